@@ -1,0 +1,366 @@
+"""Every score in one place: agreement with known classes, and quality of a partition of a graph.
+
+Two families of functions:
+
+* **label scores** compare a clustering with known classes: :func:`nmi`, :func:`homogeneity`,
+  :func:`completeness`, :func:`ari`, :func:`matched_accuracy`;
+* **graph scores** need no classes: :func:`normalised_cut`, :func:`modularity`, :func:`conductance`,
+  :func:`balance`, :func:`clusters_used`.
+
+:func:`evaluate` computes all of them at once.
+
+Conventions. Labels are any values that can be compared (integers in most cases, not necessarily
+``0..k-1``); a cluster exists when at least one node carries its label, so empty clusters never count.
+The adjacency matrix ``A`` is symmetric and non-negative, the degree of a node is its row sum (a self-loop
+counts once), ``vol(c)`` is the sum of the degrees of the nodes in ``c`` and ``cut(c)`` the total weight of
+the edges that leave ``c``. A ratio whose denominator is zero (isolated nodes, a graph without edges) is 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn import metrics as _sk
+from sklearn.metrics.cluster import contingency_matrix
+
+from softcut.errors import GraphError, ParameterError
+
+if TYPE_CHECKING:
+    from softcut.graph import Graph
+
+__all__ = [
+    "GRAPH_SCORES",
+    "LABEL_SCORES",
+    "ari",
+    "balance",
+    "clusters_used",
+    "completeness",
+    "conductance",
+    "evaluate",
+    "homogeneity",
+    "matched_accuracy",
+    "modularity",
+    "nmi",
+    "normalised_cut",
+]
+
+GraphLike: TypeAlias = "Graph | sp.spmatrix | sp.sparray | NDArray[Any]"
+
+LABEL_SCORES: tuple[str, ...] = (
+    "nmi",
+    "nmi_geometric",
+    "homogeneity",
+    "completeness",
+    "ari",
+    "accuracy",
+)
+"""Keys of :func:`evaluate` that are present when the classes are known."""
+
+GRAPH_SCORES: tuple[str, ...] = (
+    "normalised_cut",
+    "modularity",
+    "conductance",
+    "conductance_max",
+    "balance",
+    "clusters_used",
+)
+"""Keys of :func:`evaluate` that are always present."""
+
+
+# ------------------------------------------------------------------------------------------ arguments
+
+
+def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
+    """A one-dimensional, non-empty label array, or an error that names the argument."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ParameterError(f"{name} must be one label per node, but it has shape {array.shape}.")
+    if array.size == 0:
+        raise ParameterError(f"{name} is empty: there must be at least one node.")
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise ParameterError(f"{name} holds NaN or infinite values; labels must be comparable.")
+        if (array == np.round(array)).all():
+            array = array.astype(np.int64)
+    return array
+
+
+def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    first, second = _as_labels(y, "y"), _as_labels(labels, "labels")
+    if len(first) != len(second):
+        raise ParameterError(
+            f"y has {len(first)} entries but labels has {len(second)}; they must be of the same nodes."
+        )
+    return _codes(first), _codes(second)
+
+
+def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Labels renumbered ``0..used-1``."""
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
+def _as_adjacency(graph: GraphLike) -> sp.csr_matrix:
+    """The adjacency matrix of a graph, a scipy matrix or a square array, checked unless it is a Graph."""
+    adjacency = getattr(graph, "adjacency", None)
+    if adjacency is not None:
+        return adjacency.tocsr()
+    matrix = graph if sp.issparse(graph) else np.asarray(graph)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise GraphError(f"The adjacency matrix must be square, but its shape is {matrix.shape}.")
+    csr = sp.csr_matrix(matrix)
+    if csr.nnz:
+        if not np.isfinite(csr.data).all() or csr.data.min() < 0:
+            raise GraphError("The adjacency matrix holds negative, NaN or infinite weights.")
+        difference = abs(csr - csr.T)
+        if difference.nnz and difference.max() > 1e-6 * csr.data.max():
+            raise GraphError("The adjacency matrix is not symmetric; pass A + A.T or a Graph.")
+    return csr
+
+
+class _Parts(NamedTuple):
+    """What every graph score is made of, one entry per used cluster."""
+
+    volume: NDArray[np.float64]
+    inside: NDArray[np.float64]  # weight of edges inside, both directions counted: 1_c' A 1_c
+
+    @property
+    def cut(self) -> NDArray[np.float64]:
+        return np.maximum(self.volume - self.inside, 0.0)
+
+    @property
+    def total(self) -> float:
+        return float(self.volume.sum())
+
+
+def _parts(graph: GraphLike, labels: ArrayLike) -> _Parts:
+    adjacency = _as_adjacency(graph)
+    array = _as_labels(labels, "labels")
+    if len(array) != adjacency.shape[0]:
+        raise ParameterError(f"labels has {len(array)} entries but the graph has {adjacency.shape[0]} nodes.")
+    codes = _codes(array)
+    used = int(codes.max()) + 1
+    rows = np.repeat(codes, np.diff(adjacency.indptr))
+    same = rows == codes[adjacency.indices]
+    weight = adjacency.data
+    volume = np.bincount(rows, weights=weight, minlength=used)
+    inside = np.bincount(rows[same], weights=weight[same], minlength=used)
+    return _Parts(volume.astype(np.float64), inside.astype(np.float64))
+
+
+def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+
+
+# --------------------------------------------------------------------------------------- label scores
+
+
+def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometric"] = "arithmetic") -> float:
+    r"""Normalised mutual information, in [0, 1].
+
+    :math:`I(y; c) / \mathrm{mean}(H(y), H(c))`. The arithmetic mean gives the V-measure, the usual
+    meaning of "NMI" in the clustering literature; the geometric mean is never smaller.
+
+    >>> from softcut.metrics import nmi
+    >>> nmi([0, 0, 1, 1], [5, 5, 3, 3])
+    1.0
+    >>> round(nmi([0, 0, 1, 1], [0, 0, 1, 2]), 3), round(nmi([0, 0, 1, 1], [0, 0, 1, 2], "geometric"), 3)
+    (0.8, 0.816)
+    """
+    if average not in ("arithmetic", "geometric"):
+        raise ParameterError(f"average must be 'arithmetic' or 'geometric', not {average!r}.")
+    score = _sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average)
+    return float(np.clip(score, 0.0, 1.0))
+
+
+def homogeneity(y: ArrayLike, labels: ArrayLike) -> float:
+    """How far every cluster holds one class only, in [0, 1]: ``I(y; c) / H(y)``.
+
+    >>> from softcut.metrics import homogeneity
+    >>> round(homogeneity([0, 0, 1, 1], [0, 0, 1, 2]), 3)
+    1.0
+    """
+    return float(np.clip(_sk.homogeneity_score(*_pair(y, labels)), 0.0, 1.0))
+
+
+def completeness(y: ArrayLike, labels: ArrayLike) -> float:
+    """How far every class lies in one cluster only, in [0, 1]: ``I(y; c) / H(c)``.
+
+    A clustering with a single cluster is complete (1.0), so read it next to :func:`clusters_used`.
+
+    >>> from softcut.metrics import completeness
+    >>> round(completeness([0, 0, 1, 1], [0, 0, 1, 2]), 3)
+    0.667
+    """
+    return float(np.clip(_sk.completeness_score(*_pair(y, labels)), 0.0, 1.0))
+
+
+def ari(y: ArrayLike, labels: ArrayLike) -> float:
+    """Adjusted Rand index: 1 for equal partitions, about 0 for independent ones, at least -0.5.
+
+    >>> from softcut.metrics import ari
+    >>> ari([0, 0, 1, 1], [1, 1, 0, 0])
+    1.0
+    """
+    return float(_sk.adjusted_rand_score(*_pair(y, labels)))
+
+
+def matched_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
+    """Share of nodes that agree under the best one-to-one matching of clusters to classes.
+
+    The matching is optimal (Hungarian algorithm). With more clusters than classes the surplus clusters
+    stay unmatched and their nodes count as wrong.
+
+    >>> from softcut.metrics import matched_accuracy
+    >>> matched_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
+    0.75
+    """
+    table = contingency_matrix(*_pair(y, labels))
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return float(table[rows, columns].sum() / table.sum())
+
+
+# --------------------------------------------------------------------------------------- graph scores
+
+
+def normalised_cut(graph: GraphLike, labels: ArrayLike) -> float:
+    r"""Normalised cut of a partition: :math:`\sum_c \mathrm{cut}(c) / \mathrm{vol}(c)`, the lower the better.
+
+    The sum runs over the used clusters, so the value lies in [0, clusters used]; divide by
+    :func:`clusters_used` for the mean per cluster. A cluster of isolated nodes adds 0.
+
+    >>> import numpy as np
+    >>> from softcut.metrics import normalised_cut
+    >>> path = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
+    >>> round(normalised_cut(path, [0, 0, 1, 1]), 4)
+    0.6667
+    """
+    return _normalised_cut(_parts(graph, labels))
+
+
+def _normalised_cut(parts: _Parts) -> float:
+    return float(_ratio(parts.cut, parts.volume).sum())
+
+
+def modularity(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> float:
+    r"""Newman's modularity, the higher the better, in [-1, 1] at resolution 1.
+
+    :math:`\sum_c \left( \frac{1_c^\top A 1_c}{\mathrm{vol}} - \gamma \left(
+    \frac{\mathrm{vol}(c)}{\mathrm{vol}} \right)^2 \right)` with ``vol`` the sum of all degrees; 0 for a
+    graph without edges.
+
+    >>> import numpy as np
+    >>> from softcut.metrics import modularity
+    >>> two_edges = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
+    >>> modularity(two_edges, [0, 0, 1, 1])
+    0.5
+    """
+    return _modularity(_parts(graph, labels), resolution)
+
+
+def _modularity(parts: _Parts, resolution: float = 1.0) -> float:
+    total = parts.total
+    if total <= 0:
+        return 0.0
+    return float((parts.inside / total - resolution * (parts.volume / total) ** 2).sum())
+
+
+def conductance(graph: GraphLike, labels: ArrayLike, reduce: Literal["mean", "max"] = "mean") -> float:
+    r"""Conductance, in [0, 1]: the cut of a cluster over the volume of its smaller side.
+
+    :math:`\mathrm{cut}(c) / \min(\mathrm{vol}(c), \mathrm{vol} - \mathrm{vol}(c))`, as the mean over the used clusters, or the worst one with ``reduce="max"``; the lower the better. One
+    cluster that holds every edge has conductance 0, so read it next to :func:`clusters_used`.
+
+    >>> import numpy as np
+    >>> from softcut.metrics import conductance
+    >>> path = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
+    >>> conductance(path, [0, 1, 1, 1]), conductance(path, [0, 0, 1, 2], reduce="max")
+    (1.0, 1.0)
+    """
+    if reduce not in ("mean", "max"):
+        raise ParameterError(f"reduce must be 'mean' or 'max', not {reduce!r}.")
+    values = _conductances(_parts(graph, labels))
+    return float(values.mean() if reduce == "mean" else values.max())
+
+
+def _conductances(parts: _Parts) -> NDArray[np.float64]:
+    smaller_side = np.minimum(parts.volume, parts.total - parts.volume)
+    return np.minimum(_ratio(parts.cut, smaller_side), 1.0)
+
+
+def clusters_used(labels: ArrayLike) -> int:
+    """The number of clusters that hold at least one node.
+
+    >>> from softcut.metrics import clusters_used
+    >>> clusters_used([0, 0, 4, 4])
+    2
+    """
+    return len(np.unique(_as_labels(labels, "labels")))
+
+
+def balance(labels: ArrayLike, k: int | None = None) -> float:
+    """Entropy of the cluster sizes over that of ``k`` equal clusters: 1 when equal, 0 for a single cluster.
+
+    ``k`` is the number of clusters that were asked for (default, and lower limit: the number used).
+    With ``k=1`` the balance is 1.
+
+    >>> from softcut.metrics import balance
+    >>> balance([0, 0, 1, 1]), balance([0, 0, 1, 1], k=4), balance([0, 0, 0, 0], k=4)
+    (1.0, 0.5, 0.0)
+    """
+    if k is not None and k < 1:
+        raise ParameterError(f"k must be at least 1, not {k}.")
+    _, sizes = np.unique(_as_labels(labels, "labels"), return_counts=True)
+    k = max(k or 1, len(sizes))
+    if k == 1:
+        return 1.0
+    share = sizes / sizes.sum()
+    return float(np.clip((share * -np.log(share)).sum() / np.log(k), 0.0, 1.0)) + 0.0
+
+
+# ------------------------------------------------------------------------------------------- together
+
+
+def evaluate(
+    graph: GraphLike, labels: ArrayLike, y: ArrayLike | None = None, k: int | None = None
+) -> dict[str, float]:
+    """All scores of one clustering, in a dictionary with a fixed order of keys.
+
+    The keys are :data:`LABEL_SCORES` (only when ``y`` is given or ``graph.y`` is known), then
+    :data:`GRAPH_SCORES`. Nodes with a negative integer in ``y`` count as unlabelled and are left out of
+    the label scores. ``k`` is the number of clusters asked for and only changes ``balance``.
+
+    >>> import numpy as np
+    >>> from softcut.metrics import evaluate
+    >>> path = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
+    >>> scores = evaluate(path, [0, 0, 1, 1], y=[1, 1, 0, 0])
+    >>> list(scores)[:3], scores["accuracy"], scores["clusters_used"]
+    (['nmi', 'nmi_geometric', 'homogeneity'], 1.0, 2)
+    """
+    if y is None:
+        y = getattr(graph, "y", None)
+    parts = _parts(graph, labels)
+    scores: dict[str, float] = {}
+    if y is not None:
+        truth, found = _as_labels(y, "y"), _as_labels(labels, "labels")
+        if truth.dtype.kind == "i" and len(truth) == len(found):
+            known = truth >= 0
+            truth, found = truth[known], found[known]
+        if len(truth):
+            scores["nmi"] = nmi(truth, found)
+            scores["nmi_geometric"] = nmi(truth, found, "geometric")
+            scores["homogeneity"] = homogeneity(truth, found)
+            scores["completeness"] = completeness(truth, found)
+            scores["ari"] = ari(truth, found)
+            scores["accuracy"] = matched_accuracy(truth, found)
+    conductances = _conductances(parts)
+    scores["normalised_cut"] = _normalised_cut(parts)
+    scores["modularity"] = _modularity(parts)
+    scores["conductance"] = float(conductances.mean())
+    scores["conductance_max"] = float(conductances.max())
+    scores["balance"] = balance(labels, k)
+    scores["clusters_used"] = clusters_used(labels)
+    return scores

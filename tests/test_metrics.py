@@ -1,0 +1,187 @@
+"""Scores against independent oracles: scikit-learn, networkx, dense formulas, brute force."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+
+from softcut import metrics
+from softcut.errors import GraphError, ParameterError
+
+
+@st.composite
+def labelled_graphs(draw, max_nodes: int = 12, self_loops: bool = False):
+    """A small weighted graph (isolated nodes and empty graphs included), its clusters and its classes."""
+    n = draw(st.integers(1, max_nodes))
+    seed = draw(st.integers(0, 2**32 - 1))
+    density = draw(st.sampled_from([0.0, 0.15, 0.4, 0.9]))
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.random((n, n)) < density, 0 if self_loops else 1) * rng.integers(1, 5, (n, n))
+    adjacency = (upper + upper.T - np.diag(np.diag(upper))).astype(float)
+    return adjacency, rng.integers(0, 4, n) * 3 - 2, rng.integers(0, 3, n)
+
+
+def dense_scores(adjacency: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """The definitions, one cluster at a time."""
+    degree, total = adjacency.sum(1), adjacency.sum()
+    cuts, conductances, modularity = [], [], 0.0
+    for c in np.unique(labels):
+        inside = labels == c
+        volume, cut = degree[inside].sum(), adjacency[inside][:, ~inside].sum()
+        cuts.append(cut / volume if volume else 0.0)
+        side = min(volume, total - volume)
+        conductances.append(cut / side if side else 0.0)
+        if total:
+            modularity += adjacency[inside][:, inside].sum() / total - (volume / total) ** 2
+    return {
+        "normalised_cut": sum(cuts),
+        "conductance": float(np.mean(conductances)),
+        "conductance_max": max(conductances),
+        "modularity": modularity,
+    }
+
+
+@settings(deadline=None, max_examples=60)
+@given(labelled_graphs(self_loops=True))
+def test_graph_scores_equal_the_dense_formulas(case) -> None:
+    adjacency, labels, _ = case
+    got = metrics.evaluate(adjacency, labels)
+    for key, value in dense_scores(adjacency, labels).items():
+        assert got[key] == pytest.approx(value, abs=1e-9), key
+
+
+@settings(deadline=None, max_examples=40)
+@given(labelled_graphs(), st.sampled_from([0.5, 1.0, 2.0]))
+def test_modularity_equals_networkx(case, resolution) -> None:
+    adjacency, labels, _ = case
+    if adjacency.sum() == 0:
+        assert metrics.modularity(adjacency, labels, resolution) == 0.0
+        return
+    communities = [set(np.flatnonzero(labels == c).tolist()) for c in np.unique(labels)]
+    expected = nx.community.modularity(nx.from_numpy_array(adjacency), communities, resolution=resolution)
+    assert metrics.modularity(adjacency, labels, resolution) == pytest.approx(expected, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(labelled_graphs())
+def test_cut_and_conductance_equal_networkx(case) -> None:
+    adjacency, labels, _ = case
+    graph = nx.from_numpy_array(adjacency)
+    total = 0.0
+    for c in np.unique(labels):
+        nodes = np.flatnonzero(labels == c).tolist()
+        volume = nx.volume(graph, nodes, weight="weight")
+        total += nx.cut_size(graph, nodes, weight="weight") / volume if volume else 0.0
+    assert metrics.normalised_cut(adjacency, labels) == pytest.approx(total, abs=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(labelled_graphs())
+def test_label_scores_equal_sklearn(case) -> None:
+    _, labels, y = case
+    assert metrics.nmi(y, labels) == pytest.approx(sk.v_measure_score(y, labels), abs=1e-9)
+    geometric = sk.normalized_mutual_info_score(y, labels, average_method="geometric")
+    assert metrics.nmi(y, labels, "geometric") == pytest.approx(geometric, abs=1e-9)
+    assert metrics.homogeneity(y, labels) == pytest.approx(sk.homogeneity_score(y, labels), abs=1e-9)
+    assert metrics.completeness(y, labels) == pytest.approx(sk.completeness_score(y, labels), abs=1e-9)
+    assert metrics.ari(y, labels) == pytest.approx(sk.adjusted_rand_score(y, labels), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(labelled_graphs())
+def test_matched_accuracy_equals_brute_force(case) -> None:
+    _, labels, y = case
+    clusters, classes = np.unique(labels), np.unique(y)
+    slots = [*classes, *[-1] * len(clusters)]  # -1: unmatched
+    best = max(
+        sum(np.sum(y[labels == c] == t) for c, t in zip(clusters, choice, strict=True))
+        for choice in set(itertools.permutations(slots, len(clusters)))
+    )
+    assert metrics.matched_accuracy(y, labels) == pytest.approx(best / len(y))
+
+
+@settings(deadline=None, max_examples=40)
+@given(labelled_graphs(self_loops=True))
+def test_intervals_and_renaming(case) -> None:
+    adjacency, labels, y = case
+    got = metrics.evaluate(adjacency, labels, y, k=5)
+    assert tuple(got) == metrics.LABEL_SCORES + metrics.GRAPH_SCORES
+    assert all(np.isfinite(value) for value in got.values())
+    for key in ("nmi", "nmi_geometric", "homogeneity", "completeness", "accuracy", "balance", "conductance"):
+        assert 0.0 <= got[key] <= 1.0, key
+    assert 0.0 <= got["normalised_cut"] <= got["clusters_used"] + 1e-12
+    renamed = np.array([f"cluster {-value}" for value in labels])
+    assert metrics.evaluate(adjacency, renamed, y, k=5) == pytest.approx(got)
+
+
+def test_adjacency_kinds_agree() -> None:
+    graph = nx.karate_club_graph()
+    dense = nx.to_numpy_array(graph)
+    y = np.array([graph.nodes[i]["club"] == "Officer" for i in graph], dtype=int)
+    labels = np.arange(34) % 3
+    expected = metrics.evaluate(dense, labels, y)
+    with_y = SimpleNamespace(adjacency=sp.csr_matrix(dense), y=y)
+    for other in (sp.csr_matrix(dense), sp.coo_matrix(dense), sp.csc_array(dense)):
+        assert metrics.evaluate(other, labels, y) == pytest.approx(expected)
+    assert metrics.evaluate(with_y, labels) == pytest.approx(expected)
+    assert tuple(metrics.evaluate(dense, labels)) == metrics.GRAPH_SCORES
+
+
+def test_binary_and_integer_adjacency_do_not_overflow() -> None:
+    n = 300
+    complete = (np.ones((n, n)) - np.eye(n)).astype(np.int8)
+    labels = np.arange(n) % 2
+    expected = dense_scores(complete.astype(float), labels)
+    got = metrics.evaluate(complete, labels)
+    assert got["modularity"] == pytest.approx(expected["modularity"])
+    assert metrics.normalised_cut(complete.astype(bool), labels) == pytest.approx(expected["normalised_cut"])
+
+
+def test_known_degenerate_cases() -> None:
+    empty = sp.csr_matrix((5, 5))
+    got = metrics.evaluate(empty, [0, 0, 1, 1, 2], y=[0, 0, 1, 1, 1])
+    assert [got[key] for key in ("normalised_cut", "modularity", "conductance", "conductance_max")] == [
+        0.0
+    ] * 4
+    one = metrics.evaluate(sp.csr_matrix((1, 1)), [7], y=[0])
+    assert one["nmi"] == one["accuracy"] == one["balance"] == 1.0
+    karate = nx.to_numpy_array(nx.karate_club_graph(), weight=None)
+    collapsed = metrics.evaluate(karate, np.zeros(34), k=4)
+    assert collapsed["balance"] == collapsed["normalised_cut"] == collapsed["conductance"] == 0.0
+    assert collapsed["clusters_used"] == 1
+
+
+def test_unlabelled_nodes_are_left_out() -> None:
+    ring = nx.to_numpy_array(nx.cycle_graph(6))
+    y, labels = np.array([0, 0, 1, 1, -1, -1]), np.array([0, 0, 1, 1, 0, 1])
+    assert metrics.evaluate(ring, labels, y)["accuracy"] == 1.0
+    assert tuple(metrics.evaluate(ring, labels, np.full(6, -1))) == metrics.GRAPH_SCORES
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: metrics.nmi([0, 1], [0, 1, 2]), ParameterError, "2 entries"),
+        (lambda: metrics.nmi([], []), ParameterError, "empty"),
+        (lambda: metrics.nmi([0, 1], [0, 1], "mean"), ParameterError, "geometric"),
+        (lambda: metrics.nmi([0, 1], [0, np.nan]), ParameterError, "NaN"),
+        (lambda: metrics.ari([[0, 1]], [[0, 1]]), ParameterError, "shape"),
+        (lambda: metrics.modularity(np.ones((2, 3)), [0, 1]), GraphError, "square"),
+        (lambda: metrics.modularity(np.ones((3, 3)), [0, 1]), ParameterError, "3 nodes"),
+        (lambda: metrics.modularity(-np.ones((2, 2)), [0, 1]), GraphError, "negative"),
+        (lambda: metrics.modularity(np.triu(np.ones((2, 2))), [0, 1]), GraphError, "symmetric"),
+        (lambda: metrics.conductance(np.ones((2, 2)), [0, 1], reduce="min"), ParameterError, "reduce"),
+        (lambda: metrics.balance([0, 1], k=0), ParameterError, "at least 1"),
+    ],
+)
+def test_bad_arguments_are_named(call, error, words) -> None:
+    with pytest.raises(error, match=words):
+        call()
