@@ -1,0 +1,52 @@
+"""softcut: cluster and coarsen graphs with a differentiable minCUT objective.
+
+>>> import softcut as sc
+>>> graph = sc.Graph.from_edges([[0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]])   # two triangles, one bridge
+>>> labels = sc.MinCutClustering(n_clusters=2, n_init=4, random_state=0).fit_predict(graph)
+>>> bool(labels[0] == labels[1] != labels[4])
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Imported on first use, so that `import softcut` stays quick.
+_PUBLIC = {
+    "Graph": "softcut.graph",
+    "read_graph": "softcut.readers",
+    "read_features": "softcut.readers",
+    "MinCutClustering": "softcut.cluster",
+    "SoftcutError": "softcut.errors",
+    "load_dataset": "softcut.datasets",
+}
+
+if TYPE_CHECKING:
+    from softcut.cluster import MinCutClustering
+    from softcut.datasets import load as load_dataset
+    from softcut.errors import SoftcutError
+    from softcut.graph import Graph
+    from softcut.readers import read_features, read_graph
+
+__all__ = [
+    "Graph",
+    "MinCutClustering",
+    "SoftcutError",
+    "__version__",
+    "load_dataset",
+    "read_features",
+    "read_graph",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), "load" if name == "load_dataset" else name)
+    raise AttributeError(f"module 'softcut' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

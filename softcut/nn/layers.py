@@ -1,0 +1,162 @@
+"""Small building blocks: activations by name, an MLP, and the paper's message-passing layer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softcut.errors import GraphError, ParameterError
+from softcut.ops import Dense, Operator, as_operator
+
+__all__ = ["ACTIVATIONS", "MLP", "Activation", "SkipConv", "get_activation", "graph_input"]
+
+Activation = str | Callable[[Tensor], Tensor] | None
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "elu": nn.functional.elu,
+    "relu": nn.functional.relu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "gelu": nn.functional.gelu,
+    "silu": nn.functional.silu,
+    "leaky_relu": nn.functional.leaky_relu,
+}
+
+
+def get_activation(act: Activation) -> Callable[[Tensor], Tensor] | None:
+    """The function for a name; None and callables pass through.
+
+    >>> import torch
+    >>> get_activation("relu")(torch.tensor(-1.0)).item()
+    0.0
+    """
+    if act is None or callable(act):
+        return act
+    if act not in ACTIVATIONS:
+        raise ParameterError(
+            f"act must be one of {', '.join(sorted(ACTIVATIONS))} or a function, got {act!r}."
+        )
+    return ACTIVATIONS[act]
+
+
+def graph_input(
+    x: Tensor,
+    adj: Any,
+    edge_weight: Tensor | None = None,
+    batch: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> tuple[Tensor, Operator]:
+    """Features and an operator that belong together, from any of the spellings a layer accepts."""
+    if not isinstance(x, Tensor) or x.dim() not in (2, 3):
+        raise GraphError("x must be a tensor of node features, [N, F] or [B, N, F].")
+    op = as_operator(
+        adj, edge_weight, num_nodes=x.shape[0], batch=batch, mask=mask, dtype=x.dtype, device=x.device
+    )
+    if isinstance(op, Dense) and x.dim() == 2:
+        x = x.unsqueeze(0)
+    rows = (op.num_graphs, op.num_rows) if op.layout.rows == 2 else (op.num_rows,)
+    if x.shape[:-1] != rows:
+        raise GraphError(f"x has {list(x.shape[:-1])} nodes but adj has {list(rows)}; they must agree.")
+    return x, op
+
+
+class MLP(nn.Module):
+    """Linear layers with an activation between them.
+
+    >>> import torch
+    >>> MLP(8, [16], 4)(torch.zeros(2, 8)).shape
+    torch.Size([2, 4])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden: int | Sequence[int] | None,
+        out_channels: int,
+        act: Activation = "relu",
+    ) -> None:
+        super().__init__()
+        sizes = [hidden] if isinstance(hidden, int) else list(hidden or [])
+        widths = [in_channels, *sizes, out_channels]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
+        self.act = get_activation(act)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for layer in self.layers:
+            nn.init.xavier_uniform_(layer.weight)  # type: ignore[arg-type]
+            nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        for i, layer in enumerate(self.layers):
+            if i and self.act is not None:
+                x = self.act(x)
+            x = layer(x)
+        return x
+
+
+class SkipConv(nn.Module):
+    r"""The paper's message passing (eq. 1): X' = act(A~ X T_m + X T_s + b), no self-loops.
+
+    >>> import torch
+    >>> from softcut.nn import SkipConv
+    >>> conv = SkipConv(8, 16, act="elu")
+    >>> conv(torch.zeros(3, 8), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
+    torch.Size([3, 16])
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Feature sizes.
+    act : str, callable or None
+        ``"elu"``, ``"relu"``, ``"tanh"``, ... or any function.
+    bias : bool
+        Whether b exists.
+
+    Notes
+    -----
+    Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``. `adj` is A in any spelling (an
+    operator, a Graph, an edge_index, a dense batch) and is normalised here, unless it is normalised
+    already. Of (A~ X) T and A~ (X T) the one with the narrower product is computed.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.neighbours = nn.Linear(in_channels, out_channels, bias=False)
+        self.itself = nn.Linear(in_channels, out_channels, bias=bias)
+        self.act = get_activation(act)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.neighbours.weight)
+        nn.init.xavier_uniform_(self.itself.weight)
+        if self.itself.bias is not None:
+            nn.init.zeros_(self.itself.bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        x, op = graph_input(x, adj, edge_weight, batch, mask)
+        op = op.normalise()
+        if self.out_channels < self.in_channels:
+            passed = op @ self.neighbours(x)
+        else:
+            passed = self.neighbours(op @ x)
+        out = passed + self.itself(x)
+        out = out if self.act is None else self.act(out)
+        return out if op.mask is None else out * op.mask.unsqueeze(-1)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_channels}, {self.out_channels}"

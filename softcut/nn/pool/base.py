@@ -1,0 +1,185 @@
+"""What every pooling layer shares: select -> reduce -> connect -> lift, one call, one output."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softcut.nn.layers import graph_input
+from softcut.ops import Dense, Layout, Operator, pooled_adjacency, quadratic_form
+from softcut.ops.cut import full_precision, no_autocast
+
+__all__ = ["DensePool", "DenseSelection", "Pool", "PoolOutput", "Selection"]
+
+
+class Selection(ABC):
+    """Which nodes go to which cluster; owns the way there (`reduce`) and back (`lift`)."""
+
+    @abstractmethod
+    def reduce(self, x: Tensor) -> Tensor:
+        """Node features to cluster features."""
+
+    @abstractmethod
+    def lift(self, x_pool: Tensor) -> Tensor:
+        """Cluster features back to nodes."""
+
+
+@dataclass
+class DenseSelection(Selection):
+    """A soft assignment matrix S: [N, K] for ragged batches, [B, N, K] for padded ones.
+
+    >>> import torch
+    >>> from softcut.ops import Segments
+    >>> selection = DenseSelection(torch.eye(2), Segments(2))
+    >>> selection.lift(selection.reduce(torch.ones(2, 3))).shape
+    torch.Size([2, 3])
+    """
+
+    s: Tensor
+    layout: Layout
+
+    def reduce(self, x: Tensor) -> Tensor:
+        return self.layout.gram(self.s, x.to(self.s.dtype))  # S' X
+
+    def lift(self, x_pool: Tensor) -> Tensor:
+        return self.layout.matmul(self.s, x_pool.to(self.s.dtype))  # S X_pool
+
+
+@dataclass
+class PoolOutput:
+    """What a pooling layer returns.
+
+    Attributes
+    ----------
+    x : Tensor
+        Pooled features: [B, K, F] from a dense pooler, [N', F] from one that keeps nodes.
+    adj : Operator
+        The pooled graphs; goes straight into the next layer.
+    batch, mask : Tensor or None
+        Graph number of each row (ragged), or which rows are real (padded); None if neither applies.
+    selection : Selection
+        How nodes were chosen; pass it to ``pool.lift``.
+    losses : dict
+        Auxiliary losses, weighted, mean over the graphs; add their sum to the task's loss.
+    """
+
+    x: Tensor
+    adj: Operator
+    selection: Selection
+    batch: Tensor | None = None
+    mask: Tensor | None = None
+    losses: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def s(self) -> Tensor:
+        """The assignment matrix."""
+        return self.selection.s  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def loss(self) -> Tensor:
+        """Sum of the auxiliary losses (0 where there are none)."""
+        return sum(self.losses.values(), self.x.new_zeros(()))
+
+    def to_pyg(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(x, edge_index, edge_weight, batch) for layers of PyTorch Geometric.
+
+        >>> import torch
+        >>> from softcut.nn import MinCutPool
+        >>> out = MinCutPool(3, 2)(torch.rand(4, 3), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+        >>> x, edge_index, edge_weight, batch = out.to_pyg()
+        >>> x.shape, batch.tolist()
+        (torch.Size([2, 3]), [0, 0])
+        """
+        if self.x.dim() == 3:
+            graphs, k, _ = self.x.shape
+            x = self.x.reshape(graphs * k, -1)
+            batch = torch.arange(graphs, device=x.device).repeat_interleave(k)
+            dense = self.adj.to_dense()
+            graph, row, col = dense.nonzero(as_tuple=True)
+            return x, torch.stack([graph * k + row, graph * k + col]), dense[graph, row, col], batch
+        from softcut.ops import CSR
+
+        assert isinstance(self.adj, CSR)
+        pattern = self.adj.pattern
+        weight = self.adj.val if self.adj.val is not None else pattern.ones(self.x.dtype)
+        batch = self.batch if self.batch is not None else self.x.new_zeros(self.x.shape[0], dtype=torch.long)
+        return self.x, torch.stack([pattern.rows, pattern.col.long()]), weight, batch
+
+
+class Pool(nn.Module, ABC):
+    """Base class of the pooling layers.
+
+    Called as ``pool(x, adj, edge_weight=None, batch=None, mask=None, selection=None)``: `adj` is an
+    operator, a Graph, an edge_index [2, E], or a dense batch [B, N, N]; `selection` is a precomputed one.
+    """
+
+    @abstractmethod
+    def select(self, x: Tensor, op: Operator) -> Selection:
+        """Choose clusters or nodes."""
+
+    @abstractmethod
+    def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
+        """Reduce the features and connect what was chosen."""
+
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+        selection: Selection | None = None,
+    ) -> PoolOutput:
+        x, op = graph_input(x, adj, edge_weight, batch, mask)
+        if selection is None:
+            selection = self.select(x, op)
+        return self.pool(x, op, selection)
+
+    def lift(self, x_pool: Tensor, selection: Selection) -> Tensor:
+        """Pooled features back to the nodes they came from."""
+        return selection.lift(x_pool)
+
+
+class DensePool(Pool):
+    """A pooler with a soft assignment matrix: S comes from `logits`, everything else from S."""
+
+    temperature: float = 1.0
+
+    @abstractmethod
+    def logits(self, x: Tensor, op: Operator) -> Tensor:
+        """Scores [.., N, K] before the softmax."""
+
+    @abstractmethod
+    def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
+        """Losses from S and S' A S."""
+
+    def operator(self, op: Operator) -> Operator:
+        """The operator whose quadratic form is pooled: A-tilde unless a subclass says otherwise."""
+        return op.normalise()
+
+    def connect(self, op: Operator, quadratic: Tensor) -> Dense:
+        """From S' A S to the adjacency of the next layer."""
+        return pooled_adjacency(quadratic, symmetric=op.symmetric)
+
+    def select(self, x: Tensor, op: Operator) -> DenseSelection:
+        s = torch.softmax(full_precision(self.logits(x, op)) / self.temperature, dim=-1)
+        if op.mask is not None:
+            s = s * op.mask.unsqueeze(-1).to(s.dtype)
+        return DenseSelection(s, op.layout)
+
+    def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
+        assert isinstance(selection, DenseSelection)
+        s = selection.s
+        with no_autocast(s):
+            op = self.operator(op)
+            quadratic = quadratic_form(op, s)  # the only product with A
+            return PoolOutput(
+                x=selection.reduce(x),
+                adj=self.connect(op, quadratic),
+                selection=selection,
+                losses=self.auxiliary(op, s, quadratic),
+            )

@@ -1,0 +1,101 @@
+"""MinCutPool, the paper's pooling layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from softcut.errors import ParameterError
+from softcut.nn.layers import MLP, Activation
+from softcut.nn.pool.base import DensePool
+from softcut.ops import OBJECTIVES, Operator, orthogonality, self_gram
+from softcut.ops.cut import _rows, ratio_trace, safe_ratio
+
+__all__ = ["MinCutPool"]
+
+
+class MinCutPool(DensePool):
+    r"""Pooling by the relaxed normalised cut.
+
+    .. math::
+        S = softmax(MLP(X) / \tau), \quad X' = S^T X, \quad A' = S^T \tilde A S
+
+    with the diagonal of A' set to zero and A' normalised symmetrically, and the losses
+    L_c = -Tr(S' A~ S) / Tr(S' D~ S) and L_o = ||S'S/||S'S||_F - I/sqrt(K)||_F.
+
+    >>> import torch
+    >>> from softcut.nn import MinCutPool
+    >>> pool = MinCutPool(in_channels=8, k=2, hidden=16)
+    >>> edge_index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    >>> out = pool(torch.rand(4, 8), edge_index)
+    >>> out.x.shape, out.adj, sorted(out.losses)
+    (torch.Size([1, 2, 8]), Dense([1, 2, 2]), ['cut', 'ortho'])
+    >>> pool.lift(out.x, out.selection).shape
+    torch.Size([4, 8])
+
+    Parameters
+    ----------
+    in_channels : int
+        Size of the node features.
+    k : int
+        Clusters of every graph (may exceed the nodes of a small graph).
+    hidden : int, sequence of int or None
+        Hidden sizes of the MLP.
+    act : str, callable or None
+        Activation between the layers of the MLP.
+    temperature : float
+        Below 1: harder assignments; above 1: fuzzier ones.
+    cut_weight, ortho_weight : float
+        Weights of the two losses.
+    objective : {"trace_ratio", "ratio_trace"}
+        The paper's cut loss, or the classic one (appendix A).
+
+    Notes
+    -----
+    Pass A, not A~: the layer normalises it itself (a pooled operator of the layer before is normalised
+    already and is left alone). No N x N matrix and no E x K tensor is made for a sparse graph. A graph
+    without edges has L_c = 0.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        k: int,
+        hidden: int | Sequence[int] | None = None,
+        act: Activation = "relu",
+        temperature: float = 1.0,
+        cut_weight: float = 1.0,
+        ortho_weight: float = 1.0,
+        objective: str = "trace_ratio",
+    ) -> None:
+        super().__init__()
+        if k < 1:
+            raise ParameterError(f"k must be at least 1, got {k}.")
+        if temperature <= 0:
+            raise ParameterError(f"temperature must be positive, got {temperature}.")
+        if objective not in OBJECTIVES:
+            raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}.")
+        self.in_channels, self.k = in_channels, k
+        self.temperature, self.objective = float(temperature), objective
+        self.cut_weight, self.ortho_weight = float(cut_weight), float(ortho_weight)
+        self.mlp = MLP(in_channels, hidden, k, act)
+
+    def reset_parameters(self) -> None:
+        self.mlp.reset_parameters()
+
+    def logits(self, x: Tensor, op: Operator) -> Tensor:
+        return self.mlp(x)
+
+    def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
+        if self.objective == "trace_ratio":
+            num = quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A~ S)
+            den = op.layout.total(_rows(op.degree, s) * s.square().sum(-1))  # Tr(S' D~ S)
+            cut = -safe_ratio(num, den)
+        else:
+            cut = -ratio_trace(op, s, quadratic=quadratic)
+        ortho = orthogonality(self_gram(op.layout, s))
+        return {"cut": self.cut_weight * cut.mean(), "ortho": self.ortho_weight * ortho.mean()}
+
+    def extra_repr(self) -> str:
+        return f"{self.in_channels}, k={self.k}, temperature={self.temperature}, objective={self.objective!r}"

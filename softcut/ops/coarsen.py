@@ -1,0 +1,116 @@
+r"""Coarsening a graph with an assignment matrix, and going back.
+
+A_pool = S' A~ S, its diagonal set to zero, normalised symmetrically once
+X_pool = S' X
+X_rec  = S X_pool,   A_rec = S A_pool S'
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from softcut.ops.cut import _masked, full_precision, no_autocast, quadratic_form
+from softcut.ops.operator import Dense, Operator, as_operator, inverse_sqrt
+
+__all__ = ["Coarse", "coarsen", "lift", "lift_adjacency", "pooled_adjacency", "reduce"]
+
+
+class Coarse(NamedTuple):
+    """A coarsened graph: features [B, K, F] and a :class:`~softcut.ops.Dense` operator."""
+
+    x: Tensor
+    adj: Dense
+
+
+def pooled_adjacency(quadratic: Tensor, *, symmetric: bool) -> Dense:
+    """From S' A~ S [B, K, K] to the operator of the next layer: zero diagonal, normalised.
+
+    >>> import torch
+    >>> pooled_adjacency(torch.ones(1, 2, 2), symmetric=True).to_dense().tolist()
+    [[[0.0, 1.0], [1.0, 0.0]]]
+    """
+    k = quadratic.shape[-1]
+    hollow = quadratic * (1 - torch.eye(k, dtype=quadratic.dtype, device=quadratic.device))
+    scale = inverse_sqrt(hollow.sum(-1).clamp(min=0))  # a cluster nobody chose keeps a zero row
+    data = hollow * scale.unsqueeze(-1) * scale.unsqueeze(-2)
+    return Dense(data, symmetric=symmetric, normalised=True)
+
+
+def reduce(op: Operator, s: Tensor, x: Tensor) -> Tensor:
+    """X_pool = S' X of every graph: [B, K, F].
+
+    >>> import torch
+    >>> from softcut.ops import Dense
+    >>> reduce(Dense(torch.zeros(1, 2, 2)), torch.ones(1, 2, 1), torch.ones(1, 2, 3)).tolist()
+    [[[2.0, 2.0, 2.0]]]
+    """
+    return op.layout.gram(s, x.to(s.dtype))
+
+
+def coarsen(
+    s: Tensor,
+    x: Tensor,
+    adj: Any,
+    edge_weight: Tensor | None = None,
+    *,
+    batch: Tensor | None = None,
+    mask: Tensor | None = None,
+) -> Coarse:
+    """Pool a graph, or a batch of graphs, with the assignment matrix S.
+
+    >>> import torch
+    >>> from softcut.ops import coarsen
+    >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    >>> s = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> pooled = coarsen(s, torch.ones(4, 3), path)
+    >>> pooled.x.shape, pooled.adj
+    (torch.Size([1, 2, 3]), Dense([1, 2, 2]))
+
+    Parameters
+    ----------
+    s, x : Tensor
+        Assignments [N, K] and features [N, F]; with a leading B for a dense batch.
+    adj, edge_weight, batch, mask
+        As for :func:`softcut.ops.mincut_loss`.
+    """
+    s = full_precision(s)
+    with no_autocast(s):
+        op = as_operator(adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=s.dtype)
+        op, s = op.normalise(), _masked(s, mask)
+        quadratic = quadratic_form(op, s)
+        return Coarse(reduce(op, s, x), pooled_adjacency(quadratic, symmetric=op.symmetric))
+
+
+def lift(s: Tensor, x_pool: Tensor, op: Operator | None = None) -> Tensor:
+    """X_rec = S X_pool: pooled features back to the nodes they came from.
+
+    >>> import torch
+    >>> from softcut.ops import lift
+    >>> lift(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[[2.0], [4.0]]]))
+    tensor([[2.],
+            [3.]])
+
+    Parameters
+    ----------
+    s : Tensor
+        [N, K] with `op` telling which graph each row belongs to (None: one graph), or [B, N, K].
+    x_pool : Tensor
+        [B, K, F].
+    """
+    x_pool = x_pool.to(s.dtype)
+    if op is not None:
+        return op.layout.matmul(s, x_pool)
+    return s @ (x_pool if s.dim() == 3 else x_pool.reshape(x_pool.shape[-2:]))
+
+
+def lift_adjacency(s: Tensor, a_pool: Tensor) -> Tensor:
+    """A_rec = S A_pool S', dense: for small graphs and pictures.
+
+    >>> import torch
+    >>> lift_adjacency(torch.eye(2), torch.ones(2, 2)).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return s @ a_pool @ s.mT

@@ -1,0 +1,250 @@
+r"""The relaxed normalised cut of the paper, and its classic sister.
+
+    trace ratio   L_c = - Tr(S' A~ S) / Tr(S' D~ S)                 in [-1, 0]   (the paper's)
+    ratio trace   L_c = - Tr((S' D~ S)^-1 S' A~ S) / K              in [-1, 0]   (appendix A, classic)
+
+One sparse product Y = A~ S a step and none in backward: Tr(S' A~ S) = sum(S * Y) and, because A~ is
+symmetric, its gradient is 2 Y; the gradient of S' A~ S under a cotangent G is Y (G + G'). Y is saved, so
+backward is dense and small. Those gradients hold once: a second derivative through the saved Y would be
+silently wrong, so asking for one is an error. An asymmetric operator, or one whose entries are
+learned, takes the plain autograd path instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from softcut.errors import ParameterError
+from softcut.ops.layout import fold_replicas, unfold_replicas
+from softcut.ops.operator import Operator, as_operator
+
+__all__ = ["OBJECTIVES", "cut_terms", "mincut_loss", "quadratic_form", "ratio_trace_loss", "reduce_graphs"]
+
+OBJECTIVES = ("trace_ratio", "ratio_trace")
+
+
+def full_precision(s: Tensor) -> Tensor:
+    """Losses accumulate in float32 at least."""
+    return s.float() if s.dtype in (torch.bfloat16, torch.float16) else s
+
+
+def no_autocast(s: Tensor) -> torch.autocast:
+    return torch.autocast(s.device.type, enabled=False)
+
+
+def takes_fast_path(op: Operator) -> bool:
+    """Whether Y may be saved in place of the graph of operations that made it."""
+    return op.symmetric and not op.requires_grad and not torch.compiler.is_compiling()
+
+
+def _per_row(layout: Any, g: Tensor) -> Tensor:
+    return layout.spread(g).unsqueeze(-1)
+
+
+class _CutTerms(torch.autograd.Function):
+    """(Tr(S' A~ S), Tr(S' D~ S)) per graph; gradient 2 Y and 2 D~ S."""
+
+    @staticmethod
+    def forward(op: Operator, s: Tensor, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = op @ s
+        num = op.layout.total((s * y).sum(-1))
+        den = op.layout.total(_rows(degree, s) * s.square().sum(-1))
+        return num, den, y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        op, s, degree = inputs
+        ctx.layout = op.layout
+        ctx.mark_non_differentiable(output[2])
+        ctx.save_for_backward(s, degree, output[2])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g_num, g_den, _):  # type: ignore[no-untyped-def]
+        s, degree, y = ctx.saved_tensors
+        grad = s * (2 * _per_row(ctx.layout, g_den) * _rows(degree, s).unsqueeze(-1))
+        grad.addcmul_(y, (2 * _per_row(ctx.layout, g_num)).expand_as(y))
+        return None, grad, None
+
+    @staticmethod
+    def vmap(info, in_dims, op, s, degree):  # type: ignore[no-untyped-def]
+        rows = op.layout.rows
+        had = s.dim() - 1 == rows + 2
+        folded = fold_replicas(s, in_dims[1], info.batch_size, rows, 1)
+        num, den, y = _CutTerms.apply(op, folded, degree)
+        back = [unfold_replicas(t, info.batch_size, p, had) for t, p in ((num, 1), (den, 1), (y, rows))]
+        return tuple(back), (1, 1, rows)
+
+
+class _QuadraticForm(torch.autograd.Function):
+    """S' A~ S per graph; gradient Y (G + G')."""
+
+    @staticmethod
+    def forward(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
+        y = op @ s
+        return op.layout.gram(s, y), y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.layout = inputs[0].layout
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g, _):  # type: ignore[no-untyped-def]
+        (y,) = ctx.saved_tensors
+        return None, ctx.layout.matmul(y, g + g.mT)
+
+    @staticmethod
+    def vmap(info, in_dims, op, s):  # type: ignore[no-untyped-def]
+        rows = op.layout.rows
+        had = s.dim() - 1 == rows + 2
+        q, y = _QuadraticForm.apply(op, fold_replicas(s, in_dims[1], info.batch_size, rows, 1))
+        q = unfold_replicas(q, info.batch_size, 1, had)
+        return (q, unfold_replicas(y, info.batch_size, rows, had)), (1, rows)
+
+
+def _rows(degree: Tensor, s: Tensor) -> Tensor:
+    """A value a row, shaped to meet [rows, (R)]."""
+    return degree.to(s.dtype).view(*degree.shape, *[1] * (s.dim() - 1 - degree.dim()))
+
+
+def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Tr(S' A S) and Tr(S' D S) of every graph: two vectors [B] (or [B, R] with replicas).
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> [t.tolist() for t in cut_terms(op, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))]
+    [[2.0], [2.0]]
+    """
+    if takes_fast_path(op):
+        num, den, _ = _CutTerms.apply(op, s, op.degree)
+        return num, den
+    y = op @ s
+    num = op.layout.total((s * y).sum(-1))
+    den = op.layout.total(_rows(op.degree, s) * s.square().sum(-1))
+    return num, den
+
+
+def quadratic_form(op: Operator, s: Tensor) -> Tensor:
+    """S' A S of every graph: [B, K, K].
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> quadratic_form(op, torch.eye(2)).tolist()
+    [[[0.0, 1.0], [1.0, 0.0]]]
+    """
+    if takes_fast_path(op):
+        return _QuadraticForm.apply(op, s)[0]
+    return op.layout.gram(s, op @ s)
+
+
+def safe_ratio(num: Tensor, den: Tensor) -> Tensor:
+    """num / den, and 0 with a zero gradient where den is 0 (a graph without edges)."""
+    empty = den <= 0
+    return torch.where(empty, torch.zeros_like(num), num / torch.where(empty, 1.0, den))
+
+
+def reduce_graphs(loss: Tensor, reduction: str) -> Tensor:
+    """Mean over the graphs of the batch, or one value a graph."""
+    if reduction == "mean":
+        return loss.mean(0)
+    if reduction == "none":
+        return loss
+    raise ParameterError(f"reduction must be 'mean' or 'none', got {reduction!r}.")
+
+
+def mincut_loss(
+    s: Tensor,
+    adj: Any,
+    edge_weight: Tensor | None = None,
+    *,
+    batch: Tensor | None = None,
+    mask: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""The cut loss L_c = -Tr(S' A~ S) / Tr(S' D~ S), in [-1, 0].
+
+    >>> import torch
+    >>> from softcut.ops import mincut_loss
+    >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])     # two separate edges
+    >>> s = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> mincut_loss(s, edge_index)                                  # no edge is cut
+    tensor(-1.)
+
+    Parameters
+    ----------
+    s : Tensor
+        Soft assignments [N, K] ([B, N, K] for a dense batch), or [N, R, K] for R replicas.
+    adj : Operator, Graph, edge_index or dense adjacency
+        A; normalised here unless it is a normalised operator.
+    edge_weight, batch, mask
+        As in PyTorch Geometric.
+    reduction : {"mean", "none"}
+        Mean over the graphs, or one value a graph. A graph without edges has L_c = 0.
+    """
+    s = full_precision(s)
+    with no_autocast(s):
+        op = as_operator(adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=s.dtype)
+        num, den = cut_terms(op.normalise(), _masked(s, mask))
+        return reduce_graphs(-safe_ratio(num, den), reduction)
+
+
+def ratio_trace_loss(
+    s: Tensor,
+    adj: Any,
+    edge_weight: Tensor | None = None,
+    *,
+    batch: Tensor | None = None,
+    mask: Tensor | None = None,
+    reduction: str = "mean",
+    ridge: float = 1e-3,
+) -> Tensor:
+    r"""The classic objective -Tr((S' D~ S)^-1 S' A~ S) / K, in [-1, 0] for non-negative A.
+
+    S' D~ S is singular where clusters coincide (uniform S) or are empty: `ridge` times its mean
+    diagonal is added before it is inverted.
+
+    >>> import torch
+    >>> from softcut.ops import ratio_trace_loss
+    >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    >>> s = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> ratio_trace_loss(s, edge_index, ridge=0.0)
+    tensor(-1.)
+
+    Parameters
+    ----------
+    s, adj, edge_weight, batch, mask, reduction
+        As for :func:`mincut_loss`.
+    ridge : float
+        Relative size of the ridge.
+    """
+    s = full_precision(s)
+    with no_autocast(s):
+        op = as_operator(adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=s.dtype)
+        op, s = op.normalise(), _masked(s, mask)
+        return reduce_graphs(-ratio_trace(op, s, ridge), reduction)
+
+
+def ratio_trace(op: Operator, s: Tensor, ridge: float = 1e-3, quadratic: Tensor | None = None) -> Tensor:
+    """Tr((S' D S + ridge)^-1 S' A S) / K per graph; `quadratic` is S' A S where it is known already."""
+    k = s.shape[-1]
+    cut = quadratic_form(op, s) if quadratic is None else quadratic
+    volume = op.layout.gram(s, _rows(op.degree, s).unsqueeze(-1) * s)
+    mean = volume.diagonal(dim1=-2, dim2=-1).mean(-1)
+    eye = torch.eye(k, dtype=s.dtype, device=s.device)
+    empty = mean <= 0
+    shift = torch.where(empty, torch.ones_like(mean), ridge * mean)
+    volume = volume + shift[..., None, None] * eye
+    return torch.linalg.solve(volume, cut).diagonal(dim1=-2, dim2=-1).sum(-1) / k
+
+
+def _masked(s: Tensor, mask: Tensor | None) -> Tensor:
+    return s if mask is None else s * mask.unsqueeze(-1).to(s.dtype)

@@ -1,0 +1,273 @@
+"""Which rows belong to which graph: sums, spreads and small products per graph.
+
+Two layouts. :class:`Segments`: rows of all graphs one after another, `ptr` says where each begins
+(nothing padded). :class:`Padded`: [B, N, ...] with the missing rows zero. Both know four operations,
+and the losses are written in these four, so they do not know which layout they were given:
+
+    total(v)        sum of a value a row, per graph            [rows]    -> [B]
+    spread(g)       the adjoint: a value a graph, to its rows  [B]       -> broadcasts over [rows, K]
+    gram(a, b)      a' b per graph                             [rows, K] -> [B, K, F]
+    matmul(a, m)    each row times its graph's matrix          [rows, K] -> [rows, F]
+
+Arrays may carry one replica axis before the last: [rows, R, K]; results then are [B, R, ...].
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Layout", "Padded", "Segments"]
+
+
+def fold_replicas(x: Tensor, dim: int | None, size: int, rows: int, core: int) -> Tensor:
+    """Put a vmapped axis into the replica position: [rows, V*R, core]."""
+    x = (
+        x.unsqueeze(rows).expand(*x.shape[:rows], size, *x.shape[rows:])
+        if dim is None
+        else x.movedim(dim, rows)
+    )
+    return x.reshape(*x.shape[:rows], -1, *x.shape[x.dim() - core :])
+
+
+def unfold_replicas(x: Tensor, size: int, position: int, had_replicas: bool) -> Tensor:
+    """Undo :func:`fold_replicas` on a result whose replica axis stands at `position`."""
+    shape = (*x.shape[:position], size, -1) if had_replicas else (*x.shape[:position], size)
+    return x.reshape(*shape, *x.shape[position + 1 :])
+
+
+class Chunks(NamedTuple):
+    """How rows are cut into pieces of one size."""
+
+    rows: Tensor  # [n, size]: the row at each place; num_rows stands for padding
+    owner: Tensor  # [n]: the graph of each chunk
+    place: Tensor  # [num_rows]: where each row went
+    bounds: Tensor | None  # [B + 1]: first chunk of each graph; None where every graph is one chunk
+
+
+class Layout:
+    """Base class; `rows` is the number of leading axes that number rows."""
+
+    rows: int
+    num_graphs: int
+
+    def total(self, v: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def spread(self, g: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def gram(self, a: Tensor, b: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def matmul(self, a: Tensor, m: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class Padded(Layout):
+    """Graphs padded to one size: arrays are [B, N, (R,) K].
+
+    >>> import torch
+    >>> layout = Padded(num_graphs=2)
+    >>> layout.gram(torch.ones(2, 3, 1), torch.ones(2, 3, 1)).flatten().tolist()
+    [3.0, 3.0]
+    """
+
+    rows = 2
+
+    def __init__(self, num_graphs: int, mask: Tensor | None = None) -> None:
+        self.num_graphs, self.mask = num_graphs, mask
+
+    def total(self, v: Tensor) -> Tensor:
+        return v.sum(1)
+
+    def spread(self, g: Tensor) -> Tensor:
+        return g.unsqueeze(1)
+
+    def gram(self, a: Tensor, b: Tensor) -> Tensor:
+        if a.dim() == 3:
+            return a.mT @ b
+        return a.permute(0, 2, 3, 1) @ b.permute(0, 2, 1, 3)
+
+    def matmul(self, a: Tensor, m: Tensor) -> Tensor:
+        if a.dim() == 3:
+            return a @ m
+        return (a.transpose(1, 2) @ m).transpose(1, 2)
+
+
+class Segments(Layout):
+    """Graphs one after another; `ptr` [B + 1] says where each begins. None: one graph.
+
+    Products per graph are done in chunks: every graph's rows are cut into pieces of C rows, the last
+    one padded, so all pieces of all graphs are one batched product. At most C - 1 rows a graph are
+    padding, whatever the largest graph, and there is no loop over graphs.
+
+    >>> import torch
+    >>> layout = Segments(5, torch.tensor([0, 2, 5]))
+    >>> layout.total(torch.ones(5)).tolist()
+    [2.0, 3.0]
+    >>> layout.gram(torch.ones(5, 1), torch.ones(5, 1)).flatten().tolist()
+    [2.0, 3.0]
+    """
+
+    rows = 1
+
+    def __init__(self, num_rows: int, ptr: Tensor | None = None) -> None:
+        self.num_rows = num_rows
+        self.ptr = ptr
+        self.num_graphs = 1 if ptr is None else ptr.numel() - 1
+        self._chunks: dict[int, Chunks] = {}
+
+    @property
+    def single(self) -> bool:
+        return self.num_graphs == 1
+
+    @cached_property
+    def batch(self) -> Tensor:
+        """Graph number of every row."""
+        if self.ptr is None:
+            raise AttributeError("a single graph has no batch vector")
+        counts = self.ptr[1:] - self.ptr[:-1]
+        return torch.repeat_interleave(torch.arange(self.num_graphs, device=self.ptr.device), counts)
+
+    def to(self, device: torch.device | str) -> Segments:
+        return Segments(self.num_rows, None if self.ptr is None else self.ptr.to(device))
+
+    def chunks(self, size: int) -> Chunks:
+        """The cut into chunks of `size` rows; made once and kept."""
+        if size not in self._chunks:
+            assert self.ptr is not None
+            device = self.ptr.device
+            per_graph = (self.ptr[1:] - self.ptr[:-1] + size - 1) // size
+            owner = torch.repeat_interleave(torch.arange(self.num_graphs, device=device), per_graph)
+            bounds = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=device)
+            bounds[1:] = per_graph.cumsum(0)
+            offset = torch.arange(self.num_rows, device=device) - self.ptr[:-1][self.batch]
+            place = bounds[:-1][self.batch] * size + offset
+            index = torch.full((owner.numel() * size,), self.num_rows, device=device)
+            index[place] = torch.arange(self.num_rows, device=device)
+            one_each = bool((per_graph == 1).all())
+            self._chunks[size] = Chunks(index.view(-1, size), owner, place, None if one_each else bounds)
+        return self._chunks[size]
+
+    def cut(self, a: Tensor, size: int) -> Tensor:
+        """Rows into chunks [n, size, ...], the padding zero."""
+        padded = torch.cat([a, a.new_zeros(1, *a.shape[1:])])
+        return padded[self.chunks(size).rows]
+
+    def total(self, v: Tensor) -> Tensor:
+        if self.single:
+            return v.sum(0, keepdim=True)
+        return _SegmentTotal.apply(self, v)
+
+    def spread(self, g: Tensor) -> Tensor:
+        return g if self.single else g.index_select(0, self.batch)
+
+    def gram(self, a: Tensor, b: Tensor) -> Tensor:
+        if not self.single:
+            return _SegmentGram.apply(self, a, b)
+        if a.dim() == 2:
+            return (a.mT @ b).unsqueeze(0)
+        return (a.permute(1, 2, 0) @ b.permute(1, 0, 2)).unsqueeze(0)
+
+    def matmul(self, a: Tensor, m: Tensor) -> Tensor:
+        if not self.single:
+            return _SegmentMatmul.apply(self, a, m)
+        if a.dim() == 2:
+            return a @ m[0]
+        return (a.transpose(0, 1) @ m[0]).transpose(0, 1)
+
+
+def _chunk_size(k: int) -> int:
+    # As many rows as columns: the partial products then take no more memory than the input.
+    return min(256, max(16, 1 << (k - 1).bit_length()))
+
+
+class _SegmentTotal(torch.autograd.Function):
+    """Sums per graph in a fixed order (a scatter would add in any order on GPUs)."""
+
+    @staticmethod
+    def forward(layout: Segments, v: Tensor) -> Tensor:
+        return torch.segment_reduce(v.detach().contiguous(), "sum", offsets=layout.ptr, axis=0, initial=0)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.layout = inputs[0]
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        return None, ctx.layout.spread(grad)
+
+    @staticmethod
+    def vmap(info, in_dims, layout, v):  # type: ignore[no-untyped-def]
+        return _SegmentTotal.apply(layout, v.movedim(in_dims[1], -1)), -1
+
+
+class _SegmentGram(torch.autograd.Function):
+    @staticmethod
+    def forward(layout: Segments, a: Tensor, b: Tensor) -> Tensor:
+        size = _chunk_size(a.shape[-1])
+        left, right = layout.cut(a, size), layout.cut(b, size)
+        if a.dim() == 2:
+            part = left.mT @ right
+        else:
+            part = left.permute(0, 2, 3, 1) @ right.permute(0, 2, 1, 3)
+        bounds = layout.chunks(size).bounds
+        if bounds is None:
+            return part
+        flat = part.reshape(part.shape[0], -1)
+        out = torch.segment_reduce(flat, "sum", offsets=bounds, axis=0, initial=0)
+        return out.view(layout.num_graphs, *part.shape[1:])
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.layout = inputs[0]
+        ctx.save_for_backward(inputs[1], inputs[2])
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        a, b = ctx.saved_tensors
+        grad_a = ctx.layout.matmul(b, grad.mT) if ctx.needs_input_grad[1] else None
+        grad_b = ctx.layout.matmul(a, grad) if ctx.needs_input_grad[2] else None
+        return None, grad_a, grad_b
+
+    @staticmethod
+    def vmap(info, in_dims, layout, a, b):  # type: ignore[no-untyped-def]
+        had = a.dim() - (in_dims[1] is not None) == 3
+        a = fold_replicas(a, in_dims[1], info.batch_size, 1, 1)
+        b = fold_replicas(b, in_dims[2], info.batch_size, 1, 1)
+        return unfold_replicas(_SegmentGram.apply(layout, a, b), info.batch_size, 1, had), 1
+
+
+class _SegmentMatmul(torch.autograd.Function):
+    @staticmethod
+    def forward(layout: Segments, a: Tensor, m: Tensor) -> Tensor:
+        size = _chunk_size(a.shape[-1])
+        chunks, matrices = layout.cut(a, size), m[layout.chunks(size).owner]
+        if a.dim() == 2:
+            out = chunks @ matrices
+        else:
+            out = (chunks.transpose(1, 2) @ matrices).transpose(1, 2)
+        return out.reshape(-1, *out.shape[2:])[layout.chunks(size).place]
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.layout = inputs[0]
+        ctx.save_for_backward(inputs[1], inputs[2])
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        a, m = ctx.saved_tensors
+        grad_a = ctx.layout.matmul(grad, m.mT) if ctx.needs_input_grad[1] else None
+        grad_m = ctx.layout.gram(a, grad) if ctx.needs_input_grad[2] else None
+        return None, grad_a, grad_m
+
+    @staticmethod
+    def vmap(info, in_dims, layout, a, m):  # type: ignore[no-untyped-def]
+        had = a.dim() - (in_dims[1] is not None) == 3
+        a = fold_replicas(a, in_dims[1], info.batch_size, 1, 1)
+        m = fold_replicas(m, in_dims[2], info.batch_size, 1, 2)
+        return unfold_replicas(_SegmentMatmul.apply(layout, a, m), info.batch_size, 1, had), 1

@@ -1,0 +1,469 @@
+r"""The adjacency operator: how a graph reaches the mathematics.
+
+    op @ S            the product with a dense matrix, differentiable, with its own vmap rule
+    op.degree         row sums
+    op.normalised     True once it is A-tilde = D^-1/2 A D^-1/2
+    op.symmetric      known at construction; an asymmetric operator takes the plain autograd path
+    op.layout         which rows belong to which graph
+
+Kinds: :class:`CSR` (one graph, or a block-diagonal ragged batch), :class:`Dense` ([B, N, N] with a
+mask: what dense pooling returns), :class:`Sum` (of several, such as A-tilde plus a feature graph).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from softcut.errors import GraphError
+from softcut.ops.layout import Layout, Padded, Segments
+from softcut.ops.spmm import CSRPattern, spmm
+
+__all__ = ["CSR", "Dense", "Operator", "Sum", "as_operator"]
+
+
+def inverse_sqrt(degree: Tensor) -> Tensor:
+    """d^-1/2, and 0 where d is 0, with a finite gradient everywhere (why the inner `where`)."""
+    positive = degree > 0
+    return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
+
+
+class Operator(ABC):
+    """Common face of the kinds; see the module's docstring."""
+
+    layout: Layout
+    symmetric: bool
+    normalised: bool
+
+    @abstractmethod
+    def matmul(self, s: Tensor) -> Tensor:
+        """op @ s for s of shape [rows, K]."""
+
+    @property
+    @abstractmethod
+    def degree(self) -> Tensor:
+        """Row sums: [N], or [B, N] for a dense batch."""
+
+    @abstractmethod
+    def normalise(self) -> Operator:
+        """A-tilde = D^-1/2 A D^-1/2; an operator that is normalised already returns itself."""
+
+    @abstractmethod
+    def to_dense(self) -> Tensor:
+        """The whole matrix, for small graphs and tests: [N, N] or [B, N, N]."""
+
+    @abstractmethod
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Operator:
+        """A copy on another device or in another precision."""
+
+    @property
+    @abstractmethod
+    def requires_grad(self) -> bool:
+        """Whether the operator's own entries are being learned."""
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """Rows of the matrix (of one graph of the batch, for a dense one)."""
+
+    @property
+    def num_graphs(self) -> int:
+        return self.layout.num_graphs
+
+    @property
+    def ptr(self) -> Tensor | None:
+        return getattr(self.layout, "ptr", None)
+
+    @property
+    def mask(self) -> Tensor | None:
+        return getattr(self.layout, "mask", None)
+
+    def __matmul__(self, s: Tensor) -> Tensor:
+        """The product; a replica axis before the last one becomes columns of the same product."""
+        rows = self.layout.rows
+        if s.dim() == rows + 1:
+            return self.matmul(s)
+        return self.matmul(s.reshape(*s.shape[:rows], -1)).view(s.shape)
+
+
+class CSR(Operator):
+    """A sparse matrix; of one graph or, with `ptr`, of a block-diagonal batch.
+
+    A binary matrix stores no edge values: A-tilde S = D^-1/2 (A (D^-1/2 S)) is two row scalings
+    around the product with the bare pattern.
+
+    >>> import torch
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+    >>> (op @ torch.ones(3, 1)).flatten().tolist()
+    [1.0, 2.0, 1.0]
+    >>> op.normalise().normalise() is op.normalise()
+    True
+
+    Parameters
+    ----------
+    pattern : CSRPattern
+        Where the entries are.
+    val : Tensor, optional
+        Values of the entries; None for a binary matrix.
+    scale : Tensor, optional
+        A diagonal applied on both sides.
+    ptr : Tensor, optional
+        [B + 1], where each graph's rows begin.
+    symmetric : bool, optional
+        None: found out by comparing the matrix with its transpose.
+    """
+
+    layout: Segments
+
+    def __init__(
+        self,
+        pattern: CSRPattern,
+        val: Tensor | None = None,
+        *,
+        scale: Tensor | None = None,
+        ptr: Tensor | None = None,
+        layout: Segments | None = None,
+        symmetric: bool | None = None,
+        normalised: bool = False,
+    ) -> None:
+        self.pattern, self.val, self.scale = pattern, val, scale
+        self.layout = layout if layout is not None else Segments(pattern.shape[0], ptr)
+        self.symmetric = self._compare_with_transpose() if symmetric is None else symmetric
+        self.normalised = normalised
+
+    def _compare_with_transpose(self) -> bool:
+        transposed, order = self.pattern.transpose
+        if not self.pattern.same_as(transposed):
+            return False
+        return self.val is None or bool(torch.equal(self.val.detach(), self.val.detach()[order]))
+
+    @classmethod
+    def from_edge_index(
+        cls,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        num_nodes: int | None = None,
+        *,
+        batch: Tensor | None = None,
+        ptr: Tensor | None = None,
+        symmetric: bool | None = None,
+    ) -> CSR:
+        """From PyTorch Geometric's spelling: [2, E] with A[edge_index[0], edge_index[1]] = weight.
+
+        The sorted pattern is kept for as long as the `edge_index` tensor lives, so a training loop
+        that passes the same tensor at every step sorts it once.
+        """
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+            raise GraphError(
+                f"edge_index must have shape [2, E], got {list(edge_index.shape)}; pass sources in the "
+                "first row and targets in the second."
+            )
+        if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
+            raise GraphError(
+                f"edge_weight must have one value for each of the {edge_index.shape[1]} edges, got shape "
+                f"{list(edge_weight.shape)}."
+            )
+        n = num_nodes
+        if n is None:
+            n = int(edge_index.max()) + 1 if edge_index.numel() else 0
+        pattern, order = _cached_pattern(edge_index, n)
+        if ptr is None and batch is not None:
+            ptr = _batch_to_ptr(batch, n)
+        val = None if edge_weight is None else edge_weight[order]
+        return cls(pattern, val, ptr=ptr, symmetric=symmetric)
+
+    def matmul(self, s: Tensor) -> Tensor:
+        if self.val is not None and not self.val.requires_grad and self.val.dtype != s.dtype:
+            self.val = self.val.to(s.dtype)
+        if self.scale is None:
+            return spmm(self.pattern, self.val, s)
+        scale = self.scale.to(s.dtype).unsqueeze(-1)
+        return scale * spmm(self.pattern, self.val, scale * s)
+
+    @cached_property
+    def degree(self) -> Tensor:  # type: ignore[override]
+        like = self.val if self.val is not None else self.scale
+        dtype = torch.get_default_dtype() if like is None else like.dtype
+        one = torch.ones(self.num_rows, 1, dtype=dtype, device=self.pattern.col.device)
+        return self.matmul(one).squeeze(-1)
+
+    @cached_property
+    def _normal_form(self) -> CSR:
+        scale = inverse_sqrt(self.degree)
+        val = self.val
+        if val is not None:
+            # Values exist anyway: fold the diagonal in. Two steps, so that huge weights stay finite.
+            val = val * scale[self.pattern.rows] * scale[self.pattern.col.long()]
+        return CSR(
+            self.pattern,
+            val,
+            scale=scale if val is None else None,
+            layout=self.layout,
+            symmetric=self.symmetric,
+            normalised=True,
+        )
+
+    def normalise(self) -> CSR:
+        return self if self.normalised else self._normal_form
+
+    def to_dense(self) -> Tensor:
+        like = self.degree
+        val = self.pattern.ones(like.dtype) if self.val is None else self.val
+        if self.scale is not None:
+            val = val * self.scale[self.pattern.rows] * self.scale[self.pattern.col.long()]
+        dense = torch.zeros(self.pattern.shape, dtype=val.dtype, device=val.device)
+        return dense.index_put((self.pattern.rows, self.pattern.col.long()), val, accumulate=True)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> CSR:
+        pattern = self.pattern if device is None else self.pattern.to(device)
+        val, scale = (t if t is None else t.to(device=device, dtype=dtype) for t in (self.val, self.scale))
+        return CSR(
+            pattern,
+            val,
+            scale=scale,
+            layout=self.layout if device is None else self.layout.to(device),
+            symmetric=self.symmetric,
+            normalised=self.normalised,
+        )
+
+    @property
+    def requires_grad(self) -> bool:
+        return any(t is not None and t.requires_grad for t in (self.val, self.scale))
+
+    @property
+    def num_rows(self) -> int:
+        return self.pattern.shape[0]
+
+    def __repr__(self) -> str:
+        return f"CSR({self.num_rows} rows, {self.pattern.nnz} entries, {self.num_graphs} graph(s))"
+
+
+class Dense(Operator):
+    """A batch of dense matrices [B, N, N]; rows that `mask` leaves out are padding.
+
+    >>> import torch
+    >>> op = Dense(torch.ones(1, 2, 2) - torch.eye(2))
+    >>> op.normalise().to_dense().tolist()
+    [[[0.0, 1.0], [1.0, 0.0]]]
+    """
+
+    layout: Padded
+
+    def __init__(
+        self,
+        data: Tensor,
+        mask: Tensor | None = None,
+        *,
+        symmetric: bool = False,
+        normalised: bool = False,
+    ) -> None:
+        if data.dim() == 2:
+            data = data.unsqueeze(0)
+        if data.dim() != 3 or data.shape[1] != data.shape[2]:
+            raise GraphError(f"a dense adjacency must have shape [B, N, N], got {list(data.shape)}.")
+        self.data = data
+        self.layout = Padded(data.shape[0], mask)
+        # Comparing with the transpose costs as much as the product: unknown means the plain path.
+        self.symmetric, self.normalised = symmetric, normalised
+
+    def matmul(self, s: Tensor) -> Tensor:
+        return self.data.to(s.dtype) @ s
+
+    @cached_property
+    def degree(self) -> Tensor:  # type: ignore[override]
+        return self.data.sum(-1)
+
+    def normalise(self) -> Dense:
+        if self.normalised:
+            return self
+        scale = inverse_sqrt(self.degree)
+        data = self.data * scale.unsqueeze(-1) * scale.unsqueeze(-2)
+        return Dense(data, self.mask, symmetric=self.symmetric, normalised=True)
+
+    def to_dense(self) -> Tensor:
+        return self.data
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Dense:
+        mask = self.mask if self.mask is None or device is None else self.mask.to(device)
+        data = self.data.to(device=device, dtype=dtype)
+        return Dense(data, mask, symmetric=self.symmetric, normalised=self.normalised)
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.data.requires_grad
+
+    @property
+    def num_rows(self) -> int:
+        return self.data.shape[1]
+
+    def __repr__(self) -> str:
+        return f"Dense({list(self.data.shape)})"
+
+
+class Sum(Operator):
+    """A weighted sum of operators on the same rows, optionally scaled by a diagonal on both sides.
+
+    >>> import torch
+    >>> a = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> Sum([a, a], [1.0, 0.5]).degree.tolist()
+    [1.5, 1.5]
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Operator],
+        weights: Sequence[float] | None = None,
+        *,
+        scale: Tensor | None = None,
+        normalised: bool = False,
+    ) -> None:
+        if not parts:
+            raise GraphError("parts must hold at least one operator.")
+        if len({(type(p.layout), p.num_rows, p.num_graphs) for p in parts}) > 1:
+            raise GraphError("parts must be operators on the same rows and the same batch of graphs.")
+        self.parts = list(parts)
+        self.weights = [1.0] * len(self.parts) if weights is None else [float(w) for w in weights]
+        if len(self.weights) != len(self.parts):
+            raise GraphError(f"weights must have one value for each of the {len(self.parts)} parts.")
+        self.scale = scale
+        self.layout = self.parts[0].layout
+        self.symmetric = all(p.symmetric for p in self.parts)
+        self.normalised = normalised
+
+    def matmul(self, s: Tensor) -> Tensor:
+        scale = None if self.scale is None else self.scale.to(s.dtype).unsqueeze(-1)
+        inner = s if scale is None else scale * s
+        y: Tensor | None = None
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            term = part.matmul(inner)
+            term = term if weight == 1.0 else weight * term
+            y = term if y is None else y + term
+        assert y is not None
+        return y if scale is None else scale * y
+
+    @cached_property
+    def degree(self) -> Tensor:  # type: ignore[override]
+        if self.scale is None:
+            return torch.stack([w * p.degree for w, p in zip(self.weights, self.parts, strict=True)]).sum(0)
+        return self.matmul(torch.ones_like(self.scale).unsqueeze(-1)).squeeze(-1)
+
+    def normalise(self) -> Sum:
+        if self.normalised:
+            return self
+        scale = inverse_sqrt(self.degree)
+        if self.scale is not None:
+            scale = scale * self.scale
+        return Sum(self.parts, self.weights, scale=scale, normalised=True)
+
+    def to_dense(self) -> Tensor:
+        total = sum(w * p.to_dense() for w, p in zip(self.weights, self.parts, strict=True))
+        assert isinstance(total, Tensor)
+        if self.scale is not None:
+            total = total * self.scale.unsqueeze(-1) * self.scale.unsqueeze(-2)
+        return total
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Sum:
+        parts = [p.to(device, dtype) for p in self.parts]
+        scale = self.scale
+        if scale is not None:
+            scale = scale.to(device=device, dtype=dtype)
+        return Sum(parts, self.weights, scale=scale, normalised=self.normalised)
+
+    @property
+    def requires_grad(self) -> bool:
+        own = self.scale is not None and self.scale.requires_grad
+        return own or any(p.requires_grad for p in self.parts)
+
+    @property
+    def num_rows(self) -> int:
+        return self.parts[0].num_rows
+
+    def __repr__(self) -> str:
+        return f"Sum({', '.join(map(repr, self.parts))})"
+
+
+# edge_index -> (version, num_nodes, pattern, order): see CSR.from_edge_index.
+_patterns: Any = WeakTensorKeyDictionary()
+
+
+def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor]:
+    known = _patterns.get(edge_index)
+    if known is not None and known[:2] == (edge_index._version, n):
+        return known[2], known[3]
+    if edge_index.numel():
+        low, high = int(edge_index.min()), int(edge_index.max())
+        if low < 0 or high >= n:
+            raise GraphError(
+                f"edge_index names node {low if low < 0 else high}, but there are {n} nodes (0 to {n - 1})."
+            )
+    pattern, order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
+    _patterns[edge_index] = (edge_index._version, n, pattern, order)
+    return pattern, order
+
+
+def _batch_to_ptr(batch: Tensor, n: int) -> Tensor:
+    if batch.shape != (n,):
+        raise GraphError(
+            f"batch must have one graph number for each of the {n} nodes, got {list(batch.shape)}."
+        )
+    if n and bool((batch[1:] < batch[:-1]).any()):
+        raise GraphError("batch must be sorted: the nodes of one graph stand together.")
+    counts = torch.bincount(batch, minlength=1)
+    ptr = torch.zeros(counts.numel() + 1, dtype=torch.long, device=batch.device)
+    ptr[1:] = counts.cumsum(0)
+    return ptr
+
+
+def as_operator(
+    adj: Any,
+    edge_weight: Tensor | None = None,
+    *,
+    num_nodes: int | None = None,
+    batch: Tensor | None = None,
+    mask: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+) -> Operator:
+    """Turn what people have into an operator.
+
+    >>> import torch
+    >>> as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    CSR(2 rows, 2 entries, 1 graph(s))
+    >>> as_operator(torch.ones(4, 3, 3))
+    Dense([4, 3, 3])
+
+    Parameters
+    ----------
+    adj : Operator, Graph, Tensor
+        An operator (returned as it is), a :class:`softcut.Graph`, an integer `edge_index` [2, E], or a
+        floating-point dense adjacency [B, N, N] or [N, N].
+    edge_weight, num_nodes, batch
+        Belong to `edge_index`.
+    mask : Tensor, optional
+        [B, N], belongs to a dense adjacency: False marks padding.
+    dtype, device
+        Where a :class:`softcut.Graph` should go.
+    """
+    if isinstance(adj, Operator):
+        return adj
+    if hasattr(adj, "operator"):  # a Graph; checked by its method, since graph.py stands beside ops/
+        return adj.operator(dtype=dtype or torch.get_default_dtype(), device=device)
+    if not isinstance(adj, Tensor):
+        raise GraphError(
+            f"adj must be an operator, a Graph, an edge_index tensor [2, E] or a dense tensor [B, N, N], "
+            f"got {type(adj).__name__}."
+        )
+    if adj.is_sparse or adj.layout == torch.sparse_csr:
+        coo = adj.to_sparse_coo().coalesce()
+        return CSR.from_edge_index(coo.indices(), coo.values(), adj.shape[0], batch=batch)
+    if adj.is_floating_point():
+        if edge_weight is not None:
+            raise GraphError("edge_weight belongs to an edge_index; a dense adjacency holds its own weights.")
+        return Dense(adj, mask)
+    return CSR.from_edge_index(adj, edge_weight, num_nodes, batch=batch)

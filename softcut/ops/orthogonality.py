@@ -1,0 +1,122 @@
+r"""The orthogonality term of the paper.
+
+    L_o = || S'S / ||S'S||_F - I_K / sqrt(K) ||_F      in [0, sqrt(2 - 2/sqrt(K))]
+
+0 when clusters are hard and of one size; the maximum at a single used cluster.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from softcut.ops.cut import full_precision, no_autocast, reduce_graphs
+from softcut.ops.layout import Layout, Padded, Segments, fold_replicas, unfold_replicas
+from softcut.ops.operator import Operator, _batch_to_ptr
+
+__all__ = ["orthogonality", "orthogonality_loss", "orthogonality_maximum", "self_gram"]
+
+
+class _SelfGram(torch.autograd.Function):
+    """S'S per graph; gradient S (G + G') in one product instead of two."""
+
+    @staticmethod
+    def forward(layout: Layout, s: Tensor) -> Tensor:
+        return layout.gram(s, s)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.layout = inputs[0]
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):  # type: ignore[no-untyped-def]
+        (s,) = ctx.saved_tensors
+        return None, ctx.layout.matmul(s, g + g.mT)
+
+    @staticmethod
+    def vmap(info, in_dims, layout, s):  # type: ignore[no-untyped-def]
+        had = s.dim() - 1 == layout.rows + 2
+        q = _SelfGram.apply(layout, fold_replicas(s, in_dims[1], info.batch_size, layout.rows, 1))
+        return unfold_replicas(q, info.batch_size, 1, had), 1
+
+
+def self_gram(layout: Layout, s: Tensor) -> Tensor:
+    """S'S of every graph: [B, K, K].
+
+    >>> import torch
+    >>> from softcut.ops.layout import Segments
+    >>> self_gram(Segments(3), torch.ones(3, 1)).tolist()
+    [[[3.0]]]
+    """
+    if torch.compiler.is_compiling():
+        return layout.gram(s, s)
+    return _SelfGram.apply(layout, s)
+
+
+def orthogonality(gram: Tensor) -> Tensor:
+    """L_o from S'S, for a stack of K x K matrices.
+
+    >>> import torch
+    >>> orthogonality(torch.eye(4)).item()
+    0.0
+    """
+    k = gram.shape[-1]
+    eye = torch.eye(k, dtype=gram.dtype, device=gram.device) / math.sqrt(k)
+    size = torch.linalg.matrix_norm(gram, keepdim=True)
+    tiny = torch.finfo(gram.dtype).tiny
+    return torch.linalg.matrix_norm(gram / size.clamp(min=tiny) - eye)
+
+
+def orthogonality_maximum(k: int) -> float:
+    """The largest value of L_o with K clusters: all nodes in one.
+
+    >>> round(orthogonality_maximum(4), 6)
+    1.0
+    """
+    return math.sqrt(2 - 2 / math.sqrt(k))
+
+
+def orthogonality_loss(
+    s: Tensor,
+    adj: Any = None,
+    *,
+    batch: Tensor | None = None,
+    mask: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""The orthogonality loss L_o = ||S'S/||S'S||_F - I/sqrt(K)||_F, in [0, sqrt(2 - 2/sqrt(K))].
+
+    >>> import torch
+    >>> from softcut.ops import orthogonality_loss
+    >>> orthogonality_loss(torch.eye(4)).item()
+    0.0
+    >>> round(orthogonality_loss(torch.eye(4)[[0, 0, 0, 0]]).item(), 6)   # one cluster used
+    1.0
+
+    Parameters
+    ----------
+    s : Tensor
+        Soft assignments [N, K], or [B, N, K] for a dense batch.
+    adj : Operator, optional
+        Only says which rows belong to which graph; `batch` says the same.
+    batch, mask, reduction
+        As for :func:`softcut.ops.mincut_loss`.
+    """
+    s = full_precision(s)
+    with no_autocast(s):
+        layout: Layout
+        if isinstance(adj, Operator):
+            layout = adj.layout
+        elif s.dim() == 3:
+            layout = Padded(s.shape[0], mask)
+        else:
+            layout = Segments(s.shape[0], None if batch is None else _batch_to_ptr(batch, s.shape[0]))
+        if mask is not None:
+            s = s * mask.unsqueeze(-1).to(s.dtype)
+        return reduce_graphs(orthogonality(self_gram(layout, s)), reduction)

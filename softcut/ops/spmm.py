@@ -1,0 +1,164 @@
+r"""The sparse product Y = A S: pattern, backends, and the differentiable function.
+
+CPU: a sparse product with a binary matrix is a sum of table rows, which is what an embedding bag
+computes; PyTorch's kernel for it needs no edge values and no sparse tensor, and measures about twice
+as fast as the CSR product of its sparse module. CUDA: the vendor's CSR product, through a
+``torch.sparse`` view made only inside the call (such a tensor as a Function argument would break
+``vmap`` and ``torch.compile``).
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+__all__ = ["CSRPattern", "spmm"]
+
+# A gradient with respect to edge values gathers at most this many numbers at a time.
+_GATHER_LIMIT = 1 << 24
+
+
+class CSRPattern:
+    """Where a sparse matrix has its entries, sorted by row and then by column.
+
+    Indices are int32 while they fit. The transpose, row numbers and a vector of ones are made when
+    first asked for and kept.
+
+    >>> import torch
+    >>> pattern, order = CSRPattern.from_coo(torch.tensor([1, 0, 1]), torch.tensor([0, 1, 2]), (2, 3))
+    >>> pattern.rowptr.tolist(), pattern.col.tolist()
+    ([0, 1, 3], [1, 0, 2])
+    """
+
+    def __init__(self, rowptr: Tensor, col: Tensor, shape: tuple[int, int]) -> None:
+        self.rowptr, self.col, self.shape = rowptr, col, shape
+
+    @classmethod
+    def from_coo(cls, row: Tensor, col: Tensor, shape: tuple[int, int]) -> tuple[CSRPattern, Tensor]:
+        """The pattern of (row, col) pairs, and the order in which the pairs now stand."""
+        order = torch.argsort(row.long() * shape[1] + col.long(), stable=True)
+        counts = torch.bincount(row.long(), minlength=shape[0])
+        fits = max(*shape, row.numel()) < 2**31
+        dtype = torch.int32 if fits else torch.int64
+        rowptr = torch.zeros(shape[0] + 1, dtype=torch.int64, device=row.device)
+        rowptr[1:] = counts.cumsum(0)
+        return cls(rowptr.to(dtype), col[order].to(dtype), shape), order
+
+    @property
+    def nnz(self) -> int:
+        return self.col.numel()
+
+    @cached_property
+    def rows(self) -> Tensor:
+        """Row number of every entry."""
+        counts = (self.rowptr[1:] - self.rowptr[:-1]).long()
+        return torch.repeat_interleave(torch.arange(self.shape[0], device=self.col.device), counts)
+
+    @cached_property
+    def transpose(self) -> tuple[CSRPattern, Tensor]:
+        """The transposed pattern, and the order that takes entry values to it."""
+        return CSRPattern.from_coo(self.col.long(), self.rows, (self.shape[1], self.shape[0]))
+
+    def same_as(self, other: CSRPattern) -> bool:
+        return (
+            self.shape == other.shape
+            and torch.equal(self.rowptr, other.rowptr)
+            and torch.equal(self.col, other.col)
+        )
+
+    def ones(self, dtype: torch.dtype) -> Tensor:
+        cache: dict[torch.dtype, Tensor] = self.__dict__.setdefault("_ones", {})
+        if dtype not in cache:
+            cache[dtype] = torch.ones(self.nnz, dtype=dtype, device=self.col.device)
+        return cache[dtype]
+
+    def to(self, device: torch.device | str) -> CSRPattern:
+        return CSRPattern(self.rowptr.to(device), self.col.to(device), self.shape)
+
+
+def _product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
+    """Y = A S for a two-dimensional S, outside autograd."""
+    s = s.detach().contiguous()
+    if val is not None:
+        val = val.detach().to(s.dtype)
+    if s.shape[1] == 0 or pattern.nnz == 0 or pattern.shape[0] == 0:
+        return s.new_zeros(pattern.shape[0], s.shape[1])
+    if s.is_cuda:
+        values = pattern.ones(s.dtype) if val is None else val
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # "CSR support is in beta"
+            matrix = torch.sparse_csr_tensor(
+                pattern.rowptr, pattern.col, values, pattern.shape, check_invariants=False
+            )
+        return matrix @ s
+    return torch.embedding_bag(s, pattern.col, pattern.rowptr, False, 0, False, val, True)[0]
+
+
+def _value_gradient(pattern: CSRPattern, grad: Tensor, s: Tensor) -> Tensor:
+    """d/d val_e of <grad, A S> = <grad[row_e], s[col_e]>, in slices so that no E x K tensor exists."""
+    step = max(1, _GATHER_LIMIT // max(1, s.shape[1]))
+    parts = [
+        (grad[pattern.rows[i : i + step]] * s[pattern.col[i : i + step].long()]).sum(-1)
+        for i in range(0, pattern.nnz, step)
+    ]
+    return torch.cat(parts) if parts else s.new_zeros(0)
+
+
+class _SpMM(torch.autograd.Function):
+    """Y = A S with gradients for S (A' G) and for the values of A."""
+
+    @staticmethod
+    def forward(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
+        return _product(pattern, val, s)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        pattern, val, s = inputs
+        ctx.pattern = pattern
+        ctx.save_for_backward(val, s if val is not None and val.requires_grad else None)
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        val, s = ctx.saved_tensors
+        grad_val = grad_s = None
+        if ctx.needs_input_grad[2]:
+            transposed, order = ctx.pattern.transpose
+            grad_s = _SpMM.apply(transposed, None if val is None else val[order], grad)
+        if ctx.needs_input_grad[1]:
+            grad_val = _value_gradient(ctx.pattern, grad, s)
+        return None, grad_val, grad_s
+
+    @staticmethod
+    def vmap(info, in_dims, pattern, val, s):  # type: ignore[no-untyped-def]
+        if in_dims[1] is not None:  # different edge values per replica: no shared product
+            values = val.movedim(in_dims[1], 0)
+            columns = [s] * info.batch_size if in_dims[2] is None else s.movedim(in_dims[2], 0)
+            return torch.stack([_SpMM.apply(pattern, v, c) for v, c in zip(values, columns, strict=True)]), 0
+        # Replicas are columns: [N, R, K] -> one product with R*K columns.
+        s = s.movedim(in_dims[2], 1)
+        y = _SpMM.apply(pattern, val, s.reshape(s.shape[0], -1))
+        return y.view(y.shape[0], *s.shape[1:]), 1
+
+
+def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
+    """Sparse times dense, Y = A S, differentiable in S and in the values of A.
+
+    >>> import torch
+    >>> pattern, _ = CSRPattern.from_coo(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))
+    >>> spmm(pattern, None, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
+
+    Parameters
+    ----------
+    pattern : CSRPattern
+        Where A has entries.
+    val : Tensor or None
+        One value an entry; None stands for a binary matrix and stores nothing.
+    s : Tensor
+        Dense matrix of shape [N, K].
+    """
+    return _SpMM.apply(pattern, val, s)
