@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from softcut.errors import GraphError
+from softcut.graph import Graph
 from softcut.ops.layout import Layout, Padded, Segments
 from softcut.ops.spmm import CSRPattern, spmm
 
@@ -177,6 +179,39 @@ class CSR(Operator):
             ptr = _batch_to_ptr(batch, n)
         val = None if edge_weight is None else edge_weight[order]
         return cls(pattern, val, ptr=ptr, symmetric=symmetric)
+
+    @classmethod
+    def from_graph(
+        cls,
+        graph: Graph,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> CSR:
+        """The adjacency operator of a :class:`softcut.Graph` (symmetric by construction).
+
+        >>> from softcut import Graph
+        >>> CSR.from_graph(Graph.from_edges([[0, 1], [1, 2]]))
+        CSR(3 rows, 4 entries, 1 graph(s))
+        """
+        matrix = graph.adjacency
+        fits = max(*matrix.shape, matrix.nnz) < 2**31
+        index = np.int32 if fits else np.int64
+        pattern = CSRPattern(
+            torch.from_numpy(matrix.indptr.astype(index)),
+            torch.from_numpy(matrix.indices.astype(index)),
+            matrix.shape,
+        )
+        val = None
+        if graph.weighted:
+            data = np.asarray(matrix.data, dtype=np.float64)
+            # A-tilde does not change when A is divided by a number: keep sums of weights in range.
+            if data.size and data.max() > 1e-8 * torch.finfo(dtype).max:
+                data = data / data.max()
+            val = torch.from_numpy(data).to(dtype)
+        ptr = None if graph.ptr is None else torch.as_tensor(graph.ptr, dtype=torch.long)
+        op = cls(pattern, val, ptr=ptr, symmetric=True)
+        return op if device is None else op.to(device)
 
     def matmul(self, s: Tensor) -> Tensor:
         if self.val is not None and not self.val.requires_grad and self.val.dtype != s.dtype:
@@ -452,8 +487,8 @@ def as_operator(
     """
     if isinstance(adj, Operator):
         return adj
-    if hasattr(adj, "operator"):  # a Graph; checked by its method, since graph.py stands beside ops/
-        return adj.operator(dtype=dtype or torch.get_default_dtype(), device=device)
+    if isinstance(adj, Graph):
+        return CSR.from_graph(adj, dtype=dtype or torch.get_default_dtype(), device=device)
     if not isinstance(adj, Tensor):
         raise GraphError(
             f"adj must be an operator, a Graph, an edge_index tensor [2, E] or a dense tensor [B, N, N], "
