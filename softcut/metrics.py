@@ -271,8 +271,9 @@ def _modularity(parts: _Parts, resolution: float = 1.0) -> float:
 def conductance(graph: GraphLike, labels: ArrayLike, reduce: Literal["mean", "max"] = "mean") -> float:
     r"""Conductance, in [0, 1]: the cut of a cluster over the volume of its smaller side.
 
-    :math:`\mathrm{cut}(c) / \min(\mathrm{vol}(c), \mathrm{vol} - \mathrm{vol}(c))`, as the mean over the used clusters, or the worst one with ``reduce="max"``; the lower the better. One
-    cluster that holds every edge has conductance 0, so read it next to :func:`clusters_used`.
+    :math:`\mathrm{cut}(c) / \min(\mathrm{vol}(c), \mathrm{vol} - \mathrm{vol}(c))`, as the mean over
+    the used clusters, or the worst one with ``reduce="max"``; the lower the better. One cluster that
+    holds every edge has conductance 0, so read it next to :func:`clusters_used`.
 
     >>> import numpy as np
     >>> from softcut.metrics import conductance

@@ -1,0 +1,23 @@
+"""Graphs to cluster: published data sets by name, and generated ones.
+
+>>> from softcut.datasets import available, grid_graph
+>>> [info.name for info in available()]
+['cora', 'citeseer', 'pubmed', 'photo', 'computers']
+>>> grid_graph(15, 10).num_nodes
+150
+"""
+
+from softcut.datasets._files import cache_dir
+from softcut.datasets.registry import DatasetInfo, available, load
+from softcut.datasets.synthetic import attributed_communities, community_graph, grid_graph, ring_graph
+
+__all__ = [
+    "DatasetInfo",
+    "attributed_communities",
+    "available",
+    "cache_dir",
+    "community_graph",
+    "grid_graph",
+    "load",
+    "ring_graph",
+]

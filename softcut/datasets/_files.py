@@ -1,0 +1,80 @@
+"""Where data files lie and how missing ones are fetched: local folder first, then the cache, then the web."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from softcut.errors import DataError
+
+__all__ = ["cache_dir", "check_sha256", "fetch", "find_folder", "search_roots"]
+
+TIMEOUT_S = 30.0
+
+
+def cache_dir() -> Path:
+    """The folder for downloads: ``$XDG_CACHE_HOME/softcut``, by default ``~/.cache/softcut``.
+
+    >>> from softcut.datasets import cache_dir
+    >>> cache_dir().name
+    'softcut'
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "softcut"
+
+
+def search_roots(root: str | os.PathLike[str] | None = None) -> list[Path]:
+    """The folders to look in, in order; a file that is missing from all is downloaded into the last."""
+    if root is not None:
+        return [Path(root).expanduser()]
+    local = os.environ.get("SOFTCUT_DATA", "")
+    return [*([Path(local).expanduser()] if local else []), cache_dir()]
+
+
+def find_folder(roots: Iterable[Path], folders: Sequence[str], files: Sequence[str]) -> Path | None:
+    """The first of the candidate folders that holds all the files, or None."""
+    for root in roots:
+        for folder in folders:
+            if all((root / folder / file).is_file() for file in files):
+                return root / folder
+    return None
+
+
+def check_sha256(content: bytes, expected: str, name: str) -> None:
+    """Raise :class:`~softcut.errors.DataError` unless the content has the expected SHA-256 checksum."""
+    found = hashlib.sha256(content).hexdigest()
+    if found != expected:
+        raise DataError(
+            f"{name} is not the published file (its SHA-256 checksum starts with {found[:12]} instead of "
+            f"{expected[:12]}): delete it and load the data set again."
+        )
+
+
+def fetch(url: str, target: Path, check: Callable[[Path], object], name: str) -> None:
+    """Download a file: to a temporary name first, renamed once ``check(path)`` has accepted it."""
+    temporary: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, path = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        temporary = Path(path)
+        with os.fdopen(handle, "wb") as sink, urllib.request.urlopen(url, timeout=TIMEOUT_S) as source:
+            shutil.copyfileobj(source, sink)
+        check(temporary)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DataError(
+            f"The data set '{name}' is not on this computer and {url} could not be saved to {target.parent} "
+            f"({reason}): check the network, or set SOFTCUT_DATA to a folder that holds the data set."
+        ) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,168 @@
+"""The list of data sets: what each one is, where it comes from, and how it is loaded by name.
+
+A family of data sets is one module with a tuple ``ENTRIES``. To add a data set, add an entry to its family;
+to add a family, write the module and name it in ``_entries``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from softcut.datasets import _files
+from softcut.errors import DataError, ParameterError
+from softcut.graph import Graph
+
+__all__ = ["DatasetInfo", "Entry", "available", "load"]
+
+SelfLoops: TypeAlias = Literal["drop", "keep"]
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What a data set is and where it comes from.
+
+    ``edges`` counts every undirected edge once and no self-loops. ``path`` is the folder that holds the
+    files on this computer, or None when they would be downloaded.
+    """
+
+    name: str
+    title: str
+    task: str
+    graphs: int
+    nodes: int
+    edges: int
+    self_loops: int
+    features: int
+    classes: int
+    url: str
+    licence: str
+    citation: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True)
+class RawGraph:
+    """What a family's reader returns: plain arrays, before they become a :class:`~softcut.Graph`."""
+
+    adjacency: sp.csr_matrix
+    x: sp.csr_matrix
+    y: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set of a family: its description, its files and its reader.
+
+    ``read(folder)`` parses the files and verifies their checksums; ``check(path, file=name)`` accepts or
+    refuses one downloaded file before it enters the cache.
+    """
+
+    info: DatasetInfo
+    folders: Sequence[str]
+    files: Sequence[str]
+    read: Callable[[Path], RawGraph]
+    check: Callable[..., object]
+    aliases: Sequence[str] = field(default_factory=tuple)
+
+
+def _entries() -> dict[str, Entry]:
+    from softcut.datasets import amazon, planetoid
+
+    families = (planetoid, amazon)
+    return {entry.info.name: entry for family in families for entry in family.ENTRIES}
+
+
+def _find(name: str) -> Entry:
+    entries = _entries()
+    key = str(name).strip().lower().replace("_", "-")
+    for entry in entries.values():
+        if key == entry.info.name or key in entry.aliases:
+            return entry
+    raise ParameterError(f"There is no data set named {name!r}; the names are: {', '.join(entries)}.")
+
+
+def available(root: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:
+    """All data sets that :func:`load` knows; ``path`` says which are already on this computer.
+
+    >>> from softcut.datasets import available
+    >>> [info.name for info in available()][:3]
+    ['cora', 'citeseer', 'pubmed']
+    """
+    roots = _files.search_roots(root)
+    return [
+        replace(entry.info, path=_files.find_folder(roots, entry.folders, entry.files))
+        for entry in _entries().values()
+    ]
+
+
+def load(
+    name: str,
+    root: str | os.PathLike[str] | None = None,
+    *,
+    self_loops: SelfLoops = "drop",
+    download: bool = True,
+) -> Graph:
+    """A data set as a :class:`~softcut.Graph` with features ``x`` and classes ``y``.
+
+    The files are looked for in ``$SOFTCUT_DATA``, then in the cache (``~/.cache/softcut``), and are
+    downloaded into the cache from their official source if they are in neither. Checksums are verified
+    every time. Loading never executes code from a file.
+
+    Parameters
+    ----------
+    name
+        One of the names of :func:`available`, in any case: ``cora``, ``citeseer``, ``pubmed``, ``photo``,
+        ``computers``.
+    root
+        A folder to use instead of ``$SOFTCUT_DATA`` and the cache, with the same layout
+        (``planetoid/Cora/raw/ind.cora.x``, ``amazon/Photo/raw/...``, or PyTorch Geometric's
+        ``Cora/raw/...``).
+    self_loops
+        ``"drop"`` (as PyTorch Geometric does) or ``"keep"`` those of the raw files (CiteSeer 124, PubMed 3,
+        Photo 1).
+    download
+        False raises :class:`~softcut.errors.DataError` instead of reaching for the network.
+
+    >>> from softcut.datasets import load
+    >>> graph = load("cora")                                                 # doctest: +SKIP
+    >>> graph.num_nodes, graph.num_edges, graph.x.shape[1]                   # doctest: +SKIP
+    (2708, 5278, 1433)
+    """
+    if self_loops not in ("drop", "keep"):
+        raise ParameterError(f"self_loops must be 'drop' or 'keep', not {self_loops!r}.")
+    entry = _find(name)
+    raw = entry.read(_provide(entry, root, download))
+    adjacency = raw.adjacency
+    if self_loops == "drop":  # here rather than in Graph, which would warn about it
+        adjacency = (adjacency - sp.diags(adjacency.diagonal(), dtype=adjacency.dtype)).tocsr()
+        adjacency.eliminate_zeros()
+    return Graph.from_scipy(adjacency, x=raw.x, y=raw.y, self_loops="keep", name=entry.info.name)
+
+
+def _provide(entry: Entry, root: str | os.PathLike[str] | None, download: bool) -> Path:
+    """The folder with the files of a data set, downloaded if need be."""
+    roots = _files.search_roots(root)
+    folder = _files.find_folder(roots, entry.folders, entry.files)
+    if folder is not None:
+        return folder
+    name = entry.info.name
+    if not download:
+        places = " or ".join(str(place / entry.folders[0]) for place in roots)
+        raise DataError(
+            f"The data set '{name}' is not in {places}: set SOFTCUT_DATA to the folder that holds "
+            f"{entry.folders[0]}, or allow the download."
+        )
+    folder = roots[-1] / entry.folders[0]
+    for file in entry.files:
+        if not (folder / file).is_file():
+            _files.fetch(entry.info.url + file, folder / file, partial(entry.check, file=file), name)
+    return folder

@@ -1,0 +1,239 @@
+"""Generated graphs: shapes with coordinates, and communities with attributes."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from softcut.errors import ParameterError
+from softcut.graph import Graph
+
+__all__ = ["attributed_communities", "community_graph", "grid_graph", "ring_graph"]
+
+
+def _symmetric(n: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> sp.csr_matrix:
+    """The binary symmetric adjacency of a list of edges (duplicates and both directions allowed)."""
+    rows, columns = np.concatenate([first, second]), np.concatenate([second, first])
+    adjacency = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(n, n))
+    adjacency.data[:] = 1.0
+    return adjacency
+
+
+def ring_graph(n_nodes: int = 200) -> Graph:
+    """A cycle; the features are the coordinates of the nodes on the unit circle.
+
+    >>> from softcut.datasets import ring_graph
+    >>> graph = ring_graph(200)
+    >>> graph.num_nodes, graph.num_edges, graph.x.shape
+    (200, 200, (200, 2))
+    """
+    if n_nodes < 3:
+        raise ParameterError(f"n_nodes must be at least 3 for a ring, not {n_nodes}.")
+    nodes = np.arange(n_nodes)
+    angle = 2 * np.pi * nodes / n_nodes
+    x = np.column_stack([np.cos(angle), np.sin(angle)]).astype(np.float32)
+    return Graph.from_scipy(_symmetric(n_nodes, nodes, (nodes + 1) % n_nodes), x=x, name="ring")
+
+
+def grid_graph(height: int = 15, width: int = 10) -> Graph:
+    """A regular grid, each node joined to its four neighbours; features are coordinates in [0, 1].
+
+    Node ``i`` is in row ``i // width`` and column ``i % width``; its features are (column, row). The longer
+    side has length 1, so neighbours are equally far apart in both directions.
+
+    >>> from softcut.datasets import grid_graph
+    >>> graph = grid_graph(15, 10)
+    >>> graph.num_nodes, graph.num_edges, graph.x.shape
+    (150, 275, (150, 2))
+    """
+    if height < 1 or width < 1:
+        raise ParameterError(f"height and width must be at least 1, not {height} and {width}.")
+    nodes = np.arange(height * width).reshape(height, width)
+    first = np.concatenate([nodes[:, :-1].ravel(), nodes[:-1].ravel()])
+    second = np.concatenate([nodes[:, 1:].ravel(), nodes[1:].ravel()])
+    rows, columns = np.divmod(nodes.ravel(), width)
+    x = np.column_stack([columns, rows]) / max(height - 1, width - 1, 1)
+    return Graph.from_scipy(_symmetric(nodes.size, first, second), x=x.astype(np.float32), name="grid")
+
+
+def community_graph(n_communities: int = 6, n_nodes: int = 150, seed: int = 0) -> Graph:
+    """Communities of random sizes on a circle, dense inside and joined by few random edges.
+
+    Modelled on the ``Community`` graph of PyGSP: every community has at least a third of the average size;
+    its nodes are spread over a disc whose area grows with its size, around a centre on a large circle;
+    nodes of one community closer than a fixed distance are joined, and each node to its nearest one; about
+    ``n_nodes / 2`` pairs drawn at random are joined as well. The features are the two coordinates, ``y`` the
+    communities.
+
+    >>> from softcut.datasets import community_graph
+    >>> graph = community_graph(6, 150, seed=0)
+    >>> graph.num_nodes, graph.x.shape, len(set(graph.y.tolist()))
+    (150, (150, 2), 6)
+    """
+    if n_communities < 1 or n_nodes < 2 * n_communities:
+        raise ParameterError(
+            f"n_nodes must be at least 2 per community, not {n_nodes} for n_communities={n_communities}."
+        )
+    rng = np.random.default_rng(seed)
+    smallest = max(2, round(n_nodes / n_communities / 3))
+    y = np.concatenate(
+        [
+            np.repeat(np.arange(n_communities), smallest),
+            rng.integers(n_communities, size=n_nodes - n_communities * smallest),
+        ]
+    )
+    y.sort()
+    sizes = np.bincount(y)
+
+    angle = 2 * np.pi * np.arange(n_communities) / n_communities
+    centres = np.sqrt(n_nodes) * np.column_stack([np.cos(angle), np.sin(angle)])
+    radius, direction = np.sqrt(rng.random(n_nodes)), rng.uniform(0, 2 * np.pi, n_nodes)
+    offset = radius[:, None] * np.column_stack([np.cos(direction), np.sin(direction)])
+    x = centres[y] + np.sqrt(sizes[y])[:, None] * offset * 0.7
+
+    # Communities lifted onto separate levels: no neighbour is found across two of them.
+    lifted = np.column_stack([x, y * 10.0 * n_nodes])
+    tree = cKDTree(lifted)
+    near = tree.query_pairs(np.sqrt(2 * np.sqrt(n_nodes)) / 2, output_type="ndarray").astype(np.int64)
+    nearest = tree.query(lifted, k=2)[1][:, 1]
+    random = rng.integers(n_nodes, size=(n_nodes // 2, 2))
+    random = random[random[:, 0] != random[:, 1]]
+    edges = np.concatenate([near, np.column_stack([np.arange(n_nodes), nearest]), random])
+    adjacency = _symmetric(n_nodes, edges[:, 0], edges[:, 1])
+    return Graph.from_scipy(adjacency, x=x.astype(np.float32), y=y, name="community")
+
+
+def attributed_communities(
+    n_nodes: int = 3000,
+    n_clusters: int = 8,
+    average_degree: float = 8.0,
+    n_features: int = 300,
+    *,
+    edge_signal: float = 0.6,
+    feature_signal: float = 0.4,
+    degree_spread: float = 0.7,
+    size_spread: float = 0.0,
+    words_per_node: float | None = None,
+    seed: int = 0,
+) -> Graph:
+    """Communities known in advance, with a degree-corrected random graph and bag-of-words features.
+
+    Every node has a class ``y``. **Edges**: the first end is drawn in proportion to a node weight; the
+    second, in proportion to the same weights, from the class of the first for a share ``edge_signal`` of
+    the edges, else from all nodes. **Features** are the distinct words a node uses: each word comes from
+    the Zipf distribution of the class with probability ``feature_signal``, else from one that all classes
+    share. A signal of 0 says nothing about the classes, a signal of 1 everything it can. A million edges
+    take a second or two.
+
+    Parameters
+    ----------
+    n_nodes, n_clusters
+        Size of the graph and number of classes; none of them is empty.
+    average_degree
+        The number of edges is ``n_nodes * average_degree / 2``, without self-loops and repetitions (a few
+        less when the graph is so dense that new pairs are hard to draw).
+    n_features
+        Number of words; 0 for a graph without features.
+    edge_signal, feature_signal
+        Between 0 and 1, see above.
+    degree_spread
+        Standard deviation of the logarithm of the node weights: 0 for nearly equal degrees, 1 for hubs.
+    size_spread
+        Standard deviation of the logarithm of the class sizes: 0 for nearly equal classes.
+    words_per_node
+        Average number of words drawn per node, repetitions included; by default a quarter of the words, at
+        least 2 and at most 20.
+    seed
+        The same seed gives the same graph.
+
+    >>> from softcut.datasets import attributed_communities
+    >>> graph = attributed_communities(400, 4, average_degree=6, n_features=50, seed=1)
+    >>> graph.num_nodes, graph.num_edges, graph.x.shape, len(set(graph.y.tolist()))
+    (400, 1200, (400, 50), 4)
+    """
+    _check_community_arguments(n_nodes, n_clusters, average_degree, n_features)
+    for name, value in (("edge_signal", edge_signal), ("feature_signal", feature_signal)):
+        if not 0 <= value <= 1:
+            raise ParameterError(f"{name} must lie between 0 and 1, not {value}.")
+    for name, value in (("degree_spread", degree_spread), ("size_spread", size_spread)):
+        if not 0 <= value <= 5:
+            raise ParameterError(f"{name} must lie between 0 and 5, not {value}.")
+    if words_per_node is None:
+        words_per_node = float(np.clip(n_features / 4, 2, 20))
+    rng = np.random.default_rng(seed)
+
+    share = np.exp(size_spread * rng.standard_normal(n_clusters))
+    extra = rng.choice(n_clusters, size=n_nodes - n_clusters, p=share / share.sum())
+    y = rng.permutation(np.concatenate([np.arange(n_clusters), extra]))
+    weight = np.exp(degree_spread * rng.standard_normal(n_nodes))
+
+    adjacency = _draw_edges(rng, y, weight, round(n_nodes * average_degree / 2), edge_signal)
+    x = None
+    if n_features:
+        x = _draw_words(rng, y, n_clusters, n_features, words_per_node, feature_signal)
+    return Graph.from_scipy(adjacency, x=x, y=y, name="attributed communities")
+
+
+def _check_community_arguments(n_nodes: int, n_clusters: int, average_degree: float, n_features: int) -> None:
+    if not 1 <= n_clusters <= n_nodes:
+        raise ParameterError(f"n_clusters must lie between 1 and n_nodes={n_nodes}, not {n_clusters}.")
+    if not 0 <= average_degree <= n_nodes - 1:
+        raise ParameterError(f"average_degree must lie between 0 and {n_nodes - 1}, not {average_degree}.")
+    if n_features < 0:
+        raise ParameterError(f"n_features must not be negative, it is {n_features}.")
+
+
+def _draw_edges(
+    rng: np.random.Generator, y: NDArray[np.int64], weight: NDArray[np.float64], m: int, signal: float
+) -> sp.csr_matrix:
+    n = len(y)
+    order = np.argsort(y, kind="stable")  # nodes class by class: a class is an interval of `cumulated`
+    cumulated = np.concatenate([[0.0], np.cumsum(weight[order])])
+    bounds = cumulated[np.concatenate([[0], np.cumsum(np.bincount(y))])]
+
+    def pick(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.int64]:
+        point = low + rng.random(len(low)) * (high - low)
+        return order[np.clip(np.searchsorted(cumulated, point, side="right") - 1, 0, n - 1)]
+
+    def draw(count: int, inside: bool) -> NDArray[np.int64]:
+        first = pick(np.zeros(count), np.full(count, cumulated[-1]))
+        low, high = (bounds[y[first]], bounds[y[first] + 1]) if inside else (np.zeros(count), cumulated[-1:])
+        second = pick(low, high)
+        pairs = np.minimum(first, second) * n + np.maximum(first, second)
+        return pairs[first != second]
+
+    keys = np.empty(0, dtype=np.int64)
+    for wanted, inside in ((round(m * signal), True), (m - round(m * signal), False)):
+        goal = len(keys) + wanted
+        for _ in range(40):
+            missing = goal - len(keys)
+            if missing <= 0:
+                break
+            pairs = draw(missing + missing // 5 + 16, inside)
+            fresh = pairs[np.sort(np.unique(pairs, return_index=True)[1])]  # in the order of drawing
+            fresh = fresh[~np.isin(fresh, keys)]
+            keys = np.concatenate([keys, fresh[:missing]])
+    return _symmetric(n, *np.divmod(keys, n))
+
+
+def _draw_words(
+    rng: np.random.Generator,
+    y: NDArray[np.int64],
+    n_clusters: int,
+    n_features: int,
+    words_per_node: float,
+    signal: float,
+) -> sp.csr_matrix:
+    n = len(y)
+    zipf = np.cumsum(1.0 / np.arange(1, n_features + 1))
+    ranks_of_class = np.argsort(rng.random((n_clusters, n_features)), axis=1)
+    counts = np.maximum(rng.poisson(words_per_node, n), 1)
+    nodes = np.repeat(np.arange(n), counts)
+    rank = np.searchsorted(zipf, rng.random(len(nodes)) * zipf[-1], side="right").clip(max=n_features - 1)
+    from_class = rng.random(len(nodes)) < signal
+    words = np.where(from_class, ranks_of_class[y[nodes], rank], rank)
+    x = sp.csr_matrix((np.ones(len(nodes), np.float32), (nodes, words)), shape=(n, n_features))
+    x.data[:] = 1.0
+    return x
