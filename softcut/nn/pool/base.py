@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from softcut.nn.layers import graph_input
-from softcut.ops import Dense, Layout, Operator, pooled_adjacency, quadratic_form
+from softcut.ops import Dense, Layout, Operator, pooled_adjacency, quadratic_form, self_gram
 from softcut.ops.cut import full_precision, no_autocast
 
 __all__ = ["DensePool", "DenseSelection", "Pool", "PoolOutput", "Selection"]
 
 
 class Selection(ABC):
-    """Which nodes go to which cluster; owns the way there (`reduce`) and back (`lift`)."""
+    """Which nodes go to which cluster; owns the way there (`reduce`) and back (`lift`).
+
+    `s` is the assignment matrix: rows are nodes, columns are clusters or kept nodes.
+    """
+
+    if TYPE_CHECKING:  # an attribute in some kinds, a property in others
+
+        @property
+        def s(self) -> Tensor: ...
 
     @abstractmethod
     def reduce(self, x: Tensor) -> Tensor:
         """Node features to cluster features."""
 
     @abstractmethod
-    def lift(self, x_pool: Tensor) -> Tensor:
-        """Cluster features back to nodes."""
+    def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        """Cluster features back to nodes; with `pinv` through the pseudo-inverse of the way there."""
 
 
 @dataclass
@@ -34,22 +43,27 @@ class DenseSelection(Selection):
 
     >>> import torch
     >>> from softcut.ops import Segments
-    >>> selection = DenseSelection(torch.eye(2), Segments(2))
-    >>> selection.lift(selection.reduce(torch.ones(2, 3))).shape
-    torch.Size([2, 3])
+    >>> selection = DenseSelection(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), Segments(3))
+    >>> pooled = selection.reduce(torch.tensor([[2.0], [4.0], [7.0]]))
+    >>> selection.lift(pooled).flatten().tolist()
+    [6.0, 6.0, 7.0]
+    >>> [round(v, 4) for v in selection.lift(pooled, pinv=True).flatten().tolist()]
+    [3.0, 3.0, 7.0]
     """
 
-    s: Tensor
+    s: Tensor  # type: ignore[assignment]
     layout: Layout
 
     def reduce(self, x: Tensor) -> Tensor:
         return self.layout.gram(self.s, x.to(self.s.dtype))  # S' X
 
-    def lift(self, x_pool: Tensor) -> Tensor:
-        return self.layout.matmul(self.s, x_pool.to(self.s.dtype))  # S X_pool
+    def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        x_pool = x_pool.to(self.s.dtype)
+        if pinv:
+            x_pool = torch.linalg.pinv(self_gram(self.layout, self.s), hermitian=True) @ x_pool
+        return self.layout.matmul(self.s, x_pool)  # S X_pool, or S (S'S)^+ X_pool
 
 
-@dataclass
 class PoolOutput:
     """What a pooling layer returns.
 
@@ -58,7 +72,9 @@ class PoolOutput:
     x : Tensor
         Pooled features: [B, K, F] from a dense pooler, [N', F] from one that keeps nodes.
     adj : Operator
-        The pooled graphs; goes straight into the next layer.
+        The pooled graphs; goes straight into the next layer. A function that makes it is called when
+        `adj` is first read, so that a last layer, or a bottleneck whose decoder keeps the original
+        graph, connects nothing.
     batch, mask : Tensor or None
         Graph number of each row (ragged), or which rows are real (padded); None if neither applies.
     selection : Selection
@@ -67,17 +83,29 @@ class PoolOutput:
         Auxiliary losses, weighted, mean over the graphs; add their sum to the task's loss.
     """
 
-    x: Tensor
-    adj: Operator
-    selection: Selection
-    batch: Tensor | None = None
-    mask: Tensor | None = None
-    losses: dict[str, Tensor] = field(default_factory=dict)
+    def __init__(
+        self,
+        x: Tensor,
+        adj: Operator | Callable[[], Operator],
+        selection: Selection,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+        losses: dict[str, Tensor] | None = None,
+    ) -> None:
+        self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
+        self.losses: dict[str, Tensor] = {} if losses is None else losses
+        self._adj = adj
+
+    @property
+    def adj(self) -> Operator:
+        if not isinstance(self._adj, Operator):
+            self._adj = self._adj()
+        return self._adj
 
     @property
     def s(self) -> Tensor:
         """The assignment matrix."""
-        return self.selection.s  # type: ignore[attr-defined, no-any-return]
+        return self.selection.s
 
     @property
     def loss(self) -> Tensor:
@@ -139,9 +167,9 @@ class Pool(nn.Module, ABC):
             selection = self.select(x, op)
         return self.pool(x, op, selection)
 
-    def lift(self, x_pool: Tensor, selection: Selection) -> Tensor:
-        """Pooled features back to the nodes they came from."""
-        return selection.lift(x_pool)
+    def lift(self, x_pool: Tensor, selection: Selection, pinv: bool = False) -> Tensor:
+        """Pooled features back to the nodes they came from (`pinv`: by the pseudo-inverse)."""
+        return selection.lift(x_pool, pinv)
 
 
 class DensePool(Pool):
@@ -156,6 +184,10 @@ class DensePool(Pool):
     @abstractmethod
     def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
         """Losses from S and S' A S."""
+
+    def features(self, x: Tensor, op: Operator) -> Tensor:
+        """What is pooled: the features themselves unless a subclass embeds them first."""
+        return x
 
     def operator(self, op: Operator) -> Operator:
         """The operator whose quadratic form is pooled: A-tilde unless a subclass says otherwise."""
@@ -174,11 +206,12 @@ class DensePool(Pool):
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
         assert isinstance(selection, DenseSelection)
         s = selection.s
+        pooled = self.features(x, op)
         with no_autocast(s):
             op = self.operator(op)
             quadratic = quadratic_form(op, s)  # the only product with A
             return PoolOutput(
-                x=selection.reduce(x),
+                x=selection.reduce(pooled),
                 adj=self.connect(op, quadratic),
                 selection=selection,
                 losses=self.auxiliary(op, s, quadratic),
