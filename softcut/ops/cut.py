@@ -50,6 +50,7 @@ class _CutTerms(torch.autograd.Function):
 
     @staticmethod
     def forward(op: Operator, s: Tensor, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        s = s.contiguous()
         y = op @ s
         num = op.layout.total((s * y).sum(-1))
         den = op.layout.total(_rows(degree, s) * s.square().sum(-1))

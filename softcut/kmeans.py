@@ -1,0 +1,126 @@
+"""k-means on any device, all restarts at once.
+
+scikit-learn's k-means runs its restarts one after another on the CPU. Here they are columns of one matrix
+product, on the CPU or a GPU, so that the last step of a fit takes no longer than the rest of it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["KMeansResult", "kmeans", "nearest"]
+
+
+class KMeansResult(NamedTuple):
+    """Labels [N], centres [K, F], and the sum of squared distances to them."""
+
+    labels: Tensor
+    centres: Tensor
+    inertia: float
+
+
+def nearest(x: Tensor, centres: Tensor) -> Tensor:
+    """Number of the nearest centre of each row.
+
+    >>> import torch
+    >>> nearest(torch.tensor([[0.0], [9.0]]), torch.tensor([[1.0], [8.0]])).tolist()
+    [0, 1]
+    """
+    return squared_distances(x, centres).argmin(1)
+
+
+def squared_distances(x: Tensor, centres: Tensor) -> Tensor:
+    """|x|^2 - 2 x c' + |c|^2, never negative."""
+    cross = x @ centres.mT
+    return (x.square().sum(1, keepdim=True) - 2 * cross + centres.square().sum(1)).clamp(min=0)
+
+
+def kmeans(
+    x: Tensor,
+    k: int,
+    *,
+    n_init: int = 20,
+    max_iter: int = 100,
+    random_state: int = 0,
+    sample_weight: Tensor | None = None,
+) -> KMeansResult:
+    """Lloyd's algorithm from `n_init` k-means++ starts; the best of them.
+
+    >>> import torch
+    >>> x = torch.tensor([[0.0], [0.1], [5.0], [5.1]])
+    >>> result = kmeans(x, 2)
+    >>> bool(result.labels[0] == result.labels[1] != result.labels[2])
+    True
+
+    Parameters
+    ----------
+    x : Tensor
+        [N, F].
+    k : int
+        Clusters.
+    n_init, max_iter : int
+        Restarts, and the most iterations of each.
+    random_state : int
+        Seed; random numbers are drawn on the CPU, so every device sees the same ones.
+    """
+    n = x.shape[0]
+    norm = x.square().sum(1)
+    generator = torch.Generator().manual_seed(random_state)
+    centres = _plus_plus(x, norm, k, n_init, generator)  # [B, K, F]
+    weight = x.new_ones(n) if sample_weight is None else sample_weight
+    weighted = x * weight.unsqueeze(1)
+    labels = torch.zeros(n_init, n, dtype=torch.long, device=x.device)
+    active = torch.arange(n_init, device=x.device)
+    for _ in range(max_iter):
+        part = centres[active]
+        new = _scores(x, part).argmin(1)  # [b, N]
+        moved = (new != labels[active]).any(1)
+        labels[active] = new
+        counts, sums = _group(weighted, weight, new, k)
+        empty = counts <= 0
+        updated = sums / counts.clamp(min=torch.finfo(x.dtype).tiny).unsqueeze(-1)
+        centres[active] = torch.where(empty.unsqueeze(-1), part, updated)
+        active = active[moved]
+        if active.numel() == 0:
+            break
+    scores = _scores(x, centres).amin(1) + norm
+    inertia = (scores.clamp(min=0) * weight).sum(1)
+    best = int(inertia.argmin())
+    return KMeansResult(nearest(x, centres[best]), centres[best], float(inertia[best]))
+
+
+def _scores(x: Tensor, centres: Tensor) -> Tensor:
+    """|c|^2 - 2 x c' for every restart: [B, K, N]; one matrix product for all of them."""
+    b, k, f = centres.shape
+    cross = centres.reshape(b * k, f) @ x.mT
+    return centres.square().sum(-1, keepdim=True) - 2 * cross.view(b, k, -1)
+
+
+def _group(weighted: Tensor, weight: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Total weight [B, K] and weighted sum [B, K, F] of each cluster, as a product with indicators."""
+    b, n = labels.shape
+    indicator = weighted.new_zeros(b, k, n).scatter_(1, labels.unsqueeze(1), 1.0).view(b * k, n)
+    return (indicator @ weight).view(b, k), (indicator @ weighted).view(b, k, -1)
+
+
+def _plus_plus(x: Tensor, norm: Tensor, k: int, restarts: int, generator: torch.Generator) -> Tensor:
+    """k-means++ seeding of all restarts: each next centre is drawn with probability d^2."""
+    n = x.shape[0]
+    draws = torch.rand(k, restarts, generator=generator, dtype=torch.float64)
+    first = (draws[0] * n).long().clamp(max=n - 1).to(x.device)
+    chosen = [x[first]]
+    closest = _distance_to(x, norm, chosen[0])  # [B, N]
+    for i in range(1, k):
+        total = closest.double().cumsum(1)
+        target = draws[i].to(x.device).unsqueeze(1) * total[:, -1:]
+        pick = torch.searchsorted(total, target).squeeze(1).clamp(max=n - 1)
+        chosen.append(x[pick])
+        closest = torch.minimum(closest, _distance_to(x, norm, chosen[-1]))
+    return torch.stack(chosen, dim=1)
+
+
+def _distance_to(x: Tensor, norm: Tensor, points: Tensor) -> Tensor:
+    return (points.square().sum(1, keepdim=True) - 2 * points @ x.mT + norm).clamp(min=0)

@@ -1,0 +1,154 @@
+"""The first layer of a clustering network: products with features that never change.
+
+X is constant through training, so whatever can be computed from it once is computed once, and a sparse X
+(bag of words) stays sparse. :class:`SkipInput` chooses between three ways to compute A~ X T_m + X T_s by
+counting operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from softcut.ops import CSRPattern, Operator
+from softcut.ops.spmm import _product
+
+__all__ = ["DenseInput", "FirstLayer", "SkipInput"]
+
+# A multiplication in a sparse product costs about this many of a dense one (measured on CPUs and GPUs).
+_SPARSE_COST = 4.0
+
+
+class FirstLayer(Protocol):
+    """Computes the sum of (weights) @ (constant matrix)', one weight matrix for each constant matrix.
+
+    Nodes are the last axis here: softmax and activation then run along contiguous memory, which on CPUs
+    is many times faster than rows of K numbers.
+    """
+
+    in_channels: int
+    terms: int
+
+    def __call__(self, weights: list[Tensor]) -> Tensor:
+        """[C, N] from `terms` weight matrices [C, in_channels]."""
+
+
+class _ConstantSparse:
+    """X T' [N, C] for a constant sparse X and T [C, F]; keeps X' for backward."""
+
+    def __init__(self, x: sp.csr_array, dtype: torch.dtype, device: torch.device | str) -> None:
+        self.forward = _pattern(x, dtype, device)
+        self.backward = _pattern(sp.csr_array(x.T), dtype, device)
+
+    def __call__(self, weight: Tensor) -> Tensor:
+        return _ConstantProduct.apply(self, weight)
+
+
+def _pattern(x: sp.csr_array, dtype: torch.dtype, device: torch.device | str) -> tuple[CSRPattern, Tensor]:
+    x.sort_indices()
+    index = np.int32 if max(*x.shape, x.nnz) < 2**31 else np.int64
+    pattern = CSRPattern(
+        torch.from_numpy(x.indptr.astype(index)), torch.from_numpy(x.indices.astype(index)), x.shape
+    )
+    return pattern.to(device), torch.from_numpy(x.data).to(device=device, dtype=dtype)
+
+
+class _ConstantProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(x: _ConstantSparse, weight: Tensor) -> Tensor:
+        return _product(*x.forward, weight.mT)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.x = inputs[0]
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        return None, _product(*ctx.x.backward, grad).mT
+
+
+class DenseInput:
+    """W Z' for a dense constant Z.
+
+    >>> import torch
+    >>> DenseInput(torch.ones(2, 3))([torch.ones(4, 3)]).shape
+    torch.Size([4, 2])
+    """
+
+    terms = 1
+
+    def __init__(self, z: Tensor) -> None:
+        self.z = z
+        self.in_channels = z.shape[1]
+
+    def __call__(self, weights: list[Tensor]) -> Tensor:
+        return weights[0] @ self.z.mT
+
+
+class SkipInput:
+    r"""A~ X T_m + X T_s, the linear part of the paper's eq. 1, for a constant X (transposed: [C, N]).
+
+    >>> import numpy as np, torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> layer = SkipInput(op, np.eye(2, dtype=np.float32))
+    >>> layer([torch.eye(2), torch.zeros(2, 2)])
+    tensor([[0., 1.],
+            [1., 0.]])
+
+    Parameters
+    ----------
+    op : Operator
+        A (normalised here).
+    x : array or scipy sparse matrix
+        Node features.
+    columns : int
+        Width of the product (replicas x hidden units): the counts below depend on it.
+    """
+
+    terms = 2
+
+    def __init__(
+        self,
+        op: Operator,
+        x: Any,
+        *,
+        columns: int = 16,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.op = op.normalise()
+        n, f = x.shape
+        self.in_channels = f
+        nnz = int(x.nnz) if sp.issparse(x) else int(np.count_nonzero(x))
+        edges = getattr(getattr(op, "pattern", None), "nnz", 0)
+        # Multiplications a column, forward: A~ (X T) with sparse or dense X, or (A~ X) T, made once.
+        costs = {
+            "sparse": _SPARSE_COST * (2 * nnz + edges),
+            "dense": 2 * n * f + _SPARSE_COST * edges,
+            "constant": 2.0 * n * f,
+        }
+        # A~ X is a second n x f matrix to keep: only where it is small beside what training holds anyway.
+        if f > 4 * columns:
+            del costs["constant"]
+        self.kind = min(costs, key=lambda kind: costs[kind])
+        if self.kind == "sparse":
+            matrix = sp.csr_array(x)
+            self.sparse = _ConstantSparse(matrix.astype(np.float64), dtype, device)
+            return
+        dense = x.toarray() if sp.issparse(x) else x
+        self.x = torch.as_tensor(dense).to(device=device, dtype=dtype)
+        if self.kind == "constant":
+            self.x = torch.cat([self.op @ self.x, self.x], dim=1)
+
+    def __call__(self, weights: list[Tensor]) -> Tensor:
+        neighbours, itself = weights
+        if self.kind == "constant":
+            return torch.cat([neighbours, itself], dim=1) @ self.x.mT
+        if self.kind == "sparse":
+            return (self.op @ self.sparse(neighbours) + self.sparse(itself)).mT.contiguous()
+        return (self.op @ (self.x @ neighbours.mT)).mT.contiguous() + itself @ self.x.mT

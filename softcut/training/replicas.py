@@ -1,0 +1,336 @@
+"""Many restarts of one clustering network, trained in one vectorised pass.
+
+R restarts share the graph and the features, so R restarts are one sparse product with R*K columns, one
+matrix product with R*H columns and one optimiser step. Parameters carry a replica axis; the loss is the
+sum over replicas, so every replica gets exactly the gradient it would get alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from softcut.errors import ParameterError
+from softcut.nn.layers import Activation, get_activation
+from softcut.ops import OBJECTIVES, Operator, cut_terms, orthogonality, self_gram
+from softcut.ops.cut import ratio_trace, safe_ratio
+from softcut.training.inputs import FirstLayer
+
+__all__ = [
+    "Progress",
+    "ReplicaNet",
+    "TrainResult",
+    "TrainSettings",
+    "replica_losses",
+    "replica_seeds",
+    "train",
+]
+
+
+def replica_seeds(random_state: int, replicas: int) -> list[int]:
+    """One seed a replica; the first r seeds do not depend on how many there are.
+
+    >>> replica_seeds(0, 4)[:2] == replica_seeds(0, 2)
+    True
+    """
+    words = np.random.SeedSequence(random_state).generate_state(replicas, np.uint32)
+    return [int(w) for w in words]
+
+
+class ReplicaNet(nn.Module):
+    r"""R copies of: logits = act(first layer + b) W + b', with their own weights.
+
+    With a :class:`~softcut.training.inputs.SkipInput` this is the paper's model (eq. 1 and a softmax
+    layer); with a :class:`~softcut.training.inputs.DenseInput`, an MLP on propagated features. He-normal
+    kernels in the first layer, Glorot-uniform in the second.
+
+    >>> import torch
+    >>> from softcut.training import DenseInput
+    >>> net = ReplicaNet(in_channels=3, k=2, seeds=[0, 1], hidden=4)
+    >>> net(DenseInput(torch.ones(5, 3))).shape                # [R, K, N]
+    torch.Size([2, 2, 5])
+    >>> net.assign(DenseInput(torch.ones(5, 3))).shape         # S: [N, R, K]
+    torch.Size([5, 2, 2])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        k: int,
+        seeds: Sequence[int],
+        hidden: int = 16,
+        terms: int = 1,
+        act: Activation = "elu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.k, self.hidden, self.terms = in_channels, k, hidden, terms
+        self.replicas = len(seeds)
+        self.act = get_activation(act)
+        firsts: list[list[Tensor]] = [[] for _ in range(terms)]
+        seconds = []
+        for seed in seeds:
+            generator = torch.Generator().manual_seed(seed)
+            for kernels in firsts:
+                he = math.sqrt(2 / max(1, in_channels))
+                normal = torch.randn(hidden, in_channels, generator=generator, dtype=torch.float64)
+                kernels.append(normal * he)
+            glorot = math.sqrt(6 / (hidden + k))
+            uniform = torch.rand(k, hidden, generator=generator, dtype=torch.float64)
+            seconds.append((2 * uniform - 1) * glorot)
+        self.first = nn.ParameterList(
+            nn.Parameter(torch.stack(kernels).to(dtype))
+            for kernels in firsts  # [R, H, F]
+        )
+        self.bias = nn.Parameter(torch.zeros(self.replicas, hidden, dtype=dtype))
+        self.second = nn.Parameter(torch.stack(seconds).to(dtype))  # [R, K, H]
+        self.second_bias = nn.Parameter(torch.zeros(self.replicas, k, dtype=dtype))
+
+    def forward(self, inputs: FirstLayer) -> Tensor:
+        h = inputs([w.view(-1, self.in_channels) for w in self.first])
+        h = h.reshape(self.replicas, self.hidden, -1) + self.bias.unsqueeze(-1)
+        if self.act is not None:
+            h = self.act(h)
+        return torch.baddbmm(self.second_bias.unsqueeze(-1), self.second, h)
+
+    def soft(self, inputs: FirstLayer, temperature: float = 1.0) -> Tensor:
+        """S of every replica, [N, R, K] (a view of [R, K, N])."""
+        logits = self(inputs)
+        if temperature != 1.0:
+            logits = logits / temperature
+        return torch.softmax(logits, dim=1).permute(2, 0, 1)
+
+    @torch.no_grad()
+    def assign(self, inputs: FirstLayer, temperature: float = 1.0) -> Tensor:
+        """As :meth:`soft`, without a graph of gradients."""
+        return self.soft(inputs, temperature)
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How replicas are trained.
+
+    >>> TrainSettings(iterations=100).lr
+    0.002
+
+    Attributes
+    ----------
+    iterations : int
+        The most iterations.
+    lr : float
+        Adam's step size.
+    temperature : float
+        Of the softmax.
+    objective : {"trace_ratio", "ratio_trace"}
+        Which cut loss.
+    ortho_weight : float
+        Weight of L_o.
+    warmup : int
+        Over the first `warmup` iterations the weight of L_o falls from `warmup_weight` to `ortho_weight`: the
+        clusters are spread out before the cut is minimised, so that no replica starts towards the
+        degenerate minimum with a single cluster.
+    warmup_weight : float
+        Weight of L_o at the start.
+    tolerance : float or None
+        A replica has converged when its best loss improved by less than this over `patience` iterations;
+        training stops when all have. None: never stops early.
+    patience, check_every : int
+        See `tolerance`; how often it is looked at (and callbacks are called).
+    """
+
+    iterations: int = 700
+    lr: float = 2e-3
+    temperature: float = 1.0
+    objective: str = "trace_ratio"
+    ortho_weight: float = 1.0
+    warmup: int = 0
+    warmup_weight: float = 1.0
+    tolerance: float | None = 1e-4
+    patience: int = 100
+    check_every: int = 25
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}.")
+        for name in ("iterations", "lr", "temperature", "patience", "check_every"):
+            if not getattr(self, name) > 0:
+                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
+        for name in ("ortho_weight", "warmup", "warmup_weight"):
+            if not getattr(self, name) >= 0:
+                raise ParameterError(f"{name} must not be negative, got {getattr(self, name)}.")
+
+    def ortho_at(self, iteration: int) -> float:
+        """Weight of L_o at an iteration."""
+        if iteration >= self.warmup:
+            return self.ortho_weight
+        share = iteration / self.warmup
+        return self.warmup_weight + share * (self.ortho_weight - self.warmup_weight)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told: `iteration` of `iterations`, and each replica's losses [R]."""
+
+    iteration: int
+    iterations: int
+    cut: np.ndarray
+    ortho: np.ndarray
+    net: ReplicaNet = field(repr=False)
+
+
+@dataclass
+class TrainResult:
+    """What training left behind.
+
+    Attributes
+    ----------
+    cut, ortho : array [T, R]
+        L_c and L_o of every replica at every iteration.
+    iterations : int
+        How many were run.
+    converged : bool
+        Whether every replica's loss had stopped improving.
+    interrupted : bool
+        Whether Ctrl-C ended it; the parameters are those of the last finished iteration.
+    """
+
+    cut: np.ndarray
+    ortho: np.ndarray
+    iterations: int
+    converged: bool
+    interrupted: bool
+
+
+def replica_losses(op: Operator, s: Tensor, objective: str = "trace_ratio") -> tuple[Tensor, Tensor]:
+    """L_c and L_o of every replica, mean over the graphs: two vectors [R].
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2).normalise()
+    >>> cut, ortho = replica_losses(op, torch.eye(2).unsqueeze(1))
+    >>> cut.tolist(), ortho.tolist()
+    ([-0.0], [0.0])
+    """
+    if objective == "trace_ratio":
+        cut = -safe_ratio(*cut_terms(op, s)).mean(0)
+    else:
+        cut = -ratio_trace(op, s).mean(0)
+    return cut, orthogonality(self_gram(op.layout, s)).mean(0)
+
+
+def train(
+    net: ReplicaNet,
+    inputs: FirstLayer,
+    op: Operator,
+    settings: TrainSettings | None = None,
+    callback: Callable[[Progress], None] | None = None,
+) -> TrainResult:
+    """Minimise L_c + w L_o for all replicas at once; `net` is changed in place.
+
+    On a CUDA device the step is captured once as a CUDA graph and replayed.
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> from softcut.training import DenseInput, ReplicaNet, TrainSettings, train
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), num_nodes=4)
+    >>> net = ReplicaNet(in_channels=4, k=2, seeds=[0, 1, 2])
+    >>> result = train(net, DenseInput(torch.eye(4)), op, TrainSettings(iterations=20, tolerance=None))
+    >>> result.cut.shape
+    (20, 3)
+
+    Parameters
+    ----------
+    net : ReplicaNet
+        The replicas.
+    inputs : FirstLayer
+        The constant features.
+    op : Operator
+        The graph whose cut is minimised (normalised here).
+    settings : TrainSettings, optional
+        See there.
+    callback : callable, optional
+        Called with a :class:`Progress` every `check_every` iterations. Raising KeyboardInterrupt in it, or
+        pressing Ctrl-C, ends training and keeps what was learnt.
+    """
+    return _Trainer(net, inputs, op.normalise(), settings or TrainSettings(), callback).run()
+
+
+class _Trainer:
+    def __init__(
+        self,
+        net: ReplicaNet,
+        inputs: FirstLayer,
+        op: Operator,
+        settings: TrainSettings,
+        callback: Callable[[Progress], None] | None,
+    ) -> None:
+        self.net, self.inputs, self.op, self.settings, self.callback = net, inputs, op, settings, callback
+        device = net.bias.device
+        self.cuda = device.type == "cuda"
+        self.optimiser = torch.optim.Adam(net.parameters(), lr=settings.lr, fused=True, capturable=self.cuda)
+        # Everything the step reads or writes lives in fixed tensors, so that a CUDA graph can replay it.
+        self.history = torch.zeros(settings.iterations, 2, net.replicas, device=device, dtype=net.bias.dtype)
+        self.position = torch.zeros(1, dtype=torch.long, device=device)
+        schedule = [settings.ortho_at(i) for i in range(settings.iterations)]
+        self.weights = torch.tensor(schedule, device=device, dtype=net.bias.dtype)
+
+    def step(self) -> None:
+        s = self.net.soft(self.inputs, self.settings.temperature)
+        cut, ortho = replica_losses(self.op, s, self.settings.objective)
+        weight = self.weights.index_select(0, self.position)
+        (cut + weight * ortho).sum().backward()
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=not self.cuda)
+        self.history.index_copy_(0, self.position, torch.stack([cut.detach(), ortho.detach()]).unsqueeze(0))
+        self.position += 1
+
+    def _capture(self) -> tuple[Callable[[], None], int]:
+        """The step to repeat, and how many steps were already done to warm up."""
+        if not self.cuda:
+            return self.step, 0
+        done = min(3, self.settings.iterations)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(done):
+                self.step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.step()
+        return graph.replay, done
+
+    def run(self) -> TrainResult:
+        settings = self.settings
+        done, converged, interrupted = 0, False, False
+        try:
+            step, done = self._capture()
+            while done < settings.iterations and not converged:
+                stop = min(settings.iterations, (done // settings.check_every + 1) * settings.check_every)
+                while done < stop:
+                    step()
+                    done += 1
+                converged = self._look(done)
+        except KeyboardInterrupt:
+            interrupted = True
+            done = int(self.position)
+        history = self.history[:done].cpu().double().numpy()
+        return TrainResult(history[:, 0], history[:, 1], done, converged, interrupted)
+
+    def _look(self, done: int) -> bool:
+        """Tell the callback, and say whether every replica's loss has stopped improving."""
+        settings = self.settings
+        if self.callback is not None:
+            last = self.history[done - 1].cpu().double().numpy()
+            self.callback(Progress(done, settings.iterations, last[0], last[1], self.net))
+        if settings.tolerance is None or done < settings.warmup + 2 * settings.patience:
+            return False
+        settled = self.history[settings.warmup : done]
+        total = settled[:, 0] + settings.ortho_weight * settled[:, 1]
+        before, now = total[: -settings.patience].amin(0), total.amin(0)
+        return bool((before - now < settings.tolerance).all())
