@@ -935,6 +935,11 @@ def _check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
         raise GraphError("x has no columns: pass x=None for a graph without features.")
     if x.dtype.kind not in "biuf":
         raise GraphError(f"x has dtype {x.dtype}: pass numbers; encode categories as columns of 0 and 1.")
+    if sparse and x.format in ("csr", "csc", "bsr"):
+        try:
+            x.check_format(full_check=True)  # a wrong index must not reach compiled code
+        except (ValueError, IndexError) as error:
+            raise GraphError(f"x is not a valid sparse matrix: {error}.") from None
     with np.errstate(over="ignore"):
         if sparse:
             result = sp.csr_array(x, dtype=np.float32)
@@ -1123,7 +1128,7 @@ def _canonical(adjacency: Any, argument: str) -> sp.csr_array:
         if adjacency.format in ("csr", "csc", "coo", "bsr"):
             # Duplicates are summed on conversion, which may hide a negative weight: look before.
             _check_weight_values(adjacency.data.ravel(), f"{argument}.data")
-        if adjacency.format in ("csr", "csc"):
+        if adjacency.format in ("csr", "csc", "bsr"):
             adjacency.check_format(full_check=True)
         with np.errstate(over="ignore"):
             matrix = sp.csr_array(adjacency)
