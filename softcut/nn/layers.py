@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from softcut.errors import GraphError, ParameterError
 from softcut.ops import Dense, Operator, as_operator
+from softcut.ops.cut import zero_padding
 
 __all__ = ["ACTIVATIONS", "MLP", "Activation", "SkipConv", "get_activation", "graph_input"]
 
@@ -49,10 +50,15 @@ def graph_input(
     edge_weight: Tensor | None = None,
     batch: Tensor | None = None,
     mask: Tensor | None = None,
+    channels: int | None = None,
 ) -> tuple[Tensor, Operator]:
     """Features and an operator that belong together, from any of the spellings a layer accepts."""
     if not isinstance(x, Tensor) or x.dim() not in (2, 3):
         raise GraphError("x must be a tensor of node features, [N, F] or [B, N, F].")
+    if not x.is_floating_point():
+        raise GraphError(f"x must hold floating-point numbers, got {x.dtype}.")
+    if channels is not None and x.shape[-1] != channels:
+        raise GraphError(f"x has {x.shape[-1]} features, but the layer was made for in_channels={channels}.")
     op = as_operator(
         adj, edge_weight, num_nodes=x.shape[0], batch=batch, mask=mask, dtype=x.dtype, device=x.device
     )
@@ -148,7 +154,7 @@ class SkipConv(nn.Module):
         batch: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        x, op = graph_input(x, adj, edge_weight, batch, mask)
+        x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
         op = op.normalise()
         if self.out_channels < self.in_channels:
             passed = op @ self.neighbours(x)
@@ -156,7 +162,7 @@ class SkipConv(nn.Module):
             passed = self.neighbours(op @ x)
         out = passed + self.itself(x)
         out = out if self.act is None else self.act(out)
-        return out if op.mask is None else out * op.mask.unsqueeze(-1)
+        return zero_padding(out, op.mask)
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}"

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softcut.ops.cut import _masked, full_precision, no_autocast, quadratic_form
-from softcut.ops.operator import Dense, Operator, as_operator, inverse_sqrt
+from softcut.ops.cut import assignment_input, no_autocast, quadratic_form
+from softcut.ops.operator import Dense, Operator, inverse_sqrt
 
 __all__ = ["Coarse", "coarsen", "lift", "lift_adjacency", "pooled_adjacency", "reduce"]
 
@@ -34,7 +34,11 @@ def pooled_adjacency(quadratic: Tensor, *, symmetric: bool) -> Dense:
     """
     k = quadratic.shape[-1]
     hollow = quadratic * (1 - torch.eye(k, dtype=quadratic.dtype, device=quadratic.device))
-    scale = inverse_sqrt(hollow.sum(-1).clamp(min=0))  # a cluster nobody chose keeps a zero row
+    # A cluster nobody chose keeps a zero row. One with next to nothing is clamped: d^-3/2, the gradient
+    # of the scale, would overflow.
+    degree = hollow.sum(-1)
+    floor = torch.finfo(degree.dtype).eps ** 2
+    scale = inverse_sqrt(torch.where(degree > 0, degree.clamp(min=floor), 0.0))
     data = hollow * scale.unsqueeze(-1) * scale.unsqueeze(-2)
     return Dense(data, symmetric=symmetric, normalised=True)
 
@@ -47,6 +51,7 @@ def reduce(op: Operator, s: Tensor, x: Tensor) -> Tensor:
     >>> reduce(Dense(torch.zeros(1, 2, 2)), torch.ones(1, 2, 1), torch.ones(1, 2, 3)).tolist()
     [[[2.0, 2.0, 2.0]]]
     """
+    op.check_rows(x, "x")
     return op.layout.gram(s, x.to(s.dtype))
 
 
@@ -76,10 +81,11 @@ def coarsen(
     adj, edge_weight, batch, mask
         As for :func:`softcut.ops.mincut_loss`.
     """
-    s = full_precision(s)
     with no_autocast(s):
-        op = as_operator(adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=s.dtype)
-        op, s = op.normalise(), _masked(s, mask)
+        s, op = assignment_input(s, adj, edge_weight, batch, mask)
+        if isinstance(op, Dense) and x.dim() == 2:
+            x = x.unsqueeze(0)
+        op = op.normalise()
         quadratic = quadratic_form(op, s)
         return Coarse(reduce(op, s, x), pooled_adjacency(quadratic, symmetric=op.symmetric))
 

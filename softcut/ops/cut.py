@@ -1,13 +1,13 @@
 r"""The relaxed normalised cut of the paper, and its classic sister.
 
     trace ratio   L_c = - Tr(S' A~ S) / Tr(S' D~ S)                 in [-1, 0]   (the paper's)
-    ratio trace   L_c = - Tr((S' D~ S)^-1 S' A~ S) / K              in [-1, 0]   (appendix A, classic)
+    ratio trace   L_c = - Tr((S' D~ S)^-1 S' A~ S) / K              in [-1, 1)   (appendix A, classic)
 
 One sparse product Y = A~ S a step and none in backward: Tr(S' A~ S) = sum(S * Y) and, because A~ is
 symmetric, its gradient is 2 Y; the gradient of S' A~ S under a cotangent G is Y (G + G'). Y is saved, so
-backward is dense and small. Those gradients hold once: a second derivative through the saved Y would be
-silently wrong, so asking for one is an error. An asymmetric operator, or one whose entries are
-learned, takes the plain autograd path instead.
+backward is dense and small. Only a second derivative, if one asks for it, multiplies by A~ again: the saved
+Y would count as a constant there, so it is tied to S by its own derivative A~. An asymmetric
+operator, or one whose entries are learned, takes the plain autograd path instead.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from softcut.errors import ParameterError
+from softcut.errors import GraphError, ParameterError
 from softcut.ops.layout import fold_replicas, unfold_replicas
-from softcut.ops.operator import Operator, as_operator
+from softcut.ops.operator import Dense, Operator, as_operator
 
 __all__ = ["OBJECTIVES", "cut_terms", "mincut_loss", "quadratic_form", "ratio_trace_loss", "reduce_graphs"]
 
@@ -38,11 +37,35 @@ def no_autocast(s: Tensor) -> torch.autocast:
 
 def takes_fast_path(op: Operator) -> bool:
     """Whether Y may be saved in place of the graph of operations that made it."""
-    return op.symmetric and not op.requires_grad and not torch.compiler.is_compiling()
+    return not torch.compiler.is_compiling() and op.symmetric and not op.requires_grad
 
 
 def _per_row(layout: Any, g: Tensor) -> Tensor:
     return layout.spread(g).unsqueeze(-1)
+
+
+class _Recall(torch.autograd.Function):
+    """The saved Y = A~ S again, without computing it; its derivative is A~ all the same."""
+
+    @staticmethod
+    def forward(op: Operator, s: Tensor, y: Tensor) -> Tensor:
+        return y.view_as(y)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.op = inputs[0]
+
+    @staticmethod
+    def backward(ctx, g):  # type: ignore[no-untyped-def]
+        return None, ctx.op @ g, None
+
+    @staticmethod
+    def vmap(info, in_dims, op, s, y):  # type: ignore[no-untyped-def]
+        rows = op.layout.rows
+        had = s.dim() - (in_dims[1] is not None) == rows + 2
+        s = fold_replicas(s, in_dims[1], info.batch_size, rows, 1)
+        y = fold_replicas(y, in_dims[2], info.batch_size, rows, 1)
+        return unfold_replicas(_Recall.apply(op, s, y), info.batch_size, rows, had), rows
 
 
 class _CutTerms(torch.autograd.Function):
@@ -59,17 +82,16 @@ class _CutTerms(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
         op, s, degree = inputs
-        ctx.layout = op.layout
+        ctx.op = op
         ctx.mark_non_differentiable(output[2])
         ctx.save_for_backward(s, degree, output[2])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, g_num, g_den, _):  # type: ignore[no-untyped-def]
         s, degree, y = ctx.saved_tensors
-        grad = s * (2 * _per_row(ctx.layout, g_den) * _rows(degree, s).unsqueeze(-1))
-        grad.addcmul_(y, (2 * _per_row(ctx.layout, g_num)).expand_as(y))
-        return None, grad, None
+        layout = ctx.op.layout
+        grad = s * (2 * _per_row(layout, g_den) * _rows(degree, s).unsqueeze(-1))
+        return None, torch.addcmul(grad, _Recall.apply(ctx.op, s, y), 2 * _per_row(layout, g_num)), None
 
     @staticmethod
     def vmap(info, in_dims, op, s, degree):  # type: ignore[no-untyped-def]
@@ -91,15 +113,14 @@ class _QuadraticForm(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-        ctx.layout = inputs[0].layout
+        ctx.op = inputs[0]
         ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(output[1])
+        ctx.save_for_backward(inputs[1], output[1])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, g, _):  # type: ignore[no-untyped-def]
-        (y,) = ctx.saved_tensors
-        return None, ctx.layout.matmul(y, g + g.mT)
+        s, y = ctx.saved_tensors
+        return None, ctx.op.layout.matmul(_Recall.apply(ctx.op, s, y), g + g.mT)
 
     @staticmethod
     def vmap(info, in_dims, op, s):  # type: ignore[no-untyped-def]
@@ -125,11 +146,11 @@ def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
     [[2.0], [2.0]]
     """
     if takes_fast_path(op):
-        num, den, _ = _CutTerms.apply(op, s, op.degree)
+        num, den, _ = _CutTerms.apply(op, s, op.degree_like(s))
         return num, den
     y = op @ s
     num = op.layout.total((s * y).sum(-1))
-    den = op.layout.total(_rows(op.degree, s) * s.square().sum(-1))
+    den = op.layout.total(_rows(op.degree_like(s), s) * s.square().sum(-1))
     return num, den
 
 
@@ -191,10 +212,9 @@ def mincut_loss(
     reduction : {"mean", "none"}
         Mean over the graphs, or one value a graph. A graph without edges has L_c = 0.
     """
-    s = full_precision(s)
     with no_autocast(s):
-        op = as_operator(adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=s.dtype)
-        num, den = cut_terms(op.normalise(), _masked(s, mask))
+        s, op = assignment_input(s, adj, edge_weight, batch, mask)
+        num, den = cut_terms(op.normalise(), s)
         return reduce_graphs(-safe_ratio(num, den), reduction)
 
 
@@ -208,8 +228,9 @@ def ratio_trace_loss(
     reduction: str = "mean",
     ridge: float = 1e-3,
 ) -> Tensor:
-    r"""The classic objective -Tr((S' D~ S)^-1 S' A~ S) / K, in [-1, 0] for non-negative A.
+    r"""The classic objective -Tr((S' D~ S)^-1 S' A~ S) / K, in [-1, 1) for non-negative A.
 
+    It is positive where several clusters follow the sides of bipartite parts; the paper's never is.
     S' D~ S is singular where clusters coincide (uniform S) or are empty: `ridge` times its mean
     diagonal is added before it is inverted.
 
@@ -227,18 +248,16 @@ def ratio_trace_loss(
     ridge : float
         Relative size of the ridge.
     """
-    s = full_precision(s)
     with no_autocast(s):
-        op = as_operator(adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=s.dtype)
-        op, s = op.normalise(), _masked(s, mask)
-        return reduce_graphs(-ratio_trace(op, s, ridge), reduction)
+        s, op = assignment_input(s, adj, edge_weight, batch, mask)
+        return reduce_graphs(-ratio_trace(op.normalise(), s, ridge), reduction)
 
 
 def ratio_trace(op: Operator, s: Tensor, ridge: float = 1e-3, quadratic: Tensor | None = None) -> Tensor:
     """Tr((S' D S + ridge)^-1 S' A S) / K per graph; `quadratic` is S' A S where it is known already."""
     k = s.shape[-1]
     cut = quadratic_form(op, s) if quadratic is None else quadratic
-    volume = op.layout.gram(s, _rows(op.degree, s).unsqueeze(-1) * s)
+    volume = op.layout.gram(s, _rows(op.degree_like(s), s).unsqueeze(-1) * s)
     mean = volume.diagonal(dim1=-2, dim2=-1).mean(-1)
     eye = torch.eye(k, dtype=s.dtype, device=s.device)
     empty = mean <= 0
@@ -247,5 +266,24 @@ def ratio_trace(op: Operator, s: Tensor, ridge: float = 1e-3, quadratic: Tensor 
     return torch.linalg.solve(volume, cut).diagonal(dim1=-2, dim2=-1).sum(-1) / k
 
 
-def _masked(s: Tensor, mask: Tensor | None) -> Tensor:
-    return s if mask is None else s * mask.unsqueeze(-1).to(s.dtype)
+def zero_padding(s: Tensor, mask: Tensor | None) -> Tensor:
+    """Rows that `mask` leaves out become 0, whatever they held; their gradient is 0."""
+    if mask is None:
+        return s
+    return s.masked_fill(~mask.bool().view(*mask.shape, *[1] * (s.dim() - mask.dim())), 0.0)
+
+
+def assignment_input(
+    s: Tensor, adj: Any, edge_weight: Tensor | None, batch: Tensor | None, mask: Tensor | None
+) -> tuple[Tensor, Operator]:
+    """S in the precision of losses, padding zeroed, and the operator it belongs to."""
+    if not isinstance(s, Tensor) or not s.is_floating_point() or s.dim() < 2:
+        raise GraphError("s must be a floating-point tensor of assignments, [N, K] or [B, N, K].")
+    s = full_precision(s)
+    op = as_operator(
+        adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=s.dtype, device=s.device
+    )
+    if isinstance(op, Dense) and s.dim() == 2:
+        s = s.unsqueeze(0)
+    op.check_rows(s, "s")
+    return zero_padding(s, op.mask), op

@@ -20,6 +20,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from softcut.ops.spmm import constants
+
 __all__ = ["Layout", "Padded", "Segments"]
 
 
@@ -130,8 +132,9 @@ class Segments(Layout):
         """Graph number of every row."""
         if self.ptr is None:
             raise AttributeError("a single graph has no batch vector")
-        counts = self.ptr[1:] - self.ptr[:-1]
-        return torch.repeat_interleave(torch.arange(self.num_graphs, device=self.ptr.device), counts)
+        with constants():
+            graph = torch.arange(self.num_graphs, device=self.ptr.device)
+            return torch.repeat_interleave(graph, self.ptr[1:] - self.ptr[:-1], output_size=self.num_rows)
 
     def to(self, device: torch.device | str) -> Segments:
         return Segments(self.num_rows, None if self.ptr is None else self.ptr.to(device))
@@ -139,19 +142,23 @@ class Segments(Layout):
     def chunks(self, size: int) -> Chunks:
         """The cut into chunks of `size` rows; made once and kept."""
         if size not in self._chunks:
-            assert self.ptr is not None
-            device = self.ptr.device
-            per_graph = (self.ptr[1:] - self.ptr[:-1] + size - 1) // size
-            owner = torch.repeat_interleave(torch.arange(self.num_graphs, device=device), per_graph)
-            bounds = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=device)
-            bounds[1:] = per_graph.cumsum(0)
-            offset = torch.arange(self.num_rows, device=device) - self.ptr[:-1][self.batch]
-            place = bounds[:-1][self.batch] * size + offset
-            index = torch.full((owner.numel() * size,), self.num_rows, device=device)
-            index[place] = torch.arange(self.num_rows, device=device)
-            one_each = bool((per_graph == 1).all())
-            self._chunks[size] = Chunks(index.view(-1, size), owner, place, None if one_each else bounds)
+            with constants():
+                self._chunks[size] = self._cut_into(size)
         return self._chunks[size]
+
+    def _cut_into(self, size: int) -> Chunks:
+        assert self.ptr is not None
+        device = self.ptr.device
+        per_graph = (self.ptr[1:] - self.ptr[:-1] + size - 1) // size
+        owner = torch.repeat_interleave(torch.arange(self.num_graphs, device=device), per_graph)
+        bounds = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=device)
+        bounds[1:] = per_graph.cumsum(0)
+        offset = torch.arange(self.num_rows, device=device) - self.ptr[:-1][self.batch]
+        place = bounds[:-1][self.batch] * size + offset
+        index = torch.full((owner.numel() * size,), self.num_rows, device=device)
+        index[place] = torch.arange(self.num_rows, device=device)
+        one_each = bool((per_graph == 1).all())
+        return Chunks(index.view(-1, size), owner, place, None if one_each else bounds)
 
     def cut(self, a: Tensor, size: int) -> Tensor:
         """Rows into chunks [n, size, ...], the padding zero."""

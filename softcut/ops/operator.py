@@ -13,9 +13,8 @@ mask: what dense pooling returns), :class:`Sum` (of several, such as A-tilde plu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -25,15 +24,22 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops.layout import Layout, Padded, Segments
-from softcut.ops.spmm import CSRPattern, spmm
+from softcut.ops.spmm import CSRPattern, constants, is_wrapped, spmm, unwrapped
 
 __all__ = ["CSR", "Dense", "Operator", "Sum", "as_operator"]
+
+_T = TypeVar("_T")
 
 
 def inverse_sqrt(degree: Tensor) -> Tensor:
     """d^-1/2, and 0 where d is 0, with a finite gradient everywhere (why the inner `where`)."""
     positive = degree > 0
     return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
+
+
+def _learned(t: Tensor | None) -> bool:
+    """Whether a gradient may flow into a tensor; inside ``torch.func`` any of its tensors counts."""
+    return t is not None and (t.requires_grad or is_wrapped(t))
 
 
 class Operator(ABC):
@@ -74,6 +80,23 @@ class Operator(ABC):
     def num_rows(self) -> int:
         """Rows of the matrix (of one graph of the batch, for a dense one)."""
 
+    def degree_like(self, s: Tensor) -> Tensor:
+        """Row sums in the precision of `s`."""
+        return self.degree.to(s.dtype)
+
+    def _kept(self, name: str, make: Callable[[], _T]) -> _T:
+        """What `make` returns; made once and kept for constant entries, anew for learned ones.
+
+        A result that carries a gradient, or was made while gradients were off, belongs to one step.
+        """
+        if torch.compiler.is_compiling() or self.requires_grad:
+            return make()
+        cache: dict[str, Any] = self.__dict__.setdefault("_cache", {})
+        if name not in cache:
+            with constants():
+                cache[name] = make()
+        return cache[name]
+
     @property
     def num_graphs(self) -> int:
         return self.layout.num_graphs
@@ -89,9 +112,20 @@ class Operator(ABC):
     def __matmul__(self, s: Tensor) -> Tensor:
         """The product; a replica axis before the last one becomes columns of the same product."""
         rows = self.layout.rows
+        self.check_rows(s, "s")
         if s.dim() == rows + 1:
             return self.matmul(s)
         return self.matmul(s.reshape(*s.shape[:rows], -1)).view(s.shape)
+
+    def check_rows(self, s: Tensor, name: str) -> None:
+        """Say so if `s` is not a floating-point matrix with a row for each node."""
+        rows = (self.num_graphs, self.num_rows) if self.layout.rows == 2 else (self.num_rows,)
+        if not s.is_floating_point():
+            raise GraphError(f"{name} must hold floating-point numbers, got {s.dtype}.")
+        if s.dim() not in (len(rows) + 1, len(rows) + 2) or s.shape[: len(rows)] != rows:
+            raise GraphError(
+                f"{name} must have the rows of adj, {list(rows)}, and then columns; got {list(s.shape)}."
+            )
 
 
 class CSR(Operator):
@@ -140,10 +174,13 @@ class CSR(Operator):
         self.normalised = normalised
 
     def _compare_with_transpose(self) -> bool:
-        transposed, order = self.pattern.transpose
-        if not self.pattern.same_as(transposed):
+        if not self.pattern.symmetric:
             return False
-        return self.val is None or bool(torch.equal(self.val.detach(), self.val.detach()[order]))
+        if self.val is None:
+            return True
+        if is_wrapped(self.val):
+            return False  # not known inside a transform; the plain path is right for any matrix
+        return bool(torch.equal(self.val.detach(), self.val.detach()[self.pattern.transpose[1]]))
 
     @classmethod
     def from_edge_index(
@@ -159,12 +196,16 @@ class CSR(Operator):
         """From PyTorch Geometric's spelling: [2, E] with A[edge_index[0], edge_index[1]] = weight.
 
         The sorted pattern is kept for as long as the `edge_index` tensor lives, so a training loop
-        that passes the same tensor at every step sorts it once.
+        that passes the same tensor at every step sorts it once. Changes in place are seen, as long
+        as PyTorch sees them (not those made through ``.data`` or a NumPy view).
         """
+        edge_index = unwrapped(edge_index, "edge_index")
+        if edge_index.is_floating_point() or edge_index.dtype == torch.bool:
+            raise GraphError(f"edge_index must hold whole numbers, got {edge_index.dtype}.")
         if edge_index.dim() != 2 or edge_index.shape[0] != 2:
             raise GraphError(
                 f"edge_index must have shape [2, E], got {list(edge_index.shape)}; pass sources in the "
-                "first row and targets in the second."
+                "first row and targets in the second (a dense adjacency must be floating-point)."
             )
         if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
             raise GraphError(
@@ -177,7 +218,9 @@ class CSR(Operator):
         pattern, order = _cached_pattern(edge_index, n)
         if ptr is None and batch is not None:
             ptr = _batch_to_ptr(batch, n)
-        val = None if edge_weight is None else edge_weight[order]
+        val = None
+        if edge_weight is not None:  # whole numbers and half precision become float32
+            val = edge_weight.to(torch.promote_types(edge_weight.dtype, torch.float32))[order]
         return cls(pattern, val, ptr=ptr, symmetric=symmetric)
 
     @classmethod
@@ -214,42 +257,65 @@ class CSR(Operator):
         return op if device is None else op.to(device)
 
     def matmul(self, s: Tensor) -> Tensor:
-        if self.val is not None and not self.val.requires_grad and self.val.dtype != s.dtype:
-            self.val = self.val.to(s.dtype)
-        if self.scale is None:
-            return spmm(self.pattern, self.val, s)
-        scale = self.scale.to(s.dtype).unsqueeze(-1)
-        return scale * spmm(self.pattern, self.val, scale * s)
+        val, scale = self._in(s.dtype, "val"), self._in(s.dtype, "scale")
+        if scale is None:
+            return spmm(self.pattern, val, s)
+        scale = scale.unsqueeze(-1)
+        return scale * spmm(self.pattern, val, scale * s)
 
-    @cached_property
-    def degree(self) -> Tensor:  # type: ignore[override]
-        like = self.val if self.val is not None else self.scale
-        dtype = torch.get_default_dtype() if like is None else like.dtype
-        one = torch.ones(self.num_rows, 1, dtype=dtype, device=self.pattern.col.device)
+    def _in(self, dtype: torch.dtype, name: str) -> Tensor | None:
+        """The values or the scale in the precision of a product; the original keeps its own."""
+        t: Tensor | None = getattr(self, name)
+        return t if t is None or t.dtype == dtype else self._kept(f"{name} {dtype}", lambda: t.to(dtype))
+
+    @property
+    def degree(self) -> Tensor:
+        exact = self._exact_degree
+        return (
+            exact
+            if self.val is not None
+            else self._kept("degree", lambda: exact.to(torch.get_default_dtype()))
+        )
+
+    def degree_like(self, s: Tensor) -> Tensor:
+        exact = self._exact_degree
+        return exact if exact.dtype == s.dtype else self._kept(f"degree {s.dtype}", lambda: exact.to(s.dtype))
+
+    @property
+    def _exact_degree(self) -> Tensor:
+        """Row sums in the precision of the values, and in float64 for a binary matrix, which has none."""
+        return self._kept("exact degree", self._row_sums)
+
+    def _row_sums(self) -> Tensor:
+        if self.val is None and self.scale is None:
+            return self.pattern.counts.double()
+        like = self.scale if self.val is None else self.val
+        assert like is not None
+        one = torch.ones(self.num_rows, 1, dtype=like.dtype, device=like.device)
         return self.matmul(one).squeeze(-1)
 
-    @cached_property
     def _normal_form(self) -> CSR:
-        scale = inverse_sqrt(self.degree)
+        scale = inverse_sqrt(self._exact_degree)
         val = self.val
         if val is not None:
             # Values exist anyway: fold the diagonal in. Two steps, so that huge weights stay finite.
             val = val * scale[self.pattern.rows] * scale[self.pattern.col.long()]
+        if self.scale is not None:
+            scale = scale * self.scale
         return CSR(
             self.pattern,
             val,
-            scale=scale if val is None else None,
+            scale=scale if val is None else self.scale,
             layout=self.layout,
             symmetric=self.symmetric,
             normalised=True,
         )
 
     def normalise(self) -> CSR:
-        return self if self.normalised else self._normal_form
+        return self if self.normalised else self._kept("normal", self._normal_form)
 
     def to_dense(self) -> Tensor:
-        like = self.degree
-        val = self.pattern.ones(like.dtype) if self.val is None else self.val
+        val = self.pattern.ones(torch.get_default_dtype()) if self.val is None else self.val
         if self.scale is not None:
             val = val * self.scale[self.pattern.rows] * self.scale[self.pattern.col.long()]
         dense = torch.zeros(self.pattern.shape, dtype=val.dtype, device=val.device)
@@ -269,7 +335,7 @@ class CSR(Operator):
 
     @property
     def requires_grad(self) -> bool:
-        return any(t is not None and t.requires_grad for t in (self.val, self.scale))
+        return _learned(self.val) or _learned(self.scale)
 
     @property
     def num_rows(self) -> int:
@@ -301,7 +367,16 @@ class Dense(Operator):
         if data.dim() == 2:
             data = data.unsqueeze(0)
         if data.dim() != 3 or data.shape[1] != data.shape[2]:
-            raise GraphError(f"a dense adjacency must have shape [B, N, N], got {list(data.shape)}.")
+            raise GraphError(f"adj must have shape [B, N, N] if it is dense, got {list(data.shape)}.")
+        if not data.is_floating_point():
+            raise GraphError(f"adj must hold floating-point numbers if it is dense, got {data.dtype}.")
+        if mask is not None:
+            mask = mask.unsqueeze(0) if mask.dim() == 1 else mask
+            if mask.shape != data.shape[:2]:
+                raise GraphError(
+                    f"mask must have shape {list(data.shape[:2])}, one value a node, got {list(mask.shape)}."
+                )
+            mask = mask.bool()
         self.data = data
         self.layout = Padded(data.shape[0], mask)
         # Comparing with the transpose costs as much as the product: unknown means the plain path.
@@ -310,13 +385,14 @@ class Dense(Operator):
     def matmul(self, s: Tensor) -> Tensor:
         return self.data.to(s.dtype) @ s
 
-    @cached_property
-    def degree(self) -> Tensor:  # type: ignore[override]
-        return self.data.sum(-1)
+    @property
+    def degree(self) -> Tensor:
+        return self._kept("degree", lambda: self.data.sum(-1))
 
     def normalise(self) -> Dense:
-        if self.normalised:
-            return self
+        return self if self.normalised else self._kept("normal", self._normal_form)
+
+    def _normal_form(self) -> Dense:
         scale = inverse_sqrt(self.degree)
         data = self.data * scale.unsqueeze(-1) * scale.unsqueeze(-2)
         return Dense(data, self.mask, symmetric=self.symmetric, normalised=True)
@@ -331,7 +407,7 @@ class Dense(Operator):
 
     @property
     def requires_grad(self) -> bool:
-        return self.data.requires_grad
+        return _learned(self.data)
 
     @property
     def num_rows(self) -> int:
@@ -362,6 +438,9 @@ class Sum(Operator):
             raise GraphError("parts must hold at least one operator.")
         if len({(type(p.layout), p.num_rows, p.num_graphs) for p in parts}) > 1:
             raise GraphError("parts must be operators on the same rows and the same batch of graphs.")
+        pointers = [p.ptr for p in parts if p.ptr is not None]
+        if any(not torch.equal(pointers[0], ptr) for ptr in pointers[1:]):
+            raise GraphError("parts must be operators on the same batch of graphs; their pointers differ.")
         self.parts = list(parts)
         self.weights = [1.0] * len(self.parts) if weights is None else [float(w) for w in weights]
         if len(self.weights) != len(self.parts):
@@ -382,16 +461,26 @@ class Sum(Operator):
         assert y is not None
         return y if scale is None else scale * y
 
-    @cached_property
-    def degree(self) -> Tensor:  # type: ignore[override]
-        if self.scale is None:
-            return torch.stack([w * p.degree for w, p in zip(self.weights, self.parts, strict=True)]).sum(0)
-        return self.matmul(torch.ones_like(self.scale).unsqueeze(-1)).squeeze(-1)
+    @property
+    def degree(self) -> Tensor:
+        degrees = [p.degree for p in self.parts]
+        return self.degree_like(max(degrees, key=lambda d: torch.finfo(d.dtype).bits))
+
+    def degree_like(self, s: Tensor) -> Tensor:
+        return self._kept(f"degree {s.dtype}", lambda: self._row_sums(s.dtype, s.device))
+
+    def _row_sums(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        if self.scale is not None:
+            return self.matmul(torch.ones_like(self.scale, dtype=dtype).unsqueeze(-1)).squeeze(-1)
+        like = torch.empty(0, dtype=dtype, device=device)
+        terms = [w * p.degree_like(like) for w, p in zip(self.weights, self.parts, strict=True)]
+        return torch.stack(terms).sum(0)
 
     def normalise(self) -> Sum:
-        if self.normalised:
-            return self
-        scale = inverse_sqrt(self.degree)
+        return self if self.normalised else self._kept("normal", self._normal_form)
+
+    def _normal_form(self) -> Sum:
+        scale = inverse_sqrt(self._row_sums(torch.float64, self.parts[0].degree.device))
         if self.scale is not None:
             scale = scale * self.scale
         return Sum(self.parts, self.weights, scale=scale, normalised=True)
@@ -412,8 +501,7 @@ class Sum(Operator):
 
     @property
     def requires_grad(self) -> bool:
-        own = self.scale is not None and self.scale.requires_grad
-        return own or any(p.requires_grad for p in self.parts)
+        return _learned(self.scale) or any(p.requires_grad for p in self.parts)
 
     @property
     def num_rows(self) -> int:
@@ -429,7 +517,9 @@ _patterns: Any = WeakTensorKeyDictionary()
 
 def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor]:
     known = _patterns.get(edge_index)
-    if known is not None and known[:2] == (edge_index._version, n):
+    version = 0 if edge_index.is_inference() else edge_index._version
+    # A tensor made under inference_mode does not count its changes: its pattern is not kept.
+    if known is not None and known[:2] == (version, n):
         return known[2], known[3]
     if edge_index.numel():
         low, high = int(edge_index.min()), int(edge_index.max())
@@ -437,22 +527,56 @@ def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor]:
             raise GraphError(
                 f"edge_index names node {low if low < 0 else high}, but there are {n} nodes (0 to {n - 1})."
             )
-    pattern, order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
-    _patterns[edge_index] = (edge_index._version, n, pattern, order)
+    with constants():
+        pattern, order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
+    if not edge_index.is_inference():
+        _patterns[edge_index] = (version, n, pattern, order)
     return pattern, order
 
 
 def _batch_to_ptr(batch: Tensor, n: int) -> Tensor:
+    batch = unwrapped(batch, "batch")
+    with constants():
+        return _count_batch(batch, n)
+
+
+def _count_batch(batch: Tensor, n: int) -> Tensor:
+    if batch.is_floating_point() or batch.dtype == torch.bool:
+        raise GraphError(f"batch must hold whole numbers, got {batch.dtype}.")
     if batch.shape != (n,):
         raise GraphError(
             f"batch must have one graph number for each of the {n} nodes, got {list(batch.shape)}."
         )
     if n and bool((batch[1:] < batch[:-1]).any()):
         raise GraphError("batch must be sorted: the nodes of one graph stand together.")
+    if n and int(batch[0]) < 0:
+        raise GraphError(f"batch must not be negative, got {int(batch[0])}.")
     counts = torch.bincount(batch, minlength=1)
     ptr = torch.zeros(counts.numel() + 1, dtype=torch.long, device=batch.device)
     ptr[1:] = counts.cumsum(0)
     return ptr
+
+
+def _check_batch(op: Operator, batch: Tensor | None, mask: Tensor | None) -> Operator:
+    """An operator knows its graphs; what is said beside it must not contradict it."""
+    if mask is not None:
+        if not isinstance(op, Dense):
+            raise GraphError("mask belongs to a dense adjacency; a sparse operator has no padding.")
+        if op.mask is None:
+            return Dense(op.data, mask, symmetric=op.symmetric, normalised=op.normalised)
+        if mask.shape != op.mask.shape or not torch.equal(mask.bool(), op.mask):
+            raise GraphError("mask differs from the mask that adj has already; pass it once.")
+    if batch is not None:
+        if not isinstance(op.layout, Segments):
+            raise GraphError("batch belongs to an edge_index; a dense adjacency numbers its graphs itself.")
+        batch = unwrapped(batch, "batch")
+        known = torch.zeros_like(batch) if op.ptr is None else op.layout.batch
+        if not torch.equal(batch, known):
+            raise GraphError(
+                f"batch does not name the {op.num_graphs} graph(s) of adj, which is an operator already; "
+                "pass batch where the operator is made."
+            )
+    return op
 
 
 def as_operator(
@@ -483,22 +607,40 @@ def as_operator(
     mask : Tensor, optional
         [B, N], belongs to a dense adjacency: False marks padding.
     dtype, device
-        Where a :class:`softcut.Graph` should go.
+        Where a :class:`softcut.Graph` should go. Edge weights of an `edge_index` are promoted to `dtype`.
     """
+    if isinstance(adj, Operator | Graph) and edge_weight is not None:
+        raise GraphError(
+            "edge_weight belongs to an edge_index; an operator or a Graph holds its own weights."
+        )
     if isinstance(adj, Operator):
-        return adj
+        return _check_batch(adj, batch, mask)
     if isinstance(adj, Graph):
-        return CSR.from_graph(adj, dtype=dtype or torch.get_default_dtype(), device=device)
+        return _check_batch(
+            CSR.from_graph(adj, dtype=dtype or torch.get_default_dtype(), device=device), batch, mask
+        )
     if not isinstance(adj, Tensor):
         raise GraphError(
             f"adj must be an operator, a Graph, an edge_index tensor [2, E] or a dense tensor [B, N, N], "
             f"got {type(adj).__name__}."
         )
-    if adj.is_sparse or adj.layout == torch.sparse_csr:
-        coo = adj.to_sparse_coo().coalesce()
-        return CSR.from_edge_index(coo.indices(), coo.values(), adj.shape[0], batch=batch)
-    if adj.is_floating_point():
+    if adj.layout == torch.strided and adj.is_floating_point():
         if edge_weight is not None:
             raise GraphError("edge_weight belongs to an edge_index; a dense adjacency holds its own weights.")
+        if batch is not None:
+            raise GraphError("batch belongs to an edge_index; pass mask with a dense adjacency.")
         return Dense(adj, mask)
+    if adj.dtype == torch.bool:
+        raise GraphError(
+            "adj must be an edge_index of whole numbers or floating-point and dense, got torch.bool."
+        )
+    if mask is not None:
+        raise GraphError("mask belongs to a dense adjacency; pass batch with an edge_index.")
+    if adj.layout != torch.strided:
+        if edge_weight is not None:
+            raise GraphError("edge_weight belongs to an edge_index; a sparse tensor holds its own weights.")
+        coo = adj.to_sparse_coo().coalesce()
+        return CSR.from_edge_index(coo.indices(), coo.values(), adj.shape[0], batch=batch)
+    if edge_weight is not None and dtype is not None:
+        edge_weight = edge_weight.to(torch.promote_types(edge_weight.dtype, dtype))
     return CSR.from_edge_index(adj, edge_weight, num_nodes, batch=batch)

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from softcut.ops.cut import full_precision, no_autocast, reduce_graphs
+from softcut.errors import GraphError
+from softcut.ops.cut import full_precision, no_autocast, reduce_graphs, zero_padding
 from softcut.ops.layout import Layout, Padded, Segments, fold_replicas, unfold_replicas
-from softcut.ops.operator import Operator, _batch_to_ptr
+from softcut.ops.operator import Dense, Operator, _batch_to_ptr, as_operator
 
 __all__ = ["orthogonality", "orthogonality_loss", "orthogonality_maximum", "self_gram"]
 
@@ -34,7 +34,6 @@ class _SelfGram(torch.autograd.Function):
         ctx.save_for_backward(inputs[1])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, g):  # type: ignore[no-untyped-def]
         (s,) = ctx.saved_tensors
         return None, ctx.layout.matmul(s, g + g.mT)
@@ -69,8 +68,8 @@ def orthogonality(gram: Tensor) -> Tensor:
     k = gram.shape[-1]
     eye = torch.eye(k, dtype=gram.dtype, device=gram.device) / math.sqrt(k)
     size = torch.linalg.matrix_norm(gram, keepdim=True)
-    tiny = torch.finfo(gram.dtype).tiny
-    return torch.linalg.matrix_norm(gram / size.clamp(min=tiny) - eye)
+    empty = size <= 0  # a graph without nodes: L_o = 0, as L_c
+    return torch.linalg.matrix_norm(torch.where(empty, eye, gram / torch.where(empty, 1.0, size)) - eye)
 
 
 def orthogonality_maximum(k: int) -> float:
@@ -102,21 +101,32 @@ def orthogonality_loss(
     Parameters
     ----------
     s : Tensor
-        Soft assignments [N, K], or [B, N, K] for a dense batch.
+        Soft assignments [N, K], or [B, N, K] for a dense batch ([N, R, K] with replicas needs `adj` or
+        `batch` to be told from one).
     adj : Operator, optional
         Only says which rows belong to which graph; `batch` says the same.
     batch, mask, reduction
         As for :func:`softcut.ops.mincut_loss`.
     """
+    if not isinstance(s, Tensor) or not s.is_floating_point() or s.dim() < 2:
+        raise GraphError("s must be a floating-point tensor of assignments, [N, K] or [B, N, K].")
     s = full_precision(s)
     with no_autocast(s):
         layout: Layout
         if isinstance(adj, Operator):
-            layout = adj.layout
-        elif s.dim() == 3:
-            layout = Padded(s.shape[0], mask)
-        else:
+            adj = as_operator(adj, batch=batch, mask=mask)
+            s = s.unsqueeze(0) if isinstance(adj, Dense) and s.dim() == 2 else s
+            adj.check_rows(s, "s")
+            layout, mask = adj.layout, adj.mask
+        elif adj is not None:
+            raise GraphError("adj must be an operator or None here; pass batch or mask instead.")
+        elif batch is not None or s.dim() == 2:
+            if mask is not None:
+                raise GraphError("mask belongs to a dense batch [B, N, K]; pass batch with [N, K].")
             layout = Segments(s.shape[0], None if batch is None else _batch_to_ptr(batch, s.shape[0]))
-        if mask is not None:
-            s = s * mask.unsqueeze(-1).to(s.dtype)
+        else:
+            if mask is not None and mask.shape != s.shape[:2]:
+                raise GraphError(f"mask must have shape {list(s.shape[:2])}, got {list(mask.shape)}.")
+            layout = Padded(s.shape[0], mask)
+        s = zero_padding(s, mask)
         return reduce_graphs(orthogonality(self_gram(layout, s)), reduction)

@@ -10,15 +10,48 @@ as fast as the CSR product of its sparse module. CUDA: the vendor's CSR product,
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch._C._functorch import get_unwrapped, is_batchedtensor, is_functorch_wrapped_tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+from softcut.errors import GraphError
 
 __all__ = ["CSRPattern", "spmm"]
 
 # A gradient with respect to edge values gathers at most this many numbers at a time.
 _GATHER_LIMIT = 1 << 24
+
+
+@contextmanager
+def constants() -> Iterator[None]:
+    """Tensors made in here are kept for later calls, so they belong to no mode of this one.
+
+    Made under ``torch.inference_mode`` they could not be used in training, and made inside a
+    transform of ``torch.func`` they would die with it.
+    """
+    with temporarily_clear_interpreter_stack(), torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def is_wrapped(t: Tensor) -> bool:
+    """Whether a tensor belongs to a running transform of ``torch.func``."""
+    return not torch.compiler.is_compiling() and is_functorch_wrapped_tensor(t)
+
+
+def unwrapped(t: Tensor, name: str) -> Tensor:
+    """The tensor of indices itself, from inside the transforms of ``torch.func`` that it passed."""
+    while is_wrapped(t):
+        if is_batchedtensor(t):
+            raise GraphError(
+                f"{name} cannot differ between the replicas of a vmap; pass in_dims=None for it."
+            )
+        t = get_unwrapped(t)
+    return t
 
 
 class CSRPattern:
@@ -54,13 +87,26 @@ class CSRPattern:
     @cached_property
     def rows(self) -> Tensor:
         """Row number of every entry."""
-        counts = (self.rowptr[1:] - self.rowptr[:-1]).long()
-        return torch.repeat_interleave(torch.arange(self.shape[0], device=self.col.device), counts)
+        with constants():
+            row = torch.arange(self.shape[0], device=self.col.device)
+            return torch.repeat_interleave(row, self.counts, output_size=self.nnz)
+
+    @property
+    def counts(self) -> Tensor:
+        """Entries of every row."""
+        return (self.rowptr[1:] - self.rowptr[:-1]).long()
 
     @cached_property
     def transpose(self) -> tuple[CSRPattern, Tensor]:
         """The transposed pattern, and the order that takes entry values to it."""
-        return CSRPattern.from_coo(self.col.long(), self.rows, (self.shape[1], self.shape[0]))
+        with constants():
+            return CSRPattern.from_coo(self.col.long(), self.rows, (self.shape[1], self.shape[0]))
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether (i, j) is an entry wherever (j, i) is one."""
+        with constants():
+            return self.same_as(self.transpose[0])
 
     def same_as(self, other: CSRPattern) -> bool:
         return (
@@ -72,7 +118,8 @@ class CSRPattern:
     def ones(self, dtype: torch.dtype) -> Tensor:
         cache: dict[torch.dtype, Tensor] = self.__dict__.setdefault("_ones", {})
         if dtype not in cache:
-            cache[dtype] = torch.ones(self.nnz, dtype=dtype, device=self.col.device)
+            with constants():
+                cache[dtype] = torch.ones(self.nnz, dtype=dtype, device=self.col.device)
         return cache[dtype]
 
     def to(self, device: torch.device | str) -> CSRPattern:

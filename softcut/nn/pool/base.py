@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from softcut.errors import ParameterError
 from softcut.nn.layers import graph_input
 from softcut.ops import Dense, Layout, Operator, pooled_adjacency, quadratic_form, self_gram
-from softcut.ops.cut import full_precision, no_autocast
+from softcut.ops.cut import full_precision, no_autocast, zero_padding
 
 __all__ = ["DensePool", "DenseSelection", "Pool", "PoolOutput", "Selection"]
 
@@ -55,13 +56,13 @@ class DenseSelection(Selection):
     layout: Layout
 
     def reduce(self, x: Tensor) -> Tensor:
-        return self.layout.gram(self.s, x.to(self.s.dtype))  # S' X
+        return self.layout.gram(self.s, x.to(self.s.dtype)).to(x.dtype)  # S' X
 
     def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
-        x_pool = x_pool.to(self.s.dtype)
+        coarse = x_pool.to(self.s.dtype)
         if pinv:
-            x_pool = torch.linalg.pinv(self_gram(self.layout, self.s), hermitian=True) @ x_pool
-        return self.layout.matmul(self.s, x_pool)  # S X_pool, or S (S'S)^+ X_pool
+            coarse = torch.linalg.pinv(self_gram(self.layout, self.s), hermitian=True) @ coarse
+        return self.layout.matmul(self.s, coarse).to(x_pool.dtype)  # S X_pool, or S (S'S)^+ X_pool
 
 
 class PoolOutput:
@@ -134,6 +135,9 @@ class PoolOutput:
         assert isinstance(self.adj, CSR)
         pattern = self.adj.pattern
         weight = self.adj.val if self.adj.val is not None else pattern.ones(self.x.dtype)
+        if self.adj.scale is not None:  # a diagonal on both sides
+            scale = self.adj.scale.to(weight.dtype)
+            weight = weight * scale[pattern.rows] * scale[pattern.col.long()]
         batch = self.batch if self.batch is not None else self.x.new_zeros(self.x.shape[0], dtype=torch.long)
         return self.x, torch.stack([pattern.rows, pattern.col.long()]), weight, batch
 
@@ -162,7 +166,7 @@ class Pool(nn.Module, ABC):
         mask: Tensor | None = None,
         selection: Selection | None = None,
     ) -> PoolOutput:
-        x, op = graph_input(x, adj, edge_weight, batch, mask)
+        x, op = graph_input(x, adj, edge_weight, batch, mask, getattr(self, "in_channels", None))
         if selection is None:
             selection = self.select(x, op)
         return self.pool(x, op, selection)
@@ -199,13 +203,13 @@ class DensePool(Pool):
 
     def select(self, x: Tensor, op: Operator) -> DenseSelection:
         s = torch.softmax(full_precision(self.logits(x, op)) / self.temperature, dim=-1)
-        if op.mask is not None:
-            s = s * op.mask.unsqueeze(-1).to(s.dtype)
-        return DenseSelection(s, op.layout)
+        return DenseSelection(zero_padding(s, op.mask), op.layout)
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
-        assert isinstance(selection, DenseSelection)
+        if not isinstance(selection, DenseSelection):
+            raise ParameterError(f"selection must be a DenseSelection here, got {type(selection).__name__}.")
         s = selection.s
+        op.check_rows(s, "selection.s")
         pooled = self.features(x, op)
         with no_autocast(s):
             op = self.operator(op)

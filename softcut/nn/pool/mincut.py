@@ -90,7 +90,7 @@ class MinCutPool(DensePool):
     def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
         if self.objective == "trace_ratio":
             num = quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A~ S)
-            den = op.layout.total(_rows(op.degree, s) * s.square().sum(-1))  # Tr(S' D~ S)
+            den = op.layout.total(_rows(op.degree_like(s), s) * s.square().sum(-1))  # Tr(S' D~ S)
             cut = -safe_ratio(num, den)
         else:
             cut = -ratio_trace(op, s, quadratic=quadratic)
