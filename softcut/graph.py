@@ -742,7 +742,9 @@ class Graph:
         """
         pyg = require("torch_geometric.data", "pyg", "Graph.to_pyg")
         if self.ptr is not None:
-            return pyg.Batch.from_data_list([graph.to_pyg() for graph in self.split()])
+            # All parts of a Batch need the same keys: weights for all of them when one has weights.
+            parts = [graph._replace(weighted=self.weighted) for graph in self.split()]
+            return pyg.Batch.from_data_list([part.to_pyg() for part in parts])
         torch = require("torch", "pyg", "Graph.to_pyg")
         edges, weight = self.edge_index()
         data = pyg.Data(edge_index=torch.from_numpy(edges), num_nodes=self.num_nodes)
@@ -1232,7 +1234,7 @@ def _warn(message: str) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("softcut."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, UserWarning, stacklevel=level - 1)
+    warnings.warn(message, UserWarning, stacklevel=level)
 
 
 def _shape(array: Any) -> tuple[int, ...]:
