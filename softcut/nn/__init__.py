@@ -1,6 +1,45 @@
 """Thin modules over :mod:`softcut.ops`."""
 
+from softcut.nn.convs import GCNConv, GraphConv
 from softcut.nn.layers import MLP, SkipConv
-from softcut.nn.pool import DensePool, DenseSelection, MinCutPool, Pool, PoolOutput, Selection
+from softcut.nn.pool import (
+    ClusterSelection,
+    DensePool,
+    DenseSelection,
+    DiffPool,
+    GraclusPool,
+    KeepSelection,
+    MinCutPool,
+    NDPPool,
+    NoPool,
+    Pool,
+    PoolOutput,
+    RandomPool,
+    SAGPool,
+    Selection,
+    TopKPool,
+    get_pool,
+)
 
-__all__ = ["MLP", "DensePool", "DenseSelection", "MinCutPool", "Pool", "PoolOutput", "Selection", "SkipConv"]
+__all__ = [
+    "MLP",
+    "ClusterSelection",
+    "DensePool",
+    "DenseSelection",
+    "DiffPool",
+    "GCNConv",
+    "GraclusPool",
+    "GraphConv",
+    "KeepSelection",
+    "MinCutPool",
+    "NDPPool",
+    "NoPool",
+    "Pool",
+    "PoolOutput",
+    "RandomPool",
+    "SAGPool",
+    "Selection",
+    "SkipConv",
+    "TopKPool",
+    "get_pool",
+]

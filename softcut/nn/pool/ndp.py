@@ -1,0 +1,267 @@
+"""NDP, node decimation pooling (Bianchi et al., 2019): keep one side of a maximum cut, reconnect by Kron."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+import torch
+from scipy.sparse.csgraph import connected_components, dijkstra
+from torch import Tensor
+
+from softcut.errors import ParameterError
+from softcut.nn.pool.base import Selection
+from softcut.nn.pool.keep import KeepSelection
+from softcut.nn.pool.precomputed import Level, PrecomputedPool, clean, local_index, node_hash
+from softcut.ops import Operator, Segments
+
+__all__ = ["NDPPool", "kron_reduction", "max_cut_split"]
+
+_DENSE = 300  # components up to this size: all eigenvectors, exactly
+_COLUMNS = 512  # right-hand sides solved at a time
+
+
+def _two_colouring(adjacency: sp.csr_array) -> np.ndarray | None:
+    """Sides of a connected bipartite graph, or None. They are the wanted eigenvector's signs exactly."""
+    steps = dijkstra(adjacency, unweighted=True, indices=0)
+    side = steps.astype(np.int64) % 2 == 0
+    row = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
+    return side if bool((side[row] != side[adjacency.indices]).all()) else None
+
+
+def _top_eigenvector(adjacency: sp.csr_array, start: np.ndarray) -> np.ndarray | None:
+    """Eigenvector of the largest eigenvalue of I - D^-1/2 A D^-1/2; None where it was not found."""
+    scale = 1 / np.sqrt(np.asarray(adjacency.sum(axis=1)).ravel())
+    n = adjacency.shape[0]
+    normalised = sp.diags_array(scale) @ adjacency @ sp.diags_array(scale)
+    if n <= _DENSE:
+        return np.linalg.eigh(-normalised.toarray())[1][:, -1]
+    try:
+        return spla.eigsh(-normalised, k=1, which="LA", v0=start, tol=1e-6, maxiter=20 * n)[1][:, 0]
+    except spla.ArpackError:
+        return None
+
+
+def _cut_share(adjacency: sp.csr_array, side: np.ndarray) -> float:
+    row = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
+    return float(adjacency.data[side[row] != side[adjacency.indices]].sum() / adjacency.data.sum())
+
+
+def _split_component(adjacency: sp.csr_array, chance: np.ndarray) -> np.ndarray:
+    n = adjacency.shape[0]
+    if n == 1:
+        return np.ones(1, bool)
+    degree = np.asarray(adjacency.sum(axis=1)).ravel()
+    side = _two_colouring(adjacency)
+    if side is not None:
+        weight = np.sqrt(degree)  # |v_i| of the eigenvector
+    else:
+        start = chance.astype(np.float64) / 2**63 - 1
+        vector = _top_eigenvector(adjacency, start)
+        if vector is not None:
+            side, weight = vector >= 0, np.abs(vector)
+    if side is not None and _cut_share(adjacency, side) >= 0.5:
+        # An eigenvector has no sign of its own: the side of its largest entry stays.
+        largest = int(np.flatnonzero(weight >= weight.max() * (1 - 1e-6))[0])
+        return side if side[largest] else ~side
+    side = np.zeros(n, bool)
+    side[np.argsort(chance, kind="stable")[: (n + 1) // 2]] = True
+    return side
+
+
+def max_cut_split(adjacency: sp.csr_array, ptr: np.ndarray | None = None, seed: int = 0) -> np.ndarray:
+    """Which nodes stay: one side of the spectral maximum cut of every connected component.
+
+    >>> import numpy as np, scipy.sparse as sp
+    >>> path = sp.csr_array(np.diag([1.0, 1.0, 1.0], 1) + np.diag([1.0, 1.0, 1.0], -1))
+    >>> max_cut_split(path).tolist()
+    [False, True, False, True]
+
+    The sides are the signs of the eigenvector of the largest eigenvalue of the normalised Laplacian,
+    found by two-colouring where the component is bipartite. Where the cut holds less than half of the
+    edge weight, which a random split reaches on average, the split is random.
+
+    Parameters
+    ----------
+    adjacency : csr_array
+        Symmetric, non-negative, without self-loops.
+    ptr : ndarray, optional
+        Where the graphs of a block-diagonal batch begin.
+    seed : int
+        Of the random splits.
+    """
+    n = adjacency.shape[0]
+    ptr = np.array([0, n]) if ptr is None else ptr
+    chance = node_hash(local_index(ptr), seed)
+    count, label = connected_components(adjacency, directed=False)
+    order = np.argsort(label, kind="stable")
+    bounds = np.concatenate([[0], np.bincount(label, minlength=count).cumsum()])
+    keep = np.zeros(n, bool)
+    alone = np.diff(adjacency.indptr) == 0
+    keep[alone] = True
+    for c in np.unique(label[~alone]):
+        nodes = order[bounds[c] : bounds[c + 1]]
+        keep[nodes] = _split_component(adjacency[nodes][:, nodes], chance[nodes])
+    return keep
+
+
+def kron_reduction(adjacency: sp.csr_array, keep: np.ndarray, delta: float = 0.0) -> sp.csr_array:
+    """The adjacency of the Schur complement L_kk - L_kd L_dd^-1 L_dk of the Laplacian on the kept nodes.
+
+    >>> import numpy as np, scipy.sparse as sp
+    >>> path = sp.csr_array(np.diag([1.0, 1.0], 1) + np.diag([1.0, 1.0], -1))
+    >>> kron_reduction(path, np.array([True, False, True])).toarray().tolist()     # two resistors in series
+    [[0.0, 0.5], [0.5, 0.0]]
+
+    Parameters
+    ----------
+    adjacency : csr_array
+        Symmetric, non-negative, without self-loops.
+    keep : ndarray of bool
+        The nodes that stay.
+    delta : float
+        Edges lighter than `delta` times the heaviest edge of `adjacency` are dropped.
+
+    Notes
+    -----
+    Nothing of size N x N is inverted or stored. A dropped node without dropped neighbours (nearly all of
+    them, behind a good cut) contributes a sparse product. For the others, groups of adjacent dropped
+    nodes are solved by a sparse factorisation, a few hundred columns at a time, each block made sparse
+    before the next.
+    """
+    threshold = delta * float(adjacency.data.max(initial=0.0))
+    kept, rest = np.flatnonzero(keep), np.flatnonzero(~keep)
+    degree = np.asarray(adjacency.sum(axis=1)).ravel()
+    total = sp.csr_array(adjacency[kept][:, kept])
+    between = sp.csr_array(adjacency[rest][:, kept])
+    inside = sp.csr_array(adjacency[rest][:, rest])
+    lonely = np.diff(inside.indptr) == 0
+    simple = lonely & (np.diff(between.indptr) > 0)
+    if simple.any():
+        rows = between[np.flatnonzero(simple)]
+        total = total + rows.T @ sp.diags_array(1 / degree[rest[simple]]) @ rows
+    if not lonely.all():
+        total = total + _through_groups(inside, between, degree[rest], ~lonely, threshold)
+    total = clean(sp.csr_array(total))
+    if threshold > 0:
+        total.data[total.data < threshold] = 0
+    else:
+        total.data[total.data < 0] = 0
+    total.eliminate_zeros()
+    return total
+
+
+def _through_groups(
+    inside: sp.csr_array, between: sp.csr_array, degree: np.ndarray, members: np.ndarray, threshold: float
+) -> sp.csr_array:
+    """B' (D - W)^-1 B over groups of dropped nodes; groups that touch no kept node add nothing."""
+    count, label = connected_components(inside, directed=False)
+    touches = np.bincount(label, weights=np.diff(between.indptr), minlength=count) > 0
+    used = np.flatnonzero(members & touches[label])
+    b = sp.csr_array(between[used])
+    if not len(used):
+        return sp.csr_array((between.shape[1], between.shape[1]))
+    laplacian = sp.diags_array(degree[used]) - inside[used][:, used]
+    solve = spla.splu(sp.csc_array(laplacian)).solve
+    reached = np.unique(b.indices)
+    narrow = sp.csr_array(b[:, reached])
+    columns = sp.csc_array(narrow)
+    left = sp.csr_array(narrow.T)
+    blocks = []
+    for i in range(0, len(reached), _COLUMNS):
+        block = left @ solve(columns[:, i : i + _COLUMNS].toarray())
+        block[block < 1e-3 * threshold] = 0  # far below what is dropped in the end
+        blocks.append(sp.csc_array(block))
+    small = sp.coo_array(sp.hstack(blocks))
+    n = between.shape[1]
+    return sp.csr_array((small.data, (reached[small.coords[0]], reached[small.coords[1]])), shape=(n, n))
+
+
+class NDPPool(PrecomputedPool):
+    """Keep one side of the spectral maximum cut; join the kept nodes by Kron reduction.
+
+    >>> import torch
+    >>> from softcut.nn import NDPPool
+    >>> pool = NDPPool()
+    >>> out = pool(torch.rand(4, 8), torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> out.x.shape, out.adj.to_dense().tolist()
+    (torch.Size([2, 8]), [[0.0, 0.5], [0.5, 0.0]])
+
+    Parameters
+    ----------
+    levels : int
+        Decimations in a row: 1 halves the nodes, 2 leaves a quarter.
+    delta : float
+        Edges lighter than `delta` times the heaviest edge are dropped after each reduction.
+    seed : int
+        Of the random splits, used where the spectral cut is worse than a random one.
+    cache : path, optional
+        Folder where decimations are kept between runs.
+
+    Notes
+    -----
+    Nothing is learned; the coarse graph is constant (no gradient reaches edge weights through it). The
+    split is made in every connected component on its own, so that no component disappears and a node
+    without edges stays. Decimation happens on the CPU, once per graph: see
+    :class:`~softcut.nn.PreCoarsen` to keep it out of a training loop.
+    """
+
+    def __init__(
+        self,
+        levels: int = 1,
+        delta: float = 1e-2,
+        seed: int = 0,
+        cache: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(levels, seed, cache)
+        if not 0 <= delta < 1:
+            raise ParameterError(f"delta must be at least 0 and below 1, got {delta}.")
+        self.delta = float(delta)
+
+    def recipe(self) -> str:
+        return f"ndp|seed={self.seed}|delta={self.delta!r}"
+
+    def coarsen(self, adjacency: sp.csr_array, ptr: np.ndarray) -> Level:
+        keep = max_cut_split(adjacency, ptr, self.seed)
+        index = np.flatnonzero(keep)
+        coarse_ptr = np.searchsorted(index, ptr)
+        if self.delta == 0 or len(ptr) == 2:
+            return Level(index, kron_reduction(adjacency, keep, self.delta), coarse_ptr)
+        # The heaviest edge is each graph's own: scale every graph to 1, reduce, scale back.
+        graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+        heaviest = np.zeros(len(ptr) - 1)
+        row = np.repeat(graph, np.diff(adjacency.indptr))
+        np.maximum.at(heaviest, row, adjacency.data)
+        scaled = adjacency.copy()
+        scaled.data = scaled.data / heaviest[row]
+        coarse = kron_reduction(scaled, keep, self.delta)
+        coarse.data = coarse.data * heaviest[np.repeat(graph[index], np.diff(coarse.indptr))]
+        return Level(index, coarse, coarse_ptr)
+
+    def selection(self, levels: list[Level], x: Tensor, layout: Segments) -> KeepSelection:
+        index = levels[0].index
+        for level in levels[1:]:
+            index = index[level.index]
+        last = levels[-1]
+        batched = layout.ptr is not None
+        return KeepSelection(
+            torch.as_tensor(index, device=x.device),
+            layout,
+            ptr=torch.as_tensor(last.ptr, device=x.device) if batched else None,
+            adj=last.operator(x.dtype, x.device, keep_ptr=batched),
+        )
+
+    def check(self, selection: Selection) -> Tensor | None:
+        if not isinstance(selection, KeepSelection) or selection.adj is None:
+            raise ParameterError("selection must be a KeepSelection with its coarse graph.")
+        return selection.batch
+
+    def connect_level(self, op: Operator, selection: Selection) -> Operator:
+        assert isinstance(selection, KeepSelection)
+        assert selection.adj is not None
+        return selection.adj
+
+    def extra_repr(self) -> str:
+        return f"levels={self.levels}, delta={self.delta}, seed={self.seed}"

@@ -1,0 +1,57 @@
+"""NoPool: everything stays; the flat baseline behind the same interface."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from softcut.nn.pool.base import Pool, PoolOutput, Selection
+from softcut.ops import Operator, Segments
+
+__all__ = ["IdentitySelection", "NoPool"]
+
+
+class IdentitySelection(Selection):
+    """Every node is its own cluster.
+
+    >>> import torch
+    >>> IdentitySelection(3, torch.float).s.to_dense().diagonal().tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    def __init__(self, num_rows: int, dtype: torch.dtype, device: torch.device | None = None) -> None:
+        self.num_rows, self.dtype, self.device = num_rows, dtype, device
+
+    @property
+    def s(self) -> Tensor:
+        place = torch.arange(self.num_rows, device=self.device)
+        ones = torch.ones(self.num_rows, dtype=self.dtype, device=self.device)
+        return torch.sparse_coo_tensor(
+            torch.stack([place, place]), ones, (self.num_rows, self.num_rows), check_invariants=False
+        )
+
+    def reduce(self, x: Tensor) -> Tensor:
+        return x
+
+    def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        return x_pool
+
+
+class NoPool(Pool):
+    """Return the graph as it is.
+
+    >>> import torch
+    >>> from softcut.nn import NoPool
+    >>> x = torch.rand(4, 8)
+    >>> out = NoPool()(x, torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> bool((out.x == x).all()), out.adj
+    (True, CSR(4 rows, 6 entries, 1 graph(s)))
+    """
+
+    def select(self, x: Tensor, op: Operator) -> IdentitySelection:
+        return IdentitySelection(op.num_rows, x.dtype, x.device)
+
+    def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
+        layout = op.layout
+        batch = layout.batch if isinstance(layout, Segments) and layout.ptr is not None else None
+        return PoolOutput(x=x, adj=op, selection=selection, batch=batch, mask=op.mask)
