@@ -1,0 +1,153 @@
+"""NDP: the split, the Kron reduction, and graphs of thousands of nodes."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from scipy.sparse.csgraph import connected_components
+from test_pool_graclus import _weighted, as_graph, knn, star
+
+from softcut.nn import NDPPool
+from softcut.nn.pool.ndp import _cut_share, kron_reduction, max_cut_split
+from softcut.nn.pool.precomputed import clean
+
+
+def schur(a: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """The dense oracle: off-diagonal part of L_kk - L_kd L_dd^+ L_dk."""
+    laplacian = np.diag(a.sum(1)) - a
+    k, d = np.flatnonzero(keep), np.flatnonzero(~keep)
+    reduced = laplacian[np.ix_(k, k)]
+    if len(d):
+        inverse = np.linalg.pinv(laplacian[np.ix_(d, d)])
+        reduced = reduced - laplacian[np.ix_(k, d)] @ inverse @ laplacian[np.ix_(d, k)]
+    out = -reduced
+    np.fill_diagonal(out, 0)
+    return out
+
+
+def random_graph(rng: np.random.Generator, n: int, degree: float, weighted: bool) -> sp.csr_array:
+    upper = np.triu(rng.random((n, n)) < degree / n, 1)
+    a = clean(sp.csr_array((upper + upper.T).astype(float)), symmetric=True)
+    return _weighted(a, n) if weighted else a
+
+
+@pytest.mark.parametrize("split", ["spectral", "random", "nearly all"])
+def test_kron_agrees_with_the_dense_schur_complement(split: str) -> None:
+    rng = np.random.default_rng(0)
+    for trial in range(20):
+        n = int(rng.integers(5, 80))
+        a = random_graph(rng, n, rng.uniform(1, 8), bool(trial % 2))
+        if split == "spectral":
+            keep = max_cut_split(a)
+        elif split == "random":
+            keep = rng.random(n) < 0.5
+        else:
+            keep = rng.random(n) < 0.1
+        if not keep.any():
+            continue
+        got = kron_reduction(a, keep).toarray()
+        assert np.abs(got - schur(a.toarray(), keep)).max() < 1e-8
+        assert (got >= 0).all()
+        assert np.array_equal(got, got.T)
+
+
+def test_blocks_of_columns_agree(monkeypatch) -> None:
+    import softcut.nn.pool.ndp as ndp
+
+    a = knn(200)
+    keep = np.random.default_rng(0).random(200) < 0.4
+    whole = kron_reduction(a, keep)
+    monkeypatch.setattr(ndp, "_COLUMNS", 7)
+    assert abs(whole - kron_reduction(a, keep)).max() < 1e-12
+
+
+def test_sparsification_drops_light_edges_only() -> None:
+    a = knn(300)
+    keep = max_cut_split(a)
+    full, light = kron_reduction(a, keep), kron_reduction(a, keep, delta=0.05)
+    dense = full.toarray()
+    dense[dense < 0.05] = 0
+    assert np.abs(light.toarray() - dense).max() < 1e-4
+    assert light.nnz < full.nnz
+
+
+@pytest.mark.parametrize("name", ["grid", "ring", "odd ring", "knn", "weighted knn"])
+def test_about_half_stay(name: str) -> None:
+    a = as_graph(name)
+    keep = max_cut_split(a)
+    assert 0.45 <= keep.mean() <= 0.55
+    assert _cut_share(a, keep) >= 0.5
+    if name in ("grid", "ring"):
+        assert _cut_share(a, keep) == 1.0  # bipartite: every edge is cut
+
+
+def test_eigenvector_agrees_with_the_dense_one() -> None:
+    a = random_graph(np.random.default_rng(5), 400, 6, True)
+    giant = connected_components(a)[1]
+    nodes = np.flatnonzero(giant == np.bincount(giant).argmax())
+    a = clean(sp.csr_array(a[nodes][:, nodes]), symmetric=True)
+    degree = np.asarray(a.sum(1)).ravel()
+    normalised = np.eye(len(nodes)) - a.toarray() / np.sqrt(np.outer(degree, degree))
+    signs = np.linalg.eigh(normalised)[1][:, -1] >= 0
+    keep = max_cut_split(a)
+    assert np.array_equal(keep, signs) or np.array_equal(keep, ~signs)
+
+
+def test_random_split_where_the_spectral_one_is_worse(monkeypatch) -> None:
+    import softcut.nn.pool.ndp as ndp
+
+    a = knn(60)
+    monkeypatch.setattr(ndp, "_top_eigenvector", lambda a, start: np.ones(a.shape[0]))
+    one, two = max_cut_split(a, seed=0), max_cut_split(a, seed=1)
+    assert one.sum() == two.sum() == 30
+    assert not np.array_equal(one, two)
+    assert np.array_equal(one, max_cut_split(a, seed=0))
+
+
+def test_nothing_disappears() -> None:
+    alone = sp.csr_array((3, 3))
+    assert max_cut_split(alone).all()
+    pieces = clean(sp.csr_array(sp.block_diag([as_graph("ring"), star(5), alone])), symmetric=True)
+    keep = max_cut_split(pieces)
+    label = connected_components(pieces)[1]
+    assert len(np.unique(label[keep])) == len(np.unique(label))
+    reduced = kron_reduction(pieces, keep)
+    assert connected_components(reduced)[0] == connected_components(pieces)[0]
+
+
+def test_thousands_of_nodes_stay_sparse() -> None:
+    a = knn(6000)
+    start = time.perf_counter()
+    level = NDPPool().coarsen(a, np.array([0, 6000]))
+    assert time.perf_counter() - start < 30
+    n = level.adjacency.shape[0]
+    assert 0.45 * 6000 <= n <= 0.55 * 6000
+    assert level.adjacency.nnz < 40 * n
+
+
+def test_levels_and_lift() -> None:
+    a = as_graph("grid")
+    row, col = sp.coo_array(a).coords
+    x = torch.rand(900, 3)
+    pool = NDPPool(levels=2)
+    out = pool(x, torch.tensor(np.stack([row, col])))
+    assert 0.2 <= len(out.x) / 900 <= 0.3
+    back = pool.lift(out.x, out.selection)
+    assert torch.equal(back[out.selection.index], x[out.selection.index])
+    rest = torch.ones(900, dtype=torch.bool)
+    rest[out.selection.index] = False
+    assert (back[rest] == 0).all()
+
+
+def test_disk_cache(tmp_path, monkeypatch) -> None:
+    a = as_graph("knn")
+    first = NDPPool(cache=tmp_path).hierarchy(a)
+    fresh = NDPPool(cache=tmp_path)
+    monkeypatch.setattr(fresh, "coarsen", lambda *_: pytest.fail("the cache was not used"))
+    again = fresh.hierarchy(a)
+    assert np.array_equal(first[0].index, again[0].index)
+    assert (first[0].adjacency != again[0].adjacency).nnz == 0

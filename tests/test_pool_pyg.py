@@ -1,0 +1,132 @@
+"""The learned poolers against PyTorch Geometric's, given the same weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from softcut.nn import DiffPool, SAGPool, TopKPool
+
+pyg = pytest.importorskip("torch_geometric")
+from torch_geometric.nn import GCNConv as PygGCN  # noqa: E402
+from torch_geometric.nn import SAGPooling, TopKPooling, dense_diff_pool  # noqa: E402
+from torch_geometric.utils import erdos_renyi_graph, to_dense_adj  # noqa: E402
+
+F = 5
+
+
+def graph(n: int, p: float = 0.3, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(seed)
+    return torch.rand(n, F, dtype=torch.double), erdos_renyi_graph(n, p)
+
+
+def batch_of(sizes: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    xs, es, shift = [], [], 0
+    for seed, n in enumerate(sizes):
+        x, e = graph(n, seed=seed)
+        xs.append(x)
+        es.append(e + shift)
+        shift += n
+    batch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    return torch.cat(xs), torch.cat(es, 1), batch
+
+
+@pytest.mark.parametrize("divided", [True, False])
+@pytest.mark.parametrize("n", [2, 10, 60])
+def test_diffpool_agrees_on_single_graphs(n: int, divided: bool) -> None:
+    x, e = graph(n)
+    x.requires_grad_()
+    pool = DiffPool(F, 4, link_scale="divided" if divided else "undivided").double()
+    out = pool(x, e)
+    mine = torch.autograd.grad(out.loss + out.x.sum(), x)[0]
+    adj = to_dense_adj(e, max_num_nodes=n).double()
+    logits = pool.logits(x, _operator(e, n))
+    want_x, want_a, link, entropy = dense_diff_pool(x, adj, logits, normalize=divided)
+    theirs = torch.autograd.grad(link + entropy + want_x.sum(), x)[0]
+    for got, want in (
+        (out.x, want_x),
+        (out.adj.to_dense(), want_a),
+        (out.losses["link"], link),
+        (out.losses["entropy"], entropy),
+        (mine, theirs),
+    ):
+        torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
+
+
+def _operator(e: torch.Tensor, n: int):
+    from softcut.ops import as_operator
+
+    return as_operator(e, num_nodes=n)
+
+
+def test_diffpool_losses_do_not_change_with_padding() -> None:
+    """PyG divides by the padded size and takes one norm over the batch; here each graph has its own loss."""
+    x, e = graph(10)
+    pool = DiffPool(F, 4, link_scale="divided").double()
+    adj = to_dense_adj(e, max_num_nodes=10).double()
+    logits = pool.logits(x, _operator(e, 10)).unsqueeze(0)
+    ours, theirs = [], []
+    for padding in (0, 5, 20):
+        n = 10 + padding
+        big_x, big_a = torch.zeros(1, n, F).double(), torch.zeros(1, n, n).double()
+        big_x[:, :10], big_a[:, :10, :10] = x, adj
+        mask = torch.zeros(1, n, dtype=torch.bool)
+        mask[:, :10] = True
+        ours.append(pool(big_x, big_a, mask=mask).losses)
+        big_s = torch.zeros(1, n, 4).double()
+        big_s[:, :10] = logits
+        theirs.append(dense_diff_pool(big_x, big_a, big_s, mask)[2:])
+    for losses in ours[1:]:
+        torch.testing.assert_close(losses["link"], ours[0]["link"])
+        torch.testing.assert_close(losses["entropy"], ours[0]["entropy"])
+    assert abs(theirs[2][0] - theirs[0][0]) > 0.5 * theirs[0][0]
+    assert abs(theirs[2][1] - theirs[0][1]) > 0.5 * theirs[0][1]
+
+
+@pytest.mark.parametrize(("size", "theirs"), [({"ratio": 0.5}, 0.5), ({"ratio": 0.3}, 0.3), ({"k": 4}, 4)])
+def test_topk_agrees(size: dict, theirs: float) -> None:
+    x, e, batch = batch_of([1, 2, 9, 30, 4])
+    weight = torch.rand(e.shape[1]).double()
+    mine, peer = TopKPool(F, **size).double(), TopKPooling(F, ratio=theirs).double()
+    with torch.no_grad():
+        mine.weight.copy_(peer.select.weight[0])
+    out = mine(x, e, weight, batch)
+    want_x, want_e, want_w, want_batch, perm, score = peer(x, e, weight, batch)
+    torch.testing.assert_close(out.x, want_x)
+    assert torch.equal(out.batch, want_batch)
+    assert torch.equal(out.selection.index, perm)
+    torch.testing.assert_close(out.selection.gate, score)
+    want = torch.zeros(len(want_x), len(want_x)).double().index_put((want_e[0], want_e[1]), want_w)
+    torch.testing.assert_close(out.adj.to_dense(), want)
+
+
+@pytest.mark.parametrize("gnn", ["graphconv", "gcn"])
+def test_sagpool_agrees(gnn: str) -> None:
+    x, e, batch = batch_of([1, 3, 9, 30, 4])
+    mine = SAGPool(F, ratio=0.5, gnn=gnn).double()
+    peer = (
+        SAGPooling(F, ratio=0.5).double() if gnn == "graphconv" else SAGPooling(F, 0.5, GNN=PygGCN).double()
+    )
+    with torch.no_grad():
+        peer.select.weight.fill_(1.0)  # a scalar in front of the tanh; only its sign acts
+        if gnn == "graphconv":
+            mine.gnn.lin_rel.weight.copy_(peer.gnn.lin_rel.weight)
+            mine.gnn.lin_rel.bias.copy_(peer.gnn.lin_rel.bias)
+            mine.gnn.lin_root.weight.copy_(peer.gnn.lin_root.weight)
+        else:
+            mine.gnn.lin.weight.copy_(peer.gnn.lin.weight)
+            mine.gnn.lin.bias.copy_(peer.gnn.bias)
+    out = mine(x, e, batch=batch)
+    want_x, want_e, _, want_batch, _, _ = peer(x, e, batch=batch)
+    torch.testing.assert_close(out.x, want_x)
+    assert torch.equal(out.batch, want_batch)
+    want = torch.zeros(len(want_x), len(want_x)).index_put((want_e[0], want_e[1]), torch.tensor(1.0))
+    assert torch.equal(out.adj.to_dense().float(), want)
+
+
+def test_two_hop_is_the_square() -> None:
+    x, e = graph(20)
+    out = TopKPool(F, ratio=0.4, connect="two_hop").double()(x, e)
+    a = to_dense_adj(e, max_num_nodes=20)[0]
+    index = out.selection.index
+    assert torch.equal(out.adj.to_dense().float(), (a @ a)[index][:, index])
