@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 
 from softcut.errors import FileFormatError, GraphError, ParameterError, SoftcutError, require
@@ -62,6 +61,7 @@ _WEIGHT_NAMES = ("weight", "weights", "edge_weight", "w", "value", "similarity",
 _ID_NAMES = {"", "id", "ids", "node", "nodes", "node_id", "nodeid", "node_name", "name", "vertex", "index"}
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_MTX_SIZES = re.compile(rb"^[ \t]*[^%\s].*$", re.MULTILINE)  # the first line that is no comment
 _COMMENT_LINE = re.compile(rb"^[ \t]*[#%].*$\n?", re.MULTILINE)
 # networkx writes "0 1 {'weight': 2.0}" by default; only the number is taken, nothing is evaluated.
 _DICT_TAIL = re.compile(r"^(.*?)\s*\{(.*)\}$")
@@ -69,6 +69,7 @@ _DICT_WEIGHT = re.compile(r"['\"]weight['\"]\s*:\s*([-+0-9.eE]+)")
 
 # More nodes than this, with hardly an edge among them, is a damaged file rather than a graph.
 _MANY_NODES = 10_000_000
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def read_graph(
@@ -496,6 +497,25 @@ def _find_columns(lines: list[str], delimiter: str, options: _Options) -> _Colum
     return _Columns(source, target, weight, len(first), line + 1 if header else line, is_dict)
 
 
+def _load_table(data: bytes, fields: list[tuple[str, str]], delimiter: str) -> np.ndarray | None:
+    """Rows of numbers through NumPy's C reader; None where a line is not of this kind."""
+    if b"#" in data or b"%" in data:
+        data = _COMMENT_LINE.sub(b"", data)
+    try:
+        with warnings.catch_warnings():
+            # "1.5" read as the integer 1 is only a warning; here it means: not an integer.
+            warnings.simplefilter("error")
+            return np.loadtxt(
+                io.BytesIO(data),
+                dtype=np.dtype(fields),
+                delimiter=None if delimiter == " " else delimiter,
+                comments=None,
+                ndmin=1,
+            )
+    except Exception:  # whatever it was, a line-by-line parser says which line
+        return None
+
+
 def _parse_fast(data: bytes, delimiter: str, columns: _Columns) -> _Edges | None:
     """Integer ids (and weights) through NumPy's C reader; None when the file is not that plain."""
     used = 2 if columns.weight is None else 3
@@ -506,20 +526,8 @@ def _parse_fast(data: bytes, delimiter: str, columns: _Columns) -> _Edges | None
         fields.append(("w", "<f8"))
     if columns.first_line > 1:
         data = data.split(b"\n", columns.first_line - 1)[-1]
-    if b"#" in data or b"%" in data:
-        data = _COMMENT_LINE.sub(b"", data)
-    try:
-        with warnings.catch_warnings():
-            # "1.5" read as the integer 1 is only a warning; here it means: not integer ids.
-            warnings.simplefilter("error")
-            table = np.loadtxt(
-                io.BytesIO(data),
-                dtype=np.dtype(fields),
-                delimiter=None if delimiter == " " else delimiter,
-                comments=None,
-                ndmin=1,
-            )
-    except Exception:  # whatever it was, the line-by-line parser says which line
+    table = _load_table(data, fields, delimiter)
+    if table is None:
         return None
     ends = np.empty((table.size, 2), dtype=np.int64)
     ends[:, 0], ends[:, 1] = table["u"], table["v"]
@@ -723,32 +731,91 @@ def _from_networkx(parse: Callable[[], Any], what: str, options: _Options) -> Gr
 
 
 def _read_mtx(data: bytes, options: _Options) -> Graph:
+    """Matrix Market. Read here, not by scipy.io.mmread, which can crash on a damaged file."""
     label = options.label
-    if not data.startswith(b"%%MatrixMarket"):
+    data = _text_bytes(data)
+    _decode(data, label)
+    banner = data.split(b"\n", 1)[0].decode("utf-8").lower().split()
+    if not banner or banner[0] != "%%matrixmarket":
         raise FileFormatError(f"{label}, line 1: a Matrix Market file starts with '%%MatrixMarket'.")
-    # The sizes are looked at first: they decide how much memory is asked for.
-    lines = _text_bytes(data).split(b"\n")
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith(b"%"):
-            continue
-        try:
-            sizes = [int(field) for field in line.split()]
-        except ValueError:
-            sizes = []
-        if len(sizes) not in (2, 3) or min(sizes) < 0:
-            raise FileFormatError(f"{label}, line {number}: expected the sizes of a matrix.")
-        entries = sizes[2] if len(sizes) == 3 else sizes[0] * sizes[1]
-        if entries > len(data):
-            raise FileFormatError(f"{label}, line {number}: {entries} entries announced in a smaller file.")
-        _check_plausible(max(sizes[:2]), entries, label)
-        break
-    try:
-        matrix = scipy.io.mmread(io.BytesIO(data))
-    except Exception as error:
-        raise FileFormatError(f"{label} is not valid Matrix Market: {_reason(error)}.") from None
-    if b"pattern" in lines[0].lower():  # entries without values: a repeated one is no weight of 2
+    layout, field, symmetry = banner[2:5] if len(banner) == 5 and banner[1] == "matrix" else ("", "", "")
+    pattern = field == "pattern"
+    if (
+        layout not in ("coordinate", "array")
+        or field not in ("real", "double", "integer", "pattern")
+        or symmetry not in ("general", "symmetric")
+        or (pattern and layout == "array")
+    ):
+        raise FileFormatError(
+            f"{label}, line 1: expected '%%MatrixMarket matrix', then coordinate or array, then real, integer or "
+            f"pattern, then general or symmetric; found {_show(' '.join(banner))}."
+        )
+    found = _MTX_SIZES.search(data)
+    sizes = (
+        [int(f) if _INTEGER.fullmatch(f) else -1 for f in found[0].decode("utf-8").split()] if found else []
+    )
+    end = found.end() if found else len(data)
+    start = data.count(b"\n", 0, end)
+    body = data[end + 1 :]
+    if len(sizes) != (3 if layout == "coordinate" else 2) or min(sizes) < 0:
+        raise FileFormatError(f"{label}, line {start + 1}: expected the sizes of the matrix.")
+    rows, columns = sizes[:2]
+    if layout == "coordinate":
+        entries = sizes[2]
+        titles = ["row", "column"] if pattern else ["row", "column", "value"]
+    else:
+        entries = rows * (rows + 1) // 2 if symmetry == "symmetric" else rows * columns
+        titles = ["value"]
+    if entries > len(body):  # before any memory is asked for
+        raise FileFormatError(f"{label}, line {start + 1}: {entries} entries announced in a smaller file.")
+    _check_plausible(max(rows, columns), entries, label)
+    if rows != columns:
+        raise FileFormatError(f"{label}: a {rows} x {columns} matrix is not the adjacency matrix of a graph.")
+    dtype = [(title, "<f8" if title == "value" else "<i8") for title in titles]
+    table = _load_table(body, dtype, " ") if entries else np.zeros(0, dtype)
+    if table is None:
+        _raise_first_bad_entry(body, start + 2, titles, label)
+    if table.size != entries:
+        raise FileFormatError(f"{label}: {entries} entries announced, {table.size} found.")
+    if layout == "array":
+        dense = np.zeros((rows, rows))
+        if symmetry == "symmetric":
+            upper = np.triu_indices(rows)  # the lower triangle column by column is the upper row by row
+            dense[upper] = dense.T[upper] = table["value"]
+        else:
+            dense = table["value"].reshape((rows, rows), order="F")
+        return _from_matrix(dense, options)
+    u, v = table["row"] - 1, table["column"] - 1
+    outside = (u < 0) | (v < 0) | (u >= rows) | (v >= rows)
+    if outside.any():
+        at = int(np.flatnonzero(outside)[0])
+        raise FileFormatError(
+            f"{label}: entry {at + 1} is in row {u[at] + 1}, column {v[at] + 1}, outside the {rows} x {rows} matrix."
+        )
+    values = np.ones(entries) if pattern else table["value"]
+    if symmetry == "symmetric":
+        off = u != v
+        u, v, values = (
+            np.concatenate([u, v[off]]),
+            np.concatenate([v, u[off]]),
+            np.concatenate([values, values[off]]),
+        )
+    if pattern:  # entries without values: a repeated one is no weight of 2
         options = replace(options, weighted=False)
-    return _from_matrix(matrix if sp.issparse(matrix) else np.asarray(matrix), options)
+    return _from_matrix(sp.coo_array((values, (u, v)), shape=(rows, rows)), options)
+
+
+def _raise_first_bad_entry(body: bytes, first: int, titles: Sequence[str], label: str) -> NoReturn:
+    for number, line in enumerate(body.decode("utf-8").split("\n"), first):
+        fields = line.split()
+        if not fields or fields[0].startswith("%"):
+            continue
+        whole = [_INTEGER.fullmatch(f) for f, title in zip(fields, titles, strict=False) if title != "value"]
+        if len(fields) != len(titles) or not all(whole) or not _is_number(fields[-1]):
+            raise FileFormatError(
+                f"{label}, line {number}: expected {', '.join(titles)}, found {_show(line)}."
+            )
+    raise FileFormatError(f"{label} has entries that cannot be read as numbers.")
 
 
 def _from_matrix(matrix: Any, options: _Options) -> Graph:
@@ -967,7 +1034,7 @@ def _parse_features(
                 raise FileFormatError(
                     f"{label}, line {number}, column {column}: {_show(field)} is not a number."
                 ) from None
-            if not abs(value) <= np.finfo(np.float32).max:
+            if not abs(value) <= _FLOAT32_MAX:
                 raise FileFormatError(
                     f"{label}, line {number}, column {column}: {_show(field)} is not finite in float32; "
                     "replace or rescale such values."
