@@ -1,14 +1,15 @@
 """Features for clustering: reduced, propagated over the graph, and made where there are none.
 
-    X  -> rows to unit length -> projection V (truncated SVD) -> P^h, P = sym-norm(A + I) -> Z
+    X -> scaled rows -> projection V (truncated SVD, half whitened) -> mean over hops of P^h -> Z
 
-The projection comes before the propagation, P^h (X V) = (P^h X) V, so every hop is a product with a narrow
-dense matrix however many features there are.
+with P = sym-norm(A + I). The projection comes before the propagation, P^h (X V) = (P^h X) V, so every hop is
+a product with a narrow dense matrix however many features there are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +21,7 @@ from softcut.graph import Graph
 from softcut.ops import CSR, Operator
 from softcut.ops.operator import inverse_sqrt
 
-__all__ = ["FeatureProjection", "propagate", "structural_features", "unit_rows"]
+__all__ = ["FeatureMap", "propagate", "structural_features", "unit_rows"]
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -34,7 +35,11 @@ def unit_rows(x: Tensor) -> Tensor:
     return x / x.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
 
 
-def _unit_rows_array(x: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
+def _dense(x: Any) -> np.ndarray:
+    return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
+
+
+def _unit_rows_array(x: Any) -> Any:
     if sp.issparse(x):
         length = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).ravel())
         return sp.csr_array(sp.diags_array(1 / np.where(length > 0, length, 1)) @ x)
@@ -43,50 +48,87 @@ def _unit_rows_array(x: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
 
 
 @dataclass
-class FeatureProjection:
-    """Unit-length rows of X times V, the leading right singular vectors of those rows.
+class FeatureMap:
+    """From raw node features to a few well-scaled columns, the same way for every graph.
+
+    Bags of words (non-negative, mostly zero) are weighted by inverse document frequency where they are
+    binary, and their rows scaled to unit length; other features are standardised, column by column. Then a
+    truncated SVD, and half whitening: column j is divided by the square root of its standard deviation, so
+    that the leading directions do not drown the others.
 
     >>> import numpy as np
-    >>> x = np.eye(4, 6, dtype=np.float32)
-    >>> projection = FeatureProjection.fit(x, 3)
-    >>> projection.transform(x).shape
-    (4, 3)
+    >>> x = np.eye(6, 8, dtype=np.float32)
+    >>> FeatureMap.fit(x, 3).transform(x).shape
+    (6, 3)
 
     Attributes
     ----------
-    matrix : array [F, F'] or None
-        V; None where the features are few enough to be used as they are.
+    matrix : array [F, F']
+        The projection, whitening included.
     in_channels : int
         F.
+    words : bool
+        Whether the features are treated as a bag of words.
+    weight, offset : array [F] or None
+        Inverse document frequencies of words; scale and mean of other features.
     """
 
-    matrix: np.ndarray | None
+    matrix: np.ndarray
     in_channels: int
+    words: bool
+    weight: np.ndarray | None = None
+    offset: np.ndarray | None = None
 
     @classmethod
-    def fit(cls, x: np.ndarray | sp.csr_array, dimensions: int, random_state: int = 0) -> FeatureProjection:
-        """Find V from the features of the training graph."""
-        n, f = x.shape
-        if min(n, f) <= dimensions:
-            return cls(None, f)
+    def fit(cls, x: np.ndarray | sp.csr_array, dimensions: int = 64, random_state: int = 0) -> FeatureMap:
+        """Learn the map from the features of the training graph."""
         from sklearn.utils.extmath import randomized_svd
 
-        rows = _unit_rows_array(x)
-        _, _, vt = randomized_svd(
-            rows, dimensions, n_iter=4, power_iteration_normalizer="QR", random_state=random_state
+        n, f = x.shape
+        values = np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
+        words = bool(values.size == 0 or values.min() >= 0) and values.size <= 0.5 * n * f
+        weight = offset = None
+        if not words:
+            dense = _dense(x)
+            offset, deviation = dense.mean(axis=0), dense.std(axis=0)
+            weight = np.where(
+                deviation > 1e-6 * max(1e-12, float(deviation.max(initial=0))), deviation, np.inf
+            )
+            weight = (1 / weight).astype(np.float32)
+        elif values.size and values.min() == values.max():
+            used = sp.csr_array(x)
+            count = np.bincount(used.indices, minlength=f)
+            weight = (np.log((1 + n) / (1 + count)) + 1).astype(np.float32)
+        unprojected = cls(np.zeros((f, 0), dtype=np.float32), f, words, weight, offset)
+        rows = unprojected._rows(x)
+        d = min(dimensions, n, f)
+        if d == 0:
+            return unprojected
+        _, s, vt = randomized_svd(
+            rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=random_state
         )
-        return cls(np.ascontiguousarray(vt.T, dtype=np.float32), f)
+        deviation = s / max(1, n) ** 0.5
+        keep = deviation > 1e-6 * deviation.max(initial=0)
+        matrix = vt[keep].T / np.sqrt(deviation[keep])
+        return cls(np.ascontiguousarray(matrix, dtype=np.float32), f, words, weight, offset)
+
+    def _rows(self, x: np.ndarray | sp.csr_array) -> Any:
+        if self.words:
+            if self.weight is not None:
+                x = sp.csr_array(x) @ sp.diags_array(self.weight)
+            return _unit_rows_array(x)
+        rows = (_dense(x) - self.offset) * self.weight
+        # A few columns are positions or measurements, where length means something; many are a direction.
+        return _unit_rows_array(rows) if rows.shape[1] >= 16 else rows
 
     def transform(self, x: np.ndarray | sp.csr_array) -> np.ndarray:
-        """Rows of X to unit length, projected; float32."""
+        """Columns [N, F'], float32."""
         if x.shape[1] != self.in_channels:
             raise GraphError(
                 f"the graph has {x.shape[1]} features but the model was fitted with {self.in_channels}; "
                 "give the same features in the same order."
             )
-        rows = _unit_rows_array(x)
-        out = rows if self.matrix is None else rows @ self.matrix
-        return np.asarray(out.toarray() if sp.issparse(out) else out, dtype=np.float32)
+        return np.asarray(self._rows(x) @ self.matrix, dtype=np.float32)
 
 
 def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:
@@ -114,27 +156,31 @@ def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:
     return x
 
 
-def structural_features(graph: Graph, dimensions: int = 32, random_state: int = 0) -> np.ndarray:
-    """Features for a graph that has none: smoothed random vectors, and log-degrees.
+def structural_features(
+    graph: Graph, dimensions: int = 32, *, local: bool = False, random_state: int = 0
+) -> np.ndarray:
+    """Features for a graph that has none.
 
-    Random vectors filtered with many hops of P keep what varies slowly over the graph, as its leading
-    eigenvectors do, at the cost of a few sparse products; they can be made for any graph, so a model
-    trained with them carries over to another of the same kind only in its degrees: positions are not
-    comparable between graphs.
+    By default where each node stands: the slowest modes of the graph (those its leading eigenvectors span) by
+    subspace iteration, a few sparse products, and its degree. They mean nothing in another graph. With
+    ``local=True`` what each node sees around it (degrees, and their means over growing neighbourhoods), which
+    carries over to other graphs.
 
     >>> from softcut import Graph
-    >>> structural_features(Graph.from_edges([[0, 1, 2], [1, 2, 3]]), dimensions=2).shape
-    (4, 3)
+    >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
+    >>> structural_features(path, dimensions=2).shape, structural_features(path, local=True).shape
+    ((4, 3), (4, 5))
     """
     op = CSR.from_graph(graph)
     n = graph.num_nodes
+    degree = torch.log1p(op.degree).unsqueeze(-1)
+    if local:
+        return torch.cat([propagate(op, degree, hops) for hops in (0, 1, 2, 4, 8)], dim=1).numpy()
     columns = max(1, min(dimensions, n))
     generator = torch.Generator().manual_seed(random_state)
     block = torch.randn(n, columns, generator=generator)
-    # Subspace iteration: the span of the slowest modes of each graph, orthogonal, hence well scaled.
     for _ in range(20):
         block = torch.linalg.qr(propagate(op, block, 4))[0]
-    degree = torch.log1p(op.degree).unsqueeze(-1)
     spread = degree.std() if n > 1 else torch.ones(())
     degree = (degree - degree.mean()) / spread.clamp(min=1e-6) / n**0.5
     return torch.cat([block, degree], dim=1).numpy()

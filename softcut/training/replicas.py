@@ -98,6 +98,30 @@ class ReplicaNet(nn.Module):
             h = self.act(h)
         return torch.baddbmm(self.second_bias.unsqueeze(-1), self.second, h)
 
+    def keep(self, replicas: Sequence[int]) -> ReplicaNet:
+        """A net with some of the replicas only."""
+        index = torch.as_tensor(list(replicas))
+        chosen = {k: v.detach().cpu()[index] for k, v in self.state_dict().items()}
+        return ReplicaNet.restore({**self.meta(), "replicas": len(index)}, chosen)
+
+    def meta(self) -> dict[str, int]:
+        """Sizes, for a saved model."""
+        return {
+            "in_channels": self.in_channels,
+            "k": self.k,
+            "hidden": self.hidden,
+            "terms": self.terms,
+            "replicas": self.replicas,
+        }
+
+    @classmethod
+    def restore(cls, meta: dict[str, int], state: dict[str, Tensor]) -> ReplicaNet:
+        """From what :meth:`meta` and ``state_dict`` gave."""
+        sizes = {k: v for k, v in meta.items() if k != "replicas"}
+        net = cls(seeds=[0] * meta["replicas"], dtype=state["bias"].dtype, **sizes)
+        net.load_state_dict(state)
+        return net
+
     def soft(self, inputs: FirstLayer, temperature: float = 1.0) -> Tensor:
         """S of every replica, [N, R, K] (a view of [R, K, N])."""
         logits = self(inputs)

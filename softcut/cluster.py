@@ -1,0 +1,671 @@
+"""MinCutClustering: the scikit-learn estimator."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.metrics import adjusted_rand_score
+from torch import Tensor
+
+from softcut.consensus import Consensus
+from softcut.encoder import Encoder
+from softcut.errors import GraphError, NotFittedError, ParameterError
+from softcut.features import structural_features
+from softcut.graph import Graph
+from softcut.modelfile import read_model, write_model
+from softcut.neighbours import feature_graph, have_approximate
+from softcut.ops import CSR, OBJECTIVES, Operator, Sum
+from softcut.training import Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
+
+__all__ = ["PRESETS", "MinCutClustering", "Replica"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Values used where the estimator's own argument is None."""
+
+    n_init: int
+    select: str
+    max_iter: int
+    learning_rate: float
+    tol: float | None
+    hidden: int = 16
+
+
+PRESETS = {
+    # One setting for every graph; docs/quality.md says how each part was found and what it gains.
+    "default": Preset(n_init=32, select="consensus", max_iter=200, learning_rate=2e-2, tol=1e-4),
+    # Section 5.1 of the paper: one message-passing layer, one softmax layer, Adam, a fixed number of steps.
+    "paper": Preset(n_init=10, select="best", max_iter=10_000, learning_rate=5e-4, tol=None),
+}
+
+# Numbers held at a time by the training of all replicas (N R (H + K)), and pairs compared for an exact
+# feature graph (N N F): what 2 CPU cores, or one GPU, do within seconds.
+_LIMITS = {"cpu": (1 << 25, 1 << 37), "cuda": (1 << 30, 1 << 44)}
+_CONSENSUS_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Replica:
+    """How one restart ended: its losses, how many clusters it uses, whether it was left out."""
+
+    seed: int
+    cut: float
+    ortho: float
+    clusters_used: int
+    collapsed: bool
+
+    @property
+    def loss(self) -> float:
+        return self.cut + self.ortho
+
+
+class MinCutClustering(ClusterMixin, BaseEstimator):
+    r"""Cluster the nodes of a graph, by connection and by features, with the minCUT objective.
+
+    R small networks are trained at once to minimise
+
+    .. math::
+        L_c + L_o = -\frac{Tr(S^T \tilde A S)}{Tr(S^T \tilde D S)}
+        + \left\| \frac{S^T S}{\|S^T S\|_F} - \frac{I_K}{\sqrt K} \right\|_F
+
+    and their soft assignments are merged into one clustering. No labels are used anywhere.
+
+    >>> import softcut as sc
+    >>> from softcut.datasets import attributed_communities
+    >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
+    >>> est = sc.MinCutClustering(n_clusters=3, n_init=4, random_state=0).fit(graph)
+    >>> est.labels_.shape, est.n_clusters_
+    ((200,), 3)
+    >>> bool((est.predict(graph) == est.labels_).all())
+    True
+
+    Parameters
+    ----------
+    n_clusters : int or "auto"
+        K. "auto": the K in 2..`max_clusters` on which independent restarts agree best.
+    n_init : int, optional
+        Replicas, trained together. None: the preset's (32; 10 for the paper's).
+    select : {"consensus", "best"}, optional
+        Merge the replicas, or take the one with the lowest loss. None: the preset's.
+    hops : int or "auto"
+        How far features are propagated before the network sees them.
+    feature_graph : bool, float or "auto"
+        Weight of the nearest-neighbour graph of the features in the cut; True is 1, False is 0.
+    n_neighbors : int
+        Neighbours of each node in it.
+    fusion : float
+        Weight of the propagated features in the consensus.
+    dimensions : int
+        Features are reduced to this many columns.
+    hidden : int, optional
+        Hidden units of each network.
+    temperature : float
+        Of the softmax: below 1 harder, above 1 fuzzier assignments.
+    objective : {"trace_ratio", "ratio_trace"}
+        The paper's cut loss, or the classic one.
+    ortho_weight : float
+        Weight of L_o.
+    max_iter, learning_rate, tol : optional
+        Of the training; None: the preset's. Training stops when no replica's loss improved by `tol`.
+    max_clusters : int
+        Largest K tried by ``n_clusters="auto"``.
+    preset : {"default", "paper"}
+        "paper": the paper's model and settings (one message-passing layer, rows of X summing to one, Adam 5e-4
+        for 10,000 iterations, no feature graph).
+    random_state : int
+        Seed; the same seed gives the same result on one device.
+    device : str
+        "auto" (a GPU where there is one), "cpu", "cuda", ...
+    verbose : bool
+        Show progress.
+    callbacks : sequence of callables, optional
+        Called with a :class:`softcut.training.Progress` now and then.
+
+    Attributes
+    ----------
+    labels_ : array [N]
+        Cluster of each node; clusters are numbered by size, largest first. After ``fit([g1, g2])``: of all
+        nodes, one graph after another; :attr:`graph_labels_` has them graph by graph.
+    n_clusters_ : int
+        K.
+    replicas_ : list of Replica
+        How each restart ended.
+    history_ : dict
+        "cut" and "ortho", each [iterations, replicas].
+    agreement_ : float
+        Mean adjusted Rand index between pairs of replicas.
+    notes_ : list of str
+        What was decided on the way (budget, structural features, ...); printed when verbose.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int | str = 8,
+        *,
+        n_init: int | None = None,
+        select: str | None = None,
+        hops: int | str = "auto",
+        feature_graph: bool | float | str = "auto",
+        n_neighbors: int = 15,
+        fusion: float = 2.0,
+        dimensions: int = 64,
+        hidden: int | None = None,
+        temperature: float = 1.0,
+        objective: str = "trace_ratio",
+        ortho_weight: float = 1.0,
+        max_iter: int | None = None,
+        learning_rate: float | None = None,
+        tol: float | None = None,
+        max_clusters: int = 12,
+        preset: str = "default",
+        random_state: int = 0,
+        device: str = "auto",
+        verbose: bool = False,
+        callbacks: Sequence[Callable[[Progress], None]] | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_init = n_init
+        self.select = select
+        self.hops = hops
+        self.feature_graph = feature_graph
+        self.n_neighbors = n_neighbors
+        self.fusion = fusion
+        self.dimensions = dimensions
+        self.hidden = hidden
+        self.temperature = temperature
+        self.objective = objective
+        self.ortho_weight = ortho_weight
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.max_clusters = max_clusters
+        self.preset = preset
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(self, graph: Any, X: Any = None, y: Any = None) -> MinCutClustering:
+        """Cluster a graph, or learn one clustering function for several.
+
+        Parameters
+        ----------
+        graph : Graph, adjacency matrix, networkx graph, PyG Data, or a list of these
+            What to cluster.
+        X : array or sparse matrix, optional
+            Node features, where `graph` is an adjacency matrix.
+        y : ignored
+        """
+        start = time.perf_counter()
+        graph = _gather(graph, X)
+        setting = self._resolve(graph)
+        self.notes_: list[str] = []
+        if graph.num_features == 0:
+            what = (
+                "slow modes of the graph and degrees" if graph.num_graphs == 1 else "degrees near each node"
+            )
+            self._note(f"no features were given: made structural ones ({what}).")
+        device = _device(self.device)
+        work = _Work(graph, setting, device, self._note)
+        if setting.k == "auto":
+            self.candidates_ = work.agreement_by_k(self.max_clusters)
+            k = max(self.candidates_, key=lambda c: (self.candidates_[c], -c))
+            self._note(
+                f"n_clusters='auto' chose {k}: restarts agree best there (ARI {self.candidates_[k]:.2f})."
+            )
+        else:
+            k = int(setting.k)
+        self._run(work, k)
+        self._graph_sizes = graph.ptr
+        self.fit_seconds_ = time.perf_counter() - start
+        return self
+
+    def fit_predict(self, graph: Any, X: Any = None, y: Any = None) -> np.ndarray:
+        """Fit, and return the labels."""
+        return self.fit(graph, X).labels_
+
+    def _run(self, work: _Work, k: int) -> None:
+        setting = work.setting
+        net, result = work.train(k, setting.n_init, self._watch(), setting.seed)
+        if result.interrupted:
+            warnings.warn(
+                f"interrupted after {result.iterations} iterations; the result is what was learnt until then.",
+                stacklevel=3,
+            )
+        if result.iterations == 0:
+            raise KeyboardInterrupt
+        s = net.assign(work.inputs, setting.temperature)
+        hard = s.argmax(-1)
+        used = [int(torch.unique(hard[:, r]).numel()) for r in range(net.replicas)]
+        last = result.cut[-1], result.ortho[-1]
+        self.replicas_ = [
+            Replica(seed, float(last[0][r]), float(last[1][r]), used[r], used[r] < k)
+            for r, seed in enumerate(replica_seeds(setting.seed, net.replicas))
+        ]
+        keep = [r for r, replica in enumerate(self.replicas_) if not replica.collapsed]
+        if len(keep) < net.replicas:
+            lost = net.replicas - len(keep)
+            self._note(f"{lost} of {net.replicas} replicas used fewer than {k} clusters and were left out.")
+        keep = keep or list(range(net.replicas))
+        if setting.select == "best":
+            keep = [min(keep, key=lambda r: self.replicas_[r].loss)]
+        self._model = _Model(net.keep(keep), work.encoder, setting.temperature, None, work.positional)
+        kept = s[:, keep]
+        if setting.select == "consensus":
+            n = s.shape[0]
+            sample = _CONSENSUS_ROWS if n > _CONSENSUS_ROWS else None
+            if sample:
+                self._note(
+                    f"consensus found on {sample:,} of {n:,} nodes; the others join the nearest centre."
+                )
+            self._model.consensus = Consensus.fit(
+                kept, work.z, k, fusion=setting.fusion, sample=sample, random_state=setting.seed
+            )
+        self._model.signature = _signature(work.graph)
+        self.n_clusters_ = k
+        self.n_features_in_ = work.graph.num_features
+        self.labels_ = self._model.labels(kept, work.z)
+        self.history_ = {"cut": result.cut, "ortho": result.ortho}
+        self.n_iter_ = result.iterations
+        self.converged_ = result.converged
+        self.agreement_ = _agreement(hard[:, keep] if len(keep) > 1 else hard)
+
+    @property
+    def graph_labels_(self) -> list[np.ndarray]:
+        """Labels graph by graph."""
+        self._check_fitted()
+        if self._graph_sizes is None:
+            return [self.labels_]
+        return [self.labels_[a:b] for a, b in itertools.pairwise(self._graph_sizes)]
+
+    # ------------------------------------------------------------- prediction
+
+    def predict(self, graph: Any, X: Any = None) -> Any:
+        """Clusters of the nodes of a graph, seen or unseen, by the learned function.
+
+        A list of graphs gives a list of arrays.
+        """
+        return self._apply(graph, X, "labels")
+
+    def predict_proba(self, graph: Any, X: Any = None) -> Any:
+        """Soft clusters [N, K]; rows sum to one and the largest entry is what predict says."""
+        return self._apply(graph, X, "proba")
+
+    def _apply(self, graph: Any, X: Any, what: str) -> Any:
+        self._check_fitted()
+        several = isinstance(graph, list | tuple) and X is None
+        graph = _gather(graph, X)
+        model = self._model
+        if model.positional:
+            if graph.x is None and _signature(graph) != model.signature:
+                raise GraphError(
+                    "graph is not the one the model was fitted on, which had no features: the structural features "
+                    "made for it say where a node stands in that graph and mean nothing in another; give both "
+                    "graphs features, or fit this one."
+                )
+            graph = graph.with_features(structural_features(graph, random_state=0))
+        if graph.x is None:
+            if model.encoder.structural:
+                graph = graph.with_features(structural_features(graph, local=True))
+            else:
+                raise GraphError("graph has no features but the model was fitted with some; pass them as X.")
+        device = _device(self.device)
+        inputs, z = model.encoder.to(device).apply(graph, device)
+        s = model.net.to(device).assign(inputs, model.temperature)
+        out = getattr(model, what)(s, z)
+        if several and graph.ptr is not None:
+            return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
+        return out
+
+    # ---------------------------------------------------------------- storage
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted model as ``<path>.safetensors`` and ``<path>.json``; loading runs no code.
+
+        >>> import softcut as sc, tempfile
+        >>> from softcut.datasets import attributed_communities
+        >>> graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
+        >>> est = sc.MinCutClustering(2, n_init=2).fit(graph)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = est.save(folder + "/model")
+        ...     again = sc.MinCutClustering.load(path)
+        >>> bool((again.predict(graph) == est.labels_).all())
+        True
+        """
+        self._check_fitted()
+        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callbacks"}
+        meta = {
+            "params": params,
+            "n_clusters_": self.n_clusters_,
+            "n_features_in_": self.n_features_in_,
+            "notes_": self.notes_,
+            "replicas_": [asdict(r) for r in self.replicas_],
+            "agreement_": self.agreement_,
+            "n_iter_": self.n_iter_,
+            "converged_": self.converged_,
+            "graph_sizes": None if self._graph_sizes is None else [int(p) for p in self._graph_sizes],
+            "model": self._model.meta(),
+        }
+        tensors = {**self._model.tensors(), "labels": torch.from_numpy(self.labels_)}
+        return write_model(path, tensors, meta)
+
+    @classmethod
+    def load(cls, path: str | Path) -> MinCutClustering:
+        """Read what :meth:`save` wrote."""
+        tensors, meta = read_model(path)
+        est = cls(**meta["params"])
+        for name in ("n_clusters_", "n_features_in_", "notes_", "agreement_", "n_iter_", "converged_"):
+            setattr(est, name, meta[name])
+        est.replicas_ = [Replica(**r) for r in meta["replicas_"]]
+        est.labels_ = tensors.pop("labels").numpy()
+        sizes = meta["graph_sizes"]
+        est._graph_sizes = None if sizes is None else np.asarray(sizes)
+        est._model = _Model.restore(tensors, meta["model"])
+        return est
+
+    # ---------------------------------------------------------------- details
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_model"):
+            raise NotFittedError("this MinCutClustering is not fitted yet; call fit first.")
+
+    def _note(self, text: str) -> None:
+        self.notes_.append(text)
+        if self.verbose:
+            print(text)
+
+    def _watch(self) -> Callable[[Progress], None] | None:
+        callbacks = list(self.callbacks or [])
+        if self.verbose:
+            from softcut.report.progress import training_bar
+
+            callbacks.append(training_bar())
+        if not callbacks:
+            return None
+
+        def tell(progress: Progress) -> None:
+            for callback in callbacks:
+                callback(progress)
+
+        return tell
+
+    def _resolve(self, graph: Graph) -> _Setting:
+        """Check every argument against the graph, in one place; fill in the preset's values."""
+        if self.preset not in PRESETS:
+            raise ParameterError(f"preset must be one of {', '.join(PRESETS)}, got {self.preset!r}.")
+        preset = PRESETS[self.preset]
+        k: int | str
+        if isinstance(self.n_clusters, str):
+            if self.n_clusters != "auto":
+                raise ParameterError(f"n_clusters must be a whole number or 'auto', got {self.n_clusters!r}.")
+            k = "auto"
+            _whole("max_clusters", self.max_clusters, 2)
+        else:
+            k = _whole("n_clusters", self.n_clusters, 1)
+            if k > graph.num_nodes:
+                raise ParameterError(
+                    f"n_clusters is {k} but the graph has only {graph.num_nodes} nodes; ask for fewer clusters."
+                )
+        select = self.select or preset.select
+        if select not in ("consensus", "best"):
+            raise ParameterError(f"select must be 'consensus' or 'best', got {select!r}.")
+        if self.objective not in OBJECTIVES:
+            raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}.")
+        paper = self.preset == "paper"
+        hops = 0 if paper else self.hops
+        if hops != "auto":
+            hops = _whole("hops", hops, 0)
+        weight = 0.0 if paper else self.feature_graph
+        if isinstance(weight, str):
+            if weight != "auto":
+                raise ParameterError(
+                    f"feature_graph must be True, False, a weight or 'auto', got {weight!r}."
+                )
+        else:
+            weight = _number("feature_graph", float(weight), zero=True)
+        return _Setting(
+            k=k,
+            n_init=_whole("n_init", preset.n_init if self.n_init is None else self.n_init, 1),
+            select=select,
+            hops=hops,
+            feature_graph=weight,
+            n_neighbors=_whole("n_neighbors", self.n_neighbors, 1),
+            fusion=0.0 if paper else _number("fusion", self.fusion, zero=True),
+            dimensions=_whole("dimensions", self.dimensions, 1),
+            hidden=_whole("hidden", preset.hidden if self.hidden is None else self.hidden, 1),
+            temperature=_number("temperature", self.temperature),
+            seed=_whole("random_state", self.random_state, 0),
+            paper=paper,
+            train=TrainSettings(
+                iterations=_whole("max_iter", preset.max_iter if self.max_iter is None else self.max_iter, 1),
+                lr=_number("learning_rate", self.learning_rate or preset.learning_rate),
+                temperature=_number("temperature", self.temperature),
+                objective=self.objective,
+                ortho_weight=_number("ortho_weight", self.ortho_weight, zero=True),
+                tolerance=preset.tol if self.tol is None else _number("tol", self.tol, zero=True),
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """The estimator's arguments, checked and complete."""
+
+    k: int | str
+    n_init: int
+    select: str
+    hops: int | str
+    feature_graph: float | str
+    n_neighbors: int
+    fusion: float
+    dimensions: int
+    hidden: int
+    temperature: float
+    seed: int
+    paper: bool
+    train: TrainSettings
+
+
+class _Work:
+    """One fit: the encoded graph, the cut operator, and training on them."""
+
+    def __init__(
+        self, graph: Graph, setting: _Setting, device: torch.device, note: Callable[[str], None]
+    ) -> None:
+        self.setting, self.device, self.note = setting, device, note
+        structural = graph.x is None or graph.num_features == 0
+        self.positional = structural and graph.num_graphs == 1
+        if structural:
+            graph = graph.with_features(structural_features(graph, local=not self.positional, random_state=0))
+        self.graph = graph
+        self.encoder = Encoder.fit(
+            graph,
+            paper=setting.paper,
+            hops=setting.hops,
+            dimensions=setting.dimensions,
+            structural=structural,
+            device=device,
+        )
+        self.inputs, self.z = self.encoder.apply(graph, device)
+        self.op = self._cut_operator()
+
+    def _cut_operator(self) -> Operator:
+        """A~, plus the weighted feature graph where there is one."""
+        setting, n = self.setting, self.graph.num_nodes
+        op: Operator = CSR.from_graph(self.graph, device=self.device).normalise()
+        weight = 1.0 if setting.feature_graph == "auto" else float(setting.feature_graph)
+        if weight == 0 or self.positional:
+            return op
+        base = self.encoder.project(self.graph, self.device)
+        _, most = _LIMITS[self.device.type if self.device.type in _LIMITS else "cpu"]
+        approximate = n * n * base.shape[1] > most
+        if approximate and not have_approximate():
+            self.note(
+                f"no feature graph: comparing all pairs of {n:,} nodes is too much (softcut[neighbours] can)."
+            )
+            return op
+        if approximate:
+            self.note(
+                f"feature graph from approximate neighbours: {n:,} nodes are too many to compare all pairs."
+            )
+        other = feature_graph(
+            base, setting.n_neighbors, approximate=approximate, random_state=setting.seed
+        ).normalise()
+        if self.graph.ptr is not None:
+            other = CSR(other.pattern, other.val, layout=op.layout, symmetric=True, normalised=True)  # type: ignore[arg-type]
+        return Sum([op, other], [1.0, weight]).normalise()
+
+    def replicas(self, k: int, wanted: int) -> int:
+        """As many replicas as the budget allows, and at least four (or as many as were asked for)."""
+        limit, _ = _LIMITS[self.device.type if self.device.type in _LIMITS else "cpu"]
+        n = max(1, self.graph.num_nodes)
+        affordable = max(4, limit // (n * (self.setting.hidden + k)))
+        if affordable < wanted:
+            self.note(
+                f"{affordable} replicas instead of {wanted}: {n:,} nodes, to stay within memory and time."
+            )
+        return min(wanted, affordable)
+
+    def train(self, k: int, wanted: int, watch: Any, seed: int) -> tuple[ReplicaNet, TrainResult]:
+        setting = self.setting
+        net = ReplicaNet(
+            in_channels=self.inputs.in_channels,
+            k=k,
+            seeds=replica_seeds(seed, self.replicas(k, wanted)),
+            hidden=setting.hidden,
+            terms=self.inputs.terms,
+        ).to(self.device)
+        return net, train(net, self.inputs, self.op, setting.train, watch)
+
+    def agreement_by_k(self, most: int) -> dict[int, float]:
+        """Mean agreement of a few restarts for every K from 2 on."""
+        most = min(most, self.graph.num_nodes)
+        scores = {}
+        for k in range(2, max(2, most) + 1):
+            net, _ = self.train(k, min(8, self.setting.n_init), None, self.setting.seed)
+            scores[k] = _agreement(net.assign(self.inputs, self.setting.temperature).argmax(-1))
+        return scores
+
+
+class _Model:
+    """What predicting needs: the kept replicas, the encoder, and the consensus."""
+
+    def __init__(
+        self,
+        net: ReplicaNet,
+        encoder: Encoder,
+        temperature: float,
+        consensus: Consensus | None,
+        positional: bool,
+        signature: str = "",
+    ) -> None:
+        self.net, self.encoder, self.temperature = net, encoder, temperature
+        self.consensus, self.positional, self.signature = consensus, positional, signature
+
+    def labels(self, s: Tensor, z: Tensor) -> np.ndarray:
+        out = s[:, 0].argmax(-1) if self.consensus is None else self.consensus.predict(s, z)
+        return out.cpu().numpy()
+
+    def proba(self, s: Tensor, z: Tensor) -> np.ndarray:
+        out = s[:, 0] if self.consensus is None else self.consensus.proba(s, z)
+        return out.cpu().numpy()
+
+    def meta(self) -> dict[str, Any]:
+        return {
+            "net": self.net.meta(),
+            "encoder": self.encoder.meta(),
+            "temperature": self.temperature,
+            "positional": self.positional,
+            "signature": self.signature,
+            "consensus": self.consensus is not None,
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        parts = {f"net.{k}": v for k, v in self.net.state_dict().items()}
+        parts |= {f"encoder.{k}": v for k, v in self.encoder.tensors().items()}
+        if self.consensus is not None:
+            parts |= {f"consensus.{k}": v for k, v in vars(self.consensus).items()}
+        return parts
+
+    @classmethod
+    def restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any]) -> _Model:
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(prefix + ".")}
+
+        consensus = Consensus(**part("consensus")) if meta["consensus"] else None
+        return cls(
+            ReplicaNet.restore(meta["net"], part("net")),
+            Encoder.restore(meta["encoder"], part("encoder")),
+            meta["temperature"],
+            consensus,
+            meta["positional"],
+            meta["signature"],
+        )
+
+
+def _gather(graph: Any, X: Any) -> Graph:
+    """One Graph (a batch, where several were given)."""
+    if isinstance(graph, list | tuple) and X is None and all(not np.isscalar(g) for g in graph):
+        if not graph:
+            raise GraphError("graph is an empty list; give at least one graph.")
+        return Graph.batch([Graph.from_any(g) for g in graph])
+    return Graph.from_any(graph, X)
+
+
+def _signature(graph: Graph) -> str:
+    """Recognises the training graph again (only its shape and edges, not its features)."""
+    import hashlib
+
+    adjacency = graph.adjacency
+    digest = hashlib.sha256(np.ascontiguousarray(adjacency.indptr, dtype=np.int64).tobytes())
+    digest.update(np.ascontiguousarray(adjacency.indices, dtype=np.int64).tobytes())
+    digest.update(np.ascontiguousarray(adjacency.data, dtype=np.float64).tobytes())
+    return digest.hexdigest()
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ParameterError(f"device {name!r} cannot be used here; try 'auto' or 'cpu'.") from error
+    return device
+
+
+def _agreement(hard: Tensor) -> float:
+    """Mean adjusted Rand index over pairs of replicas (a few dozen pairs at most)."""
+    labels = hard.cpu().numpy()
+    pairs = list(itertools.combinations(range(labels.shape[1]), 2))
+    if not pairs:
+        return 1.0
+    step = max(1, len(pairs) // 32)
+    return float(np.mean([adjusted_rand_score(labels[:, a], labels[:, b]) for a, b in pairs[::step]]))
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ParameterError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def _number(name: str, value: Any, zero: bool = False) -> float:
+    good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
+    if not good or value < 0 or (value == 0 and not zero):
+        raise ParameterError(
+            f"{name} must be a {'non-negative' if zero else 'positive'} number, got {value!r}."
+        )
+    return float(value)

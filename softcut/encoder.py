@@ -1,0 +1,164 @@
+"""The encoder: from a graph with features to what the clustering network reads.
+
+Two kinds. The default one projects the features (:class:`softcut.features.FeatureMap`), averages them over
+several hops, and gives centred, evenly scaled columns Z: no node's first logits are like all others',
+which is what keeps replicas away from the minimum with a single cluster. The paper's takes rows of X
+that sum to one and leaves the propagation to the network (eq. 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from softcut.errors import GraphError
+from softcut.features import FeatureMap, propagate, unit_rows
+from softcut.graph import Graph
+from softcut.ops import CSR
+from softcut.training import DenseInput, FirstLayer, SkipInput
+
+__all__ = ["Encoder"]
+
+_DEFAULT_HOPS = 8
+
+
+@dataclass
+class Encoder:
+    """Learned on the training graph, applied to any.
+
+    >>> import torch
+    >>> from softcut.datasets import attributed_communities
+    >>> graph = attributed_communities(n_nodes=50, n_clusters=2, seed=0)
+    >>> encoder = Encoder.fit(graph)
+    >>> inputs, z = encoder.apply(graph, torch.device("cpu"))
+    >>> z.shape[0], inputs.terms
+    (50, 1)
+
+    Attributes
+    ----------
+    paper : bool
+        Which kind.
+    hops : int
+        Z is the mean of P X, ..., P^hops X (X itself for 0).
+    features : FeatureMap or None
+        The projection of the default kind.
+    mean, scale : Tensor or None
+        Centre and scale of Z.
+    structural : bool
+        Whether the features were made by softcut.
+    """
+
+    paper: bool
+    hops: int
+    in_channels: int
+    structural: bool = False
+    features: FeatureMap | None = None
+    mean: Tensor | None = None
+    scale: Tensor | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        graph: Graph,
+        *,
+        paper: bool = False,
+        hops: int | str = "auto",
+        dimensions: int = 64,
+        structural: bool = False,
+        device: torch.device | None = None,
+    ) -> Encoder:
+        """Learn projection, centre and scale."""
+        if graph.x is None:
+            raise GraphError("graph has no features to encode.")
+        if paper:
+            return cls(True, 0, graph.num_features, structural)
+        chosen = _DEFAULT_HOPS if hops == "auto" else int(hops)
+        features = FeatureMap.fit(graph.x, dimensions)
+        encoder = cls(False, chosen, graph.num_features, structural, features)
+        z = encoder._spread(graph, device or torch.device("cpu"))
+        encoder.mean = z.mean(0)
+        length = (z - encoder.mean).square().sum(1).mean().sqrt()
+        # Unit variance per column on average: He-normal first kernels then give logits of order one.
+        encoder.scale = z.shape[1] ** 0.5 / length.clamp(min=1e-12)
+        return encoder
+
+    def project(self, graph: Graph, device: torch.device) -> Tensor:
+        """The projected features, not propagated."""
+        assert self.features is not None
+        return torch.from_numpy(self.features.transform(graph.x)).to(device)
+
+    def _spread(self, graph: Graph, device: torch.device) -> Tensor:
+        x = self.project(graph, device)
+        op = CSR.from_graph(graph, device=device)
+        if self.hops == 0:
+            return unit_rows(x)
+        total = torch.zeros_like(x)
+        for _ in range(self.hops):
+            x = propagate(op, x, 1)
+            total += x
+        return unit_rows(total)
+
+    def apply(self, graph: Graph, device: torch.device) -> tuple[FirstLayer, Tensor]:
+        """The network's constant input, and Z for the consensus (no columns for the paper's kind)."""
+        if graph.num_features != self.in_channels:
+            raise GraphError(
+                f"the graph has {graph.num_features} features but the model was fitted with {self.in_channels}; "
+                "give the same features in the same order."
+            )
+        if self.paper:
+            x: Any = graph.x
+            total = np.abs(x).sum(axis=1)
+            inverse = 1 / np.where(total > 0, total, 1)
+            x = sp.csr_array(sp.diags_array(inverse) @ x) if sp.issparse(x) else x * inverse[:, None]
+            op = CSR.from_graph(graph, device=device)
+            return SkipInput(op, x, device=device), torch.zeros(graph.num_nodes, 0, device=device)
+        assert self.mean is not None and self.scale is not None
+        z = (self._spread(graph, device) - self.mean) * self.scale
+        return DenseInput(z), z
+
+    def to(self, device: torch.device) -> Encoder:
+        if self.mean is not None and self.scale is not None:
+            self.mean, self.scale = self.mean.to(device), self.scale.to(device)
+        return self
+
+    def meta(self) -> dict[str, Any]:
+        """The part of a saved model that is plain JSON."""
+        return {
+            "paper": self.paper,
+            "hops": self.hops,
+            "in_channels": self.in_channels,
+            "structural": self.structural,
+            "words": None if self.features is None else self.features.words,
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The part of a saved model that is tensors."""
+        if self.features is None:
+            return {}
+        assert self.mean is not None and self.scale is not None
+        f = self.features
+        arrays = {"matrix": f.matrix, "weight": f.weight, "offset": f.offset}
+        tensors = {k: torch.from_numpy(np.asarray(v)) for k, v in arrays.items() if v is not None}
+        return {**tensors, "mean": self.mean, "scale": self.scale}
+
+    @classmethod
+    def restore(cls, meta: dict[str, Any], tensors: dict[str, Tensor]) -> Encoder:
+        """From what :meth:`meta` and :meth:`tensors` gave."""
+        features = None
+        if meta["words"] is not None:
+            arrays = {k: v.numpy() for k, v in tensors.items() if k in ("matrix", "weight", "offset")}
+            features = FeatureMap(in_channels=meta["in_channels"], words=meta["words"], **arrays)
+        return cls(
+            paper=meta["paper"],
+            hops=meta["hops"],
+            in_channels=meta["in_channels"],
+            structural=meta["structural"],
+            features=features,
+            mean=tensors.get("mean"),
+            scale=tensors.get("scale"),
+        )
