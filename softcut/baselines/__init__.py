@@ -1,0 +1,34 @@
+"""Clustering methods to compare with, all called as ``method(graph, n_clusters, random_state) -> labels``.
+
+>>> from softcut.baselines import BASELINES
+>>> from softcut.datasets import attributed_communities
+>>> graph = attributed_communities(200, 3, average_degree=8, n_features=40, seed=0)
+>>> labels = BASELINES["kmeans_propagated"](graph, 3, random_state=0)
+>>> labels.shape, len(set(labels.tolist()))
+((200,), 3)
+
+To add a baseline, write one file with one function of this signature and name it in :data:`BASELINES`.
+"""
+
+from softcut.baselines._common import Baseline
+from softcut.baselines.kmeans import kmeans_features, kmeans_propagated, propagate
+from softcut.baselines.leiden import leiden
+from softcut.baselines.spectral import spectral
+
+BASELINES: dict[str, Baseline] = {
+    "sc": spectral,
+    "kmeans": kmeans_features,
+    "kmeans_propagated": kmeans_propagated,
+    "leiden": leiden,
+}
+"""Every baseline under the name used in tables."""
+
+__all__ = [
+    "BASELINES",
+    "Baseline",
+    "kmeans_features",
+    "kmeans_propagated",
+    "leiden",
+    "propagate",
+    "spectral",
+]

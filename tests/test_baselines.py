@@ -1,0 +1,213 @@
+"""Baselines: one contract for all, oracles for what each computes, odd graphs."""
+
+from __future__ import annotations
+
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+
+from softcut import datasets, metrics
+from softcut.baselines import BASELINES, kmeans_features, kmeans_propagated, leiden, propagate, spectral
+from softcut.baselines import kmeans as kmeans_module
+from softcut.errors import DataError, DependencyError, GraphError, ParameterError
+from softcut.graph import Graph
+
+
+@pytest.fixture(params=sorted(BASELINES))
+def name(request: pytest.FixtureRequest) -> str:
+    if request.param == "leiden":
+        pytest.importorskip("leidenalg")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def easy() -> Graph:
+    return datasets.attributed_communities(
+        400, 4, 14, 120, edge_signal=0.9, feature_signal=0.8, degree_spread=0.3, seed=5
+    )
+
+
+def odd_graphs() -> dict[str, Graph]:
+    rng = np.random.default_rng(0)
+    x = rng.random((12, 3)).astype(np.float32)
+    path = nx.to_scipy_sparse_array(nx.path_graph(12))
+    two = sp.block_diag([nx.to_scipy_sparse_array(nx.complete_graph(5)), sp.csr_matrix((7, 7))])
+    return {
+        "path": Graph.from_scipy(path, x=x),
+        "no edges": Graph.from_scipy(sp.csr_matrix((12, 12)), x=x),
+        "isolated nodes": Graph.from_scipy(sp.csr_matrix(two), x=x),
+        "constant features": Graph.from_scipy(path, x=np.ones((12, 2))),
+        "zero features": Graph.from_scipy(path, x=sp.csr_matrix((12, 4))),
+        "weighted": Graph.from_scipy(path * 0.01, x=x),
+        "two nodes": Graph.from_edges([[0], [1]], x=np.eye(2)),
+        "one node": Graph.from_scipy(sp.csr_matrix((1, 1)), x=np.ones((1, 1))),
+    }
+
+
+# --------------------------------------------------------------------------------------- the contract
+
+
+def test_finds_easy_communities_and_repeats_itself(name: str, easy: Graph) -> None:
+    labels = BASELINES[name](easy, 4, random_state=1)
+    assert labels.shape == (400,)
+    assert labels.dtype == np.int64
+    assert set(labels.tolist()) == {0, 1, 2, 3}
+    assert metrics.nmi(easy.y, labels) > 0.8
+    assert np.array_equal(labels, BASELINES[name](easy, 4, random_state=1))
+
+
+@pytest.mark.parametrize("kind", sorted(odd_graphs()))
+def test_odd_graphs(name: str, kind: str) -> None:
+    graph = odd_graphs()[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        for k in {1, min(2, graph.num_nodes), min(4, graph.num_nodes), graph.num_nodes}:
+            labels = BASELINES[name](graph, k, random_state=0)
+            assert labels.shape == (graph.num_nodes,)
+            assert 0 <= labels.min() <= labels.max() < k
+
+
+@pytest.mark.parametrize("k", [0, -1, 401, 2.5])
+def test_bad_n_clusters(name: str, easy: Graph, k: int) -> None:
+    with pytest.raises(ParameterError, match="n_clusters"):
+        BASELINES[name](easy, k, random_state=0)
+
+
+# --------------------------------------------------------------------------------------------- k-means
+
+
+def test_propagate_equals_the_dense_formula(easy: Graph) -> None:
+    a = easy.adjacency.toarray() + np.eye(400)
+    scale = 1 / np.sqrt(a.sum(axis=1))
+    p = scale[:, None] * a * scale
+    x = easy.x.toarray().astype(float)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    for hops in (0, 1, 3):
+        z = np.linalg.matrix_power(p, hops) @ x
+        z /= np.linalg.norm(z, axis=1, keepdims=True)
+        assert np.allclose(propagate(easy, hops), z, atol=1e-5)
+    dense = Graph.from_scipy(easy.adjacency, x=easy.x.toarray())
+    assert np.allclose(propagate(dense, 2), propagate(easy, 2), atol=1e-6)
+
+
+def test_propagate_does_not_change_the_graph(easy: Graph) -> None:
+    dense = Graph.from_scipy(easy.adjacency, x=easy.x.toarray())
+    before = dense.x.copy(), easy.x.data.copy(), easy.adjacency.data.copy()
+    propagate(dense, 0)
+    propagate(easy, 2)
+    kmeans_features(dense, 3)
+    assert np.array_equal(dense.x, before[0])
+    assert np.array_equal(easy.x.data, before[1])
+    assert np.array_equal(easy.adjacency.data, before[2])
+
+
+def test_svd_for_large_sparse_features(easy: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = propagate(easy, 2)
+    monkeypatch.setattr(kmeans_module, "MAX_DENSE_ENTRIES", 1000)
+    monkeypatch.setattr(kmeans_module, "SVD_COMPONENTS", 100)
+    reduced = propagate(easy, 2)
+    assert reduced.shape == (400, 100)
+    assert np.abs(full @ full.T - reduced @ reduced.T).mean() < 0.02  # the inner products are kept
+    assert metrics.nmi(easy.y, kmeans_propagated(easy, 4)) > 0.8
+
+
+def test_kmeans_features_equals_sklearn(easy: Graph) -> None:
+    x = easy.x.toarray()
+    expected = KMeans(4, n_init=10, random_state=3).fit_predict(x)
+    found = kmeans_features(easy, 4, random_state=3, unit_norm=False)
+    assert metrics.ari(expected, found) > 0.95
+
+
+def test_features_are_needed() -> None:
+    graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
+    for method in (kmeans_features, kmeans_propagated):
+        with pytest.raises(GraphError, match="no node features"):
+            method(graph, 2)
+    with pytest.raises(ParameterError, match="hops"):
+        propagate(datasets.ring_graph(5), hops=-1)
+
+
+# ------------------------------------------------------------------------------------------- spectral
+
+
+@pytest.mark.parametrize("solver", ["arpack", "lobpcg", "auto"])
+def test_spectral_separates_components(solver: str) -> None:
+    blocks = [nx.to_scipy_sparse_array(nx.complete_graph(size)) for size in (20, 25, 30)]
+    graph = Graph.from_scipy(sp.csr_matrix(sp.block_diag(blocks)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        labels = spectral(graph, 3, eigen_solver=solver)  # type: ignore[arg-type]
+    assert metrics.ari(np.repeat([0, 1, 2], [20, 25, 30]), labels) == 1.0
+
+
+def test_spectral_cuts_the_grid_well() -> None:
+    graph = datasets.grid_graph(15, 10)
+    stripes = np.repeat(np.arange(5), 30)  # five stripes of three rows
+    found = metrics.normalised_cut(graph, spectral(graph, 5))
+    assert found <= metrics.normalised_cut(graph, stripes)
+    with pytest.raises(ParameterError, match="eigen_solver"):
+        spectral(graph, 5, eigen_solver="amg")  # type: ignore[arg-type]
+
+
+# --------------------------------------------------------------------------------------------- leiden
+
+
+def test_leiden_modularity_and_resolution() -> None:
+    pytest.importorskip("leidenalg")
+    graph = Graph.from_scipy(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
+    assert metrics.modularity(graph, leiden(graph)) == pytest.approx(0.4198, abs=1e-3)  # the known optimum
+    counts = [metrics.clusters_used(leiden(graph, resolution=r)) for r in (0.1, 1.0, 4.0)]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[-1]
+    for k in (2, 3, 4, 6):
+        assert metrics.clusters_used(leiden(graph, k)) == k
+
+
+def test_leiden_merges_what_is_left_over() -> None:
+    pytest.importorskip("leidenalg")
+    cliques = [nx.to_scipy_sparse_array(nx.complete_graph(size)) for size in (12, 10, 8, 2, 2, 1)]
+    graph = Graph.from_scipy(sp.csr_matrix(sp.block_diag(cliques)))
+    assert metrics.clusters_used(leiden(graph, 3, exact=False)) == 6
+    labels = leiden(graph, 3)
+    assert sorted(np.bincount(labels).tolist()) == [11, 12, 12]
+    for start, end in ((0, 12), (12, 22), (22, 30)):
+        assert len(set(labels[start:end].tolist())) == 1
+
+
+def test_leiden_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = datasets.ring_graph(10)
+    with pytest.raises(ParameterError, match="not both"):
+        leiden(graph, 2, resolution=1.0)
+    with pytest.raises(ParameterError, match="resolution"):
+        leiden(graph, resolution=-1.0)
+    monkeypatch.setitem(__import__("sys").modules, "leidenalg", None)
+    with pytest.raises(DependencyError, match=r"softcut\[leiden\]"):
+        leiden(graph, 2)
+
+
+# ------------------------------------------------------------------------------------------ real data
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "low", "high"),
+    [
+        ("cora", "sc", 0.0, 0.06),  # published: .025 ± .014
+        ("pubmed", "sc", 0.17, 0.19),  # published: .182
+        ("cora", "kmeans_propagated", 0.42, 0.55),
+        ("cora", "leiden", 0.38, 0.50),
+    ],
+)
+def test_published_scores(data: str, method: str, low: float, high: float) -> None:
+    try:
+        graph = datasets.load(data, download=False)
+    except DataError:
+        pytest.skip(f"{data} is not in SOFTCUT_DATA or the cache")
+    if method == "leiden":
+        pytest.importorskip("leidenalg")
+    labels = BASELINES[method](graph, int(graph.y.max()) + 1, random_state=0)
+    assert low <= metrics.nmi(graph.y, labels) <= high
