@@ -2,6 +2,7 @@
 
 from softcut.nn.convs import GCNConv, GraphConv
 from softcut.nn.layers import MLP, SkipConv
+from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
 from softcut.nn.pool import (
     ClusterSelection,
     DensePool,
@@ -29,11 +30,15 @@ __all__ = [
     "DiffPool",
     "GCNConv",
     "GraclusPool",
+    "GraphAutoencoder",
+    "GraphClassifier",
     "GraphConv",
+    "GraphRegressor",
     "KeepSelection",
     "MinCutPool",
     "NDPPool",
     "NoPool",
+    "NodeClusterer",
     "Pool",
     "PoolOutput",
     "RandomPool",

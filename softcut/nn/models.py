@@ -1,0 +1,378 @@
+"""The paper's architectures: clusterer, classifier, regressor, autoencoder. Poolers by name."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from softcut.errors import ParameterError
+from softcut.nn.layers import Activation, SkipConv, graph_input
+from softcut.nn.pool import Pool, PoolOutput, Selection, get_pool, pool_options
+from softcut.ops import Operator
+
+__all__ = [
+    "GraphAutoencoder",
+    "GraphClassifier",
+    "GraphRegressor",
+    "ModelOutput",
+    "NodeClusterer",
+    "Reconstruction",
+    "global_mean",
+    "sized_pool",
+]
+
+
+class ModelOutput(NamedTuple):
+    """What a graph-level model returns: predictions [B, C], the poolers' losses, the pooled graphs."""
+
+    y: Tensor
+    loss: Tensor
+    pooled: tuple[PoolOutput, ...]
+
+
+class Reconstruction(NamedTuple):
+    """What the autoencoder returns: features of the input's shape, and the bottleneck."""
+
+    x: Tensor
+    pooled: PoolOutput
+
+
+def global_mean(x: Tensor, op: Operator) -> Tensor:
+    """Mean over the nodes of every graph: [B, F].
+
+    >>> import torch
+    >>> from softcut.ops import as_operator
+    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=3, batch=torch.tensor([0, 0, 1]))
+    >>> global_mean(torch.tensor([[1.0], [3.0], [5.0]]), op).flatten().tolist()
+    [2.0, 5.0]
+    """
+    if op.mask is not None:
+        x = x * op.mask.unsqueeze(-1)
+    ones = x.new_ones(x.shape[:-1]) if op.mask is None else op.mask.to(x.dtype)
+    return op.layout.total(x) / op.layout.total(ones).clamp(min=1).unsqueeze(-1)
+
+
+def sized_pool(
+    name: str,
+    in_channels: int,
+    *,
+    k: int | None = None,
+    ratio: float = 0.5,
+    options: Mapping[str, Any] | None = None,
+) -> Pool:
+    """A pooler by name that keeps about `ratio` of the nodes, whichever way it counts them.
+
+    >>> sized_pool("ndp", 8, ratio=0.25)
+    NDPPool(levels=2, delta=0.01, seed=0)
+    >>> sized_pool("topk", 8, k=5, ratio=0.25)
+    TopKPool(8, ratio=0.25, connect='adjacency')
+
+    Parameters
+    ----------
+    name, in_channels
+        As for :func:`softcut.nn.get_pool`.
+    k : int, optional
+        Clusters, for the poolers that need a fixed number (mincut, diffpool, random).
+    ratio : float
+        Share of the nodes, for those that can follow the size of each graph. Graclus and NDP halve:
+        0.5 is one level, 0.25 two.
+    options : mapping, optional
+        Given to the pooler as they are, over `k` and `ratio`.
+    """
+    given = dict(options or {})
+    valid = pool_options(name)
+    if "ratio" in valid:
+        if "k" not in given:
+            given.setdefault("ratio", ratio)
+    elif "k" in valid:
+        if k is None and "k" not in given:
+            raise ParameterError(f"k must be given for {name!r}: the number of clusters at each level.")
+        given.setdefault("k", k)
+    elif "levels" in valid:
+        given.setdefault("levels", max(1, round(-math.log2(ratio))))
+    return get_pool(name, in_channels, **given)
+
+
+class NodeClusterer(nn.Module):
+    """Message passing, then a pooler whose assignment matrix is the clustering (paper, section 4.1).
+
+    >>> import torch
+    >>> model = NodeClusterer(in_channels=8, k=3)
+    >>> out = model(torch.rand(5, 8), torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]))
+    >>> out.s.shape, sorted(out.losses)
+    (torch.Size([5, 3]), ['cut', 'ortho'])
+
+    Parameters
+    ----------
+    in_channels : int
+        Size of the node features.
+    k : int
+        Clusters.
+    hidden : int
+        Width of the message passing.
+    layers : int
+        Message-passing layers; 0 clusters the features themselves.
+    act : str, callable or None
+        Their activation.
+    pool : str
+        ``"mincut"``, ``"diffpool"`` or ``"random"``.
+    pool_args : mapping, optional
+        Further options of the pooler.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        k: int,
+        hidden: int = 16,
+        layers: int = 1,
+        act: Activation = "elu",
+        pool: str = "mincut",
+        pool_args: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if pool not in ("mincut", "diffpool", "random"):
+            raise ParameterError(f"pool must be one of mincut, diffpool, random, got {pool!r}.")
+        widths = [in_channels, *[hidden] * layers]
+        self.convs = nn.ModuleList(SkipConv(a, b, act) for a, b in itertools.pairwise(widths))
+        self.pool = sized_pool(pool, widths[-1], k=k, options=pool_args)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for conv in self.convs:
+            assert isinstance(conv, SkipConv)
+            conv.reset_parameters()
+            nn.init.kaiming_normal_(conv.neighbours.weight, nonlinearity="relu")
+            nn.init.kaiming_normal_(conv.itself.weight, nonlinearity="relu")
+        reset = getattr(self.pool, "reset_parameters", None)
+        if reset is not None:
+            reset()
+
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> PoolOutput:
+        x, op = graph_input(x, adj, edge_weight, batch, mask)
+        for conv in self.convs:
+            x = conv(x, op)
+        return self.pool(x, op)
+
+
+class _GraphModel(nn.Module):
+    """(message passing, pool) some times, message passing, mean over the nodes, one linear layer."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        pool: str,
+        levels: int,
+        hidden: int,
+        k: int | Sequence[int] | None,
+        ratio: float,
+        act: Activation,
+        pool_args: Mapping[str, Any] | None,
+    ) -> None:
+        super().__init__()
+        sizes = [k] * levels if k is None or isinstance(k, int) else list(k)
+        if len(sizes) != levels:
+            raise ParameterError(f"k must have one value for each of the {levels} poolers, got {len(sizes)}.")
+        options = dict(pool_args or {})
+        if pool == "mincut":
+            options.setdefault("hidden", 16)
+        # DiffPool brings its own message passing, as published: it stands in place of conv and pool.
+        self.embeds = pool == "diffpool"
+        if self.embeds:
+            options = {"out_channels": hidden, "act": act, **options}
+        self.convs, self.pools = nn.ModuleList(), nn.ModuleList()
+        width = in_channels
+        for size in sizes:
+            if not self.embeds:
+                self.convs.append(SkipConv(width, hidden, act))
+                width = hidden
+            self.pools.append(sized_pool(pool, width, k=size, ratio=ratio, options=options))
+            width = hidden
+        self.convs.append(SkipConv(width, hidden, act))
+        self.head = nn.Linear(hidden, out_channels)
+
+    def kernels(self) -> Iterator[nn.Parameter]:
+        """Weight matrices of the message passing and the poolers, for an L2 penalty; no biases, no head."""
+        for module in (self.convs, self.pools):
+            yield from (p for n, p in module.named_parameters() if n.endswith("weight"))
+
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+        selections: Sequence[Selection] | None = None,
+    ) -> ModelOutput:
+        x, op = graph_input(x, adj, edge_weight, batch, mask)
+        if selections is not None and len(selections) != len(self.pools):
+            raise ParameterError(f"selections must have one for each of the {len(self.pools)} poolers.")
+        pooled: list[PoolOutput] = []
+        for level, pool in enumerate(self.pools):
+            if not self.embeds:
+                x = self.convs[level](x, op)
+            out = pool(x, op, selection=None if selections is None else selections[level])
+            x, op = out.x, out.adj
+            pooled.append(out)
+        x = self.convs[-1](x, op)
+        loss = sum((out.loss for out in pooled), x.new_zeros(()))
+        return ModelOutput(self.head(global_mean(x, op)), loss, tuple(pooled))
+
+
+class GraphClassifier(_GraphModel):
+    """MP - pool - MP - pool - MP - mean - linear: one row of logits a graph (paper, table 2).
+
+    >>> import torch
+    >>> model = GraphClassifier(in_channels=8, out_channels=2, pool="mincut", k=(4, 2))
+    >>> edge_index, batch = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]), torch.tensor([0, 0, 0, 1, 1])
+    >>> out = model(torch.rand(5, 8), edge_index, batch=batch)
+    >>> out.y.shape, out.loss.shape
+    (torch.Size([2, 2]), torch.Size([]))
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Node features; classes.
+    pool : str
+        Name of the pooler.
+    levels : int
+        Poolers in a row.
+    hidden : int
+        Width of every layer.
+    k : int or sequence of int, optional
+        Clusters at each level, for mincut, diffpool and random.
+    ratio : float
+        Share of the nodes that stay at each level, for the others.
+    act : str, callable or None
+        Activation.
+    pool_args : mapping, optional
+        Further options of the poolers.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        pool: str = "mincut",
+        levels: int = 2,
+        hidden: int = 32,
+        k: int | Sequence[int] | None = None,
+        ratio: float = 0.5,
+        act: Activation = "relu",
+        pool_args: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(in_channels, out_channels, pool, levels, hidden, k, ratio, act, pool_args)
+
+
+class GraphRegressor(_GraphModel):
+    """MP - pool - MP - mean - linear: one number (or several) a graph (paper, table 3).
+
+    >>> import torch
+    >>> model = GraphRegressor(in_channels=4, pool="topk")
+    >>> model(torch.rand(3, 4), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).y.shape
+    torch.Size([1, 1])
+
+    Parameters are those of :class:`GraphClassifier`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int = 1,
+        pool: str = "mincut",
+        levels: int = 1,
+        hidden: int = 32,
+        k: int | Sequence[int] | None = None,
+        ratio: float = 0.5,
+        act: Activation = "relu",
+        pool_args: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(in_channels, out_channels, pool, levels, hidden, k, ratio, act, pool_args)
+
+
+class GraphAutoencoder(nn.Module):
+    """conv, conv, pool, lift, conv, conv, linear conv: the node features from a smaller graph (E4).
+
+    The decoder sees the original adjacency and the lifted features, nothing else: no connection passes
+    around the bottleneck.
+
+    >>> import torch
+    >>> model = GraphAutoencoder(in_channels=2, pool="mincut", k=2)
+    >>> out = model(torch.rand(4, 2), torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> out.x.shape
+    torch.Size([4, 2])
+
+    Parameters
+    ----------
+    in_channels : int
+        Size of the node features.
+    pool : str
+        Name of the pooler.
+    hidden : int
+        Width of the convolutions, of the pooler's hidden layer (mincut) and of its embedding (diffpool).
+    k : int, optional
+        Clusters, for mincut, diffpool and random.
+    ratio : float
+        Share of the nodes that stay, for the others.
+    act : str, callable or None
+        Activation.
+    pool_args : mapping, optional
+        Further options of the pooler.
+    pinv : bool
+        Lift by the pseudo-inverse.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        pool: str = "mincut",
+        hidden: int = 32,
+        k: int | None = None,
+        ratio: float = 0.25,
+        act: Activation = "tanh",
+        pool_args: Mapping[str, Any] | None = None,
+        pinv: bool = False,
+    ) -> None:
+        super().__init__()
+        options = dict(pool_args or {})
+        if pool == "mincut":
+            options = {"hidden": hidden, "act": None, **options}
+        elif pool == "diffpool":
+            options = {"out_channels": hidden, **options}
+        self.encoder = nn.ModuleList([SkipConv(in_channels, hidden, act), SkipConv(hidden, hidden, act)])
+        self.pool = sized_pool(pool, hidden, k=k, ratio=ratio, options=options)
+        self.decoder = nn.ModuleList(
+            [SkipConv(hidden, hidden, act), SkipConv(hidden, hidden, act), SkipConv(hidden, in_channels)]
+        )
+        self.pinv = pinv
+
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+        selection: Selection | None = None,
+    ) -> Reconstruction:
+        x, op = graph_input(x, adj, edge_weight, batch, mask)
+        for conv in self.encoder:
+            x = conv(x, op)
+        pooled = self.pool(x, op, selection=selection)
+        x = self.pool.lift(pooled.x, pooled.selection, self.pinv)
+        for conv in self.decoder:
+            x = conv(x, op)
+        return Reconstruction(x, pooled)
