@@ -905,8 +905,11 @@ def _node_count(
         return _check_count(num_nodes, "num_nodes"), "num_nodes"
     for value, origin in ((x, "the rows of x"), (y, "the length of y"), (node_names, "node_names")):
         if value is not None:
-            shape = getattr(value, "shape", None)
-            return (int(shape[0]) if shape else len(value) if hasattr(value, "__len__") else 0), origin
+            try:
+                return (int(value.shape[0]) if hasattr(value, "shape") else len(value)), origin
+            except (TypeError, IndexError):
+                argument = origin.split()[-1]
+                raise GraphError(f"{argument} is {value!r}: pass one entry per node.") from None
     if source.size == 0:
         raise GraphError("the graph has no edges and num_nodes is not given: pass num_nodes.")
     n = int(max(source.max(), target.max())) + 1
@@ -990,7 +993,10 @@ def _check_names(names: Any, n: int, ptr: np.ndarray | None) -> list[str] | None
         return None
     if isinstance(names, (str, bytes)):
         raise GraphError("node_names is a single string: pass a list with one name per node.")
-    result = [str(name) for name in names]
+    try:
+        result = [str(name) for name in names]
+    except TypeError:
+        raise GraphError(f"node_names is {names!r}: pass a list with one name per node.") from None
     if len(result) != n:
         raise GraphError(f"node_names has {len(result)} names but the graph has {n} nodes.")
     bounds = [0, n] if ptr is None else ptr.tolist()

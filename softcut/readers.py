@@ -935,8 +935,10 @@ def _features_from(source: Any) -> _Features:
 
 def _checked_features(x: Any, label: str) -> _Features:
     """Features that have passed the graph's own checks, with the file named in its sentences."""
-    shape = getattr(x, "shape", None)
-    rows = len(x) if shape is None else (shape[0] if len(shape) else 0)
+    try:
+        rows = int(x.shape[0]) if hasattr(x, "shape") else len(x)
+    except (TypeError, IndexError):
+        raise GraphError(f"{label} is one value: give one row per node.") from None
     if rows == 0:
         raise GraphError(f"{label} has no rows: give one row per node.")
     try:

@@ -493,6 +493,7 @@ def test_array_feature_errors(tmp_path: Path) -> None:
         read_graph(graph, features=np.ones((2, 2)))
     for wrong, sentence in (
         (np.ones(3), "features: x has shape"),
+        (5, "features is one value"),
         (np.ones((0, 2)), "features has no rows"),
         (np.array([[np.nan]] * 3), r"features: x\[0, 0\] is nan"),
         ([[1.0], [1.0, 2.0], [3.0]], "features: x has rows of different lengths"),
