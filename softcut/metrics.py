@@ -108,7 +108,7 @@ def _as_adjacency(graph: GraphLike) -> sp.csr_matrix:
     adjacency = getattr(graph, "adjacency", None)
     if adjacency is not None:
         return adjacency.tocsr()
-    matrix = graph if sp.issparse(graph) else np.asarray(graph)
+    matrix: Any = graph if sp.issparse(graph) else np.asarray(graph)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise GraphError(f"The adjacency matrix must be square, but its shape is {matrix.shape}.")
     csr = sp.csr_matrix(matrix)

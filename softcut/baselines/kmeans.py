@@ -46,6 +46,9 @@ def kmeans_features(
     """
     k = check_n_clusters(graph, n_clusters)
     x = _features(graph)
+    size = x.shape[0] * x.shape[1]
+    if sp.issparse(x) and size <= MAX_DENSE_ENTRIES and x.nnz > 0.05 * size:
+        x = x.toarray()  # several times faster from there on
     return _kmeans(normalize(x) if unit_norm else x, k, random_state, n_init)
 
 

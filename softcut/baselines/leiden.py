@@ -22,7 +22,7 @@ def leiden(
     *,
     resolution: float | None = None,
     exact: bool = True,
-    n_steps: int = 20,
+    n_steps: int = 12,
 ) -> NDArray[np.int64]:
     """Leiden with the modularity of a resolution; node features are ignored.
 
@@ -96,18 +96,24 @@ def _search(run: _Runner, n: int, k: int, n_steps: int) -> NDArray[np.int64]:
         return int(np.count_nonzero(np.bincount(labels) >= min(0.01 * n, 0.2 * n / k)))
 
     best: tuple[tuple[int, bool], NDArray[np.int64]] | None = None
-    low, high = np.log(1e-4), np.log(1e4)
-    middle = 0.0  # resolution 1, where most answers are near
+    low, high = -np.inf, np.inf  # logarithms of resolutions known to give too few and too many
+    point, stride = 0.0, np.log(2.0)  # resolution 1, near which most answers lie
     for _ in range(max(n_steps, 1)):
-        labels = run(float(np.exp(middle)))
+        labels = run(float(np.exp(point)))
         count = sizeable(labels)
         rank = (abs(count - k), count < k)
         if best is None or rank < best[0]:
             best = (rank, labels)
         if count == k:
             break
-        low, high = (middle, high) if count < k else (low, middle)
-        middle = (low + high) / 2
+        if count < k:
+            low, point = point, point + stride
+        else:
+            high, point = point, point - stride
+        if np.isfinite(high - low):
+            point = (low + high) / 2
+        else:
+            stride *= 2
     assert best is not None
     return best[1]
 
