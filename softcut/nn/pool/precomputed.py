@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import zipfile
 from abc import abstractmethod
 from collections import OrderedDict
@@ -24,6 +23,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
+from softcut.files import atomic_write
 from softcut.nn.pool.base import Pool, PoolOutput, Selection
 from softcut.nn.pool.sparse import Entries, entries, to_ragged
 from softcut.ops import CSR, CSRPattern, Dense, Operator, Padded, Segments
@@ -112,19 +112,9 @@ class CoarseningCache:
         self._remember(key, level)
         if self.folder is None:
             return
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
         a = level.adjacency
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(
-                    file, index=level.index, ptr=level.ptr, data=a.data, indices=a.indices, indptr=a.indptr
-                )
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        arrays = dict(index=level.index, ptr=level.ptr, data=a.data, indices=a.indices, indptr=a.indptr)
+        atomic_write(self._path(key), lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
     def _remember(self, key: str, level: Level) -> None:
         self._memory[key] = level
