@@ -157,9 +157,9 @@ class SkipConv(nn.Module):
         x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
         op = op.normalise()
         if self.out_channels < self.in_channels:
-            passed = op @ self.neighbours(x)
+            passed = op.product(self.neighbours(x))
         else:
-            passed = self.neighbours(op @ x)
+            passed = self.neighbours(op.product(x))
         out = passed + self.itself(x)
         out = out if self.act is None else self.act(out)
         return zero_padding(out, op.mask)

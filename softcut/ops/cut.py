@@ -148,7 +148,7 @@ def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
     if takes_fast_path(op):
         num, den, _ = _CutTerms.apply(op, s, op.degree_like(s))
         return num, den
-    y = op @ s
+    y = op.product(s)
     num = op.layout.total((s * y).sum(-1))
     den = op.layout.total(_rows(op.degree_like(s), s) * s.square().sum(-1))
     return num, den
@@ -165,7 +165,7 @@ def quadratic_form(op: Operator, s: Tensor) -> Tensor:
     """
     if takes_fast_path(op):
         return _QuadraticForm.apply(op, s)[0]
-    return op.layout.gram(s, op @ s)
+    return op.layout.gram(s, op.product(s))
 
 
 def safe_ratio(num: Tensor, den: Tensor) -> Tensor:

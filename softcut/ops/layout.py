@@ -225,7 +225,7 @@ class _SegmentGram(torch.autograd.Function):
         bounds = layout.chunks(size).bounds
         if bounds is None:
             return part
-        flat = part.reshape(part.shape[0], -1)
+        flat = part.flatten(1)
         out = torch.segment_reduce(flat, "sum", offsets=bounds, axis=0, initial=0)
         return out.view(layout.num_graphs, *part.shape[1:])
 

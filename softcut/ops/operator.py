@@ -110,7 +110,13 @@ class Operator(ABC):
         return getattr(self.layout, "mask", None)
 
     def __matmul__(self, s: Tensor) -> Tensor:
-        """The product; a replica axis before the last one becomes columns of the same product."""
+        return self.product(s)
+
+    def product(self, s: Tensor) -> Tensor:
+        """``op @ s``, in a spelling that ``torch.compile`` can follow too.
+
+        A replica axis before the last one becomes columns of the same product.
+        """
         rows = self.layout.rows
         self.check_rows(s, "s")
         if s.dim() == rows + 1:

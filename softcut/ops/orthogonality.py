@@ -58,15 +58,22 @@ def self_gram(layout: Layout, s: Tensor) -> Tensor:
     return _SelfGram.apply(layout, s)
 
 
-def orthogonality(gram: Tensor) -> Tensor:
+def orthogonality(gram: Tensor, sizes: Tensor | None = None) -> Tensor:
     """L_o from S'S, for a stack of K x K matrices.
+
+    With `sizes` q, the target I/sqrt(K) becomes diag(q)/|q|: clusters are held to be hard and of these
+    relative sizes, instead of hard and equal.
 
     >>> import torch
     >>> orthogonality(torch.eye(4)).item()
     0.0
+    >>> orthogonality(torch.diag(torch.tensor([3.0, 4.0])), torch.tensor([3.0, 4.0])).item()
+    0.0
     """
     k = gram.shape[-1]
     eye = torch.eye(k, dtype=gram.dtype, device=gram.device) / math.sqrt(k)
+    if sizes is not None:
+        eye = torch.diag_embed(sizes / torch.linalg.vector_norm(sizes, dim=-1, keepdim=True))
     size = torch.linalg.matrix_norm(gram, keepdim=True)
     empty = size <= 0  # a graph without nodes: L_o = 0, as L_c
     return torch.linalg.matrix_norm(torch.where(empty, eye, gram / torch.where(empty, 1.0, size)) - eye)

@@ -1,0 +1,320 @@
+"""The adjacency operators: same matrix whatever the kind, caches that never go stale, clear errors."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+from graph_strategies import (
+    OPERATOR_KINDS,
+    make_operator,
+    make_sample,
+    plain_normalise,
+    rows_for,
+    samples,
+)
+from hypothesis import given
+from torch.autograd import gradcheck
+
+from softcut import Graph
+from softcut.errors import GraphError
+from softcut.ops import CSR, Dense, Segments, Sum, as_operator, mincut_loss
+from softcut.ops import operator as operator_module
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def double(op):
+    """The matrix in float64; a binary operator has no precision of its own."""
+    return op.to_dense().double()
+
+
+@pytest.mark.parametrize("kind", OPERATOR_KINDS)
+def test_product_and_degree_are_those_of_the_matrix(kind):
+    op, sample = make_operator(kind)
+    s = rows_for(op, sample, sample.rand(sample.n, 3))
+    for each in (op, op.normalise()):
+        identity = torch.eye(op.num_rows, dtype=torch.float64)
+        matrix = each @ (identity if op.layout.rows == 1 else identity.expand(op.num_graphs, -1, -1))
+        torch.testing.assert_close(each @ s, matrix @ s)
+        torch.testing.assert_close(each.degree_like(s), matrix.sum(-1))
+        torch.testing.assert_close(double(each), matrix, atol=1e-6, rtol=1e-6)
+    if "sum" not in kind:
+        expected = sample.block() if op.layout.rows == 1 else sample.padded()
+        torch.testing.assert_close(double(op), expected)
+
+
+@pytest.mark.parametrize("kind", OPERATOR_KINDS)
+def test_normalise_happens_once(kind):
+    op, sample = make_operator(kind)
+    normal = op.normalise()
+    assert normal.normalised
+    assert not op.normalised
+    assert normal.normalise() is normal
+    s = rows_for(op, sample, sample.rand(sample.n, 2))
+    torch.testing.assert_close(normal @ s, plain_normalise(double(op)) @ s)
+
+
+@given(samples(directed=None, connected=None))
+def test_symmetry_is_found_out(sample):
+    block = sample.block()
+    op = CSR.from_edge_index(sample.edge_index, sample.edge_weight, sample.n)
+    assert op.symmetric == torch.equal(block, block.T)
+
+
+def test_a_symmetric_pattern_with_asymmetric_weights_is_not_symmetric():
+    assert CSR.from_edge_index(PATH, torch.ones(4)).symmetric
+    assert not CSR.from_edge_index(PATH, torch.tensor([1.0, 2.0, 1.0, 1.0])).symmetric
+    assert not Sum([CSR.from_edge_index(PATH), CSR.from_edge_index(PATH[:, :3], num_nodes=3)]).symmetric
+
+
+def test_repeated_edges_add_up():
+    op = CSR.from_edge_index(torch.tensor([[0, 0, 1], [1, 1, 0]]), torch.tensor([1.0, 2.0, 3.0]))
+    assert op.to_dense().tolist() == [[0.0, 3.0], [3.0, 0.0]]
+    assert op.degree.tolist() == [3.0, 3.0]
+
+
+def test_a_binary_graph_is_as_precise_as_its_assignments():
+    # d^-1/2 kept in float32 would be wrong in the eighth digit here.
+    sample = make_sample((9,), seed=1, density=0.7)
+    s = sample.rand(sample.n, 4)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n)
+    expected = plain_normalise(sample.block()) @ s
+    op.normalise() @ s.float()  # a float32 product before must leave no trace
+    torch.testing.assert_close(op.normalise() @ s, expected, atol=1e-14, rtol=1e-14)
+
+
+def test_a_low_precision_product_leaves_the_weights_alone():
+    sample = make_sample((9,), seed=1, weighted=True)
+    op = CSR.from_edge_index(sample.edge_index, sample.edge_weight, sample.n)
+    s = sample.rand(sample.n, 4)
+    before = op @ s
+    op @ s.to(torch.bfloat16)
+    assert torch.equal(op @ s, before)
+
+
+def test_weights_of_whole_numbers_and_of_half_precision():
+    for dtype in (torch.int64, torch.float16, torch.bfloat16):
+        op = CSR.from_edge_index(PATH, torch.tensor([2, 2, 3, 3], dtype=dtype))
+        assert op.degree.dtype == torch.float32
+        assert op.degree.tolist() == [2.0, 5.0, 3.0]
+
+
+def test_a_graph_becomes_an_operator_in_the_precision_of_the_assignments():
+    sample = make_sample((7,), seed=3, weighted=True)
+    graph = Graph.from_edges(sample.edge_index, edge_weight=sample.edge_weight, num_nodes=7)
+    s = sample.assignments(3)
+    # Graph keeps weights in float32.
+    torch.testing.assert_close(
+        mincut_loss(s, graph), mincut_loss(s, sample.edge_index, sample.edge_weight), atol=1e-6, rtol=1e-6
+    )
+    assert as_operator(graph, dtype=torch.float64).normalise().degree.dtype == torch.float64
+
+
+def test_sparse_tensors_of_torch_are_accepted():
+    sample = make_sample((6,), seed=2, weighted=True)
+    s, block = sample.assignments(3), sample.block()
+    expected = mincut_loss(s, sample.edge_index, sample.edge_weight)
+    torch.testing.assert_close(mincut_loss(s, block.to_sparse_coo()), expected)
+    torch.testing.assert_close(mincut_loss(s, block.to_sparse_csr()), expected)
+
+
+@pytest.mark.parametrize("kind", OPERATOR_KINDS)
+def test_to_another_precision(kind):
+    op, _ = make_operator(kind)
+    moved = op.normalise().to(dtype=torch.float32)
+    assert moved.normalised
+    assert moved.symmetric == op.symmetric
+    assert moved.mask is op.mask
+    torch.testing.assert_close(double(moved), double(op.normalise()), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", OPERATOR_KINDS)
+def test_gradcheck_of_the_product(kind):
+    op, sample = make_operator(kind)
+    s = rows_for(op, sample, sample.rand(sample.n, 2)).requires_grad_()
+    assert gradcheck(lambda s: op @ s, (s,))
+    assert gradcheck(lambda s: op.normalise() @ s, (s,))
+
+
+def test_gradcheck_of_normalisation_by_learned_weights():
+    sample = make_sample((4,), seed=1, weighted=True)
+    weight = sample.edge_weight.clone().requires_grad_()
+    s = sample.rand(sample.n, 2)
+    other = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n)
+
+    def sparse(weight):
+        op = CSR.from_edge_index(sample.edge_index, weight, sample.n)
+        total = Sum([op, other], [0.5, 2.0])
+        return op.normalise() @ s, op.normalise().degree, total.normalise() @ s, total.normalise().degree
+
+    def dense(weight):
+        op = Dense(sample.block(weight))
+        return op.normalise() @ s.unsqueeze(0), op.normalise().degree
+
+    assert gradcheck(sparse, (weight,))
+    assert gradcheck(dense, (weight,))
+
+
+def test_learned_weights_get_a_gradient_after_an_evaluation_without_one():
+    weight = torch.rand(4, dtype=torch.float64).requires_grad_()
+    s = torch.rand(3, 2, dtype=torch.float64).softmax(-1)
+    op = CSR.from_edge_index(PATH, weight)
+    with torch.no_grad():
+        before = mincut_loss(s, op)
+    loss = mincut_loss(s, op)
+    assert torch.equal(loss, before)
+    (gradient,) = torch.autograd.grad(loss, weight)
+    assert gradient.abs().sum() > 0
+
+
+# Caches.
+
+
+def test_an_edge_index_changed_in_place_is_seen():
+    edge_index = PATH.clone()
+    s = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    before = mincut_loss(s, edge_index)
+    edge_index[:, 2:] = torch.tensor([[0, 1], [1, 0]])
+    after = mincut_loss(s, edge_index)
+    assert after == mincut_loss(s, edge_index.clone())
+    assert after != before
+
+
+def test_the_same_edge_index_with_another_number_of_nodes():
+    edge_index = PATH.clone()
+    assert CSR.from_edge_index(edge_index, num_nodes=3).num_rows == 3
+    assert CSR.from_edge_index(edge_index, num_nodes=5).num_rows == 5
+    assert CSR.from_edge_index(edge_index, num_nodes=5).degree.tolist() == [1.0, 2.0, 1.0, 0.0, 0.0]
+
+
+def test_the_pattern_is_sorted_once_and_dies_with_its_edge_index():
+    edge_index = PATH.clone()
+    known = len(operator_module._patterns)
+    first, second = CSR.from_edge_index(edge_index), CSR.from_edge_index(edge_index)
+    assert first.pattern is second.pattern
+    assert len(operator_module._patterns) == known + 1
+    pattern, tensor = weakref.ref(first.pattern), weakref.ref(edge_index)
+    del first, second, edge_index
+    gc.collect()
+    assert tensor() is None
+    assert pattern() is None
+    assert len(operator_module._patterns) == known
+
+
+def test_what_inference_mode_leaves_behind_can_be_trained_on():
+    sample = make_sample((3, 4), seed=5, weighted=True)
+    edge_index, weight, batch = sample.edge_index, sample.edge_weight, sample.batch
+    op = CSR.from_edge_index(edge_index, num_nodes=sample.n, batch=batch)
+    s = sample.assignments(2)
+    with torch.inference_mode():
+        mincut_loss(s, edge_index, weight, batch=batch)
+        mincut_loss(s, op)
+        (op @ s).sum()
+    s, weight = s.requires_grad_(), weight.clone().requires_grad_()
+    (mincut_loss(s, edge_index, weight, batch=batch) + mincut_loss(s, op) + (op @ s).sum()).backward()
+    assert s.grad.isfinite().all()
+    assert weight.grad.abs().sum() > 0
+
+
+def test_an_edge_index_made_under_inference_mode():
+    with torch.inference_mode():
+        edge_index = PATH.clone()
+        before = mincut_loss(torch.eye(3), edge_index)
+        edge_index[:, 2:] = torch.tensor([[0, 1], [1, 0]])
+        s = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        assert mincut_loss(s, edge_index).item() == pytest.approx(-1)
+        assert before == 0
+
+
+def test_what_a_transform_leaves_behind_can_be_used_outside_it():
+    sample = make_sample((3, 4), seed=5)
+    s = sample.assignments(2)
+    edge_index = sample.edge_index.clone()
+    op = CSR.from_edge_index(edge_index, num_nodes=sample.n, batch=sample.batch)
+
+    def loss(s):
+        return mincut_loss(s, edge_index) + mincut_loss(s, op) + (op.normalise() @ s).sum()
+
+    inside = torch.func.grad(loss)(s)
+    leaf = s.clone().requires_grad_()
+    loss(leaf).backward()
+    torch.testing.assert_close(leaf.grad, inside)
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(s.expand(2, -1, -1))[1], inside)
+
+
+# Arguments.
+
+
+def test_an_operator_passes_through_with_its_batch_repeated():
+    sample = make_sample((3, 4), seed=5)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=7, batch=sample.batch)
+    assert as_operator(op) is op
+    assert as_operator(op, batch=sample.batch) is op
+    dense = Dense(sample.padded(), sample.mask)
+    assert as_operator(dense, mask=sample.mask) is dense
+    assert as_operator(Dense(sample.padded()), mask=sample.mask).mask is not None
+
+
+LONG = torch.tensor([[0, 1], [1, 0]])
+SINGLE = CSR.from_edge_index(LONG)
+BAD = [
+    ("adj must be an operator", lambda: as_operator([[0, 1]])),
+    ("adj must have shape", lambda: as_operator(torch.rand(2, 3, 4))),
+    ("adj must hold floating-point", lambda: Dense(torch.ones(1, 2, 2, dtype=torch.long))),
+    ("adj must be an edge_index", lambda: as_operator(torch.ones(2, 2, dtype=torch.bool))),
+    ("edge_index must have shape", lambda: as_operator(torch.ones(3, 4, dtype=torch.long))),
+    ("edge_index must hold whole numbers", lambda: CSR.from_edge_index(torch.rand(2, 3))),
+    ("edge_index names node 1, but", lambda: as_operator(LONG, num_nodes=1)),
+    ("edge_index names node -1", lambda: as_operator(LONG - 1, num_nodes=2)),
+    ("edge_weight must have one value", lambda: as_operator(LONG, torch.ones(3), num_nodes=2)),
+    ("edge_weight must have one value", lambda: as_operator(LONG, torch.ones(2, 1), num_nodes=2)),
+    ("edge_weight belongs", lambda: as_operator(SINGLE, torch.ones(2))),
+    ("edge_weight belongs", lambda: as_operator(torch.eye(2), torch.ones(2))),
+    ("edge_weight belongs", lambda: as_operator(torch.eye(2).to_sparse(), torch.ones(2))),
+    ("batch must have one graph number", lambda: as_operator(LONG, num_nodes=2, batch=torch.zeros(3).long())),
+    ("batch must be sorted", lambda: as_operator(LONG, num_nodes=2, batch=torch.tensor([1, 0]))),
+    ("batch must not be negative", lambda: as_operator(LONG, num_nodes=2, batch=torch.tensor([-1, 0]))),
+    ("batch must hold whole numbers", lambda: as_operator(LONG, num_nodes=2, batch=torch.zeros(2))),
+    ("batch belongs", lambda: as_operator(torch.eye(2), batch=torch.zeros(2).long())),
+    ("batch belongs", lambda: as_operator(Dense(torch.eye(2)), batch=torch.zeros(2).long())),
+    ("batch does not name", lambda: as_operator(SINGLE, batch=torch.tensor([0, 1]))),
+    ("mask belongs", lambda: as_operator(LONG, num_nodes=2, mask=torch.ones(1, 2))),
+    ("mask belongs", lambda: as_operator(SINGLE, mask=torch.ones(1, 2))),
+    ("mask must have shape", lambda: as_operator(torch.eye(2), mask=torch.ones(1, 3))),
+    (
+        "mask differs",
+        lambda: as_operator(Dense(torch.eye(2), torch.ones(1, 2)), mask=torch.tensor([[1, 0]])),
+    ),
+    ("s must have the rows of adj", lambda: SINGLE @ torch.rand(3, 2)),
+    ("s must have the rows of adj", lambda: Dense(torch.eye(2)) @ torch.rand(2, 2)),
+    ("s must hold floating-point", lambda: SINGLE @ torch.ones(2, 2, dtype=torch.long)),
+    ("parts must hold", lambda: Sum([])),
+    ("parts must be operators on the same rows", lambda: Sum([SINGLE, CSR.from_edge_index(PATH)])),
+    ("parts must be operators on the same rows", lambda: Sum([SINGLE, Dense(torch.eye(2))])),
+    (
+        "parts must be operators on the same batch",
+        lambda: Sum([CSR.from_edge_index(PATH, ptr=torch.tensor([0, cut, 3])) for cut in (1, 2)]),
+    ),
+    ("weights must have one value", lambda: Sum([SINGLE], [1.0, 2.0])),
+    (
+        "edge_index cannot differ between the replicas",
+        lambda: torch.func.vmap(lambda e: mincut_loss(torch.eye(2), e))(torch.stack([LONG, LONG])),
+    ),
+]
+
+
+@pytest.mark.parametrize(("sentence", "call"), BAD, ids=[f"{i} {b[0]}" for i, b in enumerate(BAD)])
+def test_bad_input_is_one_sentence_that_names_the_argument(sentence, call):
+    with pytest.raises(GraphError) as caught:
+        call()
+    text = str(caught.value)
+    assert text.startswith(sentence)
+    assert text.endswith(".")
+    assert "\n" not in text
+
+
+def test_a_single_graph_has_no_batch_vector():
+    assert not hasattr(Segments(3), "batch")
