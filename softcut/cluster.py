@@ -21,10 +21,19 @@ from softcut.encoder import Encoder
 from softcut.errors import GraphError, NotFittedError, ParameterError
 from softcut.features import structural_features
 from softcut.graph import Graph
+from softcut.kmeans import kmeans_restarts
 from softcut.modelfile import read_model, write_model
 from softcut.neighbours import feature_graph, have_approximate
 from softcut.ops import CSR, OBJECTIVES, Operator, Sum
-from softcut.training import Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
+from softcut.training import (
+    DenseInput,
+    Progress,
+    ReplicaNet,
+    TrainResult,
+    TrainSettings,
+    replica_seeds,
+    train,
+)
 
 __all__ = ["PRESETS", "MinCutClustering", "Replica"]
 
@@ -43,7 +52,7 @@ class Preset:
 
 PRESETS = {
     # One setting for every graph; docs/quality.md says how each part was found and what it gains.
-    "default": Preset(n_init=32, select="consensus", max_iter=200, learning_rate=2e-2, tol=1e-4),
+    "default": Preset(n_init=32, select="consensus", max_iter=100, learning_rate=2e-2, tol=1e-4),
     # Section 5.1 of the paper: one message-passing layer, one softmax layer, Adam, a fixed number of steps.
     "paper": Preset(n_init=10, select="best", max_iter=10_000, learning_rate=5e-4, tol=None),
 }
@@ -540,14 +549,32 @@ class _Work:
 
     def train(self, k: int, wanted: int, watch: Any, seed: int) -> tuple[ReplicaNet, TrainResult]:
         setting = self.setting
+        replicas = self.replicas(k, wanted)
+        scales = len(self.encoder.hops)
         net = ReplicaNet(
             in_channels=self.inputs.in_channels,
             k=k,
-            seeds=replica_seeds(seed, self.replicas(k, wanted)),
+            seeds=replica_seeds(seed, replicas),
             hidden=setting.hidden,
             terms=self.inputs.terms,
+            # As many replicas for each scale; a lone replica reads the middle one.
+            scales=sorted(i % scales for i in range(scales // 2, replicas + scales // 2)),
         ).to(self.device)
-        return net, train(net, self.inputs, self.op, setting.train, watch)
+        start, sizes = (None, None) if setting.paper else self._start(net, k, seed)
+        result = train(net, self.inputs, self.op, setting.train, watch, start=start, sizes=sizes)
+        return net, result
+
+    def _start(self, net: ReplicaNet, k: int, seed: int) -> tuple[Tensor, Tensor]:
+        """Where each replica begins: a k-means of the features at its own scale, and its cluster sizes."""
+        assert isinstance(self.inputs, DenseInput)
+        labels = []
+        for scale, members in itertools.groupby(net.scales):
+            count = len(list(members))
+            found, _ = kmeans_restarts(self.inputs.z[scale], k, count, max_iter=30, random_state=seed)
+            labels.append(found)
+        start = torch.cat(labels)
+        sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).clamp(min=1)
+        return start, sizes.to(self.inputs.z.dtype)
 
     def agreement_by_k(self, most: int) -> dict[int, float]:
         """Mean agreement of a few restarts for every K from 2 on."""

@@ -24,7 +24,9 @@ from softcut.training import DenseInput, FirstLayer, SkipInput
 
 __all__ = ["Encoder"]
 
-_DEFAULT_HOPS = 8
+# How far features should travel differs between graphs and cannot be read off them: replicas read
+# features averaged over 2, 4, 8 or 16 hops, and the consensus lets all of them vote.
+_HOPS = (2, 4, 8, 16)
 
 
 @dataclass
@@ -43,18 +45,18 @@ class Encoder:
     ----------
     paper : bool
         Which kind.
-    hops : int
-        Z is the mean of P X, ..., P^hops X (X itself for 0).
+    hops : tuple of int
+        Z at scale h is the mean of P X, ..., P^h X (X itself for 0), one scale for each entry.
     features : FeatureMap or None
         The projection of the default kind.
     mean, scale : Tensor or None
-        Centre and scale of Z.
+        Centre [scales, F] and scale [scales] of Z.
     structural : bool
         Whether the features were made by softcut.
     """
 
     paper: bool
-    hops: int
+    hops: tuple[int, ...]
     in_channels: int
     structural: bool = False
     features: FeatureMap | None = None
@@ -76,15 +78,15 @@ class Encoder:
         if graph.x is None:
             raise GraphError("graph has no features to encode.")
         if paper:
-            return cls(True, 0, graph.num_features, structural)
-        chosen = _DEFAULT_HOPS if hops == "auto" else int(hops)
+            return cls(True, (0,), graph.num_features, structural)
+        chosen = _HOPS if hops == "auto" else (int(hops),)
         features = FeatureMap.fit(graph.x, dimensions)
         encoder = cls(False, chosen, graph.num_features, structural, features)
         z = encoder._spread(graph, device or torch.device("cpu"))
-        encoder.mean = z.mean(0)
-        length = (z - encoder.mean).square().sum(1).mean().sqrt()
+        encoder.mean = z.mean(1)
+        length = (z - encoder.mean.unsqueeze(1)).square().sum(-1).mean(1).sqrt()
         # Unit variance per column on average: He-normal first kernels then give logits of order one.
-        encoder.scale = z.shape[1] ** 0.5 / length.clamp(min=1e-12)
+        encoder.scale = z.shape[-1] ** 0.5 / length.clamp(min=1e-12)
         return encoder
 
     def project(self, graph: Graph, device: torch.device) -> Tensor:
@@ -93,18 +95,23 @@ class Encoder:
         return torch.from_numpy(self.features.transform(graph.x)).to(device)
 
     def _spread(self, graph: Graph, device: torch.device) -> Tensor:
+        """Z at every scale, rows of unit length: [scales, N, F]."""
         x = self.project(graph, device)
         op = CSR.from_graph(graph, device=device)
-        if self.hops == 0:
-            return unit_rows(x)
         total = torch.zeros_like(x)
-        for _ in range(self.hops):
+        found = {0: unit_rows(x)}
+        for h in range(1, max(self.hops) + 1):
             x = propagate(op, x, 1)
             total += x
-        return unit_rows(total)
+            if h in self.hops:
+                found[h] = unit_rows(total)
+        return torch.stack([found[h] for h in self.hops])
 
     def apply(self, graph: Graph, device: torch.device) -> tuple[FirstLayer, Tensor]:
-        """The network's constant input, and Z for the consensus (no columns for the paper's kind)."""
+        """The network's constant input, and Z of all scales side by side for the consensus.
+
+        For the paper's kind Z has no columns.
+        """
         if graph.num_features != self.in_channels:
             raise GraphError(
                 f"the graph has {graph.num_features} features but the model was fitted with {self.in_channels}; "
@@ -118,8 +125,8 @@ class Encoder:
             op = CSR.from_graph(graph, device=device)
             return SkipInput(op, x, device=device), torch.zeros(graph.num_nodes, 0, device=device)
         assert self.mean is not None and self.scale is not None
-        z = (self._spread(graph, device) - self.mean) * self.scale
-        return DenseInput(z), z
+        z = (self._spread(graph, device) - self.mean.unsqueeze(1)) * self.scale[:, None, None]
+        return DenseInput(z), z.transpose(0, 1).flatten(1)
 
     def to(self, device: torch.device) -> Encoder:
         if self.mean is not None and self.scale is not None:
@@ -130,7 +137,7 @@ class Encoder:
         """The part of a saved model that is plain JSON."""
         return {
             "paper": self.paper,
-            "hops": self.hops,
+            "hops": list(self.hops),
             "in_channels": self.in_channels,
             "structural": self.structural,
             "words": None if self.features is None else self.features.words,
@@ -155,7 +162,7 @@ class Encoder:
             features = FeatureMap(in_channels=meta["in_channels"], words=meta["words"], **arrays)
         return cls(
             paper=meta["paper"],
-            hops=meta["hops"],
+            hops=tuple(meta["hops"]),
             in_channels=meta["in_channels"],
             structural=meta["structural"],
             features=features,

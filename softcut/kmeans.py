@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["KMeansResult", "kmeans", "nearest"]
+__all__ = ["KMeansResult", "kmeans", "kmeans_restarts", "nearest", "squared_distances"]
 
 
 class KMeansResult(NamedTuple):
@@ -39,13 +39,7 @@ def squared_distances(x: Tensor, centres: Tensor) -> Tensor:
 
 
 def kmeans(
-    x: Tensor,
-    k: int,
-    *,
-    n_init: int = 20,
-    max_iter: int = 100,
-    random_state: int = 0,
-    sample_weight: Tensor | None = None,
+    x: Tensor, k: int, *, n_init: int = 20, max_iter: int = 100, random_state: int = 0
 ) -> KMeansResult:
     """Lloyd's algorithm from `n_init` k-means++ starts; the best of them.
 
@@ -66,30 +60,39 @@ def kmeans(
     random_state : int
         Seed; random numbers are drawn on the CPU, so every device sees the same ones.
     """
-    n = x.shape[0]
-    norm = x.square().sum(1)
+    _, centres = kmeans_restarts(x, k, n_init, max_iter=max_iter, random_state=random_state)
+    inertia = (_scores(x, centres).amin(1) + x.square().sum(1)).clamp(min=0).sum(1)
+    best = int(inertia.argmin())
+    return KMeansResult(nearest(x, centres[best]), centres[best], float(inertia[best]))
+
+
+def kmeans_restarts(
+    x: Tensor, k: int, restarts: int, *, max_iter: int = 100, random_state: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Labels [restarts, N] and centres [restarts, K, F] of every restart.
+
+    >>> import torch
+    >>> labels, centres = kmeans_restarts(torch.rand(10, 2), 3, 4)
+    >>> labels.shape, centres.shape
+    (torch.Size([4, 10]), torch.Size([4, 3, 2]))
+    """
     generator = torch.Generator().manual_seed(random_state)
-    centres = _plus_plus(x, norm, k, n_init, generator)  # [B, K, F]
-    weight = x.new_ones(n) if sample_weight is None else sample_weight
-    weighted = x * weight.unsqueeze(1)
-    labels = torch.zeros(n_init, n, dtype=torch.long, device=x.device)
-    active = torch.arange(n_init, device=x.device)
+    centres = _plus_plus(x, x.square().sum(1), k, restarts, generator)
+    labels = torch.full((restarts, x.shape[0]), -1, device=x.device)
+    active = torch.arange(restarts, device=x.device)
     for _ in range(max_iter):
         part = centres[active]
-        new = _scores(x, part).argmin(1)  # [b, N]
+        new = _scores(x, part).argmin(1)  # [active, N]
         moved = (new != labels[active]).any(1)
         labels[active] = new
-        counts, sums = _group(weighted, weight, new, k)
-        empty = counts <= 0
-        updated = sums / counts.clamp(min=torch.finfo(x.dtype).tiny).unsqueeze(-1)
-        centres[active] = torch.where(empty.unsqueeze(-1), part, updated)
+        counts, sums = _group(x, new, k)
+        # A centre that lost all its points stays where it is.
+        updated = sums / counts.clamp(min=1).unsqueeze(-1)
+        centres[active] = torch.where(counts.unsqueeze(-1) > 0, updated, part)
         active = active[moved]
         if active.numel() == 0:
             break
-    scores = _scores(x, centres).amin(1) + norm
-    inertia = (scores.clamp(min=0) * weight).sum(1)
-    best = int(inertia.argmin())
-    return KMeansResult(nearest(x, centres[best]), centres[best], float(inertia[best]))
+    return labels, centres
 
 
 def _scores(x: Tensor, centres: Tensor) -> Tensor:
@@ -99,11 +102,11 @@ def _scores(x: Tensor, centres: Tensor) -> Tensor:
     return centres.square().sum(-1, keepdim=True) - 2 * cross.view(b, k, -1)
 
 
-def _group(weighted: Tensor, weight: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Total weight [B, K] and weighted sum [B, K, F] of each cluster, as a product with indicators."""
+def _group(x: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Size [B, K] and sum [B, K, F] of each cluster, as a product with indicators."""
     b, n = labels.shape
-    indicator = weighted.new_zeros(b, k, n).scatter_(1, labels.unsqueeze(1), 1.0).view(b * k, n)
-    return (indicator @ weight).view(b, k), (indicator @ weighted).view(b, k, -1)
+    indicator = x.new_zeros(b, k, n).scatter_(1, labels.unsqueeze(1), 1.0)
+    return indicator.sum(-1), (indicator.view(b * k, n) @ x).view(b, k, -1)
 
 
 def _plus_plus(x: Tensor, norm: Tensor, k: int, restarts: int, generator: torch.Generator) -> Tensor:

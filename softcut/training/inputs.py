@@ -7,6 +7,8 @@ counting operations.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +26,7 @@ _SPARSE_COST = 4.0
 
 
 class FirstLayer(Protocol):
-    """Computes the sum of (weights) @ (constant matrix)', one weight matrix for each constant matrix.
+    """Computes the sum of (weights) @ (constant matrix)', one kernel for each constant matrix.
 
     Nodes are the last axis here: softmax and activation then run along contiguous memory, which on CPUs
     is many times faster than rows of K numbers.
@@ -33,8 +35,8 @@ class FirstLayer(Protocol):
     in_channels: int
     terms: int
 
-    def __call__(self, weights: list[Tensor]) -> Tensor:
-        """[C, N] from `terms` weight matrices [C, in_channels]."""
+    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
+        """[R, H, N] from `terms` kernels [R, H, in_channels]; `scales` says which features a replica reads."""
 
 
 class _ConstantSparse:
@@ -72,21 +74,33 @@ class _ConstantProduct(torch.autograd.Function):
 
 
 class DenseInput:
-    """W Z' for a dense constant Z.
+    """W Z' for a dense constant Z, or for several: replica r reads the one that its scale names.
 
     >>> import torch
-    >>> DenseInput(torch.ones(2, 3))([torch.ones(4, 3)]).shape
-    torch.Size([4, 2])
+    >>> DenseInput(torch.ones(2, 3))([torch.ones(1, 4, 3)], [0]).shape
+    torch.Size([1, 4, 2])
+
+    Parameters
+    ----------
+    z : Tensor
+        [N, F], or [scales, N, F].
     """
 
     terms = 1
 
     def __init__(self, z: Tensor) -> None:
-        self.z = z
-        self.in_channels = z.shape[1]
+        self.z = z if z.dim() == 3 else z.unsqueeze(0)
+        self.in_channels = z.shape[-1]
 
-    def __call__(self, weights: list[Tensor]) -> Tensor:
-        return weights[0] @ self.z.mT
+    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
+        (kernel,) = weights
+        parts, first = [], 0
+        for scale, members in itertools.groupby(scales):  # replicas of one scale stand together
+            count = len(list(members))
+            rows = kernel[first : first + count].reshape(-1, self.in_channels)
+            parts.append((rows @ self.z[scale].mT).view(count, kernel.shape[1], -1))
+            first += count
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 class SkipInput:
@@ -96,9 +110,9 @@ class SkipInput:
     >>> from softcut.ops import CSR
     >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
     >>> layer = SkipInput(op, np.eye(2, dtype=np.float32))
-    >>> layer([torch.eye(2), torch.zeros(2, 2)])
-    tensor([[0., 1.],
-            [1., 0.]])
+    >>> layer([torch.eye(2).unsqueeze(0), torch.zeros(1, 2, 2)], [0])
+    tensor([[[0., 1.],
+             [1., 0.]]])
 
     Parameters
     ----------
@@ -145,10 +159,13 @@ class SkipInput:
         if self.kind == "constant":
             self.x = torch.cat([self.op @ self.x, self.x], dim=1)
 
-    def __call__(self, weights: list[Tensor]) -> Tensor:
-        neighbours, itself = weights
+    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
+        replicas, hidden, _ = weights[0].shape
+        neighbours, itself = (w.reshape(-1, self.in_channels) for w in weights)
         if self.kind == "constant":
-            return torch.cat([neighbours, itself], dim=1) @ self.x.mT
-        if self.kind == "sparse":
-            return (self.op @ self.sparse(neighbours) + self.sparse(itself)).mT.contiguous()
-        return (self.op @ (self.x @ neighbours.mT)).mT.contiguous() + itself @ self.x.mT
+            h = torch.cat([neighbours, itself], dim=1) @ self.x.mT
+        elif self.kind == "sparse":
+            h = (self.op @ self.sparse(neighbours) + self.sparse(itself)).mT.contiguous()
+        else:
+            h = (self.op @ (self.x @ neighbours.mT)).mT.contiguous() + itself @ self.x.mT
+        return h.view(replicas, hidden, -1)

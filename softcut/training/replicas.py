@@ -8,8 +8,9 @@ sum over replicas, so every replica gets exactly the gradient it would get alone
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,9 +67,13 @@ class ReplicaNet(nn.Module):
         hidden: int = 16,
         terms: int = 1,
         act: Activation = "elu",
+        scales: Sequence[int] | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
+        self.scales = [0] * len(seeds) if scales is None else list(scales)
+        if len(self.scales) != len(seeds) or self.scales != sorted(self.scales):
+            raise ParameterError("scales must name one scale for each replica, in rising order.")
         self.in_channels, self.k, self.hidden, self.terms = in_channels, k, hidden, terms
         self.replicas = len(seeds)
         self.act = get_activation(act)
@@ -92,8 +97,7 @@ class ReplicaNet(nn.Module):
         self.second_bias = nn.Parameter(torch.zeros(self.replicas, k, dtype=dtype))
 
     def forward(self, inputs: FirstLayer) -> Tensor:
-        h = inputs([w.view(-1, self.in_channels) for w in self.first])
-        h = h.reshape(self.replicas, self.hidden, -1) + self.bias.unsqueeze(-1)
+        h = inputs(list(self.first), self.scales) + self.bias.unsqueeze(-1)
         if self.act is not None:
             h = self.act(h)
         return torch.baddbmm(self.second_bias.unsqueeze(-1), self.second, h)
@@ -102,23 +106,22 @@ class ReplicaNet(nn.Module):
         """A net with some of the replicas only."""
         index = torch.as_tensor(list(replicas))
         chosen = {k: v.detach().cpu()[index] for k, v in self.state_dict().items()}
-        return ReplicaNet.restore({**self.meta(), "replicas": len(index)}, chosen)
+        return ReplicaNet.restore({**self.meta(), "scales": [self.scales[r] for r in replicas]}, chosen)
 
-    def meta(self) -> dict[str, int]:
+    def meta(self) -> dict[str, Any]:
         """Sizes, for a saved model."""
         return {
             "in_channels": self.in_channels,
             "k": self.k,
             "hidden": self.hidden,
             "terms": self.terms,
-            "replicas": self.replicas,
+            "scales": self.scales,
         }
 
     @classmethod
-    def restore(cls, meta: dict[str, int], state: dict[str, Tensor]) -> ReplicaNet:
+    def restore(cls, meta: dict[str, Any], state: dict[str, Tensor]) -> ReplicaNet:
         """From what :meth:`meta` and ``state_dict`` gave."""
-        sizes = {k: v for k, v in meta.items() if k != "replicas"}
-        net = cls(seeds=[0] * meta["replicas"], dtype=state["bias"].dtype, **sizes)
+        net = cls(seeds=[0] * len(meta["scales"]), dtype=state["bias"].dtype, **meta)
         net.load_state_dict(state)
         return net
 
@@ -154,12 +157,8 @@ class TrainSettings:
         Which cut loss.
     ortho_weight : float
         Weight of L_o.
-    warmup : int
-        Over the first `warmup` iterations the weight of L_o falls from `warmup_weight` to `ortho_weight`: the
-        clusters are spread out before the cut is minimised, so that no replica starts towards the
-        degenerate minimum with a single cluster.
-    warmup_weight : float
-        Weight of L_o at the start.
+    start : int
+        Iterations spent, before the cut is minimised, on learning the given start (see :func:`train`).
     tolerance : float or None
         A replica has converged when its best loss improved by less than this over `patience` iterations;
         training stops when all have. None: never stops early.
@@ -172,8 +171,7 @@ class TrainSettings:
     temperature: float = 1.0
     objective: str = "trace_ratio"
     ortho_weight: float = 1.0
-    warmup: int = 0
-    warmup_weight: float = 1.0
+    start: int = 40
     tolerance: float | None = 1e-4
     patience: int = 100
     check_every: int = 25
@@ -184,16 +182,9 @@ class TrainSettings:
         for name in ("iterations", "lr", "temperature", "patience", "check_every"):
             if not getattr(self, name) > 0:
                 raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
-        for name in ("ortho_weight", "warmup", "warmup_weight"):
+        for name in ("ortho_weight", "start"):
             if not getattr(self, name) >= 0:
                 raise ParameterError(f"{name} must not be negative, got {getattr(self, name)}.")
-
-    def ortho_at(self, iteration: int) -> float:
-        """Weight of L_o at an iteration."""
-        if iteration >= self.warmup:
-            return self.ortho_weight
-        share = iteration / self.warmup
-        return self.warmup_weight + share * (self.ortho_weight - self.warmup_weight)
 
 
 @dataclass(frozen=True)
@@ -230,8 +221,10 @@ class TrainResult:
     interrupted: bool
 
 
-def replica_losses(op: Operator, s: Tensor, objective: str = "trace_ratio") -> tuple[Tensor, Tensor]:
-    """L_c and L_o of every replica, mean over the graphs: two vectors [R].
+def replica_losses(
+    op: Operator, s: Tensor, objective: str = "trace_ratio", sizes: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """L_c and L_o of every replica, mean over the graphs: two vectors [R]; `sizes` [R, K] as in L_o.
 
     >>> import torch
     >>> from softcut.ops import CSR
@@ -244,7 +237,7 @@ def replica_losses(op: Operator, s: Tensor, objective: str = "trace_ratio") -> t
         cut = -safe_ratio(*cut_terms(op, s)).mean(0)
     else:
         cut = -ratio_trace(op, s).mean(0)
-    return cut, orthogonality(self_gram(op.layout, s)).mean(0)
+    return cut, orthogonality(self_gram(op.layout, s), sizes).mean(0)
 
 
 def train(
@@ -253,8 +246,15 @@ def train(
     op: Operator,
     settings: TrainSettings | None = None,
     callback: Callable[[Progress], None] | None = None,
+    *,
+    start: Tensor | None = None,
+    sizes: Tensor | None = None,
 ) -> TrainResult:
     """Minimise L_c + w L_o for all replicas at once; `net` is changed in place.
+
+    Both losses have degenerate neighbourhoods: on dense graphs with weak features a random network can slide
+    into a single cluster. With `start`, each replica first learns a given assignment (k-means on its own
+    features, say) by cross-entropy, and minimises the cut from there.
 
     On a CUDA device the step is captured once as a CUDA graph and replayed.
 
@@ -280,8 +280,12 @@ def train(
     callback : callable, optional
         Called with a :class:`Progress` every `check_every` iterations. Raising KeyboardInterrupt in it, or
         pressing Ctrl-C, ends training and keeps what was learnt.
+    start : Tensor, optional
+        [R, N] cluster numbers each replica learns first, for ``settings.start`` iterations.
+    sizes : Tensor, optional
+        [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
     """
-    return _Trainer(net, inputs, op.normalise(), settings or TrainSettings(), callback).run()
+    return _Trainer(net, inputs, op.normalise(), settings or TrainSettings(), callback, start, sizes).run()
 
 
 class _Trainer:
@@ -292,54 +296,71 @@ class _Trainer:
         op: Operator,
         settings: TrainSettings,
         callback: Callable[[Progress], None] | None,
+        start: Tensor | None = None,
+        sizes: Tensor | None = None,
     ) -> None:
         self.net, self.inputs, self.op, self.settings, self.callback = net, inputs, op, settings, callback
+        self.start, self.sizes = start, sizes
         device = net.bias.device
         self.cuda = device.type == "cuda"
         self.optimiser = torch.optim.Adam(net.parameters(), lr=settings.lr, fused=True, capturable=self.cuda)
         # Everything the step reads or writes lives in fixed tensors, so that a CUDA graph can replay it.
         self.history = torch.zeros(settings.iterations, 2, net.replicas, device=device, dtype=net.bias.dtype)
         self.position = torch.zeros(1, dtype=torch.long, device=device)
-        schedule = [settings.ortho_at(i) for i in range(settings.iterations)]
-        self.weights = torch.tensor(schedule, device=device, dtype=net.bias.dtype)
 
     def step(self) -> None:
+        """One iteration of the minCUT objective."""
         s = self.net.soft(self.inputs, self.settings.temperature)
-        cut, ortho = replica_losses(self.op, s, self.settings.objective)
-        weight = self.weights.index_select(0, self.position)
-        (cut + weight * ortho).sum().backward()
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=not self.cuda)
+        cut, ortho = replica_losses(self.op, s, self.settings.objective, self.sizes)
+        self._update((cut + self.settings.ortho_weight * ortho).sum())
         self.history.index_copy_(0, self.position, torch.stack([cut.detach(), ortho.detach()]).unsqueeze(0))
         self.position += 1
 
-    def _capture(self) -> tuple[Callable[[], None], int]:
-        """The step to repeat, and how many steps were already done to warm up."""
+    def step_to_start(self) -> None:
+        """One iteration towards the given start."""
+        logits = self.net(self.inputs)  # [R, K, N]
+        self._update(nn.functional.cross_entropy(logits, self.start) * self.net.replicas)
+
+    def _update(self, loss: Tensor) -> None:
+        loss.backward()
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=not self.cuda)
+
+    def _repeat(self, step: Callable[[], None], times: int) -> Iterator[None]:
+        """Do a step `times` times; on a GPU, as replays of a CUDA graph after three ordinary ones."""
         if not self.cuda:
-            return self.step, 0
-        done = min(3, self.settings.iterations)
+            for _ in range(times):
+                step()
+                yield
+            return
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(done):
-                self.step()
+        for _ in range(min(3, times)):
+            with torch.cuda.stream(side):
+                step()
+            yield
         torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.step()
-        return graph.replay, done
+        if times > 3:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                step()
+            for _ in range(times - 3):
+                graph.replay()
+                yield
 
     def run(self) -> TrainResult:
         settings = self.settings
         done, converged, interrupted = 0, False, False
         try:
-            step, done = self._capture()
-            while done < settings.iterations and not converged:
-                stop = min(settings.iterations, (done // settings.check_every + 1) * settings.check_every)
-                while done < stop:
-                    step()
-                    done += 1
-                converged = self._look(done)
+            if self.start is not None:
+                for _ in self._repeat(self.step_to_start, settings.start):
+                    pass
+            for _ in self._repeat(self.step, settings.iterations):
+                done += 1
+                if done % settings.check_every == 0 or done == settings.iterations:
+                    converged = self._look(done)
+                    if converged:
+                        break
         except KeyboardInterrupt:
             interrupted = True
             done = int(self.position)
@@ -352,9 +373,8 @@ class _Trainer:
         if self.callback is not None:
             last = self.history[done - 1].cpu().double().numpy()
             self.callback(Progress(done, settings.iterations, last[0], last[1], self.net))
-        if settings.tolerance is None or done < settings.warmup + 2 * settings.patience:
+        if settings.tolerance is None or done <= settings.patience:
             return False
-        settled = self.history[settings.warmup : done]
-        total = settled[:, 0] + settings.ortho_weight * settled[:, 1]
+        total = self.history[:done, 0] + settings.ortho_weight * self.history[:done, 1]
         before, now = total[: -settings.patience].amin(0), total.amin(0)
         return bool((before - now < settings.tolerance).all())
