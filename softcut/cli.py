@@ -106,6 +106,7 @@ def cluster(
     from softcut.metrics import evaluate
 
     start = time.perf_counter()
+    folder = _folder(out_dir, graph)
     estimator = MinCutClustering(
         n_clusters=_number_or("--clusters", k, "auto", int),
         n_init=n_init,
@@ -140,7 +141,6 @@ def cluster(
         "notes": estimator.notes_,
         "softcut": __version__,
     }
-    folder = out_dir or Path(f"{_plain_stem(graph)}-clusters")
     written = _write_results(folder, data, estimator.labels_, soft, metrics, plot)
     if model_out is not None:
         stem = estimator.save(model_out)
@@ -163,6 +163,7 @@ def predict(
     from softcut.metrics import evaluate
 
     start = time.perf_counter()
+    folder = _folder(out_dir, graph)
     estimator = MinCutClustering.load(model).set_params(device=device)
     with _spoken_warnings():
         data = _read(graph, features, keep_self_loops)
@@ -178,7 +179,6 @@ def predict(
         **evaluate(data, labels, k=estimator.n_clusters_),
         "softcut": __version__,
     }
-    folder = out_dir or Path(f"{_plain_stem(graph)}-clusters")
     written = _write_results(folder, data, labels, soft, metrics, plot)
     _closing_table(metrics, written, time.perf_counter() - start)
 
@@ -245,6 +245,14 @@ def _read(graph: Path, features: Path | None, keep_self_loops: bool) -> Any:
     return read_graph(graph, features=features, self_loops="keep" if keep_self_loops else "drop")
 
 
+def _folder(chosen: Path | None, graph: Path) -> Path:
+    """Where results go; looked at before the work begins."""
+    folder = chosen or Path(f"{_plain_stem(graph)}-clusters")
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(f"--out {folder} is a file; name a folder.")
+    return folder
+
+
 def _plain_stem(path: Path) -> str:
     name = path.name
     for suffix in reversed(path.suffixes):
@@ -272,8 +280,6 @@ def _write_results(
 
     import numpy as np
 
-    if folder.exists() and not folder.is_dir():
-        raise ParameterError(f"--out {folder} is a file; name a folder.")
     folder.mkdir(parents=True, exist_ok=True)
     names = data.node_names or [str(i) for i in range(data.num_nodes)]
     with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as temporary:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
-from softcut.consensus import Consensus
+from softcut.consensus import Consensus, agreement, replica_weights
 from softcut.encoder import Encoder
-from softcut.errors import GraphError, NotFittedError, ParameterError
+from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
 from softcut.features import structural_features
 from softcut.graph import Graph
 from softcut.kmeans import kmeans_restarts
@@ -31,6 +31,7 @@ from softcut.training import (
     ReplicaNet,
     TrainResult,
     TrainSettings,
+    replica_losses,
     replica_seeds,
     train,
 )
@@ -52,7 +53,7 @@ class Preset:
 
 PRESETS = {
     # One setting for every graph; docs/quality.md says how each part was found and what it gains.
-    "default": Preset(n_init=32, select="consensus", max_iter=100, learning_rate=2e-2, tol=1e-4),
+    "default": Preset(n_init=32, select="consensus", max_iter=60, learning_rate=2e-2, tol=None),
     # Section 5.1 of the paper: one message-passing layer, one softmax layer, Adam, a fixed number of steps.
     "paper": Preset(n_init=10, select="best", max_iter=10_000, learning_rate=5e-4, tol=None),
 }
@@ -107,13 +108,14 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
     select : {"consensus", "best"}, optional
         Merge the replicas, or take the one with the lowest loss. None: the preset's.
     hops : int or "auto"
-        How far features are propagated before the network sees them.
+        How far features are propagated before the networks see them; "auto": replicas read 0, 1, 2, 4, 8 or
+        16 hops, and are weighted by how well they agree.
     feature_graph : bool, float or "auto"
         Weight of the nearest-neighbour graph of the features in the cut; True is 1, False is 0.
     n_neighbors : int
         Neighbours of each node in it.
     fusion : float
-        Weight of the propagated features in the consensus.
+        Weight of the propagated features beside the replicas in the consensus.
     dimensions : int
         Features are reduced to this many columns.
     hidden : int, optional
@@ -153,6 +155,8 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         "cut" and "ortho", each [iterations, replicas].
     agreement_ : float
         Mean adjusted Rand index between pairs of replicas.
+    weights_ : array
+        Weight of each kept replica in the consensus.
     notes_ : list of str
         What was decided on the way (budget, structural features, ...); printed when verbose.
     """
@@ -166,7 +170,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         hops: int | str = "auto",
         feature_graph: bool | float | str = "auto",
         n_neighbors: int = 15,
-        fusion: float = 2.0,
+        fusion: float = 1.0,
         dimensions: int = 64,
         hidden: int | None = None,
         temperature: float = 1.0,
@@ -221,11 +225,6 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         graph = _gather(graph, X)
         setting = self._resolve(graph)
         self.notes_: list[str] = []
-        if graph.num_features == 0:
-            what = (
-                "slow modes of the graph and degrees" if graph.num_graphs == 1 else "degrees near each node"
-            )
-            self._note(f"no features were given: made structural ones ({what}).")
         device = _device(self.device)
         work = _Work(graph, setting, device, self._note)
         if setting.k == "auto":
@@ -258,9 +257,10 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         s = net.assign(work.inputs, setting.temperature)
         hard = s.argmax(-1)
         used = [int(torch.unique(hard[:, r]).numel()) for r in range(net.replicas)]
-        last = result.cut[-1], result.ortho[-1]
+        # Judged with equal sizes in L_o, so that replicas which held on to different ones can be compared.
+        cut, ortho = (loss.tolist() for loss in replica_losses(work.op, s, setting.train.objective))
         self.replicas_ = [
-            Replica(seed, float(last[0][r]), float(last[1][r]), used[r], used[r] < k)
+            Replica(seed, cut[r], ortho[r], used[r], used[r] < k)
             for r, seed in enumerate(replica_seeds(setting.seed, net.replicas))
         ]
         keep = [r for r, replica in enumerate(self.replicas_) if not replica.collapsed]
@@ -279,17 +279,27 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
                 self._note(
                     f"consensus found on {sample:,} of {n:,} nodes; the others join the nearest centre."
                 )
+            nmi, _ = agreement(hard[:, keep], k)
             self._model.consensus = Consensus.fit(
-                kept, work.z, k, fusion=setting.fusion, sample=sample, random_state=setting.seed
+                kept,
+                work.z,
+                k,
+                scales=self._model.net.scales,
+                weights=replica_weights(nmi),
+                fusion=setting.fusion,
+                sample=sample,
+                random_state=setting.seed,
             )
         self._model.signature = _signature(work.graph)
+        consensus = self._model.consensus
+        self.weights_ = np.ones(1) if consensus is None else consensus.weights.cpu().numpy()
         self.n_clusters_ = k
         self.n_features_in_ = work.graph.num_features
         self.labels_ = self._model.labels(kept, work.z)
         self.history_ = {"cut": result.cut, "ortho": result.ortho}
         self.n_iter_ = result.iterations
         self.converged_ = result.converged
-        self.agreement_ = _agreement(hard[:, keep] if len(keep) > 1 else hard)
+        self.agreement_ = _mean_agreement(hard, k)
 
     @property
     def graph_labels_(self) -> list[np.ndarray]:
@@ -317,8 +327,10 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         several = isinstance(graph, list | tuple) and X is None
         graph = _gather(graph, X)
         model = self._model
+        if model.encoder.structural:
+            graph = graph.with_features(None)
         if model.positional:
-            if graph.x is None and _signature(graph) != model.signature:
+            if _signature(graph) != model.signature:
                 raise GraphError(
                     "graph is not the one the model was fitted on, which had no features: the structural features "
                     "made for it say where a node stands in that graph and mean nothing in another; give both "
@@ -374,6 +386,13 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
     def load(cls, path: str | Path) -> MinCutClustering:
         """Read what :meth:`save` wrote."""
         tensors, meta = read_model(path)
+        try:
+            return cls._restore(tensors, meta)
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise ModelFileError(f"the model at {path} is damaged or incomplete: {error}.") from error
+
+    @classmethod
+    def _restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any]) -> MinCutClustering:
         est = cls(**meta["params"])
         for name in ("n_clusters_", "n_features_in_", "notes_", "agreement_", "n_iter_", "converged_"):
             setattr(est, name, meta[name])
@@ -494,7 +513,17 @@ class _Work:
         self, graph: Graph, setting: _Setting, device: torch.device, note: Callable[[str], None]
     ) -> None:
         self.setting, self.device, self.note = setting, device, note
-        structural = graph.x is None or graph.num_features == 0
+        structural = graph.num_features == 0 or _constant(graph.x)
+        if structural:
+            why = (
+                "no features were given"
+                if graph.num_features == 0
+                else "the features are the same for every node"
+            )
+            what = (
+                "slow modes of the graph and degrees" if graph.num_graphs == 1 else "degrees near each node"
+            )
+            note(f"{why}: made structural ones ({what}).")
         self.positional = structural and graph.num_graphs == 1
         if structural:
             graph = graph.with_features(structural_features(graph, local=not self.positional, random_state=0))
@@ -551,14 +580,15 @@ class _Work:
         setting = self.setting
         replicas = self.replicas(k, wanted)
         scales = len(self.encoder.hops)
+        # As many replicas for each distance; where there are few, they read the middle ones.
+        order = sorted(range(scales), key=lambda i: abs(i - scales / 2))
         net = ReplicaNet(
             in_channels=self.inputs.in_channels,
             k=k,
             seeds=replica_seeds(seed, replicas),
             hidden=setting.hidden,
             terms=self.inputs.terms,
-            # As many replicas for each scale; a lone replica reads the middle one.
-            scales=sorted(i % scales for i in range(scales // 2, replicas + scales // 2)),
+            scales=sorted(order[i % scales] for i in range(replicas)),
         ).to(self.device)
         start, sizes = (None, None) if setting.paper else self._start(net, k, seed)
         result = train(net, self.inputs, self.op, setting.train, watch, start=start, sizes=sizes)
@@ -567,14 +597,20 @@ class _Work:
     def _start(self, net: ReplicaNet, k: int, seed: int) -> tuple[Tensor, Tensor]:
         """Where each replica begins: a k-means of the features at its own scale, and its cluster sizes."""
         assert isinstance(self.inputs, DenseInput)
-        labels = []
+        n, labels = self.graph.num_nodes, []
         for scale, members in itertools.groupby(net.scales):
             count = len(list(members))
-            found, _ = kmeans_restarts(self.inputs.z[scale], k, count, max_iter=30, random_state=seed)
-            labels.append(found)
+            z = self.inputs.z[scale]
+            found, centres = kmeans_restarts(z, k, 2 * count, max_iter=30, random_state=seed + scale)
+            error = (
+                (z - centres.gather(1, found.unsqueeze(-1).expand(-1, -1, z.shape[1]))).square().sum((1, 2))
+            )
+            better = error.view(count, 2).argmin(1) + 2 * torch.arange(count, device=z.device)
+            labels.append(found[better])
         start = torch.cat(labels)
-        sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).clamp(min=1)
-        return start, sizes.to(self.inputs.z.dtype)
+        sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).to(z.dtype)
+        # A cluster of a few outliers is no size to hold on to.
+        return start, sizes.clamp(min=0.25 * n / k)
 
     def agreement_by_k(self, most: int) -> dict[int, float]:
         """Mean agreement of a few restarts for every K from 2 on."""
@@ -582,7 +618,7 @@ class _Work:
         scores = {}
         for k in range(2, max(2, most) + 1):
             net, _ = self.train(k, min(8, self.setting.n_init), None, self.setting.seed)
-            scores[k] = _agreement(net.assign(self.inputs, self.setting.temperature).argmax(-1))
+            scores[k] = _mean_agreement(net.assign(self.inputs, self.setting.temperature).argmax(-1), k)
         return scores
 
 
@@ -651,6 +687,14 @@ def _gather(graph: Any, X: Any) -> Graph:
     return Graph.from_any(graph, X)
 
 
+def _constant(x: Any) -> bool:
+    """Whether every node has the same features."""
+    first = x[[0]]
+    if sp.issparse(x):
+        return bool(abs(x - sp.csr_array(np.ones((x.shape[0], 1))) @ sp.csr_array(first)).max() == 0)
+    return bool((x == first).all())
+
+
 def _signature(graph: Graph) -> str:
     """Recognises the training graph again (only its shape and edges, not its features)."""
     import hashlib
@@ -673,14 +717,13 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _agreement(hard: Tensor) -> float:
-    """Mean adjusted Rand index over pairs of replicas (a few dozen pairs at most)."""
-    labels = hard.cpu().numpy()
-    pairs = list(itertools.combinations(range(labels.shape[1]), 2))
-    if not pairs:
+def _mean_agreement(hard: Tensor, k: int) -> float:
+    """Mean adjusted Rand index over pairs of replicas."""
+    r = hard.shape[1]
+    if r == 1:
         return 1.0
-    step = max(1, len(pairs) // 32)
-    return float(np.mean([adjusted_rand_score(labels[:, a], labels[:, b]) for a, b in pairs[::step]]))
+    _, ari = agreement(hard, k)
+    return float((ari.sum() - ari.diagonal().sum()) / (r * (r - 1)))
 
 
 def _whole(name: str, value: Any, least: int) -> int:

@@ -1,15 +1,19 @@
 """Consensus: one clustering from the soft assignments of many replicas.
 
-Replicas started from different seeds disagree, and where they disagree is information. The rows of
+Replicas started from different seeds and reading features from different distances disagree, and where they
+disagree is information. The rows of
 
-    T = [ S of all replicas ; w Z ]
+    T = [ sqrt(w_r) S_r for every replica r ; fusion * sqrt(v_h) Z_h for every distance h ]
 
-(both parts centred and scaled to unit mean squared row length, Z the propagated features) are clustered by
-k-means: two nodes are close when most replicas put them together.
+(both halves centred and scaled to unit mean squared row length) are clustered by k-means: two nodes are close
+when most of the replicas that agree with others put them together. The weights w are the leading eigenvector
+of the squared agreements (NMI) between replicas: a distance that carries no signal gives replicas that agree
+with nobody, and they count for little. v_h is the total weight of the replicas that read distance h.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +21,67 @@ from torch import Tensor
 
 from softcut.kmeans import kmeans, nearest, squared_distances
 
-__all__ = ["Consensus"]
+__all__ = ["Consensus", "agreement", "replica_weights"]
+
+_BLOCK = 1 << 26  # numbers of T held at a time
+_ROWS = 50_000  # rows that agreements are counted on
+
+
+def agreement(hard: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """NMI and adjusted Rand index of every pair of replicas, from one product of indicators.
+
+    >>> import torch
+    >>> nmi, ari = agreement(torch.tensor([[0, 1], [0, 1], [1, 0], [1, 0]]), 2)
+    >>> nmi.round(decimals=6).tolist(), ari.round(decimals=6).tolist()
+    ([[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]])
+
+    Parameters
+    ----------
+    hard : Tensor
+        [N, R] cluster numbers.
+    k : int
+        Clusters.
+    """
+    hard = hard[:: max(1, hard.shape[0] // _ROWS)]
+    n, r = hard.shape
+    indicator = torch.zeros(n, r, k, device=hard.device).scatter_(2, hard.unsqueeze(-1), 1.0).view(n, r * k)
+    counts = (indicator.mT @ indicator).double()
+    size = counts.diagonal()
+    # Mutual information of each pair; its diagonal holds the entropies.
+    ratio = counts * n / torch.outer(size, size).clamp(min=1)
+    mutual = (counts / n * torch.where(counts > 0, ratio, 1.0).log()).view(r, k, r, k).sum((1, 3))
+    entropy = mutual.diagonal()
+    mean = (entropy.unsqueeze(0) + entropy.unsqueeze(1)) / 2
+    nmi = torch.where(mean > 0, mutual / mean.clamp(min=1e-12), 1.0)
+
+    def pairs(count: Tensor) -> Tensor:
+        return count * (count - 1) / 2
+
+    together = pairs(counts).view(r, k, r, k).sum((1, 3))
+    own = pairs(size).view(r, k).sum(1)
+    expected = torch.outer(own, own) / pairs(torch.tensor(max(2.0, float(n))))
+    most = (own.unsqueeze(0) + own.unsqueeze(1)) / 2
+    room = most - expected
+    ari = torch.where(
+        room.abs() > 1e-9, (together - expected) / torch.where(room.abs() > 1e-9, room, 1.0), 1.0
+    )
+    return nmi, ari
+
+
+def replica_weights(nmi: Tensor) -> Tensor:
+    """Weights [R] that sum to one, larger for replicas that agree with others that agree.
+
+    >>> import torch
+    >>> replica_weights(torch.eye(2)).tolist()
+    [0.5, 0.5]
+    """
+    r = nmi.shape[0]
+    squared = nmi.square()
+    squared = squared - torch.diag_embed(squared.diagonal())
+    if r == 1 or float(squared.max()) <= 0:
+        return torch.full((r,), 1 / r, device=nmi.device)
+    weight = torch.linalg.eigh(squared)[1][:, -1].square()
+    return (weight / weight.sum()).float()
 
 
 @dataclass
@@ -26,8 +90,8 @@ class Consensus:
 
     >>> import torch
     >>> s = torch.eye(2)[[0, 0, 1, 1]].unsqueeze(1)                 # [N, R, K], one replica
-    >>> consensus = Consensus.fit(s, torch.zeros(4, 0), k=2)
-    >>> labels = consensus.predict(s, torch.zeros(4, 0))
+    >>> z = torch.zeros(4, 1, 0)                                    # [N, scales, F], no features
+    >>> labels = Consensus.fit(s, z, k=2).predict(s, z)
     >>> bool(labels[0] == labels[1] != labels[2])
     True
 
@@ -41,6 +105,8 @@ class Consensus:
         [K, d].
     spread : Tensor
         Mean squared distance to the nearest centre: the width of :meth:`proba`.
+    weights : Tensor
+        [R] weights of the replicas.
     """
 
     mean: Tensor
@@ -48,6 +114,7 @@ class Consensus:
     basis: Tensor
     centres: Tensor
     spread: Tensor
+    weights: Tensor
 
     @classmethod
     def fit(
@@ -56,7 +123,9 @@ class Consensus:
         z: Tensor,
         k: int,
         *,
-        fusion: float = 2.0,
+        scales: Sequence[int] | None = None,
+        weights: Tensor | None = None,
+        fusion: float = 1.0,
         dimensions: int = 64,
         n_init: int = 20,
         sample: int | None = None,
@@ -69,11 +138,15 @@ class Consensus:
         s : Tensor
             [N, R, K] assignments of the replicas.
         z : Tensor
-            [N, F] propagated features (F may be 0).
+            [N, scales, F] features at every distance (F may be 0).
         k : int
             Clusters.
+        scales : sequence of int, optional
+            Which distance each replica reads (all the first one by default).
+        weights : Tensor, optional
+            [R]; equal by default. See :func:`replica_weights`.
         fusion : float
-            Weight of `z`.
+            Weight of the features beside the replicas.
         dimensions : int
             Leading directions of T to keep.
         n_init : int
@@ -81,17 +154,24 @@ class Consensus:
         sample : int, optional
             Fit on this many rows only; all rows are labelled by their nearest centre.
         """
-        n = s.shape[0]
+        n, r, own = s.shape
+        weights = s.new_full((r,), 1 / r) if weights is None else weights.to(s.dtype)
         if sample is not None and sample < n:
             generator = torch.Generator().manual_seed(random_state)
             rows = torch.randperm(n, generator=generator)[:sample].to(s.device)
             s, z = s[rows], z[rows]
             n = sample
-        t = torch.cat([s.reshape(n, -1), z.to(s.dtype)], dim=1)
+        t = _table(s, z)
         mean = t.mean(0)
         t -= mean
-        width = t.shape[1] - z.shape[1]
-        scale = torch.cat([_scale(t[:, :width], 1.0), _scale(t[:, width:], fusion)])
+        index = torch.as_tensor([0] * r if scales is None else list(scales), device=s.device)
+        per_scale = s.new_zeros(z.shape[1]).index_add_(0, index, weights)
+        scale = torch.cat(
+            [
+                _scale(t[:, : r * own], weights.repeat_interleave(own), 1.0),
+                _scale(t[:, r * own :], per_scale.repeat_interleave(z.shape[2]), fusion),
+            ]
+        )
         t *= scale
         _, vectors = torch.linalg.eigh((t.mT @ t).double())
         basis = vectors.flip(1)[:, :dimensions].to(t.dtype)
@@ -101,14 +181,16 @@ class Consensus:
         sizes = torch.bincount(result.labels, minlength=k)
         centres = result.centres[torch.argsort(sizes, descending=True, stable=True)]
         spread = squared_distances(t, centres).amin(1).mean().clamp(min=torch.finfo(t.dtype).tiny)
-        return cls(mean, scale, basis, centres, spread)
+        return cls(mean, scale, basis, centres, spread, weights)
 
     def transform(self, s: Tensor, z: Tensor) -> Tensor:
         """The coordinates of nodes in which k-means was run."""
-        t = torch.cat([s.reshape(s.shape[0], -1), z.to(s.dtype)], dim=1)
-        t -= self.mean
-        t *= self.scale
-        return t @ self.basis
+        step = max(1, _BLOCK // max(1, self.mean.numel()))
+        parts = [
+            ((_table(s[i : i + step], z[i : i + step]) - self.mean) * self.scale) @ self.basis
+            for i in range(0, s.shape[0], step)
+        ]
+        return torch.cat(parts)
 
     def predict(self, s: Tensor, z: Tensor) -> Tensor:
         """Cluster of each node."""
@@ -119,11 +201,18 @@ class Consensus:
         distance = squared_distances(self.transform(s, z), self.centres)
         return torch.softmax(-distance / (2 * self.spread), dim=1)
 
+    def to(self, device: torch.device) -> Consensus:
+        """The same consensus on another device."""
+        return Consensus(**{name: value.to(device) for name, value in vars(self).items()})
 
-def _scale(part: Tensor, weight: float) -> Tensor:
-    """One number for all columns of a part: unit mean squared row length, times the weight."""
-    if part.shape[1] == 0:
-        return part.new_ones(0)
-    length = part.square().sum(1).mean().sqrt()
+
+def _table(s: Tensor, z: Tensor) -> Tensor:
+    return torch.cat([s.flatten(1), z.flatten(1).to(s.dtype)], dim=1)
+
+
+def _scale(part: Tensor, weight: Tensor, total: float) -> Tensor:
+    """Scale of each (centred) column: the square root of its weight, so that rows have length `total` on average."""
+    root = weight.clamp(min=0).sqrt()
+    length = (part * root).square().sum(1).mean().sqrt()
     tiny = torch.finfo(part.dtype).tiny
-    return torch.where(length > tiny, weight / length.clamp(min=tiny), 0.0).expand(part.shape[1])
+    return torch.where(length > tiny, total * root / length.clamp(min=tiny), 0.0)

@@ -1,8 +1,8 @@
 """The encoder: from a graph with features to what the clustering network reads.
 
-Two kinds. The default one projects the features (:class:`softcut.features.FeatureMap`), averages them over
-several hops, and gives centred, evenly scaled columns Z: no node's first logits are like all others',
-which is what keeps replicas away from the minimum with a single cluster. The paper's takes rows of X
+Two kinds. The default one projects the features (:class:`softcut.features.FeatureMap`), propagates them
+over several distances, and gives centred, evenly scaled columns Z for each: no node's first logits are like
+all others', which helps to keep replicas away from the minimum with a single cluster. The paper's takes rows of X
 that sum to one and leaves the propagation to the network (eq. 1).
 """
 
@@ -24,9 +24,9 @@ from softcut.training import DenseInput, FirstLayer, SkipInput
 
 __all__ = ["Encoder"]
 
-# How far features should travel differs between graphs and cannot be read off them: replicas read
-# features averaged over 2, 4, 8 or 16 hops, and the consensus lets all of them vote.
-_HOPS = (2, 4, 8, 16)
+# How far features should travel differs between graphs and cannot be read off one: replicas read features
+# from different distances, and the consensus weighs them by how well they agree.
+_HOPS = (0, 1, 2, 4, 8, 16)
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Encoder:
     paper : bool
         Which kind.
     hops : tuple of int
-        Z at scale h is the mean of P X, ..., P^h X (X itself for 0), one scale for each entry.
+        Z at scale h is P^h X with unit rows, centred and scaled; one scale for each entry.
     features : FeatureMap or None
         The projection of the default kind.
     mean, scale : Tensor or None
@@ -86,7 +86,7 @@ class Encoder:
         encoder.mean = z.mean(1)
         length = (z - encoder.mean.unsqueeze(1)).square().sum(-1).mean(1).sqrt()
         # Unit variance per column on average: He-normal first kernels then give logits of order one.
-        encoder.scale = z.shape[-1] ** 0.5 / length.clamp(min=1e-12)
+        encoder.scale = torch.where(length > 1e-12, z.shape[-1] ** 0.5 / length.clamp(min=1e-12), 0.0)
         return encoder
 
     def project(self, graph: Graph, device: torch.device) -> Tensor:
@@ -96,22 +96,18 @@ class Encoder:
 
     def _spread(self, graph: Graph, device: torch.device) -> Tensor:
         """Z at every scale, rows of unit length: [scales, N, F]."""
-        x = self.project(graph, device)
-        op = CSR.from_graph(graph, device=device)
-        total = torch.zeros_like(x)
-        found = {0: unit_rows(x)}
-        for h in range(1, max(self.hops) + 1):
-            x = propagate(op, x, 1)
-            total += x
+        # Far hops make all rows alike: what is left after centring needs the digits of float64.
+        x = self.project(graph, device).double()
+        op = CSR.from_graph(graph, dtype=torch.float64, device=device)
+        found = []
+        for h in range(max(self.hops) + 1):
+            x = propagate(op, x, 1) if h else x
             if h in self.hops:
-                found[h] = unit_rows(total)
-        return torch.stack([found[h] for h in self.hops])
+                found.append(unit_rows(x))
+        return torch.stack(found)
 
     def apply(self, graph: Graph, device: torch.device) -> tuple[FirstLayer, Tensor]:
-        """The network's constant input, and Z of all scales side by side for the consensus.
-
-        For the paper's kind Z has no columns.
-        """
+        """The network's constant input, and Z [N, scales, F] for the consensus (F = 0 for the paper's kind)."""
         if graph.num_features != self.in_channels:
             raise GraphError(
                 f"the graph has {graph.num_features} features but the model was fitted with {self.in_channels}; "
@@ -123,10 +119,10 @@ class Encoder:
             inverse = 1 / np.where(total > 0, total, 1)
             x = sp.csr_array(sp.diags_array(inverse) @ x) if sp.issparse(x) else x * inverse[:, None]
             op = CSR.from_graph(graph, device=device)
-            return SkipInput(op, x, device=device), torch.zeros(graph.num_nodes, 0, device=device)
+            return SkipInput(op, x, device=device), torch.zeros(graph.num_nodes, 1, 0, device=device)
         assert self.mean is not None and self.scale is not None
-        z = (self._spread(graph, device) - self.mean.unsqueeze(1)) * self.scale[:, None, None]
-        return DenseInput(z), z.transpose(0, 1).flatten(1)
+        z = ((self._spread(graph, device) - self.mean.unsqueeze(1)) * self.scale[:, None, None]).float()
+        return DenseInput(z), z.transpose(0, 1)
 
     def to(self, device: torch.device) -> Encoder:
         if self.mean is not None and self.scale is not None:

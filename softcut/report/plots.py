@@ -67,8 +67,8 @@ def node_positions(graph: Graph, random_state: int = 0) -> tuple[np.ndarray, str
     ((9, 2), 'coordinates')
     """
     if graph.x is not None and graph.num_features == 2:
-        x = graph.x.toarray() if sp.issparse(graph.x) else graph.x
-        return np.asarray(x, dtype=float), "coordinates"
+        x: Any = graph.x
+        return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=float), "coordinates"
     start = _two_directions(graph, random_state)
     if graph.num_nodes > 20_000:
         return start, "two leading directions"

@@ -62,7 +62,8 @@ def _pattern(x: sp.csr_array, dtype: torch.dtype, device: torch.device | str) ->
 class _ConstantProduct(torch.autograd.Function):
     @staticmethod
     def forward(x: _ConstantSparse, weight: Tensor) -> Tensor:
-        return _product(*x.forward, weight.mT)
+        pattern, val = x.forward
+        return _product(pattern, val, weight.mT)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -70,7 +71,8 @@ class _ConstantProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        return None, _product(*ctx.x.backward, grad).mT
+        pattern, val = ctx.x.backward
+        return None, _product(pattern, val, grad).mT
 
 
 class DenseInput:

@@ -318,6 +318,7 @@ class _Trainer:
 
     def step_to_start(self) -> None:
         """One iteration towards the given start."""
+        assert self.start is not None
         logits = self.net(self.inputs)  # [R, K, N]
         self._update(nn.functional.cross_entropy(logits, self.start) * self.net.replicas)
 
