@@ -1,5 +1,9 @@
 """Thin modules over :mod:`softcut.ops`."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from softcut.nn.convs import GCNConv, GraphConv
 from softcut.nn.layers import MLP, SkipConv
 from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
@@ -22,6 +26,9 @@ from softcut.nn.pool import (
     get_pool,
 )
 
+if TYPE_CHECKING:
+    from softcut.nn.pool.precoarsen import PreCoarsen
+
 __all__ = [
     "MLP",
     "ClusterSelection",
@@ -41,6 +48,7 @@ __all__ = [
     "NodeClusterer",
     "Pool",
     "PoolOutput",
+    "PreCoarsen",
     "RandomPool",
     "SAGPool",
     "Selection",
@@ -48,3 +56,11 @@ __all__ = [
     "TopKPool",
     "get_pool",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PreCoarsen":  # needs torch_geometric, which is optional
+        from softcut.nn.pool.precoarsen import PreCoarsen
+
+        return PreCoarsen
+    raise AttributeError(f"module 'softcut.nn' has no attribute {name!r}")

@@ -107,7 +107,9 @@ def max_cut_split(adjacency: sp.csr_array, ptr: np.ndarray | None = None, seed: 
     return keep
 
 
-def kron_reduction(adjacency: sp.csr_array, keep: np.ndarray, delta: float = 0.0) -> sp.csr_array:
+def kron_reduction(
+    adjacency: sp.csr_array, keep: np.ndarray, delta: float = 0.0, ptr: np.ndarray | None = None
+) -> sp.csr_array:
     """The adjacency of the Schur complement L_kk - L_kd L_dd^-1 L_dk of the Laplacian on the kept nodes.
 
     >>> import numpy as np, scipy.sparse as sp
@@ -122,7 +124,9 @@ def kron_reduction(adjacency: sp.csr_array, keep: np.ndarray, delta: float = 0.0
     keep : ndarray of bool
         The nodes that stay.
     delta : float
-        Edges lighter than `delta` times the heaviest edge of `adjacency` are dropped.
+        Edges lighter than `delta` times the heaviest edge of their graph are dropped.
+    ptr : ndarray, optional
+        Where the graphs of a block-diagonal batch begin.
 
     Notes
     -----
@@ -131,7 +135,8 @@ def kron_reduction(adjacency: sp.csr_array, keep: np.ndarray, delta: float = 0.0
     nodes are solved by a sparse factorisation, a few hundred columns at a time, each block made sparse
     before the next.
     """
-    threshold = delta * float(adjacency.data.max(initial=0.0))
+    limit = delta * _heaviest(adjacency, ptr)  # of every node
+    lowest = float(limit.min(initial=np.inf))
     kept, rest = np.flatnonzero(keep), np.flatnonzero(~keep)
     degree = np.asarray(adjacency.sum(axis=1)).ravel()
     total = sp.csr_array(adjacency[kept][:, kept])
@@ -143,14 +148,22 @@ def kron_reduction(adjacency: sp.csr_array, keep: np.ndarray, delta: float = 0.0
         rows = between[np.flatnonzero(simple)]
         total = total + rows.T @ sp.diags_array(1 / degree[rest[simple]]) @ rows
     if not lonely.all():
-        total = total + _through_groups(inside, between, degree[rest], ~lonely, threshold)
+        total = total + _through_groups(inside, between, degree[rest], ~lonely, lowest)
     total = clean(sp.csr_array(total))
-    if threshold > 0:
-        total.data[total.data < threshold] = 0
-    else:
-        total.data[total.data < 0] = 0
+    total.data[total.data < np.repeat(limit[kept], np.diff(total.indptr))] = 0
     total.eliminate_zeros()
     return total
+
+
+def _heaviest(adjacency: sp.csr_array, ptr: np.ndarray | None) -> np.ndarray:
+    """The heaviest edge of its graph, for every node."""
+    n = adjacency.shape[0]
+    if ptr is None:
+        return np.full(n, adjacency.data.max(initial=0.0))
+    graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    heaviest = np.zeros(len(ptr) - 1)
+    np.maximum.at(heaviest, np.repeat(graph, np.diff(adjacency.indptr)), adjacency.data)
+    return heaviest[graph]
 
 
 def _through_groups(
@@ -227,17 +240,11 @@ class NDPPool(PrecomputedPool):
         keep = max_cut_split(adjacency, ptr, self.seed)
         index = np.flatnonzero(keep)
         coarse_ptr = np.searchsorted(index, ptr)
-        if self.delta == 0 or len(ptr) == 2:
-            return Level(index, kron_reduction(adjacency, keep, self.delta), coarse_ptr)
-        # The heaviest edge is each graph's own: scale every graph to 1, reduce, scale back.
-        graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-        heaviest = np.zeros(len(ptr) - 1)
-        row = np.repeat(graph, np.diff(adjacency.indptr))
-        np.maximum.at(heaviest, row, adjacency.data)
-        scaled = adjacency.copy()
-        scaled.data = scaled.data / heaviest[row]
-        coarse = kron_reduction(scaled, keep, self.delta)
-        coarse.data = coarse.data * heaviest[np.repeat(graph[index], np.diff(coarse.indptr))]
+        coarse = kron_reduction(adjacency, keep, self.delta, ptr)
+        # To float32 and back: the next level then sees the same numbers whether it is computed at once
+        # or from a float32 operator, and ties are broken in the same way.
+        coarse.data = coarse.data.astype(np.float32).astype(np.float64)
+        coarse.eliminate_zeros()
         return Level(index, coarse, coarse_ptr)
 
     def selection(self, levels: list[Level], x: Tensor, layout: Segments) -> KeepSelection:

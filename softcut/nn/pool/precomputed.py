@@ -113,7 +113,13 @@ class CoarseningCache:
         if self.folder is None:
             return
         a = level.adjacency
-        arrays = dict(index=level.index, ptr=level.ptr, data=a.data, indices=a.indices, indptr=a.indptr)
+        arrays = {
+            "index": level.index,
+            "ptr": level.ptr,
+            "data": a.data,
+            "indices": a.indices,
+            "indptr": a.indptr,
+        }
         atomic_write(self._path(key), lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
     def _remember(self, key: str, level: Level) -> None:

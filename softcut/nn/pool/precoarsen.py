@@ -1,0 +1,168 @@
+"""Graclus and NDP ahead of training: a transform for PyTorch Geometric data sets and loaders."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from softcut.errors import ParameterError, require
+from softcut.nn.pool import GraclusPool, NDPPool, get_pool
+from softcut.nn.pool.base import Selection
+from softcut.nn.pool.graclus import ClusterSelection
+from softcut.nn.pool.keep import KeepSelection
+from softcut.nn.pool.precomputed import clean
+from softcut.nn.pool.sparse import counts_to_ptr
+from softcut.ops import CSR, Segments
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+    from torch_geometric.transforms import BaseTransform
+else:
+    Data = require("torch_geometric.data", "pyg", "PreCoarsen").Data
+    BaseTransform = require("torch_geometric.transforms", "pyg", "PreCoarsen").BaseTransform
+
+__all__ = ["CoarsenedData", "PreCoarsen"]
+
+
+class CoarsenedData(Data):
+    """A graph together with its coarser versions; batches like any other.
+
+    ``data.selection(level)`` is what the pooler at that level (0 is the first) would have selected, and
+    ``data.selections()`` all of them: pass them to the poolers, or to a model of :mod:`softcut.nn.models`.
+    """
+
+    def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
+        kind, _, level = key.partition("_coarse_")
+        if level:
+            if kind in ("cluster", "edges"):  # numbers of coarse nodes
+                return int(self[f"nodes_coarse_{level}"].sum())
+            if kind == "kept":  # numbers of nodes one level below
+                below = int(level) - 1
+                if below < 0:
+                    return self.num_nodes
+                return int(self[f"nodes_coarse_{below}"].sum())
+            return 0
+        return super().__inc__(key, value, *args, **kwargs)
+
+    def __cat_dim__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
+        kind, _, level = key.partition("_coarse_")
+        if level:
+            return -1 if kind == "edges" else 0
+        return super().__cat_dim__(key, value, *args, **kwargs)
+
+    @property
+    def num_levels(self) -> int:
+        """How many coarser versions there are."""
+        return sum(key.startswith("nodes_coarse_") for key in self.keys())
+
+    def selection(self, level: int = 0) -> Selection:
+        """The selection of one level, for this graph or for a batch of them."""
+        if not 0 <= level < self.num_levels:
+            raise ParameterError(f"level must be between 0 and {self.num_levels - 1}, got {level}.")
+        counts: Tensor = self[f"nodes_coarse_{level}"]
+        total = int(counts.sum())
+        batched = getattr(self, "ptr", None) is not None
+        ptr = counts_to_ptr(counts) if batched else None
+        if level:
+            below = self[f"nodes_coarse_{level - 1}"]
+            layout = Segments(int(below.sum()), counts_to_ptr(below) if batched else None)
+        else:
+            assert self.num_nodes is not None
+            layout = Segments(self.num_nodes, self.ptr if batched else None)
+        adj = CSR.from_edge_index(
+            self[f"edges_coarse_{level}"], self[f"weights_coarse_{level}"], total, ptr=ptr, symmetric=True
+        )
+        if f"cluster_coarse_{level}" in self:
+            cluster = self[f"cluster_coarse_{level}"]
+            return ClusterSelection(cluster, total, layout, self._reduction(), ptr, adj)
+        return KeepSelection(self[f"kept_coarse_{level}"], layout, ptr=ptr, adj=adj)
+
+    def _reduction(self) -> str:
+        names: Any = self["reduction_coarse"]
+        return names if isinstance(names, str) else names[0]  # a batch holds one for each graph
+
+    def selections(self) -> list[Selection]:
+        """The selections of all levels, finest first."""
+        return [self.selection(level) for level in range(self.num_levels)]
+
+
+class PreCoarsen(BaseTransform):  # type: ignore[misc]
+    """Coarsen a graph once, before training; the loader batches the result.
+
+    >>> import torch
+    >>> from torch_geometric.data import Batch, Data
+    >>> from softcut.nn import GraclusPool
+    >>> from softcut.nn.pool.precoarsen import PreCoarsen
+    >>> path = Data(x=torch.rand(4, 3), edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> batch = Batch.from_data_list([PreCoarsen("graclus", levels=2)(path)] * 5)
+    >>> out = GraclusPool()(batch.x, batch.edge_index, batch=batch.batch, selection=batch.selection(0))
+    >>> out.x.shape, batch.selection(1).num_clusters
+    (torch.Size([10, 3]), 5)
+
+    Parameters
+    ----------
+    method : {"graclus", "ndp"}
+        Which pooler.
+    levels : int
+        Poolers of the network, each halving the nodes.
+    cache : path, optional
+        Folder where coarsenings are kept, one file a graph and level; without it the data set's own
+        ``pre_transform`` keeps them.
+    **options
+        Of :class:`~softcut.nn.GraclusPool` or :class:`~softcut.nn.NDPPool`.
+
+    Notes
+    -----
+    Give it as ``pre_transform=`` of a data set (coarsened once, stored with the data) or as
+    ``transform=`` (coarsened when first read, again in a later run unless there is a `cache`). Weights
+    are read from ``data.edge_weight``, or ``data.edge_attr`` where that has one column.
+    """
+
+    def __init__(
+        self,
+        method: str = "graclus",
+        levels: int = 2,
+        cache: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        if method not in ("graclus", "ndp"):
+            raise ParameterError(f"method must be one of graclus, ndp, got {method!r}.")
+        pool = get_pool(method, levels=levels, cache=cache, **options)
+        assert isinstance(pool, GraclusPool | NDPPool)
+        self.method, self.levels, self.pool = method, levels, pool
+
+    def forward(self, data: Data) -> CoarsenedData:
+        n = data.num_nodes
+        if n is None or data.edge_index is None:
+            raise ParameterError("data must have edge_index and num_nodes (or x).")
+        row, col = data.edge_index.cpu().numpy()
+        a = clean(sp.csr_array(sp.coo_array((self._weights(data, len(row)), (row, col)), shape=(n, n))))
+        out = CoarsenedData(**{key: data[key] for key in data.keys()})  # noqa: SIM118
+        out.num_nodes = n
+        kind = "cluster" if self.method == "graclus" else "kept"
+        if isinstance(self.pool, GraclusPool):
+            out["reduction_coarse"] = self.pool.reduction
+        for level, coarse in enumerate(self.pool.hierarchy(a)):
+            coo = sp.coo_array(coarse.adjacency)
+            out[f"{kind}_coarse_{level}"] = torch.from_numpy(np.asarray(coarse.index, np.int64))
+            out[f"edges_coarse_{level}"] = torch.from_numpy(np.stack(coo.coords).astype(np.int64))
+            out[f"weights_coarse_{level}"] = torch.from_numpy(coo.data.astype(np.float32))
+            out[f"nodes_coarse_{level}"] = torch.tensor([coarse.adjacency.shape[0]])
+        return out
+
+    @staticmethod
+    def _weights(data: Data, count: int) -> np.ndarray:
+        weight = data.get("edge_weight")
+        if weight is None:
+            attributes = data.get("edge_attr")
+            if attributes is not None and attributes.numel() == count:
+                weight = attributes.reshape(-1)
+        return np.ones(count) if weight is None else weight.detach().cpu().double().numpy()
+
+    def __repr__(self) -> str:
+        return f"PreCoarsen({self.method!r}, levels={self.levels})"
