@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -158,6 +160,7 @@ def test_an_asymmetric_graph(sample):
     torch.testing.assert_close([got[0][0], got[1][0], got[2]], list(plain), atol=1e-10, rtol=1e-9)
     expected = torch.autograd.grad(mix(*plain), leaves)
     torch.testing.assert_close(torch.autograd.grad(mix(*got), leaves), expected, atol=1e-9, rtol=1e-8)
+    assert not model.pool1(model.conv1(x, sample.edge_index), sample.edge_index).adj.symmetric
 
 
 def test_learned_edge_weights_get_their_gradient():
@@ -381,6 +384,15 @@ def test_to_pyg_is_the_pooled_graph():
     dense = torch.zeros(6, 6, dtype=x.dtype).index_put(tuple(edge_index), edge_weight)
     torch.testing.assert_close(dense, torch.block_diag(*out.adj.to_dense()))
     assert edge_weight.requires_grad
+
+
+def test_the_how_to_page_runs():
+    page = Path(__file__).parent.parent / "docs" / "operators.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 6
+    names = {"__name__": "operators"}
+    for block in blocks:
+        exec(compile(block, page.name, "exec"), names)
 
 
 # Arguments.

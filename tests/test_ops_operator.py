@@ -232,17 +232,23 @@ def test_an_edge_index_made_under_inference_mode():
 def test_what_a_transform_leaves_behind_can_be_used_outside_it():
     sample = make_sample((3, 4), seed=5)
     s = sample.assignments(2)
-    edge_index = sample.edge_index.clone()
-    op = CSR.from_edge_index(edge_index, num_nodes=sample.n, batch=sample.batch)
+    edge_index = sample.edge_index.clone()  # seen by a transform first
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n, batch=sample.batch)
 
     def loss(s):
         return mincut_loss(s, edge_index) + mincut_loss(s, op) + (op.normalise() @ s).sum()
 
+    weight = torch.ones(edge_index.shape[1], dtype=s.dtype)
+    # two levels, then one, then none
+    torch.func.grad(lambda s: torch.func.grad(loss)(s).square().sum())(s)
     inside = torch.func.grad(loss)(s)
+    learned = torch.func.grad(lambda w: mincut_loss(s, edge_index, w))(weight)
     leaf = s.clone().requires_grad_()
     loss(leaf).backward()
     torch.testing.assert_close(leaf.grad, inside)
-    torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(s.expand(2, -1, -1))[1], inside)
+    weight.requires_grad_()
+    mincut_loss(s, edge_index, weight).backward()
+    torch.testing.assert_close(weight.grad, learned)
 
 
 # Arguments.
