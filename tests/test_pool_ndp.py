@@ -65,6 +65,24 @@ def test_blocks_of_columns_agree(monkeypatch) -> None:
     assert abs(whole - kron_reduction(a, keep)).max() < 1e-12
 
 
+def test_the_series_agrees_with_the_factorisation(monkeypatch) -> None:
+    import softcut.nn.pool.ndp as ndp
+
+    a = knn(1500)
+    keep = max_cut_split(a)
+    exact = kron_reduction(a, keep)
+    monkeypatch.setattr(ndp, "_DIRECT", 0)
+    series = kron_reduction(a, keep, delta=1e-2)
+    kept = series.copy()
+    kept.data[:] = 1
+    assert abs(series - exact * kept).max() < 1e-3
+    missed = exact - exact * kept
+    assert missed.max() < 1.1e-2
+    monkeypatch.setattr(ndp, "_SERIES", 1)  # did not converge: solved exactly
+    again = kron_reduction(a, keep, delta=1e-2)
+    assert abs(again - exact * (again > 0)).max() < 1e-4
+
+
 def test_sparsification_drops_light_edges_only() -> None:
     a = knn(300)
     keep = max_cut_split(a)
