@@ -375,7 +375,7 @@ def table(report: dict[str, Any]) -> str:
     >>> print(table({"cells": [cell | {"median_over_variance": 0.6, "seconds": 1.0, "device": "cpu"}]}))
     | data | pooler | MSE, mean ± std | median | median / variance | runs | seconds |
     |---|---|---|---|---|---|---|
-    | ring | Top-K | 3.00e-01 ± 1.0e-01 | 3.00e-01 | 60.00 % | 10 | 1.0 (cpu) |
+    | ring | Top-K | 3.00e-01 ± 1.0e-01 | 3.00e-01 | 60 % | 10 | 1.0 (cpu) |
     """
     lines = ["| data | pooler | MSE, mean ± std | median | median / variance | runs | seconds |"]
     lines.append("|---|---|---|---|---|---|---|")
@@ -383,7 +383,7 @@ def table(report: dict[str, Any]) -> str:
     for c in sorted(report["cells"], key=lambda c: (c["dataset"] != "ring", order[c["method"]])):
         lines.append(
             f"| {c['dataset']} | {TITLES[c['method']]} | {c['mean']:.2e} ± {c['std']:.1e} | {c['median']:.2e} "
-            f"| {100 * c['median_over_variance']:.2f} % | {c['n']} | {c['seconds']} ({c['device']}) |"
+            f"| {100 * c['median_over_variance']:.2g} % | {c['n']} | {c['seconds']} ({c['device']}) |"
         )
     return "\n".join(lines)
 

@@ -50,11 +50,12 @@ class RandomPool(DensePool):
     def _rows(self, n: int) -> Tensor:
         """The first n rows of the table; it grows when a larger graph comes."""
         table = self._table
-        while table.shape[0] < n:
-            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + table.shape[0] // _BLOCK)
-            block = torch.randn(_BLOCK, self.k, generator=generator)
-            table = torch.cat([table, block.to(table)])
-        self._table = table
+        if table.shape[0] < n:
+            blocks = [table]
+            for start in range(table.shape[0], n, _BLOCK):
+                generator = torch.Generator().manual_seed(self.seed * 1_000_003 + start // _BLOCK)
+                blocks.append(torch.randn(_BLOCK, self.k, generator=generator).to(table))
+            self._table = table = torch.cat(blocks)
         return table[:n]
 
     def logits(self, x: Tensor, op: Operator) -> Tensor:
