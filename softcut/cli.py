@@ -229,6 +229,85 @@ def demo(
     out.print(f"Pictures and results.json are in {out_dir}/", markup=False)
 
 
+reproduce = typer.Typer(help="The paper's tables and figures, measured.", no_args_is_help=True)
+app.add_typer(reproduce, name="reproduce")
+
+ResultFolder = Annotated[
+    Path, typer.Option("--out", "-o", help="Folder of the results; finished runs are kept.")
+]
+Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
+
+
+@reproduce.command()
+def synthetic(
+    runs: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 10,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """E1: communities and a grid, clustered by three methods; a picture and scores."""
+    from softcut.cluster import choose_device
+    from softcut.paper.synthetic import run
+
+    with err.status("starting") as status:
+        rows = run(out_dir, runs, choose_device(device), status.update)
+    columns = ("nmi", "accuracy", "normalised_cut", "modularity", "balance", "clusters_used")
+    table = Table(title=f"Synthetic graphs, mean and standard deviation over {runs} seeds")
+    for column in ("graph", "method", *columns):
+        table.add_column(
+            column.replace("_", " "), justify="left" if column in ("graph", "method") else "right"
+        )
+    for row in rows:
+        cells = (f"{row[c]:.3f} ± {row[c + '_std']:.3f}" if c in row else "-" for c in columns)
+        table.add_row(row["dataset"], row["method"], *cells)
+    out.print(table)
+    out.print(f"Picture: {out_dir / 'synthetic.png'}", markup=False)
+
+
+@reproduce.command()
+def citation(
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="cora, citeseer, pubmed; may be repeated.")
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="A column of the table; may be repeated.")] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 10,
+    curves: Annotated[bool, typer.Option(help="Also the loss and NMI curves on Cora.")] = True,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """E3: table 1 on the citation networks, and the curves; an interrupted run resumes."""
+    from softcut.cluster import choose_device
+    from softcut.paper import citation as paper
+
+    for given, valid, option in ((dataset, paper.DATASETS, "--dataset"), (method, paper.METHODS, "--method")):
+        for name in given or ():
+            if name not in valid:
+                raise ParameterError(f"{option} must be one of {', '.join(valid)}, got {name!r}.")
+    chosen = choose_device(device)
+    with err.status("starting") as status:
+        cells = paper.run(
+            out_dir, dataset or paper.DATASETS, method or paper.METHODS, runs, chosen, status.update
+        )
+        picture = None
+        if curves and (dataset is None or "cora" in dataset):
+            status.update("curves on cora")
+            picture = paper.curves(out_dir, device=chosen)
+    _cell_table("Table 1: clustering the citation networks", cells)
+    if picture is not None:
+        out.print(f"Curves: {picture}", markup=False)
+
+
+def _cell_table(title: str, cells: list[dict[str, Any]]) -> None:
+    """Cells side by side with the paper's numbers."""
+    table = Table(title=title)
+    for column in ("data set", "method", "metric", "measured", "runs", "paper"):
+        table.add_column(column, justify="left" if column in ("data set", "method", "metric") else "right")
+    for cell in cells:
+        paper = "-" if cell["paper_mean"] is None else f"{cell['paper_mean']:.3f} ± {cell['paper_std']:.3f}"
+        measured = f"{cell['mean']:.3f} ± {cell['std']:.3f}"
+        table.add_row(cell["dataset"], cell["method"], cell["metric"], measured, str(cell["n"]), paper)
+    out.print(table)
+
+
 def _number_or(option: str, text: str, word: str, kind: type) -> Any:
     if text == word:
         return word

@@ -53,7 +53,7 @@ class Preset:
 
 PRESETS = {
     # One setting for every graph; docs/quality.md says how each part was found and what it gains.
-    "default": Preset(n_init=32, select="consensus", max_iter=60, learning_rate=2e-2, tol=None),
+    "default": Preset(n_init=32, select="consensus", max_iter=100, learning_rate=2e-2, tol=None),
     # Section 5.1 of the paper: one message-passing layer, one softmax layer, Adam, a fixed number of steps.
     "paper": Preset(n_init=10, select="best", max_iter=10_000, learning_rate=5e-4, tol=None),
 }
@@ -62,6 +62,8 @@ PRESETS = {
 # feature graph (N N F): what 2 CPU cores, or one GPU, do within seconds.
 _LIMITS = {"cpu": (1 << 25, 1 << 37), "cuda": (1 << 30, 1 << 44)}
 _CONSENSUS_ROWS = 50_000
+# The smallest cluster a replica starts with or holds on to, as a share of the mean size.
+_LEAST = 0.25
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         graph = _gather(graph, X)
         setting = self._resolve(graph)
         self.notes_: list[str] = []
-        device = _device(self.device)
+        device = choose_device(self.device)
         work = _Work(graph, setting, device, self._note)
         if setting.k == "auto":
             self.candidates_ = work.agreement_by_k(self.max_clusters)
@@ -342,7 +344,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
                 graph = graph.with_features(structural_features(graph, local=True))
             else:
                 raise GraphError("graph has no features but the model was fitted with some; pass them as X.")
-        device = _device(self.device)
+        device = choose_device(self.device)
         inputs, z = model.encoder.to(device).apply(graph, device)
         s = model.net.to(device).assign(inputs, model.temperature)
         out = getattr(model, what)(s, z)
@@ -601,7 +603,9 @@ class _Work:
         for scale, members in itertools.groupby(net.scales):
             count = len(list(members))
             z = self.inputs.z[scale]
-            found, centres = kmeans_restarts(z, k, 2 * count, max_iter=30, random_state=seed + scale)
+            found, centres = kmeans_restarts(
+                z, k, 2 * count, max_iter=30, least=_LEAST * n / k, random_state=seed + scale
+            )
             error = (
                 (z - centres.gather(1, found.unsqueeze(-1).expand(-1, -1, z.shape[1]))).square().sum((1, 2))
             )
@@ -609,8 +613,7 @@ class _Work:
             labels.append(found[better])
         start = torch.cat(labels)
         sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).to(z.dtype)
-        # A cluster of a few outliers is no size to hold on to.
-        return start, sizes.clamp(min=0.25 * n / k)
+        return start, sizes.clamp(min=_LEAST * n / k)
 
     def agreement_by_k(self, most: int) -> dict[int, float]:
         """Mean agreement of a few restarts for every K from 2 on."""
@@ -706,7 +709,12 @@ def _signature(graph: Graph) -> str:
     return digest.hexdigest()
 
 
-def _device(name: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
+    """The device for a name; "auto" is a GPU where there is one.
+
+    >>> choose_device("cpu")
+    device(type='cpu')
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

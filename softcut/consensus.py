@@ -7,7 +7,7 @@ disagree is information. The rows of
 
 (both halves centred and scaled to unit mean squared row length) are clustered by k-means: two nodes are close
 when most of the replicas that agree with others put them together. The weights w are the leading eigenvector
-of the squared agreements (NMI) between replicas: a distance that carries no signal gives replicas that agree
+of the agreements (NMI) between replicas: a distance that carries no signal gives replicas that agree
 with nobody, and they count for little. v_h is the total weight of the replicas that read distance h.
 """
 
@@ -76,11 +76,10 @@ def replica_weights(nmi: Tensor) -> Tensor:
     [0.5, 0.5]
     """
     r = nmi.shape[0]
-    squared = nmi.square()
-    squared = squared - torch.diag_embed(squared.diagonal())
-    if r == 1 or float(squared.max()) <= 0:
+    others = nmi - torch.diag_embed(nmi.diagonal())
+    if r == 1 or float(others.max()) <= 0:
         return torch.full((r,), 1 / r, device=nmi.device)
-    weight = torch.linalg.eigh(squared)[1][:, -1].square()
+    weight = torch.linalg.eigh(others)[1][:, -1].abs()
     return (weight / weight.sum()).float()
 
 

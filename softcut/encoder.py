@@ -12,21 +12,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.features import FeatureMap, propagate, unit_rows
+from softcut.features import FeatureMap, propagate, rows_that_sum_to_one, unit_rows
 from softcut.graph import Graph
 from softcut.ops import CSR
-from softcut.training import DenseInput, FirstLayer, SkipInput
+from softcut.training import ConvInput, DenseInput, FirstLayer
 
 __all__ = ["Encoder"]
 
 # How far features should travel differs between graphs and cannot be read off one: replicas read features
 # from different distances, and the consensus weighs them by how well they agree.
 _HOPS = (0, 1, 2, 4, 8, 16)
+# After many hops connected nodes are almost alike and isolated ones are not: rows longer than this many
+# times the median are shortened, or a few loose nodes would be all that a clustering sees.
+_CLIP = 2.0
+
+
+def _clip(z: Tensor, limit: Tensor) -> Tensor:
+    length = z.norm(dim=-1, keepdim=True)
+    return z * (limit[:, None, None] / length.clamp(min=torch.finfo(z.dtype).tiny)).clamp(max=1)
 
 
 @dataclass
@@ -49,8 +56,8 @@ class Encoder:
         Z at scale h is P^h X with unit rows, centred and scaled; one scale for each entry.
     features : FeatureMap or None
         The projection of the default kind.
-    mean, scale : Tensor or None
-        Centre [scales, F] and scale [scales] of Z.
+    mean, limit, scale : Tensor or None
+        Centre [scales, F] of Z, the longest row allowed and the scale [scales].
     structural : bool
         Whether the features were made by softcut.
     """
@@ -61,6 +68,7 @@ class Encoder:
     structural: bool = False
     features: FeatureMap | None = None
     mean: Tensor | None = None
+    limit: Tensor | None = None
     scale: Tensor | None = None
 
     @classmethod
@@ -84,7 +92,10 @@ class Encoder:
         encoder = cls(False, chosen, graph.num_features, structural, features)
         z = encoder._spread(graph, device or torch.device("cpu"))
         encoder.mean = z.mean(1)
-        length = (z - encoder.mean.unsqueeze(1)).square().sum(-1).mean(1).sqrt()
+        z -= encoder.mean.unsqueeze(1)
+        encoder.limit = _CLIP * z.norm(dim=-1).median(1).values
+        z = _clip(z, encoder.limit)
+        length = z.square().sum(-1).mean(1).sqrt()
         # Unit variance per column on average: He-normal first kernels then give logits of order one.
         encoder.scale = torch.where(length > 1e-12, z.shape[-1] ** 0.5 / length.clamp(min=1e-12), 0.0)
         return encoder
@@ -114,19 +125,18 @@ class Encoder:
                 "give the same features in the same order."
             )
         if self.paper:
-            x: Any = graph.x
-            total = np.abs(x).sum(axis=1)
-            inverse = 1 / np.where(total > 0, total, 1)
-            x = sp.csr_array(sp.diags_array(inverse) @ x) if sp.issparse(x) else x * inverse[:, None]
+            x = rows_that_sum_to_one(graph)
             op = CSR.from_graph(graph, device=device)
-            return SkipInput(op, x, device=device), torch.zeros(graph.num_nodes, 1, 0, device=device)
-        assert self.mean is not None and self.scale is not None
-        z = ((self._spread(graph, device) - self.mean.unsqueeze(1)) * self.scale[:, None, None]).float()
+            return ConvInput(op, x, device=device), torch.zeros(graph.num_nodes, 1, 0, device=device)
+        assert self.mean is not None and self.limit is not None and self.scale is not None
+        z = _clip(self._spread(graph, device) - self.mean.unsqueeze(1), self.limit)
+        z = (z * self.scale[:, None, None]).float()
         return DenseInput(z), z.transpose(0, 1)
 
     def to(self, device: torch.device) -> Encoder:
-        if self.mean is not None and self.scale is not None:
-            self.mean, self.scale = self.mean.to(device), self.scale.to(device)
+        for name in ("mean", "limit", "scale"):
+            value = getattr(self, name)
+            setattr(self, name, None if value is None else value.to(device))
         return self
 
     def meta(self) -> dict[str, Any]:
@@ -143,11 +153,11 @@ class Encoder:
         """The part of a saved model that is tensors."""
         if self.features is None:
             return {}
-        assert self.mean is not None and self.scale is not None
+        assert self.mean is not None and self.limit is not None and self.scale is not None
         f = self.features
         arrays = {"matrix": f.matrix, "weight": f.weight, "offset": f.offset}
         tensors = {k: torch.from_numpy(np.asarray(v)) for k, v in arrays.items() if v is not None}
-        return {**tensors, "mean": self.mean, "scale": self.scale}
+        return {**tensors, "mean": self.mean, "limit": self.limit, "scale": self.scale}
 
     @classmethod
     def restore(cls, meta: dict[str, Any], tensors: dict[str, Tensor]) -> Encoder:
@@ -163,5 +173,6 @@ class Encoder:
             structural=meta["structural"],
             features=features,
             mean=tensors.get("mean"),
+            limit=tensors.get("limit"),
             scale=tensors.get("scale"),
         )

@@ -21,7 +21,7 @@ from softcut.graph import Graph
 from softcut.ops import CSR, Operator
 from softcut.ops.operator import inverse_sqrt
 
-__all__ = ["FeatureMap", "propagate", "structural_features", "unit_rows"]
+__all__ = ["FeatureMap", "propagate", "rows_that_sum_to_one", "structural_features", "unit_rows"]
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -184,3 +184,19 @@ def structural_features(
     spread = degree.std() if n > 1 else torch.ones(())
     degree = (degree - degree.mean()) / spread.clamp(min=1e-6) / n**0.5
     return torch.cat([block, degree], dim=1).numpy()
+
+
+def rows_that_sum_to_one(graph: Graph) -> Any:
+    """The features of a graph, each row divided by its sum of absolute values; sparse stays sparse.
+
+    >>> import numpy as np
+    >>> from softcut import Graph
+    >>> rows_that_sum_to_one(Graph.from_edges([[0], [1]], x=np.array([[1.0, 3.0], [0.0, 0.0]]))).tolist()
+    [[0.25, 0.75], [0.0, 0.0]]
+    """
+    x: Any = graph.x
+    if x is None:
+        raise GraphError("graph has no features; give x when making it.")
+    total = np.asarray(abs(x).sum(axis=1)).ravel()
+    inverse = 1 / np.where(total > 0, total, 1)
+    return sp.csr_array(sp.diags_array(inverse) @ x) if sp.issparse(x) else x * inverse[:, None]

@@ -67,9 +67,12 @@ def kmeans(
 
 
 def kmeans_restarts(
-    x: Tensor, k: int, restarts: int, *, max_iter: int = 100, random_state: int = 0
+    x: Tensor, k: int, restarts: int, *, max_iter: int = 100, least: float = 0.0, random_state: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Labels [restarts, N] and centres [restarts, K, F] of every restart.
+
+    A cluster that shrinks below `least` points gives up its centre for a random point, during the first half
+    of the iterations: no centre is spent on a few outliers while there is a better use for it.
 
     >>> import torch
     >>> labels, centres = kmeans_restarts(torch.rand(10, 2), 3, 4)
@@ -80,7 +83,7 @@ def kmeans_restarts(
     centres = _plus_plus(x, x.square().sum(1), k, restarts, generator)
     labels = torch.full((restarts, x.shape[0]), -1, device=x.device)
     active = torch.arange(restarts, device=x.device)
-    for _ in range(max_iter):
+    for iteration in range(max_iter):
         part = centres[active]
         new = _scores(x, part).argmin(1)  # [active, N]
         moved = (new != labels[active]).any(1)
@@ -88,7 +91,13 @@ def kmeans_restarts(
         counts, sums = _group(x, new, k)
         # A centre that lost all its points stays where it is.
         updated = sums / counts.clamp(min=1).unsqueeze(-1)
-        centres[active] = torch.where(counts.unsqueeze(-1) > 0, updated, part)
+        updated = torch.where(counts.unsqueeze(-1) > 0, updated, part)
+        if least > 0 and iteration < max_iter // 2:
+            draw = torch.rand(restarts, k, generator=generator, dtype=torch.float64).to(x.device)[active]
+            small = counts < least
+            updated = torch.where(small.unsqueeze(-1), x[(draw * x.shape[0]).long()], updated)
+            moved |= small.any(1)
+        centres[active] = updated
         active = active[moved]
         if active.numel() == 0:
             break

@@ -154,9 +154,9 @@ def test_auto_number_of_clusters():
 
 
 def test_weighted_graph_ignores_the_unit_of_its_weights(graph):
-    weighted = sp.csr_array(graph.adjacency * 3.0)
+    weighted = sp.csr_array(graph.adjacency.astype(np.float64) * 3.0)
     one = sc.MinCutClustering(3, n_init=4, hops=0).fit(weighted, graph.x)
-    huge = sc.MinCutClustering(3, n_init=4, hops=0).fit(sp.csr_array(graph.adjacency * 1e200), graph.x)
+    huge = sc.MinCutClustering(3, n_init=4, hops=0).fit(sp.csr_array(weighted * 1e200), graph.x)
     assert adjusted_rand_score(one.labels_, huge.labels_) > 0.99
 
 
@@ -279,11 +279,11 @@ def test_damaged_models_are_one_sentence(fitted, tmp_path):
         {"format": "x"},
         {"model": {}},
         {"params": {"evil": 1}},
-        {"n_clusters_": None},
+        {"replicas_": None},
     ):
         (tmp_path / "m.json").write_text(json.dumps({**good, **change}))
         with pytest.raises(ModelFileError):
-            sc.MinCutClustering.load(path).predict(fitted)
+            sc.MinCutClustering.load(path)
     (tmp_path / "m.json").write_text("{")
     with pytest.raises(ModelFileError, match="damaged"):
         sc.MinCutClustering.load(path)
@@ -344,12 +344,11 @@ def test_import_is_light():
 
     code = (
         "import sys, softcut; softcut.Graph; softcut.MinCutClustering;"
-        "heavy = {'torch_geometric', 'matplotlib', 'pandas', 'numba', 'pynndescent', 'rich', 'typer', 'networkx'};"
+        "heavy = {'torch_geometric', 'matplotlib', 'numba', 'pynndescent', 'typer', 'igraph'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(json.loads(done.stdout.replace("'", '"')))
-    assert loaded <= {"networkx"}, loaded  # torch itself may bring networkx
+    assert done.stdout.strip() == "[]"
 
 
 def test_no_warnings_in_an_ordinary_fit(graph):

@@ -17,9 +17,9 @@ from softcut.kmeans import kmeans, kmeans_restarts
 from softcut.neighbours import exact_neighbours, feature_graph
 from softcut.ops import CSR, mincut_loss, orthogonality_loss
 from softcut.training import (
+    ConvInput,
     DenseInput,
     ReplicaNet,
-    SkipInput,
     TrainSettings,
     replica_losses,
     replica_seeds,
@@ -43,7 +43,7 @@ def inputs_of(kind: str, graph):
     x = {"skip-sparse": graph.x, "skip-dense": np.random.default_rng(0).normal(size=(graph.num_nodes, 40))}[
         kind
     ]
-    return SkipInput(op, x, dtype=torch.float64, columns=1)
+    return ConvInput(op, x, dtype=torch.float64, columns=1)
 
 
 def generator(seed: int) -> torch.Generator:
@@ -94,7 +94,7 @@ def test_skip_input_is_eq_1_whichever_way_it_is_computed(graph, columns, density
     op = double(graph)
     kinds = set()
     for features in (x, x.toarray()):
-        layer = SkipInput(op, features, columns=columns, dtype=torch.float64)
+        layer = ConvInput(op, features, columns=columns, dtype=torch.float64)
         kinds.add(layer.kind)
         weights = [
             torch.randn(2, 3, 30, dtype=torch.float64, generator=generator(i)).requires_grad_()
@@ -296,7 +296,7 @@ def test_consensus_finds_what_noisy_replicas_share():
         noisy = torch.where(wrong, torch.randint(0, 4, (300,), generator=rng), truth)
         replicas.append(torch.eye(4)[torch.randperm(4, generator=rng)[noisy]])
     s = torch.stack(replicas, dim=1)
-    z = torch.zeros(300, 0)
+    z = torch.zeros(300, 1, 0)
     consensus = Consensus.fit(s, z, 4)
     labels = consensus.predict(s, z)
     joint = torch.zeros(4, 4).index_put((truth, labels), torch.ones(()), accumulate=True)
@@ -311,7 +311,7 @@ def test_consensus_finds_what_noisy_replicas_share():
 def test_consensus_on_a_sample_labels_the_rest():
     truth = torch.arange(400) % 2
     s = torch.eye(2)[truth].unsqueeze(1)
-    consensus = Consensus.fit(s, torch.zeros(400, 0), 2, sample=50)
-    labels = consensus.predict(s, torch.zeros(400, 0))
+    consensus = Consensus.fit(s, torch.zeros(400, 1, 0), 2, sample=50)
+    labels = consensus.predict(s, torch.zeros(400, 1, 0))
     assert (labels[truth == 0] == labels[0]).all()
     assert (labels[truth == 1] != labels[0]).all()

@@ -11,6 +11,8 @@ To add a baseline, write one file with one function of this signature and name i
 """
 
 from softcut.baselines._common import Baseline
+from softcut.baselines.diffpool import diffpool, diffpool_replicas
+from softcut.baselines.dmon import dmon, dmon_replicas
 from softcut.baselines.kmeans import kmeans_features, kmeans_propagated, propagate
 from softcut.baselines.leiden import leiden
 from softcut.baselines.spectral import spectral
@@ -20,12 +22,18 @@ BASELINES: dict[str, Baseline] = {
     "kmeans": kmeans_features,
     "kmeans_propagated": kmeans_propagated,
     "leiden": leiden,
+    "diffpool": diffpool,
+    "dmon": dmon,
 }
 """Every baseline under the name used in tables."""
 
 __all__ = [
     "BASELINES",
     "Baseline",
+    "diffpool",
+    "diffpool_replicas",
+    "dmon",
+    "dmon_replicas",
     "kmeans_features",
     "kmeans_propagated",
     "leiden",

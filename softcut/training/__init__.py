@@ -1,6 +1,6 @@
 """Training: replicas of a clustering network in one pass."""
 
-from softcut.training.inputs import DenseInput, FirstLayer, SkipInput
+from softcut.training.inputs import ConvInput, DenseInput, FirstLayer
 from softcut.training.replicas import (
     Progress,
     ReplicaNet,
@@ -12,11 +12,11 @@ from softcut.training.replicas import (
 )
 
 __all__ = [
+    "ConvInput",
     "DenseInput",
     "FirstLayer",
     "Progress",
     "ReplicaNet",
-    "SkipInput",
     "TrainResult",
     "TrainSettings",
     "replica_losses",

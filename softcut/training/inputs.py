@@ -1,7 +1,7 @@
 """The first layer of a clustering network: products with features that never change.
 
 X is constant through training, so whatever can be computed from it once is computed once, and a sparse X
-(bag of words) stays sparse. :class:`SkipInput` chooses between three ways to compute A~ X T_m + X T_s by
+(bag of words) stays sparse. :class:`ConvInput` chooses between three ways to compute A~ X T_m + X T_s by
 counting operations.
 """
 
@@ -19,10 +19,10 @@ from torch import Tensor
 from softcut.ops import CSRPattern, Operator
 from softcut.ops.spmm import _product
 
-__all__ = ["DenseInput", "FirstLayer", "SkipInput"]
+__all__ = ["ConvInput", "DenseInput", "FirstLayer"]
 
-# A multiplication in a sparse product costs about this many of a dense one (measured on CPUs and GPUs).
-_SPARSE_COST = 4.0
+# A multiplication in a sparse product costs about this many of a dense one (measured).
+_SPARSE_COST = {"cpu": 4.0, "cuda": 64.0}
 
 
 class FirstLayer(Protocol):
@@ -105,13 +105,13 @@ class DenseInput:
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-class SkipInput:
-    r"""A~ X T_m + X T_s, the linear part of the paper's eq. 1, for a constant X (transposed: [C, N]).
+class ConvInput:
+    r"""A~ X T_m + X T_s, the linear part of the paper's eq. 1, for a constant X; or A~ X T_m alone.
 
     >>> import numpy as np, torch
     >>> from softcut.ops import CSR
     >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> layer = SkipInput(op, np.eye(2, dtype=np.float32))
+    >>> layer = ConvInput(op, np.eye(2, dtype=np.float32))
     >>> layer([torch.eye(2).unsqueeze(0), torch.zeros(1, 2, 2)], [0])
     tensor([[[0., 1.],
              [1., 0.]]])
@@ -123,10 +123,10 @@ class SkipInput:
     x : array or scipy sparse matrix
         Node features.
     columns : int
-        Width of the product (replicas x hidden units): the counts below depend on it.
+        Width of the product (replicas x hidden units): whether A~ X is worth keeping depends on it.
+    skip : bool
+        Whether the second term exists.
     """
-
-    terms = 2
 
     def __init__(
         self,
@@ -134,19 +134,22 @@ class SkipInput:
         x: Any,
         *,
         columns: int = 16,
+        skip: bool = True,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
         self.op = op.normalise()
+        self.terms = 2 if skip else 1
         n, f = x.shape
         self.in_channels = f
         nnz = int(x.nnz) if sp.issparse(x) else int(np.count_nonzero(x))
         edges = getattr(getattr(op, "pattern", None), "nnz", 0)
+        cost = _SPARSE_COST.get(torch.device(device).type, 4.0)
         # Multiplications a column, forward: A~ (X T) with sparse or dense X, or (A~ X) T, made once.
         costs = {
-            "sparse": _SPARSE_COST * (2 * nnz + edges),
-            "dense": 2 * n * f + _SPARSE_COST * edges,
-            "constant": 2.0 * n * f,
+            "sparse": cost * (self.terms * nnz + edges),
+            "dense": self.terms * n * f + cost * edges,
+            "constant": float(self.terms * n * f),
         }
         # A~ X is a second n x f matrix to keep: only where it is small beside what training holds anyway.
         if f > 4 * columns:
@@ -159,15 +162,18 @@ class SkipInput:
         dense = x.toarray() if sp.issparse(x) else x
         self.x = torch.as_tensor(dense).to(device=device, dtype=dtype)
         if self.kind == "constant":
-            self.x = torch.cat([self.op @ self.x, self.x], dim=1)
+            passed = self.op @ self.x
+            self.x = torch.cat([passed, self.x], dim=1) if skip else passed
 
     def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
         replicas, hidden, _ = weights[0].shape
-        neighbours, itself = (w.reshape(-1, self.in_channels) for w in weights)
+        flat = [w.reshape(-1, self.in_channels) for w in weights]
         if self.kind == "constant":
-            h = torch.cat([neighbours, itself], dim=1) @ self.x.mT
+            h = torch.cat(flat, dim=1) @ self.x.mT
         elif self.kind == "sparse":
-            h = (self.op @ self.sparse(neighbours) + self.sparse(itself)).mT.contiguous()
+            h = self.op @ self.sparse(flat[0])
+            h = (h + self.sparse(flat[1]) if self.terms == 2 else h).mT.contiguous()
         else:
-            h = (self.op @ (self.x @ neighbours.mT)).mT.contiguous() + itself @ self.x.mT
+            h = (self.op @ (self.x @ flat[0].mT)).mT.contiguous()
+            h = h + flat[1] @ self.x.mT if self.terms == 2 else h
         return h.view(replicas, hidden, -1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,10 @@ __all__ = [
 ]
 
 
+# From (op, S [N, R, K]) to the two terms of an objective, one number a replica each.
+Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
+
+
 def replica_seeds(random_state: int, replicas: int) -> list[int]:
     """One seed a replica; the first r seeds do not depend on how many there are.
 
@@ -43,12 +48,17 @@ def replica_seeds(random_state: int, replicas: int) -> list[int]:
     return [int(w) for w in words]
 
 
+def _glorot(rows: int, columns: int, generator: torch.Generator) -> Tensor:
+    uniform = torch.rand(rows, columns, generator=generator, dtype=torch.float64)
+    return (2 * uniform - 1) * math.sqrt(6 / (rows + columns))
+
+
 class ReplicaNet(nn.Module):
     r"""R copies of: logits = act(first layer + b) W + b', with their own weights.
 
-    With a :class:`~softcut.training.inputs.SkipInput` this is the paper's model (eq. 1 and a softmax
+    With a :class:`~softcut.training.inputs.ConvInput` this is the paper's model (eq. 1 and a softmax
     layer); with a :class:`~softcut.training.inputs.DenseInput`, an MLP on propagated features. He-normal
-    kernels in the first layer, Glorot-uniform in the second.
+    kernels in the first layer, Glorot-uniform in the last. ``hidden=0``: one linear layer, Glorot-uniform.
 
     >>> import torch
     >>> from softcut.training import DenseInput
@@ -77,27 +87,32 @@ class ReplicaNet(nn.Module):
         self.in_channels, self.k, self.hidden, self.terms = in_channels, k, hidden, terms
         self.replicas = len(seeds)
         self.act = get_activation(act)
+        width = hidden or k
         firsts: list[list[Tensor]] = [[] for _ in range(terms)]
         seconds = []
         for seed in seeds:
             generator = torch.Generator().manual_seed(seed)
             for kernels in firsts:
-                he = math.sqrt(2 / max(1, in_channels))
-                normal = torch.randn(hidden, in_channels, generator=generator, dtype=torch.float64)
-                kernels.append(normal * he)
-            glorot = math.sqrt(6 / (hidden + k))
-            uniform = torch.rand(k, hidden, generator=generator, dtype=torch.float64)
-            seconds.append((2 * uniform - 1) * glorot)
+                if hidden:
+                    normal = torch.randn(hidden, in_channels, generator=generator, dtype=torch.float64)
+                    kernels.append(normal * math.sqrt(2 / max(1, in_channels)))
+                else:
+                    kernels.append(_glorot(k, in_channels, generator))
+            seconds.append(_glorot(k, hidden, generator) if hidden else torch.zeros(0, 0))
         self.first = nn.ParameterList(
-            nn.Parameter(torch.stack(kernels).to(dtype))
-            for kernels in firsts  # [R, H, F]
+            nn.Parameter(torch.stack(kernels).to(dtype))  # [R, H, F]
+            for kernels in firsts
         )
-        self.bias = nn.Parameter(torch.zeros(self.replicas, hidden, dtype=dtype))
-        self.second = nn.Parameter(torch.stack(seconds).to(dtype))  # [R, K, H]
-        self.second_bias = nn.Parameter(torch.zeros(self.replicas, k, dtype=dtype))
+        self.bias = nn.Parameter(torch.zeros(self.replicas, width, dtype=dtype))
+        if hidden:
+            self.second = nn.Parameter(torch.stack(seconds).to(dtype))  # [R, K, H]
+            self.second_bias = nn.Parameter(torch.zeros(self.replicas, k, dtype=dtype))
 
     def forward(self, inputs: FirstLayer) -> Tensor:
+        """Logits [R, K, N]."""
         h = inputs(list(self.first), self.scales) + self.bias.unsqueeze(-1)
+        if not self.hidden:
+            return h
         if self.act is not None:
             h = self.act(h)
         return torch.baddbmm(self.second_bias.unsqueeze(-1), self.second, h)
@@ -249,6 +264,7 @@ def train(
     *,
     start: Tensor | None = None,
     sizes: Tensor | None = None,
+    loss: Loss | None = None,
 ) -> TrainResult:
     """Minimise L_c + w L_o for all replicas at once; `net` is changed in place.
 
@@ -284,8 +300,14 @@ def train(
         [R, N] cluster numbers each replica learns first, for ``settings.start`` iterations.
     sizes : Tensor, optional
         [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
+    loss : callable, optional
+        Another objective: from (op, S [N, R, K]) to its two terms, [R] each; `op` is then used as it is.
     """
-    return _Trainer(net, inputs, op.normalise(), settings or TrainSettings(), callback, start, sizes).run()
+    settings = settings or TrainSettings()
+    if loss is None:
+        op = op.normalise()
+        loss = partial(replica_losses, objective=settings.objective, sizes=sizes)
+    return _Trainer(net, inputs, op, settings, callback, start, loss).run()
 
 
 class _Trainer:
@@ -296,11 +318,11 @@ class _Trainer:
         op: Operator,
         settings: TrainSettings,
         callback: Callable[[Progress], None] | None,
-        start: Tensor | None = None,
-        sizes: Tensor | None = None,
+        start: Tensor | None,
+        loss: Loss,
     ) -> None:
         self.net, self.inputs, self.op, self.settings, self.callback = net, inputs, op, settings, callback
-        self.start, self.sizes = start, sizes
+        self.start, self.loss = start, loss
         device = net.bias.device
         self.cuda = device.type == "cuda"
         self.optimiser = torch.optim.Adam(net.parameters(), lr=settings.lr, fused=True, capturable=self.cuda)
@@ -309,9 +331,9 @@ class _Trainer:
         self.position = torch.zeros(1, dtype=torch.long, device=device)
 
     def step(self) -> None:
-        """One iteration of the minCUT objective."""
+        """One iteration of the objective."""
         s = self.net.soft(self.inputs, self.settings.temperature)
-        cut, ortho = replica_losses(self.op, s, self.settings.objective, self.sizes)
+        cut, ortho = self.loss(self.op, s)
         self._update((cut + self.settings.ortho_weight * ortho).sum())
         self.history.index_copy_(0, self.position, torch.stack([cut.detach(), ortho.detach()]).unsqueeze(0))
         self.position += 1

@@ -1,0 +1,86 @@
+"""DiffPool as a clusterer: its two auxiliary losses alone, as the paper compares it (E3).
+
+S = softmax(P X W + b),  P = sym-norm(A + I)
+link loss  ||A - S S'||_F (undivided),  entropy  mean over nodes of H(S_i)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softcut.baselines._common import check_n_clusters
+from softcut.features import rows_that_sum_to_one
+from softcut.graph import Graph
+from softcut.ops import CSR, Operator, cut_terms, self_gram
+from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
+
+__all__ = ["diffpool", "diffpool_replicas"]
+
+
+def _losses(op: Operator, s: Tensor, squared: float) -> tuple[Tensor, Tensor]:
+    # ||A - SS'||^2 = ||A||^2 - 2 Tr(S'AS) + ||S'S||^2: no N x N matrix.
+    inside, _ = cut_terms(op, s)
+    gram = self_gram(op.layout, s).square().sum((-1, -2))
+    link = (squared - 2 * inside + gram)[0].clamp(min=1e-12).sqrt()
+    entropy = -(s * torch.log(s + 1e-15)).sum(-1).mean(0)
+    return link, entropy
+
+
+def diffpool_replicas(
+    graph: Graph,
+    n_clusters: int,
+    seeds: Sequence[int],
+    *,
+    x: Any = None,
+    max_iter: int = 10_000,
+    learning_rate: float = 5e-4,
+    device: torch.device | str = "cpu",
+    callback: Callable[[Progress], None] | None = None,
+) -> tuple[Tensor, ConvInput, TrainResult]:
+    """One DiffPool clusterer a seed, trained together.
+
+    Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses.
+    """
+    x = rows_that_sum_to_one(graph) if x is None else x
+    # A + I: a diagonal entry that is there already counts as the self-loop.
+    looped = Graph.from_scipy(
+        sp.csr_array(graph.adjacency.maximum(sp.eye_array(graph.num_nodes, format="csr"))), self_loops="keep"
+    )
+    op = CSR.from_graph(graph, device=device)
+    inputs = ConvInput(
+        CSR.from_graph(looped, device=device), x, columns=len(seeds) * n_clusters, skip=False, device=device
+    )
+    net = ReplicaNet(x.shape[1], n_clusters, seeds, hidden=0, terms=1).to(device)
+    squared = float((graph.adjacency.data.astype(np.float64) ** 2).sum())
+    settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=None)
+    result = train(net, inputs, op, settings, callback, loss=lambda op, s: _losses(op, s, squared))
+    return net.assign(inputs), inputs, result
+
+
+def diffpool(
+    graph: Graph,
+    n_clusters: int,
+    random_state: int = 0,
+    *,
+    max_iter: int = 10_000,
+    learning_rate: float = 5e-4,
+) -> NDArray[np.int64]:
+    """Cluster with DiffPool's auxiliary losses.
+
+    >>> from softcut.baselines import diffpool
+    >>> from softcut.datasets import attributed_communities
+    >>> diffpool(attributed_communities(100, 2, seed=0), 2, max_iter=20).shape
+    (100,)
+    """
+    k = check_n_clusters(graph, n_clusters)
+    s, _, _ = diffpool_replicas(
+        graph, k, replica_seeds(random_state, 1), max_iter=max_iter, learning_rate=learning_rate
+    )
+    return s[:, 0].argmax(-1).cpu().numpy()

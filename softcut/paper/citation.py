@@ -1,0 +1,258 @@
+"""E3, table 1 and its curves: clustering the citation networks.
+
+MinCutPool and DiffPool by the paper's protocol (settings below), all seeds of a group as replicas of one
+training; spectral clustering by scikit-learn; and, beyond the paper, k-means on propagated features,
+Leiden, DMoN and softcut's own default. Labels only score.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softcut.baselines import BASELINES, diffpool_replicas, dmon_replicas
+from softcut.cluster import PRESETS, MinCutClustering
+from softcut.datasets import load
+from softcut.features import rows_that_sum_to_one
+from softcut.files import atomic_json
+from softcut.graph import Graph
+from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
+from softcut.ops import CSR
+from softcut.paper.records import Records, cells, commit, device_name, merge_cells
+from softcut.report.plots import cluster_colours, figure, save_figure
+from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
+
+__all__ = ["DATASETS", "METHODS", "PAPER", "curves", "run"]
+
+DATASETS = ("cora", "citeseer", "pubmed")
+METHODS = ("sc", "diffpool", "mincut", "kmeans", "leiden", "dmon", "consensus")
+
+# (mean, standard deviation) of ten runs, table 1 of the paper.
+PAPER: dict[tuple[str, str, str], tuple[float, float | None]] = {
+    ("cora", "sc", "nmi"): (0.025, 0.014),
+    ("cora", "sc", "cs"): (0.126, 0.042),
+    ("cora", "diffpool", "nmi"): (0.315, 0.005),
+    ("cora", "diffpool", "cs"): (0.309, 0.005),
+    ("cora", "mincut", "nmi"): (0.404, 0.018),
+    ("cora", "mincut", "cs"): (0.392, 0.018),
+    ("citeseer", "sc", "nmi"): (0.014, 0.003),
+    ("citeseer", "sc", "cs"): (0.033, 0.000),
+    ("citeseer", "diffpool", "nmi"): (0.139, 0.016),
+    ("citeseer", "diffpool", "cs"): (0.153, 0.020),
+    ("citeseer", "mincut", "nmi"): (0.287, 0.047),
+    ("citeseer", "mincut", "cs"): (0.283, 0.046),
+    ("pubmed", "sc", "nmi"): (0.182, 0.000),
+    ("pubmed", "sc", "cs"): (0.261, 0.000),
+    ("pubmed", "diffpool", "nmi"): (0.079, 0.001),
+    ("pubmed", "diffpool", "cs"): (0.085, 0.001),
+    ("pubmed", "mincut", "nmi"): (0.200, 0.020),
+    ("pubmed", "mincut", "cs"): (0.197, 0.019),
+}
+
+_GROUP = 100  # seeds trained together on a GPU; a tenth of it on a CPU
+_SEED = 0
+
+Tell = Callable[[str], None]
+
+
+def run(
+    out: str | Path,
+    datasets: Sequence[str] = DATASETS,
+    methods: Sequence[str] = METHODS,
+    runs: int = 10,
+    device: torch.device | str = "cpu",
+    tell: Tell | None = None,
+    max_iter: int | None = None,
+) -> list[dict[str, Any]]:
+    """Run what is missing, and write ``table1.json`` (cells) and ``table1_runs.json`` (runs).
+
+    Parameters
+    ----------
+    out : path
+        Folder of the results; finished runs found there are not repeated.
+    datasets, methods : sequence of str
+        Which rows and columns.
+    runs : int
+        Seeds 0 .. runs - 1 of each.
+    device : str
+        Where networks are trained.
+    tell : callable, optional
+        Told what is being done.
+    max_iter : int, optional
+        Fewer iterations than the paper's 10,000, to try things out.
+    """
+    out = Path(out)
+    records = Records(out / "table1_runs.json")
+    device = torch.device(device)
+    group = _GROUP if device.type == "cuda" else _GROUP // 10
+    found: list[dict[str, Any]] = []
+    for name in datasets:
+        # The authors' data keep the self-loops of the raw files.
+        graph, plain = load(name, self_loops="keep"), load(name)
+        for method in methods:
+            missing = records.missing(name, method, range(runs))
+            while missing:
+                part, missing = missing[:group], missing[group:]
+                if tell is not None:
+                    tell(f"{name}: {method}, {len(part)} runs, {len(missing)} to go")
+                start = time.perf_counter()
+                labels = _labels(method, graph, plain, part, device, max_iter)
+                seconds = (time.perf_counter() - start) / len(part)
+                origin = {"device": device_name(device), "commit": commit()}
+                run_of = {"dataset": name, "method": method, "seconds": seconds, **origin}
+                records.add(
+                    [{**run_of, "seed": s, **_score(graph, row)} for s, row in zip(part, labels, strict=True)]
+                )
+            command = f"softcut reproduce citation --dataset {name} --method {method} --runs {runs}"
+            wanted = records.of(name, method)[:runs]
+            found += cells(wanted, ("nmi", "cs", "acc"), PAPER, command)
+            merge_cells(out / "table1.json", found)
+    return found
+
+
+def _score(graph: Graph, labels: np.ndarray) -> dict[str, float]:
+    y = graph.y
+    assert y is not None
+    return {
+        "nmi": nmi(y, labels),
+        "nmi_geometric": nmi(y, labels, "geometric"),
+        "cs": completeness(y, labels),
+        "acc": matched_accuracy(y, labels),
+        "ari": ari(y, labels),
+        "clusters_used": clusters_used(labels),
+    }
+
+
+def _labels(
+    method: str,
+    graph: Graph,
+    plain: Graph,
+    seeds: Sequence[int],
+    device: torch.device,
+    max_iter: int | None,
+) -> list[np.ndarray]:
+    """Labels of each seed; `plain` is the graph without the self-loops that the paper's protocol keeps."""
+    assert graph.y is not None
+    k = len(np.unique(graph.y))
+    short: dict[str, Any] = {} if max_iter is None else {"max_iter": max_iter}
+    own = [replica_seeds(_SEED, seed + 1)[seed] for seed in seeds]
+    if method == "mincut":
+        return _columns(paper_replicas(graph, k, own, device=device, **short)[0])
+    if method == "diffpool":
+        return _columns(diffpool_replicas(graph, k, own, device=device, **short)[0])
+    if method == "dmon":
+        return _columns(dmon_replicas(graph, k, own, device=device, **short))
+    if method == "consensus":
+        return [
+            MinCutClustering(k, random_state=seed, device=str(device)).fit_predict(plain) for seed in seeds
+        ]
+    baseline = BASELINES[{"kmeans": "kmeans_propagated"}.get(method, method)]
+    return [baseline(graph if method == "sc" else plain, k, random_state=seed) for seed in seeds]
+
+
+def _columns(s: Tensor) -> list[np.ndarray]:
+    return list(s.argmax(-1).mT.cpu().numpy())
+
+
+def paper_replicas(
+    graph: Graph,
+    k: int,
+    seeds: Sequence[int],
+    *,
+    x: Any = None,
+    max_iter: int | None = None,
+    learning_rate: float | None = None,
+    device: torch.device | str = "cpu",
+    callback: Callable[[Progress], None] | None = None,
+) -> tuple[Tensor, ConvInput, TrainResult]:
+    """The paper's clusterer, one replica a seed: eq. 1 with 16 units and ELU, a softmax layer.
+
+    Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses.
+    """
+    preset = PRESETS["paper"]
+    op = CSR.from_graph(graph, device=device)
+    x = rows_that_sum_to_one(graph) if x is None else x
+    inputs = ConvInput(op, x, columns=len(seeds) * preset.hidden, device=device)
+    net = ReplicaNet(inputs.in_channels, k, seeds, hidden=preset.hidden, terms=2).to(device)
+    settings = TrainSettings(
+        iterations=max_iter or preset.max_iter, lr=learning_rate or preset.learning_rate, tolerance=None
+    )
+    result = train(net, inputs, op, settings, callback)
+    return net.assign(inputs), inputs, result
+
+
+def curves(
+    out: str | Path,
+    dataset: str = "cora",
+    runs: int = 10,
+    device: torch.device | str = "cpu",
+    max_iter: int = 10_000,
+) -> Path:
+    """The losses and NMI during training, DiffPool beside MinCutPool: ``curves_<dataset>.json`` and ``.png``."""
+    out = Path(out)
+    graph = load(dataset, self_loops="keep")
+    assert graph.y is not None
+    k = len(np.unique(graph.y))
+    seeds = replica_seeds(_SEED, runs)
+    every = max(1, max_iter // 40)
+    found: dict[str, Any] = {}
+    for method in ("diffpool", "mincut"):
+        rows: list[dict[str, Any]] = []
+        found[method] = rows
+        # The same constant input the training makes for itself.
+        if method == "mincut":
+            inputs: Any = paper_replicas(graph, k, seeds[:1], max_iter=1, device=device)[1]
+        else:
+            inputs = diffpool_replicas(graph, k, seeds[:1], max_iter=1, device=device)[1]
+
+        def look(progress: Progress, rows: list[dict[str, Any]] = rows, inputs: Any = inputs) -> None:
+            if progress.iteration % every and progress.iteration != progress.iterations:
+                return
+            labels = _columns(progress.net.assign(inputs))
+            rows.append(
+                {
+                    "iteration": progress.iteration,
+                    "first": progress.cut.tolist(),
+                    "second": progress.ortho.tolist(),
+                    "nmi": [nmi(graph.y, row) for row in labels],  # type: ignore[arg-type]
+                }
+            )
+
+        trained = paper_replicas if method == "mincut" else diffpool_replicas
+        trained(graph, k, seeds, max_iter=max_iter, device=device, callback=look)
+    atomic_json(out / f"curves_{dataset}.json", {"commit": commit(), "device": device_name(device), **found})
+    return draw_curves(out / f"curves_{dataset}.png", dataset, found)
+
+
+def draw_curves(path: Path, dataset: str, found: dict[str, Any]) -> Path:
+    """Two panels: losses on the left axis, NMI on the right one; mean and standard deviation over seeds."""
+    names = {"diffpool": ("link loss", "entropy"), "mincut": ("L_c", "L_o")}
+    titles = {"diffpool": "DiffPool", "mincut": "MinCutPool"}
+    colours = cluster_colours(3)
+    fig, axes = figure(1, 2, figsize=(12, 4.2))
+    for ax, (method, rows) in zip(axes, found.items(), strict=True):
+        x = [r["iteration"] for r in rows]
+        other = ax.twinx()
+        series = [
+            ("first", ax, names[method][0]),
+            ("second", ax if method == "mincut" else None, names[method][1]),
+        ]
+        for (key, axis, label), colour in zip([*series, ("nmi", other, "NMI")], colours, strict=True):
+            if axis is None:  # DiffPool's entropy is hundreds of times smaller than its link loss
+                continue
+            values = np.array([r[key] for r in rows])
+            mean, std = values.mean(1), values.std(1)
+            axis.plot(x, mean, color=colour, label=label, linestyle="--" if key == "nmi" else "-")
+            axis.fill_between(x, mean - std, mean + std, color=colour, alpha=0.2)
+        ax.set(title=f"{titles[method]} on {dataset}", xlabel="iteration", ylabel="loss")
+        other.set_ylabel("NMI")
+        other.set_ylim(0, 0.6)
+        lines = [line for axis in (ax, other) for line in axis.get_lines()]
+        ax.legend(lines, [line.get_label() for line in lines], loc="center right")
+    return save_figure(fig, path)
