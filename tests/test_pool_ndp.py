@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -139,9 +137,7 @@ def test_nothing_disappears() -> None:
 
 def test_thousands_of_nodes_stay_sparse() -> None:
     a = knn(6000)
-    start = time.perf_counter()
     level = NDPPool().coarsen(a, np.array([0, 6000]))
-    assert time.perf_counter() - start < 30
     n = level.adjacency.shape[0]
     assert 0.45 * 6000 <= n <= 0.55 * 6000
     assert level.adjacency.nnz < 40 * n

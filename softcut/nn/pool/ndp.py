@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 import torch
 from scipy.sparse.csgraph import connected_components, dijkstra
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from softcut.errors import ParameterError
@@ -21,7 +22,8 @@ __all__ = ["NDPPool", "kron_reduction", "max_cut_split"]
 
 _DENSE = 300  # components up to this size: all eigenvectors, exactly
 _COLUMNS = 512  # right-hand sides solved at a time
-_DIRECT = 10_000  # dropped nodes in groups up to which they are solved for exactly
+_TOGETHER = 2_000  # dropped nodes of small groups that are solved for together
+_DIRECT = 10_000  # dropped nodes of one group up to which it is solved for exactly
 _SERIES = 200  # terms of the series for more than that
 
 
@@ -135,11 +137,10 @@ def kron_reduction(
     Nothing of size N x N is inverted or stored. A dropped node without dropped neighbours (nearly all of
     them, behind a good cut) contributes a sparse product. For the others, groups of adjacent dropped
     nodes are solved by a sparse factorisation, a few hundred columns at a time, each block made sparse
-    before the next. Past ten thousand such nodes, and where `delta` drops light edges anyway, a series
+    before the next. Past ten thousand nodes in one group, and where `delta` drops light edges anyway, a series
     of sparse products takes its place, exact to about a hundredth of what is dropped.
     """
     limit = delta * _heaviest(adjacency, ptr)  # of every node
-    lowest = float(limit.min(initial=np.inf))
     kept, rest = np.flatnonzero(keep), np.flatnonzero(~keep)
     degree = np.asarray(adjacency.sum(axis=1)).ravel()
     total = sp.csr_array(adjacency[kept][:, kept])
@@ -151,7 +152,7 @@ def kron_reduction(
         rows = between[np.flatnonzero(simple)]
         total = total + rows.T @ sp.diags_array(1 / degree[rest[simple]]) @ rows
     if not lonely.all():
-        total = total + _through_groups(inside, between, degree[rest], ~lonely, lowest)
+        total = total + _through_groups(inside, between, degree[rest], ~lonely, limit[kept])
     total = clean(sp.csr_array(total))
     total.data[total.data < np.repeat(limit[kept], np.diff(total.indptr))] = 0
     total.eliminate_zeros()
@@ -170,49 +171,64 @@ def _heaviest(adjacency: sp.csr_array, ptr: np.ndarray | None) -> np.ndarray:
 
 
 def _through_groups(
-    inside: sp.csr_array, between: sp.csr_array, degree: np.ndarray, members: np.ndarray, threshold: float
+    inside: sp.csr_array, between: sp.csr_array, degree: np.ndarray, members: np.ndarray, limit: np.ndarray
 ) -> sp.csr_array:
     """B' (D - W)^-1 B over groups of dropped nodes; groups that touch no kept node add nothing."""
     count, label = connected_components(inside, directed=False)
     touches = np.bincount(label, weights=np.diff(between.indptr), minlength=count) > 0
     used = np.flatnonzero(members & touches[label])
-    b = sp.csr_array(between[used])
-    if not len(used):
-        return sp.csr_array((between.shape[1], between.shape[1]))
-    laplacian = sp.diags_array(degree[used]) - inside[used][:, used]
-    if len(used) > _DIRECT and threshold > 0:
-        series = _sparse_series(sp.csr_array(inside[used][:, used]), b, degree[used], 1e-3 * threshold)
+    used = used[np.argsort(label[used], kind="stable")]
+    first = np.flatnonzero(np.diff(label[used], prepend=-1))  # where each group begins
+    sizes = np.diff(first, append=len(used))
+    n = between.shape[1]
+    parts: list[sp.csr_array] = []
+    begin = 0
+    for at, size, following in zip(first, sizes, [*sizes[1:], _TOGETHER], strict=True):
+        end = at + size
+        if end - begin + following <= _TOGETHER:  # small groups are solved together
+            continue
+        nodes = used[begin:end]
+        begin = end
+        b = sp.csr_array(between[nodes])
+        reached = np.unique(b.indices)
+        b = sp.csr_array(b[:, reached])
+        w = sp.csr_array(inside[nodes][:, nodes])
+        small = sp.coo_array(_through(w, b, degree[nodes], 1e-3 * limit[reached]))
+        rows, columns = reached[small.coords[0]], reached[small.coords[1]]
+        parts.append(sp.csr_array((small.data, (rows, columns)), shape=(n, n)))
+    return sum(parts[1:], parts[0]) if parts else sp.csr_array((n, n))
+
+
+def _through(w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndarray) -> sp.csr_array:
+    """B' (D - W)^-1 B; entries below `tiny`, one value a column, may be left out."""
+    if len(degree) > _DIRECT and (tiny > 0).all():
+        series = _sparse_series(w, b, degree, tiny)
         if series is not None:
             return sp.csr_array(b.T @ series)
-    solve = spla.splu(sp.csc_array(laplacian)).solve
-    reached = np.unique(b.indices)
-    narrow = sp.csr_array(b[:, reached])
-    columns = sp.csc_array(narrow)
-    left = sp.csr_array(narrow.T)
+    solve = spla.splu(sp.csc_array(sp.diags_array(degree) - w)).solve
+    columns, left = sp.csc_array(b), sp.csr_array(b.T)
     blocks = []
-    for i in range(0, len(reached), _COLUMNS):
+    for i in range(0, b.shape[1], _COLUMNS):
         block = left @ solve(columns[:, i : i + _COLUMNS].toarray())
-        block[block < 1e-3 * threshold] = 0  # far below what is dropped in the end
+        block[block < tiny[i : i + _COLUMNS]] = 0
         blocks.append(sp.csc_array(block))
-    small = sp.coo_array(sp.hstack(blocks))
-    n = between.shape[1]
-    return sp.csr_array((small.data, (reached[small.coords[0]], reached[small.coords[1]])), shape=(n, n))
+    return sp.csr_array(sp.hstack(blocks))
 
 
 def _sparse_series(
-    inside: sp.csr_array, between: sp.csr_array, degree: np.ndarray, tiny: float
+    w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndarray
 ) -> sp.csr_array | None:
     """(D - W)^-1 B by X <- D^-1 (B + W X), entries below `tiny` dropped; None where that is too slow."""
     scale = sp.diags_array(1 / degree)
-    step, first = sp.csr_array(scale @ inside), sp.csr_array(scale @ between)
+    step, first = sp.csr_array(scale @ w), sp.csr_array(scale @ b)
     x = first
     for _ in range(_SERIES):
         new = sp.csr_array(first + step @ x)
-        new.data[new.data < tiny] = 0
+        new.data[new.data < tiny[new.indices]] = 0
         new.eliminate_zeros()
-        change = abs(new - x)
+        change = sp.csr_array(abs(new - x))
         x = new
-        if change.nnz == 0 or float(change.max()) < tiny:
+        if bool((change.data < tiny[change.indices]).all()):
             return x
     return None
 
@@ -262,6 +278,11 @@ class NDPPool(PrecomputedPool):
         return f"ndp|seed={self.seed}|delta={self.delta!r}"
 
     def coarsen(self, adjacency: sp.csr_array, ptr: np.ndarray) -> Level:
+        # Many small BLAS calls: threads would spend their time waiting for each other.
+        with threadpool_limits(1, user_api="blas"):
+            return self._coarsen(adjacency, ptr)
+
+    def _coarsen(self, adjacency: sp.csr_array, ptr: np.ndarray) -> Level:
         keep = max_cut_split(adjacency, ptr, self.seed)
         index = np.flatnonzero(keep)
         coarse_ptr = np.searchsorted(index, ptr)
