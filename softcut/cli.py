@@ -296,6 +296,55 @@ def citation(
         out.print(f"Curves: {picture}", markup=False)
 
 
+@reproduce.command()
+def quality(
+    dataset: Annotated[list[str] | None, typer.Option(help="A data set by name; may be repeated.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="A row of the table; may be repeated.")] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Values of random_state.")] = 5,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """Beyond the paper: the default clustering, its ablations and every baseline on five data sets."""
+    from softcut.cluster import choose_device
+    from softcut.paper import quality as paper
+
+    valid = (*paper.BASELINE_METHODS, *paper.ABLATIONS)
+    for given, names, option in ((dataset, paper.DATASETS, "--dataset"), (method, valid, "--method")):
+        for name in given or ():
+            if name not in names:
+                raise ParameterError(f"{option} must be one of {', '.join(names)}, got {name!r}.")
+    chosen = choose_device(device)
+    with err.status("starting") as status:
+        cells = paper.run(out_dir, dataset or paper.DATASETS, method, runs, chosen, status.update)
+    shown = list(dataset or paper.DATASETS)
+    table = Table(title=f"NMI, mean and standard deviation over {runs} values of random_state")
+    table.add_column("method")
+    for name in shown:
+        table.add_column(name, justify="right")
+    by_name = {(c["dataset"], c["method"]): c for c in cells if c["metric"] == "nmi"}
+    for row in dict.fromkeys(c["method"] for c in cells):
+        values = (by_name[name, row] for name in shown)
+        table.add_row(row, *(f"{c['mean']:.3f} ± {c['std']:.3f}" for c in values))
+    out.print(table)
+
+
+@reproduce.command()
+def autoencoder(
+    runs: Annotated[int, typer.Option(min=1, help="Seeds of each pooler.")] = 10,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """E4: ring and grid, reconstructed from a quarter of the nodes by each pooler."""
+    from softcut.cluster import choose_device
+    from softcut.paper import autoencoder as paper
+
+    with err.status("starting") as status:
+        report = paper.run(
+            runs=runs, out_dir=out_dir, device=str(choose_device(device)), progress=status.update
+        )
+    out.print(paper.table(report), markup=False)
+
+
 def _cell_table(title: str, cells: list[dict[str, Any]]) -> None:
     """Cells side by side with the paper's numbers."""
     table = Table(title=title)

@@ -48,14 +48,19 @@ class Preset:
     max_iter: int
     learning_rate: float
     tol: float | None
+    ortho_weight: float
     hidden: int = 16
 
 
 PRESETS = {
     # One setting for every graph; docs/quality.md says how each part was found and what it gains.
-    "default": Preset(n_init=32, select="consensus", max_iter=100, learning_rate=2e-2, tol=None),
+    "default": Preset(
+        n_init=32, select="consensus", max_iter=100, learning_rate=2e-2, tol=1e-3, ortho_weight=4.0
+    ),
     # Section 5.1 of the paper: one message-passing layer, one softmax layer, Adam, a fixed number of steps.
-    "paper": Preset(n_init=10, select="best", max_iter=10_000, learning_rate=5e-4, tol=None),
+    "paper": Preset(
+        n_init=10, select="best", max_iter=10_000, learning_rate=5e-4, tol=None, ortho_weight=1.0
+    ),
 }
 
 # Numbers held at a time by the training of all replicas (N R (H + K)), and pairs compared for an exact
@@ -114,6 +119,9 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         16 hops, and are weighted by how well they agree.
     feature_graph : bool, float or "auto"
         Weight of the nearest-neighbour graph of the features in the cut; True is 1, False is 0.
+    start : {"kmeans", "random"}
+        "kmeans": each replica first learns a k-means of its own features, and L_o holds on to its cluster sizes;
+        "random": random weights and equal sizes, as in the paper.
     n_neighbors : int
         Neighbours of each node in it.
     fusion : float
@@ -126,8 +134,8 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         Of the softmax: below 1 harder, above 1 fuzzier assignments.
     objective : {"trace_ratio", "ratio_trace"}
         The paper's cut loss, or the classic one.
-    ortho_weight : float
-        Weight of L_o.
+    ortho_weight : float, optional
+        Weight of L_o. None: the preset's (4, at which hardly a replica loses a cluster; 1 in the paper's).
     max_iter, learning_rate, tol : optional
         Of the training; None: the preset's. Training stops when no replica's loss improved by `tol`.
     max_clusters : int
@@ -171,13 +179,14 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         select: str | None = None,
         hops: int | str = "auto",
         feature_graph: bool | float | str = "auto",
+        start: str = "kmeans",
         n_neighbors: int = 15,
         fusion: float = 1.0,
         dimensions: int = 64,
         hidden: int | None = None,
         temperature: float = 1.0,
         objective: str = "trace_ratio",
-        ortho_weight: float = 1.0,
+        ortho_weight: float | None = None,
         max_iter: int | None = None,
         learning_rate: float | None = None,
         tol: float | None = None,
@@ -193,6 +202,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         self.select = select
         self.hops = hops
         self.feature_graph = feature_graph
+        self.start = start
         self.n_neighbors = n_neighbors
         self.fusion = fusion
         self.dimensions = dimensions
@@ -453,6 +463,8 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
             raise ParameterError(f"select must be 'consensus' or 'best', got {select!r}.")
         if self.objective not in OBJECTIVES:
             raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}.")
+        if self.start not in ("kmeans", "random"):
+            raise ParameterError(f"start must be 'kmeans' or 'random', got {self.start!r}.")
         paper = self.preset == "paper"
         hops = 0 if paper else self.hops
         if hops != "auto":
@@ -478,12 +490,17 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
             temperature=_number("temperature", self.temperature),
             seed=_whole("random_state", self.random_state, 0),
             paper=paper,
+            warm=self.start == "kmeans" and not paper,
             train=TrainSettings(
                 iterations=_whole("max_iter", preset.max_iter if self.max_iter is None else self.max_iter, 1),
                 lr=_number("learning_rate", self.learning_rate or preset.learning_rate),
                 temperature=_number("temperature", self.temperature),
                 objective=self.objective,
-                ortho_weight=_number("ortho_weight", self.ortho_weight, zero=True),
+                ortho_weight=_number(
+                    "ortho_weight",
+                    preset.ortho_weight if self.ortho_weight is None else self.ortho_weight,
+                    zero=True,
+                ),
                 tolerance=preset.tol if self.tol is None else _number("tol", self.tol, zero=True),
             ),
         )
@@ -505,6 +522,7 @@ class _Setting:
     temperature: float
     seed: int
     paper: bool
+    warm: bool
     train: TrainSettings
 
 
@@ -592,7 +610,7 @@ class _Work:
             terms=self.inputs.terms,
             scales=sorted(order[i % scales] for i in range(replicas)),
         ).to(self.device)
-        start, sizes = (None, None) if setting.paper else self._start(net, k, seed)
+        start, sizes = self._start(net, k, seed) if setting.warm else (None, None)
         result = train(net, self.inputs, self.op, setting.train, watch, start=start, sizes=sizes)
         return net, result
 

@@ -56,7 +56,7 @@ class Encoder:
         Z at scale h is P^h X with unit rows, centred and scaled; one scale for each entry.
     features : FeatureMap or None
         The projection of the default kind.
-    mean, limit, scale : Tensor or None
+    centre, limit, scale : Tensor or None
         Centre [scales, F] of Z, the longest row allowed and the scale [scales].
     structural : bool
         Whether the features were made by softcut.
@@ -67,7 +67,7 @@ class Encoder:
     in_channels: int
     structural: bool = False
     features: FeatureMap | None = None
-    mean: Tensor | None = None
+    centre: Tensor | None = None
     limit: Tensor | None = None
     scale: Tensor | None = None
 
@@ -91,8 +91,8 @@ class Encoder:
         features = FeatureMap.fit(graph.x, dimensions)
         encoder = cls(False, chosen, graph.num_features, structural, features)
         z = encoder._spread(graph, device or torch.device("cpu"))
-        encoder.mean = z.mean(1)
-        z -= encoder.mean.unsqueeze(1)
+        encoder.centre = z.median(1).values  # not the mean, which loose nodes would pull away from the others
+        z -= encoder.centre.unsqueeze(1)
         encoder.limit = _CLIP * z.norm(dim=-1).median(1).values
         z = _clip(z, encoder.limit)
         length = z.square().sum(-1).mean(1).sqrt()
@@ -128,13 +128,13 @@ class Encoder:
             x = rows_that_sum_to_one(graph)
             op = CSR.from_graph(graph, device=device)
             return ConvInput(op, x, device=device), torch.zeros(graph.num_nodes, 1, 0, device=device)
-        assert self.mean is not None and self.limit is not None and self.scale is not None
-        z = _clip(self._spread(graph, device) - self.mean.unsqueeze(1), self.limit)
+        assert self.centre is not None and self.limit is not None and self.scale is not None
+        z = _clip(self._spread(graph, device) - self.centre.unsqueeze(1), self.limit)
         z = (z * self.scale[:, None, None]).float()
         return DenseInput(z), z.transpose(0, 1)
 
     def to(self, device: torch.device) -> Encoder:
-        for name in ("mean", "limit", "scale"):
+        for name in ("centre", "limit", "scale"):
             value = getattr(self, name)
             setattr(self, name, None if value is None else value.to(device))
         return self
@@ -153,11 +153,11 @@ class Encoder:
         """The part of a saved model that is tensors."""
         if self.features is None:
             return {}
-        assert self.mean is not None and self.limit is not None and self.scale is not None
+        assert self.centre is not None and self.limit is not None and self.scale is not None
         f = self.features
         arrays = {"matrix": f.matrix, "weight": f.weight, "offset": f.offset}
         tensors = {k: torch.from_numpy(np.asarray(v)) for k, v in arrays.items() if v is not None}
-        return {**tensors, "mean": self.mean, "limit": self.limit, "scale": self.scale}
+        return {**tensors, "centre": self.centre, "limit": self.limit, "scale": self.scale}
 
     @classmethod
     def restore(cls, meta: dict[str, Any], tensors: dict[str, Tensor]) -> Encoder:
@@ -172,7 +172,7 @@ class Encoder:
             in_channels=meta["in_channels"],
             structural=meta["structural"],
             features=features,
-            mean=tensors.get("mean"),
+            centre=tensors.get("centre"),
             limit=tensors.get("limit"),
             scale=tensors.get("scale"),
         )

@@ -8,6 +8,7 @@ run that is killed loses nothing that was finished.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -61,7 +62,7 @@ class Records:
 
 
 def commit() -> str:
-    """The commit the code is at ("unknown" outside a checkout; "+" when files were changed since)."""
+    """The commit the code is at ("+" when files were changed since); outside a checkout, $SOFTCUT_COMMIT."""
     here = Path(__file__).resolve().parent
     try:
         head = subprocess.run(
@@ -75,7 +76,7 @@ def commit() -> str:
             check=True,
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get("SOFTCUT_COMMIT", "unknown")
     return head + ("+" if changed else "")
 
 

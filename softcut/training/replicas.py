@@ -188,7 +188,7 @@ class TrainSettings:
     ortho_weight: float = 1.0
     start: int = 40
     tolerance: float | None = 1e-4
-    patience: int = 100
+    patience: int = 50
     check_every: int = 25
 
     def __post_init__(self) -> None:
