@@ -339,9 +339,11 @@ def autoencoder(
     from softcut.paper import autoencoder as paper
 
     with err.status("starting") as status:
-        report = paper.run(
-            runs=runs, out_dir=out_dir, device=str(choose_device(device)), progress=status.update
-        )
+
+        def tell(cell: str, iteration: int, iterations: int, mse: float) -> None:
+            status.update(f"{cell}: iteration {iteration} of at most {iterations}, median MSE {mse:.2e}")
+
+        report = paper.run(runs=runs, out_dir=out_dir, device=choose_device(device), progress=tell)
     out.print(paper.table(report), markup=False)
 
 

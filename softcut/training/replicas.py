@@ -351,7 +351,8 @@ class _Trainer:
 
     def _repeat(self, step: Callable[[], None], times: int) -> Iterator[None]:
         """Do a step `times` times; on a GPU, as replays of a CUDA graph after three ordinary ones."""
-        if not self.cuda:
+        # The solver inside the ratio-trace objective cannot be captured.
+        if not self.cuda or self.settings.objective == "ratio_trace":
             for _ in range(times):
                 step()
                 yield
