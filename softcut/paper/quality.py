@@ -122,7 +122,8 @@ def _labels(
         est = MinCutClustering(k, random_state=seed, device=str(device), **ABLATIONS[method]).fit(graph)
         return est.labels_, sum(r.collapsed for r in est.replicas_)
     if method == _EXTRA:
-        _, z = Encoder.fit(graph).apply(graph, torch.device(device))
+        device = torch.device(device)
+        _, z = Encoder.fit(graph, device=device).apply(graph, device)
         return kmeans(z.flatten(1), k, random_state=seed).labels.cpu().numpy(), 0
     if method == "dmon":
         s = dmon_replicas(graph, k, replica_seeds(seed, 1), device=device)
