@@ -55,7 +55,7 @@ class Preset:
 PRESETS = {
     # One setting for every graph; docs/quality.md says how each part was found and what it gains.
     "default": Preset(
-        n_init=32, select="consensus", max_iter=100, learning_rate=2e-2, tol=1e-3, ortho_weight=4.0
+        n_init=32, select="consensus", max_iter=200, learning_rate=1e-2, tol=1e-3, ortho_weight=2.0
     ),
     # Section 5.1 of the paper: one message-passing layer, one softmax layer, Adam, a fixed number of steps.
     "paper": Preset(
@@ -135,7 +135,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
     objective : {"trace_ratio", "ratio_trace"}
         The paper's cut loss, or the classic one.
     ortho_weight : float, optional
-        Weight of L_o. None: the preset's (4, at which hardly a replica loses a cluster; 1 in the paper's).
+        Weight of L_o. None: the preset's (2, at which hardly a replica loses a cluster; 1 in the paper's).
     max_iter, learning_rate, tol : optional
         Of the training; None: the preset's. Training stops when no replica's loss improved by `tol`.
     max_clusters : int

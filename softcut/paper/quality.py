@@ -42,7 +42,6 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "orthogonality weight 1": {"ortho_weight": 1.0},
     "8 replicas": {"n_init": 8},
     "96 replicas": {"n_init": 96},
-    "300 iterations": {"max_iter": 300, "tol": 0.0},
 }
 _EXTRA = "k-means on softcut's features, no minCUT"
 
