@@ -21,7 +21,7 @@ class Peer:
     name, version : str
         As on the package index.
     module : str
-        What is imported to see whether it works.
+        What is imported from it.
     steps : tuple of tuple of str
         Arguments of `pip install`, one tuple for each call.
     slow : bool
@@ -40,9 +40,9 @@ def _plain(name: str, version: str, module: str) -> Peer:
 
 
 PEERS = (
-    _plain("torch-geometric", "2.8.1", "torch_geometric"),
-    _plain("scikit-learn", "1.9.1", "sklearn"),
-    _plain("scikit-network", "0.33.5", "sknetwork"),
+    _plain("torch-geometric", "2.8.1", "torch_geometric.nn"),
+    _plain("scikit-learn", "1.9.1", "sklearn.cluster"),
+    _plain("scikit-network", "0.33.5", "sknetwork.clustering"),
     Peer(
         "torch-geometric-pool",
         "1.0.2",

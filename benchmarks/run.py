@@ -116,6 +116,8 @@ class Process:
 
     def __init__(self, benchmark: Benchmark, contender: Contender, options: dict[str, Any]) -> None:
         here = Path(__file__).resolve().parent
+        modules = [p.module for p in PEERS if p.name == contender.peer and p.name not in options["missing"]]
+        options = {**options, "modules": modules}
         threads = str(options["threads"])
         # Threads that wait without spinning: where other processes want the cores too, spinning ones
         # would measure the scheduler.
