@@ -65,7 +65,7 @@ PRESETS = {
 
 # Numbers held at a time by the training of all replicas (N R (H + K)), and pairs compared for an exact
 # feature graph (N N F): what 2 CPU cores, or one GPU, do within seconds.
-_LIMITS = {"cpu": (1 << 25, 1 << 37), "cuda": (1 << 30, 1 << 44)}
+_LIMITS = {"cpu": (1 << 24, 1 << 37), "cuda": (1 << 30, 1 << 44)}
 _CONSENSUS_ROWS = 50_000
 # The smallest cluster a replica starts with or holds on to, as a share of the mean size.
 _LEAST = 0.25

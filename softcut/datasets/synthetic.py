@@ -146,7 +146,7 @@ def attributed_communities(
         Average number of words drawn per node, repetitions included; by default a quarter of the words, at
         least 2 and at most 20.
     seed
-        The same seed gives the same graph.
+        The same seed gives the same graph, and the same words to each class whatever the number of nodes.
 
     >>> from softcut.datasets import attributed_communities
     >>> graph = attributed_communities(400, 4, average_degree=6, n_features=50, seed=1)
@@ -172,7 +172,9 @@ def attributed_communities(
     adjacency = _draw_edges(rng, y, weight, round(n_nodes * average_degree / 2), edge_signal)
     x = None
     if n_features:
-        x = _draw_words(rng, y, n_clusters, n_features, words_per_node, feature_signal)
+        # The classes' own words depend on the seed alone, so graphs of different sizes are of one kind.
+        order = np.argsort(np.random.default_rng([seed, n_clusters]).random((n_clusters, n_features)), axis=1)
+        x = _draw_words(rng, y, order, words_per_node, feature_signal)
     return Graph.from_scipy(adjacency, x=x, y=y, name="attributed communities")
 
 
@@ -221,14 +223,12 @@ def _draw_edges(
 def _draw_words(
     rng: np.random.Generator,
     y: NDArray[np.int64],
-    n_clusters: int,
-    n_features: int,
+    ranks_of_class: NDArray[np.int64],
     words_per_node: float,
     signal: float,
 ) -> sp.csr_matrix:
-    n = len(y)
+    n, n_features = len(y), ranks_of_class.shape[1]
     zipf = np.cumsum(1.0 / np.arange(1, n_features + 1))
-    ranks_of_class = np.argsort(rng.random((n_clusters, n_features)), axis=1)
     counts = np.maximum(rng.poisson(words_per_node, n), 1)
     nodes = np.repeat(np.arange(n), counts)
     rank = np.searchsorted(zipf, rng.random(len(nodes)) * zipf[-1], side="right").clip(max=n_features - 1)
