@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 ifneq ($(wildcard ../shared/data),)
 export SOFTCUT_DATA ?= $(abspath ../shared/data)
 endif
+# Threads that wait sleep instead of spinning: many times faster where cores are shared.
+export OMP_WAIT_POLICY ?= PASSIVE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test bench lint format wheel clean
