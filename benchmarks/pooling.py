@@ -5,8 +5,8 @@
 
 `speed`: one forward and backward pass (features and parameters) on a 6-nearest-neighbour graph, 32 features,
 16 clusters or half of the nodes; the median of a few passes, after the first. Graclus and NDP: the first call
-coarsens ("once"), later ones find it in the cache. `memory`: 64 graphs with the sizes of the DD data set, the
-largest among them; one training step of a classifier with each learned operator.
+coarsens ("once"), later ones find it in the cache. `memory`: 64 generated graphs with sizes like those of the DD data
+set, one as large as its largest; one training step of a classifier with each learned operator.
 
 Every measurement is a process of its own, so peaks of memory do not mix. torch-geometric-pool is used where it
 can be imported (``--peer-path`` for a folder outside the environment); it needs torch_scatter, which is
@@ -135,9 +135,9 @@ def measure_speed(library: str, name: str, n: int, repeat: int, path: str | None
 
 
 def dd_graphs(count: int, seed: int = 0) -> list[tuple[Any, Any]]:
-    """(x, edge_index) of `count` graphs with DD's sizes, the largest (5,748 nodes) first.
+    """(x, edge_index) of `count` generated graphs, the first as large as DD's largest (5,748 nodes).
 
-    Sizes follow DD's distribution (mean 284, long right tail); contacts in a protein are near
+    Other sizes are log-normal around DD's (mean 284, long right tail); contacts in a protein are near
     neighbours in space, drawn as a 5-nearest-neighbour graph.
     """
     import numpy as np
