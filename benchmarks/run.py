@@ -392,6 +392,7 @@ def main() -> int:
         default=600,
         help="seconds after which a peer's training is stopped, and said so",
     )
+    parser.add_argument("--rounds", type=int, help="rounds of every benchmark, in place of its own number")
     parser.add_argument("--restate", action="append", default=[], choices=[p.name for p in PEERS])
     parser.add_argument("--out", type=Path, help="JSON to write [results/benchmarks.json; --quick: none]")
     given = parser.parse_args()
@@ -425,6 +426,7 @@ def main() -> int:
     for benchmark in benchmarks(given.quick, given.limit):
         if given.only and benchmark.kind not in given.only:
             continue
+        benchmark.rounds = given.rounds or benchmark.rounds
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         measure(benchmark, given.threads, peers, tell)
         found = checks(benchmark)

@@ -9,10 +9,8 @@ and no numbers here: MinCutPool near perfect on both, DiffPool poor on the ring,
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -31,6 +29,7 @@ from softcut.files import atomic_json, atomic_write
 from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
+from softcut.paper.records import commit, device_name
 
 __all__ = ["DATASETS", "METHODS", "Settings", "draw", "run", "table", "train_replicas"]
 
@@ -213,21 +212,6 @@ def _save_arrays(path: Path, arrays: dict[str, Any]) -> None:
     atomic_write(path, lambda file: np.savez_compressed(file, **arrays))
 
 
-def _commit() -> str | None:
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        folder = Path(__file__).resolve().parent
-        done = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=10, check=True
-        )
-        return done.stdout.strip()
-    return None
-
-
-def _device_name(device: str | torch.device) -> str:
-    device = torch.device(device)
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
 def signal_variance(graph: Graph) -> float:
     """Mean over the coordinates of their variance: the MSE of the best constant.
 
@@ -335,8 +319,8 @@ def run(
                     "paper_mean": None,
                     "paper_std": None,
                     "seconds": round(result.seconds, 1),
-                    "device": _device_name(device),
-                    "commit": _commit(),
+                    "device": device_name(device),
+                    "commit": commit(),
                     "command": command or " ".join([Path(sys.argv[0]).stem, *sys.argv[1:]]),
                     "settings": asdict(settings),
                     "seeds": seeds,

@@ -254,5 +254,6 @@ def draw_curves(path: Path, dataset: str, found: dict[str, Any]) -> Path:
         other.set_ylabel("NMI")
         other.set_ylim(0, 0.6)
         lines = [line for axis in (ax, other) for line in axis.get_lines()]
-        ax.legend(lines, [line.get_label() for line in lines], loc="center right")
+        names_shown = [line.get_label() for line in lines]
+        ax.legend(lines, names_shown, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=3)
     return save_figure(fig, path)
