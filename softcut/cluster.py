@@ -67,6 +67,8 @@ PRESETS = {
 # feature graph (N N F): what 2 CPU cores, or one GPU, do within seconds.
 _LIMITS = {"cpu": (1 << 24, 1 << 37), "cuda": (1 << 30, 1 << 44)}
 _CONSENSUS_ROWS = 50_000
+# Agreements (adjusted Rand index) that differ by less count as equal in n_clusters="auto".
+_AUTO_MARGIN = 0.015
 # The smallest cluster a replica starts with or holds on to, as a share of the mean size.
 _LEAST = 0.25
 
@@ -109,7 +111,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int or "auto"
-        K. "auto": the K in 2..`max_clusters` on which independent restarts agree best.
+        K. "auto": the K in 2..`max_clusters` on which independent restarts agree best (the largest such K).
     n_init : int, optional
         Replicas, trained together. None: the preset's (32; 10 for the paper's).
     select : {"consensus", "best"}, optional
@@ -241,7 +243,9 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         work = _Work(graph, setting, device, self._note)
         if setting.k == "auto":
             self.candidates_ = work.agreement_by_k(self.max_clusters)
-            k = max(self.candidates_, key=lambda c: (self.candidates_[c], -c))
+            # Of the numbers on which restarts agree (almost) best, the largest: it says most about the graph.
+            best = max(self.candidates_.values())
+            k = max(c for c, score in self.candidates_.items() if score >= best - _AUTO_MARGIN)
             self._note(
                 f"n_clusters='auto' chose {k}: restarts agree best there (ARI {self.candidates_[k]:.2f})."
             )
