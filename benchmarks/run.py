@@ -184,6 +184,9 @@ def measure(
                     answers.setdefault(contender.name, []).append(process.run(max(0, turn)))
                 except RuntimeError as error:
                     failed[contender.name] = str(error)
+        first = benchmark.contenders[0].name
+        if first in failed:  # all others are measured against it
+            raise SystemExit(f"{benchmark.title}: {first} failed: {failed[first]}")
         benchmark.rows = _rows(benchmark, entered, answers, failed, missing)
     finally:
         for _, process in entered:
@@ -276,7 +279,9 @@ def checks(benchmark: Benchmark) -> list[dict[str, Any]]:
             what = f"{benchmark.options['dataset']}, {name}{_label(row)}"
             what += ", stopped early" if row.get("cut_short") else ""
             better = ours["nmi"] - row["nmi"]
-            check(f"NMI of the default fit less that of {what}", better, "at least 0", better >= 0)
+            # A training that was stopped early says nothing about the NMI it would have ended with.
+            passed = None if row.get("cut_short") else better >= 0
+            check(f"NMI of the default fit less that of {what}", better, "at least 0", passed)
             ratio = row["time_ratio"]
             check(f"seconds of {what}, over those of the default fit", ratio, "at least 1", ratio >= 1)
             reached = [first_time(curve, ours["nmi"]) for curve in row["curves"]]
