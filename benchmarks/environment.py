@@ -61,7 +61,8 @@ PEERS = (
         "pyagc.models",
         # Without their dependencies, which name torch again; what they import is listed instead.
         (
-            ("pyyaml", "psutil", "tqdm", "pandas", "pyarrow", "pillow", "outdated", "six", "urllib3"),
+            ("pyyaml==6.0.3", "psutil==7.2.2", "tqdm==4.70.1", "pandas==3.1.1", "pyarrow==26.0.1"),
+            ("pillow==13.0.0", "outdated==0.2.2", "six==1.17.0", "urllib3==2.8.0"),
             ("--no-deps", "pytorch-frame==0.3.0", "ogb==1.3.6", "pyagc==1.1.2"),
         ),
     ),
