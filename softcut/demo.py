@@ -48,7 +48,7 @@ def demo_graphs() -> list[tuple[Graph, int]]:
     found = [
         ("communities", community_graph(), 6),
         ("grid", grid_graph(15, 10), 5),
-        ("attributed", attributed_communities(n_nodes=3000, n_clusters=8, seed=0), 8),
+        ("attributed", attributed_communities(3000, 8, edge_signal=0.5, feature_signal=0.25, seed=0), 8),
     ]
     graphs = []
     for name, graph, k in found:
