@@ -307,6 +307,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
                 random_state=setting.seed,
             )
         self._model.signature = _signature(work.graph)
+        self._model.number_by_size(kept, work.z)
         consensus = self._model.consensus
         self.weights_ = np.ones(1) if consensus is None else consensus.weights.cpu().numpy()
         self.n_clusters_ = k
@@ -661,14 +662,20 @@ class _Model:
     ) -> None:
         self.net, self.encoder, self.temperature = net, encoder, temperature
         self.consensus, self.positional, self.signature = consensus, positional, signature
+        self.order = np.arange(net.k)  # the j-th largest cluster is number order[j] inside
+
+    def number_by_size(self, s: Tensor, z: Tensor) -> None:
+        """Give cluster 0 to the largest cluster of the training nodes, and so on."""
+        sizes = np.bincount(self.labels(s, z), minlength=len(self.order))
+        self.order = self.order[np.argsort(-sizes, kind="stable")]
 
     def labels(self, s: Tensor, z: Tensor) -> np.ndarray:
         out = s[:, 0].argmax(-1) if self.consensus is None else self.consensus.predict(s, z)
-        return out.cpu().numpy()
+        return np.argsort(self.order)[out.cpu().numpy()]
 
     def proba(self, s: Tensor, z: Tensor) -> np.ndarray:
         out = s[:, 0] if self.consensus is None else self.consensus.proba(s, z)
-        return out.cpu().numpy()
+        return out.cpu().numpy()[:, self.order]
 
     def meta(self) -> dict[str, Any]:
         return {
@@ -678,6 +685,7 @@ class _Model:
             "positional": self.positional,
             "signature": self.signature,
             "consensus": self.consensus is not None,
+            "order": self.order.tolist(),
         }
 
     def tensors(self) -> dict[str, Tensor]:
@@ -693,7 +701,7 @@ class _Model:
             return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(prefix + ".")}
 
         consensus = Consensus(**part("consensus")) if meta["consensus"] else None
-        return cls(
+        model = cls(
             ReplicaNet.restore(meta["net"], part("net")),
             Encoder.restore(meta["encoder"], part("encoder")),
             meta["temperature"],
@@ -701,6 +709,8 @@ class _Model:
             meta["positional"],
             meta["signature"],
         )
+        model.order = np.asarray(meta["order"], dtype=np.int64)
+        return model
 
 
 def _gather(graph: Any, X: Any) -> Graph:

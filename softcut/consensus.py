@@ -176,11 +176,8 @@ class Consensus:
         basis = vectors.flip(1)[:, :dimensions].to(t.dtype)
         t = t @ basis
         result = kmeans(t, k, n_init=n_init, random_state=random_state)
-        # Clusters numbered by size, largest first.
-        sizes = torch.bincount(result.labels, minlength=k)
-        centres = result.centres[torch.argsort(sizes, descending=True, stable=True)]
-        spread = squared_distances(t, centres).amin(1).mean().clamp(min=torch.finfo(t.dtype).tiny)
-        return cls(mean, scale, basis, centres, spread, weights)
+        spread = squared_distances(t, result.centres).amin(1).mean().clamp(min=torch.finfo(t.dtype).tiny)
+        return cls(mean, scale, basis, result.centres, spread, weights)
 
     def transform(self, s: Tensor, z: Tensor) -> Tensor:
         """The coordinates of nodes in which k-means was run."""
