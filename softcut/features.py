@@ -104,9 +104,11 @@ class FeatureMap:
         d = min(dimensions, n, f)
         if d == 0:
             return unprojected
-        _, s, vt = randomized_svd(
-            rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=random_state
-        )
+        # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
+        with threadpool_limits(1, user_api="blas"):
+            _, s, vt = randomized_svd(
+                rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=random_state
+            )
         deviation = s / max(1, n) ** 0.5
         keep = deviation > 1e-6 * deviation.max(initial=0)
         matrix = vt[keep].T / np.sqrt(deviation[keep])

@@ -20,6 +20,7 @@ from torch import Tensor
 from softcut.errors import GraphError, ParameterError
 from softcut.ops.layout import fold_replicas, unfold_replicas
 from softcut.ops.operator import Dense, Operator, as_operator
+from softcut.ops.spmm import is_wrapped
 
 __all__ = ["OBJECTIVES", "cut_terms", "mincut_loss", "quadratic_form", "ratio_trace_loss", "reduce_graphs"]
 
@@ -75,8 +76,9 @@ class _CutTerms(torch.autograd.Function):
     def forward(op: Operator, s: Tensor, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         s = s.contiguous()
         y = op @ s
-        num = op.layout.total((s * y).sum(-1))
-        den = op.layout.total(_rows(degree, s) * s.square().sum(-1))
+        # Row sums without a temporary the size of S: making one costs more than the arithmetic.
+        num = op.layout.total(torch.einsum("...k,...k->...", s, y))
+        den = op.layout.total(_rows(degree, s) * torch.einsum("...k,...k->...", s, s))
         return num, den, y
 
     @staticmethod
@@ -91,7 +93,10 @@ class _CutTerms(torch.autograd.Function):
         s, degree, y = ctx.saved_tensors
         layout = ctx.op.layout
         grad = s * (2 * _per_row(layout, g_den) * _rows(degree, s).unsqueeze(-1))
-        return None, torch.addcmul(grad, _Recall.apply(ctx.op, s, y), 2 * _per_row(layout, g_num)), None
+        y, factor = _Recall.apply(ctx.op, s, y), 2 * _per_row(layout, g_num)
+        # In place where nobody will differentiate again: one pass over fresh memory less.
+        plain = not torch.is_grad_enabled() and not is_wrapped(grad)
+        return None, grad.addcmul_(y, factor.expand_as(y)) if plain else torch.addcmul(grad, y, factor), None
 
     @staticmethod
     def vmap(info, in_dims, op, s, degree):  # type: ignore[no-untyped-def]

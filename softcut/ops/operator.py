@@ -267,7 +267,11 @@ class CSR(Operator):
         if scale is None:
             return spmm(self.pattern, val, s)
         scale = scale.unsqueeze(-1)
-        return scale * spmm(self.pattern, val, scale * s)
+        y = spmm(self.pattern, val, scale * s)
+        # Fresh and not part of a graph of gradients: scaled where it stands.
+        if torch.compiler.is_compiling() or is_wrapped(y) or y.requires_grad or scale.requires_grad:
+            return scale * y
+        return y.mul_(scale)
 
     def _in(self, dtype: torch.dtype, name: str) -> Tensor | None:
         """The values or the scale in the precision of a product; the original keeps its own."""
