@@ -83,6 +83,7 @@ class FeatureMap:
     def fit(cls, x: np.ndarray | sp.csr_array, dimensions: int = 64, random_state: int = 0) -> FeatureMap:
         """Learn the map from the features of the training graph."""
         from sklearn.utils.extmath import randomized_svd
+        from threadpoolctl import threadpool_limits
 
         n, f = x.shape
         values = np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]

@@ -75,9 +75,9 @@ class _CutTerms(torch.autograd.Function):
     @staticmethod
     def forward(op: Operator, s: Tensor, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         s = s.contiguous()
-        y = op @ s
+        t, y, _ = op.factors(s)
         # Row sums without a temporary the size of S: making one costs more than the arithmetic.
-        num = op.layout.total(torch.einsum("...k,...k->...", s, y))
+        num = op.layout.total(torch.einsum("...k,...k->...", t, y))
         den = op.layout.total(_rows(degree, s) * torch.einsum("...k,...k->...", s, s))
         return num, den, y
 
@@ -93,10 +93,15 @@ class _CutTerms(torch.autograd.Function):
         s, degree, y = ctx.saved_tensors
         layout = ctx.op.layout
         grad = s * (2 * _per_row(layout, g_den) * _rows(degree, s).unsqueeze(-1))
-        y, factor = _Recall.apply(ctx.op, s, y), 2 * _per_row(layout, g_num)
-        # In place where nobody will differentiate again: one pass over fresh memory less.
-        plain = not torch.is_grad_enabled() and not is_wrapped(grad)
-        return None, grad.addcmul_(y, factor.expand_as(y)) if plain else torch.addcmul(grad, y, factor), None
+        factor = 2 * _per_row(layout, g_num)
+        scale = ctx.op.row_scale(s.dtype)
+        scale = None if scale is None else _rows(scale, s).unsqueeze(-1)
+        if not torch.is_grad_enabled() and not is_wrapped(grad):
+            # Nobody will differentiate again: in place, and the scaling of Y rides along.
+            factor = factor if scale is None else factor * scale
+            return None, grad.addcmul_(y, factor.expand_as(y)), None
+        y = _Recall.apply(ctx.op, s, y if scale is None else scale * y)
+        return None, torch.addcmul(grad, y, factor), None
 
     @staticmethod
     def vmap(info, in_dims, op, s, degree):  # type: ignore[no-untyped-def]

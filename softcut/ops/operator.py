@@ -109,6 +109,14 @@ class Operator(ABC):
     def mask(self) -> Tensor | None:
         return getattr(self.layout, "mask", None)
 
+    def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """(t, y, scale) with op @ s = scale * y and s' op s = sum(t * y): scaling may wait until it is free."""
+        return s, self @ s, None
+
+    def row_scale(self, dtype: torch.dtype) -> Tensor | None:
+        """The scale that :meth:`factors` leaves out."""
+        return None
+
     def __matmul__(self, s: Tensor) -> Tensor:
         return self.product(s)
 
@@ -320,6 +328,16 @@ class CSR(Operator):
             symmetric=self.symmetric,
             normalised=True,
         )
+
+    def row_scale(self, dtype: torch.dtype) -> Tensor | None:
+        return self._in(dtype, "scale")
+
+    def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        scale = self._in(s.dtype, "scale")
+        if scale is None:
+            return super().factors(s)
+        inner = scale.unsqueeze(-1) * s.flatten(1)
+        return inner.view(s.shape), spmm(self.pattern, self._in(s.dtype, "val"), inner).view(s.shape), scale
 
     def normalise(self) -> CSR:
         return self if self.normalised else self._kept("normal", self._normal_form)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -307,7 +308,27 @@ def train(
     if loss is None:
         op = op.normalise()
         loss = partial(replica_losses, objective=settings.objective, sizes=sizes)
-    return _Trainer(net, inputs, op, settings, callback, start, loss).run()
+    with _threads_for(net, op):
+        return _Trainer(net, inputs, op, settings, callback, start, loss).run()
+
+
+# Below this many numbers (rows x replicas x units) one thread is faster than waking others at every operation.
+_ONE_THREAD = 1 << 18
+
+
+@contextmanager
+def _threads_for(net: ReplicaNet, op: Operator) -> Iterator[None]:
+    """One thread for small work on the CPU, as many as before for the rest."""
+    before = torch.get_num_threads()
+    small = op.num_rows * net.replicas * (net.hidden + net.k) < _ONE_THREAD
+    if net.bias.is_cuda or before == 1 or not small:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class _Trainer:
