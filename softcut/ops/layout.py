@@ -14,6 +14,7 @@ Arrays may carry one replica axis before the last: [rows, R, K]; results then ar
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import NamedTuple
 
@@ -50,23 +51,27 @@ class Chunks(NamedTuple):
     bounds: Tensor | None  # [B + 1]: first chunk of each graph; None where every graph is one chunk
 
 
-class Layout:
+class Layout(ABC):
     """Base class; `rows` is the number of leading axes that number rows."""
 
     rows: int
     num_graphs: int
 
+    @abstractmethod
     def total(self, v: Tensor) -> Tensor:
-        raise NotImplementedError
+        """Sum of a value a row, per graph."""
 
+    @abstractmethod
     def spread(self, g: Tensor) -> Tensor:
-        raise NotImplementedError
+        """A value a graph, to its rows."""
 
+    @abstractmethod
     def gram(self, a: Tensor, b: Tensor) -> Tensor:
-        raise NotImplementedError
+        """a' b per graph."""
 
+    @abstractmethod
     def matmul(self, a: Tensor, m: Tensor) -> Tensor:
-        raise NotImplementedError
+        """Each row times its graph's matrix."""
 
 
 class Padded(Layout):
