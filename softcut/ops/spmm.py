@@ -2,8 +2,8 @@ r"""The sparse product Y = A S: pattern, backends, and the differentiable functi
 
 A sparse product with a binary matrix is a sum of table rows, which is what an embedding bag computes;
 PyTorch's kernel for it needs no edge values and no sparse tensor. On CPUs it measures about twice as fast as
-the CSR product of PyTorch's sparse module; on GPUs (long rows cut into pieces) two to three times as fast as
-the vendor's for graphs of a few thousand nodes, and it adds in a fixed order, so results repeat to the bit.
+the CSR product of PyTorch's sparse module (benchmarks/kernels.py). On GPUs long rows are cut into pieces, and it
+adds in a fixed order, which the vendor's product does not.
 """
 
 from __future__ import annotations
