@@ -337,6 +337,9 @@ def autoencoder(
     runs: Annotated[int, typer.Option(min=1, help="Seeds of each pooler.")] = 10,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
+    decay: Annotated[
+        bool, typer.Option("--decay", help="Not the paper's: let the learning rate fall to 0.")
+    ] = False,
 ) -> None:
     """E4: ring and grid, reconstructed from a quarter of the nodes by each pooler."""
     from softcut.cluster import choose_device
@@ -347,7 +350,13 @@ def autoencoder(
         def tell(cell: str, iteration: int, iterations: int, mse: float) -> None:
             status.update(f"{cell}: iteration {iteration} of at most {iterations}, median MSE {mse:.2e}")
 
-        report = paper.run(runs=runs, out_dir=out_dir, device=choose_device(device), progress=tell)
+        report = paper.run(
+            runs=runs,
+            out_dir=out_dir,
+            device=choose_device(device),
+            progress=tell,
+            settings=paper.Settings(decay=decay),
+        )
     out.print(paper.table(report), markup=False)
 
 

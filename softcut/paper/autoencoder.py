@@ -5,6 +5,10 @@ sees the original graph and the lifted features only. Adam 5e-3, at most 10,000 
 stopped on MSE + auxiliary losses with patience 1,000 and tolerance 1e-5; the MSE at the best value of that
 sum is what is reported. All seeds of a cell are replicas of one vectorised model. The paper shows pictures
 and no numbers here: MinCutPool near perfect on both, DiffPool poor on the ring, Top-K failing on both.
+
+DiffPool is run twice: with its link loss as the paper's authors have it (undivided), and divided by N^2 as
+DiffPool's own authors and PyTorch Geometric have it. ``Settings(decay=True)`` lets the learning rate fall to
+zero: without it, what is compared is partly how much Adam still shakes each pooler at the end.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
 from softcut.paper.records import commit, device_name
+from softcut.training import repeat
 
 __all__ = ["DATASETS", "METHODS", "Settings", "draw", "run", "table", "train_replicas"]
 
@@ -37,24 +42,31 @@ DATASETS: dict[str, Callable[[], Graph]] = {
     "ring": lambda: ring_graph(200),
     "grid": lambda: grid_graph(30, 30),
 }
-# The paper's three, then what it did not try.
-METHODS = ("topk", "diffpool", "mincut", "sagpool", "graclus", "ndp")
+# The paper's three (DiffPool with either scale of its link loss), then what it did not try.
+METHODS = ("topk", "diffpool", "diffpool_divided", "mincut", "sagpool", "graclus", "ndp")
 TITLES = {
     "topk": "Top-K",
     "diffpool": "DiffPool",
+    "diffpool_divided": "DiffPool, link loss / N²",
     "mincut": "MinCutPool",
     "sagpool": "SAGPool",
     "graclus": "Graclus",
     "ndp": "NDP",
 }
-OPTIONS: dict[str, dict[str, Any]] = {"graclus": {"reduction": "mean"}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "diffpool_divided": {"link_scale": "divided"},
+    "graclus": {"reduction": "mean"},
+}
 _CHECK = 50  # iterations between looks at whether every replica has stopped
 _SAVE = 60.0  # seconds between checkpoints
+_NOT_CAPTURED = ()  # poolers whose step a CUDA graph cannot hold
 
 
 @dataclass(frozen=True)
 class Settings:
     """What decides a result besides the data, the pooler and the seed.
+
+    `decay` is not the paper's: half a cosine from the learning rate down to 0 over all iterations.
 
     >>> Settings().learning_rate
     0.005
@@ -66,6 +78,12 @@ class Settings:
     iterations: int = 10_000
     patience: int = 1_000
     tolerance: float = 1e-5
+    decay: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the files of these results are called."""
+        return "autoencoder_decay" if self.decay else "autoencoder"
 
 
 class Replicas(NamedTuple):
@@ -129,7 +147,7 @@ def train_replicas(
             models.append(
                 GraphAutoencoder(
                     x.shape[1],
-                    method,
+                    method.removesuffix("_divided"),
                     settings.hidden,
                     k=round(settings.ratio * n),
                     ratio=settings.ratio,
@@ -138,12 +156,18 @@ def train_replicas(
             )
     model = models[0].to(device)
     params, buffers = stack_module_state([m.to(device) for m in models])
-    optimiser = torch.optim.Adam(params.values(), lr=settings.learning_rate)
+    cuda = device.type == "cuda"
+    rate: float | Tensor = settings.learning_rate
+    if cuda or settings.decay:
+        rate = torch.tensor(rate, device=device)
+    optimiser = torch.optim.Adam(params.values(), lr=rate, capturable=cuda)
 
     def one(p: dict[str, Tensor], b: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         out = functional_call(model, (p, b), (x, op))
         return out.x, (out.x - x).square().mean(), out.pooled.loss
 
+    # All that the step reads or writes is in fixed tensors, so that a CUDA graph can replay it.
+    position = torch.zeros((), dtype=torch.long, device=device)
     best = {
         "loss": torch.full((replicas,), torch.inf, device=device),
         "mse": torch.full((replicas,), torch.inf, device=device),
@@ -151,6 +175,28 @@ def train_replicas(
         "stop": torch.full((replicas,), settings.iterations, dtype=torch.long, device=device),
         "x": torch.zeros(replicas, *x.shape, device=device),
     }
+
+    def step() -> None:
+        reconstruction, mse, auxiliary = vmap(one)(params, buffers)
+        total = mse + auxiliary
+        optimiser.zero_grad(set_to_none=not cuda)
+        total.sum().backward()
+        with torch.no_grad():
+            running = best["stop"] > position
+            better = running & (total < best["loss"] - settings.tolerance)
+            now = {"loss": total, "mse": mse, "at": position, "x": reconstruction}
+            for name, value in now.items():
+                chosen = better.view(-1, *[1] * (best[name].dim() - 1))
+                best[name].copy_(torch.where(chosen, value, best[name]))
+            tired = running & (position - best["at"] >= settings.patience)
+            best["stop"].copy_(torch.where(tired, position, best["stop"]))
+        optimiser.step()
+        position.add_(1)
+        if settings.decay:
+            now_rate = optimiser.param_groups[0]["lr"]
+            angle = torch.pi * position.to(now_rate.dtype) / settings.iterations
+            now_rate.copy_(settings.learning_rate * 0.5 * (1 + torch.cos(angle)))
+
     start, spent = 0, 0.0
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
@@ -161,22 +207,10 @@ def train_replicas(
                     params[name].copy_(value)
             optimiser.load_state_dict(state["optimiser"])
             best, start, spent = state["best"], state["iteration"], state["seconds"]
+            position.fill_(start)
     began = saved = time.perf_counter()
-    for i in range(start, settings.iterations):
-        reconstruction, mse, auxiliary = vmap(one)(params, buffers)
-        total = mse + auxiliary
-        optimiser.zero_grad()
-        total.sum().backward()
-        with torch.no_grad():
-            running = best["stop"] > i
-            better = running & (total < best["loss"] - settings.tolerance)
-            best["loss"] = torch.where(better, total, best["loss"])
-            best["mse"] = torch.where(better, mse, best["mse"])
-            best["at"] = torch.where(better, i, best["at"])
-            best["x"] = torch.where(better[:, None, None], reconstruction, best["x"])
-            tired = running & (i - best["at"] >= settings.patience)
-            best["stop"] = torch.where(tired, i, best["stop"])
-        optimiser.step()
+    capture = cuda and method not in _NOT_CAPTURED
+    for i, _ in enumerate(repeat(step, settings.iterations - start, capture), start):
         if (i + 1) % _CHECK == 0:
             if progress is not None:
                 progress(i + 1, float(best["mse"].median()))
@@ -243,7 +277,8 @@ def run(
     runs : int
         Seeds.
     out_dir : path
-        Where autoencoder.json, autoencoder.npz (reconstructions) and autoencoder.png go.
+        Where autoencoder.json, autoencoder.npz (reconstructions) and autoencoder.png go (autoencoder_decay.*
+        with `decay`).
     device : str or torch.device
         Where to train.
     progress : callable, optional
@@ -266,7 +301,7 @@ def run(
     settings = settings or Settings()
     out = Path(out_dir)
     out.mkdir(parents=True, exist_ok=True)
-    report, arrays = _load(out)
+    report, arrays = _load(out, settings.name)
     seeds = list(range(seed, seed + runs))
     for dataset in datasets:
         graph = DATASETS[dataset]()
@@ -280,7 +315,7 @@ def run(
                 and cell in arrays
             ):
                 continue
-            checkpoint = out / f".autoencoder-{dataset}-{method}.pt"
+            checkpoint = out / f".{settings.name}-{dataset}-{method}.pt"
             report_progress = None
             if progress is not None:
 
@@ -327,22 +362,22 @@ def run(
                 }
             )
             arrays[cell] = result.x.astype(np.float32)
-            _save_arrays(out / "autoencoder.npz", arrays)
-            atomic_json(out / "autoencoder.json", report)
+            _save_arrays(out / f"{settings.name}.npz", arrays)
+            atomic_json(out / f"{settings.name}.json", report)
             checkpoint.unlink(missing_ok=True)
-    draw(out)
+    draw(out, settings.name)
     return report
 
 
-def _load(out: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _load(out: Path, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     import json
 
     report: dict[str, Any] = {"experiment": "E4 autoencoder", "cells": [], "runs": []}
     arrays: dict[str, np.ndarray] = {}
-    if (out / "autoencoder.json").exists():
-        report = json.loads((out / "autoencoder.json").read_text())
-    if (out / "autoencoder.npz").exists():
-        with np.load(out / "autoencoder.npz", allow_pickle=False) as stored:
+    if (out / f"{name}.json").exists():
+        report = json.loads((out / f"{name}.json").read_text())
+    if (out / f"{name}.npz").exists():
+        with np.load(out / f"{name}.npz", allow_pickle=False) as stored:
             arrays = dict(stored)
     return report, arrays
 
@@ -372,7 +407,7 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def draw(out_dir: str | os.PathLike[str]) -> Path | None:
+def draw(out_dir: str | os.PathLike[str], name: str = "autoencoder") -> Path | None:
     """The figure: original and reconstructions side by side, the run with the median MSE of each cell."""
     import matplotlib
 
@@ -381,7 +416,7 @@ def draw(out_dir: str | os.PathLike[str]) -> Path | None:
     from matplotlib.collections import LineCollection
 
     out = Path(out_dir)
-    report, arrays = _load(out)
+    report, arrays = _load(out, name)
     if not arrays:
         return None
     datasets = [d for d in DATASETS if any(a.startswith(f"{d}/") for a in arrays)]
@@ -416,7 +451,7 @@ def draw(out_dir: str | os.PathLike[str]) -> Path | None:
             colour = original[:, 0] - original[:, 0].min() + (original[:, 1] - original[:, 1].min())
             axis.scatter(points[:, 0], points[:, 1], s=5, c=colour, cmap="viridis", zorder=2)
     figure.tight_layout()
-    path = out / "autoencoder.png"
+    path = out / f"{name}.png"
     atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=150))
     plt.close(figure)
     return path
@@ -432,6 +467,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS), choices=list(DATASETS))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--decay", action="store_true", help="let the learning rate fall to 0")
     given = parser.parse_args(arguments)
     words = sys.argv[1:] if arguments is None else list(arguments)
 
@@ -447,6 +483,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         show,
         datasets=given.datasets,
         methods=given.methods,
+        settings=Settings(decay=given.decay),
         command=command,
     )
     print(table(report))

@@ -1,6 +1,7 @@
 """Training: replicas of a clustering network in one pass."""
 
 from softcut.training.inputs import ConvInput, DenseInput, FirstLayer
+from softcut.training.repeat import repeat
 from softcut.training.replicas import (
     Progress,
     ReplicaNet,
@@ -19,6 +20,7 @@ __all__ = [
     "ReplicaNet",
     "TrainResult",
     "TrainSettings",
+    "repeat",
     "replica_losses",
     "replica_seeds",
     "train",

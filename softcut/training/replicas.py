@@ -23,6 +23,7 @@ from softcut.nn.layers import Activation, get_activation
 from softcut.ops import OBJECTIVES, Operator, cut_terms, orthogonality, self_gram
 from softcut.ops.cut import ratio_trace, safe_ratio
 from softcut.training.inputs import FirstLayer
+from softcut.training.repeat import repeat
 
 __all__ = [
     "Progress",
@@ -370,37 +371,16 @@ class _Trainer:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=not self.cuda)
 
-    def _repeat(self, step: Callable[[], None], times: int) -> Iterator[None]:
-        """Do a step `times` times; on a GPU, as replays of a CUDA graph after three ordinary ones."""
-        # The solver inside the ratio-trace objective cannot be captured.
-        if not self.cuda or self.settings.objective == "ratio_trace":
-            for _ in range(times):
-                step()
-                yield
-            return
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        for _ in range(min(3, times)):
-            with torch.cuda.stream(side):
-                step()
-            yield
-        torch.cuda.current_stream().wait_stream(side)
-        if times > 3:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                step()
-            for _ in range(times - 3):
-                graph.replay()
-                yield
-
     def run(self) -> TrainResult:
         settings = self.settings
         done, converged, interrupted = 0, False, False
+        # The solver inside the ratio-trace objective cannot be captured.
+        capture = self.cuda and settings.objective != "ratio_trace"
         try:
             if self.start is not None:
-                for _ in self._repeat(self.step_to_start, settings.start):
+                for _ in repeat(self.step_to_start, settings.start, capture):
                     pass
-            for _ in self._repeat(self.step, settings.iterations):
+            for _ in repeat(self.step, settings.iterations, capture):
                 done += 1
                 if done % settings.check_every == 0 or done == settings.iterations:
                     converged = self._look(done)
