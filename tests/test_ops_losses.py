@@ -214,6 +214,27 @@ def test_second_derivatives_through_the_saved_product_are_right(kind):
     assert gradgradcheck(of(lambda s: mincut_loss(s, normal)), (leaf,))
 
 
+@pytest.mark.parametrize("kind", ["binary", "ragged weighted", "sum", "dense symmetric"])
+def test_a_backward_pass_that_may_be_repeated_leaves_the_saved_product_alone(kind):
+    op, sample = make_operator(kind)
+    leaf = sample.assignments(2).requires_grad_()
+    before = leaf.detach().clone()
+
+    def loss():
+        return mincut_loss(rows_for(op, sample, leaf), op)
+
+    (last,) = torch.autograd.grad(loss(), leaf)  # may write over what it saved
+    kept = loss()
+    (first,) = torch.autograd.grad(kept, leaf, retain_graph=True)
+    (again,) = torch.autograd.grad(kept, leaf, retain_graph=True)
+    (end,) = torch.autograd.grad(kept, leaf)
+    for gradient in (first, again, end):
+        torch.testing.assert_close(gradient, last)
+    assert torch.equal(leaf.detach(), before)
+    with pytest.raises(RuntimeError, match="second time"):
+        kept.backward()
+
+
 def test_second_derivatives_under_torch_func():
     sample = make_sample((5,), seed=3)
     s, adj = sample.assignments(2), plain_normalise(sample.block())

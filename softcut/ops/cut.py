@@ -45,6 +45,12 @@ def _per_row(layout: Any, g: Tensor) -> Tensor:
     return layout.spread(g).unsqueeze(-1)
 
 
+def _keeps_graph() -> bool:
+    """Whether the running backward pass may be run again; True where PyTorch does not say."""
+    ask = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return True if ask is None else bool(ask())
+
+
 class _Recall(torch.autograd.Function):
     """The saved Y = A~ S again, without computing it; its derivative is A~ all the same."""
 
@@ -92,16 +98,19 @@ class _CutTerms(torch.autograd.Function):
     def backward(ctx, g_num, g_den, _):  # type: ignore[no-untyped-def]
         s, degree, y = ctx.saved_tensors
         layout = ctx.op.layout
-        grad = s * (2 * _per_row(layout, g_den) * _rows(degree, s).unsqueeze(-1))
+        own = 2 * _per_row(layout, g_den) * _rows(degree, s).unsqueeze(-1)
         factor = 2 * _per_row(layout, g_num)
         scale = ctx.op.row_scale(s.dtype)
         scale = None if scale is None else _rows(scale, s).unsqueeze(-1)
-        if not torch.is_grad_enabled() and not is_wrapped(grad):
-            # Nobody will differentiate again: in place, and the scaling of Y rides along.
+        if not torch.is_grad_enabled() and not is_wrapped(factor) and not is_wrapped(own):
+            # Nobody will differentiate again: the scaling of Y rides along, and where Y is not needed
+            # again either, the gradient is written over it. A fresh array costs more than the arithmetic.
             factor = factor if scale is None else factor * scale
-            return None, grad.addcmul_(y, factor.expand_as(y)), None
+            if not _keeps_graph():
+                return None, y.mul_(factor).addcmul_(s, own.expand_as(s)), None
+            return None, (s * own).addcmul_(y, factor.expand_as(y)), None
         y = _Recall.apply(ctx.op, s, y if scale is None else scale * y)
-        return None, torch.addcmul(grad, y, factor), None
+        return None, torch.addcmul(s * own, y, factor), None
 
     @staticmethod
     def vmap(info, in_dims, op, s, degree):  # type: ignore[no-untyped-def]
