@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache as remember
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +16,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from softcut.errors import ParameterError
+from softcut.errors import ParameterError, require
 from softcut.nn.pool.base import Selection
 from softcut.nn.pool.keep import KeepSelection
 from softcut.nn.pool.precomputed import Level, PrecomputedPool, clean, local_index, node_hash
@@ -23,8 +27,7 @@ __all__ = ["NDPPool", "kron_reduction", "max_cut_split"]
 _DENSE = 300  # components up to this size: all eigenvectors, exactly
 _COLUMNS = 512  # right-hand sides solved at a time
 _TOGETHER = 2_000  # dropped nodes of small groups that are solved for together
-_DIRECT = 10_000  # dropped nodes of one group up to which it is solved for exactly
-_SERIES = 200  # terms of the series for more than that
+_DIRECT = 2_000  # dropped neighbours of dropped nodes in a graph, up to which it is solved for exactly
 
 
 def _two_colouring(adjacency: sp.csr_array) -> np.ndarray | None:
@@ -137,10 +140,11 @@ def kron_reduction(
     Nothing of size N x N is inverted or stored. A dropped node without dropped neighbours (nearly all of
     them, behind a good cut) contributes a sparse product. For the others, groups of adjacent dropped
     nodes are solved by a sparse factorisation, a few hundred columns at a time, each block made sparse
-    before the next. Past ten thousand nodes in one group, and where `delta` drops light edges anyway, a series
-    of sparse products takes its place, exact to about a hundredth of what is dropped.
+    before the next. Past two thousand such nodes in a graph, and where `delta` drops light edges anyway, walks
+    from every kept node take its place, exact to about a hundredth of what is dropped.
     """
-    limit = delta * _heaviest(adjacency, ptr)  # of every node
+    graph = _graph_of(adjacency, ptr)
+    limit = delta * _heaviest(adjacency, graph)  # of every node
     kept, rest = np.flatnonzero(keep), np.flatnonzero(~keep)
     degree = np.asarray(adjacency.sum(axis=1)).ravel()
     total = sp.csr_array(adjacency[kept][:, kept])
@@ -152,20 +156,31 @@ def kron_reduction(
         rows = between[np.flatnonzero(simple)]
         total = total + rows.T @ sp.diags_array(1 / degree[rest[simple]]) @ rows
     if not lonely.all():
-        total = total + _through_groups(inside, between, degree[rest], ~lonely, limit[kept])
+        # Few of a graph are solved for exactly; whatever else is in the batch does not change which way.
+        many = np.bincount(graph[rest[~lonely]], minlength=graph.max(initial=0) + 1) > _DIRECT
+        walked = many[graph[rest]] & (delta > 0)
+        if (~lonely & walked).any():
+            nodes = np.flatnonzero(~lonely & walked)
+            w, b = sp.csr_array(inside[nodes][:, nodes]), sp.csr_array(between[nodes])
+            total = total + _by_walks(w, b, degree[rest[nodes]], 1e-3 * limit[kept], 1e-3 * delta)
+        if (~lonely & ~walked).any():
+            total = total + _through_groups(inside, between, degree[rest], ~lonely & ~walked, limit[kept])
     total = clean(sp.csr_array(total))
     total.data[total.data < np.repeat(limit[kept], np.diff(total.indptr))] = 0
     total.eliminate_zeros()
     return total
 
 
-def _heaviest(adjacency: sp.csr_array, ptr: np.ndarray | None) -> np.ndarray:
-    """The heaviest edge of its graph, for every node."""
-    n = adjacency.shape[0]
+def _graph_of(adjacency: sp.csr_array, ptr: np.ndarray | None) -> np.ndarray:
+    """The graph every node belongs to."""
     if ptr is None:
-        return np.full(n, adjacency.data.max(initial=0.0))
-    graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-    heaviest = np.zeros(len(ptr) - 1)
+        return np.zeros(adjacency.shape[0], np.int64)
+    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+
+
+def _heaviest(adjacency: sp.csr_array, graph: np.ndarray) -> np.ndarray:
+    """The heaviest edge of its graph, for every node."""
+    heaviest = np.zeros(graph.max(initial=0) + 1)
     np.maximum.at(heaviest, np.repeat(graph, np.diff(adjacency.indptr)), adjacency.data)
     return heaviest[graph]
 
@@ -201,10 +216,6 @@ def _through_groups(
 
 def _through(w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndarray) -> sp.csr_array:
     """B' (D - W)^-1 B; entries below `tiny`, one value a column, may be left out."""
-    if len(degree) > _DIRECT and (tiny > 0).all():
-        series = _sparse_series(w, b, degree, tiny)
-        if series is not None:
-            return sp.csr_array(b.T @ series)
     solve = spla.splu(sp.csc_array(sp.diags_array(degree) - w)).solve
     columns, left = sp.csc_array(b), sp.csr_array(b.T)
     blocks = []
@@ -215,22 +226,132 @@ def _through(w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndar
     return sp.csr_array(sp.hstack(blocks))
 
 
-def _sparse_series(
-    w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndarray
-) -> sp.csr_array | None:
-    """(D - W)^-1 B by X <- D^-1 (B + W X), entries below `tiny` dropped; None where that is too slow."""
-    scale = sp.diags_array(1 / degree)
-    step, first = sp.csr_array(scale @ w), sp.csr_array(scale @ b)
-    x = first
-    for _ in range(_SERIES):
-        new = sp.csr_array(first + step @ x)
-        new.data[new.data < tiny[new.indices]] = 0
-        new.eliminate_zeros()
-        change = sp.csr_array(abs(new - x))
-        x = new
-        if bool((change.data < tiny[change.indices]).all()):
-            return x
-    return None
+def _by_walks(
+    w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndarray, faint: float
+) -> sp.csr_array:
+    """B' (D - W)^-1 B by following, from every kept node, walks through dropped nodes until they are faint.
+
+    A walk that has become lighter than `faint` is not followed further, so a row costs what its
+    neighbourhood holds and not what the graph holds; entries below `tiny`, one value a row, are left out.
+    """
+    from_kept = sp.csr_array(b.T)
+    arrays = (
+        from_kept.indptr,
+        from_kept.indices,
+        from_kept.data,
+        b.indptr,
+        b.indices,
+        b.data,
+        w.indptr,
+        w.indices,
+        w.data,
+        degree,
+        tiny,
+        faint,
+    )
+    n = b.shape[1]
+    bounds = np.linspace(0, n, (os.cpu_count() or 1) + 1).astype(np.int64)
+    walk = _walk_kernel()
+    with ThreadPoolExecutor(len(bounds) - 1) as pool:
+        parts = list(pool.map(lambda i: walk(bounds[i], bounds[i + 1], *arrays), range(len(bounds) - 1)))
+    indptr = np.concatenate([[0], np.concatenate([count for count, _, _ in parts]).cumsum()])
+    indices = np.concatenate([columns for _, columns, _ in parts])
+    data = np.concatenate([values for _, _, values in parts])
+    return sp.csr_array((data, indices, indptr), shape=(n, n))
+
+
+@remember
+def _walk_kernel() -> Callable[..., Any]:
+    numba = require("numba", "pool", "NDP pooling of a graph this large")
+
+    @numba.njit(cache=True, nogil=True)
+    def walk(  # type: ignore[no-untyped-def]
+        begin,
+        end,
+        kept_ptr,
+        kept_to,
+        kept_weight,
+        drop_ptr,
+        drop_to,
+        drop_weight,
+        in_ptr,
+        in_to,
+        in_weight,
+        degree,
+        tiny,
+        faint,
+    ):
+        # Of kept node i: solve (D - W) x = B e_i by passing residuals on (a node's residual over its
+        # degree joins x, and its neighbours get their share), first come first served; then row i = B' x.
+        dropped = len(degree)
+        residual, x = np.zeros(dropped), np.zeros(dropped)
+        waiting = np.zeros(dropped, np.bool_)
+        queue = np.empty(dropped, np.int64)  # circular: a node waits once at most
+        touched = np.empty(dropped, np.int64)
+        seen = np.zeros(dropped, np.bool_)
+        row = np.zeros(len(kept_ptr) - 1)
+        reached = np.empty(len(kept_ptr) - 1, np.int64)
+        count = np.zeros(end - begin, np.int64)
+        columns, values = np.empty(1024, np.int64), np.empty(1024)
+        filled = 0
+        for i in range(begin, end):
+            head, length, touches = 0, 0, 0
+            for e in range(kept_ptr[i], kept_ptr[i + 1]):
+                u = kept_to[e]
+                residual[u] += kept_weight[e]
+                if not seen[u]:
+                    seen[u] = True
+                    touched[touches] = u
+                    touches += 1
+                if not waiting[u]:
+                    waiting[u] = True
+                    queue[(head + length) % dropped] = u
+                    length += 1
+            while length > 0:
+                u = queue[head]
+                head = (head + 1) % dropped
+                length -= 1
+                waiting[u] = False
+                step = residual[u] / degree[u]
+                residual[u] = 0.0
+                x[u] += step
+                for e in range(in_ptr[u], in_ptr[u + 1]):
+                    v = in_to[e]
+                    residual[v] += in_weight[e] * step
+                    if not seen[v]:
+                        seen[v] = True
+                        touched[touches] = v
+                        touches += 1
+                    if not waiting[v] and residual[v] >= faint * degree[v]:
+                        waiting[v] = True
+                        queue[(head + length) % dropped] = v
+                        length += 1
+            ends = 0
+            for t in range(touches):
+                u = touched[t]
+                if x[u] > 0:
+                    for e in range(drop_ptr[u], drop_ptr[u + 1]):
+                        j = drop_to[e]
+                        if row[j] == 0.0:
+                            reached[ends] = j
+                            ends += 1
+                        row[j] += drop_weight[e] * x[u]
+                residual[u], x[u], seen[u] = 0.0, 0.0, False
+            if filled + ends > len(columns):
+                size = max(2 * len(columns), filled + ends)
+                more_columns, more_values = np.empty(size, np.int64), np.empty(size)
+                more_columns[:filled], more_values[:filled] = columns[:filled], values[:filled]
+                columns, values = more_columns, more_values
+            for t in range(ends):
+                j = reached[t]
+                if row[j] >= tiny[i] and j != i:
+                    columns[filled], values[filled] = j, row[j]
+                    filled += 1
+                    count[i - begin] += 1
+                row[j] = 0.0
+        return count, columns[:filled], values[:filled]
+
+    return walk
 
 
 class NDPPool(PrecomputedPool):
