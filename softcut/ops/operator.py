@@ -209,8 +209,9 @@ class CSR(Operator):
     ) -> CSR:
         """From PyTorch Geometric's spelling: [2, E] with A[edge_index[0], edge_index[1]] = weight.
 
-        The sorted pattern is kept for as long as the `edge_index` tensor lives, so a training loop
-        that passes the same tensor at every step sorts it once. Changes in place are seen, as long
+        The sorted pattern (and, for one graph without weights, the operator) is kept for as long as the
+        `edge_index` tensor lives, so a training loop that passes the same tensor at every step sorts it
+        once. Changes in place are seen, as long
         as PyTorch sees them (not those made through ``.data`` or a NumPy view).
         """
         edge_index = unwrapped(edge_index, "edge_index")
@@ -229,7 +230,11 @@ class CSR(Operator):
         n = num_nodes
         if n is None:
             n = int(edge_index.max()) + 1 if edge_index.numel() else 0
-        pattern, order = _cached_pattern(edge_index, n)
+        pattern, order, plain = _cached_pattern(edge_index, n)
+        if edge_weight is None and batch is None and ptr is None and symmetric is None:
+            if not plain:  # one graph without weights: the whole operator is kept, with its degrees
+                plain.append(cls(pattern))
+            return plain[0]
         if ptr is None and batch is not None:
             ptr = _batch_to_ptr(batch, n)
         val = None
@@ -539,16 +544,16 @@ class Sum(Operator):
         return f"Sum({', '.join(map(repr, self.parts))})"
 
 
-# edge_index -> (version, num_nodes, pattern, order): see CSR.from_edge_index.
+# edge_index -> (version, num_nodes, pattern, order, [operator]): see CSR.from_edge_index.
 _patterns: Any = WeakTensorKeyDictionary()
 
 
-def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor]:
+def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor, list[CSR]]:
     known = _patterns.get(edge_index)
     version = 0 if edge_index.is_inference() else edge_index._version
     # A tensor made under inference_mode does not count its changes: its pattern is not kept.
     if known is not None and known[:2] == (version, n):
-        return known[2], known[3]
+        return known[2:]
     if edge_index.numel():
         low, high = int(edge_index.min()), int(edge_index.max())
         if low < 0 or high >= n:
@@ -557,9 +562,10 @@ def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor]:
             )
     with constants():
         pattern, order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
+    plain: list[CSR] = []
     if not edge_index.is_inference():
-        _patterns[edge_index] = (version, n, pattern, order)
-    return pattern, order
+        _patterns[edge_index] = (version, n, pattern, order, plain)
+    return pattern, order, plain
 
 
 def _batch_to_ptr(batch: Tensor, n: int) -> Tensor:

@@ -2,12 +2,14 @@ r"""The sparse product Y = A S: pattern, backends, and the differentiable functi
 
 A sparse product with a binary matrix is a sum of table rows, which is what an embedding bag computes;
 PyTorch's kernel for it needs no edge values and no sparse tensor. On CPUs it measures about twice as fast as
-the CSR product of PyTorch's sparse module (benchmarks/kernels.py). On GPUs long rows are cut into pieces, and it
+the CSR product of PyTorch's sparse module (benchmarks/kernels.py), except in float64, where that one is many
+times faster and is taken. On GPUs long rows are cut into pieces, and it
 adds in a fixed order, which the vendor's product does not.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -153,6 +155,8 @@ def _product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
         val = val.detach().to(s.dtype)
     if s.shape[1] == 0 or pattern.nnz == 0 or pattern.shape[0] == 0:
         return s.new_zeros(pattern.shape[0], s.shape[1])
+    if s.dtype == torch.float64 and s.device.type == "cpu" and not is_wrapped(s):
+        return _csr_product(pattern, val, s)
     if s.is_cuda and pattern.pieces is not None:
         first, order, second = pattern.pieces
         return _bag(_bag(s, pattern.col, first, val), order, second, None)
@@ -162,6 +166,17 @@ def _product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
 def _bag(s: Tensor, index: Tensor, offsets: Tensor, val: Tensor | None) -> Tensor:
     """Sums of (weighted) rows of `s`, in the order of `index`: the same result every time."""
     return torch.embedding_bag(s, index, offsets, False, 0, False, val, True)[0]
+
+
+def _csr_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
+    """The product of PyTorch's sparse module: for float64, where an embedding bag has no fast kernel."""
+    val = pattern.ones(s.dtype) if val is None else val
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        matrix = torch.sparse_csr_tensor(
+            pattern.rowptr, pattern.col, val, pattern.shape, check_invariants=False
+        )
+    return matrix @ s
 
 
 def _value_gradient(pattern: CSRPattern, grad: Tensor, s: Tensor) -> Tensor:
