@@ -172,7 +172,7 @@ def _csr_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
     """The product of PyTorch's sparse module: for float64, where an embedding bag has no fast kernel."""
     val = pattern.ones(s.dtype) if val is None else val
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        warnings.filterwarnings("ignore", message="Sparse ")
         matrix = torch.sparse_csr_tensor(
             pattern.rowptr, pattern.col, val, pattern.shape, check_invariants=False
         )

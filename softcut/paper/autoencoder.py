@@ -59,7 +59,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 _CHECK = 50  # iterations between looks at whether every replica has stopped
 _SAVE = 60.0  # seconds between checkpoints
-_NOT_CAPTURED = ()  # poolers whose step a CUDA graph cannot hold
 
 
 @dataclass(frozen=True)
@@ -209,8 +208,7 @@ def train_replicas(
             best, start, spent = state["best"], state["iteration"], state["seconds"]
             position.fill_(start)
     began = saved = time.perf_counter()
-    capture = cuda and method not in _NOT_CAPTURED
-    for i, _ in enumerate(repeat(step, settings.iterations - start, capture), start):
+    for i, _ in enumerate(repeat(step, settings.iterations - start, capture=cuda), start):
         if (i + 1) % _CHECK == 0:
             if progress is not None:
                 progress(i + 1, float(best["mse"].median()))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache as remember
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from softcut.nn.pool.base import Selection
 from softcut.nn.pool.precomputed import Level, PrecomputedPool, clean, local_index, node_hash
 from softcut.nn.pool.sparse import cluster_graph
 from softcut.ops import Operator, Segments
+from softcut.ops.spmm import constants
 
 __all__ = ["ClusterSelection", "GraclusPool", "graclus_matching"]
 
@@ -152,10 +154,11 @@ class ClusterSelection(Selection):
         """Graph number of every cluster; None for a single graph."""
         return None if self.ptr is None else Segments(self.num_clusters, self.ptr).batch
 
-    @property
+    @cached_property
     def size(self) -> Tensor:
         """Nodes of every cluster."""
-        return torch.bincount(self.cluster, minlength=self.num_clusters)
+        with constants():
+            return torch.bincount(self.cluster, minlength=self.num_clusters)
 
     @property
     def s(self) -> Tensor:
