@@ -102,10 +102,14 @@ def prepare(*, slow: bool = True) -> dict[str, str | None]:
     if not Path(python()).exists():
         print(f"Making {FOLDER.name} ...", flush=True)
         subprocess.run([sys.executable, "-m", "venv", str(FOLDER)], check=True)
-    if works("torch, softcut") is not None:
+    if works("torch, softcut, numba") is not None:
         print("Installing torch and softcut ...", flush=True)
         # torch first and by its exact version: on Linux a looser requirement may choose a build for GPUs.
-        for arguments in (["torch==2.13.0"], ["setuptools"], ["--no-build-isolation", "--editable", "."]):
+        for arguments in (
+            ["torch==2.13.0"],
+            ["setuptools"],
+            ["--no-build-isolation", "--editable", ".[pool]"],
+        ):
             problem = _pip(*arguments)
             if problem is not None:
                 raise SystemExit(f"softcut could not be installed into {FOLDER.name}: {problem}")

@@ -5,8 +5,9 @@
 
 `speed`: one forward and backward pass (features and parameters) on a 6-nearest-neighbour graph, 32 features,
 16 clusters or half of the nodes; the median of a few passes, after the first. Graclus and NDP: the first call
-coarsens ("once"), later ones find it in the cache. `memory`: 64 generated graphs with sizes like those of the DD data
-set, one as large as its largest; one training step of a classifier with each learned operator.
+coarsens ("once"), later ones find it in the cache. `memory`: 64 graphs of the DD data set, its largest among them
+(generated ones of such sizes where $SOFTCUT_DATA does not hold it); one training step of a classifier with each learned
+operator, beside PyTorch Geometric's dense path: extrapolated on a CPU, measured with ``--device cuda``.
 
 Every measurement is a process of its own, so peaks of memory do not mix. torch-geometric-pool is used where it
 can be imported (``--peer-path`` for a folder outside the environment); it needs torch_scatter, which is
@@ -134,73 +135,102 @@ def measure_speed(library: str, name: str, n: int, repeat: int, path: str | None
     }
 
 
-def dd_graphs(count: int, seed: int = 0) -> list[tuple[Any, Any]]:
-    """(x, edge_index) of `count` generated graphs, the first as large as DD's largest (5,748 nodes).
-
-    Other sizes are log-normal around DD's (mean 284, long right tail); contacts in a protein are near
-    neighbours in space, drawn as a 5-nearest-neighbour graph.
-    """
+def dd_graphs(count: int, seed: int = 0) -> tuple[list[tuple[Any, Any]], str]:
+    """(x, edge_index) of `count` graphs, the first DD's largest (5,748 nodes), and where they come from."""
     import numpy as np
     import torch
 
     rng = np.random.default_rng(seed)
-    sizes = np.clip(np.exp(rng.normal(math.log(240), 0.55, count)), 30, 5000).astype(int)
-    sizes[0] = 5748
-    return [(torch.rand(int(n), 89), knn_edges(int(n), 4, i)) for i, n in enumerate(sizes)]
+    raw = Path(os.environ.get("SOFTCUT_DATA", "")) / "tudataset" / "DD" / "raw"
+    if not (raw / "DD_A.txt").exists():
+        # Log-normal sizes around DD's (mean 284, long right tail); contacts in a protein are near
+        # neighbours in space, drawn as a nearest-neighbour graph.
+        sizes = np.clip(np.exp(rng.normal(math.log(240), 0.55, count)), 30, 5000).astype(int)
+        sizes[0] = 5748
+        made = [(torch.rand(int(n), 89), knn_edges(int(n), 4, i)) for i, n in enumerate(sizes)]
+        return made, "generated, sizes like DD's"
+    graph = np.loadtxt(raw / "DD_graph_indicator.txt", dtype=np.int64) - 1
+    label = np.loadtxt(raw / "DD_node_labels.txt", dtype=np.int64)
+    ends = np.loadtxt(raw / "DD_A.txt", delimiter=",", dtype=np.int64).T - 1
+    kinds = np.unique(label)
+    sizes = np.bincount(graph)
+    first = np.concatenate([[0], sizes.cumsum()])
+    others = rng.permutation(np.delete(np.arange(len(sizes)), sizes.argmax()))[: count - 1]
+    found = []
+    for g in [int(sizes.argmax()), *others.tolist()]:
+        inside = ends[:, graph[ends[0]] == g] - first[g]
+        one_hot = label[first[g] : first[g + 1], None] == kinds
+        found.append((torch.from_numpy(one_hot.astype(np.float32)), torch.from_numpy(inside)))
+    return found, "DD"
 
 
-def measure_memory(library: str, name: str, count: int) -> dict[str, Any]:
+def measure_memory(library: str, name: str, count: int, device: str) -> dict[str, Any]:
     import torch
 
     torch.manual_seed(0)
-    graphs = dd_graphs(count)
+    graphs, source = dd_graphs(count)
+    features = graphs[0][0].shape[1]
     sizes = torch.tensor([len(x) for x, _ in graphs])
     k = (142, 71)  # half of DD's mean node count, then a quarter
+    cuda = device == "cuda"
+    if cuda:
+        torch.zeros(1, device=device)
+        torch.cuda.reset_peak_memory_stats()
     before = rss()
+
+    def clock() -> float:
+        if cuda:
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
     if library == "softcut":
         from softcut.nn import GraphClassifier
 
         shift = sizes.cumsum(0) - sizes
-        x = torch.cat([x for x, _ in graphs])
-        edges = torch.cat([e + s for (_, e), s in zip(graphs, shift, strict=True)], 1)
-        batch = torch.arange(count).repeat_interleave(sizes)
-        model = GraphClassifier(89, 2, name, k=k)
+        x = torch.cat([x for x, _ in graphs]).to(device)
+        edges = torch.cat([e + s for (_, e), s in zip(graphs, shift, strict=True)], 1).to(device)
+        batch = torch.arange(count).repeat_interleave(sizes).to(device)
+        model = GraphClassifier(features, 2, name, k=k).to(device)
         optimiser = torch.optim.Adam(model.parameters(), lr=5e-4)
+        target = torch.arange(count, device=device) % 2
         times = []
         for _ in range(3):
-            start = time.perf_counter()
+            start = clock()
             out = model(x, edges, batch=batch)
-            loss = torch.nn.functional.cross_entropy(out.y, torch.arange(count) % 2) + out.loss
+            loss = torch.nn.functional.cross_entropy(out.y, target) + out.loss
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-            times.append(time.perf_counter() - start)
+            times.append(clock() - start)
         assert math.isfinite(float(loss))
         seconds = min(times)
     else:
         from torch_geometric.nn import DenseGraphConv, dense_diff_pool, dense_mincut_pool
 
         n = int(sizes.max())
-        x, a = torch.zeros(count, n, 89), torch.zeros(count, n, n)
-        mask = torch.arange(n) < sizes[:, None]
+        x, a = torch.zeros(count, n, features, device=device), torch.zeros(count, n, n, device=device)
+        mask = torch.arange(n, device=device) < sizes[:, None].to(device)
         for b, (gx, e) in enumerate(graphs):
-            x[b, : len(gx)] = gx
-            a[b, e[0], e[1]] = 1
-        conv, score = DenseGraphConv(89, 32), torch.nn.Linear(32, k[0])
-        start = time.perf_counter()
+            x[b, : len(gx)] = gx.to(device)
+            a[b, e[0].to(device), e[1].to(device)] = 1
+        conv, score = DenseGraphConv(features, 32).to(device), torch.nn.Linear(32, k[0]).to(device)
+        start = clock()
         h = conv(x, a, mask).relu()
         pool = dense_mincut_pool if name == "mincut" else dense_diff_pool
         out_x, _, one, two = pool(h, a, score(h), mask)
         (out_x.square().mean() + one + two).backward()
-        seconds = time.perf_counter() - start
+        seconds = clock() - start
+    used = torch.cuda.max_memory_allocated() if cuda else max(0, peak() - before)
     return {
         "library": library,
         "operator": name,
+        "data": source,
+        "device": torch.cuda.get_device_name() if cuda else "cpu",
         "graphs": count,
         "nodes": int(sizes.sum()),
         "largest": int(sizes.max()),
         "seconds": seconds,
-        "peak_gib": max(0, peak() - before) / 2**30,
+        "peak_gib": used / 2**30,
         "process_gib": peak() / 2**30,
     }
 
@@ -300,20 +330,46 @@ def speed_table(rows: list[dict[str, Any]]) -> str:
 
 def memory(given: argparse.Namespace) -> None:
     rows = []
+    device = f"--device={given.device}"
+
+    def measure(library: str, name: str, count: int) -> dict[str, Any]:
+        row = {"library": library, "operator": name, "graphs": count}
+        row |= child([*_words("memory", library, name, count), device], given.limit) or {}
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        return row
+
     for name in LEARNED:
-        rows.append(child(_words("memory", "softcut", name, 64), given.limit) or {})
-        print(json.dumps(rows[-1]), flush=True)
+        measure("softcut", name, 64)
     for name in ("mincut", "diffpool"):
-        # The dense path of 64 graphs does not fit: two sizes are measured and carried on linearly.
-        small = [child(_words("memory", "pyg-dense", name, count), given.limit) or {} for count in (2, 4)]
-        rows += small
+        if given.device == "cuda":
+            measure("pyg-dense", name, 64)
+            continue
+        # The dense path of 64 graphs is too large for most machines: two sizes, carried on linearly.
+        small = [measure("pyg-dense", name, count) for count in (2, 4)]
         if all("peak_gib" in r for r in small):
             each = (small[1]["peak_gib"] - small[0]["peak_gib"]) / 2
             estimate = small[0]["peak_gib"] + 62 * each
             rows.append({"library": "pyg-dense", "operator": name, "graphs": 64, "estimated_gib": estimate})
-        for row in rows[-3:]:
-            print(json.dumps(row), flush=True)
+            print(json.dumps(rows[-1]), flush=True)
     write(given.out, {"environment": environment(), "rows": rows})
+    print(memory_table(rows))
+
+
+def memory_table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| operator | library | device | peak memory of a step | a step |", "|---|---|---|---|---|"]
+    for row in rows:
+        if row["graphs"] != 64:
+            continue
+        cells = [row["operator"], row["library"], row.get("device", "cpu")]
+        if "failed" in row:
+            cells += [row["failed"], "-"]
+        elif "peak_gib" in row:
+            cells += [f"{row['peak_gib']:.2f} GiB", f"{row['seconds']:.2f} s"]
+        else:
+            cells += [f"about {row['estimated_gib']:.0f} GiB, extrapolated", "-"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def _words(kind: str, library: str, name: str, n: int) -> list[str]:
@@ -333,7 +389,9 @@ def main() -> None:
         sub = commands.add_parser(name)
         sub.add_argument("--out", help="JSON file to write")
         sub.add_argument("--limit", type=float, default=120.0, help="seconds a measurement may take")
-        if name == "speed":
+        if name == "memory":
+            sub.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+        else:
             sub.add_argument("--sizes", nargs="+", type=int, default=[1000, 10_000, 100_000, 1_000_000])
             sub.add_argument("--operators", nargs="+", default=OPERATORS, choices=OPERATORS)
             sub.add_argument("--repeat", type=int, default=5)
@@ -345,12 +403,13 @@ def main() -> None:
     one.add_argument("n", type=int)
     one.add_argument("--repeat", type=int, default=5)
     one.add_argument("--peer-path")
+    one.add_argument("--device", default="cpu")
     given = parser.parse_args()
     if given.command == "one":
         if given.kind == "speed":
             result = measure_speed(given.library, given.name, given.n, given.repeat, given.peer_path)
         else:
-            result = measure_memory(given.library, given.name, given.n)
+            result = measure_memory(given.library, given.name, given.n, given.device)
         print(json.dumps(result))
     else:
         {"speed": speed, "memory": memory}[given.command](given)

@@ -385,6 +385,15 @@ def _forget(report: dict[str, Any], dataset: str, method: str) -> None:
         report[part] = [r for r in report[part] if (r["dataset"], r["method"]) != (dataset, method)]
 
 
+def percent(share: float) -> str:
+    """Two digits that count, without an exponent above 10 %.
+
+    >>> percent(0.000426), percent(0.9996)
+    ('0.043 %', '100 %')
+    """
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+
+
 def table(report: dict[str, Any]) -> str:
     """The results as a Markdown table.
 
@@ -400,7 +409,7 @@ def table(report: dict[str, Any]) -> str:
     for c in sorted(report["cells"], key=lambda c: (c["dataset"] != "ring", order[c["method"]])):
         lines.append(
             f"| {c['dataset']} | {TITLES[c['method']]} | {c['mean']:.2e} ± {c['std']:.1e} | {c['median']:.2e} "
-            f"| {100 * c['median_over_variance']:.2g} % | {c['n']} | {c['seconds']} ({c['device']}) |"
+            f"| {percent(c['median_over_variance'])} | {c['n']} | {c['seconds']} ({c['device']}) |"
         )
     return "\n".join(lines)
 
@@ -442,7 +451,8 @@ def draw(out_dir: str | os.PathLike[str], name: str = "autoencoder") -> Path | N
                 ranked = sorted(range(len(runs)), key=lambda i: runs[i]["mse"])
                 middle = ranked[(len(ranked) - 1) // 2]
                 points = arrays[f"{dataset}/{method}"][middle]
-                title = f"{TITLES[method]}\nMSE {100 * runs[middle]['mse_over_variance']:.2g} % of variance"
+                share = percent(runs[middle]["mse_over_variance"])
+                title = f"{TITLES[method]}\nMSE {share} of variance"
             axis.set_title(title, fontsize=8)
             lines = np.stack([points[coo.row], points[coo.col]], 1)
             axis.add_collection(LineCollection(list(lines), colors="0.75", linewidths=0.5, zorder=1))

@@ -62,7 +62,12 @@ class Records:
 
 
 def commit() -> str:
-    """The commit the code is at ("+" when files were changed since); outside a checkout, $SOFTCUT_COMMIT."""
+    """$SOFTCUT_COMMIT where it is set (for copies without their history), else the commit of the checkout.
+
+    "+" says that files were changed since.
+    """
+    if os.environ.get("SOFTCUT_COMMIT"):
+        return os.environ["SOFTCUT_COMMIT"]
     here = Path(__file__).resolve().parent
     try:
         head = subprocess.run(
@@ -76,7 +81,7 @@ def commit() -> str:
             check=True,
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("SOFTCUT_COMMIT", "unknown")
+        return "unknown"
     return head + ("+" if changed else "")
 
 
