@@ -7,7 +7,7 @@ sum is what is reported. All seeds of a cell are replicas of one vectorised mode
 and no numbers here: MinCutPool near perfect on both, DiffPool poor on the ring, Top-K failing on both.
 
 DiffPool is run twice: with its link loss as the paper's authors have it (undivided), and divided by N^2 as
-DiffPool's own authors and PyTorch Geometric have it. ``Settings(decay=True)`` lets the learning rate fall to
+PyTorch Geometric has it. ``Settings(decay=True)`` lets the learning rate fall to
 zero: without it, what is compared is partly how much Adam still shakes each pooler at the end.
 """
 
