@@ -25,6 +25,7 @@ from softcut.kmeans import kmeans_restarts
 from softcut.modelfile import read_model, write_model
 from softcut.neighbours import feature_graph, have_approximate
 from softcut.ops import CSR, OBJECTIVES, Operator, Sum
+from softcut.refine import Refiner
 from softcut.training import (
     DenseInput,
     Progress,
@@ -128,6 +129,8 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         Neighbours of each node in it.
     fusion : float
         Weight of the propagated features beside the replicas in the consensus.
+    refine : bool
+        Let each node's own features and its neighbours' clusters settle what the replicas leave open.
     dimensions : int
         Features are reduced to this many columns.
     hidden : int, optional
@@ -184,6 +187,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         start: str = "kmeans",
         n_neighbors: int = 15,
         fusion: float = 1.0,
+        refine: bool = True,
         dimensions: int = 64,
         hidden: int | None = None,
         temperature: float = 1.0,
@@ -207,6 +211,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         self.start = start
         self.n_neighbors = n_neighbors
         self.fusion = fusion
+        self.refine = refine
         self.dimensions = dimensions
         self.hidden = hidden
         self.temperature = temperature
@@ -307,12 +312,16 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
                 random_state=setting.seed,
             )
         self._model.signature = _signature(work.graph)
-        self._model.number_by_size(kept, work.z)
+        if setting.refine:
+            self._model.fit_refiner(kept, work.z, work.graph, setting.seed)
+            if self._model.refiner is None:
+                self._note("no refinement: it would have emptied a cluster.")
+        soft = self._model.number_by_size(self._model.soft(kept, work.z, work.graph))
         consensus = self._model.consensus
         self.weights_ = np.ones(1) if consensus is None else consensus.weights.cpu().numpy()
         self.n_clusters_ = k
         self.n_features_in_ = work.graph.num_features
-        self.labels_ = self._model.labels(kept, work.z)
+        self.labels_ = soft.argmax(1)
         self.history_ = {"cut": result.cut, "ortho": result.ortho}
         self.n_iter_ = result.iterations
         self.converged_ = result.converged
@@ -333,13 +342,14 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
 
         A list of graphs gives a list of arrays.
         """
-        return self._apply(graph, X, "labels")
+        soft = self._apply(graph, X)
+        return [part.argmax(1) for part in soft] if isinstance(soft, list) else soft.argmax(1)
 
     def predict_proba(self, graph: Any, X: Any = None) -> Any:
         """Soft clusters [N, K]; rows sum to one and the largest entry is what predict says."""
-        return self._apply(graph, X, "proba")
+        return self._apply(graph, X)
 
-    def _apply(self, graph: Any, X: Any, what: str) -> Any:
+    def _apply(self, graph: Any, X: Any) -> Any:
         self._check_fitted()
         several = isinstance(graph, list | tuple) and X is None
         graph = _gather(graph, X)
@@ -362,7 +372,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         device = choose_device(self.device)
         inputs, z = model.encoder.to(device).apply(graph, device)
         s = model.net.to(device).assign(inputs, model.temperature)
-        out = getattr(model, what)(s, z)
+        out = model.numbered(model.soft(s, z, graph))
         if several and graph.ptr is not None:
             return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
         return out
@@ -490,6 +500,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
             feature_graph=weight,
             n_neighbors=_whole("n_neighbors", self.n_neighbors, 1),
             fusion=0.0 if paper else _number("fusion", self.fusion, zero=True),
+            refine=bool(self.refine) and not paper,
             dimensions=_whole("dimensions", self.dimensions, 1),
             hidden=_whole("hidden", preset.hidden if self.hidden is None else self.hidden, 1),
             temperature=_number("temperature", self.temperature),
@@ -522,6 +533,7 @@ class _Setting:
     feature_graph: float | str
     n_neighbors: int
     fusion: float
+    refine: bool
     dimensions: int
     hidden: int
     temperature: float
@@ -545,9 +557,7 @@ class _Work:
                 if graph.num_features == 0
                 else "the features are the same for every node"
             )
-            what = (
-                "slow modes of the graph and degrees" if graph.num_graphs == 1 else "degrees near each node"
-            )
+            what = "slow modes of the graph" if graph.num_graphs == 1 else "degrees near each node"
             note(f"{why}: made structural ones ({what}).")
         self.positional = structural and graph.num_graphs == 1
         if structural:
@@ -662,20 +672,34 @@ class _Model:
     ) -> None:
         self.net, self.encoder, self.temperature = net, encoder, temperature
         self.consensus, self.positional, self.signature = consensus, positional, signature
+        self.refiner: Refiner | None = None
         self.order = np.arange(net.k)  # the j-th largest cluster is number order[j] inside
 
-    def number_by_size(self, s: Tensor, z: Tensor) -> None:
+    def soft(self, s: Tensor, z: Tensor, graph: Graph) -> Tensor:
+        """Soft clusters [N, K] from the replicas' assignments, in the order inside."""
+        out = s[:, 0] if self.consensus is None else self.consensus.to(s.device).proba(s, z)
+        if self.refiner is None:
+            return out
+        op = CSR.from_graph(graph, device=s.device)
+        return self.refiner.to(s.device).apply(self.encoder.project(graph, s.device), out, op)
+
+    def fit_refiner(self, s: Tensor, z: Tensor, graph: Graph, seed: int) -> None:
+        """Learn the last step; left out if a cluster would be empty after it."""
+        before = self.soft(s, z, graph).argmax(1)
+        self.refiner = Refiner.fit(self.encoder.project(graph, s.device), before, len(self.order), seed)
+        after = self.soft(s, z, graph).argmax(1)
+        if torch.unique(after).numel() < torch.unique(before).numel():
+            self.refiner = None
+
+    def numbered(self, soft: Tensor) -> np.ndarray:
+        """Columns in the order people see."""
+        return soft.cpu().numpy()[:, self.order]
+
+    def number_by_size(self, soft: Tensor) -> np.ndarray:
         """Give cluster 0 to the largest cluster of the training nodes, and so on."""
-        sizes = np.bincount(self.labels(s, z), minlength=len(self.order))
-        self.order = self.order[np.argsort(-sizes, kind="stable")]
-
-    def labels(self, s: Tensor, z: Tensor) -> np.ndarray:
-        out = s[:, 0].argmax(-1) if self.consensus is None else self.consensus.predict(s, z)
-        return np.argsort(self.order)[out.cpu().numpy()]
-
-    def proba(self, s: Tensor, z: Tensor) -> np.ndarray:
-        out = s[:, 0] if self.consensus is None else self.consensus.proba(s, z)
-        return out.cpu().numpy()[:, self.order]
+        sizes = np.bincount(soft.argmax(1).cpu().numpy(), minlength=len(self.order))
+        self.order = np.argsort(-sizes, kind="stable")
+        return self.numbered(soft)
 
     def meta(self) -> dict[str, Any]:
         return {
@@ -685,6 +709,7 @@ class _Model:
             "positional": self.positional,
             "signature": self.signature,
             "consensus": self.consensus is not None,
+            "refiner": self.refiner is not None,
             "order": self.order.tolist(),
         }
 
@@ -693,6 +718,8 @@ class _Model:
         parts |= {f"encoder.{k}": v for k, v in self.encoder.tensors().items()}
         if self.consensus is not None:
             parts |= {f"consensus.{k}": v for k, v in vars(self.consensus).items()}
+        if self.refiner is not None:
+            parts |= {f"refiner.{k}": v for k, v in vars(self.refiner).items()}
         return parts
 
     @classmethod
@@ -709,6 +736,7 @@ class _Model:
             meta["positional"],
             meta["signature"],
         )
+        model.refiner = Refiner(**part("refiner")) if meta.get("refiner") else None
         model.order = np.asarray(meta["order"], dtype=np.int64)
         return model
 

@@ -34,6 +34,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "consensus": {},
     "no feature graph": {"feature_graph": False},
     "no fusion": {"fusion": 0.0},
+    "no refinement": {"refine": False},
     "random start, equal sizes": {"start": "random"},
     "features from 2 hops only": {"hops": 2},
     "features from 8 hops only": {"hops": 8},

@@ -99,7 +99,7 @@ class DenseInput:
         parts, first = [], 0
         for scale, members in itertools.groupby(scales):  # replicas of one scale stand together
             count = len(list(members))
-            rows = kernel[first : first + count].reshape(-1, self.in_channels)
+            rows = kernel[first : first + count].reshape(count * kernel.shape[1], self.in_channels)
             parts.append((rows @ self.z[scale].mT).view(count, kernel.shape[1], -1))
             first += count
         return parts[0] if len(parts) == 1 else torch.cat(parts)
