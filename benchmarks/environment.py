@@ -55,6 +55,14 @@ PEERS = (
         ),
         slow=True,
     ),
+    # For torch-geometric-pool's Graclus (benchmarks/pooling.py).
+    Peer(
+        "torch_cluster",
+        "1.6.3",
+        "torch_cluster",
+        (("--no-build-isolation", "torch_cluster==1.6.3"),),
+        slow=True,
+    ),
     Peer(
         "pyagc",
         "1.1.2",
