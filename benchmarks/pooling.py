@@ -58,8 +58,10 @@ def knn_edges(n: int, k: int = 6, seed: int = 0) -> Any:
 def ours(name: str) -> Any:
     from softcut.nn import get_pool
 
-    sized = {"k": CLUSTERS} if name in ("mincut", "diffpool", "random") else {}
-    return get_pool(name, in_channels=FEATURES, **sized)
+    options: dict[str, Any] = {"k": CLUSTERS} if name in ("mincut", "diffpool", "random") else {}
+    if name == "graclus":
+        options["reduction"] = "sum"  # as torch-geometric-pool does; a maximum costs more
+    return get_pool(name, in_channels=FEATURES, **options)
 
 
 def peer(name: str, path: str | None) -> Any:

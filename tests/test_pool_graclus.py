@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -171,3 +173,34 @@ def test_disk_cache(tmp_path, monkeypatch) -> None:
     assert np.array_equal(again[1].index, first[1].index)
     GraclusPool(cache=tmp_path, seed=5).hierarchy(a)
     assert len(list(tmp_path.rglob("*.npz"))) == 3  # another recipe, another file
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_the_maximum_and_its_gradient_are_those_of_scatter(levels: int) -> None:
+    edges = torch.from_numpy(np.stack(knn(60).nonzero()))
+    x = torch.randn(60, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    pool = GraclusPool(levels=levels)
+    out = pool(x, edges)
+    assert out.selection.members is not None
+    where = out.selection.cluster.unsqueeze(-1).expand_as(x)
+    zeros = torch.zeros(out.selection.num_clusters, 5, dtype=torch.float64)
+    plain = zeros.scatter_reduce(0, where, x, "amax", include_self=False)
+    weight = torch.rand(plain.shape, dtype=torch.float64)
+    assert torch.equal(out.x, plain)
+    got, expected = (torch.autograd.grad((y * weight).sum(), x)[0] for y in (out.x, plain))
+    assert torch.equal(got, expected)
+    ties = torch.zeros(60, 1, requires_grad=True)  # one of several equal nodes gets all of it
+    pool(ties, edges).x.sum().backward()
+    assert ties.grad.sum() == out.selection.num_clusters
+    assert set(ties.grad.flatten().tolist()) <= {0.0, 1.0}
+
+
+def test_the_coarse_graph_is_made_once_unless_weights_are_learned() -> None:
+    edges = torch.from_numpy(np.stack(knn(60).nonzero()))
+    pool, x = GraclusPool(), torch.rand(60, 2)
+    assert pool(x, edges).adj is pool(x, edges).adj
+    weight = torch.rand(edges.shape[1], requires_grad=True)
+    out = pool(x, edges, weight)
+    out.adj.to_dense().sum().backward()
+    assert weight.grad is not None
+    assert torch.equal(copy.deepcopy(pool)(x, edges).x, pool(x, edges).x)

@@ -24,6 +24,7 @@ from softcut.ops.spmm import constants
 __all__ = ["ClusterSelection", "GraclusPool", "graclus_matching"]
 
 REDUCTIONS = ("max", "mean", "sum")
+_TABLE = 16  # nodes of a cluster up to which its maximum is taken member by member
 
 
 @remember
@@ -126,6 +127,34 @@ def graclus_matching(adjacency: sp.csr_array, ptr: np.ndarray | None = None, see
     return np.unique(leader, return_inverse=True)[1].astype(np.int64)
 
 
+class _ClusterMax(torch.autograd.Function):
+    """Maximum over small clusters; the gradient goes to the first node that has it, by gathering alone."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, cluster: Tensor, table: Tensor, column: Tensor) -> tuple[Tensor, Tensor]:
+        out = x.index_select(0, table[:, 0])
+        best = torch.zeros_like(out, dtype=torch.int8)
+        for j in range(1, table.shape[1]):
+            other = x.index_select(0, table[:, j])
+            best = torch.where(other > out, j, best)
+            out = torch.maximum(out, other)
+        return out, best
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        _, cluster, _, column = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(cluster, column, output[1])
+
+    @staticmethod
+    def backward(ctx, grad, _):  # type: ignore[no-untyped-def]
+        cluster, column, best = ctx.saved_tensors
+        mine = best.index_select(0, cluster) == column.unsqueeze(-1)
+        return grad.index_select(0, cluster) * mine, None, None, None
+
+
 @dataclass
 class ClusterSelection(Selection):
     """Hard clusters: `cluster` [N] numbers the cluster of every node of a ragged batch.
@@ -168,7 +197,25 @@ class ClusterSelection(Selection):
         ones = torch.ones(n, device=self.cluster.device)
         return torch.sparse_coo_tensor(place, ones, (n, self.num_clusters), check_invariants=False)
 
+    @cached_property
+    def members(self) -> tuple[Tensor, Tensor] | None:
+        """Nodes of every cluster [K, M] (short ones repeat their first) and each node's column; None if M is large."""
+        with constants():
+            size = self.size
+            most = int(size.max()) if size.numel() else 0
+            if not 0 < most <= _TABLE or bool((size == 0).any()):
+                return None
+            order = torch.argsort(self.cluster, stable=True)
+            first = size.cumsum(0) - size
+            column = torch.empty_like(order)
+            column[order] = torch.arange(len(order), device=order.device) - first.repeat_interleave(size)
+            table = order[first].unsqueeze(1).repeat(1, most)
+            table[self.cluster, column] = torch.arange(len(order), device=order.device)
+            return table, column.to(torch.int8)
+
     def reduce(self, x: Tensor) -> Tensor:
+        if self.reduction == "max" and self.members is not None:
+            return _ClusterMax.apply(x, self.cluster, *self.members)[0]
         zeros = x.new_zeros(self.num_clusters, x.shape[-1])
         if self.reduction == "max":
             where = self.cluster.unsqueeze(-1).expand_as(x)
@@ -256,7 +303,14 @@ class GraclusPool(PrecomputedPool):
         assert isinstance(selection, ClusterSelection)
         if selection.adj is not None:
             return selection.adj
-        return cluster_graph(op, selection.cluster, selection.ptr, selection.num_clusters)
+
+        known = self._joined.get(op)
+        if known is not None and known[0] is selection:
+            return known[1]
+        graph = cluster_graph(op, selection.cluster, selection.ptr, selection.num_clusters)
+        if not op.requires_grad:  # else the coarse weights are learned too
+            self._joined[op] = selection, graph
+        return graph
 
     def extra_repr(self) -> str:
         return f"reduction={self.reduction!r}, levels={self.levels}, seed={self.seed}"

@@ -32,6 +32,7 @@ __all__ = ["CoarseningCache", "FlatSelection", "Level", "PrecomputedPool"]
 
 _FORMAT = 1  # of the files; part of every key
 _IN_MEMORY = 64
+_FOR_OPERATORS = ("_seen", "_joined")  # attributes that remember something for an operator object
 
 
 @dataclass
@@ -194,13 +195,16 @@ class PrecomputedPool(Pool):
         self.levels, self.seed = int(levels), int(seed)
         self.cache = CoarseningCache(cache)
         self._seen: WeakKeyDictionary[Operator, Selection] = WeakKeyDictionary()
+        # What was connected last for an operator, and by which selection.
+        self._joined: WeakKeyDictionary[Operator, tuple[Selection, Operator]] = WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_seen"}
+        return {key: value for key, value in self.__dict__.items() if key not in _FOR_OPERATORS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._seen = WeakKeyDictionary()
+        for name in _FOR_OPERATORS:
+            setattr(self, name, WeakKeyDictionary())
 
     @abstractmethod
     def recipe(self) -> str:
