@@ -121,10 +121,11 @@ def test_run_resumes_and_writes_everything(tmp_path, monkeypatch) -> None:
         autoencoder.run(2, tmp_path, methods=["maxcut"])
 
 
-def test_an_interrupted_cell_goes_on(tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("decay", [False, True])
+def test_an_interrupted_cell_goes_on(tmp_path, monkeypatch, decay) -> None:
     monkeypatch.setattr(autoencoder, "_SAVE", 0.0)
     monkeypatch.setattr(autoencoder, "_CHECK", 20)
-    settings = autoencoder.Settings(iterations=100)
+    settings = autoencoder.Settings(iterations=100, decay=decay)
     path = tmp_path / "state.pt"
     whole = autoencoder.train_replicas(ring_graph(24), "mincut", [0, 1], settings)
 
