@@ -312,6 +312,8 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
                 random_state=setting.seed,
             )
         self._model.signature = _signature(work.graph)
+        # Kept, not made again: eigenvectors come out with other signs on another machine.
+        self._model.positions = np.asarray(work.graph.x) if work.positional else None
         if setting.refine:
             self._model.fit_refiner(kept, work.z, work.graph, setting.seed)
             if self._model.refiner is None:
@@ -363,7 +365,8 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
                     "made for it say where a node stands in that graph and mean nothing in another; give both "
                     "graphs features, or fit this one."
                 )
-            graph = graph.with_features(structural_features(graph, random_state=0))
+            assert model.positions is not None
+            graph = graph.with_features(model.positions)
         if graph.x is None:
             if model.encoder.structural:
                 graph = graph.with_features(structural_features(graph, local=True))
@@ -480,6 +483,8 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
             raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}.")
         if self.start not in ("kmeans", "random"):
             raise ParameterError(f"start must be 'kmeans' or 'random', got {self.start!r}.")
+        if not isinstance(self.refine, bool):
+            raise ParameterError(f"refine must be True or False, got {self.refine!r}.")
         paper = self.preset == "paper"
         hops = 0 if paper else self.hops
         if hops != "auto":
@@ -500,7 +505,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
             feature_graph=weight,
             n_neighbors=_whole("n_neighbors", self.n_neighbors, 1),
             fusion=0.0 if paper else _number("fusion", self.fusion, zero=True),
-            refine=bool(self.refine) and not paper,
+            refine=self.refine and not paper,
             dimensions=_whole("dimensions", self.dimensions, 1),
             hidden=_whole("hidden", preset.hidden if self.hidden is None else self.hidden, 1),
             temperature=_number("temperature", self.temperature),
@@ -673,6 +678,7 @@ class _Model:
         self.net, self.encoder, self.temperature = net, encoder, temperature
         self.consensus, self.positional, self.signature = consensus, positional, signature
         self.refiner: Refiner | None = None
+        self.positions: np.ndarray | None = None  # structural features of the training graph
         self.order = np.arange(net.k)  # the j-th largest cluster is number order[j] inside
 
     def soft(self, s: Tensor, z: Tensor, graph: Graph) -> Tensor:
@@ -720,6 +726,8 @@ class _Model:
             parts |= {f"consensus.{k}": v for k, v in vars(self.consensus).items()}
         if self.refiner is not None:
             parts |= {f"refiner.{k}": v for k, v in vars(self.refiner).items()}
+        if self.positions is not None:
+            parts["positions"] = torch.from_numpy(self.positions)
         return parts
 
     @classmethod
@@ -736,7 +744,8 @@ class _Model:
             meta["positional"],
             meta["signature"],
         )
-        model.refiner = Refiner(**part("refiner")) if meta.get("refiner") else None
+        model.refiner = Refiner(**part("refiner")) if meta["refiner"] else None
+        model.positions = tensors["positions"].numpy() if meta["positional"] else None
         model.order = np.asarray(meta["order"], dtype=np.int64)
         return model
 

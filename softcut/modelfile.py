@@ -15,7 +15,7 @@ from softcut.files import atomic_write
 __all__ = ["read_model", "write_model"]
 
 _FORMAT = "softcut-model"
-_VERSION = 1
+_VERSION = 2
 
 
 def _stem(path: str | Path) -> Path:

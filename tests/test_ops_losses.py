@@ -235,6 +235,54 @@ def test_a_backward_pass_that_may_be_repeated_leaves_the_saved_product_alone(kin
         kept.backward()
 
 
+def test_batches_of_gradients():
+    sample = make_sample((5,), seed=3)
+    s = sample.assignments(2).requires_grad_()
+    loss = mincut_loss(s, sample.edge_index, reduction="none")
+    v = torch.tensor([[1.0], [2.0]], dtype=loss.dtype)
+    (got,) = torch.autograd.grad(loss, s, v, is_grads_batched=True)
+    (one,) = torch.autograd.grad(mincut_loss(s, sample.edge_index), s)
+    torch.testing.assert_close(got, torch.stack([one, 2 * one]))
+
+
+def test_the_gradient_is_written_over_nothing_that_others_hold():
+    sample = make_sample((5,), seed=3)
+    s = sample.assignments(2).requires_grad_()
+    (expected,) = torch.autograd.grad(mincut_loss(s, sample.edge_index), s)
+    held = []
+
+    def pack(t):
+        held.append((t, t.clone()))
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        loss = mincut_loss(s, sample.edge_index)
+    (got,) = torch.autograd.grad(loss, s)
+    torch.testing.assert_close(got, expected)
+    assert held
+    assert all(torch.equal(t, before) for t, before in held)
+
+    class Identity(Dense):
+        def matmul(self, s):
+            return s
+
+    eye = Identity(torch.eye(4, dtype=torch.float64).unsqueeze(0), symmetric=True, normalised=True)
+    leaf = torch.rand(1, 4, 2, dtype=torch.float64).requires_grad_()
+    before = leaf.detach().clone()
+    num, _ = cut_terms(eye, leaf)
+    num.sum().backward()
+    assert torch.equal(leaf.detach(), before)
+    torch.testing.assert_close(leaf.grad, 2 * before)
+
+
+def test_a_loss_on_an_operator_compiles_whole():
+    sample = make_sample((5,), seed=3)
+    op = as_operator(sample.edge_index, num_nodes=sample.n).normalise()
+    s = sample.assignments(2).float()
+    compiled = torch.compile(lambda s: mincut_loss(s, op), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(s), mincut_loss(s, op))
+
+
 def test_second_derivatives_under_torch_func():
     sample = make_sample((5,), seed=3)
     s, adj = sample.assignments(2), plain_normalise(sample.block())

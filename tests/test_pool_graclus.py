@@ -11,7 +11,7 @@ import torch
 from sklearn.neighbors import kneighbors_graph
 
 from softcut.datasets import grid_graph, ring_graph
-from softcut.nn import ClusterSelection, GraclusPool
+from softcut.nn import ClusterSelection, GraclusPool, NDPPool
 from softcut.nn.pool.graclus import graclus_matching
 from softcut.nn.pool.precomputed import clean
 
@@ -204,3 +204,27 @@ def test_the_coarse_graph_is_made_once_unless_weights_are_learned() -> None:
     out.adj.to_dense().sum().backward()
     assert weight.grad is not None
     assert torch.equal(copy.deepcopy(pool)(x, edges).x, pool(x, edges).x)
+
+
+@pytest.mark.parametrize("make", [GraclusPool, NDPPool])
+def test_a_pool_first_used_in_inference_mode_trains_later(make) -> None:
+    edges = torch.from_numpy(np.stack(knn(40).nonzero()))
+    pool, x = make(), torch.rand(40, 3)
+    with torch.inference_mode():
+        out = pool(x, edges)
+        _ = out.adj
+    x.requires_grad_()
+    again = pool(x, edges)
+    (again.x.sum() + again.adj.to_dense().sum() * x.sum()).backward()
+    assert x.grad is not None
+
+
+@pytest.mark.parametrize("make", [GraclusPool, NDPPool])
+def test_options_changed_later_and_other_precisions_are_seen(make) -> None:
+    edges = torch.from_numpy(np.stack(knn(40).nonzero()))
+    pool, x = make(), torch.rand(40, 3)
+    one = pool(x, edges)
+    pool.levels = 2
+    assert pool(x, edges).x.shape[0] < one.x.shape[0]
+    if make is NDPPool:
+        assert pool(x.double(), edges).adj.val.dtype == torch.float64

@@ -164,3 +164,36 @@ def test_disk_cache(tmp_path, monkeypatch) -> None:
     again = fresh.hierarchy(a)
     assert np.array_equal(first[0].index, again[0].index)
     assert (first[0].adjacency != again[0].adjacency).nnz == 0
+
+
+def ring(n: int, weight: float = 1.0) -> sp.csr_array:
+    around = np.arange(n)
+    a = sp.coo_array((np.full(n, weight), (around, (around + 1) % n)), shape=(n, n)).tocsr()
+    return sp.csr_array(a + a.T)
+
+
+def test_walks_survive_weights_that_vanish() -> None:
+    n = 4000
+    a = sp.lil_array((n + 2, n + 2))
+    a[:n, :n] = ring(n)
+    for kept in (n, n + 1):
+        a[kept, :50] = 1e-200
+        a[:50, kept] = 1e-200
+    keep = np.zeros(n + 2, bool)
+    keep[n:] = True
+    assert kron_reduction(sp.csr_array(a), keep, delta=1e-2).shape == (2, 2)
+    tiny = ring(3000, 1e-320)
+    keep = np.arange(3000) % 3 == 0
+    assert kron_reduction(tiny, keep, delta=1e-2).shape == (1000, 1000)
+
+
+def test_few_kept_nodes_are_solved_for_exactly(monkeypatch) -> None:
+    import softcut.nn.pool.ndp as ndp
+
+    n = 3000
+    a = ring(n)
+    keep = np.arange(n) % 1500 == 0
+    reduced = kron_reduction(a, keep, delta=1e-4)
+    assert reduced.toarray()[0, 1] == pytest.approx(2 / 1500, rel=1e-6)  # two paths of 1,500 resistors
+    monkeypatch.setattr(ndp, "_DIRECT", 10**9)
+    assert abs(reduced - kron_reduction(a, keep, delta=1e-4)).max() < 1e-12

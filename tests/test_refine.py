@@ -8,6 +8,8 @@ import torch
 
 import softcut as sc
 from softcut.datasets import attributed_communities
+from softcut.errors import ParameterError
+from softcut.features import structural_features
 from softcut.metrics import nmi
 from softcut.ops import CSR
 from softcut.refine import Refiner
@@ -88,3 +90,28 @@ def test_the_paper_s_preset_is_left_alone() -> None:
     graph = attributed_communities(100, 2, seed=0)
     est = sc.MinCutClustering(2, preset="paper", n_init=2, max_iter=20).fit(graph)
     assert est._model.refiner is None
+
+
+def test_structural_features_travel_with_the_model(tmp_path, monkeypatch) -> None:
+    graph = attributed_communities(150, 3, seed=1).with_features(None)
+    est = sc.MinCutClustering(3, n_init=2, max_iter=20).fit(graph)
+    path = est.save(tmp_path / "model")
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("made again")
+
+    monkeypatch.setattr("softcut.cluster.structural_features", refuse)
+    again = sc.MinCutClustering.load(path)
+    assert (again.predict(graph) == est.labels_).all()
+
+
+def test_refine_must_be_yes_or_no() -> None:
+    with pytest.raises(ParameterError, match="refine must be True or False"):
+        sc.MinCutClustering(2, refine="no").fit(attributed_communities(50, 2, seed=0))
+
+
+def test_nodes_without_edges_stand_nowhere() -> None:
+    graph = sc.Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=6)
+    rows = structural_features(graph, dimensions=4)
+    assert (rows[4:] == 0).all()
+    assert np.isfinite(rows).all()

@@ -25,6 +25,7 @@ from softcut.ops.spmm import is_wrapped
 __all__ = ["OBJECTIVES", "cut_terms", "mincut_loss", "quadratic_form", "ratio_trace_loss", "reduce_graphs"]
 
 OBJECTIVES = ("trace_ratio", "ratio_trace")
+_BATCHED: Any = torch._C._parse_dispatch_key("Batched")  # gradients under is_grads_batched=True
 
 
 def full_precision(s: Tensor) -> Tensor:
@@ -49,6 +50,17 @@ def _keeps_graph() -> bool:
     """Whether the running backward pass may be run again; True where PyTorch does not say."""
     ask = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
     return True if ask is None else bool(ask())
+
+
+def _saving_is_hooked() -> bool:
+    """Whether tensors saved for the backward pass go through hooks."""
+    ask = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    return ask is None or ask(True) is not None
+
+
+def _batched(t: Tensor) -> bool:
+    """Whether a tensor belongs to a transform of ``torch.func``, or to a batch of gradients."""
+    return is_wrapped(t) or torch._C._dispatch_keys(t).has(_BATCHED)
 
 
 class _Recall(torch.autograd.Function):
@@ -92,6 +104,9 @@ class _CutTerms(torch.autograd.Function):
         op, s, degree = inputs
         ctx.op = op
         ctx.mark_non_differentiable(output[2])
+        # Nobody else holds Y: no hook was given it, and it is not S under another name.
+        same = not is_wrapped(s) and s.untyped_storage().data_ptr() == output[2].untyped_storage().data_ptr()
+        ctx.owns_y = not same and not _saving_is_hooked()
         ctx.save_for_backward(s, degree, output[2])
 
     @staticmethod
@@ -102,11 +117,11 @@ class _CutTerms(torch.autograd.Function):
         factor = 2 * _per_row(layout, g_num)
         scale = ctx.op.row_scale(s.dtype)
         scale = None if scale is None else _rows(scale, s).unsqueeze(-1)
-        if not torch.is_grad_enabled() and not is_wrapped(factor) and not is_wrapped(own):
+        if not torch.is_grad_enabled() and not _batched(factor) and not _batched(own):
             # Nobody will differentiate again: the scaling of Y rides along, and where Y is not needed
             # again either, the gradient is written over it. A fresh array costs more than the arithmetic.
             factor = factor if scale is None else factor * scale
-            if not _keeps_graph():
+            if ctx.owns_y and not _keeps_graph():
                 return None, y.mul_(factor).addcmul_(s, own.expand_as(s)), None
             return None, (s * own).addcmul_(y, factor.expand_as(y)), None
         y = _Recall.apply(ctx.op, s, y if scale is None else scale * y)

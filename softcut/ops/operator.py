@@ -232,9 +232,11 @@ class CSR(Operator):
             n = int(edge_index.max()) + 1 if edge_index.numel() else 0
         pattern, order, plain = _cached_pattern(edge_index, n)
         if edge_weight is None and batch is None and ptr is None and symmetric is None:
-            if not plain:  # one graph without weights: the whole operator is kept, with its degrees
-                plain.append(cls(pattern))
-            return plain[0]
+            # One graph without weights: the whole operator is kept, with its degrees.
+            key = (cls, torch.get_default_dtype())
+            if key not in plain:
+                plain[key] = cls(pattern)
+            return plain[key]
         if ptr is None and batch is not None:
             ptr = _batch_to_ptr(batch, n)
         val = None
@@ -544,11 +546,11 @@ class Sum(Operator):
         return f"Sum({', '.join(map(repr, self.parts))})"
 
 
-# edge_index -> (version, num_nodes, pattern, order, [operator]): see CSR.from_edge_index.
+# edge_index -> (version, num_nodes, pattern, order, operators): see CSR.from_edge_index.
 _patterns: Any = WeakTensorKeyDictionary()
 
 
-def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor, list[CSR]]:
+def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor, dict[Any, Any]]:
     known = _patterns.get(edge_index)
     version = 0 if edge_index.is_inference() else edge_index._version
     # A tensor made under inference_mode does not count its changes: its pattern is not kept.
@@ -562,7 +564,7 @@ def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor, lis
             )
     with constants():
         pattern, order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
-    plain: list[CSR] = []
+    plain: dict[Any, Any] = {}
     if not edge_index.is_inference():
         _patterns[edge_index] = (version, n, pattern, order, plain)
     return pattern, order, plain

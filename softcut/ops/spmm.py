@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -155,7 +155,8 @@ def _product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
         val = val.detach().to(s.dtype)
     if s.shape[1] == 0 or pattern.nnz == 0 or pattern.shape[0] == 0:
         return s.new_zeros(pattern.shape[0], s.shape[1])
-    if s.dtype == torch.float64 and s.device.type == "cpu" and not is_wrapped(s):
+    plain = not torch.compiler.is_compiling() and not is_wrapped(s)
+    if s.dtype == torch.float64 and s.device.type == "cpu" and plain:
         return _csr_product(pattern, val, s)
     if s.is_cuda and pattern.pieces is not None:
         first, order, second = pattern.pieces
@@ -171,12 +172,18 @@ def _bag(s: Tensor, index: Tensor, offsets: Tensor, val: Tensor | None) -> Tenso
 def _csr_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
     """The product of PyTorch's sparse module: for float64, where an embedding bag has no fast kernel."""
     val = pattern.ones(s.dtype) if val is None else val
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse ")
-        matrix = torch.sparse_csr_tensor(
-            pattern.rowptr, pattern.col, val, pattern.shape, check_invariants=False
-        )
+    _silence()
+    matrix = torch.sparse_csr_tensor(pattern.rowptr, pattern.col, val, pattern.shape, check_invariants=False)
     return matrix @ s
+
+
+@cache
+def _silence() -> None:
+    """PyTorch says once that sparse CSR is in beta: let it say so here, unheard."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zero = torch.zeros(1, dtype=torch.int32)
+        torch.sparse_csr_tensor(torch.zeros(2, dtype=torch.int32), zero[:0], torch.zeros(0), (1, 1))
 
 
 def _value_gradient(pattern: CSRPattern, grad: Tensor, s: Tensor) -> Tensor:

@@ -192,9 +192,9 @@ def train_replicas(
         optimiser.step()
         position.add_(1)
         if settings.decay:
-            now_rate = optimiser.param_groups[0]["lr"]
-            angle = torch.pi * position.to(now_rate.dtype) / settings.iterations
-            now_rate.copy_(settings.learning_rate * 0.5 * (1 + torch.cos(angle)))
+            current = optimiser.param_groups[0]["lr"]
+            angle = torch.pi * position.to(current.dtype) / settings.iterations
+            current.copy_(settings.learning_rate * 0.5 * (1 + torch.cos(angle)))
 
     start, spent = 0, 0.0
     path = None if checkpoint is None else Path(checkpoint)
@@ -204,6 +204,10 @@ def train_replicas(
             with torch.no_grad():
                 for name, value in state["params"].items():
                     params[name].copy_(value)
+            for group in state["optimiser"]["param_groups"]:  # the checkpoint may be another device's
+                group["capturable"] = cuda
+                now_rate = float(group["lr"])
+                group["lr"] = torch.tensor(now_rate, device=device) if cuda or settings.decay else now_rate
             optimiser.load_state_dict(state["optimiser"])
             best, start, spent = state["best"], state["iteration"], state["seconds"]
             position.fill_(start)

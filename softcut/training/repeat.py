@@ -43,8 +43,8 @@ def repeat(step: Callable[[], object], times: int, capture: bool = False) -> Ite
     for _ in range(min(_WARM, times)):
         with torch.cuda.stream(side):
             step()
+        torch.cuda.current_stream().wait_stream(side)  # whoever looks after this step sees it done
         yield
-    torch.cuda.current_stream().wait_stream(side)
     if times > _WARM:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):

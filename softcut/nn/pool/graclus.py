@@ -203,7 +203,7 @@ class ClusterSelection(Selection):
         with constants():
             size = self.size
             most = int(size.max()) if size.numel() else 0
-            if not 0 < most <= _TABLE or bool((size == 0).any()):
+            if not 0 < most <= _TABLE or bool((size == 0).any()) or size.numel() != self.num_clusters:
                 return None
             order = torch.argsort(self.cluster, stable=True)
             first = size.cumsum(0) - size
@@ -307,9 +307,11 @@ class GraclusPool(PrecomputedPool):
         known = self._joined.get(op)
         if known is not None and known[0] is selection:
             return known[1]
-        graph = cluster_graph(op, selection.cluster, selection.ptr, selection.num_clusters)
-        if not op.requires_grad:  # else the coarse weights are learned too
-            self._joined[op] = selection, graph
+        if op.requires_grad:  # the coarse weights are learned too
+            return cluster_graph(op, selection.cluster, selection.ptr, selection.num_clusters)
+        with constants():
+            graph = cluster_graph(op, selection.cluster, selection.ptr, selection.num_clusters)
+        self._joined[op] = selection, graph
         return graph
 
     def extra_repr(self) -> str:

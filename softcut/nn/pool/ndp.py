@@ -27,6 +27,7 @@ __all__ = ["NDPPool", "kron_reduction", "max_cut_split"]
 _DENSE = 300  # components up to this size: all eigenvectors, exactly
 _COLUMNS = 512  # right-hand sides solved at a time
 _TOGETHER = 2_000  # dropped nodes of small groups that are solved for together
+_WALK_STEPS = 5_000  # steps of a kept node's walks, on average, past which groups are solved for after all
 _DIRECT = 2_000  # dropped neighbours of dropped nodes in a graph, up to which it is solved for exactly
 
 
@@ -141,7 +142,9 @@ def kron_reduction(
     them, behind a good cut) contributes a sparse product. For the others, groups of adjacent dropped
     nodes are solved by a sparse factorisation, a few hundred columns at a time, each block made sparse
     before the next. Past two thousand such nodes in a graph, and where `delta` drops light edges anyway, walks
-    from every kept node take its place, exact to about a hundredth of what is dropped.
+    from every kept node take its place (this needs numba). A walk is given up when it is a thousandth of `delta`
+    or less, so an entry is as exact as walks to the next kept node are short: to a few hundredths of what is
+    dropped for the halves NDP keeps. Where kept nodes are too few for that, all is solved for.
     """
     graph = _graph_of(adjacency, ptr)
     limit = delta * _heaviest(adjacency, graph)  # of every node
@@ -162,7 +165,11 @@ def kron_reduction(
         if (~lonely & walked).any():
             nodes = np.flatnonzero(~lonely & walked)
             w, b = sp.csr_array(inside[nodes][:, nodes]), sp.csr_array(between[nodes])
-            total = total + _by_walks(w, b, degree[rest[nodes]], 1e-3 * limit[kept], 1e-3 * delta)
+            found = _by_walks(w, b, degree[rest[nodes]], 1e-3 * limit[kept], 1e-3 * delta)
+            if found is None:  # walks take too long to reach kept nodes
+                walked[:] = False
+            else:
+                total = total + found
         if (~lonely & ~walked).any():
             total = total + _through_groups(inside, between, degree[rest], ~lonely & ~walked, limit[kept])
     total = clean(sp.csr_array(total))
@@ -228,11 +235,12 @@ def _through(w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndar
 
 def _by_walks(
     w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndarray, faint: float
-) -> sp.csr_array:
+) -> sp.csr_array | None:
     """B' (D - W)^-1 B by following, from every kept node, walks through dropped nodes until they are faint.
 
     A walk that has become lighter than `faint` is not followed further, so a row costs what its
     neighbourhood holds and not what the graph holds; entries below `tiny`, one value a row, are left out.
+    None where there are too few kept nodes for that: walks would be long, and what is lost of them much.
     """
     from_kept = sp.csr_array(b.T)
     arrays = (
@@ -250,10 +258,12 @@ def _by_walks(
         faint,
     )
     n = b.shape[1]
-    bounds = np.linspace(0, n, (os.cpu_count() or 1) + 1).astype(np.int64)
+    bounds = np.linspace(0, n, torch.get_num_threads() + 1).astype(np.int64)
     walk = _walk_kernel()
     with ThreadPoolExecutor(len(bounds) - 1) as pool:
         parts = list(pool.map(lambda i: walk(bounds[i], bounds[i + 1], *arrays), range(len(bounds) - 1)))
+    if any(len(count) and count[0] < 0 for count, _, _ in parts):
+        return None
     indptr = np.concatenate([[0], np.concatenate([count for count, _, _ in parts]).cumsum()])
     indices = np.concatenate([columns for _, columns, _ in parts])
     data = np.concatenate([values for _, _, values in parts])
@@ -290,6 +300,8 @@ def _walk_kernel() -> Callable[..., Any]:
         touched = np.empty(dropped, np.int64)
         seen = np.zeros(dropped, np.bool_)
         row = np.zeros(len(kept_ptr) - 1)
+        listed = np.zeros(len(kept_ptr) - 1, np.bool_)
+        patience = _WALK_STEPS * (end - begin)
         reached = np.empty(len(kept_ptr) - 1, np.int64)
         count = np.zeros(end - begin, np.int64)
         columns, values = np.empty(1024, np.int64), np.empty(1024)
@@ -308,6 +320,10 @@ def _walk_kernel() -> Callable[..., Any]:
                     queue[(head + length) % dropped] = u
                     length += 1
             while length > 0:
+                patience -= 1
+                if patience < 0:
+                    count[:] = -1
+                    return count, columns[:0], values[:0]
                 u = queue[head]
                 head = (head + 1) % dropped
                 length -= 1
@@ -322,7 +338,7 @@ def _walk_kernel() -> Callable[..., Any]:
                         seen[v] = True
                         touched[touches] = v
                         touches += 1
-                    if not waiting[v] and residual[v] >= faint * degree[v]:
+                    if not waiting[v] and residual[v] > faint * degree[v]:
                         waiting[v] = True
                         queue[(head + length) % dropped] = v
                         length += 1
@@ -332,7 +348,8 @@ def _walk_kernel() -> Callable[..., Any]:
                 if x[u] > 0:
                     for e in range(drop_ptr[u], drop_ptr[u + 1]):
                         j = drop_to[e]
-                        if row[j] == 0.0:
+                        if not listed[j]:
+                            listed[j] = True
                             reached[ends] = j
                             ends += 1
                         row[j] += drop_weight[e] * x[u]
@@ -348,7 +365,7 @@ def _walk_kernel() -> Callable[..., Any]:
                     columns[filled], values[filled] = j, row[j]
                     filled += 1
                     count[i - begin] += 1
-                row[j] = 0.0
+                row[j], listed[j] = 0.0, False
         return count, columns[:filled], values[:filled]
 
     return walk
@@ -396,7 +413,7 @@ class NDPPool(PrecomputedPool):
         self.delta = float(delta)
 
     def recipe(self) -> str:
-        return f"ndp|seed={self.seed}|delta={self.delta!r}"
+        return f"ndp2|seed={self.seed}|delta={self.delta!r}"  # 2: walks in large graphs
 
     def coarsen(self, adjacency: sp.csr_array, ptr: np.ndarray) -> Level:
         # Many small BLAS calls: threads would spend their time waiting for each other.

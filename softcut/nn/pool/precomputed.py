@@ -27,6 +27,7 @@ from softcut.files import atomic_write
 from softcut.nn.pool.base import Pool, PoolOutput, Selection
 from softcut.nn.pool.sparse import Entries, entries, to_ragged
 from softcut.ops import CSR, CSRPattern, Dense, Operator, Padded, Segments
+from softcut.ops.spmm import constants
 
 __all__ = ["CoarseningCache", "FlatSelection", "Level", "PrecomputedPool"]
 
@@ -194,7 +195,7 @@ class PrecomputedPool(Pool):
             raise ParameterError(f"levels must be at least 1, got {levels}.")
         self.levels, self.seed = int(levels), int(seed)
         self.cache = CoarseningCache(cache)
-        self._seen: WeakKeyDictionary[Operator, Selection] = WeakKeyDictionary()
+        self._seen: WeakKeyDictionary[Operator, dict[Any, Selection]] = WeakKeyDictionary()
         # What was connected last for an operator, and by which selection.
         self._joined: WeakKeyDictionary[Operator, tuple[Selection, Operator]] = WeakKeyDictionary()
 
@@ -233,16 +234,18 @@ class PrecomputedPool(Pool):
         return found
 
     def select(self, x: Tensor, op: Operator) -> Selection:
-        known = self._seen.get(op)
-        if known is None:
-            known = self._select(x, op)
-            self._seen[op] = known
-        return known
+        known = self._seen.setdefault(op, {})
+        key = (self.recipe(), self.levels, self.extra_repr(), x.dtype, x.device)
+        if key not in known:
+            with constants():
+                known[key] = self._select(torch.empty(0, dtype=x.dtype, device=x.device), op)
+        return known[key]
 
     def _select(self, x: Tensor, op: Operator) -> Selection:
+        """`x` says where the selection lives and in which precision."""
         if isinstance(op, Dense):
             csr, real = to_ragged(op)
-            return FlatSelection(self._select(x[real], csr), real)
+            return FlatSelection(self._select(x, csr), real)
         assert isinstance(op.layout, Segments)
         ptr = None if op.layout.ptr is None else op.layout.ptr.cpu().numpy()
         return self.selection(self.hierarchy(to_scipy(op), ptr), x, op.layout)
