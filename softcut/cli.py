@@ -111,6 +111,8 @@ def cluster(
 
     start = time.perf_counter()
     folder = _folder(out_dir, graph)
+    if model_out is not None:
+        _check_writable("--model-out", model_out.parent)
     estimator = MinCutClustering(
         n_clusters=_number_or("--clusters", k, "auto", int),
         n_init=n_init,
@@ -393,7 +395,17 @@ def _folder(chosen: Path | None, graph: Path) -> Path:
     folder = chosen or Path(f"{_plain_stem(graph)}-clusters")
     if folder.exists() and not folder.is_dir():
         raise ParameterError(f"--out {folder} is a file; name a folder.")
+    _check_writable("--out", folder)
     return folder
+
+
+def _check_writable(option: str, path: Path) -> None:
+    """Say before the work, not after it, that nothing can be written there."""
+    parent = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not parent.is_dir():
+        raise ParameterError(f"{option} {path} cannot be written: {parent} is a file.")
+    if not os.access(parent, os.W_OK):
+        raise ParameterError(f"{option} {path} cannot be written: no permission to write to {parent}.")
 
 
 def _plain_stem(path: Path) -> str:

@@ -287,7 +287,15 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         keep = [r for r, replica in enumerate(self.replicas_) if not replica.collapsed]
         if len(keep) < net.replicas:
             lost = net.replicas - len(keep)
-            self._note(f"{lost} of {net.replicas} replicas used fewer than {k} clusters and were left out.")
+            if keep:
+                self._note(
+                    f"{lost} of {net.replicas} replicas used fewer than {k} clusters and were left out."
+                )
+            else:
+                self._note(
+                    f"all {lost} replicas used fewer than {k} clusters: the data hold no {k} that this finds; ask "
+                    "for fewer clusters or give other features."
+                )
         keep = keep or list(range(net.replicas))
         if setting.select == "best":
             keep = [min(keep, key=lambda r: self.replicas_[r].loss)]
@@ -371,7 +379,10 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
             if model.encoder.structural:
                 graph = graph.with_features(structural_features(graph, local=True))
             else:
-                raise GraphError("graph has no features but the model was fitted with some; pass them as X.")
+                raise GraphError(
+                    "graph has no features but the model was fitted with some; pass them as X (--features on the "
+                    "command line)."
+                )
         device = choose_device(self.device)
         inputs, z = model.encoder.to(device).apply(graph, device)
         s = model.net.to(device).assign(inputs, model.temperature)
@@ -562,7 +573,11 @@ class _Work:
                 if graph.num_features == 0
                 else "the features are the same for every node"
             )
-            what = "slow modes of the graph" if graph.num_graphs == 1 else "degrees near each node"
+            what = (
+                "slow modes of the graph"
+                if graph.num_graphs == 1
+                else "degrees near each node: roles, not communities"
+            )
             note(f"{why}: made structural ones ({what}).")
         self.positional = structural and graph.num_graphs == 1
         if structural:
@@ -658,8 +673,11 @@ class _Work:
         most = min(most, self.graph.num_nodes)
         scores = {}
         for k in range(2, max(2, most) + 1):
-            net, _ = self.train(k, min(8, self.setting.n_init), None, self.setting.seed)
-            scores[k] = _mean_agreement(net.assign(self.inputs, self.setting.temperature).argmax(-1), k)
+            net, _ = self.train(k, min(8, max(2, self.setting.n_init)), None, self.setting.seed)
+            hard = net.assign(self.inputs, self.setting.temperature).argmax(-1)
+            # Replicas that lost clusters agree easily: they do not count.
+            full = [r for r in range(hard.shape[1]) if torch.unique(hard[:, r]).numel() == k]
+            scores[k] = _mean_agreement(hard[:, full], k) if len(full) > 1 else 0.0
         return scores
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.features import FeatureMap, propagate, rows_that_sum_to_one, unit_rows
+from softcut.features import MANY_COLUMNS, FeatureMap, propagate, rows_that_sum_to_one, unit_rows
 from softcut.graph import Graph
 from softcut.ops import CSR
 from softcut.training import ConvInput, DenseInput, FirstLayer
@@ -106,7 +106,7 @@ class Encoder:
         return torch.from_numpy(self.features.transform(graph.x)).to(device)
 
     def _spread(self, graph: Graph, device: torch.device) -> Tensor:
-        """Z at every scale, rows of unit length: [scales, N, F]."""
+        """Z at every scale, rows of unit length (where there are many columns): [scales, N, F]."""
         # Far hops make all rows alike: what is left after centring needs the digits of float64.
         x = self.project(graph, device).double()
         op = CSR.from_graph(graph, dtype=torch.float64, device=device)
@@ -114,7 +114,7 @@ class Encoder:
         for h in range(max(self.hops) + 1):
             x = propagate(op, x, 1) if h else x
             if h in self.hops:
-                found.append(unit_rows(x))
+                found.append(unit_rows(x) if x.shape[1] >= MANY_COLUMNS else x)
         return torch.stack(found)
 
     def apply(self, graph: Graph, device: torch.device) -> tuple[FirstLayer, Tensor]:

@@ -23,6 +23,9 @@ from softcut.ops.operator import inverse_sqrt
 
 __all__ = ["FeatureMap", "propagate", "rows_that_sum_to_one", "structural_features", "unit_rows"]
 
+# Rows get unit length where there are at least this many columns; of a few, the length is part of what they say.
+MANY_COLUMNS = 16
+
 
 def unit_rows(x: Tensor) -> Tensor:
     """Rows scaled to length 1; a zero row stays zero.
@@ -122,7 +125,7 @@ class FeatureMap:
             return _unit_rows_array(x)
         rows = (_dense(x) - self.offset) * self.weight
         # A few columns are positions or measurements, where length means something; many are a direction.
-        return _unit_rows_array(rows) if rows.shape[1] >= 16 else rows
+        return _unit_rows_array(rows) if rows.shape[1] >= MANY_COLUMNS else rows
 
     def transform(self, x: np.ndarray | sp.csr_array) -> np.ndarray:
         """Columns [N, F'], float32."""

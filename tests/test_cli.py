@@ -181,6 +181,14 @@ def test_predict_with_a_bad_model(run, tmp_path):
     assert "no model at none" in err
 
 
+def test_a_model_that_cannot_be_saved_is_said_before_the_work(run, tmp_path):
+    (tmp_path / "g.csv").write_text("0,1\n1,2\n")
+    code, _, err = run("cluster", "g.csv", "-k", 2, "--model-out", "g.csv/m")
+    assert code == 2
+    assert "--model-out" in err
+    assert not (tmp_path / "g-clusters").exists()
+
+
 def test_an_unwritable_folder_is_one_sentence(run, tmp_path):
     if os.geteuid() == 0:
         (tmp_path / "file").write_text("")

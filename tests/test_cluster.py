@@ -361,3 +361,21 @@ def test_no_warnings_in_an_ordinary_fit(graph):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sc.MinCutClustering(3, n_init=2, max_iter=20).fit(graph)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_few_columns_of_noise_do_not_hide_communities(columns):
+    rng = np.random.default_rng(0)
+    y = np.repeat(range(3), 30)
+    edges = np.triu(rng.random((90, 90)) < np.where(y[:, None] == y, 0.3, 0.02), 1)
+    x = rng.normal(40, 10, (90, columns))
+    est = sc.MinCutClustering(3, device="cpu").fit(sp.csr_array((edges + edges.T).astype(float)), x)
+    assert adjusted_rand_score(y, est.labels_) > 0.9
+    assert not any(r.collapsed for r in est.replicas_)
+
+
+def test_auto_with_one_replica_still_compares():
+    graph = attributed_communities(200, 3, seed=0)
+    est = sc.MinCutClustering("auto", n_init=1, max_clusters=6, device="cpu").fit(graph)
+    assert min(est.candidates_.values()) < 1
+    assert est.n_clusters_ < 6
