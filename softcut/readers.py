@@ -250,6 +250,8 @@ def _stem(path: Any) -> str:
 
 def _kind(path: Any, known: dict[str, str], what: str) -> str:
     suffix = _suffixes(path)[1]
+    if os.path.isdir(path):
+        raise FileFormatError(f"{_label(path)} is a folder; name a {what} file in it.")
     if suffix not in known:
         hint = "; or pass format=..." if what == "graph" else ""
         raise FileFormatError(
@@ -898,6 +900,8 @@ def _check_plausible(nodes: int, edges: int, label: str) -> None:
 def _reason(error: BaseException) -> str:
     """The first line of another library's message, without its full stop."""
     text = str(error).strip().split("\n")[0].strip().rstrip(".")
+    if "pickle" in text:  # NumPy's advice for data it does not know: to let it execute code
+        text = "it holds no plain arrays"
     return text[:200] or type(error).__name__
 
 

@@ -715,3 +715,12 @@ def test_fuzz_features_joined_with_graphs(tmp_path: Path) -> None:
         either_graph_or_error(graph, features=features)
 
     fuzz()
+
+
+def test_a_folder_and_an_archive_of_nonsense_are_one_plain_sentence(tmp_path):
+    with pytest.raises(FileFormatError, match="is a folder; name a graph file in it"):
+        read_graph(tmp_path)
+    (tmp_path / "noise.npz").write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(FileFormatError, match=r"not a valid \.npz") as caught:
+        read_graph(tmp_path / "noise.npz")
+    assert "pickle" not in str(caught.value)

@@ -71,8 +71,10 @@ def fetch(url: str, target: Path, check: Callable[[Path], object], name: str) ->
         os.replace(temporary, target)
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
+        remote = isinstance(error, (urllib.error.URLError, http.client.HTTPException))
+        what = "downloaded" if remote else f"saved to {target.parent}"
         raise DataError(
-            f"The data set '{name}' is not on this computer and {url} could not be saved to {target.parent} "
+            f"The data set '{name}' is not on this computer and {url} could not be {what} "
             f"({reason}): check the network, or set SOFTCUT_DATA to a folder that holds the data set."
         ) from error
     finally:
