@@ -171,7 +171,8 @@ def _bag(s: Tensor, index: Tensor, offsets: Tensor, val: Tensor | None) -> Tenso
 
 def _csr_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
     """The product of PyTorch's sparse module: for float64, where an embedding bag has no fast kernel."""
-    val = pattern.ones(s.dtype) if val is None else val
+    if val is None:
+        val = s.new_ones(pattern.nnz)  # made each time: a binary matrix keeps no values
     _silence()
     matrix = torch.sparse_csr_tensor(pattern.rowptr, pattern.col, val, pattern.shape, check_invariants=False)
     return matrix @ s
