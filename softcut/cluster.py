@@ -322,11 +322,12 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         self._model.signature = _signature(work.graph)
         # Kept, not made again: eigenvectors come out with other signs on another machine.
         self._model.positions = np.asarray(work.graph.x) if work.positional else None
+        inside = self._model.soft(kept, work.z, work.graph)
         if setting.refine:
-            self._model.fit_refiner(kept, work.z, work.graph, setting.seed)
+            inside = self._model.fit_refiner(inside, work.graph, setting.seed)
             if self._model.refiner is None:
                 self._note("no refinement: it would have emptied a cluster.")
-        soft = self._model.number_by_size(self._model.soft(kept, work.z, work.graph))
+        soft = self._model.number_by_size(inside)
         consensus = self._model.consensus
         self.weights_ = np.ones(1) if consensus is None else consensus.weights.cpu().numpy()
         self.n_clusters_ = k
@@ -707,13 +708,15 @@ class _Model:
         op = CSR.from_graph(graph, device=s.device)
         return self.refiner.to(s.device).apply(self.encoder.project(graph, s.device), out, op)
 
-    def fit_refiner(self, s: Tensor, z: Tensor, graph: Graph, seed: int) -> None:
-        """Learn the last step; left out if a cluster would be empty after it."""
-        before = self.soft(s, z, graph).argmax(1)
-        self.refiner = Refiner.fit(self.encoder.project(graph, s.device), before, len(self.order), seed)
-        after = self.soft(s, z, graph).argmax(1)
-        if torch.unique(after).numel() < torch.unique(before).numel():
-            self.refiner = None
+    def fit_refiner(self, before: Tensor, graph: Graph, seed: int) -> Tensor:
+        """Learn the last step from what the others say, and take it; left out if it would empty a cluster."""
+        x, labels = self.encoder.project(graph, before.device), before.argmax(1)
+        refiner = Refiner.fit(x, labels, len(self.order), seed)
+        after = refiner.apply(x, before, CSR.from_graph(graph, device=before.device))
+        if torch.unique(after.argmax(1)).numel() < torch.unique(labels).numel():
+            return before
+        self.refiner = refiner
+        return after
 
     def numbered(self, soft: Tensor) -> np.ndarray:
         """Columns in the order people see."""
