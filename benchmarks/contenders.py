@@ -25,9 +25,9 @@ import torch
 from torch import Tensor, nn
 
 from softcut import Graph, MinCutClustering
-from softcut.cluster import PRESETS
+from softcut.clustering.estimator import PRESETS
+from softcut.clustering.features import rows_that_sum_to_one
 from softcut.datasets import load
-from softcut.features import rows_that_sum_to_one
 from softcut.metrics import clusters_used, nmi
 from softcut.nn import MinCutPool
 from softcut.ops import CSR, mincut_loss

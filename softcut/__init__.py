@@ -17,19 +17,19 @@ __version__ = "0.1.0"
 # Imported on first use, so that `import softcut` stays quick.
 _PUBLIC = {
     "Graph": "softcut.graph",
-    "read_graph": "softcut.readers",
-    "read_features": "softcut.readers",
-    "MinCutClustering": "softcut.cluster",
+    "read_graph": "softcut.io",
+    "read_features": "softcut.io",
+    "MinCutClustering": "softcut.clustering",
     "SoftcutError": "softcut.errors",
     "load_dataset": "softcut.datasets",
 }
 
 if TYPE_CHECKING:
-    from softcut.cluster import MinCutClustering
+    from softcut.clustering import MinCutClustering
     from softcut.datasets import load as load_dataset
     from softcut.errors import SoftcutError
     from softcut.graph import Graph
-    from softcut.readers import read_features, read_graph
+    from softcut.io import read_features, read_graph
 
 __all__ = [
     "Graph",

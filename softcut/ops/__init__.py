@@ -1,8 +1,8 @@
 """Functions first: operators, the minCUT and orthogonality losses, coarsening and lifting."""
 
+from softcut.ops.batching import Layout, Padded, Segments
 from softcut.ops.coarsen import Coarse, coarsen, lift, lift_adjacency, pooled_adjacency, reduce
 from softcut.ops.cut import OBJECTIVES, cut_terms, mincut_loss, quadratic_form, ratio_trace_loss
-from softcut.ops.layout import Layout, Padded, Segments
 from softcut.ops.operator import CSR, Dense, Operator, Sum, as_operator
 from softcut.ops.orthogonality import orthogonality, orthogonality_loss, orthogonality_maximum, self_gram
 from softcut.ops.spmm import CSRPattern, spmm

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
-from softcut.ops.layout import fold_replicas, unfold_replicas
+from softcut.ops.batching import fold_replicas, unfold_replicas
 from softcut.ops.operator import Dense, Operator, as_operator
 from softcut.ops.spmm import is_wrapped
 

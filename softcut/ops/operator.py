@@ -23,7 +23,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.ops.layout import Layout, Padded, Segments
+from softcut.ops.batching import Layout, Padded, Segments
 from softcut.ops.spmm import CSRPattern, constants, is_wrapped, spmm, unwrapped
 
 __all__ = ["CSR", "Dense", "Operator", "Sum", "as_operator"]

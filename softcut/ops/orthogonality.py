@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
+from softcut.ops.batching import Layout, Padded, Segments, fold_replicas, unfold_replicas
 from softcut.ops.cut import full_precision, no_autocast, reduce_graphs, zero_padding
-from softcut.ops.layout import Layout, Padded, Segments, fold_replicas, unfold_replicas
 from softcut.ops.operator import Dense, Operator, _batch_to_ptr, as_operator
 
 __all__ = ["orthogonality", "orthogonality_loss", "orthogonality_maximum", "self_gram"]
@@ -49,7 +49,7 @@ def self_gram(layout: Layout, s: Tensor) -> Tensor:
     """S'S of every graph: [B, K, K].
 
     >>> import torch
-    >>> from softcut.ops.layout import Segments
+    >>> from softcut.ops.batching import Segments
     >>> self_gram(Segments(3), torch.ones(3, 1)).tolist()
     [[[3.0]]]
     """

@@ -33,8 +33,8 @@ from softcut.files import atomic_json, atomic_write
 from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
-from softcut.paper.records import commit, device_name
 from softcut.training import repeat
+from softcut.training.runs import commit, device_name
 
 __all__ = ["DATASETS", "METHODS", "Settings", "draw", "run", "table", "train_replicas"]
 

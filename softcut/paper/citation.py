@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 
 from softcut.baselines import BASELINES, diffpool_replicas, dmon_replicas
-from softcut.cluster import PRESETS, MinCutClustering
+from softcut.clustering.estimator import PRESETS, MinCutClustering
+from softcut.clustering.features import rows_that_sum_to_one
 from softcut.datasets import load
-from softcut.features import rows_that_sum_to_one
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
 from softcut.ops import CSR
-from softcut.paper.records import Records, cells, commit, device_name, merge_cells
 from softcut.report.plots import cluster_colours, figure, save_figure
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
+from softcut.training.runs import Records, cells, commit, device_name, merge_cells
 
 __all__ = ["DATASETS", "METHODS", "PAPER", "curves", "run"]
 

@@ -15,16 +15,16 @@ import numpy as np
 import torch
 
 from softcut.baselines import BASELINES, dmon_replicas
-from softcut.cluster import MinCutClustering
+from softcut.clustering.encoder import Encoder
+from softcut.clustering.estimator import MinCutClustering
+from softcut.clustering.kmeans import kmeans, squared_distances
+from softcut.clustering.refine import Refiner
 from softcut.datasets import load
-from softcut.encoder import Encoder
 from softcut.graph import Graph
-from softcut.kmeans import kmeans, squared_distances
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
 from softcut.ops import CSR
-from softcut.paper.records import Records, cells, commit, device_name, merge_cells
-from softcut.refine import Refiner
 from softcut.training import replica_seeds
+from softcut.training.runs import Records, cells, commit, device_name, merge_cells
 
 __all__ = ["ABLATIONS", "BASELINE_METHODS", "DATASETS", "run"]
 

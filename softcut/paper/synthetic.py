@@ -20,9 +20,9 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper.citation import paper_replicas
-from softcut.paper.records import commit, device_name
 from softcut.report.plots import draw_partition, figure, save_figure
 from softcut.training import replica_seeds
+from softcut.training.runs import commit, device_name
 
 __all__ = ["run"]
 

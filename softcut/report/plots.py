@@ -79,8 +79,8 @@ def _two_directions(graph: Graph, random_state: int) -> np.ndarray:
     """The two leading directions of the propagated features (or of the slow modes of the graph)."""
     import torch
 
-    from softcut.encoder import Encoder
-    from softcut.features import structural_features
+    from softcut.clustering.encoder import Encoder
+    from softcut.clustering.features import structural_features
 
     if graph.num_features == 0:
         graph = graph.with_features(structural_features(graph, random_state=random_state))

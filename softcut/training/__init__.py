@@ -1,7 +1,7 @@
 """Training: replicas of a clustering network in one pass."""
 
+from softcut.training.cuda_graph import repeat
 from softcut.training.inputs import ConvInput, DenseInput, FirstLayer
-from softcut.training.repeat import repeat
 from softcut.training.replicas import (
     Progress,
     ReplicaNet,

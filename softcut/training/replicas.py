@@ -22,8 +22,8 @@ from softcut.errors import ParameterError
 from softcut.nn.layers import Activation, get_activation
 from softcut.ops import OBJECTIVES, Operator, cut_terms, orthogonality, self_gram
 from softcut.ops.cut import ratio_trace, safe_ratio
+from softcut.training.cuda_graph import repeat
 from softcut.training.inputs import FirstLayer
-from softcut.training.repeat import repeat
 
 __all__ = [
     "Progress",

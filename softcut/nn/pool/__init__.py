@@ -10,9 +10,9 @@ from softcut.errors import ParameterError
 from softcut.nn.pool.base import DensePool, DenseSelection, Pool, PoolOutput, Selection
 from softcut.nn.pool.diffpool import DiffPool
 from softcut.nn.pool.graclus import ClusterSelection, GraclusPool
-from softcut.nn.pool.keep import KeepSelection
 from softcut.nn.pool.mincut import MinCutPool
 from softcut.nn.pool.ndp import NDPPool
+from softcut.nn.pool.node_selection import KeepSelection
 from softcut.nn.pool.nopool import NoPool
 from softcut.nn.pool.random import RandomPool
 from softcut.nn.pool.sagpool import SAGPool

@@ -9,8 +9,8 @@ from softcut.errors import ParameterError
 from softcut.nn.convs import GCNConv
 from softcut.nn.layers import MLP, Activation, SkipConv
 from softcut.nn.pool.base import DensePool
-from softcut.nn.pool.sparse import frobenius_squared
 from softcut.ops import Dense, Operator, self_gram
+from softcut.ops.entries import frobenius_squared
 
 __all__ = ["DiffPool"]
 

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from softcut.errors import ParameterError, require
 from softcut.nn.pool.base import Selection
-from softcut.nn.pool.precomputed import Level, PrecomputedPool, clean, local_index, node_hash
-from softcut.nn.pool.sparse import cluster_graph
+from softcut.nn.pool.topological import Level, PrecomputedPool, clean, local_index, node_hash
 from softcut.ops import Operator, Segments
+from softcut.ops.entries import cluster_graph
 from softcut.ops.spmm import constants
 
 __all__ = ["ClusterSelection", "GraclusPool", "graclus_matching"]

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from softcut.errors import ParameterError, require
 from softcut.nn.pool.base import Selection
-from softcut.nn.pool.keep import KeepSelection
-from softcut.nn.pool.precomputed import Level, PrecomputedPool, clean, local_index, node_hash
+from softcut.nn.pool.node_selection import KeepSelection
+from softcut.nn.pool.topological import Level, PrecomputedPool, clean, local_index, node_hash
 from softcut.ops import Operator, Segments
 
 __all__ = ["NDPPool", "kron_reduction", "max_cut_split"]

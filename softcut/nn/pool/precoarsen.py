@@ -14,10 +14,10 @@ from softcut.errors import ParameterError, require
 from softcut.nn.pool import GraclusPool, NDPPool, get_pool
 from softcut.nn.pool.base import Selection
 from softcut.nn.pool.graclus import ClusterSelection
-from softcut.nn.pool.keep import KeepSelection
-from softcut.nn.pool.precomputed import clean
-from softcut.nn.pool.sparse import counts_to_ptr
+from softcut.nn.pool.node_selection import KeepSelection
+from softcut.nn.pool.topological import clean
 from softcut.ops import CSR, Segments
+from softcut.ops.entries import counts_to_ptr
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

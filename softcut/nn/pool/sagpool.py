@@ -7,7 +7,7 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.nn.convs import GCNConv, GraphConv
-from softcut.nn.pool.keep import ScorePool
+from softcut.nn.pool.node_selection import ScorePool
 from softcut.ops import Operator
 
 __all__ = ["SAGPool"]

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from softcut.nn.pool.keep import ScorePool
+from softcut.nn.pool.node_selection import ScorePool
 from softcut.ops import Operator
 
 __all__ = ["TopKPool"]

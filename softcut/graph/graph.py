@@ -42,7 +42,7 @@ class Graph:
            [1., 1., 0.]])
 
     Use one of the constructors: :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_dense`,
-    :meth:`from_networkx`, :meth:`from_pyg`, :meth:`from_any`, or :func:`softcut.readers.read_graph` for
+    :meth:`from_networkx`, :meth:`from_pyg`, :meth:`from_any`, or :func:`softcut.io.readers.read_graph` for
     files. Calling ``Graph(adjacency)`` itself is strict: the matrix must already be symmetric, and its
     self-loops stay.
 

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from softcut.clustering.features import unit_rows
 from softcut.errors import DependencyError, require
-from softcut.features import unit_rows
 from softcut.ops import CSR, CSRPattern
 
 __all__ = ["exact_neighbours", "feature_graph"]

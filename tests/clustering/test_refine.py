@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import softcut as sc
+from softcut.clustering.features import structural_features
+from softcut.clustering.refine import Refiner
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
-from softcut.features import structural_features
 from softcut.metrics import nmi
 from softcut.ops import CSR
-from softcut.refine import Refiner
 
 
 def two_groups(n: int = 200) -> tuple[torch.Tensor, torch.Tensor, CSR]:
@@ -100,7 +100,7 @@ def test_structural_features_travel_with_the_model(tmp_path, monkeypatch) -> Non
     def refuse(*args, **kwargs):
         raise AssertionError("made again")
 
-    monkeypatch.setattr("softcut.cluster.structural_features", refuse)
+    monkeypatch.setattr("softcut.clustering.estimator.structural_features", refuse)
     again = sc.MinCutClustering.load(path)
     assert (again.predict(graph) == est.labels_).all()
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softcut.kmeans import kmeans, nearest, squared_distances
+from softcut.clustering.kmeans import kmeans, nearest, squared_distances
 
 __all__ = ["Consensus", "agreement", "replica_weights"]
 

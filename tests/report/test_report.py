@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from softcut import demo
+from softcut.cli import demo
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.files import atomic_json, atomic_write
 from softcut.report.plots import cluster_colours, node_positions, plot_clustering

@@ -13,7 +13,7 @@ from sklearn.neighbors import kneighbors_graph
 from softcut.datasets import grid_graph, ring_graph
 from softcut.nn import ClusterSelection, GraclusPool, NDPPool
 from softcut.nn.pool.graclus import graclus_matching
-from softcut.nn.pool.precomputed import clean
+from softcut.nn.pool.topological import clean
 
 
 def knn(n: int, k: int = 6, seed: int = 0) -> sp.csr_array:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from softcut.baselines import BASELINES
-from softcut.cluster import MinCutClustering
+from softcut.clustering.estimator import MinCutClustering
 from softcut.datasets import attributed_communities, community_graph, grid_graph
 from softcut.files import atomic_json
 from softcut.graph import Graph

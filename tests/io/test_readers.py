@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from softcut.errors import FileFormatError, GraphError, ParameterError, SoftcutError
 from softcut.graph import Graph
-from softcut.readers import read_features, read_graph
+from softcut.io.readers import read_features, read_graph
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:

@@ -16,16 +16,17 @@ import torch
 from sklearn.base import BaseEstimator, ClusterMixin
 from torch import Tensor
 
-from softcut.consensus import Consensus, agreement, replica_weights
-from softcut.encoder import Encoder
+from softcut.clustering.consensus import Consensus, agreement, replica_weights
+from softcut.clustering.encoder import Encoder
+from softcut.clustering.features import structural_features
+from softcut.clustering.kmeans import kmeans_restarts
+from softcut.clustering.neighbours import feature_graph, have_approximate
+from softcut.clustering.refine import Refiner
+from softcut.device import choose_device
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
-from softcut.features import structural_features
 from softcut.graph import Graph
-from softcut.kmeans import kmeans_restarts
-from softcut.modelfile import read_model, write_model
-from softcut.neighbours import feature_graph, have_approximate
+from softcut.io.model_files import read_model, write_model
 from softcut.ops import CSR, OBJECTIVES, Operator, Sum
-from softcut.refine import Refiner
 from softcut.training import (
     DenseInput,
     Progress,
@@ -797,22 +798,6 @@ def _signature(graph: Graph) -> str:
     digest.update(np.ascontiguousarray(adjacency.indices, dtype=np.int64).tobytes())
     digest.update(np.ascontiguousarray(adjacency.data, dtype=np.float64).tobytes())
     return digest.hexdigest()
-
-
-def choose_device(name: str) -> torch.device:
-    """The device for a name; "auto" is a GPU where there is one.
-
-    >>> choose_device("cpu")
-    device(type='cpu')
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ParameterError(f"device {name!r} cannot be used here; try 'auto' or 'cpu'.") from error
-    return device
 
 
 def _mean_agreement(hard: Tensor, k: int) -> float:

@@ -9,12 +9,12 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.neighbors import NearestNeighbors
 
-from softcut.consensus import Consensus
+from softcut.clustering.consensus import Consensus
+from softcut.clustering.features import FeatureMap, propagate, slow_modes, structural_features, unit_rows
+from softcut.clustering.kmeans import kmeans, kmeans_restarts
+from softcut.clustering.neighbours import exact_neighbours, feature_graph
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
-from softcut.features import FeatureMap, propagate, slow_modes, structural_features, unit_rows
-from softcut.kmeans import kmeans, kmeans_restarts
-from softcut.neighbours import exact_neighbours, feature_graph
 from softcut.ops import CSR, mincut_loss, orthogonality_loss
 from softcut.training import (
     ConvInput,
@@ -226,7 +226,7 @@ def test_kmeans_restarts_differ_and_repeat():
 
 def test_feature_graph_is_the_symmetrised_cosine_neighbour_graph(monkeypatch):
     z = torch.randn(50, 6, generator=generator(0), dtype=torch.float64)
-    monkeypatch.setattr("softcut.neighbours._BLOCK", 50 * 7)  # several blocks
+    monkeypatch.setattr("softcut.clustering.neighbours._BLOCK", 50 * 7)  # several blocks
     op = feature_graph(z, 4)
     finder = NearestNeighbors(n_neighbors=5, metric="cosine").fit(z.numpy())
     distance, index = finder.kneighbors(z.numpy())

@@ -25,8 +25,8 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.files import atomic_write
 from softcut.nn.pool.base import Pool, PoolOutput, Selection
-from softcut.nn.pool.sparse import Entries, entries, to_ragged
 from softcut.ops import CSR, CSRPattern, Dense, Operator, Padded, Segments
+from softcut.ops.entries import Entries, entries, to_ragged
 from softcut.ops.spmm import constants
 
 __all__ = ["CoarseningCache", "FlatSelection", "Level", "PrecomputedPool"]

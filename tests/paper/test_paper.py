@@ -14,7 +14,7 @@ from softcut.datasets import attributed_communities
 from softcut.errors import FileFormatError
 from softcut.ops import CSR
 from softcut.paper import citation, quality, synthetic
-from softcut.paper.records import Records, cells, merge_cells
+from softcut.training.runs import Records, cells, merge_cells
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 import softcut as sc
-from softcut.cluster import PRESETS
+from softcut.clustering.estimator import PRESETS
 from softcut.datasets import attributed_communities, community_graph
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError, SoftcutError
 
@@ -189,7 +189,7 @@ def test_degenerate_graphs_give_labels(graph, k):
 
 def test_collapsed_replicas_are_reported_and_left_out(graph, monkeypatch):
     """One replica is forced into a single cluster; the consensus must not see it."""
-    import softcut.cluster as module
+    import softcut.clustering.estimator as module
 
     real = module.train
 
@@ -210,7 +210,7 @@ def test_collapsed_replicas_are_reported_and_left_out(graph, monkeypatch):
 
 
 def test_the_budget_is_kept_and_said(graph, monkeypatch):
-    import softcut.cluster as module
+    import softcut.clustering.estimator as module
 
     monkeypatch.setitem(module._LIMITS, "cpu", (300 * 19 * 5, 1))
     monkeypatch.setattr(module, "have_approximate", lambda: False)

@@ -84,7 +84,7 @@ def read_graph(
     """Read a graph, and optionally its node features, from files.
 
     >>> import pathlib, tempfile
-    >>> from softcut.readers import read_graph
+    >>> from softcut.io.readers import read_graph
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "friends.csv").write_text("source,target,weight\\nann,bob,2\\nbob,cy,1\\n")
     >>> _ = (folder / "x.csv").write_text("id,age\\nann,31\\ncy,28\\nbob,45\\n")
@@ -170,7 +170,7 @@ def read_features(
     """Read node features, one row per node, as float32.
 
     >>> import pathlib, tempfile
-    >>> from softcut.readers import read_features
+    >>> from softcut.io.readers import read_features
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "x.csv"
     >>> _ = file.write_text("id,height,width\\nb,1,2\\na,3,4\\n")
     >>> read_features(file, node_names=["a", "b"])

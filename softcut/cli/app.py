@@ -217,7 +217,7 @@ def demo(
     random_state: Annotated[int, typer.Option("--seed", help="Random state.")] = 0,
 ) -> None:
     """Cluster three embedded graphs with four methods; prints a table and writes pictures."""
-    from softcut.demo import run_demo
+    from softcut.cli.demo import run_demo
 
     with err.status("starting") as status:
         rows = run_demo(out_dir, random_state, status.update)
@@ -251,7 +251,7 @@ def synthetic(
     device: Device = "auto",
 ) -> None:
     """E1: communities and a grid, clustered by three methods; a picture and scores."""
-    from softcut.cluster import choose_device
+    from softcut.device import choose_device
     from softcut.paper.synthetic import run
 
     with err.status("starting") as status:
@@ -281,7 +281,7 @@ def citation(
     device: Device = "auto",
 ) -> None:
     """E3: table 1 on the citation networks, and the curves; an interrupted run resumes."""
-    from softcut.cluster import choose_device
+    from softcut.device import choose_device
     from softcut.paper import citation as paper
 
     for given, valid, option in ((dataset, paper.DATASETS, "--dataset"), (method, paper.METHODS, "--method")):
@@ -311,7 +311,7 @@ def quality(
     device: Device = "auto",
 ) -> None:
     """Beyond the paper: the default clustering, its ablations and every baseline on five data sets."""
-    from softcut.cluster import choose_device
+    from softcut.device import choose_device
     from softcut.paper import quality as paper
 
     valid = (*paper.BASELINE_METHODS, *paper.ABLATIONS)
@@ -344,7 +344,7 @@ def autoencoder(
     ] = False,
 ) -> None:
     """E4: ring and grid, reconstructed from a quarter of the nodes by each pooler."""
-    from softcut.cluster import choose_device
+    from softcut.device import choose_device
     from softcut.paper import autoencoder as paper
 
     with err.status("starting") as status:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "pooling.py"
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "pooling.py"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

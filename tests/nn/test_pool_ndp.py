@@ -11,7 +11,7 @@ from test_pool_graclus import _weighted, as_graph, knn, star
 
 from softcut.nn import NDPPool
 from softcut.nn.pool.ndp import _cut_share, kron_reduction, max_cut_split
-from softcut.nn.pool.precomputed import clean
+from softcut.nn.pool.topological import clean
 
 
 def schur(a: np.ndarray, keep: np.ndarray) -> np.ndarray:

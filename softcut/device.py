@@ -1,0 +1,25 @@
+"""Which device computes."""
+
+from __future__ import annotations
+
+import torch
+
+from softcut.errors import ParameterError
+
+__all__ = ["choose_device"]
+
+
+def choose_device(name: str) -> torch.device:
+    """The device for a name; "auto" is a GPU where there is one.
+
+    >>> choose_device("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ParameterError(f"device {name!r} cannot be used here; try 'auto' or 'cpu'.") from error
+    return device
