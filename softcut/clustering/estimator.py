@@ -333,6 +333,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         self.weights_ = np.ones(1) if consensus is None else consensus.weights.cpu().numpy()
         self.n_clusters_ = k
         self.n_features_in_ = work.graph.num_features
+        self.soft_ = soft
         self.labels_ = soft.argmax(1)
         self.history_ = {"cut": result.cut, "ortho": result.ortho}
         self.n_iter_ = result.iterations
@@ -459,10 +460,6 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
 
     def _watch(self) -> Callable[[Progress], None] | None:
         callbacks = list(self.callbacks or [])
-        if self.verbose:
-            from softcut.report.progress import training_bar
-
-            callbacks.append(training_bar())
         if not callbacks:
             return None
 
