@@ -1,4 +1,4 @@
-"""The demo: three embedded graphs, four methods, a table and pictures."""
+"""The demo: three generated graphs, four methods, a table and pictures."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics.cluster import contingency_matrix
 
 from softcut.baselines import BASELINES
-from softcut.clustering.estimator import MinCutClustering
+from softcut.clustering import MinCutClustering
 from softcut.datasets import attributed_communities, community_graph, grid_graph
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.report.plots import draw_partition, figure, node_positions, save_figure
+from softcut.report.plots import draw_partition, figure, save_figure
+from softcut.report.positions import node_positions
 
-__all__ = ["METHODS", "demo_graphs", "run_demo"]
+__all__ = ["METHODS", "demo_graphs", "numbered_like", "run_demo"]
 
 Method = Callable[[Graph, int, int], np.ndarray]
 
@@ -60,7 +63,7 @@ def demo_graphs() -> list[tuple[Graph, int]]:
 def run_demo(
     out: str | Path, seed: int = 0, tell: Callable[[str], None] | None = None
 ) -> list[dict[str, Any]]:
-    """Cluster the demo graphs with every method; writes ``results.json`` and one picture a graph.
+    """Cluster the demo graphs with every method; writes ``results.json`` and one picture per graph.
 
     Parameters
     ----------
@@ -74,24 +77,50 @@ def run_demo(
     out = Path(out)
     rows: list[dict[str, Any]] = []
     for graph, k in demo_graphs():
-        positions, positions_are = node_positions(graph)
-        fig, axes = figure(1, len(METHODS), figsize=(4 * len(METHODS), 4.4))
-        for ax, (method, cluster) in zip(axes, METHODS.items(), strict=True):
+        found = {}
+        for method, cluster in METHODS.items():
             if tell is not None:
                 tell(f"{graph.name}: {method}")
             start = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                labels = cluster(graph, k, seed)
+                found[method] = cluster(graph, k, seed)
             seconds = time.perf_counter() - start
-            scores = evaluate(graph, labels, graph.y if graph.name != "grid" else None, k)
+            scores = evaluate(graph, found[method], graph.y if graph.name != "grid" else None, k)
             rows.append({"graph": graph.name, "k": k, "method": method, "seconds": seconds, **scores})
-            known = f", NMI {scores['nmi']:.2f}" if scores.get("nmi") is not None else ""
-            draw_partition(
-                ax, graph, labels, positions, f"{method}\ncut {scores['normalised_cut']:.2f}{known}"
-            )
-            ax.set_xlabel(positions_are)
-        fig.suptitle(f"{graph.name}: {graph.num_nodes} nodes, {graph.num_edges} edges, {k} clusters")
-        save_figure(fig, out / f"{graph.name}.png")
+        _draw(out / f"{graph.name}.png", graph, found, rows[-len(METHODS) :])
     atomic_json(out / "results.json", rows)
     return rows
+
+
+def _draw(path: Path, graph: Graph, found: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> None:
+    """One panel per method; clusters that match have the same colour in all of them."""
+    positions, positions_are = node_positions(graph)
+    fig, axes = figure(1, len(found), figsize=(4 * len(found), 4.4))
+    reference = found["softcut (default)"]
+    for ax, (method, labels), row in zip(axes, found.items(), rows, strict=True):
+        known = f", NMI {row['nmi']:.2f}" if row.get("nmi") is not None else ""
+        shown = numbered_like(labels, reference)
+        draw_partition(ax, graph, shown, positions, f"{method}\ncut {row['normalised_cut']:.2f}{known}")
+        ax.set_xlabel(positions_are)
+    fig.suptitle(
+        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {rows[0]['k']} clusters"
+    )
+    save_figure(fig, path)
+
+
+def numbered_like(labels: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Labels renumbered so that as many nodes as possible have the number they have in `reference`.
+
+    >>> numbered_like(np.array([5, 5, 0, 0, 7]), np.array([0, 0, 1, 1, 1])).tolist()
+    [0, 0, 1, 1, 2]
+    """
+    clusters, codes = np.unique(labels, return_inverse=True)
+    others = np.unique(reference)
+    rows, columns = linear_sum_assignment(contingency_matrix(codes, reference), maximize=True)
+    new = np.full(len(clusters), -1)
+    new[rows] = others[columns]
+    spare = (i for i in range(2 * len(clusters) + int(others.max()) + 1) if i not in set(new.tolist()))
+    for i in np.flatnonzero(new < 0):
+        new[i] = next(spare)
+    return new[codes]
