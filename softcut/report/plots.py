@@ -22,8 +22,8 @@ __all__ = [
     "save_figure",
 ]
 
-# Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and with each of
-# the three kinds of colour blindness see them (CIE Lab, at least 16 apart for all four).
+# Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
+# with each of the three kinds of colour blindness see them (CIE Lab, at least 16 apart for all four).
 _PALETTE = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9600FF"),
     *("#4B1E1E", "#1E2D4B", "#00F087", "#A578FF", "#F00F5A", "#4B0078", "#A5D2B4"),
