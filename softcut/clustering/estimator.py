@@ -6,22 +6,20 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClusterMixin
-from torch import Tensor
 
 from softcut.clustering.fit import merge, number, refine, select
 from softcut.clustering.model import Model, signature
 from softcut.clustering.prepare import prepare
-from softcut.clustering.replicas import Replica, choose_k, train_replicas
+from softcut.clustering.replicas import choose_k, train_replicas
 from softcut.clustering.settings import resolve
+from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
-from softcut.errors import GraphError, ModelFileError, NotFittedError
+from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
 from softcut.graph import Graph
 from softcut.io import read_model, write_model
 from softcut.training import Progress
@@ -276,41 +274,28 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         True
         """
         self._check_fitted()
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callbacks"}
-        meta = {
-            "params": params,
-            "n_clusters_": self.n_clusters_,
-            "n_features_in_": self.n_features_in_,
-            "notes_": self.notes_,
-            "replicas_": [asdict(r) for r in self.replicas_],
-            "agreement_": self.agreement_,
-            "n_iter_": self.n_iter_,
-            "converged_": self.converged_,
-            "graph_sizes": None if self._graph_sizes is None else [int(p) for p in self._graph_sizes],
-            "model": self._model.meta(),
-        }
-        tensors = {**self._model.tensors(), "labels": torch.from_numpy(self.labels_)}
-        return write_model(path, tensors, meta)
+        return write_model(path, *pack(self, self._model, self._graph_sizes))
 
     @classmethod
     def load(cls, path: str | Path) -> MinCutClustering:
-        """Read what :meth:`save` wrote."""
+        """Read what :meth:`save` wrote; every field is checked first.
+
+        A model fitted on a device that is not here computes on the one that is (``device="auto"``).
+        """
         tensors, meta = read_model(path)
         try:
-            return cls._restore(tensors, meta)
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            raise ModelFileError(f"the model at {path} is damaged or incomplete: {error}.") from error
-
-    @classmethod
-    def _restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any]) -> MinCutClustering:
-        est = cls(**meta["params"])
-        for name in ("n_clusters_", "n_features_in_", "notes_", "agreement_", "n_iter_", "converged_"):
-            setattr(est, name, meta[name])
-        est.replicas_ = [Replica(**r) for r in meta["replicas_"]]
-        est.labels_ = tensors.pop("labels").numpy()
-        sizes = meta["graph_sizes"]
-        est._graph_sizes = None if sizes is None else np.asarray(sizes)
-        est._model = Model.restore(tensors, meta["model"])
+            est = unpack(cls, tensors, meta)
+        except ModelFileError as error:
+            raise ModelFileError(f"{path}: {error}") from None
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
+            raise ModelFileError(f"{path}: the model is damaged or incomplete ({error}).") from error
+        try:
+            choose_device(est.device)
+        except ParameterError:
+            est._note(
+                f"the model was fitted with device={est.device!r}, which is not here: device='auto' is used."
+            )
+            est.device = "auto"
         return est
 
     # ---------------------------------------------------------------- details
