@@ -10,7 +10,6 @@ import typer
 
 from softcut import __version__
 from softcut.cli.console import err, note, spoken_warnings
-from softcut.cli.interrupts import INTERRUPTS
 from softcut.cli.output import Output, Overwrite
 from softcut.cli.results import RESULT_FILES, closing_table, write_results
 from softcut.errors import ParameterError
@@ -55,7 +54,7 @@ def cluster(
     n_init: Annotated[int | None, typer.Option(help="Replicas trained together.")] = None,
     preset: Annotated[str, typer.Option(help="'default' or 'paper'.")] = "default",
     select: Annotated[str | None, typer.Option(help="'consensus' or 'best'.")] = None,
-    hops: Annotated[str, typer.Option(help="How far features are propagated, or 'auto'.")] = "auto",
+    hops: Annotated[str, typer.Option(help="How often features are propagated, or 'auto'.")] = "auto",
     feature_graph: Annotated[
         float, typer.Option(help="Weight of the feature graph in the cut; 0 leaves it out.")
     ] = 1.0,
@@ -83,14 +82,13 @@ def cluster(
     if model_out is not None:
         models = output.files("--model-out", model_out, model_files(model_out))
     bar = TrainingBar(err)
-    wanted: Any = cluster_counts(k)
     estimator = MinCutClustering(
-        n_clusters=wanted,
+        n_clusters=cluster_counts(k),
         n_init=n_init,
         preset=preset,
         select=select,
         hops="auto" if hops == "auto" else _whole("--hops", hops, "a whole number or 'auto'"),
-        feature_graph=feature_graph,
+        feature_graph=True if feature_graph == 1 else feature_graph,  # the paper's model refuses numbers
         max_iter=max_iter,
         random_state=random_state,
         device=device,
@@ -101,8 +99,6 @@ def cluster(
         seconds = time.perf_counter() - start
         with bar:
             estimator.fit(data)
-    # The fit came back although Ctrl-C was pressed: it kept what it had learnt until then.
-    interrupted = INTERRUPTS.count > 0
     for text in estimator.notes_:
         note(text)
     metrics = {
@@ -113,7 +109,7 @@ def cluster(
         "replicas_collapsed": sum(r.collapsed for r in estimator.replicas_),
         "iterations": estimator.n_iter_,
         "converged": estimator.converged_,
-        "interrupted": interrupted,
+        "interrupted": estimator.interrupted_,
         "seconds": {"read": seconds, "fit": estimator.fit_seconds_},
         "notes": estimator.notes_,
     }
@@ -124,7 +120,7 @@ def cluster(
             estimator.save(output.staged(models) / model_out.name)
         written = output.files_to_come()
     closing_table(metrics, written, time.perf_counter() - start)
-    if interrupted:
+    if estimator.interrupted_:
         raise SystemExit(130)
 
 
