@@ -39,11 +39,13 @@ class TrainingBar:
         self._task = self._progress.add_task("preparing", total=None, count="")
 
     def __enter__(self) -> TrainingBar:
-        self._progress.start()
+        if not self._progress.disable:  # older versions of rich end even a bar they never drew with a blank line
+            self._progress.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+        if not self._progress.disable:
+            self._progress.stop()
 
     def __call__(self, state: TrainingProgress) -> None:
         self._progress.update(
