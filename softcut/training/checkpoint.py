@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,19 +13,7 @@ import torch
 from softcut.errors import FileFormatError, ParameterError
 from softcut.files import atomic_write
 
-__all__ = ["Checkpoint", "settings_hash"]
-
-
-def settings_hash(settings: Mapping[str, Any]) -> str:
-    """Twelve hexadecimal digits that stand for all given settings, in any order of their names.
-
-    >>> settings_hash({"lr": 0.1, "seed": 0}) == settings_hash({"seed": 0, "lr": 0.1})
-    True
-    >>> settings_hash({"lr": 0.1}) == settings_hash({"lr": 0.2})
-    False
-    """
-    text = json.dumps(settings, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+__all__ = ["Checkpoint"]
 
 
 @dataclass(frozen=True)
