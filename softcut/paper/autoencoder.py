@@ -287,6 +287,7 @@ def run(
     table_file = out / f"{settings.name}.json"
     records, arrays = Records(out / f"{settings.name}_runs.json"), _load_arrays(out / f"{settings.name}.npz")
     seeds = range(seed, seed + runs)
+    worked = False
     for dataset in datasets:
         graph = DATASETS[dataset]()
         for method in methods:
@@ -298,9 +299,10 @@ def run(
                 and cell in arrays
             ):
                 continue
-            left = None if time_limit is None else time_limit - (time.perf_counter() - began)
-            if left is not None and left <= 0:
+            left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
+            if left == 0 and worked:  # every call makes some progress, however short its time
                 break
+            worked = True
             name = settings_hash({"cell": cell, "seeds": list(seeds), **asdict(settings)})
             checkpoint = out / f".autoencoder-{name}.pt"
             result = train_replicas(

@@ -139,7 +139,10 @@ def run(
                         for seed, row in zip(part, labels, strict=True)
                     ]
                 )
-            command = f"softcut reproduce citation --dataset {name} --method {method} --runs {runs}"
+            options = f"--dataset {name} --method {method} --runs {runs}"
+            command = f"softcut reproduce citation {options}"
+            if max_iter is not None:
+                command = f"python -m softcut.paper.citation {options} --max-iter {max_iter}"
             wanted = records.of(name, method, range(runs), settings)
             found += cells(wanted, ("nmi", "cs", "acc"), PAPER, command)
             merge_cells(out / f"{table}.json", found)
