@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from softcut.nn.layers import Activation, get_activation
+from softcut.nn.activations import Activation, get_activation
 from softcut.ops import Operator
 from softcut.ops.operator import inverse_sqrt
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import Activation, get_activation
+from softcut.nn.activations import Activation, get_activation
 from softcut.ops import OBJECTIVES, Operator, cut_terms, orthogonality, self_gram
 from softcut.ops.cut import ratio_trace, safe_ratio
 from softcut.training.cuda_graph import repeat

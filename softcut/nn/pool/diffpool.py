@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
+from softcut.nn.activations import Activation
 from softcut.nn.convs import GCNConv
-from softcut.nn.layers import MLP, Activation, SkipConv
+from softcut.nn.layers import MLP, SkipConv
 from softcut.nn.pool.base import DensePool
 from softcut.ops import Dense, Operator, self_gram
 from softcut.ops.entries import frobenius_squared
