@@ -69,8 +69,8 @@ def sized_pool(
 
     >>> sized_pool("ndp", 8, ratio=0.25)
     NDPPool(levels=2, delta=0.01, seed=0)
-    >>> sized_pool("topk", 8, k=5, ratio=0.25)
-    TopKPool(8, ratio=0.25, connect='adjacency')
+    >>> sized_pool("topk", 8, k=5, ratio=0.25).ratio
+    0.25
 
     Parameters
     ----------

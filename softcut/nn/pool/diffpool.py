@@ -122,7 +122,7 @@ class DiffPool(DensePool):
         if self.link_scale == "divided":
             link = link / count.square()
         entropy = op.layout.total(-(s * torch.log(s + 1e-15)).sum(-1)) / count
-        return {"link": self.link_weight * link.mean(), "entropy": self.entropy_weight * entropy.mean()}
+        return {"link": self.link_weight * link, "entropy": self.entropy_weight * entropy}
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, k={self.k}, assignment={self.assignment!r}"

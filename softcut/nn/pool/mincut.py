@@ -96,7 +96,7 @@ class MinCutPool(DensePool):
         else:
             cut = -ratio_trace(op, s, quadratic=quadratic)
         ortho = orthogonality(self_gram(op.layout, s))
-        return {"cut": self.cut_weight * cut.mean(), "ortho": self.ortho_weight * ortho.mean()}
+        return {"cut": self.cut_weight * cut, "ortho": self.ortho_weight * ortho}
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, k={self.k}, temperature={self.temperature}, objective={self.objective!r}"
