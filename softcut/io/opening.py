@@ -1,0 +1,138 @@
+"""Opening files: what they are by name, their bytes, their text, and the words for what is wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softcut.errors import FileFormatError, ParameterError
+from softcut.graph import SelfLoops
+
+__all__ = [
+    "ReadOptions",
+    "check_plausible",
+    "decode_text",
+    "kind_of",
+    "label_of",
+    "plain_text_bytes",
+    "read_bytes",
+    "reason_of",
+    "stem_of",
+]
+
+# More nodes than this, with hardly an edge among them, is a damaged file rather than a graph.
+_MANY_NODES = 10_000_000
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What read_graph was asked for, handed to the reader of each format."""
+
+    label: str
+    weighted: bool | str
+    self_loops: SelfLoops
+    attributes: bool
+    name: str
+
+
+def label_of(path: Any) -> str:
+    try:
+        return os.fspath(path) if isinstance(os.fspath(path), str) else os.fsdecode(path)
+    except TypeError:
+        raise ParameterError(f"path is a {type(path).__name__}: pass the name of a file.") from None
+
+
+def _suffixes(path: Any) -> tuple[str, str]:
+    """File name without and the last extension (lower case), ``.gz`` left out."""
+    name = Path(label_of(path)).name
+    if name.lower().endswith(".gz"):
+        name = name[:-3]
+    stem, suffix = os.path.splitext(name)
+    return stem, suffix.lower()
+
+
+def stem_of(path: Any) -> str:
+    return _suffixes(path)[0]
+
+
+def kind_of(path: Any, known: dict[str, str], what: str) -> str:
+    suffix = _suffixes(path)[1]
+    if os.path.isdir(path):
+        raise FileFormatError(f"{label_of(path)} is a folder; name a {what} file in it.")
+    if suffix not in known:
+        hint = "; or pass format=..." if what == "graph" else ""
+        raise FileFormatError(
+            f"{label_of(path)}: a {what} file cannot be recognised by the extension {suffix!r}: "
+            f"use one of {' '.join(known)}{hint}."
+        )
+    return known[suffix]
+
+
+def read_bytes(path: Any) -> bytes:
+    """The content of a file, decompressed."""
+    label = label_of(path)
+    file = Path(label).expanduser()
+    try:
+        if file.is_dir():
+            raise FileFormatError(f"{label} is a folder: pass a file.")
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise FileFormatError(f"{label} does not exist: check the path.") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FileFormatError(f"{label} cannot be opened: {reason}.") from None
+    if label.lower().endswith(".gz") or data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except Exception as error:  # OSError, EOFError, zlib.error, struct.error: all mean the same
+            raise FileFormatError(f"{label} is not a valid gzip file: {error}.") from None
+    if not data.strip():
+        raise FileFormatError(f"{label} is empty.")
+    return data
+
+
+def decode_text(data: bytes, label: str) -> str:
+    """Text of a file that claims to be text; the line of the first byte that is not."""
+    zero = data.find(b"\0")
+    if zero >= 0:
+        line = data.count(b"\n", 0, zero) + 1
+        raise FileFormatError(
+            f"{label}, line {line}: a zero byte, so this is not a UTF-8 text file; convert it to UTF-8 text."
+        )
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FileFormatError(
+            f"{label}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8."
+        ) from None
+
+
+def plain_text_bytes(data: bytes) -> bytes:
+    """Without byte order mark, with one kind of line ending."""
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return data
+
+
+def check_plausible(nodes: int, edges: int, label: str) -> None:
+    if nodes > max(_MANY_NODES, 100 * edges):
+        raise FileFormatError(
+            f"{label} announces {nodes} nodes but has only {edges} entries: the file is damaged, or its "
+            "nodes need to be numbered 0 to N-1."
+        )
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of another library's message, without its full stop."""
+    text = str(error).strip().split("\n")[0].strip().rstrip(".")
+    if "pickle" in text:  # NumPy's advice for data it does not know: to let it execute code
+        text = "it holds no plain arrays"
+    return text[:200] or type(error).__name__
