@@ -38,8 +38,15 @@ def adjacency_of_edges(
     n: int,
     self_loops: str,
     directed: bool | None,
+    notes: list[str],
 ) -> sp.csr_array:
-    """The symmetric adjacency of validated edges."""
+    """The symmetric adjacency of validated edges; what was dropped and merged is added to ``notes``.
+
+    >>> notes = []
+    >>> a = adjacency_of_edges(np.array([0, 0]), np.array([1, 1]), None, 2, "drop", None, notes)
+    >>> a.nnz, notes
+    (2, ['1 repeated edge merged'])
+    """
     check_self_loops(self_loops)
     dtype = np.int32 if 2 * source.size < 2**31 else np.int64
     source, target = source.astype(dtype, copy=False), target.astype(dtype, copy=False)
@@ -47,19 +54,24 @@ def adjacency_of_edges(
         loops = source == target
         count = int(np.count_nonzero(loops))
         if count:
-            _warn_loops(count)
+            _warn_loops(count, notes)
             keep = np.logical_not(loops, out=loops)
             source, target = source[keep], target[keep]
             weight = None if weight is None else weight[keep]
     if weight is not None and not weight.all():
         keep = weight != 0
+        notes.append(f"{plural(int(weight.size - np.count_nonzero(keep)), 'edge')} of weight 0 dropped")
         source, target, weight = source[keep], target[keep], weight[keep]
     # Booleans are merged with "or" and take an eighth of the memory: no weight, no sum.
     data = np.ones(source.size, dtype=bool) if weight is None else weight
     with np.errstate(over="ignore"):
         matrix = sp.csr_array(sp.coo_array((data, (source, target)), shape=(n, n)))
     _check_overflow(matrix, "edge_weight")
-    matrix = symmetrised(matrix, directed, "edge_index")
+    merged = source.size - matrix.nnz
+    if merged:
+        sums = ", their weights summed" if weight is not None else ""
+        notes.append(f"{plural(int(merged), 'repeated edge')} merged{sums}")
+    matrix = symmetrised(matrix, directed, "edge_index", notes)
     if weight is None:
         matrix = csr_of_parts(np.ones(matrix.nnz), matrix.indices, matrix.indptr, n)
     return matrix
@@ -103,7 +115,8 @@ def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
     return matrix
 
 
-def without_self_loops(matrix: sp.csr_array, self_loops: str) -> sp.csr_array:
+def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) -> sp.csr_array:
+    """The matrix without its diagonal, unless ``self_loops`` is "keep"; the count is added to ``notes``."""
     check_self_loops(self_loops)
     if self_loops == "keep":
         return matrix
@@ -112,14 +125,14 @@ def without_self_loops(matrix: sp.csr_array, self_loops: str) -> sp.csr_array:
     count = int(np.count_nonzero(loops))
     if not count:
         return matrix
-    _warn_loops(count)
+    _warn_loops(count, notes)
     per_row = np.bincount(rows[loops], minlength=matrix.shape[0])
     indptr = matrix.indptr - np.concatenate([[0], np.cumsum(per_row)]).astype(matrix.indptr.dtype)
     keep = np.logical_not(loops, out=loops)
     return csr_of_parts(matrix.data[keep], matrix.indices[keep], indptr, matrix.shape[0])
 
 
-def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str) -> sp.csr_array:
+def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, notes: list[str]) -> sp.csr_array:
     """max(A, A'), exactly symmetric, with one warning when the two differ in earnest.
 
     ``directed=None`` reads a matrix without a single reversed pair as a list that gives every edge once.
@@ -135,6 +148,7 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str) -> s
             np.count_nonzero(larger - np.minimum(matrix.data, transposed.data) > tolerance * larger)
         )
         if unequal and directed is not False:
+            notes.append(f"{plural(unequal // 2, 'edge')} directed, the larger weight taken")
             warn_caller(
                 f"{argument} is directed: {plural(unequal // 2, 'edge')} out of {matrix.nnz // 2} "
                 f"{'has' if unequal == 2 else 'have'} another weight in the other direction; "
@@ -148,6 +162,7 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str) -> s
     reversed_too = 2 * edges - (merged.nnz - loops)  # entries whose reverse is an entry as well
     if directed or (directed is None and reversed_too > 0):
         one_way = edges - reversed_too
+        notes.append(f"directed ({one_way} of {edges} edges without a reverse), symmetrised")
         warn_caller(
             f"{argument} is directed: {one_way} of {edges} edges {'has' if one_way == 1 else 'have'} no edge "
             "in the other direction; symmetrised with the larger weight of the two directions."
@@ -169,7 +184,8 @@ def _check_overflow(matrix: sp.csr_array, argument: str) -> None:
         )
 
 
-def _warn_loops(count: int) -> None:
+def _warn_loops(count: int, notes: list[str]) -> None:
+    notes.append(f"{plural(count, 'self-loop')} dropped")
     warn_caller(
         f"{plural(count, 'self-loop')} dropped; pass self_loops='keep' to keep "
         f"{'it' if count == 1 else 'them'}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from softcut.errors import GraphError
 __all__ = [
     "as_array",
     "is_torch_sparse",
+    "listed",
     "plural",
     "shape_of",
     "to_dense",
@@ -69,3 +71,13 @@ def shape_of(array: Any) -> tuple[int, ...]:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names for a message, in quotes, the rest counted.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -11,50 +11,27 @@ import scipy.sparse as sp
 
 from softcut.errors import GraphError
 from softcut.graph.adjacency import block_diagonal, canonical_csr, diagonal_block, same_pattern
-from softcut.graph.arrays import plural, to_dense
-from softcut.graph.checks import check_features, check_labels, check_names, check_node_selection, check_ptr
+from softcut.graph.arrays import listed, plural, to_dense
+from softcut.graph.checks import (
+    check_feature_names,
+    check_features,
+    check_labels,
+    check_names,
+    check_node_selection,
+    check_ptr,
+)
+from softcut.graph.frames import aligned_series, features_of_frame, is_frame
 
 __all__ = ["BaseGraph"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseGraph:
-    """An undirected graph: symmetric non-negative adjacency matrix, optional node features.
+    """The contents of a graph, checked when it is made; see :class:`softcut.graph.Graph`.
 
-    >>> from softcut.graph import Graph
-    >>> g = Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> g
-    Graph(3 nodes, 3 edges, 2 features)
-    >>> g.adjacency.toarray()
-    array([[0., 1., 1.],
-           [1., 0., 1.],
-           [1., 1., 0.]])
-
-    Use one of the constructors: :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_dense`,
-    :meth:`from_networkx`, :meth:`from_pyg`, :meth:`from_any`, or :func:`softcut.io.readers.read_graph` for
-    files. Calling ``Graph(adjacency)`` itself is strict: the matrix must already be symmetric, and its
-    self-loops stay.
-
-    Parameters
-    ----------
-    adjacency
-        Sparse symmetric matrix, N x N, non-negative. Stored as a ``scipy.sparse.csr_array`` with sorted
-        indices, no duplicates and no explicit zeros, float64 (float32 where the weights came as float32).
-    x
-        Node features, N x F. Dense stays a dense array, sparse stays a ``csr_array``; stored as float32.
-    y
-        Integer labels, one per node, for scoring only.
-    node_names
-        One name per node (unique; within each graph of a batch).
-    ptr
-        Batch pointer: graph b owns the nodes ``ptr[b]`` to ``ptr[b + 1] - 1``. None for a single graph.
-    name
-        What to call the graph in reports.
-
-    Attributes
-    ----------
-    weighted : bool
-        False when every stored weight is 1.
+    >>> import scipy.sparse as sp
+    >>> BaseGraph(sp.csr_array([[0, 1], [1, 0]])).num_edges
+    1
     """
 
     adjacency: sp.csr_array
@@ -63,6 +40,8 @@ class BaseGraph:
     node_names: list[str] | None = None
     ptr: np.ndarray | None = None
     name: str | None = None
+    feature_names: list[str] | None = None
+    notes: list[str] = field(default_factory=list)
     weighted: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -73,18 +52,29 @@ class BaseGraph:
                 "adjacency is not symmetric: use Graph.from_scipy, which symmetrises a directed graph, "
                 "or pass A.maximum(A.T)."
             )
-        self._fill(adjacency, self.x, self.y, self.node_names, self.ptr, self.name)
+        self._fill(
+            adjacency,
+            x=self.x,
+            y=self.y,
+            node_names=self.node_names,
+            ptr=self.ptr,
+            name=self.name,
+            feature_names=self.feature_names,
+            notes=self.notes,
+        )
 
     # ------------------------------------------------------------------ construction
 
     def _fill(
         self,
         adjacency: sp.csr_array,
-        x: Any,
-        y: Any,
-        node_names: Any,
-        ptr: Any,
-        name: str | None,
+        x: Any = None,
+        y: Any = None,
+        node_names: Any = None,
+        ptr: Any = None,
+        name: str | None = None,
+        feature_names: Any = None,
+        notes: Iterable[str] = (),
     ) -> None:
         """Check everything that hangs on a canonical symmetric adjacency, and store it."""
         n = adjacency.shape[0]
@@ -100,35 +90,30 @@ class BaseGraph:
                     f"edge_weight is too large: the weights at node {bad} sum to more than "
                     f"{adjacency.dtype} can hold; divide all weights by a common factor."
                 )
+        pointer = check_ptr(ptr, adjacency)
+        names = check_names(node_names, n, pointer)  # in a batch, names need only be unique within a graph
+        features, titles, said = _features(x, n, names, feature_names)
         self._set(
             adjacency=adjacency,
-            x=check_features(x, n),
-            y=check_labels(y, n),
-            node_names=node_names,
-            ptr=check_ptr(ptr, adjacency),
+            x=features,
+            y=check_labels(aligned_series(y, names), n),
+            node_names=names,
+            ptr=pointer,
             name=None if name is None else str(name),
+            feature_names=titles,
+            notes=[*map(str, notes), *said],
             weighted=weighted,
         )
-        # Names come last: in a batch they need only be unique within a graph.
-        self._set(node_names=check_names(node_names, n, self.ptr))
 
     def _set(self, **values: Any) -> None:
         for key, value in values.items():
             object.__setattr__(self, key, value)  # the dataclass is frozen
 
     @classmethod
-    def _build(
-        cls,
-        adjacency: sp.csr_array,
-        x: Any = None,
-        y: Any = None,
-        node_names: Any = None,
-        ptr: Any = None,
-        name: str | None = None,
-    ) -> Self:
+    def _build(cls, adjacency: sp.csr_array, **parts: Any) -> Self:
         """A graph from an adjacency already known to be canonical and symmetric."""
         graph = object.__new__(cls)
-        graph._fill(adjacency, x, y, node_names, ptr, name)
+        graph._fill(adjacency, **parts)
         return graph
 
     def _replace(self, **values: Any) -> Self:
@@ -192,14 +177,32 @@ class BaseGraph:
 
     # ------------------------------------------------------------------ what can be made of it
 
-    def with_features(self, x: Any) -> Self:
+    def with_features(self, x: Any, feature_names: Sequence[str] | None = None) -> Self:
         """The same graph with other features (None removes them); the adjacency is shared.
 
         >>> from softcut.graph import Graph
-        >>> Graph.from_edges([[0], [1]]).with_features([[1.0], [2.0]])
-        Graph(2 nodes, 1 edge, 1 feature)
+        >>> Graph.from_edges([[0], [1]]).with_features([[1.0], [2.0]], feature_names=["age"]).feature_names
+        ['age']
+
+        Parameters
+        ----------
+        x
+            One row per node. Rows of a data frame are joined by its index, or by a column that holds the names
+            of the nodes; its titles become the names of the features.
+        feature_names
+            One name per column.
         """
-        return self._replace(x=check_features(x, self.num_nodes))
+        features, titles, said = _features(x, self.num_nodes, self.node_names, feature_names)
+        return self._replace(x=features, feature_names=titles, notes=[*self.notes, *said])
+
+    def with_notes(self, *notes: str) -> Self:
+        """The same graph with more notes.
+
+        >>> from softcut.graph import Graph
+        >>> Graph.from_edges([[0], [1]]).with_notes("a pair").notes
+        ['a pair']
+        """
+        return self._replace(notes=[*self.notes, *notes])
 
     def subgraph(self, nodes: Any) -> Self:
         """The graph among some of the nodes, in the order given; a batch becomes a single graph.
@@ -224,6 +227,8 @@ class BaseGraph:
             y=None if self.y is None else self.y[index],
             node_names=names,
             name=self.name,
+            feature_names=self.feature_names,
+            notes=self.notes,
         )
 
     def _rows_and_columns(self, index: np.ndarray) -> sp.csr_array:
@@ -285,6 +290,11 @@ class BaseGraph:
                     f"graphs[{i}] has {item.num_features} features but graphs[0] has "
                     f"{items[0].num_features}: give all graphs the same features."
                 )
+            if item.feature_names != items[0].feature_names and item.feature_names and items[0].feature_names:
+                raise GraphError(
+                    f"graphs[{i}] has the features {listed(item.feature_names)} but graphs[0] has "
+                    f"{listed(items[0].feature_names)}: give all graphs the same features in the same order."
+                )
         sizes = np.array([item.num_nodes for item in items], dtype=np.int64)
         start = np.concatenate([[0], np.cumsum(sizes)])
         pointers = [
@@ -308,6 +318,8 @@ class BaseGraph:
             node_names=[n for part in names for n in part] if len(names) == len(items) else None,
             ptr=np.concatenate([np.zeros(1, np.int64), *pointers]).astype(np.int64),
             name=name,
+            feature_names=next((item.feature_names for item in items if item.feature_names), None),
+            notes=list(dict.fromkeys(note for item in items for note in item.notes)),
             weighted=any(item.weighted for item in items),
         )
         return result
@@ -323,3 +335,15 @@ class BaseGraph:
         a = self.adjacency
         rows = np.repeat(np.arange(self.num_nodes, dtype=np.int64), np.diff(a.indptr))
         return np.stack([rows, a.indices.astype(np.int64)]), (a.data if self.weighted else None)
+
+
+def _features(
+    x: Any, n: int, node_names: list[str] | None, feature_names: Any
+) -> tuple[np.ndarray | sp.csr_array | None, list[str] | None, list[str]]:
+    """Features as stored, their names, and what to say about a data frame."""
+    said: list[str] = []
+    if is_frame(x):
+        x, titles, said = features_of_frame(x, n, node_names)
+        feature_names = titles if feature_names is None else feature_names
+    features = check_features(x, n)
+    return features, check_feature_names(feature_names, features), said

@@ -16,11 +16,13 @@ __all__ = [
     "SelfLoops",
     "check_count",
     "check_edge_index",
+    "check_feature_names",
     "check_features",
     "check_labels",
     "check_names",
     "check_node_selection",
     "check_ptr",
+    "check_range",
     "check_self_loops",
     "check_weight_values",
     "check_weights",
@@ -44,6 +46,12 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
             raise GraphError(
                 f"edge_index is a {type(edge_index).__name__}: pass integers of shape [2, E] or pairs."
             ) from None
+    # Tuples of two are edges, however few: networkx gives G.edges this way.
+    tuples = (
+        isinstance(edge_index, list)
+        and len(edge_index) == 2
+        and all(isinstance(edge, tuple) and len(edge) == 2 for edge in edge_index)
+    )
     array = as_array(edge_index, "edge_index")
     if array.size == 0 and array.ndim <= 2:
         empty = np.zeros(0, dtype=np.int64)
@@ -52,7 +60,7 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
         raise GraphError(
             f"edge_index has shape {shape_of(array)}: pass integers of shape [2, E] or a list of pairs."
         )
-    pairs = array.shape[0] != 2
+    pairs = tuples or array.shape[0] != 2
     if array.dtype.kind == "f":
         # Ids that went through a float table are fine as long as they are whole numbers.
         with np.errstate(invalid="ignore"):
@@ -81,6 +89,19 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
     if pairs:
         array = array.T
     return array[0], array[1]
+
+
+def check_range(source: np.ndarray, target: np.ndarray, n: int, origin: str) -> None:
+    """Every end of an edge is one of n nodes."""
+    if not source.size:
+        return
+    for row, ends in enumerate((source, target)):
+        if ends.max() >= n:
+            at = int(np.flatnonzero(ends >= n)[0])
+            raise GraphError(
+                f"edge_index has node index {int(ends[at])} (row {row}, edge {at}), out of range for "
+                f"{n} nodes ({origin}): number the nodes 0 to {n - 1} or correct num_nodes."
+            )
 
 
 def check_weights(weight: Any, count: int, argument: str) -> np.ndarray | None:
@@ -182,6 +203,10 @@ def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
                 result = result.copy()  # do not tidy the caller's matrix in place
                 result.sum_duplicates()
                 result.eliminate_zeros()
+            if result.indices.dtype != np.int32 and max(result.nnz, *result.shape) < 2**31:
+                # scikit-learn takes no 64-bit indices.
+                indices, indptr = result.indices.astype(np.int32), result.indptr.astype(np.int32)
+                result = sp.csr_array((result.data, indices, indptr), shape=result.shape)
             values = result.data
         else:
             result = values = x.astype(np.float32, copy=False)
@@ -198,6 +223,31 @@ def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
         raise GraphError(
             f"x[{row}, {column}] is {original}, which {problem}: replace or rescale such values first."
         )
+    return result
+
+
+def check_feature_names(names: Any, x: np.ndarray | sp.csr_array | None) -> list[str] | None:
+    """One distinct name per column of the features.
+
+    >>> check_feature_names(["a", "b"], np.ones((1, 2)))
+    ['a', 'b']
+    """
+    if names is None:
+        return None
+    if isinstance(names, (str, bytes)):
+        raise GraphError("feature_names is a single string: pass a list with one name per column of x.")
+    try:
+        result = [str(name) for name in names]
+    except TypeError:
+        raise GraphError(f"feature_names is {names!r}: pass a list with one name per column of x.") from None
+    width = 0 if x is None else int(x.shape[1])
+    if len(result) != width:
+        raise GraphError(
+            f"feature_names has {len(result)} names but x has {width} columns: pass one per column."
+        )
+    if len(set(result)) < width:
+        repeated = next(name for i, name in enumerate(result) if name in result[:i])
+        raise GraphError(f"feature_names has {repeated!r} more than once: names must be unique.")
     return result
 
 

@@ -1,4 +1,4 @@
-"""Graphs of other libraries: networkx and PyTorch Geometric, as arguments of ``Graph.from_edges`` and back."""
+"""Graphs of other libraries: networkx, igraph and PyTorch Geometric, as arguments of ``Graph.from_edges`` and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from softcut.errors import GraphError, require
 from softcut.graph.arrays import as_array, to_dense
 
-__all__ = ["edges_of_networkx", "edges_of_pyg", "networkx_of", "pyg_of"]
+__all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "networkx_of", "pyg_of"]
 
 
 def edges_of_networkx(
@@ -28,74 +28,117 @@ def edges_of_networkx(
         raise GraphError("graph has no nodes: add nodes to the networkx graph first.")
     position = {node: i for i, node in enumerate(nodes)}
     count = graph.number_of_edges()
-    source = np.empty(count, dtype=np.int64)
-    target = np.empty(count, dtype=np.int64)
+    ends = np.empty((2, count), dtype=np.int64)
     values: list[Any] = []
     for i, (u, v, value) in enumerate(graph.edges(data=weight if weight is not None else "")):
-        source[i], target[i] = position[u], position[v]
+        ends[0, i], ends[1, i] = position[u], position[v]
         values.append(value)
-    weights: np.ndarray | None = None
-    if weight is not None and any(value is not None for value in values):
-        weights = np.empty(count, dtype=np.float64)
-        for i, value in enumerate(values):
-            try:
-                weights[i] = 1.0 if value is None else float(value)
-            except (TypeError, ValueError, OverflowError):
-                raise GraphError(
-                    f"graph has an edge whose {weight!r} is {value!r}, not a number: correct it, "
-                    "or pass weight=None."
-                ) from None
     directed = bool(graph.is_directed())
     if not directed:
         # One orientation makes the parallel edges of a multigraph duplicates, not reverses.
-        source, target = np.minimum(source, target), np.maximum(source, target)
-    names = None
-    if nodes != list(range(len(nodes))):
-        names = [str(node) for node in nodes]
-        if len(set(names)) < len(names):  # 1 and "1" are two nodes
-            names = [repr(node) for node in nodes]
+        ends = np.sort(ends, axis=0)
+    attributes = [graph.nodes[node] for node in nodes]
+    x, titles = _attribute_features(attributes, nodes, features)
     return {
-        "edge_index": np.stack([source, target]),
-        "x": _networkx_features(graph, nodes, features),
-        "edge_weight": weights,
+        "edge_index": ends,
+        "x": x,
+        "feature_names": titles,
+        "edge_weight": None if weight is None else _attribute_weights(values, weight),
         "num_nodes": len(nodes),
-        "node_names": names,
+        "node_names": _names_of(nodes),
         "directed": directed,
     }
 
 
-def _networkx_features(
-    graph: Any, nodes: list[Any], features: str | Sequence[str] | None
-) -> np.ndarray | None:
-    if features is None:
+def edges_of_igraph(
+    graph: Any, weight: str | None = "weight", features: str | Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The arguments of ``Graph.from_edges`` for an igraph graph; its vertices are called by their ``name``.
+
+    >>> import igraph
+    >>> edges_of_igraph(igraph.Graph.Ring(4))["num_nodes"]
+    4
+    """
+    n = int(graph.vcount())
+    if n == 0:
+        raise GraphError("graph has no nodes: add vertices to the igraph graph first.")
+    ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2).T
+    directed = bool(graph.is_directed())
+    if not directed:
+        ends = np.sort(ends, axis=0)
+    weighted = weight is not None and weight in graph.es.attributes()
+    keys = [key for key in graph.vs.attributes() if key != "name"]
+    columns = {key: graph.vs[key] for key in keys} if features is not None else {}
+    # A vertex without a value has None where networkx has no key.
+    attributes = [{k: v[i] for k, v in columns.items() if v[i] is not None} for i in range(n)]
+    nodes = list(graph.vs["name"]) if "name" in graph.vs.attributes() else list(range(n))
+    x, titles = _attribute_features(attributes, nodes, features)
+    return {
+        "edge_index": ends,
+        "x": x,
+        "feature_names": titles,
+        "edge_weight": _attribute_weights(graph.es[weight], str(weight)) if weighted else None,
+        "num_nodes": n,
+        "node_names": _names_of(nodes),
+        "directed": directed,
+    }
+
+
+def _names_of(nodes: list[Any]) -> list[str] | None:
+    if nodes == list(range(len(nodes))):
         return None
+    names = [str(node) for node in nodes]
+    return (
+        names if len(set(names)) == len(names) else [repr(node) for node in nodes]
+    )  # 1 and "1" are two nodes
+
+
+def _attribute_weights(values: list[Any], weight: str) -> np.ndarray | None:
+    """Weights of an edge attribute; an edge without it weighs 1, and without any there are no weights."""
+    if all(value is None for value in values):
+        return None
+    weights = np.empty(len(values), dtype=np.float64)
+    for i, value in enumerate(values):
+        try:
+            weights[i] = 1.0 if value is None else float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise GraphError(
+                f"graph has an edge whose {weight!r} is {value!r}, not a number: correct it, or pass weight=None."
+            ) from None
+    return weights
+
+
+def _attribute_features(
+    attributes: list[Any], nodes: list[Any], features: str | Sequence[str] | None
+) -> tuple[np.ndarray | None, list[str] | None]:
+    """Node attributes as features, and their names."""
+    if features is None:
+        return None, None
     if isinstance(features, str) and features == "attributes":
-        first = graph.nodes[nodes[0]]
-        keys = [
-            key
-            for key in first
-            if all(
-                isinstance(graph.nodes[n].get(key), (int, float, np.number))
-                and not isinstance(graph.nodes[n].get(key), bool)
-                for n in nodes
-            )
-        ]
+        keys = [key for key in attributes[0] if all(_is_number(values.get(key)) for values in attributes)]
         if not keys:
             raise GraphError("features='attributes' found no node attribute that is a number at every node.")
     else:
         keys = [features] if isinstance(features, str) else list(features)
         if not keys:
             raise GraphError("features is an empty list: name node attributes, or pass None.")
-    columns = []
+    columns: list[np.ndarray] = []
+    titles: list[str] = []
     for key in keys:
-        for node in nodes:
-            if key not in graph.nodes[node]:
+        for node, values in zip(nodes, attributes, strict=True):
+            if key not in values:
                 raise GraphError(f"features names {key!r}, which node {node!r} does not have.")
-        column = as_array([graph.nodes[node][key] for node in nodes], f"features ({key!r})")
+        column = as_array([values[key] for values in attributes], f"features ({key!r})")
         if column.dtype.kind not in "biuf" or column.ndim > 2:
             raise GraphError(f"features names {key!r}, which is not a number at every node.")
-        columns.append(column.reshape(len(nodes), -1).astype(np.float64))
-    return np.concatenate(columns, axis=1)
+        column = column.reshape(len(nodes), -1).astype(np.float64)
+        columns.append(column)
+        titles += [str(key)] if column.shape[1] == 1 else [f"{key}[{j}]" for j in range(column.shape[1])]
+    return np.concatenate(columns, axis=1), titles
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number))
 
 
 def edges_of_pyg(data: Any) -> dict[str, Any]:

@@ -7,8 +7,7 @@ has passed through here: no NaN, no negative weight, no duplicate, no explicit z
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +16,13 @@ import scipy.sparse as sp
 
 from softcut.errors import GraphError, require
 from softcut.graph.adjacency import adjacency_of_edges, canonical_csr, symmetrised, without_self_loops
-from softcut.graph.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
+from softcut.graph.arrays import as_array, shape_of, torch_sparse_to_scipy
 from softcut.graph.base import BaseGraph
-from softcut.graph.checks import SelfLoops, check_edge_index, check_weights, node_count
-from softcut.graph.conversions import edges_of_networkx, edges_of_pyg, networkx_of, pyg_of
+from softcut.graph.checks import SelfLoops, check_edge_index, check_range, check_weights, node_count
+from softcut.graph.conversions import edges_of_igraph, edges_of_networkx, edges_of_pyg, networkx_of, pyg_of
+from softcut.graph.edge_tables import EdgeTable, edge_table_of_labels, edges_of_table
+from softcut.graph.frames import edges_of_frame, features_by_id, is_frame, labelled_adjacency
+from softcut.graph.recognise import kind_of_graph
 
 __all__ = ["Graph"]
 
@@ -39,9 +41,9 @@ class Graph(BaseGraph):
            [1., 1., 0.]])
 
     Use one of the constructors: :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_dense`,
-    :meth:`from_networkx`, :meth:`from_pyg`, :meth:`from_any`, or :func:`softcut.io.readers.read_graph` for
-    files. Calling ``Graph(adjacency)`` itself is strict: the matrix must already be symmetric, and its
-    self-loops stay.
+    :meth:`from_networkx`, :meth:`from_igraph`, :meth:`from_pyg`, :meth:`from_frame`, :meth:`from_any`, or
+    :func:`softcut.read_graph` for files. Calling ``Graph(adjacency)`` itself is strict: the matrix must already
+    be symmetric, and its self-loops stay.
 
     Parameters
     ----------
@@ -49,7 +51,8 @@ class Graph(BaseGraph):
         Sparse symmetric matrix, N x N, non-negative. Stored as a ``scipy.sparse.csr_array`` with sorted
         indices, no duplicates and no explicit zeros, float64 (float32 where the weights came as float32).
     x
-        Node features, N x F. Dense stays a dense array, sparse stays a ``csr_array``; stored as float32.
+        Node features, N x F. Dense stays a dense array, sparse stays a ``csr_array``; stored as float32. The rows
+        of a data frame are joined by its index, or by a column that holds the names of the nodes.
     y
         Integer labels, one per node, for scoring only.
     node_names
@@ -58,6 +61,11 @@ class Graph(BaseGraph):
         Batch pointer: graph b owns the nodes ``ptr[b]`` to ``ptr[b + 1] - 1``. None for a single graph.
     name
         What to call the graph in reports.
+    feature_names
+        One name per feature column; taken from the titles when ``x`` is a data frame.
+    notes
+        What was understood when the graph was made: columns used and ignored, how rows were joined, what was
+        merged and dropped. :meth:`with_features` and the like keep and extend them.
 
     Attributes
     ----------
@@ -79,6 +87,8 @@ class Graph(BaseGraph):
         *,
         ptr: Any = None,
         name: str | None = None,
+        feature_names: Sequence[str] | None = None,
+        notes: Sequence[str] = (),
     ) -> Graph:
         """Build a graph from a list of edges.
 
@@ -97,7 +107,7 @@ class Graph(BaseGraph):
         edge_index
             Integers of shape [2, E], or pairs of shape [E, 2] (a 2 x 2 array is read as [2, E]): NumPy array,
             list, or torch tensor.
-        x, y, node_names, ptr, name
+        x, y, node_names, ptr, name, feature_names, notes
             See :class:`Graph`.
         edge_weight
             E non-negative finite weights; None means all 1.
@@ -118,17 +128,22 @@ class Graph(BaseGraph):
         """
         source, target = check_edge_index(edge_index)
         weight = check_weights(edge_weight, source.size, "edge_weight")
+        if num_nodes is None and node_names is not None and is_frame(x):
+            num_nodes = len(node_names)  # a frame may have rows of other nodes
         n, origin = node_count(num_nodes, x, y, node_names, source, target)
-        if source.size:
-            for row, ends in enumerate((source, target)):
-                if ends.max() >= n:
-                    at = int(np.flatnonzero(ends >= n)[0])
-                    raise GraphError(
-                        f"edge_index has node index {int(ends[at])} (row {row}, edge {at}), out of range for "
-                        f"{n} nodes ({origin}): number the nodes 0 to {n - 1} or correct num_nodes."
-                    )
-        adjacency = adjacency_of_edges(source, target, weight, n, self_loops, directed)
-        return cls._build(adjacency, x=x, y=y, node_names=node_names, ptr=ptr, name=name)
+        check_range(source, target, n, origin)
+        said = list(notes)
+        adjacency = adjacency_of_edges(source, target, weight, n, self_loops, directed, said)
+        return cls._build(
+            adjacency,
+            x=x,
+            y=y,
+            node_names=node_names,
+            ptr=ptr,
+            name=name,
+            feature_names=feature_names,
+            notes=said,
+        )
 
     @classmethod
     def from_scipy(
@@ -141,8 +156,11 @@ class Graph(BaseGraph):
         *,
         ptr: Any = None,
         name: str | None = None,
+        feature_names: Sequence[str] | None = None,
+        notes: Sequence[str] = (),
+        directed: bool | None = None,
     ) -> Graph:
-        """Build a graph from a sparse matrix A; an asymmetric one becomes max(A, A'), with a warning.
+        """Build a graph from a sparse matrix A; an asymmetric one becomes max(A, A').
 
         >>> import scipy.sparse as sp
         >>> from softcut.graph import Graph
@@ -153,13 +171,23 @@ class Graph(BaseGraph):
         ----------
         adjacency
             Any scipy sparse matrix or array, N x N; it is not modified.
-        x, self_loops, y, node_names, ptr, name
+        x, self_loops, y, node_names, ptr, name, feature_names, notes
             See :meth:`from_edges`.
+        directed
+            False symmetrises an asymmetric matrix without a warning.
         """
         matrix = canonical_csr(adjacency, "adjacency")
-        matrix = without_self_loops(matrix, self_loops)
+        said = list(notes)
+        matrix = without_self_loops(matrix, self_loops, said)
         return cls._build(
-            symmetrised(matrix, True, "adjacency"), x=x, y=y, node_names=node_names, ptr=ptr, name=name
+            symmetrised(matrix, directed is not False, "adjacency", said),
+            x=x,
+            y=y,
+            node_names=node_names,
+            ptr=ptr,
+            name=name,
+            feature_names=feature_names,
+            notes=said,
         )
 
     @classmethod
@@ -173,6 +201,9 @@ class Graph(BaseGraph):
         *,
         ptr: Any = None,
         name: str | None = None,
+        feature_names: Sequence[str] | None = None,
+        notes: Sequence[str] = (),
+        directed: bool | None = None,
     ) -> Graph:
         """Build a graph from a square array of weights, zero meaning no edge.
 
@@ -183,10 +214,18 @@ class Graph(BaseGraph):
         Parameters
         ----------
         adjacency
-            Array of shape [N, N].
-        x, self_loops, y, node_names, ptr, name
-            See :meth:`from_edges`.
+            Array of shape [N, N]; or a data frame, whose labels become the names of the nodes.
+        x, self_loops, y, node_names, ptr, name, feature_names, notes, directed
+            See :meth:`from_edges` and :meth:`from_scipy`.
         """
+        if is_frame(adjacency):
+            square = labelled_adjacency(adjacency, "adjacency")
+            if square is None:
+                raise GraphError(
+                    "adjacency is a data frame whose rows and columns have different labels: label both with the "
+                    "nodes, or pass a list of edges to Graph.from_frame."
+                )
+            adjacency, node_names = square[0], square[1] if node_names is None else node_names
         dense = as_array(adjacency, "adjacency")
         if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:
             raise GraphError(
@@ -198,7 +237,16 @@ class Graph(BaseGraph):
         if dense.dtype == np.float16:  # scipy has no sparse half precision
             dense = dense.astype(np.float32)
         return cls.from_scipy(
-            sp.csr_array(dense), x=x, self_loops=self_loops, y=y, node_names=node_names, ptr=ptr, name=name
+            sp.csr_array(dense),
+            x=x,
+            self_loops=self_loops,
+            y=y,
+            node_names=node_names,
+            ptr=ptr,
+            name=name,
+            feature_names=feature_names,
+            notes=notes,
+            directed=directed,
         )
 
     @classmethod
@@ -238,6 +286,85 @@ class Graph(BaseGraph):
         )
 
     @classmethod
+    def from_igraph(
+        cls,
+        graph: Any,
+        weight: str | None = "weight",
+        features: str | Sequence[str] | None = None,
+        self_loops: SelfLoops = "drop",
+        *,
+        name: str | None = None,
+    ) -> Graph:
+        """Build a graph from an igraph graph; arguments as for :meth:`from_networkx`.
+
+        >>> import igraph
+        >>> from softcut.graph import Graph
+        >>> Graph.from_igraph(igraph.Graph.Ring(5))
+        Graph(5 nodes, 5 edges)
+        """
+        return cls.from_edges(**edges_of_igraph(graph, weight, features), self_loops=self_loops, name=name)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        x: Any = None,
+        source: str | int | None = None,
+        target: str | int | None = None,
+        weight: str | int | None = None,
+        self_loops: SelfLoops = "drop",
+        directed: bool | None = None,
+        *,
+        name: str | None = None,
+    ) -> Graph:
+        """Build a graph from a pandas or polars data frame: a labelled adjacency matrix, or one edge per row.
+
+        >>> import pandas as pd
+        >>> from softcut.graph import Graph
+        >>> links = pd.DataFrame({"source": ["ann", "bob"], "target": ["bob", "cy"], "year": [2019, 2021]})
+        >>> g = Graph.from_frame(links)
+        >>> g, g.notes[0]
+        (Graph(3 nodes, 2 edges, named nodes), "source 'source', target 'target', no weight, ignored 'year'")
+
+        Parameters
+        ----------
+        frame
+            A square frame whose rows and columns have the same labels is an adjacency matrix, whatever their
+            order. Any other frame is a list of edges.
+        x
+            Node features. A data frame is joined by its index, or by the column that holds the node names; other
+            rows than those of the graph's nodes add nodes without edges.
+        source, target, weight
+            Titles (or positions) of the columns. By default they are recognised by their titles; a weight is a
+            column called weight, w, value, strength, count or similarity.
+        self_loops, directed, name
+            See :meth:`from_edges`.
+        """
+        asked = source is not None or target is not None or weight is not None
+        square = None if asked else labelled_adjacency(frame, "the graph")
+        if square is not None:
+            said = "adjacency matrix" + ("" if square[1] is None else ", columns aligned with rows by label")
+            made = cls.from_dense(square[0], x=x, self_loops=self_loops, node_names=square[1], name=name)
+            return made.with_notes(said)
+        edges, columns = edges_of_frame(frame, "the graph", source, target, weight)
+        return cls._from_ids(edges, x, [columns.sentence()], self_loops, directed, name)
+
+    @classmethod
+    def _from_ids(
+        cls,
+        edges: EdgeTable,
+        x: Any,
+        notes: Sequence[str] = (),
+        self_loops: SelfLoops = "drop",
+        directed: bool | None = None,
+        name: str | None = None,
+    ) -> Graph:
+        """A graph of edges between ids, with the rows of ``x`` joined to them."""
+        parts = edges_of_table(edges, "the graph", features_by_id(x))
+        parts["notes"] = [*notes, *parts["notes"]]
+        return cls.from_edges(**parts, self_loops=self_loops, directed=directed, name=name)
+
+    @classmethod
     def from_pyg(cls, data: Any, self_loops: SelfLoops = "drop", *, name: str | None = None) -> Graph:
         """Build a graph from a PyTorch Geometric ``Data`` or ``Batch``.
 
@@ -270,58 +397,37 @@ class Graph(BaseGraph):
         ----------
         obj
             A :class:`Graph`; a scipy sparse matrix; a square array (adjacency matrix); an integer array of
-            shape [2, E] (edges); a networkx graph; a PyTorch Geometric ``Data`` or ``Batch``; a torch tensor
-            (sparse, square or [2, E]); a pair ``(adjacency, X)`` of any of these and features; or a list of
-            graphs, which becomes a batch.
+            shape [2, E] or [E, 2] (edges); a list of pairs of indices or of names; a pandas or polars data frame
+            (see :meth:`from_frame`); a networkx or igraph graph; a PyTorch Geometric ``Data`` or ``Batch``; a
+            torch tensor; a pair ``(adjacency, X)`` of any of these and features; or a list of graphs, which
+            becomes a batch. Four integers, 2 x 2, may be a matrix or edges and are refused as a list.
         x
             Node features; they replace those of ``obj``.
         """
-        graph = cls._dispatch(obj, x)
-        if graph is None:
-            if isinstance(obj, (str, bytes)) or hasattr(obj, "__fspath__"):
-                raise GraphError(f"the graph is a path, {obj!r}: read it with softcut.read_graph first.")
-            raise GraphError(
-                f"cannot make a graph of {type(obj).__name__!r}: pass a softcut.Graph, a scipy sparse "
-                "matrix, a square array, a networkx graph, a PyTorch Geometric Data, or (adjacency, X)."
-            )
-        return graph
-
-    @classmethod
-    def _dispatch(cls, obj: Any, x: Any) -> Graph | None:
-        if isinstance(obj, Graph):
-            return obj if x is None else obj.with_features(x)
-        if sp.issparse(obj):
-            return cls.from_scipy(obj, x=x)
-        # A module that was never imported cannot have made the object: no need to import it to find out.
-        networkx = sys.modules.get("networkx")
-        if networkx is not None and isinstance(obj, networkx.Graph):
-            graph = cls.from_networkx(obj)
-            return graph if x is None else graph.with_features(x)
-        if hasattr(obj, "edge_index") and hasattr(obj, "num_nodes"):
-            graph = cls.from_pyg(obj)
-            return graph if x is None else graph.with_features(x)
-        if is_torch_sparse(obj):
-            return cls.from_scipy(torch_sparse_to_scipy(obj), x=x)
-        if isinstance(obj, (list, tuple)) and obj:
-            if all(isinstance(item, Graph) for item in obj):
-                graph = cls.batch(list(obj))
-                return graph if x is None else graph.with_features(x)
-            if isinstance(obj, tuple) and len(obj) == 2 and _is_graph_like(obj[0]):
-                return cls.from_any(obj[0], x=obj[1] if x is None else x)
-            if isinstance(obj, list) and all(_is_graph_like(item) for item in obj):
-                graph = cls.batch([cls.from_any(item) for item in obj])
-                return graph if x is None else graph.with_features(x)
-        if isinstance(obj, (np.ndarray, list, tuple)) or hasattr(obj, "__array__"):
-            array = as_array(obj, "graph")
-            if array.ndim == 2 and array.shape[0] == array.shape[1]:
-                return cls.from_dense(array, x=x)
-            if array.ndim == 2 and array.shape[0] == 2 and array.dtype.kind in "iu":
-                return cls.from_edges(array, x=x)
-            raise GraphError(
-                f"the graph is an array of shape {shape_of(array)}: pass a square adjacency matrix, "
-                "or integer edges of shape (2, E)."
-            )
-        return None
+        kind = kind_of_graph(obj)
+        if kind == "graph and features":
+            return cls.from_any(obj[0], x=obj[1] if x is None else x)
+        if kind == "frame":
+            return cls.from_frame(obj, x=x)
+        if kind == "named pairs":
+            edges = edge_table_of_labels([str(u) for u, _ in obj], [str(v) for _, v in obj])
+            return cls._from_ids(edges, x)
+        if kind in ("dense", "edges"):
+            return (cls.from_dense if kind == "dense" else cls.from_edges)(obj, x=x)
+        if kind in ("scipy", "torch sparse"):
+            return cls.from_scipy(obj if kind == "scipy" else torch_sparse_to_scipy(obj), x=x)
+        if kind == "graph":
+            graph = obj
+        elif kind == "graphs":
+            graph = cls.batch([cls.from_any(item) for item in obj])
+        else:
+            builders: dict[str, Callable[..., Graph]] = {
+                "networkx": cls.from_networkx,
+                "igraph": cls.from_igraph,
+                "pyg": cls.from_pyg,
+            }
+            graph = builders[kind](obj)
+        return graph if x is None else graph.with_features(x)
 
     # ---- to other libraries
 
@@ -350,13 +456,3 @@ class Graph(BaseGraph):
             return pyg.Batch.from_data_list([part.to_pyg() for part in parts])
         edges, weight = self.edge_index()
         return pyg_of(edges, weight, self.num_nodes, self.x, self.y)
-
-
-def _is_graph_like(value: Any) -> bool:
-    """Whether a value is a graph or a matrix rather than one row of numbers."""
-    if isinstance(value, Graph) or sp.issparse(value) or hasattr(value, "edge_index"):
-        return True
-    networkx = sys.modules.get("networkx")
-    if networkx is not None and isinstance(value, networkx.Graph):
-        return True
-    return hasattr(value, "ndim") and value.ndim == 2
