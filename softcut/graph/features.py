@@ -18,7 +18,11 @@ _MOST_CATEGORIES = 1000
 
 
 def feature_table(
-    table: Table, options: FeatureOptions, known: Sequence[str] | None = None, ordered: bool = True
+    table: Table,
+    options: FeatureOptions,
+    known: Sequence[str] | None = None,
+    ordered: bool = True,
+    ids_possible: bool = True,
 ) -> FeatureTable:
     """The features of a table, with the column of ids set apart.
 
@@ -38,8 +42,12 @@ def feature_table(
         Names of the nodes that need a row; None when there is no graph.
     ordered
         Whether the nodes have an order the caller knows, so that rows can be joined by position.
+    ids_possible
+        False where every column is a feature.
     """
-    at, ids, origin, notes = _choose_ids(table, options, known, ordered)
+    at, ids, origin, notes = (
+        _choose_ids(table, options, known, ordered) if ids_possible else (None, None, "", [])
+    )
     columns = [i for i in range(len(table.columns)) if i != at]
     if not columns:
         place = f"{table.label}, line {table.lines[0]}" if table.lines else table.label
@@ -219,9 +227,9 @@ def _matrix(
         blocks.append(values)
         names.extend(titles)
     if dropped:
-        notes.append(f"columns with missing values left out: {listed(dropped)}")
+        notes.append(f"columns with missing values left out: {', '.join(dropped)}")
     if filled:
-        word = "the mean of their column" if options.missing == "mean" else "zero"
+        word = "the mean of the column" if options.missing == "mean" else "zero"
         notes.append(f"{filled} missing {'value' if filled == 1 else 'values'} filled with {word}")
     if not blocks:
         raise GraphError(f"{table.label}: every column has missing values; pass missing='zero' or 'mean'.")

@@ -20,7 +20,7 @@ from softcut.graph.edge_tables import (
     rows_of_nodes,
 )
 from softcut.graph.features import feature_table
-from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table
+from softcut.graph.tables import FeatureOptions, FeatureTable, Table, column_of_values, text_of
 
 __all__ = [
     "aligned_series",
@@ -63,11 +63,11 @@ def table_of_frame(frame: Any, label: str) -> Table:
     """
     if _is_polars(frame):
         titles = [str(title) for title in frame.columns]
-        columns = [_column(title, frame[:, i].to_numpy()) for i, title in enumerate(titles)]
+        columns = [column_of_values(title, frame[:, i].to_numpy()) for i, title in enumerate(titles)]
         index = None
     else:
-        titles = [_text(title) for title in frame.columns]
-        columns = [_column(title, frame.iloc[:, i].to_numpy()) for i, title in enumerate(titles)]
+        titles = [text_of(title) for title in frame.columns]
+        columns = [column_of_values(title, frame.iloc[:, i].to_numpy()) for i, title in enumerate(titles)]
         index = None if _counts_rows(frame.index) else _labels(frame.index)
     if not columns or len(frame) == 0:
         raise GraphError(
@@ -78,36 +78,8 @@ def table_of_frame(frame: Any, label: str) -> Table:
     return Table(label, columns, titled, index)
 
 
-def _column(title: str, values: np.ndarray) -> Column:
-    if values.dtype.kind in "biuf":
-        return Column(title, numbers=values)
-    items = values.tolist()
-    gaps = [_is_gap(item) for item in items]
-    if not all(gaps) and all(gap or _is_number(item) for item, gap in zip(items, gaps, strict=True)):
-        numbers = [np.nan if gap else float(item) for item, gap in zip(items, gaps, strict=True)]
-        return Column(title, numbers=np.array(numbers))
-    return Column(title, text=["" if gap else _text(item) for item, gap in zip(items, gaps, strict=True)])
-
-
-def _is_number(item: Any) -> bool:
-    return isinstance(item, (bool, int, float, np.number))
-
-
-def _is_gap(item: Any) -> bool:
-    if item is None or str(item) in ("<NA>", "NaT"):
-        return True
-    return isinstance(item, float) and item != item
-
-
-def _text(value: Any) -> str:
-    """An id as text: whole floats lose their point, which only the table gave them."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
 def _labels(index: Any) -> list[str]:
-    return [_text(value) for value in index.tolist()]
+    return [text_of(value) for value in index.tolist()]
 
 
 def _counts_rows(index: Any) -> bool:
@@ -138,7 +110,7 @@ def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | 
     """
     rows, columns = frame.shape
     if _is_pandas(frame) and rows == columns:
-        names, titles, values = _labels(frame.index), [_text(title) for title in frame.columns], frame
+        names, titles, values = _labels(frame.index), [text_of(title) for title in frame.columns], frame
     elif columns == rows + 1 and rows > 1:
         table = table_of_frame(frame, label)
         first = table.columns[0].labels()

@@ -20,7 +20,9 @@ __all__ = [
     "FeatureTable",
     "Missing",
     "Table",
+    "column_of_values",
     "looks_like_id",
+    "text_of",
 ]
 
 Missing = Literal["error", "zero", "mean", "drop"]
@@ -134,3 +136,40 @@ def looks_like_id(title: str) -> bool:
     """
     title = title.strip()
     return title.lower() in _ID_NAMES or _ID_ENDING.search(title) is not None
+
+
+def column_of_values(title: str, values: np.ndarray) -> Column:
+    """A column of any values: numbers where all that are not missing are numbers, else text.
+
+    >>> column_of_values("age", np.array([31, None], dtype=object)).numbers
+    array([31., nan])
+    """
+    if values.dtype.kind in "biuf":
+        return Column(title, numbers=values)
+    items = values.tolist()
+    gaps = [_is_gap(item) for item in items]
+    if not all(gaps) and all(gap or _is_number(item) for item, gap in zip(items, gaps, strict=True)):
+        numbers = [np.nan if gap else float(item) for item, gap in zip(items, gaps, strict=True)]
+        return Column(title, numbers=np.array(numbers))
+    return Column(title, text=["" if gap else text_of(item) for item, gap in zip(items, gaps, strict=True)])
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, (bool, int, float, np.number))
+
+
+def _is_gap(item: Any) -> bool:
+    if item is None or str(item) in ("<NA>", "NaT"):
+        return True
+    return isinstance(item, float) and item != item
+
+
+def text_of(value: Any) -> str:
+    """An id as text: whole floats lose their point, which only the table gave them.
+
+    >>> text_of(7.0), text_of("07")
+    ('7', '07')
+    """
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

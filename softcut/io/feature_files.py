@@ -1,45 +1,69 @@
-"""Node features from text tables, NumPy arrays and archives."""
+"""Node features from text tables, data frames, NumPy arrays and archives."""
 
 from __future__ import annotations
 
 import io
 import warnings
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from softcut.errors import FileFormatError, GraphError
-from softcut.graph import Graph
+from softcut.graph.checks import check_features
+from softcut.graph.features import feature_table
+from softcut.graph.frames import is_frame, table_of_frame
+from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table, looks_like_id
 from softcut.io.matrix_files import load_archive
-from softcut.io.opening import decode_text, kind_of, label_of, plain_text_bytes, read_bytes, reason_of
-from softcut.io.text_tables import find_delimiter, is_number, number_of, rows_of, shown
+from softcut.io.opening import kind_of, label_of, read_bytes, reason_of, shown
+from softcut.io.text_tables import TextTable, column_of_numbers, is_missing, is_number, open_table
 
-__all__ = ["FeatureTable", "feature_table_of", "raise_missing"]
+__all__ = ["FeatureSource", "features_from"]
 
 _FEATURE_FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".npy": "npy", ".npz": "npz"}
-_ID_NAMES = {"", "id", "ids", "node", "nodes", "node_id", "nodeid", "node_name", "name", "vertex", "index"}
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+# Given the names of the nodes (None: no graph) and whether their order is known, the features.
+FeatureSource = Callable[[list[str] | None, bool], FeatureTable]
 
 
-@dataclass(frozen=True)
-class FeatureTable:
-    """Features as read: one id per row where the file has ids."""
+def features_from(
+    source: Any,
+    options: FeatureOptions,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    comments: str | None = None,
+    max_bytes: int | None = None,
+) -> FeatureSource:
+    """Features of a path, a data frame, an array or a sparse matrix, read now and joined later.
 
-    label: str
-    x: Any
-    ids: list[str] | None = None
-
-
-def feature_table_of(source: Any) -> FeatureTable:
-    """Features from a path, an array or a sparse matrix."""
+    >>> features_from(np.eye(2), FeatureOptions())(None, True).x.shape
+    (2, 2)
+    """
+    if is_frame(source):
+        frame = table_of_frame(source, "features")
+        return lambda known, ordered: feature_table(frame, options, known, ordered)
     if not (isinstance(source, (str, bytes)) or hasattr(source, "__fspath__")):
-        return _checked_features(source, "features")
+        array = _checked(source, "features")
+        return lambda known, ordered: array
     label = label_of(source)
     kind = kind_of(source, _FEATURE_FORMATS, "features")
-    data = read_bytes(source)
-    if kind == "text":
-        return _features_from_text(data, label)
+    data = read_bytes(source, max_bytes)
+    if kind != "text":
+        archive = _checked(_load(data, kind, label, max_bytes), label)
+        return lambda known, ordered: archive
+    table = _read_text(open_table(data, label, delimiter, comments), header)
+
+    def join(known: list[str] | None, ordered: bool) -> FeatureTable:
+        try:
+            return feature_table(table, options, known, ordered)
+        except GraphError as error:  # the sentence names the file and the line
+            raise FileFormatError(str(error)) from None
+
+    return join
+
+
+def _load(data: bytes, kind: str, label: str, max_bytes: int | None) -> Any:
     x: Any
     if kind == "npy":
         try:
@@ -49,7 +73,7 @@ def feature_table_of(source: Any) -> FeatureTable:
         except Exception as error:
             raise FileFormatError(f"{label} is not a valid .npy file: {reason_of(error)}.") from None
     else:
-        x = load_archive(data, label)
+        x = load_archive(data, label, max_bytes)
         if isinstance(x, dict):
             if len(x) != 1:
                 raise FileFormatError(
@@ -57,10 +81,10 @@ def feature_table_of(source: Any) -> FeatureTable:
                     "scipy.sparse.save_npz, or one dense array."
                 )
             x = next(iter(x.values()))
-    return _checked_features(x.reshape(-1, 1) if x.ndim == 1 else x, label)
+    return x.reshape(-1, 1) if x.ndim == 1 else x
 
 
-def _checked_features(x: Any, label: str) -> FeatureTable:
+def _checked(x: Any, label: str) -> FeatureTable:
     """Features that have passed the graph's own checks, with the file named in its sentences."""
     try:
         rows = int(x.shape[0]) if hasattr(x, "shape") else len(x)
@@ -69,113 +93,175 @@ def _checked_features(x: Any, label: str) -> FeatureTable:
     if rows == 0:
         raise GraphError(f"{label} has no rows: give one row per node.")
     try:
-        return FeatureTable(label, Graph.from_edges([], num_nodes=rows).with_features(x).x)
+        return FeatureTable(label, check_features(x, rows))
     except GraphError as error:
         raise GraphError(f"{label}: {error}") from None
 
 
-def _features_from_text(data: bytes, label: str) -> FeatureTable:
-    data = plain_text_bytes(data)
-    lines = decode_text(data, label).split("\n")
-    delimiter = find_delimiter(lines)
-    rows = rows_of(lines, delimiter, label)
-    line, first = next(rows, (0, [""]))
-    if line == 0:
-        raise FileFormatError(f"{label} has no rows, only comments.")
-    titled = first[0].lower() in _ID_NAMES
-    # An empty field is a missing value, not a title.
-    header = titled or any(field and not is_number(field) for field in first[1:])
-    if len(first) == 1 and not is_number(first[0]):
-        header = True
-    second = next(rows, (0, []))[1] if header else first
-    if header and not second:
-        raise FileFormatError(f"{label} has a header but no rows.")
-    # R writes a header without a title for the ids: one column less than the rows.
-    ids = (
-        (titled and len(second) > 1) or not is_number(second[0]) or (header and len(second) == len(first) + 1)
-    )
-    width = len(second)
-    begin = line + 1 if header else line
-    return _parse_features_fast(lines, delimiter, begin, width, ids, label) or _parse_features(
-        lines, delimiter, begin, width, ids, label
+# ---------------------------------------------------------------------- text
+
+
+def _read_text(table: TextTable, asked: bool | None) -> Table:
+    sample = table.sample()
+    if not sample:
+        raise FileFormatError(f"{table.label} has no rows, only comments.")
+    line, first = sample[0]
+    header, why = _is_header([fields for _, fields in sample], asked)
+    if header and len(sample) == 1:
+        raise FileFormatError(f"{table.label} has a header but no rows.")
+    rows = [fields for _, fields in sample[1 if header else 0 :]]
+    begin, width = (sample[1][0] if header else line), len(rows[0])
+    titles = [title.strip("\"' ") for title in first] if header else [str(i + 1) for i in range(width)]
+    if header and width == len(titles) + 1:
+        titles = ["", *titles]  # R writes no title above the names of the rows
+    if len(titles) != width:
+        raise FileFormatError(
+            f"{table.label}, line {begin}: expected {len(titles)} columns, found {width}: {shown(table.line(begin))}."
+        )
+    said = f"{table.label}: separated by {table.separated_by()}, {'header' if header else 'no header'}{why}"
+    notes = (said, *table.notes)
+    return _parse_fast(table, begin, titles, rows, header, notes) or _parse_rows(
+        table, begin, titles, header, notes
     )
 
 
-def _parse_features_fast(
-    lines: list[str], delimiter: str, begin: int, width: int, ids: bool, label: str
-) -> FeatureTable | None:
-    """Numbers through NumPy's C reader; None when anything is out of the ordinary."""
-    body = [line for line in lines[begin - 1 :] if line.strip() and line.lstrip()[0] not in "#%"]
-    names: list[str] | None = None
-    if ids:
-        if any('"' in line for line in body):
-            return None
-        parts = [line.strip().split(None if delimiter == " " else delimiter, 1) for line in body]
-        if any(len(part) != 2 for part in parts):
-            return None
-        names = [part[0].strip() for part in parts]
-        body = [part[1] for part in parts]
-        if len(set(names)) < len(names):
-            return None
+def _is_header(rows: list[list[str]], asked: bool | None) -> tuple[bool, str]:
+    """Whether the first row holds titles, and why."""
+    if asked is not None:
+        return asked, " (as asked for)"
+    first, rest = rows[0], rows[1:]
+    words = [bool(field) and not is_number(field) and not is_missing(field) for field in first]
+    if not any(words) and not (first[0] == "" and len(first) > 1 and rest):
+        return False, ""
+    if not rest:
+        # One row of words only can be titles; a row with numbers is a row.
+        return all(words), ""
+    if len(rest[0]) == len(first) + 1:
+        return True, ""
+    for column, field in enumerate(first):
+        others = [row[column] for row in rest if len(row) > column]
+        if words[column] and field.lower() not in _TRUTH and others:
+            if all(is_number(other) or is_missing(other) or other.lower() in _TRUTH for other in others):
+                return True, ""
+            if len(set(others)) < len(others) and field not in others and all(words):
+                return True, f" ({field!r} is no value of its column)"
+    return all(words) and looks_like_id(first[0]) and first[0] != "", ""
+
+
+def _parse_fast(
+    table: TextTable,
+    begin: int,
+    titles: list[str],
+    sample: list[list[str]],
+    titled: bool,
+    notes: tuple[str, ...],
+) -> Table | None:
+    """Numbers through NumPy's C reader, ids as text; None when anything is out of the ordinary."""
+    if table.quoted:
+        return None
+    width = len(titles)
+    if any(len(row) != width for row in sample):
+        return None
+    words = [j for j in range(width) if not all(is_number(row[j]) for row in sample)]
+    # Distinct integers may be ids, and ids are compared as they are written.
+    maybe = [j for j in range(width) if j not in words and _may_be_ids([row[j] for row in sample])]
+    if len(words) == width or len(words) > 4:
+        return None
+    lines: list[int] = []
+    body: list[str] = []
+    for number, line in enumerate(table.text.split("\n"), 1):
+        stripped = line.strip()
+        if number >= begin and stripped and stripped[0] not in table.comments:
+            lines.append(number)
+            body.append(line)
+    split = None if table.delimiter == " " else table.delimiter
+    text: dict[int, list[str]] = {}
     try:
+        for j in (*words, *maybe):
+            text[j] = [line.split(split, j + 1)[j].strip() for line in body]
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             x = np.loadtxt(
-                body,
+                body if not words else [_columns_after(line, split, words, width) for line in body],
                 dtype=np.float32,
-                delimiter=None if delimiter == " " else delimiter,
+                delimiter=split,
                 comments=None,
                 ndmin=2,
             )
-    except Exception:  # the line-by-line parser says which line
+    except Exception:  # the row-by-row parser says which line
         return None
-    if x.shape != (len(body), width - int(ids)) or not x.size or not np.isfinite(x).all():
+    numeric = [j for j in range(width) if j not in words]
+    if x.shape != (len(body), len(numeric)) or not x.size or not np.isfinite(x).all():
         return None
-    return FeatureTable(label, x, names)
+    if any(is_missing(field) or is_number(field) for j in words for field in text[j]):
+        return None
+    place = {j: i for i, j in enumerate(numeric)}
+    columns = [
+        Column(
+            titles[j],
+            None if j in words else x[:, place[j]],
+            text.get(j) if _kept(text.get(j), j in words) else None,
+        )
+        for j in range(width)
+    ]
+    return Table(table.label, columns, titled, lines=lines, notes=notes)
 
 
-def _parse_features(
-    lines: list[str], delimiter: str, begin: int, width: int, ids: bool, label: str
-) -> FeatureTable:
-    names: list[str] = []
-    seen: set[str] = set()
-    values: list[list[float]] = []
-    for number, fields in rows_of(lines, delimiter, label):
+def _columns_after(line: str, delimiter: str | None, words: list[int], width: int) -> str:
+    """A line without the columns of words; the usual case, a first column of names, costs one cut."""
+    if words == [0]:
+        return line.lstrip().split(delimiter, 1)[1]
+    fields = line.split(delimiter)
+    if len(fields) != width:
+        raise ValueError
+    return ("\t" if delimiter is None else delimiter).join(f for j, f in enumerate(fields) if j not in words)
+
+
+def _may_be_ids(fields: list[str]) -> bool:
+    return all(field.isdecimal() for field in fields) and len(set(fields)) == len(fields)
+
+
+def _kept(fields: list[str] | None, words: bool) -> bool:
+    """Whether a column keeps its text: words always, integers while they may be ids."""
+    return fields is not None and (words or _may_be_ids(fields))
+
+
+def _parse_rows(
+    table: TextTable, begin: int, titles: list[str], titled: bool, notes: tuple[str, ...]
+) -> Table:
+    """Any values, row by row, naming the line of the first mistake."""
+    width = len(titles)
+    lines: list[int] = []
+    values: list[list[str]] = []
+    for number, fields in table.rows():
         if number < begin:
             continue
         if len(fields) != width:
             raise FileFormatError(
-                f"{label}, line {number}: expected {width} columns, found {len(fields)}: "
-                f"{shown(lines[number - 1])}."
+                f"{table.label}, line {number}: expected {width} columns, found {len(fields)}: "
+                f"{shown(table.line(number))}."
             )
-        if ids:
-            if fields[0] in seen:
-                raise FileFormatError(f"{label}, line {number}: node {shown(fields[0])} has a row already.")
-            seen.add(fields[0])
-            names.append(fields[0])
-        row = []
-        for column, field in enumerate(fields[int(ids) :], 1 + int(ids)):
-            try:
-                value = number_of(field)
-            except ValueError:
-                raise FileFormatError(
-                    f"{label}, line {number}, column {column}: {shown(field)} is not a number."
-                ) from None
-            if not abs(value) <= _FLOAT32_MAX:
-                raise FileFormatError(
-                    f"{label}, line {number}, column {column}: {shown(field)} is not finite in float32; "
-                    "replace or rescale such values."
-                )
-            row.append(value)
-        values.append(row)
-    if width - int(ids) < 1:
-        raise FileFormatError(f"{label}, line {begin}: expected at least one feature beside the node id.")
-    return FeatureTable(label, np.array(values, dtype=np.float32), names if ids else None)
+        lines.append(number)
+        values.append(fields)
+    columns: list[Column] = []
+    for j, title in enumerate(titles):
+        column, said = _column(title, [row[j] for row in values])
+        columns.append(column)
+        if said and said not in notes:
+            notes = (*notes, said)
+    return Table(table.label, columns, titled, lines=lines, notes=notes)
 
 
-def raise_missing(label: str, missing: list[str], graph: str | None = None) -> NoReturn:
-    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    where = f" of {graph}" if graph else ""
-    raise FileFormatError(
-        f"{label} has no row for node {shown(missing[0])}{others}{where}: add the missing rows."
-    )
+def _column(title: str, fields: list[str]) -> tuple[Column, str]:
+    present = [field for field in fields if not is_missing(field)]
+    gaps = len(present) < len(fields)
+    if present and all(field.lower() in _TRUTH for field in present):
+        numbers = [np.nan if is_missing(field) else _TRUTH[field.lower()] for field in fields]
+        return Column(title, numbers=np.array(numbers)), ""
+    values, said = column_of_numbers(["0" if is_missing(field) else field for field in fields])
+    if values is None:
+        # "NA" among words may be a word; an empty field is none.
+        return Column(title, text=fields), ""
+    if gaps:
+        values[[is_missing(field) for field in fields]] = np.nan
+    return Column(title, numbers=values, text=fields if not gaps and _may_be_ids(fields) else None), said

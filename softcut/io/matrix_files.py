@@ -13,11 +13,21 @@ import scipy.sparse as sp
 
 from softcut.errors import FileFormatError
 from softcut.graph import Graph
-from softcut.io.opening import ReadOptions, check_plausible, decode_text, plain_text_bytes, reason_of
-from softcut.io.text_tables import INTEGER, is_number, load_table, shown
+from softcut.graph.arrays import listed
+from softcut.io.opening import (
+    ReadOptions,
+    check_archive_size,
+    check_plausible,
+    decode_text,
+    plain_text_bytes,
+    reason_of,
+    shown,
+)
+from softcut.io.text_tables import is_number, load_table
 
 __all__ = ["load_archive", "read_mtx", "read_npz"]
 
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _MTX_SIZES = re.compile(rb"^[ \t]*[^%\s].*$", re.MULTILINE)  # the first line that is no comment
 
 
@@ -43,7 +53,7 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
         )
     found = _MTX_SIZES.search(data)
     sizes = (
-        [int(f) if INTEGER.fullmatch(f) else -1 for f in found[0].decode("utf-8").split()] if found else []
+        [int(f) if _INTEGER.fullmatch(f) else -1 for f in found[0].decode("utf-8").split()] if found else []
     )
     end = found.end() if found else len(data)
     start = data.count(b"\n", 0, end)
@@ -75,7 +85,7 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
             dense[upper] = dense.T[upper] = table["value"]
         else:
             dense = table["value"].reshape((rows, rows), order="F")
-        return _from_matrix(dense, options)
+        return _from_matrix(dense, options, "Matrix Market, dense")
     u, v = table["row"] - 1, table["column"] - 1
     outside = (u < 0) | (v < 0) | (u >= rows) | (v >= rows)
     if outside.any():
@@ -93,7 +103,7 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
         )
     if pattern:  # entries without values: a repeated one is no weight of 2
         options = replace(options, weighted=False)
-    return _from_matrix(sp.coo_array((values, (u, v)), shape=(rows, rows)), options)
+    return _from_matrix(sp.coo_array((values, (u, v)), shape=(rows, rows)), options, "Matrix Market")
 
 
 def _raise_first_bad_entry(body: bytes, first: int, titles: Sequence[str], label: str) -> NoReturn:
@@ -101,7 +111,7 @@ def _raise_first_bad_entry(body: bytes, first: int, titles: Sequence[str], label
         fields = line.split()
         if not fields or fields[0].startswith("%"):
             continue
-        whole = [INTEGER.fullmatch(f) for f, title in zip(fields, titles, strict=False) if title != "value"]
+        whole = [_INTEGER.fullmatch(f) for f, title in zip(fields, titles, strict=False) if title != "value"]
         if len(fields) != len(titles) or not all(whole) or not is_number(fields[-1]):
             raise FileFormatError(
                 f"{label}, line {number}: expected {', '.join(titles)}, found {shown(line)}."
@@ -109,24 +119,28 @@ def _raise_first_bad_entry(body: bytes, first: int, titles: Sequence[str], label
     raise FileFormatError(f"{label} has entries that cannot be read as numbers.")
 
 
-def _from_matrix(matrix: Any, options: ReadOptions) -> Graph:
+def _from_matrix(matrix: Any, options: ReadOptions, kind: str) -> Graph:
     """A graph of an adjacency matrix, sparse or dense."""
     build = Graph.from_scipy if sp.issparse(matrix) else Graph.from_dense
-    graph = build(matrix, self_loops=options.self_loops, name=options.name)
+    said = [f"{options.label}: {kind}"]
+    graph = build(
+        matrix, self_loops=options.self_loops, name=options.name, directed=options.directed, notes=said
+    )
     if options.weighted is False and graph.weighted:
         binary = graph.adjacency.copy()
         binary.data[:] = 1.0
-        return Graph(binary, name=options.name)
+        return Graph(binary, name=options.name, notes=[*graph.notes, "weights ignored"])
     if options.weighted is True and not graph.weighted:
         raise FileFormatError(f"{options.label}: weighted=True but every weight is 1.")
-    return graph
+    return graph.with_notes("values are weights" if graph.weighted else "no weights")
 
 
 def read_npz(data: bytes, options: ReadOptions) -> Graph:
+    """A sparse matrix of scipy, or the arrays ``edges`` and ``num_nodes``."""
     label = options.label
-    arrays = load_archive(data, label)
+    arrays = load_archive(data, label, options.max_bytes)
     if sp.issparse(arrays):
-        return _from_matrix(arrays, options)
+        return _from_matrix(arrays, options, "sparse matrix of scipy")
     edges = arrays.get("edges", arrays.get("edge_index"))
     if edges is None:
         raise FileFormatError(
@@ -146,6 +160,10 @@ def read_npz(data: bytes, options: ReadOptions) -> Graph:
     weight = arrays.get("edge_weight", arrays.get("weight"))
     if options.weighted is True and weight is None:
         raise FileFormatError(f"{label}: weighted=True but there is no array 'edge_weight'.")
+    taken = ("edges" if "edges" in arrays else "edge_index", "num_nodes", "x", "y")
+    weights = "edge_weight" if "edge_weight" in arrays else "weight"
+    used = [key for key in arrays if key in taken or (key == weights and options.weighted is not False)]
+    ignored = [key for key in arrays if key not in used]
     return Graph.from_edges(
         edges,
         x=arrays.get("x"),
@@ -153,13 +171,17 @@ def read_npz(data: bytes, options: ReadOptions) -> Graph:
         num_nodes=num_nodes,
         self_loops=options.self_loops,
         y=arrays.get("y"),
+        directed=options.directed,
         name=options.name,
+        notes=[f"{label}: arrays {listed(used)}" + (f", ignored {listed(ignored)}" if ignored else "")],
     )
 
 
-def load_archive(data: bytes, label: str) -> Any:
+def load_archive(data: bytes, label: str, max_bytes: int | None = None) -> Any:
     """A scipy sparse matrix, or a dictionary of all arrays, of an .npz archive; never with pickle."""
     try:
+        if data[:2] == b"PK":
+            check_archive_size(data, label, max_bytes)
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("it is a single array, name it .npy")

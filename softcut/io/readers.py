@@ -6,8 +6,8 @@ Nothing in a file is ever executed: archives are opened without pickle, attribut
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,13 +15,25 @@ import scipy.sparse as sp
 
 from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.graph import Graph, SelfLoops
+from softcut.graph.arrays import plural
+from softcut.graph.edge_tables import EdgeTable, edges_of_table, names_of_rows, rows_of_nodes
+from softcut.graph.frames import edges_of_frame, is_frame, labelled_adjacency
+from softcut.graph.tables import FeatureOptions, FeatureTable, Missing
 from softcut.io.edge_lists import read_edge_list
-from softcut.io.feature_files import feature_table_of, raise_missing
-from softcut.io.joining import attach_features
+from softcut.io.feature_files import FeatureSource, features_from
 from softcut.io.matrix_files import read_mtx, read_npz
-from softcut.io.network_files import read_gml, read_graphml
-from softcut.io.opening import ReadOptions, kind_of, label_of, read_bytes, stem_of
-from softcut.io.text_tables import check_delimiter
+from softcut.io.network_files import parse_gml, parse_graphml, read_network
+from softcut.io.opening import (
+    ReadOptions,
+    check_max_bytes,
+    is_standard_input,
+    kind_of,
+    label_of,
+    read_bytes,
+    shown,
+    stem_of,
+)
+from softcut.io.text_tables import check_comments, check_delimiter
 
 __all__ = ["read_features", "read_graph"]
 
@@ -39,43 +51,58 @@ _GRAPH_FORMATS = {
 
 
 def read_graph(
-    path: str | os.PathLike[str],
+    path: Any,
     features: Any = None,
     *,
     weighted: bool | Literal["auto"] = "auto",
     self_loops: SelfLoops = "drop",
     format: str | None = None,
     delimiter: str | None = None,
+    source: str | int | None = None,
+    target: str | int | None = None,
+    weight: str | int | None = None,
+    directed: bool | None = None,
+    header: bool | None = None,
+    comments: str | None = None,
+    ids: str | int | None = None,
+    missing: Missing = "error",
+    one_hot: bool | Sequence[str] = False,
+    features_header: bool | None = None,
+    max_bytes: int | None = None,
+    verbose: bool = False,
 ) -> Graph:
     """Read a graph, and optionally its node features, from files.
 
     >>> import pathlib, tempfile
-    >>> from softcut.io.readers import read_graph
+    >>> from softcut import read_graph
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "friends.csv").write_text("source,target,weight\\nann,bob,2\\nbob,cy,1\\n")
     >>> _ = (folder / "x.csv").write_text("id,age\\nann,31\\ncy,28\\nbob,45\\n")
     >>> g = read_graph(folder / "friends.csv", features=folder / "x.csv")
     >>> g
     Graph('friends': 3 nodes, 2 edges, weighted, 1 feature, named nodes)
-    >>> g.x.ravel().tolist(), g.node_names
-    ([31.0, 45.0, 28.0], ['ann', 'bob', 'cy'])
+    >>> g.x.ravel().tolist(), g.node_names, g.feature_names
+    ([31.0, 45.0, 28.0], ['ann', 'bob', 'cy'], ['age'])
+    >>> g.notes[1]
+    "source 'source', target 'target', weight 'weight'"
 
     Parameters
     ----------
     path
-        The file; its extension says what it is (add ``.gz`` to any but ``.npz``):
+        The file, or "-" for standard input; or a pandas or polars data frame, see
+        :meth:`softcut.graph.Graph.from_frame`. The extension says what a file is (add ``.gz`` to any but ``.npz``):
 
-        - ``.csv .tsv .txt .edges .edgelist``: one edge a line, two ids and perhaps a weight. Comma, tab,
+        - ``.csv .tsv .txt .edges .edgelist``: one edge per line, two ids and perhaps a weight. Comma, tab,
           semicolon or spaces, with or without a header; lines that start with ``#`` or ``%`` are comments.
-          With more columns, a header must name source, target (and weight).
         - ``.graphml``, ``.gml``: read with networkx.
         - ``.mtx``: Matrix Market.
         - ``.npz``: a matrix of ``scipy.sparse.save_npz``; or the arrays ``edges`` (2 x E), ``num_nodes`` and
           perhaps ``edge_weight``, ``x``, ``y``.
     features
-        Features of the nodes: a file (see :func:`read_features`), an array with one row per node, or
-        ``"attributes"`` for the numeric node attributes of a GraphML or GML file. A file with ids is joined
-        by id: every node of the graph needs a row, rows of other nodes add isolated nodes.
+        Features of the nodes: a file (see :func:`read_features`), a data frame, an array with one row per node;
+        for GraphML and GML also ``"attributes"``, the node attributes that are numbers, or a list of attributes.
+        Rows are joined by the column whose values are the ids of the nodes: every node of the graph needs a row,
+        rows of other nodes add nodes without edges. Without such a column, row i belongs to node i.
     weighted
         ``"auto"`` uses weights where the file has them, True insists on them, False ignores them.
     self_loops
@@ -84,13 +111,39 @@ def read_graph(
         ``"edges"``, ``"graphml"``, ``"gml"``, ``"mtx"`` or ``"npz"``, where the extension does not tell.
     delimiter
         Column separator of an edge list, for files where the guess is wrong (a space means any white space).
+    source, target, weight
+        Titles or positions (from 0) of the columns of an edge list; ``weight`` also names an edge attribute. With
+        a header, a column is a weight only when it is called weight, w, value, strength, count or similarity, or
+        is named here. Without a header, the third of three columns is the weight.
+    directed
+        See :meth:`softcut.graph.Graph.from_edges`: False merges the two directions of an edge without a warning.
+    header
+        Whether the first row of an edge list holds titles; None decides by known titles, by types that differ
+        from the rows below, and by names that occur on no other line.
+    comments
+        Characters that start comment lines; ``""`` for none. None takes ``#`` and ``%``, except where lines
+        that begin so are evidently edges.
+    ids
+        Title or position (from 0) of the column of the features that holds the node ids.
+    missing
+        What to do about missing feature values (empty, NA, NaN, null): ``"error"``; ``"zero"`` or ``"mean"`` (of
+        the column) to fill them in, also for nodes without a row; ``"drop"`` to leave such columns out.
+    one_hot
+        Columns of text to turn into one column of 0 and 1 per value: titles, or True for all.
+    features_header
+        As ``header``, for a text file of features.
+    max_bytes
+        The most a compressed file may unpack to; by default 64 MiB, or 100 times its size if that is more.
+    verbose
+        Print what was understood, ``graph.notes``, as one line on standard error.
 
     Returns
     -------
     Graph
-        Integer ids that fill 0 to N-1 (at least half of them occur), or that stay below the number of feature
-        rows, are node indices; ids that fill 1 to N become nodes 0 to N-1 with the ids as names. All other
-        ids are names, in the order in which the file mentions them.
+        Ids are text, unless all are integers without leading zeros. Integer ids that fill 0 to N-1 (at least half
+        of them occur), or that stay below the number of feature rows, are node indices; ids that fill 1 to N
+        become nodes 0 to N-1 with the ids as names. All other ids are names, in the order in which the file
+        mentions them. ``graph.notes`` says what was understood.
 
     Raises
     ------
@@ -104,39 +157,161 @@ def read_graph(
     kinds = sorted(set(_GRAPH_FORMATS.values()))
     if format is not None and format not in kinds:
         raise ParameterError(f"format is {format!r}: choose one of {', '.join(kinds)}.")
-    separator = check_delimiter(delimiter)
-    label = label_of(path)
-    kind = format or kind_of(path, _GRAPH_FORMATS, "graph")
-    attributes = isinstance(features, str) and features == "attributes"
-    if attributes and kind not in ("graphml", "gml"):
+    if is_standard_input(path) and is_standard_input(features):
+        raise ParameterError("graph and features cannot both be '-': standard input can be read once.")
+    frame = is_frame(path)
+    options = ReadOptions(
+        label="the graph" if frame else label_of(path),
+        name="" if frame else stem_of(path),
+        weighted=weighted,
+        self_loops=self_loops,
+        source=source,
+        target=target,
+        weight=weight,
+        directed=directed,
+        header=header,
+        delimiter=check_delimiter(delimiter),
+        comments=check_comments(comments),
+        max_bytes=check_max_bytes(max_bytes),
+    )
+    wanted = FeatureOptions.checked(ids, one_hot, missing)
+    kind = "frame" if frame else format or kind_of(path, _GRAPH_FORMATS, "graph")
+    attributes = _attributes(features, kind)
+    data = b"" if frame else read_bytes(path, options.max_bytes)
+    join = None
+    if features is not None and attributes is None:
+        join = features_from(features, wanted, features_header, None, options.comments, options.max_bytes)
+    try:
+        graph = _read(path, data, kind, join, attributes, wanted, options)
+    except GraphError as error:  # the graph's own checks do not know which file they look at
+        raise GraphError(f"{options.label}: {error}") from None
+    graph = graph.with_notes(f"{plural(graph.num_nodes, 'node')}, {plural(graph.num_edges, 'edge')}")
+    if verbose:
+        print("; ".join(graph.notes), file=sys.stderr)
+    return graph
+
+
+def _attributes(features: Any, kind: str) -> str | list[str] | None:
+    """Node attributes to use as features: "attributes" or their names; None for features from elsewhere."""
+    named = (
+        isinstance(features, (list, tuple)) and bool(features) and all(isinstance(f, str) for f in features)
+    )
+    if not named and not (isinstance(features, str) and features == "attributes"):
+        return None
+    if kind not in ("graphml", "gml"):
         raise ParameterError(
             "features='attributes' needs a GraphML or GML file: pass a features file instead."
         )
-    data = read_bytes(path)
-    table = None if features is None or attributes else feature_table_of(features)
-    options = ReadOptions(label, weighted, self_loops, attributes, stem_of(path))
+    return list(features) if named else "attributes"
+
+
+def _read(
+    path: Any,
+    data: bytes,
+    kind: str,
+    join: FeatureSource | None,
+    attributes: str | list[str] | None,
+    wanted: FeatureOptions,
+    options: ReadOptions,
+) -> Graph:
+    if kind == "edges":
+        edges, notes = read_edge_list(data, options)
+        return _graph_of_edges(edges, notes, join, wanted, options)
+    if kind == "frame":
+        asked = (options.source, options.target, options.weight) != (None, None, None)
+        if asked or labelled_adjacency(path, options.label) is None:
+            edges, columns = edges_of_frame(
+                path, options.label, options.source, options.target, options.weight, options.weighted
+            )
+            return _graph_of_edges(edges, [f"data frame, {columns.sentence()}"], join, wanted, options)
+        graph = Graph.from_frame(path, self_loops=options.self_loops, directed=options.directed)
+    elif kind in ("graphml", "gml"):
+        network = (parse_graphml if kind == "graphml" else parse_gml)(data, options)
+        title = "GraphML" if kind == "graphml" else "GML"
+        graph = read_network(network, title, options, attributes, wanted)
+    else:
+        graph = (read_mtx if kind == "mtx" else read_npz)(data, options)
+    return graph if join is None else _attach(graph, join, wanted, options)
+
+
+def _graph_of_edges(
+    edges: EdgeTable,
+    notes: list[str],
+    join: FeatureSource | None,
+    wanted: FeatureOptions,
+    options: ReadOptions,
+) -> Graph:
     try:
-        if kind == "edges":
-            return read_edge_list(data, separator, table, options)
-        reader: Callable[[bytes, ReadOptions], Graph] = {
-            "graphml": read_graphml,
-            "gml": read_gml,
-            "mtx": read_mtx,
-            "npz": read_npz,
-        }[kind]
-        graph = reader(data, options)
-        return graph if table is None else attach_features(graph, table, options)
-    except GraphError as error:  # the graph's own checks do not know which file they look at
-        raise GraphError(f"{label}: {error}") from None
+        parts = edges_of_table(edges, options.label, join, wanted.missing)
+    except GraphError as error:  # the sentence names the files
+        raise FileFormatError(str(error)) from None
+    parts["notes"] = [*notes, *parts["notes"]]
+    return Graph.from_edges(
+        **parts, self_loops=options.self_loops, directed=options.directed, name=options.name or None
+    )
+
+
+def _attach(graph: Graph, join: FeatureSource, wanted: FeatureOptions, options: ReadOptions) -> Graph:
+    """Features for a graph whose nodes have an order of their own (not an edge list)."""
+    n = graph.num_nodes
+    table = join(graph.node_names or [str(i) for i in range(n)], True)
+    if table.ids is None:
+        if table.x.shape[0] != n:
+            raise FileFormatError(
+                f"{table.label} has {table.x.shape[0]} rows but {options.label} has {n} nodes: "
+                "give one row per node."
+            )
+        said = [] if any("by position" in note for note in table.notes) else ["rows joined by position"]
+        return graph.with_features(table.x, table.names).with_notes(
+            f"features of {table.label}", *said, *table.notes
+        )
+    names = graph.node_names or names_of_rows(n, table)
+    known = set(names)
+    extra = [name for name in table.ids if name not in known]
+    if extra and graph.node_names is None:
+        raise FileFormatError(
+            f"{table.label} has node {shown(extra[0])}, which {options.label} with its {n} nodes does not have."
+        )
+    x, said_how = _rows(table, [*names, *extra], wanted.missing, options.label)
+    notes = [f"features of {table.label} {said_how}", *table.notes]
+    if not extra:
+        return graph.with_features(x, table.names).with_notes(*notes)
+    larger = graph.adjacency.copy()
+    larger.resize((n + len(extra), n + len(extra)))
+    notes.append(f"{plural(len(extra), 'node')} only in {table.label}, without edges")
+    return Graph(
+        larger,
+        x=x,
+        node_names=[*names, *extra],
+        name=graph.name,
+        feature_names=table.names,
+        notes=[*graph.notes, *notes],
+    )
+
+
+def _rows(table: FeatureTable, names: Sequence[str], missing: str, label: str) -> tuple[Any, str]:
+    try:
+        return rows_of_nodes(table, names, missing, label)
+    except GraphError as error:  # the sentence names the files
+        raise FileFormatError(str(error)) from None
 
 
 def read_features(
-    path: str | os.PathLike[str], node_names: Sequence[str] | None = None
+    path: Any,
+    node_names: Sequence[str] | None = None,
+    *,
+    ids: str | int | None = None,
+    missing: Missing = "error",
+    one_hot: bool | Sequence[str] = False,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    comments: str | None = None,
+    max_bytes: int | None = None,
 ) -> np.ndarray | sp.csr_array:
     """Read node features, one row per node, as float32.
 
     >>> import pathlib, tempfile
-    >>> from softcut.io.readers import read_features
+    >>> from softcut import read_features
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "x.csv"
     >>> _ = file.write_text("id,height,width\\nb,1,2\\na,3,4\\n")
     >>> read_features(file, node_names=["a", "b"])
@@ -146,17 +321,28 @@ def read_features(
     Parameters
     ----------
     path
-        ``.csv``, ``.tsv`` or ``.txt`` (also ``.gz``): numbers, perhaps with a header, perhaps with node ids
-        in the first column (recognised when they are not numbers, or by a header such as ``id`` or ``node``);
-        ``.npy``: one dense array; ``.npz``: one dense array, or a matrix of ``scipy.sparse.save_npz``, which
-        stays sparse.
+        ``.csv``, ``.tsv`` or ``.txt`` (also ``.gz``): numbers, True and False, perhaps with a header, perhaps with
+        a column of node ids; ``.npy``: one dense array; ``.npz``: one dense array, or a matrix of
+        ``scipy.sparse.save_npz``, which stays sparse; "-": text from standard input; or a data frame.
     node_names
-        Return the rows of these nodes, in this order. A file without ids must then have one row for each.
+        Return the rows of these nodes, in this order. A table without ids must then have one row for each.
+    ids, missing, one_hot, delimiter, comments, max_bytes
+        See :func:`read_graph`.
+    header
+        Whether the first row holds titles.
     """
-    table = feature_table_of(path)
-    if node_names is None:
+    source = features_from(
+        path,
+        FeatureOptions.checked(ids, one_hot, missing),
+        header,
+        check_delimiter(delimiter),
+        check_comments(comments),
+        check_max_bytes(max_bytes),
+    )
+    names = None if node_names is None else [str(name) for name in node_names]
+    table = source(names, True)
+    if names is None:
         return table.x
-    names = [str(name) for name in node_names]
     if table.ids is None:
         if table.x.shape[0] != len(names):
             raise FileFormatError(
@@ -164,8 +350,4 @@ def read_features(
                 "give one row per node, or node ids in the first column."
             )
         return table.x
-    position = {name: i for i, name in enumerate(table.ids)}
-    missing = [name for name in names if name not in position]
-    if missing:
-        raise_missing(table.label, missing)
-    return table.x[[position[name] for name in names]]
+    return _rows(table, names, missing, "node_names")[0]

@@ -14,13 +14,14 @@ import numpy as np
 
 from softcut.errors import FileFormatError, ParameterError
 from softcut.graph.arrays import plural, warn_caller
-from softcut.io.opening import decode_text, plain_text_bytes, shown
+from softcut.io.opening import decode_text, plain_text_bytes
 
 __all__ = [
     "TextTable",
     "check_comments",
     "check_delimiter",
     "column_of_numbers",
+    "first_wrong",
     "is_missing",
     "is_number",
     "load_table",
@@ -205,10 +206,10 @@ def _find_comments(text: str, delimiter: str, label: str) -> tuple[str, list[str
     if marker in named or len(like_data) > ordinary:
         return both.replace(marker, ""), [f"{plural(len(like_data), 'line')} {said} read as data"]
     warn_caller(
-        f"{label}: {plural(len(like_data), 'line')} {said} (the first is line {like_data[0][0]}) look like data and "
-        "were skipped as comments: pass comments='' to read them."
+        f"{label}: {plural(len(like_data), 'line')} {said}, the first on line {like_data[0][0]}, might be data but "
+        "counted as comments: pass comments='' to read them."
     )
-    return both, [f"{plural(len(like_data), 'line')} {said} skipped as comments"]
+    return both, [f"{plural(len(like_data), 'line')} {said} skipped (comments='' reads them)"]
 
 
 # ---------------------------------------------------------------------- rows
@@ -248,14 +249,18 @@ def _quoted_rows(
         try:
             fields = next(reader)
             if at - begin > 1:  # a quote that is never closed swallows the rest of the file
-                list(csv.reader(["\n".join(lines[begin:at])], delimiter=delimiter, skipinitialspace=True, strict=True))
+                list(
+                    csv.reader(
+                        ["\n".join(lines[begin:at])], delimiter=delimiter, skipinitialspace=True, strict=True
+                    )
+                )
         except (csv.Error, StopIteration) as error:
             reason = "a quote that is never closed" if "unexpected end" in str(error) else str(error)
             raise FileFormatError(f"{label}, line {begin + 1}: {reason}.") from None
         fields = [field.strip() for field in fields]
         if delimiter == " ":
             fields = [field for i, field in enumerate(fields) if field or i < len(fields) - 1]
-        yield begin + 1, fields
+        yield begin + 1, fields or [""]
 
 
 # ---------------------------------------------------------------------- numbers
@@ -339,8 +344,3 @@ def load_table(data: bytes, fields: list[tuple[str, str]], delimiter: str) -> np
 def first_wrong(fields: Sequence[str]) -> int:
     """Position of the first field that is not a number; 0 where each alone is one."""
     return next((i for i, field in enumerate(fields) if not is_number(field)), 0)
-
-
-def shown_row(table: TextTable, number: int) -> str:
-    """A row in quotes for a message."""
-    return shown(table.line(number))

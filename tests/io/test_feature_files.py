@@ -74,7 +74,7 @@ def test_integer_ids_in_features(tmp_path: Path) -> None:
     )
     assert g.node_names == ["1", "2", "3"]
     np.testing.assert_array_equal(g.x, [[1], [2], [3]])
-    g = quiet(write(tmp_path, "g.csv", "70,10\n"), features=write(tmp_path, "y.csv", "id,a\n10,1\n070,7\n"))
+    g = quiet(write(tmp_path, "g.csv", "70,10\n"), features=write(tmp_path, "y.csv", "id,a\n10,1\n70,7\n"))
     assert g.node_names == ["70", "10"]
     np.testing.assert_array_equal(g.x, [[7], [1]])
     scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(PATH))
@@ -100,12 +100,13 @@ def test_read_features(tmp_path: Path) -> None:
         ("x.csv", "", "x.csv is empty"),
         ("x.csv", "# a\n", "only comments"),
         ("x.csv", "id,a\n", "header but no rows"),
-        ("x.csv", "1,2\n3,nan\n", r"x.csv, line 2, column 2: 'nan' is not finite"),
-        ("x.csv", "1,2\n3,1e39\n", r"line 2, column 2: '1e39' is not finite in float32"),
+        ("x.csv", "1,2\n3,nan\n", r"x.csv, line 2, column 2: the value is missing; fill it in, or pass missing='zero'"),
+        ("x.csv", "1,2\n3,1e39\n", r"line 2, column 2: 1e\+39 is not finite in float32"),
         ("x.csv", "1,2\n3,word\n", r"line 2, column 2: 'word' is not a number"),
-        ("x.csv", "1,\n3,4\n", r"line 1, column 2: '' is not a number"),
+        ("x.csv", "1,\n3,4\n", r"line 1, column 2: the value is missing"),
         ("x.csv", "1,2\n3,4,5\n", r"line 2: expected 2 columns, found 3"),
-        ("x.csv", "id,a\nann\n", r"line 2: expected at least one feature"),
+        ("x.csv", "id,a\nann\n", r"line 2: expected 2 columns, found 1"),
+        ("x.csv", "id\nann\nbob\n", r"line 2: expected at least one feature"),
         ("x.csv", b"1,2\n\xfe,1\n", r"line 2: byte 0xfe"),
         ("x.npy", b"junk", "not a valid .npy"),
         ("x.npz", b"junk", "not a valid .npz"),
