@@ -9,7 +9,7 @@ import numpy as np
 
 from softcut.errors import GraphError, ParameterError
 from softcut.graph.arrays import listed
-from softcut.graph.tables import FeatureOptions, FeatureTable, Table, looks_like_id
+from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table, looks_like_id
 
 __all__ = ["feature_table"]
 
@@ -26,7 +26,6 @@ def feature_table(
 ) -> FeatureTable:
     """The features of a table, with the column of ids set apart.
 
-    >>> from softcut.graph.tables import Column
     >>> table = Table("x", [Column("user_id", np.array([7, 5])), Column("age", np.array([31.0, 45.0]))])
     >>> made = feature_table(table, FeatureOptions(), known=["5", "7"])
     >>> made.ids, made.x.ravel().tolist(), made.names
@@ -95,6 +94,10 @@ def _choose_ids(
         # A column that is neither text, nor first, nor called an id, can only be known by its values.
         if column.text is None and known is None and not _titled_id(table, i):
             continue
+        if column.text is None and column.numbers is not None and not _titled_id(table, i):
+            first = column.numbers[:64]
+            if np.unique(first).size < first.size:  # numbers that repeat are a feature
+                continue
         labels = column.labels()
         if labels is not None:
             candidates.append((i, labels))
@@ -107,7 +110,7 @@ def _choose_ids(
                 return at, labels, _origin(table, at), []
     # Nothing holds every name: what is called an id, or is text in front, still is a column of ids.
     for at, labels in candidates:
-        text_in_front = at == 0 and table.columns[0].numbers is None and options.one_hot is not True
+        text_in_front = at == 0 and options.one_hot is not True and _is_text(table.columns[0])
         if not (at is None or _titled_id(table, at) or text_in_front):
             continue
         if at is not None and len(set(labels)) < len(labels):
@@ -140,6 +143,13 @@ def _is_join(table: Table, at: int | None, labels: list[str], wanted: set[str]) 
         # Names like 0, 1, 2 may also be the values of a feature: only a first column that counts is believed.
         return at == 0 and len(labels) >= 3 and have == {str(i) for i in range(start, len(labels) + start)}
     return True
+
+
+def _is_text(column: Column) -> bool:
+    """Whether a column holds words, rather than numbers with a few mistakes among them."""
+    if column.numbers is not None or column.text is None:
+        return False
+    return 2 * sum(_is_number(value) for value in column.text) <= len(column.text)
 
 
 def _titled_id(table: Table, at: int) -> bool:

@@ -141,7 +141,7 @@ def _is_header(rows: list[list[str]], asked: bool | None) -> tuple[bool, str]:
     for column, field in enumerate(first):
         others = [row[column] for row in rest if len(row) > column]
         if words[column] and field.lower() not in _TRUTH and others:
-            if all(is_number(other) or is_missing(other) or other.lower() in _TRUTH for other in others):
+            if all(_is_value(other) for other in others):
                 return True, ""
             if len(set(others)) < len(others) and field not in others and all(words):
                 return True, f" ({field!r} is no value of its column)"
@@ -193,7 +193,7 @@ def _parse_fast(
     numeric = [j for j in range(width) if j not in words]
     if x.shape != (len(body), len(numeric)) or not x.size or not np.isfinite(x).all():
         return None
-    if any(is_missing(field) or is_number(field) for j in words for field in text[j]):
+    if any(_is_value(field) for j in words for field in text[j]):
         return None
     place = {j: i for i, j in enumerate(numeric)}
     columns = [
@@ -215,6 +215,11 @@ def _columns_after(line: str, delimiter: str | None, words: list[int], width: in
     if len(fields) != width:
         raise ValueError
     return ("\t" if delimiter is None else delimiter).join(f for j, f in enumerate(fields) if j not in words)
+
+
+def _is_value(field: str) -> bool:
+    """Whether a field is a number, True or False, or missing: no word."""
+    return is_number(field) or is_missing(field) or field.lower() in _TRUTH
 
 
 def _may_be_ids(fields: list[str]) -> bool:
@@ -245,7 +250,14 @@ def _parse_rows(
         values.append(fields)
     columns: list[Column] = []
     for j, title in enumerate(titles):
-        column, said = _column(title, [row[j] for row in values])
+        fields = [row[j] for row in values]
+        column, said = _column(title, fields)
+        if column.numbers is None and all(is_number(field) or is_missing(field) for field in fields):
+            row = next(i for i, field in enumerate(fields) if "," in field)
+            raise FileFormatError(
+                f"{table.label}, line {lines[row]}, column {j + 1}: {shown(fields[row])} is not a number; the column "
+                "has numbers with commas and with points, write all of them with points."
+            )
         columns.append(column)
         if said and said not in notes:
             notes = (*notes, said)
