@@ -174,6 +174,7 @@ def _model_shapes(
     features = _whole(encoder, "in_channels", 1, 1 << 31)
     paper = _flag(encoder, "paper")
     _flag(encoder, "structural")
+    _flag(encoder, "directions")
     if set(net) != {"in_channels", "k", "hidden", "terms", "scales"}:
         _refuse("net", "has fields that are not known")
     if hops != sorted(set(hops)) or scales != sorted(scales) or scales[-1] >= len(hops):
@@ -211,7 +212,11 @@ def _model_shapes(
         shapes |= {"refiner.centre": (channels,), "refiner.scale": (), "refiner.kernel": (channels, k)}
         shapes |= {"refiner.bias": (k,), "refiner.weight": ()}
     if _flag(meta, "positional"):
-        shapes["positions"] = (n, features)
+        positions = tensors.get("positions")  # nodes without edges have none
+        rows = int(positions.shape[0]) if positions is not None and positions.dim() == 2 else 0
+        shapes["positions"] = (min(rows, n), features)
+    if meta.get("silence") not in ("isolated", "empty", "never"):
+        _refuse("silence", f"is {str(meta.get('silence'))[:40]}")
     return shapes
 
 
