@@ -36,8 +36,7 @@ $(OLDEST)/.ready: pyproject.toml
 	  groups = [p["dependencies"], *p["optional-dependencies"].values()]; \
 	  print(*sorted({n.replace(">=", "==") for g in groups for n in g if ">=" in n}), sep="\n")' > $(OLDEST)/oldest.txt
 	@$(OLDEST)/bin/python -m pip install $(QUIET) "setuptools>=77"
-	@$(OLDEST)/bin/python -m pip install $(QUIET) --no-build-isolation --constraint $(OLDEST)/oldest.txt \
-	  --editable ".[all]" pytest pytest-timeout hypothesis
+	@$(OLDEST)/bin/python -m pip install $(QUIET) --no-build-isolation --constraint $(OLDEST)/oldest.txt --editable ".[test]"
 	@touch $@
 
 setup: $(VENV)/.dev  ## everything for development, in .venv
