@@ -165,7 +165,7 @@ def _parse_fast(
     words = [j for j in range(width) if not all(is_number(row[j]) for row in sample)]
     # Distinct integers may be ids, and ids are compared as they are written.
     maybe = [j for j in range(width) if j not in words and _may_be_ids([row[j] for row in sample])]
-    if len(words) == width or len(words) > 4:
+    if len(words) == width or len(words) + len(maybe) > 8:  # each costs a cut of every line
         return None
     lines: list[int] = []
     body: list[str] = []

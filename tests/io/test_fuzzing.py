@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -218,3 +221,25 @@ def test_fuzz_features_joined_with_graphs(tmp_path: Path) -> None:
         either_graph_or_error(graph, features=features)
 
     fuzz()
+
+
+def fuzz_in_a_process(seed: int, count: int) -> dict[str, Any]:
+    script = Path(__file__).parents[1] / "fuzzed_files.py"
+    out = subprocess.run(
+        [sys.executable, str(script), str(seed), str(count)], capture_output=True, text=True, check=True
+    )
+    return json.loads(out.stdout)
+
+
+def test_fuzzed_files_give_a_graph_or_one_sentence() -> None:
+    report = fuzz_in_a_process(1, 40)
+    assert report["files"] == 40
+    assert report["wrong"] == []
+
+
+@pytest.mark.slow
+def test_five_hundred_fuzzed_files() -> None:
+    report = fuzz_in_a_process(0, 500)
+    assert report["files"] == 500
+    assert report["wrong"] == []
+    assert report["bytes"] < 2**30

@@ -13,7 +13,7 @@ import scipy.io
 import scipy.sparse as sp
 from reading import PATH, named_edges, quiet, weighted_graph, write
 
-from softcut.errors import FileFormatError, SoftcutError
+from softcut.errors import FileFormatError, GraphError, ParameterError, SoftcutError
 from softcut.io import read_features, read_graph
 
 
@@ -134,3 +134,40 @@ def test_a_folder_and_an_archive_of_nonsense_are_one_plain_sentence(tmp_path):
     with pytest.raises(FileFormatError, match=r"not a valid \.npz") as caught:
         read_graph(tmp_path / "noise.npz")
     assert "pickle" not in str(caught.value)
+
+
+def test_node_attributes_as_features(tmp_path: Path) -> None:
+    graph = weighted_graph()
+    graph.nodes["ann"]["score"] = 2.0  # the others have none
+    graph.edges["ann", "bob"]["year"] = 2001
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    path = tmp_path / "g.graphml"
+    g = quiet(path)
+    said = "; ".join(g.notes)
+    assert "weight 'weight', ignored 'year'" in said
+    assert "node attributes 'age', 'height', 'word', 'score' not used" in said
+    g = quiet(path, features="attributes")
+    assert g.feature_names == ["age", "height"]
+    assert "node attributes 'word', 'score' left out" in "; ".join(g.notes)
+    g = quiet(path, features="attributes", missing="zero", one_hot=True)
+    assert g.feature_names == ["age", "height", "word=x", "word=y", "word=z", "score"]
+    np.testing.assert_array_equal(g.x[:, 2:], [[1, 0, 0, 2], [0, 1, 0, 0], [0, 0, 1, 0]])  # type: ignore[index]
+    assert quiet(path, features=["height"]).feature_names == ["height"]
+    with pytest.raises(ParameterError, match="features names 'weight', which no node"):
+        read_graph(path, features=["weight"])
+    with pytest.raises(GraphError, match=r"column 1 \('score'\): the value is missing"):
+        read_graph(path, features=["score"])
+    assert named_edges(quiet(path, weight="year", directed=False)) == {
+        ("ann", "bob", 2001.0),
+        ("Zoë", "bob", 1.0),
+    }
+    with pytest.raises(ParameterError, match="weight is 'km', which no edge"):
+        read_graph(path, weight="km")
+
+
+def test_archives_say_what_was_used(tmp_path: Path) -> None:
+    np.savez(tmp_path / "g.npz", edges=[[0, 1], [1, 2]], num_nodes=3, weight=[2.0, 3.0], year=[1, 2])
+    g = quiet(tmp_path / "g.npz")
+    assert g.weighted
+    assert "arrays 'edges', 'num_nodes', 'weight', ignored 'year'" in "; ".join(g.notes)
+    assert "ignored 'weight', 'year'" in "; ".join(quiet(tmp_path / "g.npz", weighted=False).notes)
