@@ -187,7 +187,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         y : ignored
         """
         began = time.perf_counter()
-        self.notes_ = []
+        self.notes_: list[str] = []
         whole = self._gather(graph, X)
         rule = silence_rule(whole)
         silent = silent_nodes(whole, rule)
@@ -376,7 +376,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         if graph.feature_names is not None:
-            self.feature_names_in_ = np.asarray(graph.feature_names, dtype=object)
+            self.feature_names_in_: np.ndarray = np.asarray(graph.feature_names, dtype=object)
 
     def _by_name(self, graph: Graph) -> Graph:
         """The graph with its features in the order of the fit, where both have names."""
