@@ -7,8 +7,9 @@
 150
 """
 
-from softcut.datasets._files import cache_dir
-from softcut.datasets.registry import DatasetInfo, available, load
+from softcut.datasets.fetching import cache_dir
+from softcut.datasets.info import DatasetInfo
+from softcut.datasets.registry import available, load
 from softcut.datasets.synthetic import attributed_communities, community_graph, grid_graph, ring_graph
 
 __all__ = [

@@ -119,7 +119,7 @@ def read_plain_pickle(content: bytes) -> Any:
     Raises :class:`pickle.UnpicklingError` for anything else, before any code of the file could run.
 
     >>> import pickle
-    >>> from softcut.datasets._pickles import read_plain_pickle
+    >>> from softcut.datasets.plain_pickles import read_plain_pickle
     >>> read_plain_pickle(pickle.dumps({0: [1, 2]}))
     {0: [1, 2]}
     >>> read_plain_pickle(pickle.dumps(print))
