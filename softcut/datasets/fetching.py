@@ -67,7 +67,11 @@ def check_sha256(content: bytes, expected: str, name: str) -> None:
 
 
 def fetch(
-    url: str, target: Path, check: Callable[[Path], object], name: str, advice: str = "set SOFTCUT_DATA to a folder"
+    url: str,
+    target: Path,
+    check: Callable[[Path], object],
+    name: str,
+    advice: str = "set SOFTCUT_DATA to a folder",
 ) -> None:
     """Download a file: to a temporary name first, renamed once ``check(path)`` has accepted it.
 

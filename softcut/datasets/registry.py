@@ -14,7 +14,8 @@ from typing import Literal, TypeAlias
 
 import scipy.sparse as sp
 
-from softcut.datasets import fetching, amazon, planetoid
+from softcut.datasets import amazon, fetching, planetoid
+from softcut.datasets.collections import COLLECTIONS
 from softcut.datasets.info import DatasetInfo, Entry
 from softcut.errors import DataError, ParameterError
 from softcut.graph import Graph
@@ -35,6 +36,10 @@ def _find(name: str) -> Entry:
     for entry in entries.values():
         if key == entry.info.name or key in entry.aliases:
             return entry
+    if key in (graphs.lower() for graphs in COLLECTIONS):
+        raise ParameterError(
+            f"{name!r} is a list of graphs: use softcut.datasets.load_graphs; load is for single graphs."
+        )
     raise ParameterError(f"There is no data set named {name!r}; the names are: {', '.join(entries)}.")
 
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from sklearn.metrics import normalized_mutual_info_score
 
 from softcut import datasets
-from softcut.datasets import fetching, amazon, planetoid, registry
+from softcut.datasets import amazon, fetching, planetoid, registry
 from softcut.datasets.info import Entry
 from softcut.datasets.plain_pickles import read_plain_pickle
 from softcut.errors import DataError, ParameterError
