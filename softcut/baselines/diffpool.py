@@ -15,16 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softcut.baselines._common import check_n_clusters
+from softcut.baselines.base import check_n_clusters
 from softcut.clustering.features import rows_that_sum_to_one
 from softcut.graph import Graph
 from softcut.ops import CSR, Operator, cut_terms, self_gram
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 
-__all__ = ["diffpool", "diffpool_replicas"]
+__all__ = ["diffpool", "diffpool_losses", "diffpool_replicas"]
 
 
-def _losses(op: Operator, s: Tensor, squared: float) -> tuple[Tensor, Tensor]:
+def diffpool_losses(op: Operator, s: Tensor, squared: float) -> tuple[Tensor, Tensor]:
     # ||A - SS'||^2 = ||A||^2 - 2 Tr(S'AS) + ||S'S||^2: no N x N matrix.
     inside, _ = cut_terms(op, s)
     gram = self_gram(op.layout, s).square().sum((-1, -2))
@@ -60,7 +60,7 @@ def diffpool_replicas(
     net = ReplicaNet(x.shape[1], n_clusters, seeds, hidden=0, terms=1).to(device)
     squared = float((graph.adjacency.data.astype(np.float64) ** 2).sum())
     settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=None)
-    result = train(net, inputs, op, settings, callback, loss=lambda op, s: _losses(op, s, squared))
+    result = train(net, inputs, op, settings, callback, loss=lambda op, s: diffpool_losses(op, s, squared))
     return net.assign(inputs), inputs, result
 
 

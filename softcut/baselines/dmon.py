@@ -15,16 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softcut.baselines._common import check_n_clusters
+from softcut.baselines.base import check_n_clusters
 from softcut.clustering.features import rows_that_sum_to_one
 from softcut.graph import Graph
 from softcut.ops import CSR, Operator, cut_terms
 from softcut.training import ConvInput, ReplicaNet, TrainSettings, replica_seeds, train
 
-__all__ = ["dmon", "dmon_replicas"]
+__all__ = ["dmon", "dmon_losses", "dmon_replicas"]
 
 
-def _losses(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
+def dmon_losses(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
     n, _, k = s.shape
     total = op.degree.sum().clamp(min=1e-12)  # 2m
     inside, _ = cut_terms(op, s)
@@ -52,7 +52,7 @@ def dmon_replicas(
         device
     )
     settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=None)
-    train(net, inputs, op, settings, loss=_losses)
+    train(net, inputs, op, settings, loss=dmon_losses)
     return net.assign(inputs)
 
 

@@ -97,8 +97,8 @@ def cluster(
     n_init: Annotated[int | None, typer.Option(help="Replicas trained together.")] = None,
     preset: Annotated[str, typer.Option(help="'default' or 'paper'.")] = "default",
     select: Annotated[str | None, typer.Option(help="'consensus' or 'best'.")] = None,
-    hops: Annotated[str, typer.Option(help="How far features travel, or 'auto'.")] = "auto",
-    feature_graph: Annotated[str, typer.Option(help="Weight of the feature graph, or 'auto'.")] = "auto",
+    hops: Annotated[str, typer.Option(help="How often features are propagated, or 'auto'.")] = "auto",
+    feature_graph: Annotated[float, typer.Option(help="Weight of the feature graph; 0 for none.")] = 1.0,
     max_iter: Annotated[int | None, typer.Option(help="The most training iterations.")] = None,
     random_state: Annotated[int, typer.Option("--seed", help="Random state.")] = 0,
     device: Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")] = "auto",
@@ -119,7 +119,7 @@ def cluster(
         preset=preset,
         select=select,
         hops=_number_or("--hops", hops, "auto", int),
-        feature_graph=_number_or("--feature-graph", feature_graph, "auto", float),
+        feature_graph=True if feature_graph == 1 else feature_graph,
         max_iter=max_iter,
         random_state=random_state,
         device=device,
@@ -129,7 +129,7 @@ def cluster(
         data = _read(graph, features, keep_self_loops)
         read = time.perf_counter() - start
         estimator.fit(data)
-    soft = estimator.predict_proba(data)
+    soft = estimator.soft_
     scores = evaluate(data, estimator.labels_, k=estimator.n_clusters_)
     metrics = {
         "graph": graph.name,

@@ -1,47 +1,19 @@
-"""Small building blocks: activations by name, an MLP, and the paper's message-passing layer."""
+"""Small building blocks: an MLP and the paper's message-passing layer."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from softcut.errors import GraphError, ParameterError
+from softcut.errors import GraphError
+from softcut.nn.activations import Activation, get_activation
 from softcut.ops import Dense, Operator, as_operator
 from softcut.ops.cut import zero_padding
 
-__all__ = ["ACTIVATIONS", "MLP", "Activation", "SkipConv", "get_activation", "graph_input"]
-
-Activation = str | Callable[[Tensor], Tensor] | None
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "elu": nn.functional.elu,
-    "relu": nn.functional.relu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "gelu": nn.functional.gelu,
-    "silu": nn.functional.silu,
-    "leaky_relu": nn.functional.leaky_relu,
-}
-
-
-def get_activation(act: Activation) -> Callable[[Tensor], Tensor] | None:
-    """The function for a name; None and callables pass through.
-
-    >>> import torch
-    >>> get_activation("relu")(torch.tensor(-1.0)).item()
-    0.0
-    """
-    if act is None or callable(act):
-        return act
-    if act not in ACTIVATIONS:
-        raise ParameterError(
-            f"act must be one of {', '.join(sorted(ACTIVATIONS))} or a function, got {act!r}."
-        )
-    return ACTIVATIONS[act]
+__all__ = ["MLP", "SkipConv", "graph_input"]
 
 
 def graph_input(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from softcut.baselines import BASELINES, diffpool_replicas, dmon_replicas
-from softcut.clustering.estimator import PRESETS, MinCutClustering
+from softcut.clustering import PRESETS, MinCutClustering
 from softcut.clustering.features import rows_that_sum_to_one
 from softcut.datasets import load
 from softcut.files import atomic_json

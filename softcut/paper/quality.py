@@ -15,14 +15,13 @@ import numpy as np
 import torch
 
 from softcut.baselines import BASELINES, dmon_replicas
+from softcut.clustering import MinCutClustering
 from softcut.clustering.encoder import Encoder
-from softcut.clustering.estimator import MinCutClustering
 from softcut.clustering.kmeans import kmeans, squared_distances
 from softcut.clustering.refine import Refiner
 from softcut.datasets import load
 from softcut.graph import Graph
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
-from softcut.ops import CSR
 from softcut.training import replica_seeds
 from softcut.training.runs import Records, cells, commit, device_name, merge_cells
 
@@ -37,7 +36,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "no feature graph": {"feature_graph": False},
     "no fusion": {"fusion": 0.0},
     "no refinement": {"refine": False},
-    "random start, equal sizes": {"start": "random"},
+    "random start, equal sizes": {"init": "random"},
     "features from 2 hops only": {"hops": 2},
     "features from 8 hops only": {"hops": 8},
     "best replica instead of consensus": {"select": "best"},
@@ -127,15 +126,15 @@ def _labels(
         return est.labels_, sum(r.collapsed for r in est.replicas_)
     if method in (_EXTRA, _EXTRA_REFINED):
         device = torch.device(device)
-        encoder = Encoder.fit(graph, device=device)
-        z = encoder.apply(graph, device)[1].flatten(1)
+        _, encoded = Encoder.fit(graph, device=device)
+        z = encoded.rows.flatten(1)
         found = kmeans(z, k, random_state=seed)
         if method == _EXTRA:
             return found.labels.cpu().numpy(), 0
         distance = squared_distances(z, found.centres)
         soft = torch.softmax(-distance / (2 * distance.amin(1).mean()), dim=1)  # as the consensus does
-        x, op = encoder.project(graph, device), CSR.from_graph(graph, device=device)
-        return Refiner.fit(x, found.labels, k, seed).apply(x, soft, op).argmax(1).cpu().numpy(), 0
+        refiner = Refiner.fit(encoded.x, found.labels, k, seed)
+        return refiner.apply(encoded.x, soft, encoded.op).argmax(1).cpu().numpy(), 0
     if method == "dmon":
         s = dmon_replicas(graph, k, replica_seeds(seed, 1), device=device)
         return s[:, 0].argmax(-1).cpu().numpy(), 0

@@ -84,7 +84,7 @@ def _two_directions(graph: Graph, random_state: int) -> np.ndarray:
 
     if graph.num_features == 0:
         graph = graph.with_features(structural_features(graph, random_state=random_state))
-    _, z = Encoder.fit(graph, hops=2).apply(graph, torch.device("cpu"))
+    z = Encoder.fit(graph, hops=2)[1].rows
     z = z.flatten(1)
     _, vectors = torch.linalg.eigh(z.mT @ z)
     flat = (z @ vectors[:, -2:]).numpy()

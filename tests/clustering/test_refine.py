@@ -100,7 +100,7 @@ def test_structural_features_travel_with_the_model(tmp_path, monkeypatch) -> Non
     def refuse(*args, **kwargs):
         raise AssertionError("made again")
 
-    monkeypatch.setattr("softcut.clustering.estimator.structural_features", refuse)
+    monkeypatch.setattr("softcut.clustering.model.structural_features", refuse)
     again = sc.MinCutClustering.load(path)
     assert (again.predict(graph) == est.labels_).all()
 

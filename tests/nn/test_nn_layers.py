@@ -11,7 +11,7 @@ from torch_geometric.nn import DenseGraphConv, GraphConv
 
 from softcut.errors import GraphError, ParameterError
 from softcut.nn import MLP, SkipConv
-from softcut.nn.layers import ACTIVATIONS, get_activation
+from softcut.nn.activations import ACTIVATIONS, get_activation
 from softcut.ops import CSR, as_operator
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
