@@ -21,11 +21,11 @@ settings.load_profile("softcut")
 def products(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The shapes of what has been multiplied by a sparse matrix, in order."""
     module = importlib.import_module("softcut.ops.spmm")  # the name in softcut.ops is the function
-    original, shapes = module._product, []
+    original, shapes = module.sparse_product, []
 
     def counted(pattern, val, s):
         shapes.append(tuple(s.shape))
         return original(pattern, val, s)
 
-    monkeypatch.setattr(module, "_product", counted)
+    monkeypatch.setattr(module, "sparse_product", counted)
     return shapes

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import Activation, SkipConv, graph_input
+from softcut.nn.activations import Activation
+from softcut.nn.layers import SkipConv, graph_input
 from softcut.nn.pool import Pool, PoolOutput, Selection, get_pool, pool_options
 from softcut.ops import Operator
 
@@ -68,8 +69,8 @@ def sized_pool(
 
     >>> sized_pool("ndp", 8, ratio=0.25)
     NDPPool(levels=2, delta=0.01, seed=0)
-    >>> sized_pool("topk", 8, k=5, ratio=0.25)
-    TopKPool(8, ratio=0.25, connect='adjacency')
+    >>> sized_pool("topk", 8, k=5, ratio=0.25).ratio
+    0.25
 
     Parameters
     ----------

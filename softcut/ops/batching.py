@@ -21,9 +21,54 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softcut.ops.spmm import constants
+from softcut.errors import GraphError
+from softcut.ops.spmm import constants, unwrapped
 
-__all__ = ["Layout", "Padded", "Segments"]
+__all__ = [
+    "Layout",
+    "Padded",
+    "Segments",
+    "batch_to_ptr",
+    "counts_to_ptr",
+    "fold_replicas",
+    "unfold_replicas",
+]
+
+
+def counts_to_ptr(counts: Tensor) -> Tensor:
+    """[B] node counts to the pointer [B + 1].
+
+    >>> import torch
+    >>> counts_to_ptr(torch.tensor([2, 3])).tolist()
+    [0, 2, 5]
+    """
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def batch_to_ptr(batch: Tensor, n: int) -> Tensor:
+    """The graph number of every node to the pointer [B + 1].
+
+    >>> import torch
+    >>> batch_to_ptr(torch.tensor([0, 0, 1, 1, 1]), 5).tolist()
+    [0, 2, 5]
+    """
+    batch = unwrapped(batch, "batch")
+    with constants():
+        return _count_batch(batch, n)
+
+
+def _count_batch(batch: Tensor, n: int) -> Tensor:
+    if batch.is_floating_point() or batch.dtype == torch.bool:
+        raise GraphError(f"batch must hold whole numbers, got {batch.dtype}.")
+    if batch.shape != (n,):
+        raise GraphError(
+            f"batch must have one graph number for each of the {n} nodes, got {list(batch.shape)}."
+        )
+    if n and bool((batch[1:] < batch[:-1]).any()):
+        raise GraphError("batch must be sorted: the nodes of one graph stand together.")
+    if n and int(batch[0]) < 0:
+        raise GraphError(f"batch must not be negative, got {int(batch[0])}.")
+    return counts_to_ptr(torch.bincount(batch, minlength=1))
 
 
 def fold_replicas(x: Tensor, dim: int | None, size: int, rows: int, core: int) -> Tensor:

@@ -16,12 +16,11 @@ from functools import cache, cached_property
 
 import torch
 from torch import Tensor
-from torch._C._functorch import get_unwrapped, is_batchedtensor, is_functorch_wrapped_tensor
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from softcut.errors import GraphError
+from softcut.ops._torch import is_batched, is_wrapped, outside_transforms, unwrap_once
 
-__all__ = ["CSRPattern", "spmm"]
+__all__ = ["CSRPattern", "constants", "sparse_product", "spmm", "unwrapped"]
 
 # A gradient with respect to edge values gathers at most this many numbers at a time.
 _GATHER_LIMIT = 1 << 24
@@ -36,23 +35,18 @@ def constants() -> Iterator[None]:
     Made under ``torch.inference_mode`` they could not be used in training, and made inside a
     transform of ``torch.func`` they would die with it.
     """
-    with temporarily_clear_interpreter_stack(), torch.inference_mode(False), torch.no_grad():
+    with outside_transforms(), torch.inference_mode(False), torch.no_grad():
         yield
-
-
-def is_wrapped(t: Tensor) -> bool:
-    """Whether a tensor belongs to a running transform of ``torch.func``."""
-    return not torch.compiler.is_compiling() and is_functorch_wrapped_tensor(t)
 
 
 def unwrapped(t: Tensor, name: str) -> Tensor:
     """The tensor of indices itself, from inside the transforms of ``torch.func`` that it passed."""
     while is_wrapped(t):
-        if is_batchedtensor(t):
+        if is_batched(t):
             raise GraphError(
                 f"{name} cannot differ between the replicas of a vmap; pass in_dims=None for it."
             )
-        t = get_unwrapped(t)
+        t = unwrap_once(t)
     return t
 
 
@@ -148,7 +142,7 @@ class CSRPattern:
         return CSRPattern(self.rowptr.to(device), self.col.to(device), self.shape)
 
 
-def _product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
+def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
     """Y = A S for a two-dimensional S, outside autograd."""
     s = s.detach().contiguous()
     if val is not None:
@@ -202,7 +196,7 @@ class _SpMM(torch.autograd.Function):
 
     @staticmethod
     def forward(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
-        return _product(pattern, val, s)
+        return sparse_product(pattern, val, s)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]

@@ -10,6 +10,7 @@ import torch
 
 from softcut.errors import ParameterError
 from softcut.nn import NoPool, SkipConv, get_pool
+from softcut.nn.layers import Bias, UnitLinear
 from softcut.nn.pool import POOLS
 from softcut.ops import CSR, Dense, as_operator
 
@@ -359,3 +360,43 @@ def test_nopool_keeps_the_mask() -> None:
     out = NoPool()(torch.ones(1, 2, 3), torch.ones(1, 2, 2), mask=mask)
     assert torch.equal(out.mask, mask)
     assert isinstance(out.adj, Dense)
+
+
+@pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[0] in DENSE], ids=name_of)
+def test_losses_are_means_of_one_value_per_graph(name: str, options: dict) -> None:
+    pool = make(name, options)
+    x, edge_index, weight, batch = collate(GRAPHS)
+    out = pool(x, edge_index, weight, batch)
+    assert set(out.graph_losses) == set(out.losses)
+    for loss, values in out.graph_losses.items():
+        alone = torch.stack([pool(*graph).losses[loss] for graph in GRAPHS])
+        torch.testing.assert_close(values, alone)
+        torch.testing.assert_close(out.losses[loss], alone.mean())
+
+
+class Called(torch.nn.Module):
+    """A linear layer that can be called and nothing else, as one with an axis of replicas would be."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=name_of)
+def test_linear_layers_are_only_called_so_they_may_be_swapped(name: str, options: dict) -> None:
+    model = make(name, options)
+    x, edge_index, weight, batch = collate(GRAPHS)
+    before = model(x, edge_index, weight, batch)
+    linear = (torch.nn.Linear, Bias, UnitLinear)
+    owned = {id(p) for m in model.modules() if isinstance(m, linear) for p in m.parameters()}
+    assert owned == {id(p) for p in model.parameters()}  # no parameter stands outside of them
+    for parent in list(model.modules()):
+        for child, module in list(parent.named_children()):
+            if isinstance(module, linear):
+                parent.register_module(child, Called(module))
+    after = model(x, edge_index, weight, batch)
+    assert torch.equal(before.x, after.x)
+    assert torch.equal(before.loss, after.loss)

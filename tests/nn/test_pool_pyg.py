@@ -89,7 +89,7 @@ def test_topk_agrees(size: dict, theirs: float) -> None:
     weight = torch.rand(e.shape[1]).double()
     mine, peer = TopKPool(F, **size).double(), TopKPooling(F, ratio=theirs).double()
     with torch.no_grad():
-        mine.weight.copy_(peer.select.weight[0])
+        mine.direction.weight.copy_(peer.select.weight)
     out = mine(x, e, weight, batch)
     want_x, want_e, want_w, want_batch, perm, score = peer(x, e, weight, batch)
     torch.testing.assert_close(out.x, want_x)
@@ -111,11 +111,11 @@ def test_sagpool_agrees(gnn: str) -> None:
         peer.select.weight.fill_(1.0)  # a scalar in front of the tanh; only its sign acts
         if gnn == "graphconv":
             mine.gnn.lin_rel.weight.copy_(peer.gnn.lin_rel.weight)
-            mine.gnn.lin_rel.bias.copy_(peer.gnn.lin_rel.bias)
+            mine.gnn.bias.bias.copy_(peer.gnn.lin_rel.bias)
             mine.gnn.lin_root.weight.copy_(peer.gnn.lin_root.weight)
         else:
             mine.gnn.lin.weight.copy_(peer.gnn.lin.weight)
-            mine.gnn.lin.bias.copy_(peer.gnn.bias)
+            mine.gnn.bias.bias.copy_(peer.gnn.bias)
     out = mine(x, e, batch=batch)
     want_x, want_e, _, want_batch, _, _ = peer(x, e, batch=batch)
     torch.testing.assert_close(out.x, want_x)

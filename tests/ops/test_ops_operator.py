@@ -21,7 +21,7 @@ from torch.autograd import gradcheck
 from softcut import Graph
 from softcut.errors import GraphError
 from softcut.ops import CSR, Dense, Segments, Sum, as_operator, mincut_loss
-from softcut.ops import operator as operator_module
+from softcut.ops import csr as csr_module
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -193,16 +193,16 @@ def test_the_same_edge_index_with_another_number_of_nodes():
 def test_the_pattern_is_sorted_once_and_dies_with_its_edge_index():
     edge_index = PATH.clone()
     gc.collect()
-    known = len(operator_module._patterns)
+    known = len(csr_module._patterns)
     first, second = CSR.from_edge_index(edge_index), CSR.from_edge_index(edge_index)
     assert first.pattern is second.pattern
-    assert len(operator_module._patterns) == known + 1
+    assert len(csr_module._patterns) == known + 1
     pattern, tensor = weakref.ref(first.pattern), weakref.ref(edge_index)
     del first, second, edge_index
     gc.collect()
     assert tensor() is None
     assert pattern() is None
-    assert len(operator_module._patterns) == known
+    assert len(csr_module._patterns) == known
 
 
 def test_what_inference_mode_leaves_behind_can_be_trained_on():

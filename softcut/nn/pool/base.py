@@ -82,6 +82,8 @@ class PoolOutput:
         How nodes were chosen; pass it to ``pool.lift``.
     losses : dict
         Auxiliary losses, weighted, mean over the graphs; add their sum to the task's loss.
+    graph_losses : dict
+        The same losses before the mean: one value per graph, [B].
     """
 
     def __init__(
@@ -91,10 +93,11 @@ class PoolOutput:
         selection: Selection,
         batch: Tensor | None = None,
         mask: Tensor | None = None,
-        losses: dict[str, Tensor] | None = None,
+        graph_losses: dict[str, Tensor] | None = None,
     ) -> None:
         self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
-        self.losses: dict[str, Tensor] = {} if losses is None else losses
+        self.graph_losses: dict[str, Tensor] = {} if graph_losses is None else graph_losses
+        self.losses = {name: values.mean(0) for name, values in self.graph_losses.items()}
         self._adj = adj
 
     @property
@@ -187,7 +190,7 @@ class DensePool(Pool):
 
     @abstractmethod
     def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
-        """Losses from S and S' A S."""
+        """Weighted losses from S and S' A S, one value per graph: [B] each."""
 
     def features(self, x: Tensor, op: Operator) -> Tensor:
         """What is pooled: the features themselves unless a subclass embeds them first."""
@@ -218,5 +221,5 @@ class DensePool(Pool):
                 x=selection.reduce(pooled),
                 adj=self.connect(op, quadratic),
                 selection=selection,
-                losses=self.auxiliary(op, s, quadratic),
+                graph_losses=self.auxiliary(op, s, quadratic),
             )

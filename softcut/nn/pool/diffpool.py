@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
+from softcut.nn.activations import Activation
 from softcut.nn.convs import GCNConv
-from softcut.nn.layers import MLP, Activation, SkipConv
+from softcut.nn.layers import MLP, SkipConv
 from softcut.nn.pool.base import DensePool
 from softcut.ops import Dense, Operator, self_gram
 from softcut.ops.entries import frobenius_squared
@@ -121,7 +122,7 @@ class DiffPool(DensePool):
         if self.link_scale == "divided":
             link = link / count.square()
         entropy = op.layout.total(-(s * torch.log(s + 1e-15)).sum(-1)) / count
-        return {"link": self.link_weight * link.mean(), "entropy": self.entropy_weight * entropy.mean()}
+        return {"link": self.link_weight * link, "entropy": self.entropy_weight * entropy}
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, k={self.k}, assignment={self.assignment!r}"

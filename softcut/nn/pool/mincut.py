@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import MLP, Activation
+from softcut.nn.activations import Activation
+from softcut.nn.layers import MLP
 from softcut.nn.pool.base import DensePool
 from softcut.ops import OBJECTIVES, Operator, orthogonality, self_gram
-from softcut.ops.cut import _rows, ratio_trace, safe_ratio
+from softcut.ops.cut import per_row, ratio_trace, safe_ratio
 
 __all__ = ["MinCutPool"]
 
@@ -90,12 +91,12 @@ class MinCutPool(DensePool):
     def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
         if self.objective == "trace_ratio":
             num = quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A~ S)
-            den = op.layout.total(_rows(op.degree_like(s), s) * s.square().sum(-1))  # Tr(S' D~ S)
+            den = op.layout.total(per_row(op.degree_like(s), s) * s.square().sum(-1))  # Tr(S' D~ S)
             cut = -safe_ratio(num, den)
         else:
             cut = -ratio_trace(op, s, quadratic=quadratic)
         ortho = orthogonality(self_gram(op.layout, s))
-        return {"cut": self.cut_weight * cut.mean(), "ortho": self.ortho_weight * ortho.mean()}
+        return {"cut": self.cut_weight * cut, "ortho": self.ortho_weight * ortho}
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, k={self.k}, temperature={self.temperature}, objective={self.objective!r}"
