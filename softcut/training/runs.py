@@ -19,7 +19,7 @@ import numpy as np
 from softcut.errors import FileFormatError
 from softcut.files import atomic_json
 
-__all__ = ["Records", "cells", "merge_cells", "run_id", "settings_hash"]
+__all__ = ["Records", "cells", "merge_cells", "read_cells", "run_id", "settings_hash"]
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:
@@ -68,6 +68,8 @@ class Records:
                 self.runs = json.loads(self.path.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise FileFormatError(f"{self.path} is not a list of runs: {error}; move it away.") from error
+            if not isinstance(self.runs, list):
+                raise FileFormatError(f"{self.path} is not a list of runs; move it away.")
 
     def missing(
         self, dataset: str, method: str, seeds: Iterable[int], settings: Mapping[str, Any]
@@ -100,6 +102,7 @@ def cells(
     metrics: Iterable[str],
     paper: Mapping[tuple[str, str, str], tuple[float, float | None]],
     command: str,
+    digits: int | None = 4,
 ) -> list[dict[str, Any]]:
     """One cell for each metric of runs that share a data set, a method and settings.
 
@@ -119,6 +122,8 @@ def cells(
         The paper's (mean, standard deviation) by (dataset, method, metric).
     command : str
         What makes these cells.
+    digits : int or None
+        Decimals of mean and standard deviation; None: all.
     """
     if not runs:
         return []
@@ -132,8 +137,8 @@ def cells(
                 "dataset": first["dataset"],
                 "method": first["method"],
                 "metric": metric,
-                "mean": round(float(values.mean()), 4),
-                "std": round(float(values.std()), 4),
+                "mean": float(values.mean()) if digits is None else round(float(values.mean()), digits),
+                "std": float(values.std()) if digits is None else round(float(values.std()), digits),
                 "n": len(values),
                 "paper_mean": mean,
                 "paper_std": std,
@@ -150,12 +155,36 @@ def _distinct(runs: Sequence[Mapping[str, Any]], name: str) -> str:
     return ", ".join(dict.fromkeys(run[name] for run in runs))
 
 
-def merge_cells(path: str | Path, new: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Put cells into a table's file, in place of older ones of the same name, and return the whole table."""
+def read_cells(path: str | Path) -> list[dict[str, Any]]:
+    """The cells of a table's file; none where there is no file.
+
+    >>> read_cells("no such file.json")
+    []
+    """
     path = Path(path)
-    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    if not path.exists():
+        return []
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileFormatError(f"{path} is not a list of cells: {error}; move it away.") from error
+    if not isinstance(found, list):
+        raise FileFormatError(f"{path} is not a list of cells; move it away.")
+    return found
+
+
+def merge_cells(path: str | Path, new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Put cells into a table's file, in place of older ones of the same name, and return the whole table.
+
+    >>> import tempfile
+    >>> cell = {"dataset": "cora", "method": "sc", "metric": "nmi", "mean": 0.1}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = merge_cells(folder + "/table.json", [cell])
+    ...     [c["mean"] for c in merge_cells(folder + "/table.json", [{**cell, "mean": 0.2}])]
+    [0.2]
+    """
     names = {(c["dataset"], c["method"], c["metric"]) for c in new}
-    merged = [c for c in old if (c["dataset"], c["method"], c["metric"]) not in names] + list(new)
-    merged.sort(key=lambda c: (c["dataset"], c["method"], c["metric"]))
+    old = [c for c in read_cells(path) if (c["dataset"], c["method"], c["metric"]) not in names]
+    merged = sorted([*old, *map(dict, new)], key=lambda c: (c["dataset"], c["method"], c["metric"]))
     atomic_json(path, merged)
     return merged
