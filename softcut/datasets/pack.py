@@ -8,11 +8,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from softcut.datasets.collections import COLLECTIONS, find_collection, load_raw_graphs
+from softcut.classification.hierarchy import HIERARCHIES
+from softcut.datasets.collections import COLLECTIONS, find_collection, load_graphs, load_raw_graphs
+from softcut.datasets.hierarchies import load_hierarchy
 from softcut.datasets.raw_graphs import write_packed
 from softcut.errors import SoftcutError
 
-__all__ = ["main", "pack"]
+__all__ = ["main", "pack", "pack_hierarchy"]
 
 
 def pack(name: str, out: str | Path, root: str | Path | None = None) -> Path:
@@ -26,11 +28,20 @@ def pack(name: str, out: str | Path, root: str | Path | None = None) -> Path:
     return write_packed(Path(out) / f"{find_collection(name).info.name}.npz", raw)
 
 
+def pack_hierarchy(name: str, method: str, out: str | Path, root: str | Path | None = None) -> Path:
+    """Write the coarse graphs of a data set as ``NAME.METHOD.npz``."""
+    graphs = load_graphs(name, root)
+    return load_hierarchy(graphs, method, root).write(Path(out) / f"{graphs.name}.{method}.npz")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m softcut.datasets.pack", description=__doc__)
     parser.add_argument("names", nargs="*", default=list(COLLECTIONS), help="data sets; all by default")
     parser.add_argument("--out", type=Path, default=Path("packed"), help="folder for the files")
     parser.add_argument("--data", default=None, help="folder to read from")
+    parser.add_argument(
+        "--coarse", action="store_true", help="also the coarse graphs for Graclus and NDP (needs numba, takes minutes)"
+    )
     given = parser.parse_args(arguments)
     try:
         for name in given.names:
