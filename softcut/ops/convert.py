@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,13 +12,13 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.ops.batching import Segments
+from softcut.ops.batching import Segments, counts_to_ptr
 from softcut.ops.csr import CSR
 from softcut.ops.dense import Dense
 from softcut.ops.operator import Operator
-from softcut.ops.spmm import unwrapped
+from softcut.ops.spmm import CSRPattern, unwrapped
 
-__all__ = ["as_operator"]
+__all__ = ["as_operator", "block_diagonal"]
 
 
 def _check_batch(op: Operator, batch: Tensor | None, mask: Tensor | None) -> Operator:
@@ -105,3 +108,59 @@ def as_operator(
     if edge_weight is not None and dtype is not None:
         edge_weight = edge_weight.to(torch.promote_types(edge_weight.dtype, dtype))
     return CSR.from_edge_index(adj, edge_weight, num_nodes, batch=batch)
+
+
+def block_diagonal(operators: Sequence[CSR]) -> CSR:
+    """Several sparse operators as one, which knows where each graph begins.
+
+    >>> import torch
+    >>> edge = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> both = block_diagonal([edge, edge])
+    >>> both, both.ptr.tolist()
+    (CSR(4 rows, 4 entries, 2 graph(s)), [0, 2, 4])
+
+    Parameters
+    ----------
+    operators : sequence of CSR
+        Of single graphs or of batches, which stay batches; all normalised, or none. Entries stay what they
+        are: a binary operator beside weighted ones gets ones.
+    """
+    if not operators:
+        raise GraphError("operators must hold at least one operator.")
+    if any(not isinstance(op, CSR) for op in operators):
+        kinds = ", ".join(sorted({type(op).__name__ for op in operators}))
+        raise GraphError(f"operators must all be CSR, got {kinds}.")
+    if len({op.normalised for op in operators}) > 1:
+        raise GraphError("operators must all be normalised, or none of them; call normalise() on each first.")
+    rows = [op.num_rows for op in operators]
+    n = sum(rows)
+    first_row = list(itertools.accumulate(rows, initial=0))[:-1]
+    row = torch.cat([op.pattern.rows + start for op, start in zip(operators, first_row, strict=True)])
+    col = torch.cat([op.pattern.col.long() + start for op, start in zip(operators, first_row, strict=True)])
+    pattern, _ = CSRPattern.from_coo(row, col, (n, n))  # in order already: rows, then columns
+    counts = torch.cat([_node_counts(op) for op in operators])
+    return CSR(
+        pattern,
+        _side_by_side([op.val for op in operators], [op.pattern.nnz for op in operators], row.device),
+        scale=_side_by_side([op.scale for op in operators], rows, row.device),
+        ptr=counts_to_ptr(counts),
+        symmetric=all(op.symmetric for op in operators),
+        normalised=operators[0].normalised,
+    )
+
+
+def _node_counts(op: CSR) -> Tensor:
+    """Nodes of every graph of an operator."""
+    if op.ptr is None:
+        return torch.tensor([op.num_rows], device=op.pattern.col.device)
+    return op.ptr[1:] - op.ptr[:-1]
+
+
+def _side_by_side(values: list[Tensor | None], counts: list[int], device: torch.device) -> Tensor | None:
+    """Values one after another, with ones for None; None where all are."""
+    given = [v for v in values if v is not None]
+    if not given:
+        return None
+    dtype = functools.reduce(torch.promote_types, (v.dtype for v in given))
+    ones = (torch.ones(count, dtype=dtype, device=device) for count in counts)
+    return torch.cat([one if v is None else v.to(dtype) for v, one in zip(values, ones, strict=True)])

@@ -86,10 +86,25 @@ class CSR(Operator):
     ) -> CSR:
         """From PyTorch Geometric's spelling: [2, E] with A[edge_index[0], edge_index[1]] = weight.
 
-        The sorted pattern (and, for one graph without weights, the operator) is kept for as long as the
-        `edge_index` tensor lives, so a training loop that passes the same tensor at every step sorts it
-        once. Changes in place are seen, as long
-        as PyTorch sees them (not those made through ``.data`` or a NumPy view).
+        The sorted pattern, the graphs of a `batch` and, where there are no weights, the operator are kept for
+        as long as the tensors `edge_index` and `batch` live, so a training loop that passes the same ones at
+        every step sorts and checks them once. Changes in place are seen, as long as PyTorch sees them (not
+        those made through ``.data`` or a NumPy view).
+
+        Parameters
+        ----------
+        edge_index : Tensor
+            [2, E], whole numbers; an undirected edge is given in both directions.
+        edge_weight : Tensor, optional
+            One value per edge; None for a binary matrix.
+        num_nodes : int, optional
+            Nodes; None: one more than the largest in `edge_index`.
+        batch : Tensor, optional
+            Graph number of every node, sorted. An edge between two graphs is an error.
+        ptr : Tensor, optional
+            [B + 1], where each graph's nodes begin, in place of `batch`.
+        symmetric : bool, optional
+            None: found out by comparing the matrix with its transpose.
         """
         edge_index = unwrapped(edge_index, "edge_index")
         if edge_index.is_floating_point() or edge_index.dtype == torch.bool:
@@ -107,19 +122,18 @@ class CSR(Operator):
         n = num_nodes
         if n is None:
             n = int(edge_index.max()) + 1 if edge_index.numel() else 0
-        pattern, order, plain = _cached_pattern(edge_index, n)
-        if edge_weight is None and batch is None and ptr is None and symmetric is None:
-            # One graph without weights: the whole operator is kept, with its degrees.
+        known = _recall(edge_index, n)
+        layout, operators = known.graphs(edge_index, batch, ptr)
+        if edge_weight is None and symmetric is None:
+            # Nothing but the tensors of indices decides: the whole operator is kept, with its degrees.
             key = (cls, torch.get_default_dtype())
-            if key not in plain:
-                plain[key] = cls(pattern)
-            return plain[key]
-        if ptr is None and batch is not None:
-            ptr = batch_to_ptr(batch, n)
+            if key not in operators:
+                operators[key] = cls(known.pattern, layout=layout)
+            return operators[key]
         val = None
         if edge_weight is not None:  # whole numbers and half precision become float32
-            val = edge_weight.to(torch.promote_types(edge_weight.dtype, torch.float32))[order]
-        return cls(pattern, val, ptr=ptr, symmetric=symmetric)
+            val = edge_weight.to(torch.promote_types(edge_weight.dtype, torch.float32))[known.order]
+        return cls(known.pattern, val, layout=layout, symmetric=symmetric)
 
     @classmethod
     def from_graph(
@@ -186,15 +200,26 @@ class CSR(Operator):
     @property
     def _exact_degree(self) -> Tensor:
         """Row sums in the precision of the values, and in float64 for a binary matrix, which has none."""
-        return self._kept("exact degree", self._row_sums)
+        return self._kept("exact degree", self._own_degree)
 
-    def _row_sums(self) -> Tensor:
+    def _own_degree(self) -> Tensor:
         if self.val is None and self.scale is None:
             return self.pattern.counts.double()
-        like = self.scale if self.val is None else self.val
-        assert like is not None
-        one = torch.ones(self.num_rows, 1, dtype=like.dtype, device=like.device)
-        return self.matmul(one).squeeze(-1)
+        if self.scale is None:
+            assert self.val is not None
+            return self._sum_entries(self.val)
+        dtype = self.scale.dtype if self.val is None else self.val.dtype
+        return self.row_sums(torch.ones(self.num_rows, dtype=dtype, device=self.scale.device))
+
+    def row_sums(self, v: Tensor) -> Tensor:
+        # Sums over entries: a product with one column would cost more than a pass over the values.
+        val, scale = self._in(v.dtype, "val"), self._in(v.dtype, "scale")
+        inner = (v if scale is None else scale * v).index_select(0, self.pattern.col)
+        total = self._sum_entries(inner if val is None else val * inner)
+        return total if scale is None else scale * total
+
+    def _sum_entries(self, values: Tensor) -> Tensor:
+        return Segments(self.pattern.nnz, self.pattern.rowptr.long()).total(values)
 
     def _normal_form(self) -> CSR:
         scale = inverse_sqrt(self._exact_degree)
@@ -257,25 +282,69 @@ class CSR(Operator):
         return f"CSR({self.num_rows} rows, {self.pattern.nnz} entries, {self.num_graphs} graph(s))"
 
 
-# edge_index -> (version, num_nodes, pattern, order, operators): see CSR.from_edge_index.
-_patterns: Any = WeakTensorKeyDictionary()
+class _Recalled:
+    """What was found out about an `edge_index`: its pattern, and the graphs of the batches it came with."""
+
+    def __init__(self, edge_index: Tensor, n: int) -> None:
+        self.version, self.num_nodes = version(edge_index), n
+        with constants():
+            self.pattern, self.order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
+        self.alone: tuple[Segments, dict[Any, CSR]] = Segments(n), {}
+        self.batches: Any = WeakTensorKeyDictionary()  # batch -> (version, layout, operators)
+
+    def graphs(
+        self, edge_index: Tensor, batch: Tensor | None, ptr: Tensor | None
+    ) -> tuple[Segments, dict[Any, CSR]]:
+        """Which nodes belong to which graph, checked, and the operators made for it so far."""
+        if ptr is not None:
+            layout = Segments(self.num_nodes, ptr)
+            _refuse_crossing_edges(edge_index, layout)
+            return layout, {}
+        if batch is None:
+            return self.alone
+        batch = unwrapped(batch, "batch")
+        state, known = version(batch), self.batches.get(batch)
+        if known is not None and state is not None and known[0] == state:
+            return known[1:]
+        layout = Segments(self.num_nodes, batch_to_ptr(batch, self.num_nodes))
+        _refuse_crossing_edges(edge_index, layout)
+        operators: dict[Any, CSR] = {}
+        if state is not None:
+            self.batches[batch] = (state, layout, operators)
+        return layout, operators
 
 
-def _cached_pattern(edge_index: Tensor, n: int) -> tuple[CSRPattern, Tensor, dict[Any, Any]]:
-    known = _patterns.get(edge_index)
-    state = version(edge_index)
-    # A tensor made under inference_mode does not count its changes: its pattern is not kept.
-    if known is not None and state is not None and known[:2] == (state, n):
-        return known[2:]
+_recalled: Any = WeakTensorKeyDictionary()  # edge_index -> _Recalled
+
+
+def _recall(edge_index: Tensor, n: int) -> _Recalled:
+    known = _recalled.get(edge_index)
+    if known is not None and (known.version, known.num_nodes) == (version(edge_index), n):
+        return known
     if edge_index.numel():
         low, high = int(edge_index.min()), int(edge_index.max())
         if low < 0 or high >= n:
             raise GraphError(
                 f"edge_index names node {low if low < 0 else high}, but there are {n} nodes (0 to {n - 1})."
             )
+    known = _Recalled(edge_index, n)
+    if known.version is not None:  # None under inference_mode: changes are not counted, so nothing is kept
+        _recalled[edge_index] = known
+    return known
+
+
+def _refuse_crossing_edges(edge_index: Tensor, layout: Segments) -> None:
+    """Losses are computed graph by graph: an edge between two graphs would count for one and not the other."""
+    if layout.single:
+        return
     with constants():
-        pattern, order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
-    plain: dict[Any, Any] = {}
-    if state is not None:
-        _patterns[edge_index] = (state, n, pattern, order, plain)
-    return pattern, order, plain
+        ends = layout.batch[edge_index.long()]
+        crossing = ends[0] != ends[1]
+        if not bool(crossing.any()):
+            return
+        at = int(crossing.nonzero()[0])
+        (i, j), (a, b) = edge_index[:, at].tolist(), ends[:, at].tolist()
+    raise GraphError(
+        f"edge_index must join nodes of one graph only, but edge {at} goes from node {i} of graph {a} to "
+        f"node {j} of graph {b} by batch; correct batch, or leave it out for a single graph."
+    )

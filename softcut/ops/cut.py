@@ -26,6 +26,7 @@ from softcut.ops.operator import Operator
 
 __all__ = [
     "OBJECTIVES",
+    "Recall",
     "assignment_input",
     "cut_terms",
     "full_precision",
@@ -67,7 +68,7 @@ def _transformed(t: Tensor) -> bool:
     return is_wrapped(t) or in_gradient_batch(t)
 
 
-class _Recall(torch.autograd.Function):
+class Recall(torch.autograd.Function):
     """The saved Y = A~ S again, without computing it; its derivative is A~ all the same."""
 
     @staticmethod
@@ -88,7 +89,7 @@ class _Recall(torch.autograd.Function):
         had = s.dim() - (in_dims[1] is not None) == rows + 2
         s = fold_replicas(s, in_dims[1], info.batch_size, rows, 1)
         y = fold_replicas(y, in_dims[2], info.batch_size, rows, 1)
-        return unfold_replicas(_Recall.apply(op, s, y), info.batch_size, rows, had), rows
+        return unfold_replicas(Recall.apply(op, s, y), info.batch_size, rows, had), rows
 
 
 class _CutTerms(torch.autograd.Function):
@@ -128,7 +129,7 @@ class _CutTerms(torch.autograd.Function):
             if ctx.owns_y and not keeps_graph():
                 return None, y.mul_(factor).addcmul_(s, own.expand_as(s)), None
             return None, (s * own).addcmul_(y, factor.expand_as(y)), None
-        y = _Recall.apply(ctx.op, s, y if scale is None else scale * y)
+        y = Recall.apply(ctx.op, s, y if scale is None else scale * y)
         return None, torch.addcmul(s * own, y, factor), None
 
     @staticmethod
@@ -158,7 +159,7 @@ class _QuadraticForm(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g, _):  # type: ignore[no-untyped-def]
         s, y = ctx.saved_tensors
-        return None, ctx.op.layout.matmul(_Recall.apply(ctx.op, s, y), g + g.mT)
+        return None, ctx.op.layout.matmul(Recall.apply(ctx.op, s, y), g + g.mT)
 
     @staticmethod
     def vmap(info, in_dims, op, s):  # type: ignore[no-untyped-def]

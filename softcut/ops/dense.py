@@ -56,6 +56,9 @@ class Dense(Operator):
     def degree(self) -> Tensor:
         return self._kept("degree", lambda: self.data.sum(-1))
 
+    def row_sums(self, v: Tensor) -> Tensor:
+        return (self.data.to(v.dtype) @ v.unsqueeze(-1)).squeeze(-1)
+
     def normalise(self) -> Dense:
         return self if self.normalised else self._kept("normal", self._normal_form)
 

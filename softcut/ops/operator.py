@@ -57,6 +57,10 @@ class Operator(ABC):
         """Row sums: [N], or [B, N] for a dense batch."""
 
     @abstractmethod
+    def row_sums(self, v: Tensor) -> Tensor:
+        """Sums over the entries of every row, each times the value of its column in `v`: A v."""
+
+    @abstractmethod
     def normalise(self) -> Operator:
         """A-tilde = D^-1/2 A D^-1/2; an operator that is normalised already returns itself."""
 

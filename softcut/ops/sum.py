@@ -64,20 +64,27 @@ class Sum(Operator):
         return self.degree_like(max(degrees, key=lambda d: torch.finfo(d.dtype).bits))
 
     def degree_like(self, s: Tensor) -> Tensor:
-        return self._kept(f"degree {s.dtype}", lambda: self._row_sums(s.dtype, s.device))
+        return self._kept(f"degree {s.dtype}", lambda: self._own_degree(s.dtype, s.device))
 
-    def _row_sums(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def _own_degree(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         if self.scale is not None:
-            return self.matmul(torch.ones_like(self.scale, dtype=dtype).unsqueeze(-1)).squeeze(-1)
+            return self.row_sums(torch.ones_like(self.scale, dtype=dtype))
         like = torch.empty(0, dtype=dtype, device=device)
         terms = [w * p.degree_like(like) for w, p in zip(self.weights, self.parts, strict=True)]
         return torch.stack(terms).sum(0)
+
+    def row_sums(self, v: Tensor) -> Tensor:
+        scale = None if self.scale is None else self.scale.to(v.dtype)
+        inner = v if scale is None else scale * v
+        terms = [w * p.row_sums(inner) for w, p in zip(self.weights, self.parts, strict=True)]
+        total = torch.stack(terms).sum(0)
+        return total if scale is None else scale * total
 
     def normalise(self) -> Sum:
         return self if self.normalised else self._kept("normal", self._normal_form)
 
     def _normal_form(self) -> Sum:
-        scale = inverse_sqrt(self._row_sums(torch.float64, self.parts[0].degree.device))
+        scale = inverse_sqrt(self._own_degree(torch.float64, self.parts[0].degree.device))
         if self.scale is not None:
             scale = scale * self.scale
         return Sum(self.parts, self.weights, scale=scale, normalised=True)

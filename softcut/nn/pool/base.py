@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.layers import graph_input
-from softcut.ops import Dense, Layout, Operator, pooled_adjacency, quadratic_form, self_gram
+from softcut.ops import Dense, Layout, Operator, PooledProducts, pooled_adjacency, pooled_products, self_gram
 from softcut.ops.cut import full_precision, no_autocast, zero_padding
 
 __all__ = ["DensePool", "DenseSelection", "Pool", "PoolOutput", "Selection"]
@@ -189,8 +189,8 @@ class DensePool(Pool):
         """Scores [.., N, K] before the softmax."""
 
     @abstractmethod
-    def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
-        """Weighted losses from S and S' A S, one value per graph: [B] each."""
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
+        """Weighted losses from S, S'AS and S'S, one value per graph: [B] each."""
 
     def features(self, x: Tensor, op: Operator) -> Tensor:
         """What is pooled: the features themselves unless a subclass embeds them first."""
@@ -213,13 +213,13 @@ class DensePool(Pool):
             raise ParameterError(f"selection must be a DenseSelection here, got {type(selection).__name__}.")
         s = selection.s
         op.check_rows(s, "selection.s")
-        pooled = self.features(x, op)
+        features = self.features(x, op)
         with no_autocast(s):
             op = self.operator(op)
-            quadratic = quadratic_form(op, s)  # the only product with A
+            products = pooled_products(op, s, features.to(s.dtype))  # the only product with A
             return PoolOutput(
-                x=selection.reduce(pooled),
-                adj=self.connect(op, quadratic),
+                x=products.x.to(features.dtype),
+                adj=self.connect(op, products.quadratic),
                 selection=selection,
-                graph_losses=self.auxiliary(op, s, quadratic),
+                graph_losses=self.auxiliary(op, s, products),
             )

@@ -10,7 +10,7 @@ from softcut.nn.activations import Activation
 from softcut.nn.convs import GCNConv
 from softcut.nn.layers import MLP, SkipConv
 from softcut.nn.pool.base import DensePool
-from softcut.ops import Dense, Operator, self_gram
+from softcut.ops import Dense, Operator, PooledProducts
 from softcut.ops.entries import frobenius_squared
 
 __all__ = ["DiffPool"]
@@ -112,9 +112,9 @@ class DiffPool(DensePool):
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:
         return Dense(quadratic, symmetric=op.symmetric)
 
-    def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
-        trace = quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A S)
-        gram = self_gram(op.layout, s).square().sum((-2, -1))  # ||S'S||_F^2
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
+        trace = products.quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A S)
+        gram = products.gram.square().sum((-2, -1))  # ||S'S||_F^2
         squared = frobenius_squared(op).to(s.dtype) - 2 * trace + gram
         positive = squared > 0
         link = torch.where(positive, torch.where(positive, squared, 1.0).sqrt(), 0.0)

@@ -10,7 +10,7 @@ from softcut.errors import ParameterError
 from softcut.nn.activations import Activation
 from softcut.nn.layers import MLP
 from softcut.nn.pool.base import DensePool
-from softcut.ops import OBJECTIVES, Operator, orthogonality, self_gram
+from softcut.ops import OBJECTIVES, Operator, PooledProducts, orthogonality
 from softcut.ops.cut import per_row, ratio_trace, safe_ratio
 
 __all__ = ["MinCutPool"]
@@ -88,14 +88,14 @@ class MinCutPool(DensePool):
     def logits(self, x: Tensor, op: Operator) -> Tensor:
         return self.mlp(x)
 
-    def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
         if self.objective == "trace_ratio":
-            num = quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A~ S)
+            num = products.quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A~ S)
             den = op.layout.total(per_row(op.degree_like(s), s) * s.square().sum(-1))  # Tr(S' D~ S)
             cut = -safe_ratio(num, den)
         else:
-            cut = -ratio_trace(op, s, quadratic=quadratic)
-        ortho = orthogonality(self_gram(op.layout, s))
+            cut = -ratio_trace(op, s, quadratic=products.quadratic)
+        ortho = orthogonality(products.gram)
         return {"cut": self.cut_weight * cut, "ortho": self.ortho_weight * ortho}
 
     def extra_repr(self) -> str:

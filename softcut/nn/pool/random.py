@@ -7,7 +7,7 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.nn.pool.base import DensePool, DenseSelection
-from softcut.ops import Operator, Segments
+from softcut.ops import Operator, PooledProducts, Segments
 
 __all__ = ["RandomPool"]
 
@@ -78,7 +78,7 @@ class RandomPool(DensePool):
             s = torch.nn.functional.one_hot(logits.argmax(-1), self.k).to(x.dtype)
         return DenseSelection(s if op.mask is None else s * op.mask.unsqueeze(-1).to(s.dtype), op.layout)
 
-    def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
         return {}
 
     def extra_repr(self) -> str:
