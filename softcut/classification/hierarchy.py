@@ -17,7 +17,7 @@ from torch import Tensor
 
 from softcut.classification.collection import GraphCollection
 from softcut.classification.store import BatchPlan, BlockStore, Gathered
-from softcut.coarsening import Graclus, Level, NodeDecimation, clean, hierarchy, kron_reduction
+from softcut.coarsening import Graclus, Level, NodeDecimation, clean, hierarchy
 from softcut.errors import DataError, ParameterError
 from softcut.files import atomic_write
 from softcut.nn.pool import ClusterSelection, KeepSelection, Selection
@@ -44,49 +44,59 @@ class Hierarchy:
     levels: tuple[Level, ...] = field(repr=False)
 
     def write(self, path: str | Path) -> Path:
-        """A compact file: the chosen nodes or clusters only; the coarse graphs follow from them."""
+        """A compact file: every edge of the coarse graphs once, small integer types, no pickles."""
         arrays: dict[str, Any] = {"format": np.array(_FORMAT), "method": np.array(self.method)}
         for number, level in enumerate(self.levels):
-            arrays[f"index{number}"], arrays[f"ptr{number}"] = level.index.astype(np.int32), level.ptr
+            upper = sp.coo_array(sp.triu(level.adjacency, 1))
+            first, second = upper.coords
+            graph = np.searchsorted(level.ptr, first, side="right") - 1
+            whole = bool((upper.data == np.round(upper.data)).all())
+            arrays |= {
+                f"index{number}": _small(level.index),
+                f"ptr{number}": level.ptr,
+                f"edges{number}": np.bincount(graph, minlength=len(level.ptr) - 1),
+                f"first{number}": _small(first - level.ptr[graph]),
+                f"distance{number}": _small(second - first),
+                f"weight{number}": _small(upper.data) if whole else upper.data.astype(np.float32),
+            }
         return atomic_write(path, lambda file: np.savez_compressed(file, **arrays))
 
     @classmethod
     def read(cls, path: str | Path, graphs: GraphCollection) -> Hierarchy:
-        """What :meth:`write` wrote, for the same graphs; needs no numba."""
+        """What :meth:`write` wrote, for the same graphs; nothing is coarsened again."""
         try:
             with np.load(path, allow_pickle=False) as file:
                 if int(file["format"]) != _FORMAT:
                     raise ValueError(f"format {int(file['format'])} is not known")
                 method = str(file["method"])
                 count = sum(name.startswith("index") for name in file.files)
-                parts = [(file[f"index{i}"].astype(np.int64), file[f"ptr{i}"]) for i in range(count)]
-            adjacency, ptr = clean(graphs.adjacency(), symmetric=True), graphs.ptr
-            levels = []
-            for index, coarse_ptr in parts:
-                adjacency = _coarse_graph(method, adjacency, ptr, index)
-                if adjacency.shape[0] != coarse_ptr[-1]:
+                levels = [_read_level(file, number) for number in range(count)]
+            rows = graphs.num_nodes
+            for level in levels:
+                if (len(level.index) if method == "graclus" else level.index.max(initial=-1) + 1) > rows:
                     raise ValueError("it belongs to other graphs")
-                levels.append(Level(index, adjacency, coarse_ptr))
-                ptr = coarse_ptr
+                if len(level.ptr) != len(graphs.ptr) or (method == "graclus" and len(level.index) != rows):
+                    raise ValueError("it belongs to other graphs")
+                rows = level.adjacency.shape[0]
             return cls(method, tuple(levels))
         except (ValueError, KeyError, EOFError, IndexError, TypeError, zipfile.BadZipFile) as error:
             raise DataError(f"{path} cannot be read as a hierarchy of {graphs.name}: {error}.") from error
 
 
-def _coarse_graph(
-    method: str, adjacency: sp.csr_array, ptr: NDArray[np.int64], index: NDArray[np.int64]
-) -> sp.csr_array:
-    n = adjacency.shape[0]
-    if method == "graclus":
-        k = int(index.max(initial=-1)) + 1
-        s = sp.csr_array((np.ones(n), index, np.arange(n + 1)), shape=(n, k))
-        return clean(sp.csr_array(s.T @ adjacency @ s), symmetric=True)
-    keep = np.zeros(n, bool)
-    keep[index] = True
-    coarse = kron_reduction(adjacency, keep, NodeDecimation().delta, ptr)
-    coarse.data = coarse.data.astype(np.float32).astype(np.float64)
-    coarse.eliminate_zeros()
-    return coarse
+def _small(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers that are not negative, in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def _read_level(file: Any, number: int) -> Level:
+    ptr = file[f"ptr{number}"].astype(np.int64)
+    first = file[f"first{number}"].astype(np.int64) + np.repeat(ptr[:-1], file[f"edges{number}"])
+    second = first + file[f"distance{number}"]
+    n = int(ptr[-1])
+    upper = sp.coo_array((file[f"weight{number}"].astype(np.float64), (first, second)), shape=(n, n)).tocsr()
+    adjacency = sp.csr_array(upper + upper.T)
+    adjacency.sort_indices()
+    return Level(file[f"index{number}"].astype(np.int64), adjacency, ptr)
 
 
 def coarsen_collection(graphs: GraphCollection, method: str, levels: int = 2, seed: int = 0) -> Hierarchy:

@@ -17,13 +17,41 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softcut.classification.collection import GraphCollection, pointer
-from softcut.ops import CSR, CSRPattern
+from softcut.ops import CSR, CSRPattern, Segments
+from softcut.ops.batching import Chunks
+from softcut.ops.spmm import constants
 
-__all__ = ["BatchPlan", "BlockStore", "Gathered", "GraphStore", "SymmetricPattern"]
+__all__ = ["BatchPlan", "BlockStore", "Gathered", "GraphStore", "KnownSegments", "SymmetricPattern"]
+
+
+_PIECE = 64  # entries of a row that one thread of a GPU sums
 
 
 class SymmetricPattern(CSRPattern):
-    """The pattern of a symmetric matrix: it is its own transpose, values included."""
+    """The pattern of a symmetric matrix: it is its own transpose, values included.
+
+    `total_pieces` says into how many pieces of at most 64 entries its rows are cut on a GPU (0: all rows are short),
+    so that the device need not be asked.
+    """
+
+    def __init__(self, rowptr: Tensor, col: Tensor, shape: tuple[int, int], total_pieces: int) -> None:
+        super().__init__(rowptr, col, shape)
+        self.total_pieces = total_pieces
+
+    @cached_property
+    def pieces(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        if not self.total_pieces:
+            return None
+        length = self.rowptr[1:] - self.rowptr[:-1]
+        count = torch.clamp((length + _PIECE - 1) // _PIECE, min=1).long()
+        second = torch.zeros_like(self.rowptr)
+        second[1:] = count.cumsum(0)
+        place = torch.arange(self.total_pieces, device=count.device)
+        rows = torch.arange(len(count), device=count.device)
+        owner = torch.repeat_interleave(rows, count, output_size=self.total_pieces)
+        start = self.rowptr[:-1][owner] + (place - second[:-1][owner]) * _PIECE
+        first = torch.cat([start.to(self.rowptr.dtype), self.rowptr[-1:]])
+        return first, place.to(self.col.dtype), second
 
     @cached_property
     def transpose(self) -> tuple[CSRPattern, Tensor]:
@@ -32,6 +60,35 @@ class SymmetricPattern(CSRPattern):
     @cached_property
     def symmetric(self) -> bool:
         return True
+
+
+class KnownSegments(Segments):
+    """Graphs one after another whose sizes are known on the CPU as well: the device is not asked for them."""
+
+    def __init__(self, sizes: NDArray[np.int64], ptr: Tensor, batch: Tensor) -> None:
+        super().__init__(len(batch), ptr)
+        self.sizes = sizes
+        self.__dict__["batch"] = batch
+        self.known: dict[int, Chunks] = {}
+
+    def chunk_size(self, k: int) -> int:
+        return min(256, max(16, 1 << (k - 1).bit_length()))
+
+    def chunks(self, size: int) -> Chunks:
+        if size not in self.known:
+            with constants():
+                self.known[size] = self._cut(size)
+        return self.known[size]
+
+    def _cut(self, size: int) -> Chunks:
+        assert self.ptr is not None
+        device, count = self.ptr.device, int((-(-self.sizes // size)).sum())
+        per_graph = (self.ptr[1:] - self.ptr[:-1] + size - 1) // size
+        number = torch.arange(self.num_graphs, device=device)
+        owner = torch.repeat_interleave(number, per_graph, output_size=count)
+        bounds = torch.cat([per_graph.new_zeros(1), per_graph.cumsum(0)])
+        place = torch.arange(self.num_rows, device=device) + (bounds[:-1] * size - self.ptr[:-1])[self.batch]
+        return Chunks(owner, place, bounds)
 
 
 @dataclass(frozen=True)
@@ -105,7 +162,12 @@ class BlockStore:
         entries = rowptr[ptr]
         self.entry_counts, self.entry_starts = np.diff(entries), entries[:-1]
         self.num_rows = int(ptr[-1])
-        self.longest = int(np.diff(rowptr).max(initial=0))
+        # Pieces that a GPU cuts every graph's rows into; None where all rows are short.
+        self.piece_counts: NDArray[np.int64] | None = None
+        lengths = np.diff(rowptr)
+        if lengths.max(initial=0) > _PIECE:
+            pieces = pointer(np.maximum(-(-lengths // _PIECE), 1))
+            self.piece_counts = np.diff(pieces[ptr])
         self.rowptr = torch.from_numpy(rowptr).to(device)
         self.col = torch.from_numpy(col).to(device)
         self.weight = None if weight is None else torch.from_numpy(weight).to(device, dtype)
@@ -156,17 +218,14 @@ class BlockStore:
         before = entries_of.cumsum(0)
         rowptr = torch.where(is_padding, before[of_row], rowptr)
         rowptr = torch.cat([rowptr, before[-1:]]).to(torch.int32)
-        pattern = SymmetricPattern(rowptr, col, (plan.total, plan.total))
-        if self.longest <= _SHORT:
-            pattern.__dict__["pieces"] = None  # known without asking the device
+        pieces = 0
+        if self.piece_counts is not None:
+            pieces = int(np.where(real, self.piece_counts[chosen], plan.sizes).sum())
+        pattern = SymmetricPattern(rowptr, col, (plan.total, plan.total), pieces)
         ptr = torch.cat([first[:1] * 0, ends])
         val = None if self.weight is None else self.weight[source]
-        op = CSR(pattern, val, ptr=ptr, symmetric=True)
-        op.layout.__dict__["batch"] = of_row
+        op = CSR(pattern, val, layout=KnownSegments(plan.sizes, ptr, of_row), symmetric=True)
         return Gathered(op, row, of_row, first, is_padding)
-
-
-_SHORT = 64  # entries of a row up to which no product cuts it into pieces
 
 
 class GraphStore(BlockStore):

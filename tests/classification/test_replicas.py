@@ -10,14 +10,16 @@ import torch
 from made_graphs import made_graphs
 from torch import Tensor, nn
 
-from softcut.classification import GraphCollection, Split, folds
+from softcut.classification import GraphCollection, Split, folds, from_graphs
 from softcut.classification.hierarchy import HIERARCHIES, HierarchyStore, coarsen_collection
 from softcut.classification.replica_net import replica_net, replica_state
 from softcut.classification.store import BatchPlan, GraphStore
 from softcut.classification.task import BatchOrder, FoldTask
 from softcut.errors import ParameterError
+from softcut.graph import Graph
 from softcut.nn import GraclusPool
 from softcut.nn.models import GraphClassifier, ModelOutput
+from softcut.ops import CSRPattern, Segments
 from softcut.training import Loop, LoopSettings, Patience
 
 METHODS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "nopool", "random")
@@ -220,3 +222,26 @@ def test_what_replicas_cannot_do_is_said() -> None:
         replica_net([model])
     with pytest.raises(ParameterError, match="at least one model"):
         replica_net([])
+
+
+def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> None:
+    rng = np.random.default_rng(0)
+    hubs = []
+    for n in (150, 3, 80):  # a star has a row of more than 64 entries
+        star = np.zeros((n, n))
+        star[0, 1:] = star[1:, 0] = 1
+        hubs.append(Graph.from_dense(star, x=rng.random((n, 1))))
+    store = GraphStore(from_graphs(hubs), CPU, torch.float64)
+    found = store.gather(BatchPlan.of(np.array([[0, 1], [2, -1]]), store.counts))
+    pattern, layout = found.op.pattern, found.op.layout
+    plain = CSRPattern(pattern.rowptr, pattern.col, pattern.shape)
+    for mine, asked in zip(pattern.pieces, plain.pieces, strict=True):
+        assert torch.equal(mine, asked)
+    assert plain.symmetric
+    usual = Segments(layout.num_rows, layout.ptr)
+    assert torch.equal(layout.batch, usual.batch)
+    for size in (16, 64):
+        known, expected = layout.chunks(size), usual.chunks(size)
+        assert torch.equal(known.owner, expected.owner)
+        assert torch.equal(known.place, expected.place)
+        assert torch.equal(known.bounds, expected.bounds)
