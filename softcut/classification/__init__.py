@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from softcut.classification.collection import GraphCollection, from_graphs
-    from softcut.classification.experiment import FoldResult, ClassifierSettings, train_folds
+    from softcut.classification.experiment import ClassifierSettings, FoldResult, train_folds
     from softcut.classification.features import StructureFeatures, with_structure
     from softcut.classification.splits import Split, folds
 
@@ -24,11 +24,11 @@ _WHERE = {
 }
 
 __all__ = [
+    "ClassifierSettings",
     "FoldResult",
     "GraphCollection",
     "Split",
     "StructureFeatures",
-    "ClassifierSettings",
     "folds",
     "from_graphs",
     "train_folds",

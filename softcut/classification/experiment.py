@@ -21,7 +21,15 @@ from softcut.errors import ParameterError
 from softcut.nn.models import GraphClassifier
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopResult, LoopSettings, Patience
 
-__all__ = ["METHODS", "FoldResult", "ClassifierSettings", "build_task", "cluster_sizes", "loop_settings", "train_folds"]
+__all__ = [
+    "METHODS",
+    "ClassifierSettings",
+    "FoldResult",
+    "build_task",
+    "cluster_sizes",
+    "loop_settings",
+    "train_folds",
+]
 
 # Names of tables to poolers. "dense" is the network without a pooler on graphs without edges.
 METHODS = {
@@ -229,7 +237,13 @@ def train_folds(
     checkpoint : path, optional
         File to save the training to about once a minute and to resume it from; the caller removes it.
     time_limit : float, optional
-        Seconds after which to stop; the results are then those of the best epochs so far.
+        Seconds after which to stop. With a checkpoint there are then no results yet: the same call goes on from it.
+        Without one they are those of the best epochs so far.
+
+    Returns
+    -------
+    (list of FoldResult, LoopResult)
+        One result per fold, and what the training loop says of all of them.
     """
     settings = ClassifierSettings() if settings is None else settings
     parts = folds(graphs, count, seed)
@@ -251,9 +265,11 @@ def train_folds(
         }
         saved = Checkpoint(checkpoint, identity)
     result = Loop(task, loop).run(callback, saved, time_limit)
+    stopped = result.timed_out or result.interrupted
+    if (stopped and checkpoint is not None) or result.best_loss is None:
+        return [], result
     measured = {name: value.cpu().numpy() for name, value in task.evaluate().items()}
     assert result.best_iteration is not None
-    assert result.best_loss is not None
     assert result.ran is not None
     found = []
     for i, number in enumerate(numbers):

@@ -159,9 +159,7 @@ class HierarchyStore:
             a = level.adjacency
             owner = np.repeat(level.ptr[:-1], np.diff(a.indptr[level.ptr]))
             local = (a.indices - owner).astype(np.int32)
-            self.stores.append(
-                BlockStore(level.ptr, a.indptr.astype(np.int64), local, a.data, device, dtype)
-            )
+            self.stores.append(BlockStore(level.ptr, a.indptr.astype(np.int64), local, a.data, device, dtype))
             arrays = self._maps(level, below)
             self.maps.append(tuple(torch.from_numpy(array).to(device) for array in arrays))
             below = level.ptr

@@ -32,7 +32,9 @@ _REPLICAS: dict[type[nn.Module], Any] = {
 }
 
 
-def replica_net(models: Sequence[GraphClassifier], one_hot: int = 0, columns: int | None = None) -> GraphClassifier:
+def replica_net(
+    models: Sequence[GraphClassifier], one_hot: int = 0, columns: int | None = None
+) -> GraphClassifier:
     """A model that computes R models at once, for batches of R replicas side by side.
 
     >>> import torch
@@ -63,7 +65,9 @@ def replica_net(models: Sequence[GraphClassifier], one_hot: int = 0, columns: in
     return net
 
 
-def _read_numbers(net: GraphClassifier, models: Sequence[GraphClassifier], one_hot: int, columns: int | None) -> None:
+def _read_numbers(
+    net: GraphClassifier, models: Sequence[GraphClassifier], one_hot: int, columns: int | None
+) -> None:
     """Let the layers that see the input read feature numbers."""
     if not net.embeds:
         net.convs[0] = OneHotSkipConv([_first_conv(model) for model in models], one_hot)
@@ -93,7 +97,9 @@ def _swap(net: nn.Module, models: Sequence[nn.Module]) -> None:
         if made is not None:
             setattr(net, name, made(others))
         elif any(True for _ in child.parameters(recurse=False)):
-            raise ParameterError(f"{type(child).__name__} holds weights of its own and has no form for replicas.")
+            raise ParameterError(
+                f"{type(child).__name__} holds weights of its own and has no form for replicas."
+            )
         else:
             _swap(child, others)
 

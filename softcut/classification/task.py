@@ -148,7 +148,9 @@ class FoldTask(Task):
         out = self.net(batch.x, batch.op, selections=batch.selections)
         logits = batch.per_graph(out.y)
         task = nn.functional.cross_entropy(logits.flatten(0, 1), batch.y.flatten(), reduction="none")
-        auxiliary = sum((v for pooled in out.pooled for v in pooled.graph_losses.values()), logits.new_zeros(()))
+        auxiliary = sum(
+            (v for pooled in out.pooled for v in pooled.graph_losses.values()), logits.new_zeros(())
+        )
         if auxiliary.dim():
             auxiliary = batch.per_graph(auxiliary)
         return out, task.view(batch.y.shape), auxiliary

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from softcut.classification.hierarchy import HIERARCHIES
 from softcut.datasets.collections import COLLECTIONS, find_collection, load_graphs, load_raw_graphs
 from softcut.datasets.hierarchies import load_hierarchy
 from softcut.datasets.raw_graphs import write_packed
@@ -40,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("packed"), help="folder for the files")
     parser.add_argument("--data", default=None, help="folder to read from")
     parser.add_argument(
-        "--coarse", action="store_true", help="also the coarse graphs for Graclus and NDP (needs numba, takes minutes)"
+        "--coarse",
+        action="store_true",
+        help="also the coarse graphs for Graclus and NDP (needs numba, takes minutes)",
     )
     given = parser.parse_args(arguments)
     try:

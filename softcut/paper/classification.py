@@ -27,7 +27,7 @@ from softcut.provenance import commit, device_name
 from softcut.training import LoopProgress
 from softcut.training.runs import Records, cells, merge_cells, settings_hash
 
-__all__ = ["DATASETS", "METHODS", "PAPER", "main", "render", "run", "settings_of"]
+__all__ = ["DATASETS", "METHODS", "PAPER", "main", "merge", "render", "run", "settings_of"]
 
 DATASETS = ("Bench-easy", "Bench-hard", "Mutagenicity", "PROTEINS", "DD", "COLLAB", "REDDIT-BINARY")
 METHODS = (
@@ -189,12 +189,7 @@ class _Jobs:
         done = self.records.of(graphs.name, method, range(self.folds), known)
         if not done:
             return []
-        command = f"python -m softcut.paper.classification --dataset {graphs.name} --method {method}"
-        made = cells(done, ["accuracy"], PAPER, command)
-        for cell in made:
-            cell["note"] = graphs.note
-        merge_cells(self.out / "table2.json", made)
-        return list(made)
+        return _write_cells(self.out, done)
 
     def _train(
         self, graphs: GraphCollection, method: str, missing: list[int], known: Mapping[str, Any]
@@ -206,11 +201,15 @@ class _Jobs:
 
             found = wl_folds(graphs, missing, self.seed)
             seconds = (time.perf_counter() - start) / len(missing)
-            return [{"seed": fold, "accuracy": 100 * accuracy, "seconds": seconds} for fold, accuracy in found]
+            return [
+                {"seed": fold, "accuracy": 100 * accuracy, "seconds": seconds} for fold, accuracy in found
+            ]
         hierarchy = None
         if NETWORKS[method] in HIERARCHIES:
             hierarchy = load_hierarchy(graphs, method, self.data)
-            self.tell(f"{graphs.name}: {method}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
+            self.tell(
+                f"{graphs.name}: {method}, coarse graphs ready after {time.perf_counter() - start:.1f} s"
+            )
         name = settings_hash({"dataset": graphs.name, "method": method, "folds": missing, **known})
         checkpoint = self.out / "checkpoints" / f"{graphs.name}-{method}-{name}.pt"
         watch = _Watch(graphs.name, method, self.tell, self.progress, known["epochs"])
@@ -228,8 +227,10 @@ class _Jobs:
         )
         if loop.interrupted:
             raise KeyboardInterrupt
-        if loop.timed_out:
-            self.tell(f"{graphs.name}: {method} stopped after epoch {watch.epoch}; the same command continues it")
+        if not results:
+            self.tell(
+                f"{graphs.name}: {method} stopped after epoch {watch.epoch}; the same command continues it"
+            )
             return []
         checkpoint.unlink(missing_ok=True)
         seconds = loop.seconds / len(results)
@@ -248,6 +249,34 @@ class _Jobs:
         ]
 
 
+def _write_cells(out: Path, runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The cell of one data set and method."""
+    first = runs[0]
+    command = (
+        f"python -m softcut.paper.classification --dataset {first['dataset']} --method {first['method']}"
+    )
+    made = [{**cell, "note": first["note"]} for cell in cells(runs, ["accuracy"], PAPER, command)]
+    merge_cells(out / "table2.json", made)
+    return list(made)
+
+
+def merge(out: str | Path, folders: Sequence[str | Path]) -> list[Mapping[str, Any]]:
+    """Put the runs of several folders (of several machines or processes) into `out`, and write its cells.
+
+    Runs with the settings of the first run of their data set and method make its cell.
+    """
+    out = Path(out)
+    records = Records(out / "table2_runs.json")
+    for folder in folders:
+        records.add(Records(Path(folder) / "table2_runs.json").runs)
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for run in records.runs:
+        group = groups.setdefault((run["dataset"], run["method"]), [])
+        if not group or group[0]["settings"] == run["settings"]:
+            group.append(run)
+    return [cell for group in groups.values() for cell in _write_cells(out, group)]
+
+
 class _Watch:
     """Says how far a training is, at most every few seconds."""
 
@@ -261,7 +290,13 @@ class _Watch:
         progress: Callable[[str, str, LoopProgress], None] | None,
         epochs: int,
     ) -> None:
-        self.dataset, self.method, self.tell, self.progress, self.epochs = dataset, method, tell, progress, epochs
+        self.dataset, self.method, self.tell, self.progress, self.epochs = (
+            dataset,
+            method,
+            tell,
+            progress,
+            epochs,
+        )
         self.epoch = 0
         self.said = self.began = time.monotonic()
         self.first: int | None = None
@@ -359,15 +394,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.set_defaults(dataset=list(DATASETS))
     defaults = ClassifierSettings()
-    parser.add_argument("--folds", dest="runs", type=int, help="the first so many of the ten folds (default 10)")
-    parser.add_argument("--minutes", type=float, help="stop cleanly after so many minutes; the same command continues")
-    parser.add_argument("--data", help="folder of the data sets, as written by python -m softcut.datasets.pack")
+    parser.add_argument(
+        "--folds", dest="runs", type=int, help="the first so many of the ten folds (default 10)"
+    )
+    parser.add_argument(
+        "--minutes", type=float, help="stop cleanly after so many minutes; the same command continues"
+    )
+    parser.add_argument(
+        "--data", help="folder of the data sets, as written by python -m softcut.datasets.pack"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the folds and of all weights (default 0)")
     for name, kind in (("batch", int), ("epochs", int), ("patience", int), ("lr", float), ("l2", float)):
         default = getattr(defaults, name)
         parser.add_argument(f"--{name}", type=kind, default=default, help=f"default {default}")
 
+    parser.add_argument(
+        "--merge", nargs="+", metavar="DIR", help="train nothing; put the runs of these folders into --out"
+    )
+
     def run_it(given: Any) -> str:
+        if given.merge:
+            merge(given.out, given.merge)
+            return render(given.out, given.dataset, given.method)
+
         def tell(text: str) -> None:
             print(text, flush=True)
 

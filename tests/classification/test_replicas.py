@@ -26,7 +26,9 @@ METHODS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "nopool", 
 CPU = torch.device("cpu")
 
 
-def models_of(graphs: GraphCollection, method: str, count: int, k: tuple[int, int] = (6, 3)) -> list[GraphClassifier]:
+def models_of(
+    graphs: GraphCollection, method: str, count: int, k: tuple[int, int] = (6, 3)
+) -> list[GraphClassifier]:
     found = []
     for seed in range(count):
         torch.manual_seed(seed)
