@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 
 def test_version_help_and_datasets(run):
@@ -36,6 +37,19 @@ def test_reproduce_names_what_is_valid(run):
     code, _, err = run("reproduce", "citation", "--dataset", "cara")
     assert code == 2
     assert "cora, citeseer, pubmed, got 'cara'" in err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])
+def test_a_full_memory_is_one_sentence(run, tmp_path, monkeypatch, error):
+    def fit(*args):
+        raise error
+
+    monkeypatch.setattr("softcut.clustering.MinCutClustering.fit", fit)
+    (tmp_path / "g.csv").write_text("0,1\n1,2\n")
+    code, _, err = run("cluster", "g.csv", "-k", 2)
+    assert code == 2
+    assert err.splitlines()[-1].startswith("softcut: the memory is full")
+    assert [p.name for p in tmp_path.iterdir()] == ["g.csv"]
 
 
 BROKEN = {
