@@ -20,6 +20,7 @@ def test_version_help_and_datasets(run):
     code, out, _ = run("datasets")
     assert code == 0
     assert "cora" in out
+    assert "PROTEINS" in out
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,12 @@ def test_wrong_calls_are_one_sentence(run, words):
     assert (code, out) == (2, "")
     assert err.startswith("softcut: ")
     assert err.count("\n") == 1, err
+
+
+@pytest.mark.parametrize(("name", "function"), [("cora", "load"), ("proteins", "load_graphs")])
+def test_a_data_set_is_loaded_by_name(run, monkeypatch, name, function):
+    monkeypatch.setattr(f"softcut.datasets.{function}", lambda given: f"{function} {given}")
+    assert run("datasets", "--get", name) == (0, f"{function} {name}\n", "")
 
 
 def test_reproduce_names_what_is_valid(run):
