@@ -16,7 +16,7 @@ from softcut import MinCutClustering
 from softcut.datasets import attributed_communities
 from softcut.files import atomic_json
 from softcut.metrics import nmi
-from softcut.training.runs import commit
+from softcut.provenance import commit
 
 DEGREES = (4, 20, 60, 100)
 FEATURES = (16, 500, 8000)

@@ -25,7 +25,7 @@ from softcut.baselines import BASELINES
 from softcut.datasets import attributed_communities
 from softcut.files import atomic_json
 from softcut.metrics import nmi
-from softcut.training.runs import commit
+from softcut.provenance import commit
 
 
 def table(load: Callable[..., tuple[np.ndarray, np.ndarray]], neighbours: int = 10) -> Graph:

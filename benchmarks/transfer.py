@@ -13,7 +13,7 @@ from softcut import MinCutClustering
 from softcut.datasets import attributed_communities
 from softcut.files import atomic_json
 from softcut.metrics import nmi
-from softcut.training.runs import commit
+from softcut.provenance import commit
 
 K = 8
 

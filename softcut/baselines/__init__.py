@@ -10,7 +10,7 @@
 To add a baseline, write one file with one function of this signature and name it in :data:`BASELINES`.
 """
 
-from softcut.baselines._common import Baseline
+from softcut.baselines.base import Baseline
 from softcut.baselines.diffpool import diffpool, diffpool_replicas
 from softcut.baselines.dmon import dmon, dmon_replicas
 from softcut.baselines.kmeans import kmeans_features, kmeans_propagated, propagate

@@ -15,16 +15,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softcut.baselines._common import check_n_clusters
+from softcut.baselines.base import check_n_clusters
 from softcut.clustering.features import rows_that_sum_to_one
 from softcut.graph import Graph
 from softcut.ops import CSR, Operator, cut_terms, self_gram
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 
-__all__ = ["diffpool", "diffpool_replicas"]
+__all__ = ["diffpool", "diffpool_losses", "diffpool_replicas"]
 
 
-def _losses(op: Operator, s: Tensor, squared: float) -> tuple[Tensor, Tensor]:
+def diffpool_losses(op: Operator, s: Tensor, squared: float) -> tuple[Tensor, Tensor]:
+    """Link loss and entropy of every replica, [R] each, from S [N, R, K]; `squared` is ||A||_F^2.
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> link, entropy = diffpool_losses(op, torch.eye(2).unsqueeze(1), squared=2.0)
+    >>> link.tolist(), entropy.abs().tolist()
+    ([2.0], [0.0])
+    """
     # ||A - SS'||^2 = ||A||^2 - 2 Tr(S'AS) + ||S'S||^2: no N x N matrix.
     inside, _ = cut_terms(op, s)
     gram = self_gram(op.layout, s).square().sum((-1, -2))
@@ -44,9 +53,15 @@ def diffpool_replicas(
     device: torch.device | str = "cpu",
     callback: Callable[[Progress], None] | None = None,
 ) -> tuple[Tensor, ConvInput, TrainResult]:
-    """One DiffPool clusterer a seed, trained together.
+    """One DiffPool clusterer per seed, trained together.
 
-    Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses.
+    Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses. Ctrl-C
+    is not answered with half a training: KeyboardInterrupt is raised.
+
+    >>> from softcut.datasets import attributed_communities
+    >>> s, _, result = diffpool_replicas(attributed_communities(60, 3, seed=0), 3, seeds=[0, 1], max_iter=5)
+    >>> s.shape, result.iterations
+    (torch.Size([60, 2, 3]), 5)
     """
     x = rows_that_sum_to_one(graph) if x is None else x
     # A + I: a diagonal entry that is there already counts as the self-loop.
@@ -60,7 +75,9 @@ def diffpool_replicas(
     net = ReplicaNet(x.shape[1], n_clusters, seeds, hidden=0, terms=1).to(device)
     squared = float((graph.adjacency.data.astype(np.float64) ** 2).sum())
     settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=None)
-    result = train(net, inputs, op, settings, callback, loss=lambda op, s: _losses(op, s, squared))
+    result = train(net, inputs, op, settings, callback, loss=lambda op, s: diffpool_losses(op, s, squared))
+    if result.interrupted:
+        raise KeyboardInterrupt
     return net.assign(inputs), inputs, result
 
 

@@ -15,16 +15,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softcut.baselines._common import check_n_clusters
+from softcut.baselines.base import check_n_clusters
 from softcut.clustering.features import rows_that_sum_to_one
 from softcut.graph import Graph
 from softcut.ops import CSR, Operator, cut_terms
 from softcut.training import ConvInput, ReplicaNet, TrainSettings, replica_seeds, train
 
-__all__ = ["dmon", "dmon_replicas"]
+__all__ = ["dmon", "dmon_losses", "dmon_replicas"]
 
 
-def _losses(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
+def dmon_losses(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Minus the modularity and the collapse term of every replica, [R] each, from S [N, R, K].
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), num_nodes=4)
+    >>> modularity, collapse = dmon_losses(op, torch.eye(2)[[0, 0, 1, 1]].unsqueeze(1))
+    >>> modularity.tolist(), collapse.abs().round(decimals=4).tolist()
+    ([-0.5], [0.0])
+    """
     n, _, k = s.shape
     total = op.degree.sum().clamp(min=1e-12)  # 2m
     inside, _ = cut_terms(op, s)
@@ -44,7 +53,12 @@ def dmon_replicas(
     hidden: int = 64,
     device: torch.device | str = "cpu",
 ) -> Tensor:
-    """S [N, R, K] of one DMoN clusterer a seed, trained together."""
+    """S [N, R, K] of one DMoN clusterer per seed, trained together; Ctrl-C raises KeyboardInterrupt.
+
+    >>> from softcut.datasets import attributed_communities
+    >>> dmon_replicas(attributed_communities(60, 3, seed=0), 3, seeds=[0, 1], max_iter=5).shape
+    torch.Size([60, 2, 3])
+    """
     x = rows_that_sum_to_one(graph)
     op = CSR.from_graph(graph, device=device)
     inputs = ConvInput(op, x, columns=len(seeds) * hidden, device=device)
@@ -52,7 +66,8 @@ def dmon_replicas(
         device
     )
     settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=None)
-    train(net, inputs, op, settings, loss=_losses)
+    if train(net, inputs, op, settings, loss=dmon_losses).interrupted:
+        raise KeyboardInterrupt
     return net.assign(inputs)
 
 

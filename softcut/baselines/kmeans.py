@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from softcut.baselines._common import check_n_clusters
+from softcut.baselines.base import check_n_clusters
 from softcut.errors import GraphError, ParameterError
 from softcut.graph import Graph
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from softcut.baselines._common import check_n_clusters
+from softcut.baselines.base import check_n_clusters
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import SpectralClustering
 
-from softcut.baselines._common import check_n_clusters
+from softcut.baselines.base import check_n_clusters
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 

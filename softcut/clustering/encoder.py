@@ -21,19 +21,62 @@ from softcut.graph import Graph
 from softcut.ops import CSR
 from softcut.training import ConvInput, DenseInput, FirstLayer
 
-__all__ = ["Encoder"]
+__all__ = ["Encoded", "Encoder"]
 
-# How far features should travel differs between graphs and cannot be read off one: replicas read features
-# from different distances, and the consensus weighs them by how well they agree.
+# How far features should be propagated differs between graphs and cannot be read off one: replicas read
+# features propagated over different distances, and the consensus weighs them by how well they agree.
 _HOPS = (0, 1, 2, 4, 8, 16)
+# Positions in the graph hold what propagation would add already, and far hops leave only their first direction.
+_HOPS_OF_POSITIONS = (0, 1, 2)
 # After many hops connected nodes are almost alike and isolated ones are not: rows longer than this many
-# times the median are shortened, or a few loose nodes would be all that a clustering sees.
+# times the median are shortened, or a few isolated nodes would be all that a clustering sees.
 _CLIP = 2.0
 
 
 def _clip(z: Tensor, limit: Tensor) -> Tensor:
     length = z.norm(dim=-1, keepdim=True)
     return z * (limit[:, None, None] / length.clamp(min=torch.finfo(z.dtype).tiny)).clamp(max=1)
+
+
+def _typical(length: Tensor) -> Tensor:
+    """Median length of the rows of each scale that have one.
+
+    A group of half of the nodes with equal rows has its own row for a median, and lengths of 0 after centring.
+    """
+    real = length > 1e-9 * length.amax(1, keepdim=True)
+    return torch.stack(
+        [row[kept].median() if kept.any() else row.sum() for row, kept in zip(length, real, strict=True)]
+    )
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A graph as the networks, the consensus and the refinement read it; made once per graph.
+
+    Attributes
+    ----------
+    graph : Graph
+        What was encoded.
+    op : CSR
+        Its adjacency A, not normalised.
+    x : Tensor
+        [N, F] projected features, not propagated (F = 0 for the paper's encoder).
+    z : Tensor
+        [scales, N, F] features at every distance (F = 0 for the paper's encoder).
+    inputs : FirstLayer
+        The constant input of the networks.
+    """
+
+    graph: Graph
+    op: CSR
+    x: Tensor
+    z: Tensor
+    inputs: FirstLayer
+
+    @property
+    def rows(self) -> Tensor:
+        """Z node by node: [N, scales, F]."""
+        return self.z.transpose(0, 1)
 
 
 @dataclass
@@ -43,10 +86,11 @@ class Encoder:
     >>> import torch
     >>> from softcut.datasets import attributed_communities
     >>> graph = attributed_communities(n_nodes=50, n_clusters=2, seed=0)
-    >>> encoder = Encoder.fit(graph)
-    >>> inputs, z = encoder.apply(graph, torch.device("cpu"))
-    >>> z.shape[0], inputs.terms
+    >>> encoder, encoded = Encoder.fit(graph)
+    >>> encoded.rows.shape[0], encoded.inputs.terms
     (50, 1)
+    >>> bool((encoder.encode(graph, torch.device("cpu")).z == encoded.z).all())
+    True
 
     Attributes
     ----------
@@ -60,12 +104,15 @@ class Encoder:
         Centre [scales, F] of Z, the longest row allowed and the scale [scales].
     structural : bool
         Whether the features were made by softcut.
+    directions : bool
+        Whether propagated rows are scaled to unit length: the degree of a node must not show in it.
     """
 
     paper: bool
     hops: tuple[int, ...]
     in_channels: int
     structural: bool = False
+    directions: bool = False
     features: FeatureMap | None = None
     centre: Tensor | None = None
     limit: Tensor | None = None
@@ -77,67 +124,82 @@ class Encoder:
         graph: Graph,
         *,
         paper: bool = False,
-        hops: int | str = "auto",
-        dimensions: int = 64,
+        hops: int | None = None,
+        n_components: int = 64,
         structural: bool = False,
+        positions: bool = False,
         device: torch.device | None = None,
-    ) -> Encoder:
-        """Learn projection, centre and scale."""
+    ) -> tuple[Encoder, Encoded]:
+        """Learn projection, centre and scale; also returns the encoded training graph.
+
+        Parameters
+        ----------
+        graph : Graph
+            With features.
+        paper : bool
+            The paper's kind: rows that sum to one, nothing learned.
+        hops : int, optional
+            How often features are propagated; None: several distances, one per scale.
+        n_components : int
+            Columns that features are reduced to.
+        structural : bool
+            Whether softcut made the features.
+        positions : bool
+            Whether the features are positions in this graph (see :func:`structural_features`): a few hops, and
+            only the direction of a row counts, however few columns there are.
+        device : torch.device, optional
+            Where to compute; the CPU by default.
+        """
         if graph.x is None:
             raise GraphError("graph has no features to encode.")
+        device = device or torch.device("cpu")
         if paper:
-            return cls(True, (0,), graph.num_features, structural)
-        chosen = _HOPS if hops == "auto" else (int(hops),)
-        features = FeatureMap.fit(graph.x, dimensions)
-        encoder = cls(False, chosen, graph.num_features, structural, features)
-        z = encoder._spread(graph, device or torch.device("cpu"))
-        encoder.centre = z.median(1).values  # not the mean, which loose nodes would pull away from the others
+            encoder = cls(True, (0,), graph.num_features, structural)
+            return encoder, encoder.encode(graph, device)
+        auto = _HOPS_OF_POSITIONS if positions else _HOPS
+        chosen = auto if hops is None else (int(hops),)
+        features = FeatureMap.fit(graph.x, n_components)
+        directions = positions or features.matrix.shape[1] >= MANY_COLUMNS
+        encoder = cls(False, chosen, graph.num_features, structural, directions, features)
+        op, x, z = encoder._propagated(graph, device)
+        encoder.centre = z.median(1).values  # not the mean, which isolated nodes would pull away
         z -= encoder.centre.unsqueeze(1)
-        encoder.limit = _CLIP * z.norm(dim=-1).median(1).values
+        encoder.limit = _CLIP * _typical(z.norm(dim=-1))
         z = _clip(z, encoder.limit)
         length = z.square().sum(-1).mean(1).sqrt()
         # Unit variance per column on average: He-normal first kernels then give logits of order one.
         encoder.scale = torch.where(length > 1e-12, z.shape[-1] ** 0.5 / length.clamp(min=1e-12), 0.0)
-        return encoder
+        return encoder, _encoded(graph, op, x, z, encoder.scale)
 
-    def project(self, graph: Graph, device: torch.device) -> Tensor:
-        """The projected features, not propagated."""
-        assert self.features is not None
-        return torch.from_numpy(self.features.transform(graph.x)).to(device)
-
-    def _spread(self, graph: Graph, device: torch.device) -> Tensor:
-        """Z at every scale, rows of unit length (where there are many columns): [scales, N, F]."""
-        # Far hops make all rows alike: what is left after centring needs the digits of float64.
-        x = self.project(graph, device).double()
-        op = CSR.from_graph(graph, dtype=torch.float64, device=device)
-        found = []
-        for h in range(max(self.hops) + 1):
-            x = propagate(op, x, 1) if h else x
-            if h in self.hops:
-                found.append(unit_rows(x) if x.shape[1] >= MANY_COLUMNS else x)
-        return torch.stack(found)
-
-    def apply(self, graph: Graph, device: torch.device) -> tuple[FirstLayer, Tensor]:
-        """The network's constant input, and Z [N, scales, F] for the consensus (F = 0 for the paper's kind)."""
+    def encode(self, graph: Graph, device: torch.device) -> Encoded:
+        """A graph, seen or unseen, as the networks read it."""
         if graph.num_features != self.in_channels:
             raise GraphError(
                 f"the graph has {graph.num_features} features but the model was fitted with {self.in_channels}; "
                 "give the same features in the same order."
             )
         if self.paper:
-            x = rows_that_sum_to_one(graph)
             op = CSR.from_graph(graph, device=device)
-            return ConvInput(op, x, device=device), torch.zeros(graph.num_nodes, 1, 0, device=device)
+            nothing = torch.zeros(1, graph.num_nodes, 0, device=device)
+            inputs = ConvInput(op, rows_that_sum_to_one(graph), device=device)
+            return Encoded(graph, op, nothing[0], nothing, inputs)
         assert self.centre is not None and self.limit is not None and self.scale is not None
-        z = _clip(self._spread(graph, device) - self.centre.unsqueeze(1), self.limit)
-        z = (z * self.scale[:, None, None]).float()
-        return DenseInput(z), z.transpose(0, 1)
+        centre, limit, scale = (t.to(device) for t in (self.centre, self.limit, self.scale))
+        op, x, z = self._propagated(graph, device)
+        return _encoded(graph, op, x, _clip(z - centre.unsqueeze(1), limit), scale)
 
-    def to(self, device: torch.device) -> Encoder:
-        for name in ("centre", "limit", "scale"):
-            value = getattr(self, name)
-            setattr(self, name, None if value is None else value.to(device))
-        return self
+    def _propagated(self, graph: Graph, device: torch.device) -> tuple[CSR, Tensor, Tensor]:
+        """A, the projected features, and P^h of them at every scale, rows of unit length if only directions count."""
+        assert self.features is not None
+        x = torch.from_numpy(self.features.transform(graph.x)).to(device)
+        # Far hops make all rows alike: what is left after centring needs the digits of float64.
+        op = CSR.from_graph(graph, dtype=torch.float64, device=device)
+        found, far = [], x.double()
+        for h in range(max(self.hops) + 1):
+            far = propagate(op, far, 1) if h else far
+            if h in self.hops:
+                found.append(unit_rows(far) if self.directions else far)
+        return op, x, torch.stack(found)
 
     def meta(self) -> dict[str, Any]:
         """The part of a saved model that is plain JSON."""
@@ -146,6 +208,7 @@ class Encoder:
             "hops": list(self.hops),
             "in_channels": self.in_channels,
             "structural": self.structural,
+            "directions": self.directions,
             "words": None if self.features is None else self.features.words,
         }
 
@@ -171,8 +234,14 @@ class Encoder:
             hops=tuple(meta["hops"]),
             in_channels=meta["in_channels"],
             structural=meta["structural"],
+            directions=meta["directions"],
             features=features,
             centre=tensors.get("centre"),
             limit=tensors.get("limit"),
             scale=tensors.get("scale"),
         )
+
+
+def _encoded(graph: Graph, op: CSR, x: Tensor, z: Tensor, scale: Tensor) -> Encoded:
+    z = (z * scale[:, None, None]).float()
+    return Encoded(graph, op, x, z, DenseInput(z))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -11,7 +14,7 @@ from softcut.clustering.features import unit_rows
 from softcut.errors import DependencyError, require
 from softcut.ops import CSR, CSRPattern
 
-__all__ = ["exact_neighbours", "feature_graph"]
+__all__ = ["exact_neighbours", "feature_graph", "have_approximate"]
 
 _BLOCK = 1 << 24  # similarities held at a time
 
@@ -48,12 +51,22 @@ def _approximate_neighbours(z: Tensor, k: int, random_state: int) -> tuple[Tenso
     return torch.from_numpy(1 - distance[:, 1:]), torch.from_numpy(found[:, 1:].astype(np.int64))
 
 
-def feature_graph(z: Tensor, k: int = 15, *, approximate: bool = False, random_state: int = 0) -> CSR:
+def feature_graph(
+    z: Tensor,
+    k: int = 15,
+    *,
+    ptr: Sequence[int] | None = None,
+    approximate: bool = False,
+    random_state: int = 0,
+) -> CSR:
     """The k-nearest-neighbour graph of the rows of Z: cosine weights clipped at 0, symmetrised with max.
 
     >>> import torch
-    >>> feature_graph(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]), k=1).symmetric
+    >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
+    >>> feature_graph(z, k=1).symmetric
     True
+    >>> feature_graph(z, k=3, ptr=[0, 2, 4]).to_dense()[:2, 2:].any().item()   # graphs of a batch stay apart
+    False
 
     Parameters
     ----------
@@ -61,26 +74,36 @@ def feature_graph(z: Tensor, k: int = 15, *, approximate: bool = False, random_s
         [N, F].
     k : int
         Neighbours of each node.
+    ptr : sequence of int, optional
+        Where each graph of a batch begins: neighbours are searched within a node's own graph.
     approximate : bool
         Use pynndescent (extra ``neighbours``) instead of comparing all pairs.
     """
     n = z.shape[0]
-    if n < 2 or z.shape[1] == 0:
-        similarity, index = z.new_zeros(n, 0), torch.zeros(n, 0, dtype=torch.long)
-    elif approximate:
-        similarity, index = _approximate_neighbours(z, k, random_state)
+    rows, columns, weights = [], [], []
+    for start, end in itertools.pairwise([0, n] if ptr is None else ptr):
+        part = z[start:end]
+        if part.shape[0] < 2 or part.shape[1] == 0:
+            continue
+        if approximate and part.shape[0] > k + 1:
+            similarity, index = _approximate_neighbours(part, k, random_state)
+        else:
+            similarity, index = exact_neighbours(part, k)
+        rows.append(np.repeat(np.arange(start, end), index.shape[1]))
+        columns.append(index.flatten().cpu().numpy() + start)
+        weights.append(similarity.clamp(min=0).flatten().double().cpu().numpy())
+    if not rows:
+        matrix = sp.csr_array((n, n))
     else:
-        similarity, index = exact_neighbours(z, k)
-    weight = similarity.clamp(min=0).flatten().double().cpu().numpy()
-    rows = np.repeat(np.arange(n), similarity.shape[1])
-    matrix = sp.csr_array((weight, (rows, index.flatten().cpu().numpy())), shape=(n, n))
+        places = (np.concatenate(rows), np.concatenate(columns))
+        matrix = sp.csr_array((np.concatenate(weights), places), shape=(n, n))
     matrix = sp.csr_array(matrix.maximum(matrix.T))
     matrix.eliminate_zeros()
     matrix.sort_indices()
     rowptr, col = (torch.from_numpy(a.astype(np.int32)) for a in (matrix.indptr, matrix.indices))
-    pattern = CSRPattern(rowptr, col, (n, n))
-    op = CSR(pattern, torch.from_numpy(matrix.data).to(z.dtype), symmetric=True)
-    return op.to(z.device)
+    pointer = None if ptr is None else torch.as_tensor(ptr, dtype=torch.long)
+    val = torch.from_numpy(matrix.data).to(z.dtype)
+    return CSR(CSRPattern(rowptr, col, (n, n)), val, ptr=pointer, symmetric=True).to(z.device)
 
 
 def have_approximate() -> bool:

@@ -1,1 +1,22 @@
-"""Coarsening graphs ahead of training: matching, maximum cut, Kron reduction, and their cache."""
+"""Coarsening of graphs ahead of training, without PyTorch: Graclus, node decimation, and their cache."""
+
+from softcut.coarsening.graclus import Graclus, graclus_matching
+from softcut.coarsening.kron import kron_reduction
+from softcut.coarsening.levels import Coarsening, CoarseningCache, Level, hierarchy
+from softcut.coarsening.matrices import clean
+from softcut.coarsening.max_cut import cut_share, max_cut_split
+from softcut.coarsening.node_decimation import NodeDecimation
+
+__all__ = [
+    "Coarsening",
+    "CoarseningCache",
+    "Graclus",
+    "Level",
+    "NodeDecimation",
+    "clean",
+    "cut_share",
+    "graclus_matching",
+    "hierarchy",
+    "kron_reduction",
+    "max_cut_split",
+]

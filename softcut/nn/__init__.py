@@ -1,37 +1,73 @@
-"""Thin modules over :mod:`softcut.ops`."""
+"""Thin modules over :mod:`softcut.ops`.
+
+Names are imported on first use, so that one layer does not load every pooler.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from softcut.nn.convs import GCNConv, GraphConv
-from softcut.nn.layers import MLP, SkipConv
-from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
-from softcut.nn.pool import (
-    ClusterSelection,
-    DensePool,
-    DenseSelection,
-    DiffPool,
-    GraclusPool,
-    KeepSelection,
-    MinCutPool,
-    NDPPool,
-    NoPool,
-    Pool,
-    PoolOutput,
-    RandomPool,
-    SAGPool,
-    Selection,
-    TopKPool,
-    get_pool,
-)
+_PUBLIC = {
+    "MLP": "layers",
+    "SkipConv": "layers",
+    "GCNConv": "convs",
+    "GraphConv": "convs",
+    "GraphAutoencoder": "models",
+    "GraphClassifier": "models",
+    "GraphRegressor": "models",
+    "NodeClusterer": "models",
+    "ClusterSelection": "pool",
+    "DMoNPool": "pool",
+    "DensePool": "pool",
+    "DenseSelection": "pool",
+    "DiffPool": "pool",
+    "GraclusPool": "pool",
+    "JustBalancePool": "pool",
+    "KeepSelection": "pool",
+    "MinCutPool": "pool",
+    "NDPPool": "pool",
+    "NoPool": "pool",
+    "Pool": "pool",
+    "PoolOutput": "pool",
+    "RandomPool": "pool",
+    "SAGPool": "pool",
+    "Selection": "pool",
+    "TopKPool": "pool",
+    "get_pool": "pool",
+    "PreCoarsen": "pool.precoarsen",  # needs torch_geometric, which is optional
+}
 
 if TYPE_CHECKING:
+    from softcut.nn.convs import GCNConv, GraphConv
+    from softcut.nn.layers import MLP, SkipConv
+    from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
+    from softcut.nn.pool import (
+        ClusterSelection,
+        DensePool,
+        DenseSelection,
+        DiffPool,
+        DMoNPool,
+        GraclusPool,
+        JustBalancePool,
+        KeepSelection,
+        MinCutPool,
+        NDPPool,
+        NoPool,
+        Pool,
+        PoolOutput,
+        RandomPool,
+        SAGPool,
+        Selection,
+        TopKPool,
+        get_pool,
+    )
     from softcut.nn.pool.precoarsen import PreCoarsen
 
 __all__ = [
     "MLP",
     "ClusterSelection",
+    "DMoNPool",
     "DensePool",
     "DenseSelection",
     "DiffPool",
@@ -41,6 +77,7 @@ __all__ = [
     "GraphClassifier",
     "GraphConv",
     "GraphRegressor",
+    "JustBalancePool",
     "KeepSelection",
     "MinCutPool",
     "NDPPool",
@@ -59,8 +96,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "PreCoarsen":  # needs torch_geometric, which is optional
-        from softcut.nn.pool.precoarsen import PreCoarsen
-
-        return PreCoarsen
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(f"softcut.nn.{_PUBLIC[name]}"), name)
     raise AttributeError(f"module 'softcut.nn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

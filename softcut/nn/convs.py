@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from softcut.nn.layers import Activation, get_activation
+from softcut.nn.activations import Activation, get_activation
+from softcut.nn.layers import Bias
 from softcut.ops import Operator
 from softcut.ops.operator import inverse_sqrt
 
@@ -24,23 +25,25 @@ class GCNConv(nn.Module):
         self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
     ) -> None:
         super().__init__()
-        self.lin = nn.Linear(in_channels, out_channels, bias=bias)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        # The bias stands apart: it comes after the product with A, the matrix before it where it narrows.
+        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        self.bias = Bias(out_channels, in_channels) if bias else None
         self.act = get_activation(act)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.lin.weight)
-        if self.lin.bias is not None:
-            nn.init.zeros_(self.lin.bias)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias.bias)
 
     def forward(self, x: Tensor, op: Operator) -> Tensor:
         scale = inverse_sqrt(op.degree + 1).to(x.dtype).unsqueeze(-1)
-        narrow = self.lin.out_features < self.lin.in_features
-        h = nn.functional.linear(x, self.lin.weight) if narrow else x
-        h = scale * h
+        narrow = self.out_channels < self.in_channels
+        h = scale * (self.lin(x) if narrow else x)
         h = scale * (op @ h + h)
-        h = h if narrow else nn.functional.linear(h, self.lin.weight)
-        h = h if self.lin.bias is None else h + self.lin.bias
+        h = h if narrow else self.lin(h)
+        h = h if self.bias is None else self.bias(h)
         return h if self.act is None else self.act(h)
 
 
@@ -57,21 +60,22 @@ class GraphConv(nn.Module):
         self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
     ) -> None:
         super().__init__()
-        self.lin_rel = nn.Linear(in_channels, out_channels, bias=bias)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.lin_rel = nn.Linear(in_channels, out_channels, bias=False)
+        self.bias = Bias(out_channels, in_channels) if bias else None
         self.lin_root = nn.Linear(in_channels, out_channels, bias=False)
         self.act = get_activation(act)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         self.lin_rel.reset_parameters()
+        if self.bias is not None:
+            self.bias.reset_parameters()
         self.lin_root.reset_parameters()
 
     def forward(self, x: Tensor, op: Operator) -> Tensor:
-        weight = self.lin_rel.weight
-        if self.lin_rel.out_features < self.lin_rel.in_features:
-            h = op @ nn.functional.linear(x, weight)
-        else:
-            h = nn.functional.linear(op @ x, weight)
-        h = h if self.lin_rel.bias is None else h + self.lin_rel.bias
+        narrow = self.out_channels < self.in_channels
+        h = op @ self.lin_rel(x) if narrow else self.lin_rel(op @ x)
+        h = h if self.bias is None else self.bias(h)
         h = h + self.lin_root(x)
         return h if self.act is None else self.act(h)

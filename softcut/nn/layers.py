@@ -1,47 +1,21 @@
-"""Small building blocks: activations by name, an MLP, and the paper's message-passing layer."""
+"""Small building blocks: linear pieces, an MLP and the paper's message-passing layer."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from softcut.errors import GraphError, ParameterError
+from softcut.errors import GraphError
+from softcut.nn.activations import Activation, get_activation
 from softcut.ops import Dense, Operator, as_operator
 from softcut.ops.cut import zero_padding
 
-__all__ = ["ACTIVATIONS", "MLP", "Activation", "SkipConv", "get_activation", "graph_input"]
-
-Activation = str | Callable[[Tensor], Tensor] | None
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "elu": nn.functional.elu,
-    "relu": nn.functional.relu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "gelu": nn.functional.gelu,
-    "silu": nn.functional.silu,
-    "leaky_relu": nn.functional.leaky_relu,
-}
-
-
-def get_activation(act: Activation) -> Callable[[Tensor], Tensor] | None:
-    """The function for a name; None and callables pass through.
-
-    >>> import torch
-    >>> get_activation("relu")(torch.tensor(-1.0)).item()
-    0.0
-    """
-    if act is None or callable(act):
-        return act
-    if act not in ACTIVATIONS:
-        raise ParameterError(
-            f"act must be one of {', '.join(sorted(ACTIVATIONS))} or a function, got {act!r}."
-        )
-    return ACTIVATIONS[act]
+__all__ = ["MLP", "Bias", "SkipConv", "UnitLinear", "graph_input"]
 
 
 def graph_input(
@@ -68,6 +42,68 @@ def graph_input(
     if x.shape[:-1] != rows:
         raise GraphError(f"x has {list(x.shape[:-1])} nodes but adj has {list(rows)}; they must agree.")
     return x, op
+
+
+class Bias(nn.Module):
+    """Add a learned vector: the bias of a linear layer, where something comes between the two.
+
+    >>> import torch
+    >>> Bias(3, fan_in=8)(torch.zeros(2, 3)).shape
+    torch.Size([2, 3])
+
+    Parameters
+    ----------
+    channels : int
+        Length of the vector.
+    fan_in : int
+        Inputs of the linear layer it belongs to; it is drawn as ``nn.Linear`` draws its bias.
+    """
+
+    def __init__(self, channels: int, fan_in: int) -> None:
+        super().__init__()
+        self.fan_in = fan_in
+        self.bias = nn.Parameter(torch.empty(channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(max(self.fan_in, 1))
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.bias
+
+
+class UnitLinear(nn.Module):
+    """X p / ||p||: the projection on a learned direction, whatever the length of p.
+
+    >>> import torch
+    >>> layer = UnitLinear(2)
+    >>> with torch.no_grad():
+    ...     layer.weight.copy_(torch.tensor([[3.0, 4.0]]))
+    Parameter containing:
+    tensor([[3., 4.]], requires_grad=True)
+    >>> layer(torch.tensor([[5.0, 0.0]])).tolist()
+    [[3.0]]
+    """
+
+    def __init__(self, in_channels: int) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.weight = nn.Parameter(torch.empty(1, in_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(max(self.in_channels, 1))
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    @staticmethod
+    def unit(weight: Tensor) -> Tensor:
+        """The directions of the rows of `weight`; a zero row stays zero."""
+        length = torch.linalg.vector_norm(weight, dim=-1, keepdim=True)
+        return weight / length.clamp(min=torch.finfo(weight.dtype).tiny)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.unit(self.weight))
 
 
 class MLP(nn.Module):

@@ -2,10 +2,15 @@
 
 from softcut.ops.batching import Layout, Padded, Segments
 from softcut.ops.coarsen import Coarse, coarsen, lift, lift_adjacency, pooled_adjacency, reduce
+from softcut.ops.convert import as_operator, block_diagonal
+from softcut.ops.csr import CSR
 from softcut.ops.cut import OBJECTIVES, cut_terms, mincut_loss, quadratic_form, ratio_trace_loss
-from softcut.ops.operator import CSR, Dense, Operator, Sum, as_operator
+from softcut.ops.dense import Dense
+from softcut.ops.operator import Operator
 from softcut.ops.orthogonality import orthogonality, orthogonality_loss, orthogonality_maximum, self_gram
+from softcut.ops.products import PooledProducts, pooled_products
 from softcut.ops.spmm import CSRPattern, spmm
+from softcut.ops.sum import Sum
 
 __all__ = [
     "CSR",
@@ -16,9 +21,11 @@ __all__ = [
     "Layout",
     "Operator",
     "Padded",
+    "PooledProducts",
     "Segments",
     "Sum",
     "as_operator",
+    "block_diagonal",
     "coarsen",
     "cut_terms",
     "lift",
@@ -28,6 +35,7 @@ __all__ = [
     "orthogonality_loss",
     "orthogonality_maximum",
     "pooled_adjacency",
+    "pooled_products",
     "quadratic_form",
     "ratio_trace_loss",
     "reduce",

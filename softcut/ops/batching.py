@@ -15,15 +15,66 @@ Arrays may carry one replica axis before the last: [rows, R, K]; results then ar
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from softcut.ops.spmm import constants
+from softcut.errors import GraphError
+from softcut.ops.spmm import constants, unwrapped
 
-__all__ = ["Layout", "Padded", "Segments"]
+__all__ = [
+    "Layout",
+    "Padded",
+    "Segments",
+    "batch_to_ptr",
+    "counts_to_ptr",
+    "fold_replicas",
+    "unfold_replicas",
+]
+
+
+# Graphs are of one size where padding them to the largest adds at most a quarter.
+_EVEN = 1.25
+_LARGEST_CHUNK = 1024
+
+
+def counts_to_ptr(counts: Tensor) -> Tensor:
+    """[B] node counts to the pointer [B + 1].
+
+    >>> import torch
+    >>> counts_to_ptr(torch.tensor([2, 3])).tolist()
+    [0, 2, 5]
+    """
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def batch_to_ptr(batch: Tensor, n: int) -> Tensor:
+    """The graph number of every node to the pointer [B + 1].
+
+    >>> import torch
+    >>> batch_to_ptr(torch.tensor([0, 0, 1, 1, 1]), 5).tolist()
+    [0, 2, 5]
+    """
+    batch = unwrapped(batch, "batch")
+    with constants():
+        return _count_batch(batch, n)
+
+
+def _count_batch(batch: Tensor, n: int) -> Tensor:
+    if batch.is_floating_point() or batch.dtype == torch.bool:
+        raise GraphError(f"batch must hold whole numbers, got {batch.dtype}.")
+    if batch.shape != (n,):
+        raise GraphError(
+            f"batch must have one graph number for each of the {n} nodes, got {list(batch.shape)}."
+        )
+    if n and bool((batch[1:] < batch[:-1]).any()):
+        raise GraphError("batch must be sorted: the nodes of one graph stand together.")
+    if n and int(batch[0]) < 0:
+        raise GraphError(f"batch must not be negative, got {int(batch[0])}.")
+    return counts_to_ptr(torch.bincount(batch, minlength=1))
 
 
 def fold_replicas(x: Tensor, dim: int | None, size: int, rows: int, core: int) -> Tensor:
@@ -45,7 +96,6 @@ def unfold_replicas(x: Tensor, size: int, position: int, had_replicas: bool) -> 
 class Chunks(NamedTuple):
     """How rows are cut into pieces of one size."""
 
-    rows: Tensor  # [n, size]: the row at each place; num_rows stands for padding
     owner: Tensor  # [n]: the graph of each chunk
     place: Tensor  # [num_rows]: where each row went
     bounds: Tensor | None  # [B + 1]: first chunk of each graph; None where every graph is one chunk
@@ -160,15 +210,51 @@ class Segments(Layout):
         bounds[1:] = per_graph.cumsum(0)
         offset = torch.arange(self.num_rows, device=device) - self.ptr[:-1][self.batch]
         place = bounds[:-1][self.batch] * size + offset
-        index = torch.full((owner.numel() * size,), self.num_rows, device=device)
-        index[place] = torch.arange(self.num_rows, device=device)
         one_each = bool((per_graph == 1).all())
-        return Chunks(index.view(-1, size), owner, place, None if one_each else bounds)
+        return Chunks(owner, place, None if one_each else bounds)
 
-    def cut(self, a: Tensor, size: int) -> Tensor:
-        """Rows into chunks [n, size, ...], the padding zero."""
-        padded = torch.cat([a, a.new_zeros(1, *a.shape[1:])])
-        return padded[self.chunks(size).rows]
+    @cached_property
+    def _largest(self) -> int:
+        """Rows of the largest graph."""
+        assert self.ptr is not None
+        return int((self.ptr[1:] - self.ptr[:-1]).max()) if self.num_graphs else 0
+
+    def chunk_size(self, k: int) -> int:
+        """Rows of a chunk for products with K columns.
+
+        Graphs of about one size are one chunk each: there is nothing to add up afterwards. Otherwise as
+        many rows as columns: the partial products then take no more memory than the input.
+        """
+        if self.num_graphs * self._largest <= _EVEN * self.num_rows and self._largest <= _LARGEST_CHUNK:
+            return max(self._largest, 1)
+        return min(256, max(16, 1 << (k - 1).bit_length()))
+
+    def cut(self, pieces: Sequence[Tensor], size: int) -> Tensor:
+        """Rows of the pieces, side by side, into chunks [n, size, ...], the padding zero."""
+        chunks = self.chunks(size)
+        first = pieces[0]
+        width = sum(piece.shape[-1] for piece in pieces)
+        out = first.new_zeros(chunks.owner.numel() * size, *first.shape[1:-1], width)
+        out.index_copy_(0, chunks.place, first if len(pieces) == 1 else torch.cat(list(pieces), -1))
+        return out.view(-1, size, *out.shape[1:])
+
+    def join(self, chunked: Tensor) -> Tensor:
+        """Chunks [n, size, ...] back to rows, the padding left out."""
+        size = chunked.shape[1]
+        return chunked.reshape(-1, *chunked.shape[2:]).index_select(0, self.chunks(size).place)
+
+    def per_chunk(self, m: Tensor, size: int) -> Tensor:
+        """A matrix per graph to its chunks: [B, ...] to [n, ...]."""
+        chunks = self.chunks(size)
+        return m if chunks.bounds is None else m.index_select(0, chunks.owner)
+
+    def add_up(self, part: Tensor, size: int) -> Tensor:
+        """Sums over the chunks of every graph: [n, ...] to [B, ...]."""
+        bounds = self.chunks(size).bounds
+        if bounds is None:
+            return part
+        out = torch.segment_reduce(part.flatten(1), "sum", offsets=bounds, axis=0, initial=0)
+        return out.view(self.num_graphs, *part.shape[1:])
 
     def total(self, v: Tensor) -> Tensor:
         if self.single:
@@ -191,11 +277,6 @@ class Segments(Layout):
         if a.dim() == 2:
             return a @ m[0]
         return (a.transpose(0, 1) @ m[0]).transpose(0, 1)
-
-
-def _chunk_size(k: int) -> int:
-    # As many rows as columns: the partial products then take no more memory than the input.
-    return min(256, max(16, 1 << (k - 1).bit_length()))
 
 
 class _SegmentTotal(torch.autograd.Function):
@@ -221,18 +302,14 @@ class _SegmentTotal(torch.autograd.Function):
 class _SegmentGram(torch.autograd.Function):
     @staticmethod
     def forward(layout: Segments, a: Tensor, b: Tensor) -> Tensor:
-        size = _chunk_size(a.shape[-1])
-        left, right = layout.cut(a, size), layout.cut(b, size)
+        size = layout.chunk_size(a.shape[-1])
+        left = layout.cut([a], size)
+        right = left if a is b else layout.cut([b], size)
         if a.dim() == 2:
             part = left.mT @ right
         else:
             part = left.permute(0, 2, 3, 1) @ right.permute(0, 2, 1, 3)
-        bounds = layout.chunks(size).bounds
-        if bounds is None:
-            return part
-        flat = part.flatten(1)
-        out = torch.segment_reduce(flat, "sum", offsets=bounds, axis=0, initial=0)
-        return out.view(layout.num_graphs, *part.shape[1:])
+        return layout.add_up(part, size)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -257,13 +334,13 @@ class _SegmentGram(torch.autograd.Function):
 class _SegmentMatmul(torch.autograd.Function):
     @staticmethod
     def forward(layout: Segments, a: Tensor, m: Tensor) -> Tensor:
-        size = _chunk_size(a.shape[-1])
-        chunks, matrices = layout.cut(a, size), m[layout.chunks(size).owner]
+        size = layout.chunk_size(a.shape[-1])
+        chunks, matrices = layout.cut([a], size), layout.per_chunk(m, size)
         if a.dim() == 2:
             out = chunks @ matrices
         else:
             out = (chunks.transpose(1, 2) @ matrices).transpose(1, 2)
-        return out.reshape(-1, *out.shape[2:])[layout.chunks(size).place]
+        return layout.join(out)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]

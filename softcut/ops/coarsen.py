@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from softcut.ops.cut import assignment_input, no_autocast, quadratic_form
-from softcut.ops.operator import Dense, Operator, inverse_sqrt
+from softcut.ops.dense import Dense
+from softcut.ops.operator import Operator, inverse_sqrt
 
 __all__ = ["Coarse", "coarsen", "lift", "lift_adjacency", "pooled_adjacency", "reduce"]
 

@@ -18,14 +18,32 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
+from softcut.ops._torch import in_gradient_batch, is_wrapped, keeps_graph, saving_is_hooked
 from softcut.ops.batching import fold_replicas, unfold_replicas
-from softcut.ops.operator import Dense, Operator, as_operator
-from softcut.ops.spmm import is_wrapped
+from softcut.ops.convert import as_operator
+from softcut.ops.dense import Dense
+from softcut.ops.operator import Operator
 
-__all__ = ["OBJECTIVES", "cut_terms", "mincut_loss", "quadratic_form", "ratio_trace_loss", "reduce_graphs"]
+__all__ = [
+    "OBJECTIVES",
+    "Recall",
+    "assignment_input",
+    "cut_terms",
+    "full_precision",
+    "mincut_loss",
+    "no_autocast",
+    "per_row",
+    "quadratic_form",
+    "ratio_trace",
+    "ratio_trace_loss",
+    "reduce_graphs",
+    "safe_ratio",
+    "safe_sqrt",
+    "takes_fast_path",
+    "zero_padding",
+]
 
 OBJECTIVES = ("trace_ratio", "ratio_trace")
-_BATCHED: Any = torch._C._parse_dispatch_key("Batched")  # gradients under is_grads_batched=True
 
 
 def full_precision(s: Tensor) -> Tensor:
@@ -42,28 +60,16 @@ def takes_fast_path(op: Operator) -> bool:
     return not torch.compiler.is_compiling() and op.symmetric and not op.requires_grad
 
 
-def _per_row(layout: Any, g: Tensor) -> Tensor:
+def _from_graphs(layout: Any, g: Tensor) -> Tensor:
     return layout.spread(g).unsqueeze(-1)
 
 
-def _keeps_graph() -> bool:
-    """Whether the running backward pass may be run again; True where PyTorch does not say."""
-    ask = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
-    return True if ask is None else bool(ask())
-
-
-def _saving_is_hooked() -> bool:
-    """Whether tensors saved for the backward pass go through hooks."""
-    ask = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
-    return ask is None or ask(True) is not None
-
-
-def _batched(t: Tensor) -> bool:
+def _transformed(t: Tensor) -> bool:
     """Whether a tensor belongs to a transform of ``torch.func``, or to a batch of gradients."""
-    return is_wrapped(t) or torch._C._dispatch_keys(t).has(_BATCHED)
+    return is_wrapped(t) or in_gradient_batch(t)
 
 
-class _Recall(torch.autograd.Function):
+class Recall(torch.autograd.Function):
     """The saved Y = A~ S again, without computing it; its derivative is A~ all the same."""
 
     @staticmethod
@@ -84,7 +90,7 @@ class _Recall(torch.autograd.Function):
         had = s.dim() - (in_dims[1] is not None) == rows + 2
         s = fold_replicas(s, in_dims[1], info.batch_size, rows, 1)
         y = fold_replicas(y, in_dims[2], info.batch_size, rows, 1)
-        return unfold_replicas(_Recall.apply(op, s, y), info.batch_size, rows, had), rows
+        return unfold_replicas(Recall.apply(op, s, y), info.batch_size, rows, had), rows
 
 
 class _CutTerms(torch.autograd.Function):
@@ -96,7 +102,7 @@ class _CutTerms(torch.autograd.Function):
         t, y, _ = op.factors(s)
         # Row sums without a temporary the size of S: making one costs more than the arithmetic.
         num = op.layout.total(torch.einsum("...k,...k->...", t, y))
-        den = op.layout.total(_rows(degree, s) * torch.einsum("...k,...k->...", s, s))
+        den = op.layout.total(per_row(degree, s) * torch.einsum("...k,...k->...", s, s))
         return num, den, y
 
     @staticmethod
@@ -106,25 +112,25 @@ class _CutTerms(torch.autograd.Function):
         ctx.mark_non_differentiable(output[2])
         # Nobody else holds Y: no hook was given it, and it is not S under another name.
         same = not is_wrapped(s) and s.untyped_storage().data_ptr() == output[2].untyped_storage().data_ptr()
-        ctx.owns_y = not same and not _saving_is_hooked()
+        ctx.owns_y = not same and not saving_is_hooked()
         ctx.save_for_backward(s, degree, output[2])
 
     @staticmethod
     def backward(ctx, g_num, g_den, _):  # type: ignore[no-untyped-def]
         s, degree, y = ctx.saved_tensors
         layout = ctx.op.layout
-        own = 2 * _per_row(layout, g_den) * _rows(degree, s).unsqueeze(-1)
-        factor = 2 * _per_row(layout, g_num)
+        own = 2 * _from_graphs(layout, g_den) * per_row(degree, s).unsqueeze(-1)
+        factor = 2 * _from_graphs(layout, g_num)
         scale = ctx.op.row_scale(s.dtype)
-        scale = None if scale is None else _rows(scale, s).unsqueeze(-1)
-        if not torch.is_grad_enabled() and not _batched(factor) and not _batched(own):
+        scale = None if scale is None else per_row(scale, s).unsqueeze(-1)
+        if not torch.is_grad_enabled() and not _transformed(factor) and not _transformed(own):
             # Nobody will differentiate again: the scaling of Y rides along, and where Y is not needed
             # again either, the gradient is written over it. A fresh array costs more than the arithmetic.
             factor = factor if scale is None else factor * scale
-            if ctx.owns_y and not _keeps_graph():
+            if ctx.owns_y and not keeps_graph():
                 return None, y.mul_(factor).addcmul_(s, own.expand_as(s)), None
             return None, (s * own).addcmul_(y, factor.expand_as(y)), None
-        y = _Recall.apply(ctx.op, s, y if scale is None else scale * y)
+        y = Recall.apply(ctx.op, s, y if scale is None else scale * y)
         return None, torch.addcmul(s * own, y, factor), None
 
     @staticmethod
@@ -154,7 +160,7 @@ class _QuadraticForm(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g, _):  # type: ignore[no-untyped-def]
         s, y = ctx.saved_tensors
-        return None, ctx.op.layout.matmul(_Recall.apply(ctx.op, s, y), g + g.mT)
+        return None, ctx.op.layout.matmul(Recall.apply(ctx.op, s, y), g + g.mT)
 
     @staticmethod
     def vmap(info, in_dims, op, s):  # type: ignore[no-untyped-def]
@@ -165,7 +171,7 @@ class _QuadraticForm(torch.autograd.Function):
         return (q, unfold_replicas(y, info.batch_size, rows, had)), (1, rows)
 
 
-def _rows(degree: Tensor, s: Tensor) -> Tensor:
+def per_row(degree: Tensor, s: Tensor) -> Tensor:
     """A value a row, shaped to meet [rows, (R)]."""
     return degree.to(s.dtype).view(*degree.shape, *[1] * (s.dim() - 1 - degree.dim()))
 
@@ -184,7 +190,7 @@ def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
         return num, den
     y = op.product(s)
     num = op.layout.total((s * y).sum(-1))
-    den = op.layout.total(_rows(op.degree_like(s), s) * s.square().sum(-1))
+    den = op.layout.total(per_row(op.degree_like(s), s) * s.square().sum(-1))
     return num, den
 
 
@@ -206,6 +212,17 @@ def safe_ratio(num: Tensor, den: Tensor) -> Tensor:
     """num / den, and 0 with a zero gradient where den is 0 (a graph without edges)."""
     empty = den <= 0
     return torch.where(empty, torch.zeros_like(num), num / torch.where(empty, 1.0, den))
+
+
+def safe_sqrt(x: Tensor) -> Tensor:
+    """sqrt(x), and 0 with a zero gradient where x is not positive (the true gradient at 0 is infinite).
+
+    >>> import torch
+    >>> safe_sqrt(torch.tensor([4.0, 0.0])).tolist()
+    [2.0, 0.0]
+    """
+    positive = x > 0
+    return torch.where(positive, torch.where(positive, x, 1.0).sqrt(), 0.0)
 
 
 def reduce_graphs(loss: Tensor, reduction: str) -> Tensor:
@@ -291,7 +308,7 @@ def ratio_trace(op: Operator, s: Tensor, ridge: float = 1e-3, quadratic: Tensor 
     """Tr((S' D S + ridge)^-1 S' A S) / K per graph; `quadratic` is S' A S where it is known already."""
     k = s.shape[-1]
     cut = quadratic_form(op, s) if quadratic is None else quadratic
-    volume = op.layout.gram(s, _rows(op.degree_like(s), s).unsqueeze(-1) * s)
+    volume = op.layout.gram(s, per_row(op.degree_like(s), s).unsqueeze(-1) * s)
     mean = volume.diagonal(dim1=-2, dim2=-1).mean(-1)
     eye = torch.eye(k, dtype=s.dtype, device=s.device)
     empty = mean <= 0

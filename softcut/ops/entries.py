@@ -1,4 +1,4 @@
-"""Sparse matrices inside the poolers: entries, submatrices, two-hop connections, norms."""
+"""The entries of a sparse operator as triplets, and what is made of them: subgraphs, merged graphs, norms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.ops import CSR, CSRPattern, Dense, Operator, Segments, Sum
+from softcut.ops.batching import Segments, counts_to_ptr
+from softcut.ops.csr import CSR
+from softcut.ops.dense import Dense
+from softcut.ops.operator import Operator
+from softcut.ops.spmm import CSRPattern
+from softcut.ops.sum import Sum
 
 __all__ = [
     "CONNECTIONS",
@@ -16,6 +21,7 @@ __all__ = [
     "cluster_graph",
     "entries",
     "frobenius_squared",
+    "segments_of",
     "submatrix",
     "to_ragged",
 ]
@@ -175,19 +181,13 @@ def to_ragged(op: Dense) -> tuple[CSR, Tensor]:
     used = used & real.unsqueeze(-1) & real.unsqueeze(-2)
     graph, row, col = used.nonzero(as_tuple=True)
     counts = real.sum(1)
-    ptr = torch.zeros(graphs + 1, dtype=torch.long, device=device)
-    ptr[1:] = counts.cumsum(0)
+    ptr = counts_to_ptr(counts)
     total = int(ptr[-1])
     csr = _make_csr(
         number[graph, row], number[graph, col], op.data[graph, row, col], total, ptr, op.symmetric
     )
     csr.normalised = op.normalised
     return csr, real
-
-
-def counts_to_ptr(counts: Tensor) -> Tensor:
-    """[B] node counts to the pointer [B + 1]."""
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def segments_of(op: Operator) -> Segments:

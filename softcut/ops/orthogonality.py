@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops.batching import Layout, Padded, Segments, fold_replicas, unfold_replicas
+from softcut.ops.batching import Layout, Padded, Segments, batch_to_ptr, fold_replicas, unfold_replicas
+from softcut.ops.convert import as_operator
 from softcut.ops.cut import full_precision, no_autocast, reduce_graphs, zero_padding
-from softcut.ops.operator import Dense, Operator, _batch_to_ptr, as_operator
+from softcut.ops.dense import Dense
+from softcut.ops.operator import Operator
 
 __all__ = ["orthogonality", "orthogonality_loss", "orthogonality_maximum", "self_gram"]
 
@@ -130,7 +132,7 @@ def orthogonality_loss(
         elif batch is not None or s.dim() == 2:
             if mask is not None:
                 raise GraphError("mask belongs to a dense batch [B, N, K]; pass batch with [N, K].")
-            layout = Segments(s.shape[0], None if batch is None else _batch_to_ptr(batch, s.shape[0]))
+            layout = Segments(s.shape[0], None if batch is None else batch_to_ptr(batch, s.shape[0]))
         else:
             if mask is not None and mask.shape != s.shape[:2]:
                 raise GraphError(f"mask must have shape {list(s.shape[:2])}, got {list(mask.shape)}.")

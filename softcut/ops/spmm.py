@@ -14,14 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
-from torch._C._functorch import get_unwrapped, is_batchedtensor, is_functorch_wrapped_tensor
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 from softcut.errors import GraphError
+from softcut.ops._torch import is_batched, is_wrapped, outside_transforms, unwrap_once
 
-__all__ = ["CSRPattern", "spmm"]
+__all__ = ["CSRPattern", "constants", "sparse_product", "spmm", "unwrapped"]
 
 # A gradient with respect to edge values gathers at most this many numbers at a time.
 _GATHER_LIMIT = 1 << 24
@@ -36,24 +37,23 @@ def constants() -> Iterator[None]:
     Made under ``torch.inference_mode`` they could not be used in training, and made inside a
     transform of ``torch.func`` they would die with it.
     """
-    with temporarily_clear_interpreter_stack(), torch.inference_mode(False), torch.no_grad():
+    with outside_transforms(), torch.inference_mode(False), torch.no_grad():
         yield
-
-
-def is_wrapped(t: Tensor) -> bool:
-    """Whether a tensor belongs to a running transform of ``torch.func``."""
-    return not torch.compiler.is_compiling() and is_functorch_wrapped_tensor(t)
 
 
 def unwrapped(t: Tensor, name: str) -> Tensor:
     """The tensor of indices itself, from inside the transforms of ``torch.func`` that it passed."""
     while is_wrapped(t):
-        if is_batchedtensor(t):
+        if is_batched(t):
             raise GraphError(
                 f"{name} cannot differ between the replicas of a vmap; pass in_dims=None for it."
             )
-        t = get_unwrapped(t)
+        t = unwrap_once(t)
     return t
+
+
+def _index_type(*sizes: int) -> torch.dtype:
+    return torch.int32 if max(sizes) < 2**31 else torch.int64
 
 
 class CSRPattern:
@@ -74,13 +74,17 @@ class CSRPattern:
     @classmethod
     def from_coo(cls, row: Tensor, col: Tensor, shape: tuple[int, int]) -> tuple[CSRPattern, Tensor]:
         """The pattern of (row, col) pairs, and the order in which the pairs now stand."""
-        order = torch.argsort(row.long() * shape[1] + col.long(), stable=True)
+        place = row.long() * shape[1] + col.long()
+        if not place.is_cuda and bool((place[1:] >= place[:-1]).all()):  # as most loaders give them
+            order = torch.arange(place.numel(), device=place.device)
+        else:
+            order = torch.argsort(place, stable=True)
+            col = col[order]
         counts = torch.bincount(row.long(), minlength=shape[0])
-        fits = max(*shape, row.numel()) < 2**31
-        dtype = torch.int32 if fits else torch.int64
         rowptr = torch.zeros(shape[0] + 1, dtype=torch.int64, device=row.device)
         rowptr[1:] = counts.cumsum(0)
-        return cls(rowptr.to(dtype), col[order].to(dtype), shape), order
+        dtype = _index_type(*shape, row.numel())
+        return cls(rowptr.to(dtype), col.to(dtype), shape), order
 
     @property
     def nnz(self) -> int:
@@ -101,8 +105,16 @@ class CSRPattern:
     @cached_property
     def transpose(self) -> tuple[CSRPattern, Tensor]:
         """The transposed pattern, and the order that takes entry values to it."""
+        shape = (self.shape[1], self.shape[0])
         with constants():
-            return CSRPattern.from_coo(self.col.long(), self.rows, (self.shape[1], self.shape[0]))
+            if self.col.is_cuda:
+                return CSRPattern.from_coo(self.col.long(), self.rows, shape)
+            # Counting instead of sorting, which takes ten times as long.
+            numbers = np.arange(self.nnz)
+            matrix = sp.csr_array((numbers, self.col.numpy(), self.rowptr.numpy()), shape=self.shape).tocsc()
+            dtype = self.col.dtype
+            rowptr, col, order = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
+            return CSRPattern(rowptr.to(dtype), col.to(dtype), shape), order
 
     @cached_property
     def symmetric(self) -> bool:
@@ -148,7 +160,7 @@ class CSRPattern:
         return CSRPattern(self.rowptr.to(device), self.col.to(device), self.shape)
 
 
-def _product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
+def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
     """Y = A S for a two-dimensional S, outside autograd."""
     s = s.detach().contiguous()
     if val is not None:
@@ -202,7 +214,7 @@ class _SpMM(torch.autograd.Function):
 
     @staticmethod
     def forward(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
-        return _product(pattern, val, s)
+        return sparse_product(pattern, val, s)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]

@@ -17,18 +17,37 @@ import torch
 from torch import Tensor
 
 from softcut.baselines import BASELINES, diffpool_replicas, dmon_replicas
-from softcut.clustering.estimator import PRESETS, MinCutClustering
+from softcut.clustering import MinCutClustering
 from softcut.clustering.features import rows_that_sum_to_one
 from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
 from softcut.ops import CSR
+from softcut.paper.common import (
+    check_names,
+    estimator_settings,
+    experiment_parser,
+    keyword_settings,
+    markdown_cells,
+    run_experiment,
+)
+from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
-from softcut.training.runs import Records, cells, commit, device_name, merge_cells
+from softcut.training.runs import Records, cells, merge_cells
 
-__all__ = ["DATASETS", "METHODS", "PAPER", "curves", "run"]
+__all__ = [
+    "DATASETS",
+    "METHODS",
+    "PAPER",
+    "curves",
+    "draw_curves",
+    "main",
+    "paper_replicas",
+    "run",
+    "settings_of",
+]
 
 DATASETS = ("cora", "citeseer", "pubmed")
 METHODS = ("sc", "diffpool", "mincut", "kmeans", "leiden", "dmon", "consensus")
@@ -55,6 +74,7 @@ PAPER: dict[tuple[str, str, str], tuple[float, float | None]] = {
     ("pubmed", "mincut", "cs"): (0.197, 0.019),
 }
 
+_BASELINES = {"kmeans": "kmeans_propagated"}  # names in this table that differ from those of the baselines
 _GROUP = 100  # seeds trained together on a GPU; a tenth of it on a CPU
 _SEED = 0
 
@@ -72,6 +92,8 @@ def run(
 ) -> list[dict[str, Any]]:
     """Run what is missing, and write ``table1.json`` (cells) and ``table1_runs.json`` (runs).
 
+    A run counts as finished only where all its settings are those asked for.
+
     Parameters
     ----------
     out : path
@@ -85,10 +107,14 @@ def run(
     tell : callable, optional
         Told what is being done.
     max_iter : int, optional
-        Fewer iterations than the paper's 10,000, to try things out.
+        Other than the methods' own numbers of iterations (10,000 in the paper), to try things out; the files are
+        then called ``table1_<max_iter>_iterations``.
     """
+    check_names(datasets, DATASETS, "datasets")
+    check_names(methods, METHODS, "methods")
     out = Path(out)
-    records = Records(out / "table1_runs.json")
+    table = "table1" if max_iter is None else f"table1_{max_iter}_iterations"
+    records = Records(out / f"{table}_runs.json")
     device = torch.device(device)
     group = _GROUP if device.type == "cuda" else _GROUP // 10
     found: list[dict[str, Any]] = []
@@ -96,7 +122,8 @@ def run(
         # The authors' data keep the self-loops of the raw files.
         graph, plain = load(name, self_loops="keep"), load(name)
         for method in methods:
-            missing = records.missing(name, method, range(runs))
+            settings = settings_of(method, max_iter)
+            missing = records.missing(name, method, range(runs), settings)
             while missing:
                 part, missing = missing[:group], missing[group:]
                 if tell is not None:
@@ -105,15 +132,39 @@ def run(
                 labels = _labels(method, graph, plain, part, device, max_iter)
                 seconds = (time.perf_counter() - start) / len(part)
                 origin = {"device": device_name(device), "commit": commit()}
-                run_of = {"dataset": name, "method": method, "seconds": seconds, **origin}
+                shared = {"dataset": name, "method": method, "settings": settings}
                 records.add(
-                    [{**run_of, "seed": s, **_score(graph, row)} for s, row in zip(part, labels, strict=True)]
+                    [
+                        {**shared, "seed": seed, **_score(graph, row), "seconds": seconds, **origin}
+                        for seed, row in zip(part, labels, strict=True)
+                    ]
                 )
-            command = f"softcut reproduce citation --dataset {name} --method {method} --runs {runs}"
-            wanted = records.of(name, method)[:runs]
+            options = f"--dataset {name} --method {method} --runs {runs}"
+            command = f"softcut reproduce citation {options}"
+            if max_iter is not None:
+                command = f"python -m softcut.paper.citation {options} --max-iter {max_iter}"
+            wanted = records.of(name, method, range(runs), settings)
             found += cells(wanted, ("nmi", "cs", "acc"), PAPER, command)
-            merge_cells(out / "table1.json", found)
+            merge_cells(out / f"{table}.json", found)
     return found
+
+
+def settings_of(method: str, max_iter: int | None = None) -> dict[str, Any]:
+    """Everything that decides a method's result besides the data set and the seed.
+
+    >>> settings_of("mincut")
+    {'hidden': 16, 'max_iter': 10000, 'learning_rate': 0.0005}
+    """
+    if method == "consensus":
+        return estimator_settings()
+    trained: dict[str, Callable[..., Any]] = {
+        "mincut": paper_replicas,
+        "diffpool": diffpool_replicas,
+        "dmon": dmon_replicas,
+    }
+    if method in trained:
+        return keyword_settings(trained[method], **({} if max_iter is None else {"max_iter": max_iter}))
+    return keyword_settings(BASELINES[_BASELINES.get(method, method)])
 
 
 def _score(graph: Graph, labels: np.ndarray) -> dict[str, float]:
@@ -149,11 +200,16 @@ def _labels(
     if method == "dmon":
         return _columns(dmon_replicas(graph, k, own, device=device, **short))
     if method == "consensus":
-        return [
-            MinCutClustering(k, random_state=seed, device=str(device)).fit_predict(plain) for seed in seeds
-        ]
-    baseline = BASELINES[{"kmeans": "kmeans_propagated"}.get(method, method)]
+        return [_consensus(plain, k, seed, device) for seed in seeds]
+    baseline = BASELINES[_BASELINES.get(method, method)]
     return [baseline(graph if method == "sc" else plain, k, random_state=seed) for seed in seeds]
+
+
+def _consensus(graph: Graph, k: int, seed: int, device: torch.device) -> np.ndarray:
+    est = MinCutClustering(k, random_state=seed, device=str(device)).fit(graph)
+    if est.interrupted_:  # half a training is no result
+        raise KeyboardInterrupt
+    return est.labels_
 
 
 def _columns(s: Tensor) -> list[np.ndarray]:
@@ -166,24 +222,30 @@ def paper_replicas(
     seeds: Sequence[int],
     *,
     x: Any = None,
-    max_iter: int | None = None,
-    learning_rate: float | None = None,
+    hidden: int = 16,
+    max_iter: int = 10_000,
+    learning_rate: float = 5e-4,
     device: torch.device | str = "cpu",
     callback: Callable[[Progress], None] | None = None,
 ) -> tuple[Tensor, ConvInput, TrainResult]:
-    """The paper's clusterer, one replica a seed: eq. 1 with 16 units and ELU, a softmax layer.
+    """The paper's clusterer, one replica per seed: eq. 1 with 16 units and ELU, a softmax layer.
 
-    Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses.
+    Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses. Ctrl-C
+    is not answered with half a training: KeyboardInterrupt is raised.
+
+    >>> from softcut.datasets import attributed_communities
+    >>> s, _, result = paper_replicas(attributed_communities(60, 3, seed=0), 3, seeds=[0, 1], max_iter=5)
+    >>> s.shape, result.cut.shape
+    (torch.Size([60, 2, 3]), (5, 2))
     """
-    preset = PRESETS["paper"]
     op = CSR.from_graph(graph, device=device)
     x = rows_that_sum_to_one(graph) if x is None else x
-    inputs = ConvInput(op, x, columns=len(seeds) * preset.hidden, device=device)
-    net = ReplicaNet(inputs.in_channels, k, seeds, hidden=preset.hidden, terms=2).to(device)
-    settings = TrainSettings(
-        iterations=max_iter or preset.max_iter, lr=learning_rate or preset.learning_rate, tolerance=None
-    )
+    inputs = ConvInput(op, x, columns=len(seeds) * hidden, device=device)
+    net = ReplicaNet(inputs.in_channels, k, seeds, hidden=hidden, terms=2).to(device)
+    settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=None)
     result = train(net, inputs, op, settings, callback)
+    if result.interrupted:
+        raise KeyboardInterrupt
     return net.assign(inputs), inputs, result
 
 
@@ -257,3 +319,27 @@ def draw_curves(path: Path, dataset: str, found: dict[str, Any]) -> Path:
         names_shown = [line.get_label() for line in lines]
         ax.legend(lines, names_shown, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=3)
     return save_figure(fig, path)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """``python -m softcut.paper.citation --dataset cora --method mincut --runs 10``."""
+    parser = experiment_parser(
+        "citation", "E3: table 1 on the citation networks, and the curves.", 10, DATASETS, METHODS
+    )
+    parser.add_argument("--max-iter", type=int, help="fewer iterations, to try things out")
+    parser.add_argument("--no-curves", action="store_true", help="leave the curves on Cora out")
+
+    def run_it(given: Any) -> str:
+        def tell(text: str) -> None:
+            print(text, flush=True)
+
+        found = run(given.out, given.dataset, given.method, given.runs, given.device, tell, given.max_iter)
+        if not given.no_curves and "cora" in given.dataset and given.max_iter is None:
+            tell(f"curves: {curves(given.out, device=given.device)}")
+        return markdown_cells(found)
+
+    run_experiment(parser, run_it, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -15,18 +15,26 @@ import numpy as np
 import torch
 
 from softcut.baselines import BASELINES, dmon_replicas
+from softcut.clustering import MinCutClustering
 from softcut.clustering.encoder import Encoder
-from softcut.clustering.estimator import MinCutClustering
 from softcut.clustering.kmeans import kmeans, squared_distances
 from softcut.clustering.refine import Refiner
 from softcut.datasets import load
 from softcut.graph import Graph
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
-from softcut.ops import CSR
+from softcut.paper.common import (
+    check_names,
+    estimator_settings,
+    experiment_parser,
+    keyword_settings,
+    markdown_cells,
+    run_experiment,
+)
+from softcut.provenance import commit, device_name
 from softcut.training import replica_seeds
-from softcut.training.runs import Records, cells, commit, device_name, merge_cells
+from softcut.training.runs import Records, cells, merge_cells
 
-__all__ = ["ABLATIONS", "BASELINE_METHODS", "DATASETS", "run"]
+__all__ = ["ABLATIONS", "BASELINE_METHODS", "DATASETS", "METHODS", "main", "run", "settings_of"]
 
 DATASETS = ("cora", "citeseer", "pubmed", "photo", "computers")
 BASELINE_METHODS = ("sc", "kmeans", "kmeans_raw", "leiden", "dmon")
@@ -37,7 +45,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "no feature graph": {"feature_graph": False},
     "no fusion": {"fusion": 0.0},
     "no refinement": {"refine": False},
-    "random start, equal sizes": {"start": "random"},
+    "random start, equal sizes": {"init": "random"},
     "features from 2 hops only": {"hops": 2},
     "features from 8 hops only": {"hops": 8},
     "best replica instead of consensus": {"select": "best"},
@@ -49,6 +57,8 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 # What the minCUT replicas are measured against: everything else of the default, without them.
 _EXTRA = "k-means on softcut's features, no minCUT"
 _EXTRA_REFINED = "k-means on softcut's features, refined, no minCUT"
+METHODS = (*BASELINE_METHODS, _EXTRA, _EXTRA_REFINED, *ABLATIONS)
+_BASELINES = {"kmeans": "kmeans_propagated", "kmeans_raw": "kmeans"}  # other names than the baselines' own
 
 
 def run(
@@ -61,6 +71,8 @@ def run(
 ) -> list[dict[str, Any]]:
     """Run what is missing; writes ``quality.json`` (cells) and ``quality_runs.json`` (runs).
 
+    A run counts as finished only where all its settings are those asked for.
+
     Parameters
     ----------
     out : path
@@ -68,7 +80,7 @@ def run(
     datasets : sequence of str
         Which data sets.
     methods : sequence of str, optional
-        Names from :data:`ABLATIONS` and :data:`BASELINE_METHODS`; all by default.
+        Names from :data:`METHODS`; all by default.
     runs : int
         Values of random_state, from 0.
     device : str
@@ -76,16 +88,18 @@ def run(
     tell : callable, optional
         Told what is being done.
     """
+    check_names(datasets, DATASETS, "datasets")
+    check_names(methods or (), METHODS, "methods")
     out = Path(out)
     records = Records(out / "quality_runs.json")
     found: list[dict[str, Any]] = []
-    chosen = tuple(methods) if methods else (*BASELINE_METHODS, _EXTRA, _EXTRA_REFINED, *ABLATIONS)
     for name in datasets:
         graph = load(name)
         assert graph.y is not None
         k = len(np.unique(graph.y))
-        for method in chosen:
-            for seed in records.missing(name, method, range(runs)):
+        for method in methods or METHODS:
+            settings = settings_of(method)
+            for seed in records.missing(name, method, range(runs), settings):
                 if tell is not None:
                     tell(f"{name}: {method}, random_state {seed}")
                 start = time.perf_counter()
@@ -106,6 +120,7 @@ def run(
                             "dataset": name,
                             "method": method,
                             "seed": seed,
+                            "settings": settings,
                             **scores,
                             "seconds": seconds,
                             **origin,
@@ -113,9 +128,26 @@ def run(
                     ]
                 )
             command = f"softcut reproduce quality --dataset {name} --runs {runs}"
-            found += cells(records.of(name, method)[:runs], ("nmi", "acc", "ari"), {}, command)
+            found += cells(
+                records.of(name, method, range(runs), settings), ("nmi", "acc", "ari"), {}, command
+            )
             merge_cells(out / "quality.json", found)
     return found
+
+
+def settings_of(method: str) -> dict[str, Any]:
+    """Everything that decides a method's result besides the data set and the seed.
+
+    >>> settings_of("8 replicas")["n_init"]
+    8
+    """
+    if method in ABLATIONS:
+        return estimator_settings(**ABLATIONS[method])
+    if method in (_EXTRA, _EXTRA_REFINED):
+        return {name: estimator_settings()[name] for name in ("hops", "n_components")}
+    if method == "dmon":
+        return keyword_settings(dmon_replicas)
+    return keyword_settings(BASELINES[_BASELINES.get(method, method)])
 
 
 def _labels(
@@ -124,20 +156,40 @@ def _labels(
     """Labels, and how many replicas lost a cluster."""
     if method in ABLATIONS:
         est = MinCutClustering(k, random_state=seed, device=str(device), **ABLATIONS[method]).fit(graph)
+        if est.interrupted_:  # half a training is no result
+            raise KeyboardInterrupt
         return est.labels_, sum(r.collapsed for r in est.replicas_)
     if method in (_EXTRA, _EXTRA_REFINED):
         device = torch.device(device)
-        encoder = Encoder.fit(graph, device=device)
-        z = encoder.apply(graph, device)[1].flatten(1)
+        _, encoded = Encoder.fit(graph, device=device)
+        z = encoded.rows.flatten(1)
         found = kmeans(z, k, random_state=seed)
         if method == _EXTRA:
             return found.labels.cpu().numpy(), 0
         distance = squared_distances(z, found.centres)
         soft = torch.softmax(-distance / (2 * distance.amin(1).mean()), dim=1)  # as the consensus does
-        x, op = encoder.project(graph, device), CSR.from_graph(graph, device=device)
-        return Refiner.fit(x, found.labels, k, seed).apply(x, soft, op).argmax(1).cpu().numpy(), 0
+        refiner = Refiner.fit(encoded.x, found.labels, k, seed)
+        return refiner.apply(encoded.x, soft, encoded.op).argmax(1).cpu().numpy(), 0
     if method == "dmon":
         s = dmon_replicas(graph, k, replica_seeds(seed, 1), device=device)
         return s[:, 0].argmax(-1).cpu().numpy(), 0
-    names = {"kmeans": "kmeans_propagated", "kmeans_raw": "kmeans"}
-    return BASELINES[names.get(method, method)](graph, k, random_state=seed), 0
+    return BASELINES[_BASELINES.get(method, method)](graph, k, random_state=seed), 0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """``python -m softcut.paper.quality --dataset cora --method consensus --runs 5``."""
+    parser = experiment_parser(
+        "quality", "The default clustering, its ablations and baselines.", 5, DATASETS, METHODS
+    )
+
+    def run_it(given: Any) -> str:
+        def tell(text: str) -> None:
+            print(text, flush=True)
+
+        return markdown_cells(run(given.out, given.dataset, given.method, given.runs, given.device, tell))
+
+    run_experiment(parser, run_it, arguments)
+
+
+if __name__ == "__main__":
+    main()

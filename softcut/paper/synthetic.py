@@ -7,7 +7,7 @@ with the lowest loss, the scores are over all ten.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,15 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper.citation import paper_replicas
+from softcut.paper.common import experiment_parser, markdown_table, run_experiment
+from softcut.provenance import commit, device_name
 from softcut.report.plots import draw_partition, figure, save_figure
 from softcut.training import replica_seeds
-from softcut.training.runs import commit, device_name
 
-__all__ = ["run"]
+__all__ = ["main", "run"]
 
 _TITLES = {"sc": "Spectral clustering", "diffpool": "DiffPool", "mincut": "MinCutPool"}
+_ITERATIONS = 5000
 _SCORES = ("nmi", "accuracy", "normalised_cut", "modularity", "balance", "clusters_used")
 
 
@@ -35,7 +37,7 @@ def run(
     runs: int = 10,
     device: torch.device | str = "cpu",
     tell: Callable[[str], None] | None = None,
-    max_iter: int = 5000,
+    max_iter: int = _ITERATIONS,
 ) -> list[dict[str, Any]]:
     """Six panels and their scores: ``synthetic.png`` and ``synthetic.json``.
 
@@ -50,9 +52,11 @@ def run(
     tell : callable, optional
         Told what is being done.
     max_iter : int
-        Iterations of each training.
+        Iterations of each training; with another number than the default, to try things out, the files are called
+        ``synthetic_<max_iter>_iterations``.
     """
     out = Path(out)
+    files = "synthetic" if max_iter == _ITERATIONS else f"synthetic_{max_iter}_iterations"
     graphs = {"community": (community_graph(), 6), "grid": (grid_graph(15, 10), 5)}
     fig, axes = figure(2, 3, figsize=(12, 8))
     rows: list[dict[str, Any]] = []
@@ -82,9 +86,12 @@ def run(
             draw_partition(ax, graph, labels[best], positions, f"{title}\n{shown}")
             ax.set_xlabel("coordinates")
     fig.suptitle("Clustering by connection: 6 communities, and a 15 x 10 grid in 5")
-    save_figure(fig, out / "synthetic.png")
-    origin = {"commit": commit(), "device": device_name(device), "command": "softcut reproduce synthetic"}
-    atomic_json(out / "synthetic.json", [{**row, **origin} for row in rows])
+    save_figure(fig, out / f"{files}.png")
+    command = f"softcut reproduce synthetic --runs {runs}"
+    if max_iter != _ITERATIONS:
+        command = f"python -m softcut.paper.synthetic --runs {runs} --max-iter {max_iter}"
+    origin = {"commit": commit(), "device": device_name(device), "command": command}
+    atomic_json(out / f"{files}.json", [{**row, **origin} for row in rows])
     return rows
 
 
@@ -102,3 +109,30 @@ def _cluster(
     trained = paper_replicas if method == "mincut" else diffpool_replicas
     s, _, result = trained(graph, k, seeds, **options)
     return list(s.argmax(-1).mT.cpu().numpy()), int((result.cut[-1] + result.ortho[-1]).argmin())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """``python -m softcut.paper.synthetic --runs 10``."""
+    parser = experiment_parser("synthetic", "E1: communities and a grid, clustered by three methods.", 10)
+    parser.add_argument("--max-iter", type=int, default=_ITERATIONS, help="iterations of each training")
+
+    def run_it(given: Any) -> str:
+        def tell(text: str) -> None:
+            print(text, flush=True)
+
+        rows = run(given.out, given.runs, given.device, tell, given.max_iter)
+        lines = [
+            [
+                row["dataset"],
+                row["method"],
+                *(f"{row[key]:.3f} ± {row[key + '_std']:.3f}" if key in row else "-" for key in _SCORES),
+            ]
+            for row in rows
+        ]
+        return markdown_table(["graph", "method", *_SCORES], lines)
+
+    run_experiment(parser, run_it, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,23 +1,31 @@
-"""Training: replicas of a clustering network in one pass."""
+"""Training: one loop for everything that is trained, with replicas side by side.
 
+:class:`Loop` trains any :class:`Task`; :func:`train` is the loop for clustering networks.
+"""
+
+from softcut.training.checkpoint import Checkpoint
 from softcut.training.cuda_graph import repeat
 from softcut.training.inputs import ConvInput, DenseInput, FirstLayer
-from softcut.training.replicas import (
-    Progress,
-    ReplicaNet,
-    TrainResult,
-    TrainSettings,
-    replica_losses,
-    replica_seeds,
-    train,
-)
+from softcut.training.loop import Loop
+from softcut.training.mincut import Progress, TrainResult, TrainSettings, replica_losses, train
+from softcut.training.net import ReplicaNet, replica_seeds
+from softcut.training.stopping import Patience, Plateau
+from softcut.training.task import LoopProgress, LoopResult, LoopSettings, Task
 
 __all__ = [
+    "Checkpoint",
     "ConvInput",
     "DenseInput",
     "FirstLayer",
+    "Loop",
+    "LoopProgress",
+    "LoopResult",
+    "LoopSettings",
+    "Patience",
+    "Plateau",
     "Progress",
     "ReplicaNet",
+    "Task",
     "TrainResult",
     "TrainSettings",
     "repeat",

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from softcut.ops import CSRPattern, Operator
-from softcut.ops.spmm import _product
+from softcut.ops.spmm import sparse_product
 
 __all__ = ["ConvInput", "DenseInput", "FirstLayer"]
 
@@ -63,7 +63,7 @@ class _ConstantProduct(torch.autograd.Function):
     @staticmethod
     def forward(x: _ConstantSparse, weight: Tensor) -> Tensor:
         pattern, val = x.forward
-        return _product(pattern, val, weight.mT)
+        return sparse_product(pattern, val, weight.mT)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
@@ -72,7 +72,7 @@ class _ConstantProduct(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         pattern, val = ctx.x.backward
-        return None, _product(pattern, val, grad).mT
+        return None, sparse_product(pattern, val, grad).mT
 
 
 class DenseInput:

@@ -1,38 +1,63 @@
-"""Results on disk: one record a finished run, and the cells of a table with where they came from.
+"""Results on disk: one record per finished run, and the cells of a table with where they came from.
 
-A table is a list of cells {dataset, method, metric, mean, std, n, paper_mean, paper_std, seconds, device, commit,
-command}; its runs stand beside it. Both files are rewritten whole under a temporary name and renamed, so a
-run that is killed loses nothing that was finished.
+A run is known by its data set, method, seed and all settings that decide its result. A table is a list of
+cells {dataset, method, metric, mean, std, n, paper_mean, paper_std, seconds, device, commit, command}; its runs
+stand beside it. Both files are rewritten whole under a temporary name and renamed, so that a process that is
+killed loses nothing that was finished.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import platform
-import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from softcut.errors import FileFormatError
 from softcut.files import atomic_json
 
-__all__ = ["Records", "cells", "commit", "device_name", "merge_cells"]
+__all__ = ["Records", "cells", "merge_cells", "read_cells", "run_id", "settings_hash"]
+
+
+def settings_hash(settings: Mapping[str, Any]) -> str:
+    """Twelve hexadecimal digits that stand for all given settings, in any order of their names.
+
+    >>> settings_hash({"lr": 0.1, "seed": 0}) == settings_hash({"seed": 0, "lr": 0.1})
+    True
+    >>> settings_hash({"lr": 0.1}) == settings_hash({"lr": 0.2})
+    False
+    """
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def run_id(dataset: str, method: str, seed: int, settings: Mapping[str, Any]) -> str:
+    """The hash that a run is known by.
+
+    >>> run_id("cora", "mincut", 0, {"lr": 0.1}) == run_id("cora", "mincut", 1, {"lr": 0.1})
+    False
+    """
+    return settings_hash({"dataset": dataset, "method": method, "seed": seed, "settings": dict(settings)})
 
 
 class Records:
-    """Finished runs, kept in a JSON file; a run is known by its data set, method and seed.
+    """Finished runs, kept in a JSON file; a run is known by its data set, method, seed and settings.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     records = Records(folder + "/runs.json")
-    ...     records.add([{"dataset": "cora", "method": "sc", "seed": 0, "nmi": 0.02}])
-    ...     Records(folder + "/runs.json").missing("cora", "sc", range(3))
-    [1, 2]
+    ...     records.add([{"dataset": "cora", "method": "sc", "seed": 0, "settings": {"n_init": 10}, "nmi": 0.02}])
+    ...     again = Records(folder + "/runs.json")
+    ...     again.missing("cora", "sc", range(3), {"n_init": 10}), again.missing("cora", "sc", [0], {"n_init": 1})
+    ([1, 2], [0])
+
+    Parameters
+    ----------
+    path : path
+        The file; made with the first finished run.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -43,94 +68,123 @@ class Records:
                 self.runs = json.loads(self.path.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise FileFormatError(f"{self.path} is not a list of runs: {error}; move it away.") from error
+            if not isinstance(self.runs, list):
+                raise FileFormatError(f"{self.path} is not a list of runs; move it away.")
 
-    def missing(self, dataset: str, method: str, seeds: Iterable[int]) -> list[int]:
-        """The seeds that have not been run yet."""
-        done = {r["seed"] for r in self.of(dataset, method)}
-        return [seed for seed in seeds if seed not in done]
+    def missing(
+        self, dataset: str, method: str, seeds: Iterable[int], settings: Mapping[str, Any]
+    ) -> list[int]:
+        """The seeds that have not been run with these settings yet."""
+        done = {run.get("id") for run in self.runs}
+        return [seed for seed in seeds if run_id(dataset, method, seed, settings) not in done]
 
-    def of(self, dataset: str, method: str) -> list[dict[str, Any]]:
-        """All runs of a method on a data set, by seed."""
-        found = [r for r in self.runs if r["dataset"] == dataset and r["method"] == method]
-        return sorted(found, key=lambda r: r["seed"])
+    def of(
+        self, dataset: str, method: str, seeds: Iterable[int], settings: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """The finished runs among these, in the order of the seeds."""
+        by_id = {run.get("id"): run for run in self.runs}
+        wanted = (run_id(dataset, method, seed, settings) for seed in seeds)
+        return [by_id[key] for key in wanted if key in by_id]
 
-    def add(self, runs: list[dict[str, Any]]) -> None:
-        """Keep finished runs; on disk when this returns."""
-        self.runs = [*self.runs, *runs]
-        self.runs.sort(key=lambda r: (r["dataset"], r["method"], r["seed"]))
+    def add(self, runs: Sequence[Mapping[str, Any]]) -> None:
+        """Keep finished runs (each with dataset, method, seed and settings); on disk when this returns."""
+        new = [
+            {"id": run_id(run["dataset"], run["method"], run["seed"], run["settings"]), **run} for run in runs
+        ]
+        replaced = {run["id"] for run in new}
+        self.runs = [*(run for run in self.runs if run.get("id") not in replaced), *new]
+        self.runs.sort(key=lambda run: (run["dataset"], run["method"], run["seed"]))
         atomic_json(self.path, self.runs)
 
 
-def commit() -> str:
-    """$SOFTCUT_COMMIT where it is set (for copies without their history), else the commit of the checkout.
-
-    "+" says that files were changed since.
-    """
-    if os.environ.get("SOFTCUT_COMMIT"):
-        return os.environ["SOFTCUT_COMMIT"]
-    here = Path(__file__).resolve().parent
-    try:
-        head = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, check=True
-        ).stdout.strip()
-        changed = subprocess.run(
-            ["git", "status", "--porcelain", "--untracked-files=no", "--", "."],
-            cwd=here.parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return head + ("+" if changed else "")
-
-
-def device_name(device: torch.device | str) -> str:
-    """What the numbers were computed on, for people."""
-    if torch.device(device).type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{torch.get_num_threads()} threads, {platform.machine()} CPU"
-
-
 def cells(
-    runs: list[dict[str, Any]],
+    runs: Sequence[Mapping[str, Any]],
     metrics: Iterable[str],
     paper: Mapping[tuple[str, str, str], tuple[float, float | None]],
     command: str,
+    digits: int | None = 4,
 ) -> list[dict[str, Any]]:
-    """One cell for each metric of runs that share a data set and a method."""
+    """One cell for each metric of runs that share a data set, a method and settings.
+
+    >>> run = {"dataset": "cora", "method": "sc", "seconds": 1.0, "device": "CPU"}
+    >>> runs = [{**run, "nmi": 0.2, "commit": "aaa"}, {**run, "nmi": 0.4, "commit": "bbb"}]
+    >>> (cell,) = cells(runs, ["nmi"], {}, "softcut reproduce citation")
+    >>> cell["mean"], cell["n"], cell["commit"]
+    (0.3, 2, 'aaa, bbb')
+
+    Parameters
+    ----------
+    runs : sequence of records
+        With dataset, method, seconds, device, commit and the metrics; none: no cells.
+    metrics : iterable of str
+        Which numbers to average.
+    paper : mapping
+        The paper's (mean, standard deviation) by (dataset, method, metric).
+    command : str
+        What makes these cells.
+    digits : int or None
+        Decimals of mean and standard deviation; None: all.
+    """
     if not runs:
         return []
     first = runs[0]
     found = []
     for metric in metrics:
-        values = np.array([r[metric] for r in runs])
+        values = np.array([run[metric] for run in runs])
         mean, std = paper.get((first["dataset"], first["method"], metric), (None, None))
         found.append(
             {
                 "dataset": first["dataset"],
                 "method": first["method"],
                 "metric": metric,
-                "mean": round(float(values.mean()), 4),
-                "std": round(float(values.std()), 4),
+                "mean": float(values.mean()) if digits is None else round(float(values.mean()), digits),
+                "std": float(values.std()) if digits is None else round(float(values.std()), digits),
                 "n": len(values),
                 "paper_mean": mean,
                 "paper_std": std,
-                "seconds": round(float(sum(r["seconds"] for r in runs)), 2),
-                "device": first["device"],
-                "commit": first["commit"],
+                "seconds": round(float(sum(run["seconds"] for run in runs)), 2),
+                "device": _distinct(runs, "device"),
+                "commit": _distinct(runs, "commit"),
                 "command": command,
             }
         )
     return found
 
 
-def merge_cells(path: str | Path, new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put cells into a table's file, in place of older ones of the same name."""
+def _distinct(runs: Sequence[Mapping[str, Any]], name: str) -> str:
+    return ", ".join(dict.fromkeys(run[name] for run in runs))
+
+
+def read_cells(path: str | Path) -> list[dict[str, Any]]:
+    """The cells of a table's file; none where there is no file.
+
+    >>> read_cells("no such file.json")
+    []
+    """
     path = Path(path)
-    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    if not path.exists():
+        return []
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileFormatError(f"{path} is not a list of cells: {error}; move it away.") from error
+    if not isinstance(found, list):
+        raise FileFormatError(f"{path} is not a list of cells; move it away.")
+    return found
+
+
+def merge_cells(path: str | Path, new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Put cells into a table's file, in place of older ones of the same name, and return the whole table.
+
+    >>> import tempfile
+    >>> cell = {"dataset": "cora", "method": "sc", "metric": "nmi", "mean": 0.1}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = merge_cells(folder + "/table.json", [cell])
+    ...     [c["mean"] for c in merge_cells(folder + "/table.json", [{**cell, "mean": 0.2}])]
+    [0.2]
+    """
     names = {(c["dataset"], c["method"], c["metric"]) for c in new}
-    merged = [c for c in old if (c["dataset"], c["method"], c["metric"]) not in names] + new
-    merged.sort(key=lambda c: (c["dataset"], c["method"], c["metric"]))
+    old = [c for c in read_cells(path) if (c["dataset"], c["method"], c["metric"]) not in names]
+    merged = sorted([*old, *map(dict, new)], key=lambda c: (c["dataset"], c["method"], c["metric"]))
     atomic_json(path, merged)
     return merged

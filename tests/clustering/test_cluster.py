@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 import softcut as sc
-from softcut.clustering.estimator import PRESETS
+from softcut.clustering import PRESETS
 from softcut.datasets import attributed_communities, community_graph
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError, SoftcutError
 
@@ -152,10 +152,10 @@ def test_auto_number_of_clusters():
     graph = attributed_communities(
         n_nodes=400, n_clusters=4, n_features=80, edge_signal=0.9, feature_signal=0.6, seed=0
     )
-    est = sc.MinCutClustering("auto", n_init=8, max_clusters=7).fit(graph)
+    est = sc.MinCutClustering(range(2, 8), n_init=8).fit(graph)
     assert est.n_clusters_ == 4
     assert sorted(est.candidates_) == list(range(2, 8))
-    assert any("auto" in note for note in est.notes_)
+    assert any("4 chosen from 2 to 7" in note for note in est.notes_)
 
 
 def test_weighted_graph_ignores_the_unit_of_its_weights(graph):
@@ -189,7 +189,7 @@ def test_degenerate_graphs_give_labels(graph, k):
 
 def test_collapsed_replicas_are_reported_and_left_out(graph, monkeypatch):
     """One replica is forced into a single cluster; the consensus must not see it."""
-    import softcut.clustering.estimator as module
+    import softcut.clustering.replicas as module
 
     real = module.train
 
@@ -210,11 +210,11 @@ def test_collapsed_replicas_are_reported_and_left_out(graph, monkeypatch):
 
 
 def test_the_budget_is_kept_and_said(graph, monkeypatch):
-    import softcut.clustering.estimator as module
+    from softcut.clustering import fit, prepare
 
-    monkeypatch.setitem(module._LIMITS, "cpu", (300 * 19 * 5, 1))
-    monkeypatch.setattr(module, "have_approximate", lambda: False)
-    monkeypatch.setattr(module, "_CONSENSUS_ROWS", 100)
+    monkeypatch.setitem(prepare.BUDGET, "cpu", (300 * 19 * 5, 1))
+    monkeypatch.setattr(prepare, "have_approximate", lambda: False)
+    monkeypatch.setattr(fit, "CONSENSUS_ROWS", 100)
     est = sc.MinCutClustering(3, n_init=32).fit(graph)
     assert len(est.replicas_) == 5
     for word in ("5 replicas instead of 32", "no feature graph", "100 of 300"):
@@ -309,7 +309,7 @@ def test_damaged_models_are_one_sentence(fitted, tmp_path):
         ({"hops": -1}, "hops"),
         ({"hops": "far"}, "hops"),
         ({"feature_graph": "yes"}, "feature_graph"),
-        ({"start": "cold"}, "start"),
+        ({"init": "cold"}, "init"),
         ({"feature_graph": -1.0}, "feature_graph"),
         ({"temperature": 0}, "temperature"),
         ({"objective": "ncut"}, "objective"),
@@ -320,7 +320,20 @@ def test_damaged_models_are_one_sentence(fitted, tmp_path):
         ({"tol": -1.0}, "tol"),
         ({"learning_rate": float("nan")}, "learning_rate"),
         ({"fusion": -1.0}, "fusion"),
-        ({"n_clusters": "auto", "max_clusters": 1}, "max_clusters"),
+        ({"n_clusters": range(3, 3)}, "empty range"),
+        ({"n_clusters": [2, 400]}, "fewer clusters"),
+        ({"select": ""}, "select"),
+        ({"learning_rate": 0}, "learning_rate"),
+        ({"feature_graph": "auto"}, "feature_graph"),
+        ({"refine": 1}, "refine"),
+        ({"hops": 10**9}, "hops is 1000000000, above the limit"),
+        ({"n_init": 10**9}, "n_init is 1000000000, above the limit"),
+        ({"random_state": 2**64}, "random_state"),
+        ({"random_state": "zero"}, "random_state"),
+        ({"preset": "paper", "hops": 2}, "hops has no effect with preset='paper'"),
+        ({"preset": "paper", "feature_graph": False}, "feature_graph has no effect"),
+        ({"preset": "paper", "fusion": 0.5}, "fusion has no effect"),
+        ({"preset": "paper", "fusion": -1.0}, "non-negative"),
     ],
 )
 def test_bad_arguments_name_themselves(graph, options, word):
@@ -376,6 +389,6 @@ def test_a_few_columns_of_noise_do_not_hide_communities(columns):
 
 def test_auto_with_one_replica_still_compares():
     graph = attributed_communities(200, 3, seed=0)
-    est = sc.MinCutClustering("auto", n_init=1, max_clusters=6, device="cpu").fit(graph)
+    est = sc.MinCutClustering(range(2, 7), n_init=1, device="cpu").fit(graph)
     assert min(est.candidates_.values()) < 1
     assert est.n_clusters_ < 6

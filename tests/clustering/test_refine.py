@@ -100,7 +100,7 @@ def test_structural_features_travel_with_the_model(tmp_path, monkeypatch) -> Non
     def refuse(*args, **kwargs):
         raise AssertionError("made again")
 
-    monkeypatch.setattr("softcut.clustering.estimator.structural_features", refuse)
+    monkeypatch.setattr("softcut.clustering.model.structural_features", refuse)
     again = sc.MinCutClustering.load(path)
     assert (again.predict(graph) == est.labels_).all()
 
@@ -112,6 +112,6 @@ def test_refine_must_be_yes_or_no() -> None:
 
 def test_nodes_without_edges_stand_nowhere() -> None:
     graph = sc.Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=6)
-    rows = structural_features(graph, dimensions=4)
+    rows = structural_features(graph, n_components=4)
     assert (rows[4:] == 0).all()
     assert np.isfinite(rows).all()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from graph_strategies import make_sample, plain_normalise, samples
@@ -11,7 +14,7 @@ from torch_geometric.nn import DenseGraphConv, GraphConv
 
 from softcut.errors import GraphError, ParameterError
 from softcut.nn import MLP, SkipConv
-from softcut.nn.layers import ACTIVATIONS, get_activation
+from softcut.nn.activations import ACTIVATIONS, get_activation
 from softcut.ops import CSR, as_operator
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -165,3 +168,22 @@ def test_bad_input_is_one_sentence_that_names_the_argument(error, sentence, call
         call()
     assert str(caught.value).startswith(sentence)
     assert str(caught.value).endswith(".")
+
+
+def test_activations_load_no_pooler():
+    code = (
+        "import sys, softcut.nn.activations\n"
+        "loaded = [name for name in sys.modules if name.startswith('softcut.nn.')]\n"
+        "assert loaded == ['softcut.nn.activations'], loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_of_nn_is_found():
+    import softcut.nn
+
+    assert sorted(softcut.nn.__all__) == sorted(softcut.nn._PUBLIC)
+    for name in softcut.nn.__all__:
+        assert getattr(softcut.nn, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = softcut.nn.Nothing

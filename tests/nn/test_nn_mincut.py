@@ -186,15 +186,38 @@ def test_permuted_nodes_give_the_same_pooled_graph():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_one_product_a_step_and_none_in_backward(products, weighted):
-    sample = make_sample((5, 4), seed=2, weighted=weighted)
-    op = as_operator(sample.edge_index, sample.edge_weight, num_nodes=9, batch=sample.batch).normalise()
-    op.degree_like(sample.rand(1))
+@pytest.mark.parametrize("ragged", [False, True])
+def test_a_new_batch_costs_one_product(products, weighted, ragged):
+    sample = make_sample((5, 4) if ragged else (9,), seed=2, weighted=weighted)
     pool, x = make_pool(3, 4), sample.rand(9, 3)
-    products.clear()
-    out = pool(x, op)
-    mix(out.x, out.adj.to_dense(), out.loss).backward()
+    out = pool(x, sample.edge_index, sample.edge_weight, sample.batch if ragged else None)
     assert products == [(9, 4)]
+    mix(out.x, out.adj.to_dense(), out.loss).backward()
+    assert products == [(9, 4)]  # none in backward
+
+
+def test_two_levels_cost_one_product_at_the_first(products):
+    sample = make_sample((5, 4), seed=2, weighted=True)
+    pools, x = (make_pool(3, 4), make_pool(3, 2)), sample.rand(9, 3)
+    first = pools[0](x, sample.edge_index, sample.edge_weight, sample.batch)
+    second = pools[1](first.x, first.adj)  # dense from here on
+    (first.loss + second.loss).backward()
+    assert products == [(9, 4)]
+
+
+def test_a_step_cuts_into_chunks_once(monkeypatch):
+    sample = make_sample((5, 4, 9), seed=2)
+    pool, x = make_pool(3, 4), sample.rand(18, 3).requires_grad_()
+    widths, original = [], Segments.cut
+
+    def counted(layout, pieces, size):
+        widths.append(sum(piece.shape[-1] for piece in pieces))
+        return original(layout, pieces, size)
+
+    monkeypatch.setattr(Segments, "cut", counted)
+    out = pool(x, sample.edge_index, batch=sample.batch)
+    mix(out.x, out.adj.to_dense(), out.loss).backward()
+    assert widths == [3 + 4 + 4]  # X, A S and S together
 
 
 @pytest.mark.parametrize("case", ["single", "ragged", "dense"])

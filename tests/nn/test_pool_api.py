@@ -10,6 +10,7 @@ import torch
 
 from softcut.errors import ParameterError
 from softcut.nn import NoPool, SkipConv, get_pool
+from softcut.nn.layers import Bias, UnitLinear
 from softcut.nn.pool import POOLS
 from softcut.ops import CSR, Dense, as_operator
 
@@ -23,10 +24,14 @@ SETTINGS = {
     "ndp": {},
     "nopool": {},
     "random": {"k": 4},
+    "dmon": {"k": 4, "hidden": 8},
+    "justbalance": {"k": 4, "hidden": 8},
 }
 VARIANTS = [
     *SETTINGS.items(),
     ("mincut", {"k": 3, "objective": "ratio_trace"}),
+    ("mincut", {"k": 3, "normalise": False}),
+    ("dmon", {"k": 3, "ortho_weight": 1.0}),
     ("diffpool", {"k": 4, "out_channels": F, "assignment": "skip", "link_scale": "divided"}),
     ("topk", {"k": 3, "connect": "two_hop"}),
     ("sagpool", {"k": 3, "gnn": "graphconv", "connect": "two_hop"}),
@@ -34,8 +39,8 @@ VARIANTS = [
     ("ndp", {"levels": 2, "delta": 0.0}),
     ("random", {"k": 3, "kind": "hard"}),
 ]
-LEARNED = ("mincut", "diffpool", "topk", "sagpool")
-DENSE = ("mincut", "diffpool", "random")
+LEARNED = ("mincut", "diffpool", "topk", "sagpool", "dmon", "justbalance")
+DENSE = ("mincut", "diffpool", "random", "dmon", "justbalance")
 
 
 def name_of(value: object) -> str:
@@ -187,7 +192,7 @@ def test_permutation_equivariance_without_ties(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [v for v in VARIANTS if v[0] in ("mincut", "diffpool", "topk", "sagpool")],
+    [v for v in VARIANTS if v[0] in LEARNED],
     ids=name_of,
 )
 def test_padded_batch_equals_ragged(name: str, options: dict) -> None:
@@ -269,7 +274,10 @@ def test_topk_padded_is_static_under_vmap() -> None:
 
 
 def test_get_pool_names_what_is_valid() -> None:
-    with pytest.raises(ParameterError, match="mincut, diffpool, topk, sagpool, graclus, ndp, nopool, random"):
+    with pytest.raises(
+        ParameterError,
+        match="mincut, diffpool, topk, sagpool, graclus, ndp, nopool, random, dmon, justbalance",
+    ):
         get_pool("minkut", in_channels=3)
     with pytest.raises(ParameterError, match="Did you mean 'mincut'"):
         get_pool("minkut", in_channels=3)
@@ -334,7 +342,10 @@ def test_s_is_the_assignment_matrix(name: str, options: dict) -> None:
     if name == "graclus":
         assert torch.equal(s.sum(1), torch.ones(len(x)).double())
     elif options.get("out_channels") is None:
-        torch.testing.assert_close((s.mT @ x).reshape(out.x.shape), out.x)
+        pooled = s.mT @ x
+        if name == "dmon":
+            pooled = torch.nn.functional.selu(pooled)
+        torch.testing.assert_close(pooled.reshape(out.x.shape), out.x)
 
 
 def test_unconnected_output_costs_no_connection() -> None:
@@ -359,3 +370,43 @@ def test_nopool_keeps_the_mask() -> None:
     out = NoPool()(torch.ones(1, 2, 3), torch.ones(1, 2, 2), mask=mask)
     assert torch.equal(out.mask, mask)
     assert isinstance(out.adj, Dense)
+
+
+@pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[0] in DENSE], ids=name_of)
+def test_losses_are_means_of_one_value_per_graph(name: str, options: dict) -> None:
+    pool = make(name, options)
+    x, edge_index, weight, batch = collate(GRAPHS)
+    out = pool(x, edge_index, weight, batch)
+    assert set(out.graph_losses) == set(out.losses)
+    for loss, values in out.graph_losses.items():
+        alone = torch.stack([pool(*graph).losses[loss] for graph in GRAPHS])
+        torch.testing.assert_close(values, alone)
+        torch.testing.assert_close(out.losses[loss], alone.mean())
+
+
+class Called(torch.nn.Module):
+    """A linear layer that can be called and nothing else, as one with an axis of replicas would be."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=name_of)
+def test_linear_layers_are_only_called_so_they_may_be_swapped(name: str, options: dict) -> None:
+    model = make(name, options)
+    x, edge_index, weight, batch = collate(GRAPHS)
+    before = model(x, edge_index, weight, batch)
+    linear = (torch.nn.Linear, Bias, UnitLinear)
+    owned = {id(p) for m in model.modules() if isinstance(m, linear) for p in m.parameters()}
+    assert owned == {id(p) for p in model.parameters()}  # no parameter stands outside of them
+    for parent in list(model.modules()):
+        for child, module in list(parent.named_children()):
+            if isinstance(module, linear):
+                parent.register_module(child, Called(module))
+    after = model(x, edge_index, weight, batch)
+    assert torch.equal(before.x, after.x)
+    assert torch.equal(before.loss, after.loss)

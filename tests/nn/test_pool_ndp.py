@@ -1,4 +1,4 @@
-"""NDP: the split, the Kron reduction, and graphs of thousands of nodes."""
+"""NDP pooling: levels, lift, and the cache folder."""
 
 from __future__ import annotations
 
@@ -6,140 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from scipy.sparse.csgraph import connected_components
-from test_pool_graclus import _weighted, as_graph, knn, star
+from coarsening_samples import as_graph
 
-from softcut.nn import NDPPool
-from softcut.nn.pool.ndp import _cut_share, kron_reduction, max_cut_split
-from softcut.nn.pool.topological import clean
-
-
-def schur(a: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """The dense oracle: off-diagonal part of L_kk - L_kd L_dd^+ L_dk."""
-    laplacian = np.diag(a.sum(1)) - a
-    k, d = np.flatnonzero(keep), np.flatnonzero(~keep)
-    reduced = laplacian[np.ix_(k, k)]
-    if len(d):
-        inverse = np.linalg.pinv(laplacian[np.ix_(d, d)])
-        reduced = reduced - laplacian[np.ix_(k, d)] @ inverse @ laplacian[np.ix_(d, k)]
-    out = -reduced
-    np.fill_diagonal(out, 0)
-    return out
-
-
-def random_graph(rng: np.random.Generator, n: int, degree: float, weighted: bool) -> sp.csr_array:
-    upper = np.triu(rng.random((n, n)) < degree / n, 1)
-    a = clean(sp.csr_array((upper + upper.T).astype(float)), symmetric=True)
-    return _weighted(a, n) if weighted else a
-
-
-@pytest.mark.parametrize("split", ["spectral", "random", "nearly all"])
-def test_kron_agrees_with_the_dense_schur_complement(split: str) -> None:
-    rng = np.random.default_rng(0)
-    for trial in range(20):
-        n = int(rng.integers(5, 80))
-        a = random_graph(rng, n, rng.uniform(1, 8), bool(trial % 2))
-        if split == "spectral":
-            keep = max_cut_split(a)
-        elif split == "random":
-            keep = rng.random(n) < 0.5
-        else:
-            keep = rng.random(n) < 0.1
-        if not keep.any():
-            continue
-        got = kron_reduction(a, keep).toarray()
-        assert np.abs(got - schur(a.toarray(), keep)).max() < 1e-8
-        assert (got >= 0).all()
-        assert np.array_equal(got, got.T)
-
-
-def test_blocks_of_columns_agree(monkeypatch) -> None:
-    import softcut.nn.pool.ndp as ndp
-
-    a = knn(200)
-    keep = np.random.default_rng(0).random(200) < 0.4
-    whole = kron_reduction(a, keep)
-    monkeypatch.setattr(ndp, "_COLUMNS", 7)
-    assert abs(whole - kron_reduction(a, keep)).max() < 1e-12
-
-
-@pytest.mark.parametrize("unit", [1.0, 1000.0])
-def test_walks_agree_with_the_factorisation(monkeypatch, unit: float) -> None:
-    import softcut.nn.pool.ndp as ndp
-
-    a = knn(1500) * unit
-    keep = max_cut_split(a)
-    exact = kron_reduction(a, keep)
-    monkeypatch.setattr(ndp, "_DIRECT", 0)
-    walks = kron_reduction(a, keep, delta=1e-2)
-    kept = walks.copy()
-    kept.data[:] = 1
-    assert abs(walks - exact * kept).max() < 1e-3 * unit
-    missed = exact - exact * kept
-    assert missed.max() < 1.1e-2 * unit
-    assert walks.nnz < exact.nnz
-
-
-def test_sparsification_drops_light_edges_only() -> None:
-    a = knn(300)
-    keep = max_cut_split(a)
-    full, light = kron_reduction(a, keep), kron_reduction(a, keep, delta=0.05)
-    dense = full.toarray()
-    dense[dense < 0.05] = 0
-    assert np.abs(light.toarray() - dense).max() < 1e-4
-    assert light.nnz < full.nnz
-
-
-@pytest.mark.parametrize("name", ["grid", "ring", "odd ring", "knn", "weighted knn"])
-def test_about_half_stay(name: str) -> None:
-    a = as_graph(name)
-    keep = max_cut_split(a)
-    assert 0.45 <= keep.mean() <= 0.55
-    assert _cut_share(a, keep) >= 0.5
-    if name in ("grid", "ring"):
-        assert _cut_share(a, keep) == 1.0  # bipartite: every edge is cut
-
-
-def test_eigenvector_agrees_with_the_dense_one() -> None:
-    a = random_graph(np.random.default_rng(5), 400, 6, True)
-    giant = connected_components(a)[1]
-    nodes = np.flatnonzero(giant == np.bincount(giant).argmax())
-    a = clean(sp.csr_array(a[nodes][:, nodes]), symmetric=True)
-    degree = np.asarray(a.sum(1)).ravel()
-    normalised = np.eye(len(nodes)) - a.toarray() / np.sqrt(np.outer(degree, degree))
-    signs = np.linalg.eigh(normalised)[1][:, -1] >= 0
-    keep = max_cut_split(a)
-    assert np.array_equal(keep, signs) or np.array_equal(keep, ~signs)
-
-
-def test_random_split_where_the_spectral_one_is_worse(monkeypatch) -> None:
-    import softcut.nn.pool.ndp as ndp
-
-    a = knn(60)
-    monkeypatch.setattr(ndp, "_top_eigenvector", lambda a, start: np.ones(a.shape[0]))
-    one, two = max_cut_split(a, seed=0), max_cut_split(a, seed=1)
-    assert one.sum() == two.sum() == 30
-    assert not np.array_equal(one, two)
-    assert np.array_equal(one, max_cut_split(a, seed=0))
-
-
-def test_nothing_disappears() -> None:
-    alone = sp.csr_array((3, 3))
-    assert max_cut_split(alone).all()
-    pieces = clean(sp.csr_array(sp.block_diag([as_graph("ring"), star(5), alone])), symmetric=True)
-    keep = max_cut_split(pieces)
-    label = connected_components(pieces)[1]
-    assert len(np.unique(label[keep])) == len(np.unique(label))
-    reduced = kron_reduction(pieces, keep)
-    assert connected_components(reduced)[0] == connected_components(pieces)[0]
-
-
-def test_thousands_of_nodes_stay_sparse() -> None:
-    a = knn(6000)
-    level = NDPPool().coarsen(a, np.array([0, 6000]))
-    n = level.adjacency.shape[0]
-    assert 0.45 * 6000 <= n <= 0.55 * 6000
-    assert level.adjacency.nnz < 40 * n
+from softcut.errors import ParameterError
+from softcut.nn import GraclusPool, NDPPool
 
 
 def test_levels_and_lift() -> None:
@@ -156,44 +26,20 @@ def test_levels_and_lift() -> None:
     assert (back[rest] == 0).all()
 
 
-def test_disk_cache(tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("make", [GraclusPool, NDPPool])
+def test_the_cache_folder_is_used(make, tmp_path) -> None:
     a = as_graph("knn")
-    first = NDPPool(cache=tmp_path).hierarchy(a)
-    fresh = NDPPool(cache=tmp_path)
-    monkeypatch.setattr(fresh, "coarsen", lambda *_: pytest.fail("the cache was not used"))
-    again = fresh.hierarchy(a)
-    assert np.array_equal(first[0].index, again[0].index)
-    assert (first[0].adjacency != again[0].adjacency).nnz == 0
+    first = make(cache=tmp_path, levels=2).hierarchy(a)
+    files = sorted(tmp_path.rglob("*.npz"))
+    assert len(files) == 2
+    times = [file.stat().st_mtime_ns for file in files]
+    again = make(cache=tmp_path, levels=2).hierarchy(a)
+    assert [file.stat().st_mtime_ns for file in files] == times
+    for level, known in zip(first, again, strict=True):
+        assert np.array_equal(level.index, known.index)
+        assert (level.adjacency != known.adjacency).nnz == 0
 
 
-def ring(n: int, weight: float = 1.0) -> sp.csr_array:
-    around = np.arange(n)
-    a = sp.coo_array((np.full(n, weight), (around, (around + 1) % n)), shape=(n, n)).tocsr()
-    return sp.csr_array(a + a.T)
-
-
-def test_walks_survive_weights_that_vanish() -> None:
-    n = 4000
-    a = sp.lil_array((n + 2, n + 2))
-    a[:n, :n] = ring(n)
-    for kept in (n, n + 1):
-        a[kept, :50] = 1e-200
-        a[:50, kept] = 1e-200
-    keep = np.zeros(n + 2, bool)
-    keep[n:] = True
-    assert kron_reduction(sp.csr_array(a), keep, delta=1e-2).shape == (2, 2)
-    tiny = ring(3000, 1e-320)
-    keep = np.arange(3000) % 3 == 0
-    assert kron_reduction(tiny, keep, delta=1e-2).shape == (1000, 1000)
-
-
-def test_few_kept_nodes_are_solved_for_exactly(monkeypatch) -> None:
-    import softcut.nn.pool.ndp as ndp
-
-    n = 3000
-    a = ring(n)
-    keep = np.arange(n) % 1500 == 0
-    reduced = kron_reduction(a, keep, delta=1e-4)
-    assert reduced.toarray()[0, 1] == pytest.approx(2 / 1500, rel=1e-6)  # two paths of 1,500 resistors
-    monkeypatch.setattr(ndp, "_DIRECT", 10**9)
-    assert abs(reduced - kron_reduction(a, keep, delta=1e-4)).max() < 1e-12
+def test_delta_out_of_range() -> None:
+    with pytest.raises(ParameterError, match="delta must be at least 0 and below 1"):
+        NDPPool(delta=1.0)

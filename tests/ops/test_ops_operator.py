@@ -20,8 +20,8 @@ from torch.autograd import gradcheck
 
 from softcut import Graph
 from softcut.errors import GraphError
-from softcut.ops import CSR, Dense, Segments, Sum, as_operator, mincut_loss
-from softcut.ops import operator as operator_module
+from softcut.ops import CSR, Dense, Segments, Sum, as_operator, block_diagonal, mincut_loss
+from softcut.ops import csr as csr_module
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -193,16 +193,16 @@ def test_the_same_edge_index_with_another_number_of_nodes():
 def test_the_pattern_is_sorted_once_and_dies_with_its_edge_index():
     edge_index = PATH.clone()
     gc.collect()
-    known = len(operator_module._patterns)
+    known = len(csr_module._recalled)
     first, second = CSR.from_edge_index(edge_index), CSR.from_edge_index(edge_index)
     assert first.pattern is second.pattern
-    assert len(operator_module._patterns) == known + 1
+    assert len(csr_module._recalled) == known + 1
     pattern, tensor = weakref.ref(first.pattern), weakref.ref(edge_index)
     del first, second, edge_index
     gc.collect()
     assert tensor() is None
     assert pattern() is None
-    assert len(operator_module._patterns) == known
+    assert len(csr_module._recalled) == known
 
 
 def test_what_inference_mode_leaves_behind_can_be_trained_on():
@@ -303,7 +303,9 @@ BAD = [
     ("parts must be operators on the same rows", lambda: Sum([SINGLE, Dense(torch.eye(2))])),
     (
         "parts must be operators on the same batch",
-        lambda: Sum([CSR.from_edge_index(PATH, ptr=torch.tensor([0, cut, 3])) for cut in (1, 2)]),
+        lambda: Sum(
+            [CSR.from_edge_index(PATH[:, :0], None, 3, ptr=torch.tensor([0, cut, 3])) for cut in (1, 2)]
+        ),
     ),
     ("weights must have one value", lambda: Sum([SINGLE], [1.0, 2.0])),
     (
@@ -325,3 +327,90 @@ def test_bad_input_is_one_sentence_that_names_the_argument(sentence, call):
 
 def test_a_single_graph_has_no_batch_vector():
     assert not hasattr(Segments(3), "batch")
+
+
+# Edges between two graphs of a batch, and batches put together.
+
+
+def test_an_edge_between_two_graphs_is_refused_by_name():
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    batch = torch.tensor([0, 0, 1])
+    for make in (
+        lambda: CSR.from_edge_index(edge_index, num_nodes=3, batch=batch),
+        lambda: CSR.from_edge_index(edge_index, num_nodes=3, ptr=torch.tensor([0, 2, 3])),
+        lambda: as_operator(edge_index, num_nodes=3, batch=batch),
+        lambda: as_operator(edge_index, torch.ones(4), num_nodes=3, batch=batch),
+        lambda: mincut_loss(torch.eye(3), edge_index, batch=batch),
+        lambda: as_operator(torch.eye(3).roll(1, 0).to_sparse_coo(), batch=batch),
+    ):
+        with pytest.raises(GraphError, match=r"edge \d goes from node \d of graph \d to node \d of graph \d"):
+            make()
+    with pytest.raises(GraphError, match="edge 2 goes from node 1 of graph 0 to node 2 of graph 1"):
+        CSR.from_edge_index(edge_index, num_nodes=3, batch=batch)
+    assert (
+        CSR.from_edge_index(edge_index, num_nodes=3, batch=torch.zeros(3, dtype=torch.long)).num_graphs == 1
+    )
+
+
+def test_graphs_are_checked_once_per_edge_index_and_batch(monkeypatch):
+    checked = []
+    original = csr_module._refuse_crossing_edges
+    monkeypatch.setattr(
+        csr_module, "_refuse_crossing_edges", lambda *args: (checked.append(args), original(*args))
+    )
+    sample = make_sample((3, 4), seed=5)
+    edge_index, batch = sample.edge_index, sample.batch
+    first = CSR.from_edge_index(edge_index, num_nodes=7, batch=batch)
+    assert CSR.from_edge_index(edge_index, num_nodes=7, batch=batch) is first
+    CSR.from_edge_index(edge_index, torch.rand(edge_index.shape[1]), num_nodes=7, batch=batch)
+    assert len(checked) == 1
+    CSR.from_edge_index(edge_index, num_nodes=7, batch=batch.clone())
+    assert len(checked) == 2
+    batch[3] = 0  # a change in place is seen
+    with pytest.raises(GraphError, match="must join nodes of one graph"):
+        CSR.from_edge_index(edge_index, num_nodes=7, batch=batch)
+
+
+def test_a_batch_dies_with_its_tensor():
+    sample = make_sample((3, 4), seed=5)
+    edge_index, batch = sample.edge_index, sample.batch
+    op = weakref.ref(CSR.from_edge_index(edge_index, num_nodes=7, batch=batch))
+    assert op() is not None
+    tensor = weakref.ref(batch)
+    del batch
+    gc.collect()
+    assert tensor() is None
+    assert op() is None
+
+
+@pytest.mark.parametrize("weighted", [(False, False), (True, True), (True, False)])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_block_diagonal_equals_the_batch(weighted, normalised):
+    sample = [make_sample((3 + i,), seed=i, weighted=w) for i, w in enumerate(weighted)]
+    ops = [CSR.from_edge_index(s.edge_index, s.edge_weight, s.n) for s in sample]
+    ops = [op.normalise() for op in ops] if normalised else ops
+    both = block_diagonal(ops)
+    whole = torch.block_diag(*(op.to_dense().double() for op in ops))
+    torch.testing.assert_close(both.to_dense().double(), whole)
+    assert both.ptr.tolist() == [0, 3, 7]
+    assert both.symmetric
+    assert both.normalised == normalised
+    x = sample[0].rand(7, 2)
+    torch.testing.assert_close(both @ x, whole @ x)
+    torch.testing.assert_close(both.normalise().degree_like(x), both.normalise().to_dense().double().sum(1))
+    again = block_diagonal([both, *ops])  # batches stay batches
+    assert again.ptr.tolist() == [0, 3, 7, 10, 14]
+
+
+def test_block_diagonal_keeps_gradients_and_refuses_what_it_cannot_do():
+    sample = make_sample((3,), weighted=True)
+    weight = sample.edge_weight.clone().requires_grad_()
+    op = CSR.from_edge_index(sample.edge_index, weight, 3)
+    block_diagonal([op, op]).to_dense().sum().backward()
+    assert torch.equal(weight.grad, torch.full_like(weight, 2))
+    with pytest.raises(GraphError, match="at least one"):
+        block_diagonal([])
+    with pytest.raises(GraphError, match="all be CSR, got CSR, Dense"):
+        block_diagonal([op, Dense(torch.ones(1, 2, 2))])
+    with pytest.raises(GraphError, match="all be normalised, or none"):
+        block_diagonal([op, op.normalise()])

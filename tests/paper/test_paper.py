@@ -1,20 +1,19 @@
-"""Tables of the paper: resuming, cells, and the objectives of the clusterers they compare."""
+"""Tables of the paper: resuming, settings, cells."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from softcut.baselines.diffpool import _losses as diffpool_losses
-from softcut.baselines.dmon import _losses as dmon_losses
 from softcut.datasets import attributed_communities
-from softcut.errors import FileFormatError
-from softcut.ops import CSR
+from softcut.errors import ParameterError
 from softcut.paper import citation, quality, synthetic
-from softcut.training.runs import Records, cells, merge_cells
+from softcut.training.runs import Records, cells, read_cells
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +40,13 @@ def test_a_run_that_was_killed_goes_on_where_it_was(small, tmp_path, monkeypatch
     monkeypatch.setattr(citation, "_labels", dies)
     with pytest.raises(RuntimeError):
         citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
-    saved = json.loads((tmp_path / "table1_runs.json").read_text())
+    saved = json.loads((tmp_path / "table1_3_iterations_runs.json").read_text())
     assert [r["method"] for r in saved] == ["mincut"] * 3
 
     calls.clear()
     monkeypatch.setattr(citation, "_labels", real)
     found = citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
-    again = json.loads((tmp_path / "table1_runs.json").read_text())
+    again = json.loads((tmp_path / "table1_3_iterations_runs.json").read_text())
     assert [r for r in again if r["method"] == "mincut"] == saved, "finished runs are not repeated"
     assert len(again) == 6
     assert {(c["dataset"], c["method"], c["metric"]) for c in found} == {
@@ -57,24 +56,24 @@ def test_a_run_that_was_killed_goes_on_where_it_was(small, tmp_path, monkeypatch
 
 
 def test_cells_have_the_agreed_form(small, tmp_path):
-    citation.run(tmp_path, ["cora"], ["mincut"], runs=2, max_iter=2)
-    table = json.loads((tmp_path / "table1.json").read_text())
+    citation.run(tmp_path, ["cora"], ["mincut"], runs=2, max_iter=3)
+    table = json.loads((tmp_path / "table1_3_iterations.json").read_text())
     keys = ["dataset", "method", "metric", "mean", "std", "n", "paper_mean", "paper_std"]
     keys += ["seconds", "device", "commit", "command"]
     for cell in table:
         assert list(cell) == keys
     cell = next(c for c in table if c["metric"] == "nmi")
     assert (cell["n"], cell["paper_mean"], cell["paper_std"]) == (2, 0.404, 0.018)
-    runs = json.loads((tmp_path / "table1_runs.json").read_text())
+    runs = json.loads((tmp_path / "table1_3_iterations_runs.json").read_text())
     assert cell["mean"] == pytest.approx(np.mean([r["nmi"] for r in runs]), abs=1e-4)
     assert all(1 <= r["clusters_used"] <= 3 for r in runs)
 
 
 def test_seeds_are_the_same_in_any_group(small, tmp_path, monkeypatch):
-    citation.run(tmp_path / "a", ["cora"], ["mincut"], runs=3, max_iter=5)
+    citation.run(tmp_path / "a", ["cora"], ["mincut"], runs=3, max_iter=3)
     monkeypatch.setattr(citation, "_GROUP", 10)  # one seed at a time
-    citation.run(tmp_path / "b", ["cora"], ["mincut"], runs=3, max_iter=5)
-    one, other = (json.loads((tmp_path / x / "table1_runs.json").read_text()) for x in "ab")
+    citation.run(tmp_path / "b", ["cora"], ["mincut"], runs=3, max_iter=3)
+    one, other = (json.loads((tmp_path / x / "table1_3_iterations_runs.json").read_text()) for x in "ab")
     assert [r["nmi"] for r in one] == pytest.approx([r["nmi"] for r in other], abs=1e-9)
 
 
@@ -97,43 +96,64 @@ def test_quality_and_synthetic(small, tmp_path):
     assert {c["method"] for c in found} == {"consensus", "no fusion", "kmeans_raw"}
     rows = synthetic.run(tmp_path, runs=2, max_iter=20)
     assert len(rows) == 6
-    assert (tmp_path / "synthetic.png").exists()
+    assert (tmp_path / "synthetic_20_iterations.png").exists()
+    assert not (tmp_path / "synthetic.json").exists(), "a trial is not the figure"
     assert {"nmi", "balance_std"} <= set(rows[0])
 
 
-def test_records_refuse_a_broken_file(tmp_path):
-    (tmp_path / "runs.json").write_text("{oops")
-    with pytest.raises(FileFormatError, match="move it away"):
-        Records(tmp_path / "runs.json")
+def test_a_trial_with_few_iterations_is_not_a_run_of_the_table(small, tmp_path):
+    citation.run(tmp_path, ["cora"], ["mincut"], runs=2, max_iter=3)
+    assert not (tmp_path / "table1.json").exists()
+    assert not (tmp_path / "table1_runs.json").exists()
+    # Even in one file, runs with other settings do not count.
+    records = Records(tmp_path / "table1_3_iterations_runs.json")
+    assert records.missing("cora", "mincut", range(3), citation.settings_of("mincut", 3)) == [2]
+    assert records.missing("cora", "mincut", range(3), citation.settings_of("mincut")) == [0, 1, 2]
 
 
-def test_merging_replaces_cells_of_the_same_name(tmp_path):
-    run = {"dataset": "d", "method": "m", "seed": 0, "nmi": 0.5, "seconds": 1.0, "device": "x", "commit": "c"}
-    merge_cells(tmp_path / "t.json", cells([run], ["nmi"], {}, "cmd"))
-    merged = merge_cells(tmp_path / "t.json", cells([{**run, "nmi": 0.7}], ["nmi"], {}, "cmd"))
-    assert [c["mean"] for c in merged] == [0.7]
-    assert cells([], ["nmi"], {}, "cmd") == []
+@pytest.mark.parametrize("method", ["mincut", "diffpool", "dmon"])
+def test_an_interrupted_training_is_not_recorded(small, tmp_path, monkeypatch, method):
+    from softcut.training.loop import Loop
+
+    real = Loop._step
+
+    def interrupted(self):
+        real(self)
+        if self.done == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Loop, "_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        citation.run(tmp_path, ["cora"], [method], runs=1, max_iter=5)
+    assert not list(tmp_path.iterdir())
 
 
-def test_diffpool_losses_are_the_dense_formulas(graph):
-    s = torch.softmax(
-        torch.randn(80, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), -1
-    )
-    a = torch.from_numpy(graph.adjacency.toarray()).double()
-    link, entropy = diffpool_losses(CSR.from_graph(graph, dtype=torch.float64), s, float((a**2).sum()))
-    for r in range(2):
-        torch.testing.assert_close(link[r], torch.linalg.norm(a - s[:, r] @ s[:, r].T))
-        torch.testing.assert_close(entropy[r], -(s[:, r] * s[:, r].log()).sum(-1).mean())
+@pytest.mark.parametrize("module", [citation, quality])
+def test_unknown_names_are_refused(module, tmp_path):
+    with pytest.raises(ParameterError, match="datasets must be among"):
+        module.run(tmp_path, ["corra"])
+    with pytest.raises(ParameterError, match="methods must be among"):
+        module.run(tmp_path, methods=["minicut"])
 
 
-def test_dmon_losses_are_the_dense_formulas(graph):
-    s = torch.softmax(
-        torch.randn(80, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), -1
-    )
-    a = torch.from_numpy(graph.adjacency.toarray()).double()
-    d = a.sum(1)
-    b = a - torch.outer(d, d) / d.sum()
-    modularity, collapse = dmon_losses(CSR.from_graph(graph, dtype=torch.float64), s)
-    for r in range(2):
-        torch.testing.assert_close(modularity[r], -torch.trace(s[:, r].T @ b @ s[:, r]) / d.sum())
-        torch.testing.assert_close(collapse[r], 3**0.5 / 80 * s[:, r].sum(0).norm() - 1)
+@pytest.mark.parametrize(
+    ("table", "settings_of"), [("table1", citation.settings_of), ("quality", quality.settings_of)]
+)
+def test_recorded_runs_are_those_of_the_default_settings(table, settings_of):
+    """Whoever changes a default must record its results anew (or say that the meaning is the same)."""
+    records = Records(RESULTS / f"{table}_runs.json")
+    assert len(records.runs) > 300
+    for run in records.runs:
+        assert not records.missing(run["dataset"], run["method"], [run["seed"]], settings_of(run["method"]))
+
+
+@pytest.mark.parametrize("table", ["table1", "quality", "autoencoder", "autoencoder_decay"])
+def test_recorded_cells_are_those_of_the_recorded_runs(table):
+    records = Records(RESULTS / f"{table}_runs.json")
+    for cell in read_cells(RESULTS / f"{table}.json"):
+        own = [r for r in records.runs if (r["dataset"], r["method"]) == (cell["dataset"], cell["method"])]
+        own = own[: cell["n"]]
+        (again,) = cells(own, [cell["metric"]], {}, "", digits=None)
+        assert again["mean"] == pytest.approx(cell["mean"], abs=6e-5)
+        assert again["std"] == pytest.approx(cell["std"], abs=6e-5)
+        assert (again["n"], again["commit"], again["device"]) == (cell["n"], cell["commit"], cell["device"])

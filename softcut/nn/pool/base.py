@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,21 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import graph_input
-from softcut.ops import Dense, Layout, Operator, pooled_adjacency, quadratic_form, self_gram
+from softcut.nn.activations import Activation
+from softcut.nn.layers import MLP, graph_input
+from softcut.ops import Dense, Layout, Operator, PooledProducts, pooled_adjacency, pooled_products, self_gram
 from softcut.ops.cut import full_precision, no_autocast, zero_padding
 
-__all__ = ["DensePool", "DenseSelection", "Pool", "PoolOutput", "Selection"]
+__all__ = [
+    "DensePool",
+    "DenseSelection",
+    "MLPPool",
+    "Pool",
+    "PoolOutput",
+    "Selection",
+    "check_clusters",
+    "nodes_per_graph",
+]
 
 
 class Selection(ABC):
@@ -82,6 +92,8 @@ class PoolOutput:
         How nodes were chosen; pass it to ``pool.lift``.
     losses : dict
         Auxiliary losses, weighted, mean over the graphs; add their sum to the task's loss.
+    graph_losses : dict
+        The same losses before the mean: one value per graph, [B].
     """
 
     def __init__(
@@ -91,10 +103,11 @@ class PoolOutput:
         selection: Selection,
         batch: Tensor | None = None,
         mask: Tensor | None = None,
-        losses: dict[str, Tensor] | None = None,
+        graph_losses: dict[str, Tensor] | None = None,
     ) -> None:
         self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
-        self.losses: dict[str, Tensor] = {} if losses is None else losses
+        self.graph_losses: dict[str, Tensor] = {} if graph_losses is None else graph_losses
+        self.losses = {name: values.mean(0) for name, values in self.graph_losses.items()}
         self._adj = adj
 
     @property
@@ -186,8 +199,8 @@ class DensePool(Pool):
         """Scores [.., N, K] before the softmax."""
 
     @abstractmethod
-    def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
-        """Losses from S and S' A S."""
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
+        """Weighted losses from S, S'AS and S'S, one value per graph: [B] each."""
 
     def features(self, x: Tensor, op: Operator) -> Tensor:
         """What is pooled: the features themselves unless a subclass embeds them first."""
@@ -196,6 +209,10 @@ class DensePool(Pool):
     def operator(self, op: Operator) -> Operator:
         """The operator whose quadratic form is pooled: A-tilde unless a subclass says otherwise."""
         return op.normalise()
+
+    def activate(self, x_pool: Tensor) -> Tensor:
+        """What becomes of S'X: itself unless a subclass says otherwise."""
+        return x_pool
 
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:
         """From S' A S to the adjacency of the next layer."""
@@ -210,13 +227,58 @@ class DensePool(Pool):
             raise ParameterError(f"selection must be a DenseSelection here, got {type(selection).__name__}.")
         s = selection.s
         op.check_rows(s, "selection.s")
-        pooled = self.features(x, op)
+        features = self.features(x, op)
         with no_autocast(s):
             op = self.operator(op)
-            quadratic = quadratic_form(op, s)  # the only product with A
+            products = pooled_products(op, s, features.to(s.dtype))  # the only product with A
             return PoolOutput(
-                x=selection.reduce(pooled),
-                adj=self.connect(op, quadratic),
+                x=self.activate(products.x).to(features.dtype),
+                adj=self.connect(op, products.quadratic),
                 selection=selection,
-                losses=self.auxiliary(op, s, quadratic),
+                graph_losses=self.auxiliary(op, s, products),
             )
+
+
+class MLPPool(DensePool):
+    r"""A dense pooler whose assignments come from the features alone: S = softmax(MLP(X) / tau)."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        k: int,
+        hidden: int | Sequence[int] | None,
+        act: Activation,
+        temperature: float,
+    ) -> None:
+        super().__init__()
+        check_clusters(k, temperature)
+        self.in_channels, self.k, self.temperature = in_channels, k, float(temperature)
+        self.mlp = MLP(in_channels, hidden, k, act)
+
+    def reset_parameters(self) -> None:
+        self.mlp.reset_parameters()
+
+    def logits(self, x: Tensor, op: Operator) -> Tensor:
+        return self.mlp(x)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_channels}, k={self.k}, temperature={self.temperature}"
+
+
+def check_clusters(k: int, temperature: float = 1.0) -> None:
+    """Refuse a number of clusters or a temperature that no assignment can have."""
+    if k < 1:
+        raise ParameterError(f"k must be at least 1, got {k}.")
+    if temperature <= 0:
+        raise ParameterError(f"temperature must be positive, got {temperature}.")
+
+
+def nodes_per_graph(op: Operator, like: Tensor) -> Tensor:
+    """Node count of every graph [B], at least 1, in the type of `like`."""
+    if op.layout.rows == 2:
+        if op.mask is None:
+            return like.new_full((op.num_graphs,), float(op.num_rows))
+        return op.mask.sum(-1).to(like.dtype).clamp(min=1)
+    if op.ptr is None:
+        return like.new_full((1,), float(max(op.num_rows, 1)))
+    return (op.ptr[1:] - op.ptr[:-1]).to(like.dtype).clamp(min=1)

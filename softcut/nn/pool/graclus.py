@@ -3,128 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache as remember
 from functools import cached_property
-from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from softcut.errors import ParameterError, require
+from softcut.coarsening import Graclus, Level
+from softcut.errors import ParameterError
 from softcut.nn.pool.base import Selection
-from softcut.nn.pool.topological import Level, PrecomputedPool, clean, local_index, node_hash
+from softcut.nn.pool.topological import PrecomputedPool
 from softcut.ops import Operator, Segments
 from softcut.ops.entries import cluster_graph
 from softcut.ops.spmm import constants
 
-__all__ = ["ClusterSelection", "GraclusPool", "graclus_matching"]
+__all__ = ["ClusterSelection", "GraclusPool"]
 
 REDUCTIONS = ("max", "mean", "sum")
 _TABLE = 16  # nodes of a cluster up to which its maximum is taken member by member
-
-
-@remember
-def _kernel() -> Callable[..., Any]:
-    numba = require("numba", "pool", "Graclus pooling")
-    import heapq
-
-    @numba.njit(cache=True, nogil=True)
-    def match(indptr, indices, data, degree, rank):  # type: ignore[no-untyped-def]
-        # Karp and Sipser's rule: a node with one free neighbour left is served first (no perfect
-        # matching could do otherwise), else the next node by rank. It takes the free neighbour with the
-        # largest w_ij (1/d_i + 1/d_j); equal ones go by rank.
-        n = len(indptr) - 1
-        mate = np.full(n, -1, np.int64)
-        free = np.empty(n, np.int64)
-        by_rank = np.empty(n, np.int64)
-        forced = [np.int64(0)]
-        forced.pop()
-        for i in range(n):
-            free[i] = indptr[i + 1] - indptr[i]
-            by_rank[rank[i]] = i
-            if free[i] == 1:
-                forced.append(rank[i])
-        heapq.heapify(forced)
-        at = 0
-        while True:
-            i = -1
-            while len(forced) > 0:
-                candidate = by_rank[heapq.heappop(forced)]
-                if mate[candidate] < 0 and free[candidate] == 1:
-                    i = candidate
-                    break
-            if i < 0:
-                while at < n and mate[by_rank[at]] >= 0:
-                    at += 1
-                if at == n:
-                    break
-                i = by_rank[at]
-            best, weight = -1, -1.0
-            for e in range(indptr[i], indptr[i + 1]):
-                j = indices[e]
-                if mate[j] < 0 and j != i:
-                    w = data[e] * (1.0 / degree[i] + 1.0 / degree[j])
-                    if w > weight * (1 + 1e-12) or (w >= weight * (1 - 1e-12) and rank[j] < rank[best]):
-                        best, weight = j, w
-            mate[i] = i if best < 0 else best
-            if best >= 0:
-                mate[best] = i
-            for end in (i, best):
-                if end < 0:
-                    continue
-                for e in range(indptr[end], indptr[end + 1]):
-                    j = indices[e]
-                    if mate[j] < 0:
-                        free[j] -= 1
-                        if free[j] == 1:
-                            heapq.heappush(forced, rank[j])
-        return mate
-
-    return match
-
-
-def graclus_matching(adjacency: sp.csr_array, ptr: np.ndarray | None = None, seed: int = 0) -> np.ndarray:
-    """The cluster of every node: pairs, and single nodes where no neighbour was free.
-
-    >>> import numpy as np, scipy.sparse as sp
-    >>> path = sp.csr_array(np.diag([1.0, 1.0, 1.0], 1) + np.diag([1.0, 1.0, 1.0], -1))
-    >>> graclus_matching(path).tolist()
-    [0, 0, 1, 1]
-
-    Parameters
-    ----------
-    adjacency : csr_array
-        Symmetric, non-negative, without self-loops.
-    ptr : ndarray, optional
-        Where the graphs of a block-diagonal batch begin; each is matched as it would be alone.
-    seed : int
-        Decides between nodes of one degree.
-
-    Notes
-    -----
-    Nodes are visited by increasing degree, those with a single free neighbour first: nearly every node
-    finds a partner, where visiting in random order leaves one in seven of a ring alone. O(E + N log N).
-    """
-    n = adjacency.shape[0]
-    ptr = np.array([0, n]) if ptr is None else ptr
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
-    rank = np.empty(n, np.int64)
-    # Degrees are compared to ten digits: sums in another order must not decide.
-    rounded = np.round(degree, 10)
-    rank[np.lexsort((node_hash(local_index(ptr), seed), rounded))] = np.arange(n)
-    mate = _kernel()(
-        adjacency.indptr.astype(np.int64),
-        adjacency.indices.astype(np.int64),
-        adjacency.data.astype(np.float64),
-        np.maximum(degree, np.finfo(float).tiny),
-        rank,
-    )
-    leader = np.minimum(mate, np.arange(n))
-    return np.unique(leader, return_inverse=True)[1].astype(np.int64)
 
 
 class _ClusterMax(torch.autograd.Function):
@@ -229,7 +125,7 @@ class ClusterSelection(Selection):
         return x_pool.index_select(0, self.cluster)
 
 
-class GraclusPool(PrecomputedPool):
+class GraclusPool(PrecomputedPool[Graclus]):
     """Merge pairs of similar neighbours; the number of nodes about halves at every level.
 
     >>> import torch
@@ -265,24 +161,10 @@ class GraclusPool(PrecomputedPool):
         seed: int = 0,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(levels, seed, cache)
+        super().__init__(Graclus(int(seed)), levels, cache)
         if reduction not in REDUCTIONS:
             raise ParameterError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}.")
         self.reduction = reduction
-
-    def recipe(self) -> str:
-        return f"graclus|seed={self.seed}"
-
-    def coarsen(self, adjacency: sp.csr_array, ptr: np.ndarray) -> Level:
-        cluster = graclus_matching(adjacency, ptr, self.seed)
-        n, k = len(cluster), int(cluster.max(initial=-1)) + 1
-        s = sp.csr_array((np.ones(n), cluster, np.arange(n + 1)), shape=(n, k))
-        graph = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-        owner = np.zeros(k, np.int64)
-        owner[cluster] = graph
-        counts = np.bincount(owner, minlength=len(ptr) - 1)
-        coarse = clean(sp.csr_array(s.T @ adjacency @ s), symmetric=True)
-        return Level(cluster, coarse, np.concatenate([[0], counts.cumsum()]))
 
     def selection(self, levels: list[Level], x: Tensor, layout: Segments) -> ClusterSelection:
         cluster = levels[0].index
@@ -315,4 +197,4 @@ class GraclusPool(PrecomputedPool):
         return graph
 
     def extra_repr(self) -> str:
-        return f"reduction={self.reduction!r}, levels={self.levels}, seed={self.seed}"
+        return f"reduction={self.reduction!r}, levels={self.levels}, seed={self.coarsening.seed}"

@@ -12,7 +12,8 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.nn.pool.base import Pool, PoolOutput, Selection
 from softcut.ops import Dense, Layout, Operator, Padded, Segments
-from softcut.ops.entries import CONNECTIONS, counts_to_ptr, segments_of, submatrix
+from softcut.ops.batching import counts_to_ptr
+from softcut.ops.entries import CONNECTIONS, segments_of, submatrix
 
 __all__ = ["KeepSelection", "ScorePool", "top_k"]
 

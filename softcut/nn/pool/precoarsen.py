@@ -10,14 +10,14 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from softcut.coarsening import clean
 from softcut.errors import ParameterError, require
 from softcut.nn.pool import GraclusPool, NDPPool, get_pool
 from softcut.nn.pool.base import Selection
 from softcut.nn.pool.graclus import ClusterSelection
 from softcut.nn.pool.node_selection import KeepSelection
-from softcut.nn.pool.topological import clean
 from softcut.ops import CSR, Segments
-from softcut.ops.entries import counts_to_ptr
+from softcut.ops.batching import counts_to_ptr
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

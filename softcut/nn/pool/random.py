@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import DensePool, DenseSelection
-from softcut.ops import Operator, Segments
+from softcut.nn.pool.base import DensePool, DenseSelection, check_clusters
+from softcut.ops import Operator, PooledProducts, Segments
 
 __all__ = ["RandomPool"]
 
@@ -39,8 +39,7 @@ class RandomPool(DensePool):
 
     def __init__(self, k: int, kind: str = "normal", seed: int = 0) -> None:
         super().__init__()
-        if k < 1:
-            raise ParameterError(f"k must be at least 1, got {k}.")
+        check_clusters(k)
         if kind not in KINDS:
             raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
         self.k, self.kind, self.seed = k, kind, int(seed)
@@ -78,7 +77,7 @@ class RandomPool(DensePool):
             s = torch.nn.functional.one_hot(logits.argmax(-1), self.k).to(x.dtype)
         return DenseSelection(s if op.mask is None else s * op.mask.unsqueeze(-1).to(s.dtype), op.layout)
 
-    def auxiliary(self, op: Operator, s: Tensor, quadratic: Tensor) -> dict[str, Tensor]:
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
         return {}
 
     def extra_repr(self) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from softcut.nn.layers import UnitLinear
 from softcut.nn.pool.node_selection import ScorePool
 from softcut.ops import Operator
 
@@ -43,13 +42,10 @@ class TopKPool(ScorePool):
         self, in_channels: int, ratio: float = 0.5, k: int | None = None, connect: str = "adjacency"
     ) -> None:
         super().__init__(in_channels, ratio, k, connect)
-        self.weight = nn.Parameter(torch.empty(in_channels))
-        self.reset_parameters()
+        self.direction = UnitLinear(in_channels)
 
     def reset_parameters(self) -> None:
-        bound = 1 / math.sqrt(self.in_channels)
-        nn.init.uniform_(self.weight, -bound, bound)
+        self.direction.reset_parameters()
 
     def score(self, x: Tensor, op: Operator) -> Tensor:
-        length = torch.linalg.vector_norm(self.weight).clamp(min=torch.finfo(x.dtype).tiny)
-        return torch.tanh((x @ (self.weight / length).unsqueeze(-1)).squeeze(-1))
+        return torch.tanh(self.direction(x).squeeze(-1))

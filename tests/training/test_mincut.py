@@ -1,4 +1,4 @@
-"""Replicas in one pass, their inputs, k-means, the feature graph and the consensus."""
+"""Clustering networks: replicas in one pass, their inputs, losses and settings."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from sklearn.cluster import KMeans
-from sklearn.neighbors import NearestNeighbors
 
-from softcut.clustering.consensus import Consensus
-from softcut.clustering.features import FeatureMap, propagate, slow_modes, structural_features, unit_rows
-from softcut.clustering.kmeans import kmeans, kmeans_restarts
-from softcut.clustering.neighbours import exact_neighbours, feature_graph
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 from softcut.ops import CSR, mincut_loss, orthogonality_loss
@@ -85,6 +79,65 @@ def test_replicas_in_one_pass_equal_separate_trainings(graph, kind, start, objec
         np.testing.assert_allclose(result.ortho[:, r], single.ortho[:, 0], atol=1e-9, rtol=0)
         for a, b in zip(together.keep([r]).parameters(), alone.parameters(), strict=True):
             torch.testing.assert_close(a, b, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("start", [False, True])
+@pytest.mark.parametrize("objective", ["trace_ratio", "ratio_trace"])
+def test_training_is_that_of_the_formulas_with_dense_matrices(graph, objective, start):
+    """Against eq. 1, the losses and a start by cross-entropy, written out for one replica after another."""
+    op, k, weight = double(graph), 3, 0.7
+    x = torch.from_numpy(graph.x.toarray() if sp.issparse(graph.x) else graph.x).double()
+    inputs = ConvInput(op, graph.x, dtype=torch.float64, columns=1)
+    seeds = replica_seeds(2, 3)
+    settings = TrainSettings(
+        iterations=30,
+        lr=1e-2,
+        tolerance=None,
+        temperature=0.8,
+        ortho_weight=weight,
+        objective=objective,
+        start=6,
+    )
+    net = ReplicaNet(inputs.in_channels, k, seeds, hidden=4, terms=2, dtype=torch.float64)
+    initial = {name: value.detach().clone() for name, value in net.named_parameters()}
+    labels = torch.randint(0, k, (3, graph.num_nodes), generator=generator(1))
+    result = train(net, inputs, op, settings, start=labels if start else None)
+    a = torch.from_numpy(graph.adjacency.toarray()).double()
+    scale = a.sum(1).clamp(min=1e-30).rsqrt()
+    a = scale[:, None] * a * scale
+    d = torch.diag(a.sum(1))
+    for r in range(3):
+        p = {name: value[r].clone().requires_grad_() for name, value in initial.items()}
+        optimiser = torch.optim.Adam(p.values(), lr=1e-2)
+
+        def logits(p=p):
+            h = torch.nn.functional.elu(a @ x @ p["first.0"].T + x @ p["first.1"].T + p["bias"])
+            return h @ p["second"].T + p["second_bias"]
+
+        cuts, orthos = [], []
+        for i in range(36 if start else 30):
+            optimiser.zero_grad()
+            if start and i < 6:
+                loss = torch.nn.functional.cross_entropy(logits(), labels[r])
+            else:
+                s = torch.softmax(logits() / 0.8, dim=1)
+                inside, volume, gram = s.T @ a @ s, s.T @ d @ s, s.T @ s
+                if objective == "trace_ratio":
+                    cut = -torch.trace(inside) / torch.trace(volume)
+                else:
+                    ridge = 1e-3 * torch.trace(volume) / k * torch.eye(k, dtype=torch.float64)
+                    cut = -torch.trace(torch.linalg.solve(volume + ridge, inside)) / k
+                eye = torch.eye(k, dtype=torch.float64) / k**0.5
+                ortho = torch.linalg.norm(gram / torch.linalg.norm(gram) - eye)
+                cuts.append(cut.item())
+                orthos.append(ortho.item())
+                loss = cut + weight * ortho
+            loss.backward()
+            optimiser.step()
+        np.testing.assert_allclose(result.cut[:, r], cuts, atol=1e-9, rtol=0)
+        np.testing.assert_allclose(result.ortho[:, r], orthos, atol=1e-9, rtol=0)
+        for name, value in net.named_parameters():
+            torch.testing.assert_close(value[r], p[name], atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("columns", [1, 64])
@@ -188,135 +241,3 @@ def test_settings_are_checked(bad):
 def test_seeds_do_not_depend_on_their_number():
     assert replica_seeds(3, 10)[:4] == replica_seeds(3, 4)
     assert replica_seeds(3, 4) != replica_seeds(4, 4)
-
-
-# ------------------------------------------------------------------------------------------------- k-means
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_kmeans_is_as_good_as_scikit_learns(seed):
-    rng = np.random.default_rng(seed)
-    x = np.concatenate([rng.normal(loc=rng.normal(scale=3, size=5), size=(40, 5)) for _ in range(6)])
-    ours = kmeans(torch.from_numpy(x), 6, n_init=20, random_state=seed)
-    theirs = KMeans(6, n_init=20, random_state=seed).fit(x)
-    assert ours.inertia <= theirs.inertia_ * 1.001
-    distance = ((x[:, None] - ours.centres.numpy()) ** 2).sum(-1)
-    np.testing.assert_array_equal(ours.labels.numpy(), distance.argmin(1))
-    assert ours.inertia == pytest.approx(distance.min(1).sum())
-
-
-def test_kmeans_on_awkward_points():
-    same = kmeans(torch.zeros(5, 2), 3)
-    assert same.inertia == 0
-    assert torch.isfinite(same.centres).all()
-    assert kmeans(torch.eye(3), 3).labels.unique().numel() == 3
-    assert kmeans(torch.rand(4, 0), 2).labels.shape == (4,)
-
-
-def test_kmeans_restarts_differ_and_repeat():
-    x = torch.rand(60, 3, generator=generator(0))
-    a, _ = kmeans_restarts(x, 5, 6, random_state=1)
-    b, _ = kmeans_restarts(x, 5, 6, random_state=1)
-    assert torch.equal(a, b)
-    assert len({tuple(row.tolist()) for row in a}) > 1
-
-
-# ------------------------------------------------------------------------------- features and feature graph
-
-
-def test_feature_graph_is_the_symmetrised_cosine_neighbour_graph(monkeypatch):
-    z = torch.randn(50, 6, generator=generator(0), dtype=torch.float64)
-    monkeypatch.setattr("softcut.clustering.neighbours._BLOCK", 50 * 7)  # several blocks
-    op = feature_graph(z, 4)
-    finder = NearestNeighbors(n_neighbors=5, metric="cosine").fit(z.numpy())
-    distance, index = finder.kneighbors(z.numpy())
-    plain = np.zeros((50, 50))
-    np.put_along_axis(plain, index[:, 1:], np.clip(1 - distance[:, 1:], 0, None), axis=1)
-    np.testing.assert_allclose(op.to_dense().numpy(), np.maximum(plain, plain.T), atol=1e-9)
-    assert op.symmetric
-
-
-def test_exact_neighbours_never_name_the_node_itself():
-    _, index = exact_neighbours(torch.ones(6, 2), 3)
-    assert (index != torch.arange(6).unsqueeze(1)).all()
-
-
-def test_propagate_is_the_power_of_the_normalised_adjacency(graph):
-    x = torch.randn(graph.num_nodes, 3, dtype=torch.float64, generator=generator(0))
-    a = torch.from_numpy(graph.adjacency.toarray()) + torch.eye(graph.num_nodes, dtype=torch.float64)
-    scale = a.sum(1).rsqrt()
-    p = scale[:, None] * a * scale
-    torch.testing.assert_close(propagate(double(graph), x, 3), p @ p @ p @ x)
-
-
-def test_feature_map_gives_sparse_and_dense_words_the_same_columns(graph):
-    dense = graph.x.toarray() if sp.issparse(graph.x) else graph.x
-    a, b = FeatureMap.fit(sp.csr_array(dense), 8), FeatureMap.fit(dense, 8)
-    assert a.words and b.words
-    one, two = a.transform(sp.csr_array(dense)), b.transform(dense)
-    np.testing.assert_allclose(one @ one.T, two @ two.T, atol=1e-4)  # up to the sign of each column
-
-
-def test_feature_map_standardises_measurements():
-    x = np.random.default_rng(0).normal(loc=[5, -3], scale=[1000, 0.001], size=(200, 2)).astype(np.float32)
-    columns = FeatureMap.fit(x).transform(x)
-    assert columns.shape == (200, 2)
-    np.testing.assert_allclose(columns.std(0), 1, atol=0.1)
-
-
-@pytest.mark.parametrize("x", [np.zeros((5, 3)), np.ones((5, 3)), np.zeros((5, 0)), sp.csr_array((5, 4))])
-def test_feature_map_on_features_that_say_nothing(x):
-    columns = FeatureMap.fit(x).transform(x)
-    assert columns.shape[0] == 5
-    assert np.isfinite(columns).all()
-
-
-def test_slow_modes_are_the_leading_eigenvectors_of_the_regularised_graph(graph):
-    modes, values = slow_modes(CSR.from_graph(graph), dimensions=8)
-    a = torch.from_numpy(graph.adjacency.toarray()).double()
-    scale = (a.sum(1) + a.sum(1).mean() / 2).rsqrt()
-    exact, vectors = torch.linalg.eigh(scale[:, None] * a * scale)
-    assert (modes.double().T @ vectors[:, -3:]).norm(dim=0).min() > 0.99
-    torch.testing.assert_close(values[:3].double(), exact.flip(0)[:3], atol=1e-3, rtol=1e-3)
-
-
-def test_structural_features_are_unit_rows(graph):
-    rows = structural_features(graph, dimensions=6)
-    joined = np.diff(graph.adjacency.indptr) > 0
-    np.testing.assert_allclose(np.linalg.norm(rows[joined], axis=1), 1, rtol=1e-5)
-    assert (rows[~joined] == 0).all()
-
-
-def test_unit_rows_of_zeros_are_zeros():
-    assert unit_rows(torch.zeros(2, 3)).abs().sum() == 0
-
-
-# ------------------------------------------------------------------------------------------------ consensus
-
-
-def test_consensus_finds_what_noisy_replicas_share():
-    truth = torch.arange(300) % 4
-    rng = generator(0)
-    replicas = []
-    for _ in range(16):  # each replica renames the clusters and gets 40 % of the nodes wrong
-        wrong = torch.rand(300, generator=rng) < 0.4
-        noisy = torch.where(wrong, torch.randint(0, 4, (300,), generator=rng), truth)
-        replicas.append(torch.eye(4)[torch.randperm(4, generator=rng)[noisy]])
-    s = torch.stack(replicas, dim=1)
-    z = torch.zeros(300, 1, 0)
-    consensus = Consensus.fit(s, z, 4)
-    labels = consensus.predict(s, z)
-    joint = torch.zeros(4, 4).index_put((truth, labels), torch.ones(()), accumulate=True)
-    assert joint.max(1).values.sum() / 300 > 0.97
-    proba = consensus.proba(s, z)
-    torch.testing.assert_close(proba.sum(1), torch.ones(300))
-    assert torch.equal(proba.argmax(1), labels)
-
-
-def test_consensus_on_a_sample_labels_the_rest():
-    truth = torch.arange(400) % 2
-    s = torch.eye(2)[truth].unsqueeze(1)
-    consensus = Consensus.fit(s, torch.zeros(400, 1, 0), 2, sample=50)
-    labels = consensus.predict(s, torch.zeros(400, 1, 0))
-    assert (labels[truth == 0] == labels[0]).all()
-    assert (labels[truth == 1] != labels[0]).all()

@@ -1,0 +1,115 @@
+"""The last steps of a fit: select, merge, refine, number. Every step returns a value.
+
+prepare   the graph with its features, encoded once, and the operator whose cut is minimised (prepare.py)
+train     R replicas in one vectorised pass (replicas.py)
+select    which replicas count: those that use every cluster, or the one with the lowest loss
+merge     one soft clustering from theirs (the consensus)
+refine    a node's own features and its neighbours settle what the replicas leave open
+number    the largest cluster becomes number 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softcut.clustering.consensus import Consensus, replica_weights
+from softcut.clustering.prepare import Note, Prepared
+from softcut.clustering.refine import Refiner
+from softcut.clustering.replicas import Trained
+from softcut.clustering.settings import Settings
+from softcut.training import ReplicaNet
+
+__all__ = ["Merged", "Selected", "merge", "number", "refine", "select"]
+
+CONSENSUS_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The replicas that count, their networks and their assignments [N, R', K]."""
+
+    index: list[int]
+    net: ReplicaNet
+    s: Tensor
+
+
+def select(trained: Trained, settings: Settings, note: Note) -> Selected:
+    """The replicas that use every cluster; with ``select="best"`` the one of them with the lowest loss."""
+    keep, count = trained.full, trained.net.replicas
+    lost = count - len(keep)
+    if lost and keep:
+        note(f"{lost} of {count} replicas used fewer than {trained.k} clusters and were left out.")
+    elif lost:
+        note(
+            f"all {lost} replicas used fewer than {trained.k} clusters; the one that used most of them was taken."
+        )
+    if not keep:  # the one that says most; merging them would invent clusters that none of them has
+        keep = [
+            max(range(count), key=lambda r: (trained.replicas[r].clusters_used, -trained.replicas[r].loss))
+        ]
+    elif settings.select == "best":
+        keep = [min(keep, key=lambda r: trained.replicas[r].loss)]
+    s = trained.s if len(keep) == count else trained.s[:, keep]
+    return Selected(keep, trained.net.keep(keep), s)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """One soft clustering [N, K], and the consensus that made it (None for a single replica)."""
+
+    soft: Tensor
+    consensus: Consensus | None
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weight of each selected replica."""
+        return np.ones(1) if self.consensus is None else self.consensus.weights.cpu().numpy()
+
+
+def merge(prepared: Prepared, trained: Trained, selected: Selected, settings: Settings, note: Note) -> Merged:
+    """The consensus of the selected replicas, weighted by their agreement."""
+    if settings.select == "best" or not trained.full:
+        return Merged(selected.s[:, 0], None)
+    n = selected.s.shape[0]
+    sample = CONSENSUS_ROWS if n > CONSENSUS_ROWS else None
+    if sample:
+        note(f"consensus found on {sample:,} of {n:,} nodes; the others join the nearest centre.")
+    consensus = Consensus.fit(
+        selected.s,
+        prepared.encoded.rows,
+        trained.k,
+        scales=selected.net.scales,
+        weights=replica_weights(trained.nmi[selected.index][:, selected.index]),
+        fusion=settings.fusion,
+        sample=sample,
+        random_state=settings.seed,
+    )
+    return Merged(consensus.proba(selected.s, prepared.encoded.rows), consensus)
+
+
+def refine(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> tuple[Tensor, Refiner | None]:
+    """Let own features and neighbours settle what is open; left out if it would empty a cluster."""
+    labels, encoded = soft.argmax(1), prepared.encoded
+    if not settings.refine or encoded.x.shape[1] == 0:
+        return soft, None
+    refiner = Refiner.fit(encoded.x, labels, soft.shape[1], settings.seed)
+    after = refiner.apply(encoded.x, soft, encoded.op)
+    if torch.unique(after.argmax(1)).numel() < torch.unique(labels).numel():
+        note("no refinement: it would have emptied a cluster.")
+        return soft, None
+    return after, refiner
+
+
+def number(soft: Tensor) -> np.ndarray:
+    """The order of the clusters by size: the largest becomes number 0.
+
+    >>> import torch
+    >>> number(torch.tensor([[0.1, 0.9], [0.2, 0.8], [0.7, 0.3]])).tolist()
+    [1, 0]
+    """
+    sizes = np.bincount(soft.argmax(1).cpu().numpy(), minlength=soft.shape[1])
+    return np.argsort(-sizes, kind="stable")

@@ -1,0 +1,156 @@
+"""What predicting needs: the selected replicas, the encoder, the consensus and the refinement."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softcut.clustering.consensus import Consensus
+from softcut.clustering.encoder import Encoder
+from softcut.clustering.features import structural_features
+from softcut.clustering.prepare import silent_nodes, without
+from softcut.clustering.refine import Refiner
+from softcut.errors import GraphError
+from softcut.graph import Graph
+from softcut.training import ReplicaNet
+
+__all__ = ["Model", "signature"]
+
+
+@dataclass
+class Model:
+    """A fitted clustering function, applied to any graph.
+
+    Attributes
+    ----------
+    net, encoder, temperature, consensus, refiner
+        The parts, in the order they are applied; `consensus` and `refiner` may be None.
+    order : array [K]
+        The j-th largest cluster of the training nodes is column order[j] inside.
+    positions : array or None
+        Structural features of the training graph, where they mean nothing in another. Kept, not computed
+        again: eigenvectors come out with other signs on another machine.
+    signature : str
+        Recognises the training graph; see :func:`signature`.
+    silence : str
+        Which nodes say nothing; see :func:`~softcut.clustering.prepare.silence_rule`.
+    """
+
+    net: ReplicaNet
+    encoder: Encoder
+    temperature: float
+    consensus: Consensus | None
+    refiner: Refiner | None
+    order: np.ndarray
+    positions: np.ndarray | None = None
+    signature: str = ""
+    silence: str = "never"
+
+    def apply(self, graph: Graph, device: torch.device) -> np.ndarray:
+        """Soft clusters [N, K], the largest cluster of the training nodes first."""
+        silent = silent_nodes(graph, self.silence)
+        if silent.any() and not silent.all():
+            inner = self._with_features(without(graph, silent), graph)
+            return self.spread(self._apply(inner, device), silent)
+        return self._apply(self._with_features(graph, graph), device)
+
+    def spread(self, soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
+        """Soft clusters of all nodes; those that say nothing have probability 1/K for each, so label 0."""
+        out = np.full((len(silent), soft.shape[1]), 1 / soft.shape[1], dtype=soft.dtype)
+        out[~silent] = soft
+        return out
+
+    def _apply(self, graph: Graph, device: torch.device) -> np.ndarray:
+        encoded = self.encoder.encode(graph, device)
+        s = self.net.to(device).assign(encoded.inputs, self.temperature)
+        soft = s[:, 0] if self.consensus is None else self.consensus.to(device).proba(s, encoded.rows)
+        if self.refiner is not None:
+            soft = self.refiner.to(device).apply(encoded.x, soft, encoded.op)
+        return self.numbered(soft)
+
+    def numbered(self, soft: Tensor) -> np.ndarray:
+        """Columns in the order people see."""
+        return soft.cpu().numpy()[:, self.order]
+
+    def _with_features(self, graph: Graph, whole: Graph) -> Graph:
+        """The graph with the features the model was fitted with: its own, or structural ones."""
+        if self.positions is not None:
+            if signature(whole) != self.signature:
+                raise GraphError(
+                    "graph is not the one the model was fitted on, which had no features: the structural features "
+                    "computed for it describe positions in that graph and mean nothing in another; give both "
+                    "graphs features, or fit this one."
+                )
+            return graph.with_features(self.positions)
+        if self.encoder.structural:
+            return graph.with_features(structural_features(graph, local=True))
+        if graph.x is None:
+            raise GraphError(
+                "graph has no features but the model was fitted with some; pass them as X (--features on the "
+                "command line)."
+            )
+        return graph
+
+    def meta(self) -> dict[str, Any]:
+        """The part of a saved model that is plain JSON."""
+        return {
+            "net": self.net.meta(),
+            "encoder": self.encoder.meta(),
+            "temperature": self.temperature,
+            "positional": self.positions is not None,
+            "signature": self.signature,
+            "consensus": self.consensus is not None,
+            "refiner": self.refiner is not None,
+            "order": self.order.tolist(),
+            "silence": self.silence,
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The part of a saved model that is tensors."""
+        parts = {f"net.{k}": v for k, v in self.net.state_dict().items()}
+        parts |= {f"encoder.{k}": v for k, v in self.encoder.tensors().items()}
+        if self.consensus is not None:
+            parts |= {f"consensus.{k}": v for k, v in vars(self.consensus).items()}
+        if self.refiner is not None:
+            parts |= {f"refiner.{k}": v for k, v in vars(self.refiner).items()}
+        if self.positions is not None:
+            parts["positions"] = torch.from_numpy(self.positions)
+        return parts
+
+    @classmethod
+    def restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any]) -> Model:
+        """From what :meth:`meta` and :meth:`tensors` gave."""
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(prefix + ".")}
+
+        return cls(
+            net=ReplicaNet.restore(meta["net"], part("net")),
+            encoder=Encoder.restore(meta["encoder"], part("encoder")),
+            temperature=meta["temperature"],
+            consensus=Consensus(**part("consensus")) if meta["consensus"] else None,
+            refiner=Refiner(**part("refiner")) if meta["refiner"] else None,
+            order=np.asarray(meta["order"], dtype=np.int64),
+            positions=tensors["positions"].numpy() if meta["positional"] else None,
+            signature=meta["signature"],
+            silence=meta["silence"],
+        )
+
+
+def signature(graph: Graph) -> str:
+    """A digest of a graph's shape and edges (not of its features).
+
+    >>> from softcut import Graph
+    >>> signature(Graph.from_edges([[0], [1]])) == signature(Graph.from_edges([[1], [0]]))
+    True
+    """
+    adjacency = graph.adjacency
+    digest = hashlib.sha256(np.ascontiguousarray(adjacency.indptr, dtype=np.int64).tobytes())
+    digest.update(np.ascontiguousarray(adjacency.indices, dtype=np.int64).tobytes())
+    digest.update(np.ascontiguousarray(adjacency.data, dtype=np.float64).tobytes())
+    return digest.hexdigest()

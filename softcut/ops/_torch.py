@@ -1,0 +1,84 @@
+"""Every private name of PyTorch that softcut uses, each with a fallback where PyTorch does not have it.
+
+Nothing else in softcut reads a name of PyTorch that begins with an underscore. The fallbacks are correct
+everywhere outside the transforms of ``torch.func`` and never faster than what they stand in for.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "in_gradient_batch",
+    "is_batched",
+    "is_wrapped",
+    "keeps_graph",
+    "outside_transforms",
+    "saving_is_hooked",
+    "unwrap_once",
+    "version",
+]
+
+try:
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as _clear_stack
+except ImportError:
+    _clear_stack = nullcontext  # type: ignore[assignment]
+
+_functorch: Any = getattr(torch._C, "_functorch", None)
+_autograd: Any = getattr(torch._C, "_autograd", None)
+_dispatch_keys: Any = getattr(torch._C, "_dispatch_keys", None)
+_parse_key: Any = getattr(torch._C, "_parse_dispatch_key", None)
+_BATCHED: Any = None if _parse_key is None else _parse_key("Batched")
+
+
+def is_wrapped(t: Tensor) -> bool:
+    """Whether a tensor belongs to a running transform of ``torch.func``."""
+    ask = getattr(_functorch, "is_functorch_wrapped_tensor", None)
+    return ask is not None and not torch.compiler.is_compiling() and bool(ask(t))
+
+
+def is_batched(t: Tensor) -> bool:
+    """Whether a wrapped tensor is one of ``torch.func.vmap``."""
+    ask = getattr(_functorch, "is_batchedtensor", None)
+    return ask is not None and bool(ask(t))
+
+
+def unwrap_once(t: Tensor) -> Tensor:
+    """The tensor one transform further out."""
+    return _functorch.get_unwrapped(t)
+
+
+def outside_transforms() -> AbstractContextManager[Any]:
+    """Operations in here are not seen by the transforms of ``torch.func`` that are running."""
+    return _clear_stack()
+
+
+def in_gradient_batch(t: Tensor) -> bool:
+    """Whether a tensor belongs to a batch of gradients (``torch.autograd.grad(..., is_grads_batched=True)``).
+
+    True where PyTorch does not say: the caller then keeps to operations that are right in either case.
+    """
+    if _dispatch_keys is None or _BATCHED is None:
+        return True
+    return bool(_dispatch_keys(t).has(_BATCHED))
+
+
+def keeps_graph() -> bool:
+    """Whether the running backward pass may be run again; True where PyTorch does not say."""
+    ask = getattr(_autograd, "_get_current_graph_task_keep_graph", None)
+    return True if ask is None else bool(ask())
+
+
+def saving_is_hooked() -> bool:
+    """Whether tensors saved for the backward pass go through hooks; True where PyTorch does not say."""
+    ask = getattr(_autograd, "_top_saved_tensors_default_hooks", None)
+    return ask is None or ask(True) is not None
+
+
+def version(t: Tensor) -> int | None:
+    """How often a tensor was changed in place; None where that is not counted (``torch.inference_mode``)."""
+    return None if t.is_inference() else getattr(t, "_version", None)

@@ -1,0 +1,166 @@
+"""From what people have (edge_index, Graph, dense batch) to an operator."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from softcut.errors import GraphError
+from softcut.graph import Graph
+from softcut.ops.batching import Segments, counts_to_ptr
+from softcut.ops.csr import CSR
+from softcut.ops.dense import Dense
+from softcut.ops.operator import Operator
+from softcut.ops.spmm import CSRPattern, unwrapped
+
+__all__ = ["as_operator", "block_diagonal"]
+
+
+def _check_batch(op: Operator, batch: Tensor | None, mask: Tensor | None) -> Operator:
+    """An operator knows its graphs; what is said beside it must not contradict it."""
+    if mask is not None:
+        if not isinstance(op, Dense):
+            raise GraphError("mask belongs to a dense adjacency; a sparse operator has no padding.")
+        if op.mask is None:
+            return Dense(op.data, mask, symmetric=op.symmetric, normalised=op.normalised)
+        if mask.shape != op.mask.shape or not torch.equal(mask.bool(), op.mask):
+            raise GraphError("mask differs from the mask that adj has already; pass it once.")
+    if batch is not None:
+        if not isinstance(op.layout, Segments):
+            raise GraphError("batch belongs to an edge_index; a dense adjacency numbers its graphs itself.")
+        batch = unwrapped(batch, "batch")
+        known = torch.zeros_like(batch) if op.ptr is None else op.layout.batch
+        if not torch.equal(batch, known):
+            raise GraphError(
+                f"batch does not name the {op.num_graphs} graph(s) of adj, which is an operator already; "
+                "pass batch where the operator is made."
+            )
+    return op
+
+
+def as_operator(
+    adj: Any,
+    edge_weight: Tensor | None = None,
+    *,
+    num_nodes: int | None = None,
+    batch: Tensor | None = None,
+    mask: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+) -> Operator:
+    """Turn what people have into an operator.
+
+    >>> import torch
+    >>> as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    CSR(2 rows, 2 entries, 1 graph(s))
+    >>> as_operator(torch.ones(4, 3, 3))
+    Dense([4, 3, 3])
+
+    Parameters
+    ----------
+    adj : Operator, Graph, Tensor
+        An operator (returned as it is), a :class:`softcut.Graph`, an integer `edge_index` [2, E], or a
+        floating-point dense adjacency [B, N, N] or [N, N].
+    edge_weight, num_nodes, batch
+        Belong to `edge_index`.
+    mask : Tensor, optional
+        [B, N], belongs to a dense adjacency: False marks padding.
+    dtype, device
+        Where a :class:`softcut.Graph` should go. Edge weights of an `edge_index` are promoted to `dtype`.
+    """
+    if isinstance(adj, Operator | Graph) and edge_weight is not None:
+        raise GraphError(
+            "edge_weight belongs to an edge_index; an operator or a Graph holds its own weights."
+        )
+    if isinstance(adj, Operator):
+        return _check_batch(adj, batch, mask)
+    if isinstance(adj, Graph):
+        return _check_batch(
+            CSR.from_graph(adj, dtype=dtype or torch.get_default_dtype(), device=device), batch, mask
+        )
+    if not isinstance(adj, Tensor):
+        raise GraphError(
+            f"adj must be an operator, a Graph, an edge_index tensor [2, E] or a dense tensor [B, N, N], "
+            f"got {type(adj).__name__}."
+        )
+    if adj.layout == torch.strided and adj.is_floating_point():
+        if edge_weight is not None:
+            raise GraphError("edge_weight belongs to an edge_index; a dense adjacency holds its own weights.")
+        if batch is not None:
+            raise GraphError("batch belongs to an edge_index; pass mask with a dense adjacency.")
+        return Dense(adj, mask)
+    if adj.dtype == torch.bool:
+        raise GraphError(
+            "adj must be an edge_index of whole numbers or floating-point and dense, got torch.bool."
+        )
+    if mask is not None:
+        raise GraphError("mask belongs to a dense adjacency; pass batch with an edge_index.")
+    if adj.layout != torch.strided:
+        if edge_weight is not None:
+            raise GraphError("edge_weight belongs to an edge_index; a sparse tensor holds its own weights.")
+        coo = adj.to_sparse_coo().coalesce()
+        return CSR.from_edge_index(coo.indices(), coo.values(), adj.shape[0], batch=batch)
+    if edge_weight is not None and dtype is not None:
+        edge_weight = edge_weight.to(torch.promote_types(edge_weight.dtype, dtype))
+    return CSR.from_edge_index(adj, edge_weight, num_nodes, batch=batch)
+
+
+def block_diagonal(operators: Sequence[CSR]) -> CSR:
+    """Several sparse operators as one, which knows where each graph begins.
+
+    >>> import torch
+    >>> edge = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> both = block_diagonal([edge, edge])
+    >>> both, both.ptr.tolist()
+    (CSR(4 rows, 4 entries, 2 graph(s)), [0, 2, 4])
+
+    Parameters
+    ----------
+    operators : sequence of CSR
+        Of single graphs or of batches, which stay batches; all normalised, or none. Entries stay what they
+        are: a binary operator beside weighted ones gets ones.
+    """
+    if not operators:
+        raise GraphError("operators must hold at least one operator.")
+    if any(not isinstance(op, CSR) for op in operators):
+        kinds = ", ".join(sorted({type(op).__name__ for op in operators}))
+        raise GraphError(f"operators must all be CSR, got {kinds}.")
+    if len({op.normalised for op in operators}) > 1:
+        raise GraphError("operators must all be normalised, or none of them; call normalise() on each first.")
+    rows = [op.num_rows for op in operators]
+    n = sum(rows)
+    first_row = list(itertools.accumulate(rows, initial=0))[:-1]
+    row = torch.cat([op.pattern.rows + start for op, start in zip(operators, first_row, strict=True)])
+    col = torch.cat([op.pattern.col.long() + start for op, start in zip(operators, first_row, strict=True)])
+    pattern, _ = CSRPattern.from_coo(row, col, (n, n))  # in order already: rows, then columns
+    counts = torch.cat([_node_counts(op) for op in operators])
+    return CSR(
+        pattern,
+        _side_by_side([op.val for op in operators], [op.pattern.nnz for op in operators], row.device),
+        scale=_side_by_side([op.scale for op in operators], rows, row.device),
+        ptr=counts_to_ptr(counts),
+        symmetric=all(op.symmetric for op in operators),
+        normalised=operators[0].normalised,
+    )
+
+
+def _node_counts(op: CSR) -> Tensor:
+    """Nodes of every graph of an operator."""
+    if op.ptr is None:
+        return torch.tensor([op.num_rows], device=op.pattern.col.device)
+    return op.ptr[1:] - op.ptr[:-1]
+
+
+def _side_by_side(values: list[Tensor | None], counts: list[int], device: torch.device) -> Tensor | None:
+    """Values one after another, with ones for None; None where all are."""
+    given = [v for v in values if v is not None]
+    if not given:
+        return None
+    dtype = functools.reduce(torch.promote_types, (v.dtype for v in given))
+    ones = (torch.ones(count, dtype=dtype, device=device) for count in counts)
+    return torch.cat([one if v is None else v.to(dtype) for v, one in zip(values, ones, strict=True)])

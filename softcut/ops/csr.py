@@ -1,0 +1,350 @@
+"""Sparse operators: one graph, or a block-diagonal batch of graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from softcut.errors import GraphError
+from softcut.graph import Graph
+from softcut.ops._torch import is_wrapped, version
+from softcut.ops.batching import Segments, batch_to_ptr
+from softcut.ops.operator import Operator, inverse_sqrt, learned
+from softcut.ops.spmm import CSRPattern, constants, spmm, unwrapped
+
+__all__ = ["CSR"]
+
+
+class CSR(Operator):
+    """A sparse matrix; of one graph or, with `ptr`, of a block-diagonal batch.
+
+    A binary matrix stores no edge values: A-tilde S = D^-1/2 (A (D^-1/2 S)) is two row scalings
+    around the product with the bare pattern.
+
+    >>> import torch
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+    >>> (op @ torch.ones(3, 1)).flatten().tolist()
+    [1.0, 2.0, 1.0]
+    >>> op.normalise().normalise() is op.normalise()
+    True
+
+    Parameters
+    ----------
+    pattern : CSRPattern
+        Where the entries are.
+    val : Tensor, optional
+        Values of the entries; None for a binary matrix.
+    scale : Tensor, optional
+        A diagonal applied on both sides.
+    ptr : Tensor, optional
+        [B + 1], where each graph's rows begin.
+    symmetric : bool, optional
+        None: found out by comparing the matrix with its transpose.
+    """
+
+    layout: Segments
+
+    def __init__(
+        self,
+        pattern: CSRPattern,
+        val: Tensor | None = None,
+        *,
+        scale: Tensor | None = None,
+        ptr: Tensor | None = None,
+        layout: Segments | None = None,
+        symmetric: bool | None = None,
+        normalised: bool = False,
+    ) -> None:
+        self.pattern, self.val, self.scale = pattern, val, scale
+        self.layout = layout if layout is not None else Segments(pattern.shape[0], ptr)
+        self.symmetric = self._compare_with_transpose() if symmetric is None else symmetric
+        self.normalised = normalised
+
+    def _compare_with_transpose(self) -> bool:
+        if not self.pattern.symmetric:
+            return False
+        if self.val is None:
+            return True
+        if is_wrapped(self.val):
+            return False  # not known inside a transform; the plain path is right for any matrix
+        return bool(torch.equal(self.val.detach(), self.val.detach()[self.pattern.transpose[1]]))
+
+    @classmethod
+    def from_edge_index(
+        cls,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        num_nodes: int | None = None,
+        *,
+        batch: Tensor | None = None,
+        ptr: Tensor | None = None,
+        symmetric: bool | None = None,
+    ) -> CSR:
+        """From PyTorch Geometric's spelling: [2, E] with A[edge_index[0], edge_index[1]] = weight.
+
+        The sorted pattern, the graphs of a `batch` and, where there are no weights, the operator are kept for
+        as long as the tensors `edge_index` and `batch` live, so a training loop that passes the same ones at
+        every step sorts and checks them once. Changes in place are seen, as long as PyTorch sees them (not
+        those made through ``.data`` or a NumPy view).
+
+        Parameters
+        ----------
+        edge_index : Tensor
+            [2, E], whole numbers; an undirected edge is given in both directions.
+        edge_weight : Tensor, optional
+            One value per edge; None for a binary matrix.
+        num_nodes : int, optional
+            Nodes; None: one more than the largest in `edge_index`.
+        batch : Tensor, optional
+            Graph number of every node, sorted. An edge between two graphs is an error.
+        ptr : Tensor, optional
+            [B + 1], where each graph's nodes begin, in place of `batch`.
+        symmetric : bool, optional
+            None: found out by comparing the matrix with its transpose.
+        """
+        edge_index = unwrapped(edge_index, "edge_index")
+        if edge_index.is_floating_point() or edge_index.dtype == torch.bool:
+            raise GraphError(f"edge_index must hold whole numbers, got {edge_index.dtype}.")
+        if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+            raise GraphError(
+                f"edge_index must have shape [2, E], got {list(edge_index.shape)}; pass sources in the "
+                "first row and targets in the second (a dense adjacency must be floating-point)."
+            )
+        if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
+            raise GraphError(
+                f"edge_weight must have one value for each of the {edge_index.shape[1]} edges, got shape "
+                f"{list(edge_weight.shape)}."
+            )
+        n = num_nodes
+        if n is None:
+            n = int(edge_index.max()) + 1 if edge_index.numel() else 0
+        known = _recall(edge_index, n)
+        layout, operators = known.graphs(edge_index, batch, ptr)
+        if edge_weight is None and symmetric is None:
+            # Nothing but the tensors of indices decides: the whole operator is kept, with its degrees.
+            key = (cls, torch.get_default_dtype())
+            if key not in operators:
+                operators[key] = cls(known.pattern, layout=layout)
+            return operators[key]
+        val = None
+        if edge_weight is not None:  # whole numbers and half precision become float32
+            val = edge_weight.to(torch.promote_types(edge_weight.dtype, torch.float32))[known.order]
+        return cls(known.pattern, val, layout=layout, symmetric=symmetric)
+
+    @classmethod
+    def from_graph(
+        cls,
+        graph: Graph,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> CSR:
+        """The adjacency operator of a :class:`softcut.Graph` (symmetric by construction).
+
+        >>> from softcut import Graph
+        >>> CSR.from_graph(Graph.from_edges([[0, 1], [1, 2]]))
+        CSR(3 rows, 4 entries, 1 graph(s))
+        """
+        matrix = graph.adjacency
+        fits = max(*matrix.shape, matrix.nnz) < 2**31
+        index = np.int32 if fits else np.int64
+        pattern = CSRPattern(
+            torch.from_numpy(matrix.indptr.astype(index)),
+            torch.from_numpy(matrix.indices.astype(index)),
+            matrix.shape,
+        )
+        val = None
+        if graph.weighted:
+            data = np.asarray(matrix.data, dtype=np.float64)
+            # A-tilde does not change when A is divided by a number: keep sums of weights in range.
+            if data.size and data.max() > 1e-8 * torch.finfo(dtype).max:
+                data = data / data.max()
+            val = torch.from_numpy(data).to(dtype)
+        ptr = None if graph.ptr is None else torch.as_tensor(graph.ptr, dtype=torch.long)
+        op = cls(pattern, val, ptr=ptr, symmetric=True)
+        return op if device is None else op.to(device)
+
+    def matmul(self, s: Tensor) -> Tensor:
+        val, scale = self._in(s.dtype, "val"), self._in(s.dtype, "scale")
+        if scale is None:
+            return spmm(self.pattern, val, s)
+        scale = scale.unsqueeze(-1)
+        y = spmm(self.pattern, val, scale * s)
+        # Fresh and not part of a graph of gradients: scaled where it stands.
+        if torch.compiler.is_compiling() or is_wrapped(y) or y.requires_grad or scale.requires_grad:
+            return scale * y
+        return y.mul_(scale)
+
+    def _in(self, dtype: torch.dtype, name: str) -> Tensor | None:
+        """The values or the scale in the precision of a product; the original keeps its own."""
+        t: Tensor | None = getattr(self, name)
+        return t if t is None or t.dtype == dtype else self._kept(f"{name} {dtype}", lambda: t.to(dtype))
+
+    @property
+    def degree(self) -> Tensor:
+        exact = self._exact_degree
+        return (
+            exact
+            if self.val is not None
+            else self._kept("degree", lambda: exact.to(torch.get_default_dtype()))
+        )
+
+    def degree_like(self, s: Tensor) -> Tensor:
+        exact = self._exact_degree
+        return exact if exact.dtype == s.dtype else self._kept(f"degree {s.dtype}", lambda: exact.to(s.dtype))
+
+    @property
+    def _exact_degree(self) -> Tensor:
+        """Row sums in the precision of the values, and in float64 for a binary matrix, which has none."""
+        return self._kept("exact degree", self._own_degree)
+
+    def _own_degree(self) -> Tensor:
+        if self.val is None and self.scale is None:
+            return self.pattern.counts.double()
+        if self.scale is None:
+            assert self.val is not None
+            return self._sum_entries(self.val)
+        dtype = self.scale.dtype if self.val is None else self.val.dtype
+        return self.row_sums(torch.ones(self.num_rows, dtype=dtype, device=self.scale.device))
+
+    def row_sums(self, v: Tensor) -> Tensor:
+        # Sums over entries: a product with one column would cost more than a pass over the values.
+        val, scale = self._in(v.dtype, "val"), self._in(v.dtype, "scale")
+        inner = (v if scale is None else scale * v).index_select(0, self.pattern.col)
+        total = self._sum_entries(inner if val is None else val * inner)
+        return total if scale is None else scale * total
+
+    def _sum_entries(self, values: Tensor) -> Tensor:
+        return Segments(self.pattern.nnz, self.pattern.rowptr.long()).total(values)
+
+    def _normal_form(self) -> CSR:
+        scale = inverse_sqrt(self._exact_degree)
+        val = self.val
+        if val is not None:
+            # Values exist anyway: fold the diagonal in. Two steps, so that huge weights stay finite.
+            val = val * scale[self.pattern.rows] * scale[self.pattern.col.long()]
+        if self.scale is not None:
+            scale = scale * self.scale
+        return CSR(
+            self.pattern,
+            val,
+            scale=scale if val is None else self.scale,
+            layout=self.layout,
+            symmetric=self.symmetric,
+            normalised=True,
+        )
+
+    def row_scale(self, dtype: torch.dtype) -> Tensor | None:
+        return self._in(dtype, "scale")
+
+    def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        scale = self._in(s.dtype, "scale")
+        if scale is None:
+            return super().factors(s)
+        inner = scale.unsqueeze(-1) * s.flatten(1)
+        return inner.view(s.shape), spmm(self.pattern, self._in(s.dtype, "val"), inner).view(s.shape), scale
+
+    def normalise(self) -> CSR:
+        return self if self.normalised else self._kept("normal", self._normal_form)
+
+    def to_dense(self) -> Tensor:
+        val = self.pattern.ones(torch.get_default_dtype()) if self.val is None else self.val
+        if self.scale is not None:
+            val = val * self.scale[self.pattern.rows] * self.scale[self.pattern.col.long()]
+        dense = torch.zeros(self.pattern.shape, dtype=val.dtype, device=val.device)
+        return dense.index_put((self.pattern.rows, self.pattern.col.long()), val, accumulate=True)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> CSR:
+        pattern = self.pattern if device is None else self.pattern.to(device)
+        val, scale = (t if t is None else t.to(device=device, dtype=dtype) for t in (self.val, self.scale))
+        return CSR(
+            pattern,
+            val,
+            scale=scale,
+            layout=self.layout if device is None else self.layout.to(device),
+            symmetric=self.symmetric,
+            normalised=self.normalised,
+        )
+
+    @property
+    def requires_grad(self) -> bool:
+        return learned(self.val) or learned(self.scale)
+
+    @property
+    def num_rows(self) -> int:
+        return self.pattern.shape[0]
+
+    def __repr__(self) -> str:
+        return f"CSR({self.num_rows} rows, {self.pattern.nnz} entries, {self.num_graphs} graph(s))"
+
+
+class _Recalled:
+    """What was found out about an `edge_index`: its pattern, and the graphs of the batches it came with."""
+
+    def __init__(self, edge_index: Tensor, n: int) -> None:
+        self.version, self.num_nodes = version(edge_index), n
+        with constants():
+            self.pattern, self.order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
+        self.alone: tuple[Segments, dict[Any, CSR]] = Segments(n), {}
+        self.batches: Any = WeakTensorKeyDictionary()  # batch -> (version, layout, operators)
+
+    def graphs(
+        self, edge_index: Tensor, batch: Tensor | None, ptr: Tensor | None
+    ) -> tuple[Segments, dict[Any, CSR]]:
+        """Which nodes belong to which graph, checked, and the operators made for it so far."""
+        if ptr is not None:
+            layout = Segments(self.num_nodes, ptr)
+            _refuse_crossing_edges(edge_index, layout)
+            return layout, {}
+        if batch is None:
+            return self.alone
+        batch = unwrapped(batch, "batch")
+        state, known = version(batch), self.batches.get(batch)
+        if known is not None and state is not None and known[0] == state:
+            return known[1:]
+        layout = Segments(self.num_nodes, batch_to_ptr(batch, self.num_nodes))
+        _refuse_crossing_edges(edge_index, layout)
+        operators: dict[Any, CSR] = {}
+        if state is not None:
+            self.batches[batch] = (state, layout, operators)
+        return layout, operators
+
+
+_recalled: Any = WeakTensorKeyDictionary()  # edge_index -> _Recalled
+
+
+def _recall(edge_index: Tensor, n: int) -> _Recalled:
+    known = _recalled.get(edge_index)
+    if known is not None and (known.version, known.num_nodes) == (version(edge_index), n):
+        return known
+    if edge_index.numel():
+        low, high = int(edge_index.min()), int(edge_index.max())
+        if low < 0 or high >= n:
+            raise GraphError(
+                f"edge_index names node {low if low < 0 else high}, but there are {n} nodes (0 to {n - 1})."
+            )
+    known = _Recalled(edge_index, n)
+    if known.version is not None:  # None under inference_mode: changes are not counted, so nothing is kept
+        _recalled[edge_index] = known
+    return known
+
+
+def _refuse_crossing_edges(edge_index: Tensor, layout: Segments) -> None:
+    """Losses are computed graph by graph: an edge between two graphs would count for one and not the other."""
+    if layout.single:
+        return
+    with constants():
+        ends = layout.batch[edge_index.long()]
+        crossing = ends[0] != ends[1]
+        if not bool(crossing.any()):
+            return
+        at = int(crossing.nonzero()[0])
+        (i, j), (a, b) = edge_index[:, at].tolist(), ends[:, at].tolist()
+    raise GraphError(
+        f"edge_index must join nodes of one graph only, but edge {at} goes from node {i} of graph {a} to "
+        f"node {j} of graph {b} by batch; correct batch, or leave it out for a single graph."
+    )

@@ -1,0 +1,87 @@
+"""Dense operators: a padded batch of small graphs, such as dense pooling returns."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from softcut.errors import GraphError
+from softcut.ops.batching import Padded
+from softcut.ops.operator import Operator, inverse_sqrt, learned
+
+__all__ = ["Dense"]
+
+
+class Dense(Operator):
+    """A batch of dense matrices [B, N, N]; rows that `mask` leaves out are padding.
+
+    >>> import torch
+    >>> op = Dense(torch.ones(1, 2, 2) - torch.eye(2))
+    >>> op.normalise().to_dense().tolist()
+    [[[0.0, 1.0], [1.0, 0.0]]]
+    """
+
+    layout: Padded
+
+    def __init__(
+        self,
+        data: Tensor,
+        mask: Tensor | None = None,
+        *,
+        symmetric: bool = False,
+        normalised: bool = False,
+    ) -> None:
+        if data.dim() == 2:
+            data = data.unsqueeze(0)
+        if data.dim() != 3 or data.shape[1] != data.shape[2]:
+            raise GraphError(f"adj must have shape [B, N, N] if it is dense, got {list(data.shape)}.")
+        if not data.is_floating_point():
+            raise GraphError(f"adj must hold floating-point numbers if it is dense, got {data.dtype}.")
+        if mask is not None:
+            mask = mask.unsqueeze(0) if mask.dim() == 1 else mask
+            if mask.shape != data.shape[:2]:
+                raise GraphError(
+                    f"mask must have shape {list(data.shape[:2])}, one value a node, got {list(mask.shape)}."
+                )
+            mask = mask.bool()
+        self.data = data
+        self.layout = Padded(data.shape[0], mask)
+        # Comparing with the transpose costs as much as the product: unknown means the plain path.
+        self.symmetric, self.normalised = symmetric, normalised
+
+    def matmul(self, s: Tensor) -> Tensor:
+        return self.data.to(s.dtype) @ s
+
+    @property
+    def degree(self) -> Tensor:
+        return self._kept("degree", lambda: self.data.sum(-1))
+
+    def row_sums(self, v: Tensor) -> Tensor:
+        return (self.data.to(v.dtype) @ v.unsqueeze(-1)).squeeze(-1)
+
+    def normalise(self) -> Dense:
+        return self if self.normalised else self._kept("normal", self._normal_form)
+
+    def _normal_form(self) -> Dense:
+        scale = inverse_sqrt(self.degree)
+        data = self.data * scale.unsqueeze(-1) * scale.unsqueeze(-2)
+        return Dense(data, self.mask, symmetric=self.symmetric, normalised=True)
+
+    def to_dense(self) -> Tensor:
+        return self.data
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Dense:
+        mask = self.mask if self.mask is None or device is None else self.mask.to(device)
+        data = self.data.to(device=device, dtype=dtype)
+        return Dense(data, mask, symmetric=self.symmetric, normalised=self.normalised)
+
+    @property
+    def requires_grad(self) -> bool:
+        return learned(self.data)
+
+    @property
+    def num_rows(self) -> int:
+        return self.data.shape[1]
+
+    def __repr__(self) -> str:
+        return f"Dense({list(self.data.shape)})"

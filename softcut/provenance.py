@@ -1,0 +1,62 @@
+"""Where a result comes from: the commit, the device and the command that made it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+__all__ = ["command_line", "commit", "device_name"]
+
+
+def commit() -> str:
+    """$SOFTCUT_COMMIT where it is set (for copies without their history), else the commit of the checkout.
+
+    A trailing "+" means that files of the package were changed since; "unknown" that there is no checkout.
+
+    >>> os.environ["SOFTCUT_COMMIT"] = "1234567"
+    >>> commit()
+    '1234567'
+    >>> del os.environ["SOFTCUT_COMMIT"]
+    """
+    if os.environ.get("SOFTCUT_COMMIT"):
+        return os.environ["SOFTCUT_COMMIT"]
+    here = Path(__file__).resolve().parent
+    try:
+        head = _git(here, "rev-parse", "--short", "HEAD")
+        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head + ("+" if changed else "")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def device_name(device: torch.device | str) -> str:
+    """What computed a result, in words.
+
+    >>> device_name("cpu").endswith("CPU")
+    True
+    """
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{torch.get_num_threads()} threads, {platform.machine()} CPU"
+
+
+def command_line() -> str:
+    """The command that runs, as one would type it: no path of the interpreter or the script.
+
+    >>> isinstance(command_line(), str)
+    True
+    """
+    given = sys.orig_argv[1:]
+    if given[:1] == ["-m"]:
+        return " ".join(["python", *given])
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])

@@ -1,0 +1,423 @@
+"""The one training loop: R replicas of a model, trained side by side.
+
+A :class:`Task` computes the losses; the :class:`Loop` does the rest: Adam, histories, stopping, the best values
+of each replica, checkpoints, time limits, Ctrl-C and CUDA graphs. Every parameter has the replica as its first
+axis, the loss is summed over replicas and Adam works element by element, so that a replica follows exactly the
+path it would follow alone.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softcut.errors import ParameterError
+from softcut.training.checkpoint import Checkpoint
+from softcut.training.cuda_graph import repeat
+from softcut.training.stopping import BestValues, Patience, Plateau, has_converged
+from softcut.training.task import LoopProgress, LoopResult, LoopSettings, Task
+
+__all__ = ["Loop"]
+
+
+class Loop:
+    """Trains a :class:`Task`.
+
+    Four least-squares fits side by side; each stops on its own:
+
+    >>> import torch
+    >>> from softcut.training import Loop, LoopSettings, Patience, Task
+    >>> class Lines(Task):
+    ...     def __init__(self, x, y):                              # x [N], y [R, N]
+    ...         self.x, self.y, self.all = x, y, y
+    ...         self.slope = torch.zeros(len(y), requires_grad=True)
+    ...         self.parameters = {"slope": self.slope}
+    ...     def step(self):
+    ...         error = self.slope.unsqueeze(1) * self.x - self.y
+    ...         return {"mse": error.square().mean(1)}
+    ...     def select(self, active):
+    ...         self.y = self.all[active]
+    >>> x = torch.linspace(0, 1, 8)
+    >>> task = Lines(x, torch.tensor([[1.0], [2.0], [3.0], [4.0]]) * x)
+    >>> stop = Patience(patience=20, tolerance=1e-7)
+    >>> settings = LoopSettings(2000, lr=0.1, minimise={"mse": 1.0}, stop=stop, drop_finished=True)
+    >>> result = Loop(task, settings).run()
+    >>> result.converged, [round(v, 2) for v in task.slope.tolist()]
+    (True, [1.0, 2.0, 3.0, 4.0])
+
+    Parameters
+    ----------
+    task : Task
+        What to train.
+    settings : LoopSettings
+        How.
+
+    Attributes
+    ----------
+    active : Tensor
+        The numbers of the replicas that are still computed, on the parameters' device.
+    """
+
+    def __init__(self, task: Task, settings: LoopSettings) -> None:
+        self.task, self.settings = task, settings
+        self.parameters = dict(task.parameters)
+        if not self.parameters:
+            raise ParameterError("task.parameters is empty: there is nothing to train.")
+        sizes = {len(p) if p.dim() else 0 for p in self.parameters.values()}
+        if len(sizes) != 1 or 0 in sizes:
+            raise ParameterError(
+                f"task.parameters must share their first axis, the replicas, got {sorted(sizes)}."
+            )
+        (self.replicas,) = sizes
+        self.device = next(iter(self.parameters.values())).device
+        cuda = self.device.type == "cuda"
+        self.capture = cuda and task.capturable
+        rate: float | Tensor = settings.lr
+        if settings.decay:
+            # Adam's fused kernel reads float32 on a GPU.
+            rate = torch.tensor(
+                settings.lr, device=self.device, dtype=torch.float32 if cuda else torch.float64
+            )
+        self.optimiser = torch.optim.Adam(
+            list(self.parameters.values()), lr=rate, fused=True, capturable=self.capture
+        )
+        self.active = torch.arange(self.replicas, device=self.device)
+        self.warmed = self.done = 0
+        # Everything a step reads or writes is in fixed tensors, so that a CUDA graph can replay it.
+        self.position = torch.zeros((), dtype=torch.long, device=self.device)
+        self.names: list[str] = []
+        self.history: Tensor | None = None  # [T, R, names]
+        self.validation_names: list[str] = []
+        self.validations: list[Tensor] = []  # [R, names] each
+        self.validated_at: list[int] = []
+        rule = settings.stop
+        self.best = (
+            BestValues(rule, self.replicas, settings.iterations, self.device)
+            if isinstance(rule, Patience)
+            else None
+        )
+        self._recapture = False
+
+    def run(
+        self,
+        callback: Callable[[LoopProgress], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+        time_limit: float | None = None,
+    ) -> LoopResult:
+        """Train until the stop rule, the last iteration, the time limit or Ctrl-C.
+
+        Parameters
+        ----------
+        callback : callable, optional
+            Called with a :class:`LoopProgress` at every check. Raising KeyboardInterrupt in it ends training.
+        checkpoint : Checkpoint, optional
+            Where to save the training now and then (and when it is interrupted or out of time), and to resume
+            it from.
+        time_limit : float, optional
+            Seconds after which to stop; at least one iteration is run.
+        """
+        self._began, self._spent = time.perf_counter(), 0.0
+        self._saved = self._began
+        if checkpoint is not None:
+            state = checkpoint.read(self._described(), self.device)
+            if state is not None:
+                self._load(state)
+        with _deferred_interrupts() as interrupts:
+
+            def pause() -> str | None:
+                """Why to stop after this iteration; saves the training when it is time to."""
+                now = time.perf_counter()
+                if interrupts.asked:
+                    return "interrupted"
+                if time_limit is not None and now - self._began >= time_limit:
+                    return "timed out"
+                if checkpoint is not None and now - self._saved >= checkpoint.every:
+                    self._save(checkpoint)
+                return None
+
+            try:
+                reason = self._iterate(callback, pause)
+            except KeyboardInterrupt:
+                if interrupts.asked:  # the second one: leave at once
+                    raise
+                reason = "interrupted"
+        if checkpoint is not None and reason in ("interrupted", "timed out"):
+            self._save(checkpoint)
+        return self._result(reason)
+
+    def _iterate(
+        self, callback: Callable[[LoopProgress], None] | None, pause: Callable[[], str | None]
+    ) -> str:
+        settings = self.settings
+        for _ in repeat(self._warm_up, settings.warm_up - self.warmed, self.capture):
+            self.warmed += 1
+            reason = pause()
+            if reason:
+                return reason
+        while self.done < settings.iterations:
+            for _ in repeat(self._step, settings.iterations - self.done, self.capture):
+                self.done += 1
+                checked = self.done % settings.check_every == 0 or self.done == settings.iterations
+                if checked and self._check(callback):
+                    return "converged"
+                reason = pause()
+                if reason:
+                    return reason
+                if self._recapture:
+                    self._recapture = False
+                    break
+        return "finished"
+
+    # ------------------------------------------------------------------------------------------ one iteration
+
+    def _minimised(self, values: Mapping[str, Tensor]) -> Tensor:
+        total = None
+        for name, weight in self.settings.minimise.items():
+            if name not in values:
+                raise ParameterError(f"minimise names {name!r}, but the step returns {', '.join(values)}.")
+            term = values[name] if weight == 1 else weight * values[name]
+            total = term if total is None else total + term
+        assert total is not None
+        if total.shape != self.active.shape:
+            raise ParameterError(
+                f"the losses of a step must be [{len(self.active)}], one per active replica, got {list(total.shape)}."
+            )
+        return total
+
+    def _warm_up(self) -> None:
+        self._update(self.task.warm_up())
+
+    def _step(self) -> None:
+        values = self.task.step()
+        total = self._minimised(values)
+        total.sum().backward()
+        with torch.no_grad():
+            self._record(values, total)
+            if self.best is not None and not self.task.validates:
+                watch = self.best.rule.watch
+                self._look(values, total if watch is None else values[watch])
+        self._apply()
+        self.position += 1
+        if self.settings.decay:
+            rate = self.optimiser.param_groups[0]["lr"]
+            angle = torch.pi * self.position.to(rate.dtype) / self.settings.iterations
+            rate.copy_(self.settings.lr * 0.5 * (1 + torch.cos(angle)))
+
+    def _update(self, losses: Tensor) -> None:
+        losses.sum().backward()
+        self._apply()
+
+    def _apply(self) -> None:
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=not self.capture)
+
+    def _record(self, values: Mapping[str, Tensor], total: Tensor) -> None:
+        if self.history is None:
+            self.names = [name for name, value in values.items() if value.shape == total.shape]
+            shape = (self.settings.iterations, self.replicas, len(self.names))
+            self.history = torch.full(shape, torch.nan, dtype=total.dtype, device=self.device)
+        numbers = torch.stack([values[name].to(total.dtype) for name in self.names], dim=1)
+        self.history.index_put_((self.position.expand(len(self.active)), self.active), numbers)
+
+    def _look(self, values: Mapping[str, Tensor], watched: Tensor) -> None:
+        assert self.best is not None
+        rule = self.best.rule
+        kept = {name: values[name] for name in rule.keep}
+        if rule.restore:
+            kept |= {_PARAMETER + name: value for name, value in self.parameters.items()}
+        self.best.look(watched, kept, self.active, self.position)
+
+    # ----------------------------------------------------------------------------------------------- checks
+
+    def _check(self, callback: Callable[[LoopProgress], None] | None) -> bool:
+        """Validate, tell the callback, drop finished replicas; whether the stop rule ends training."""
+        validation: dict[str, Tensor] = {}
+        if self.task.validates:
+            validation = self._validate()
+        if callback is not None:
+            callback(self._progress(validation))
+        rule = self.settings.stop
+        if isinstance(rule, Plateau):
+            assert self.history is not None
+            past = self.history[: self.done]
+            losses = self._minimised_past(past)
+            return bool(has_converged(losses, rule).all())
+        if self.best is None:
+            return False
+        running = self.best.tensors["running"].index_select(0, self.active)
+        if not bool(running.any()):
+            return True
+        if self.settings.drop_finished and not bool(running.all()):
+            self._drop(running.nonzero().flatten())
+        return False
+
+    def _minimised_past(self, past: Tensor) -> Tensor:
+        columns = {name: past[:, :, i] for i, name in enumerate(self.names)}
+        terms = [weight * columns[name] for name, weight in self.settings.minimise.items()]
+        return torch.stack(terms).sum(0)
+
+    @torch.no_grad()
+    def _validate(self) -> dict[str, Tensor]:
+        values = dict(self.task.validate())
+        numbers = {name: value for name, value in values.items() if value.shape == self.active.shape}
+        if not numbers:
+            raise ParameterError("validate must return at least one loss with one number per active replica.")
+        self.validation_names = list(numbers)
+        row = torch.full((self.replicas, len(numbers)), torch.nan, dtype=torch.float64, device=self.device)
+        row[self.active] = torch.stack([v.double() for v in numbers.values()], dim=1)
+        self.validations.append(row)
+        self.validated_at.append(self.done)
+        if self.best is not None:
+            watch = self.best.rule.watch or next(iter(numbers))
+            if watch not in numbers:
+                raise ParameterError(f"watch is {watch!r}, but validate returns {', '.join(numbers)}.")
+            self._look(values, numbers[watch])
+        return numbers
+
+    def _progress(self, validation: Mapping[str, Tensor]) -> LoopProgress:
+        assert self.history is not None
+        last = self.history[self.done - 1][self.active].double().cpu().numpy()
+        return LoopProgress(
+            self.done,
+            self.settings.iterations,
+            {name: last[:, i] for i, name in enumerate(self.names)},
+            {name: value.double().cpu().numpy() for name, value in validation.items()},
+            tuple(self.active.tolist()),
+            None if self.best is None else self.best.tensors["loss"].double().cpu().numpy(),
+        )
+
+    def _drop(self, rows: Tensor) -> None:
+        """Go on with some of the active replicas only; the others' best values are kept aside."""
+        self.active = self.active[rows]
+        for p in self.parameters.values():
+            p.grad = None
+            p.data = p.data[rows]
+            for name in ("exp_avg", "exp_avg_sq"):
+                moments = self.optimiser.state[p]
+                if name in moments:
+                    moments[name] = moments[name][rows]
+        self.task.select(self.active)
+        self._recapture = self.capture
+
+    # ------------------------------------------------------------------------------- checkpoints and the result
+
+    def _described(self) -> dict[str, Any]:
+        shapes = {name: [self.replicas, *p.shape[1:]] for name, p in self.parameters.items()}
+        return {**asdict(self.settings), "parameters": shapes}
+
+    def _seconds(self) -> float:
+        return self._spent + time.perf_counter() - self._began
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        state = {
+            "warmed": self.warmed,
+            "done": self.done,
+            "active": self.active,
+            "parameters": {name: p.detach() for name, p in self.parameters.items()},
+            "moments": {name: dict(self.optimiser.state[p]) for name, p in self.parameters.items()},
+            "rate": float(self.optimiser.param_groups[0]["lr"]),
+            "names": self.names,
+            "history": None if self.history is None else self.history[: self.done].clone(),
+            "validation_names": self.validation_names,
+            "validations": self.validations,
+            "validated_at": self.validated_at,
+            "best": None if self.best is None else self.best.tensors,
+            "kept": None if self.best is None else self.best.kept,
+            "seconds": self._seconds(),
+            "task": self.task.state(),
+        }
+        checkpoint.write(state, self._described())
+        self._saved = time.perf_counter()
+
+    @torch.no_grad()
+    def _load(self, state: dict[str, Any]) -> None:
+        if len(state["active"]) < len(self.active):
+            self._drop(state["active"].to(self.device))
+        for name, p in self.parameters.items():
+            p.copy_(state["parameters"][name])
+            if state["moments"][name]:
+                self.optimiser.state[p] = dict(state["moments"][name])
+        group = self.optimiser.param_groups[0]
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(state["rate"])
+        self.warmed, self.done = state["warmed"], state["done"]
+        self.position.fill_(self.done)
+        self.names = state["names"]
+        if state["history"] is not None:
+            past = state["history"]
+            shape = (self.settings.iterations, *past.shape[1:])
+            self.history = torch.full(shape, torch.nan, dtype=past.dtype, device=self.device)
+            self.history[: len(past)] = past
+        self.validation_names = state["validation_names"]
+        self.validations, self.validated_at = state["validations"], state["validated_at"]
+        if self.best is not None:
+            self.best.tensors, self.best.kept = state["best"], state["kept"]
+        self._spent = state["seconds"]
+        self.task.load_state(state["task"])
+
+    def _result(self, reason: str) -> LoopResult:
+        best = self.best
+        if best is not None and best.rule.restore and best.kept:
+            for name, p in self.parameters.items():
+                p.data = best.kept[_PARAMETER + name].clone()
+            if len(self.active) < self.replicas:
+                self.active = torch.arange(self.replicas, device=self.device)
+                self.task.select(self.active)
+        numbers = {} if best is None else {n: v.double().cpu().numpy() for n, v in best.tensors.items()}
+        past = None if self.history is None else self.history[: self.done].double().cpu().numpy()
+        rows = [row.cpu().numpy() for row in self.validations]
+        return LoopResult(
+            iterations=self.done,
+            history={} if past is None else {name: past[:, :, i] for i, name in enumerate(self.names)},
+            validation={
+                name: np.stack([row[:, i] for row in rows]) for i, name in enumerate(self.validation_names)
+            },
+            validated_at=np.array(self.validated_at, dtype=np.int64),
+            best_loss=numbers.get("loss"),
+            best_iteration=numbers["at"].astype(np.int64) if numbers else None,
+            ran=np.minimum(numbers["ran"], self.done).astype(np.int64) if numbers else None,
+            best={}
+            if best is None
+            else {name: best.kept[name] for name in best.rule.keep if name in best.kept},
+            converged=reason == "converged",
+            interrupted=reason == "interrupted",
+            timed_out=reason == "timed out",
+            seconds=self._seconds(),
+        )
+
+
+_PARAMETER = "parameter of the best moment: "  # prefix of their names among the kept values
+
+
+@dataclass
+class _Interrupts:
+    asked: bool = False
+
+
+@contextmanager
+def _deferred_interrupts() -> Iterator[_Interrupts]:
+    """Ctrl-C is noted and acted upon after the iteration; a second one raises KeyboardInterrupt as usual."""
+    noted = _Interrupts()
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield noted  # somebody else looks after Ctrl-C
+        return
+
+    def note(number: int, frame: Any) -> None:
+        noted.asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,253 @@
+"""Training a clustering network: L_c + w L_o, or another objective, for all replicas in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from softcut.errors import ParameterError
+from softcut.ops import OBJECTIVES, Operator, cut_terms, orthogonality, self_gram
+from softcut.ops.cut import ratio_trace, safe_ratio
+from softcut.training.inputs import FirstLayer
+from softcut.training.loop import Loop
+from softcut.training.net import ReplicaNet
+from softcut.training.stopping import Plateau
+from softcut.training.task import LoopProgress, LoopSettings, Task
+
+__all__ = ["Progress", "TrainResult", "TrainSettings", "replica_losses", "train"]
+
+# From (op, S [N, R, K]) to the two terms of an objective, one number per replica each.
+Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How replicas are trained.
+
+    >>> TrainSettings(iterations=100).lr
+    0.002
+
+    Attributes
+    ----------
+    iterations : int
+        The most iterations.
+    lr : float
+        Adam's step size.
+    temperature : float
+        Of the softmax.
+    objective : {"trace_ratio", "ratio_trace"}
+        Which cut loss.
+    ortho_weight : float
+        Weight of L_o.
+    start : int
+        Iterations spent, before the cut is minimised, on learning the given start (see :func:`train`).
+    tolerance : float or None
+        A replica has converged when its best loss improved by less than this over `patience` iterations;
+        training stops when all have. None: never stops early.
+    patience, check_every : int
+        See `tolerance`; how often it is looked at (and callbacks are called).
+    """
+
+    iterations: int = 700
+    lr: float = 2e-3
+    temperature: float = 1.0
+    objective: str = "trace_ratio"
+    ortho_weight: float = 1.0
+    start: int = 40
+    tolerance: float | None = 1e-4
+    patience: int = 50
+    check_every: int = 25
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}.")
+        for name in ("iterations", "lr", "temperature", "patience", "check_every"):
+            if not getattr(self, name) > 0:
+                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
+        for name in ("ortho_weight", "start"):
+            if not getattr(self, name) >= 0:
+                raise ParameterError(f"{name} must not be negative, got {getattr(self, name)}.")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told: `iteration` of `iterations`, and each replica's losses [R]."""
+
+    iteration: int
+    iterations: int
+    cut: np.ndarray
+    ortho: np.ndarray
+    net: ReplicaNet = field(repr=False)
+
+
+@dataclass
+class TrainResult:
+    """What training left behind.
+
+    Attributes
+    ----------
+    cut, ortho : array [T, R]
+        L_c and L_o of every replica at every iteration.
+    iterations : int
+        How many were run.
+    converged : bool
+        Whether every replica's loss had stopped improving.
+    interrupted : bool
+        Whether Ctrl-C ended it; the parameters are those of the last finished iteration.
+    """
+
+    cut: np.ndarray
+    ortho: np.ndarray
+    iterations: int
+    converged: bool
+    interrupted: bool
+
+
+def replica_losses(
+    op: Operator, s: Tensor, objective: str = "trace_ratio", sizes: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """L_c and L_o of every replica, mean over the graphs: two vectors [R]; `sizes` [R, K] as in L_o.
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2).normalise()
+    >>> cut, ortho = replica_losses(op, torch.eye(2).unsqueeze(1))
+    >>> cut.tolist(), ortho.tolist()
+    ([-0.0], [0.0])
+    """
+    if objective == "trace_ratio":
+        cut = -safe_ratio(*cut_terms(op, s)).mean(0)
+    else:
+        cut = -ratio_trace(op, s).mean(0)
+    return cut, orthogonality(self_gram(op.layout, s), sizes).mean(0)
+
+
+def train(
+    net: ReplicaNet,
+    inputs: FirstLayer,
+    op: Operator,
+    settings: TrainSettings | None = None,
+    callback: Callable[[Progress], None] | None = None,
+    *,
+    start: Tensor | None = None,
+    sizes: Tensor | None = None,
+    loss: Loss | None = None,
+) -> TrainResult:
+    """Minimise L_c + w L_o for all replicas at once; `net` is changed in place.
+
+    Both losses have degenerate neighbourhoods: on dense graphs with weak features a random network can slide
+    into a single cluster. With `start`, each replica first learns a given assignment (k-means on its own
+    features, say) by cross-entropy, and minimises the cut from there.
+
+    On a CUDA device the step is captured once as a CUDA graph and replayed.
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> from softcut.training import DenseInput, ReplicaNet, TrainSettings, train
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), num_nodes=4)
+    >>> net = ReplicaNet(in_channels=4, k=2, seeds=[0, 1, 2])
+    >>> result = train(net, DenseInput(torch.eye(4)), op, TrainSettings(iterations=20, tolerance=None))
+    >>> result.cut.shape
+    (20, 3)
+
+    Parameters
+    ----------
+    net : ReplicaNet
+        The replicas.
+    inputs : FirstLayer
+        The constant features.
+    op : Operator
+        The graph whose cut is minimised (normalised here).
+    settings : TrainSettings, optional
+        See there.
+    callback : callable, optional
+        Called with a :class:`Progress` every `check_every` iterations. Raising KeyboardInterrupt in it, or
+        pressing Ctrl-C, ends training and keeps what was learnt.
+    start : Tensor, optional
+        [R, N] cluster numbers each replica learns first, for ``settings.start`` iterations.
+    sizes : Tensor, optional
+        [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
+    loss : callable, optional
+        Another objective: from (op, S [N, R, K]) to its two terms, [R] each; `op` is then used as it is.
+    """
+    settings = settings or TrainSettings()
+    if loss is None:
+        op = op.normalise()
+        loss = partial(replica_losses, objective=settings.objective, sizes=sizes)
+    task = _ClusteringTask(net, inputs, op, settings, loss, start)
+    stop = None if settings.tolerance is None else Plateau(settings.tolerance, settings.patience)
+    loop_settings = LoopSettings(
+        iterations=settings.iterations,
+        lr=settings.lr,
+        minimise={"cut": 1.0, "ortho": settings.ortho_weight},
+        warm_up=0 if start is None else settings.start,
+        check_every=settings.check_every,
+        stop=stop,
+    )
+
+    def tell(progress: LoopProgress) -> None:
+        assert callback is not None
+        losses = progress.losses
+        callback(Progress(progress.iteration, progress.iterations, losses["cut"], losses["ortho"], net))
+
+    with _threads_for(net, op):
+        result = Loop(task, loop_settings).run(None if callback is None else tell)
+    nothing = np.zeros((0, net.replicas))
+    return TrainResult(
+        result.history.get("cut", nothing),
+        result.history.get("ortho", nothing),
+        result.iterations,
+        result.converged,
+        result.interrupted,
+    )
+
+
+class _ClusteringTask(Task):
+    def __init__(
+        self,
+        net: ReplicaNet,
+        inputs: FirstLayer,
+        op: Operator,
+        settings: TrainSettings,
+        loss: Loss,
+        start: Tensor | None,
+    ) -> None:
+        self.net, self.inputs, self.op, self.settings = net, inputs, op, settings
+        self.loss, self.start = loss, start
+        self.parameters = dict(net.named_parameters())
+        # The solver inside the ratio-trace objective cannot be captured.
+        self.capturable = settings.objective != "ratio_trace"
+
+    def step(self) -> dict[str, Tensor]:
+        cut, ortho = self.loss(self.op, self.net.soft(self.inputs, self.settings.temperature))
+        return {"cut": cut, "ortho": ortho}
+
+    def warm_up(self) -> Tensor:
+        assert self.start is not None
+        logits = self.net(self.inputs)  # [R, K, N]
+        return nn.functional.cross_entropy(logits, self.start, reduction="none").mean(1)
+
+
+# Below this many numbers (rows x replicas x units) one thread is faster than waking others at every operation.
+_ONE_THREAD = 1 << 18
+
+
+@contextmanager
+def _threads_for(net: ReplicaNet, op: Operator) -> Iterator[None]:
+    """One thread for small work on the CPU, as many as before for the rest."""
+    before = torch.get_num_threads()
+    small = op.num_rows * net.replicas * (net.hidden + net.k) < _ONE_THREAD
+    if net.bias.is_cuda or before == 1 or not small:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,85 @@
+"""The cache of coarsenings, in memory and on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from coarsening_samples import as_graph, knn
+
+from softcut.coarsening import CoarseningCache, Graclus, NodeDecimation, hierarchy
+from softcut.errors import ParameterError
+
+
+class Unused:
+    """A coarsening with a recipe of another that must not be asked."""
+
+    def __init__(self, recipe):
+        self.recipe = recipe
+
+    def __call__(self, adjacency, ptr=None):
+        pytest.fail("the cache was not used")
+
+
+@pytest.mark.parametrize("coarsening", [Graclus(), NodeDecimation()])
+def test_levels_are_read_from_disk(tmp_path, coarsening):
+    a = as_graph("ring")
+    first = hierarchy(coarsening, a, levels=2, cache=CoarseningCache(tmp_path))
+    files = sorted(tmp_path.rglob("*.npz"))
+    assert len(files) == 2
+    assert not list(tmp_path.rglob("*.tmp"))
+    known = hierarchy(Unused(coarsening.recipe), a, levels=2, cache=CoarseningCache(tmp_path))
+    for level, other in zip(first, known, strict=True):
+        assert np.array_equal(level.index, other.index)
+        assert np.array_equal(level.ptr, other.ptr)
+        assert (level.adjacency != other.adjacency).nnz == 0
+
+
+def test_a_damaged_file_is_made_again(tmp_path):
+    a = as_graph("ring")
+    (first,) = hierarchy(Graclus(), a, cache=CoarseningCache(tmp_path))
+    (file,) = tmp_path.rglob("*.npz")
+    file.write_bytes(b"damaged")
+    (again,) = hierarchy(Graclus(), a, cache=CoarseningCache(tmp_path))
+    assert np.array_equal(again.index, first.index)
+    assert file.stat().st_size > len(b"damaged")
+
+
+def test_every_option_that_matters_is_part_of_the_key(tmp_path):
+    a, cache = knn(50), CoarseningCache(tmp_path)
+    for coarsening in (
+        Graclus(),
+        Graclus(5),
+        NodeDecimation(),
+        NodeDecimation(delta=0.1),
+        NodeDecimation(seed=5),
+    ):
+        hierarchy(coarsening, a, cache=cache)
+    hierarchy(Graclus(), a, ptr=np.array([0, 20, 50]), cache=cache)
+    assert len(list(tmp_path.rglob("*.npz"))) == 6
+
+
+def test_memory_holds_the_last_64():
+    a, cache = as_graph("ring"), CoarseningCache()
+    for seed in range(65):
+        hierarchy(Graclus(seed), a, cache=cache)
+    assert cache.get(CoarseningCache.key(a, np.array([0, 200]), Graclus(0).recipe)) is None
+    assert cache.get(CoarseningCache.key(a, np.array([0, 200]), Graclus(1).recipe)) is not None
+
+
+def test_levels_must_be_positive():
+    with pytest.raises(ParameterError, match="levels must be at least 1, got 0"):
+        hierarchy(Graclus(), knn(20), levels=0)
+
+
+def test_a_batch_is_coarsened_graph_by_graph():
+    import scipy.sparse as sp
+
+    graphs = [knn(30), as_graph("ring"), knn(41, seed=2)]
+    both = sp.csr_array(sp.block_diag(graphs, format="csr"))
+    ptr = np.cumsum([0, *(g.shape[0] for g in graphs)])
+    for coarsening in (Graclus(), NodeDecimation()):
+        together = coarsening(both, ptr)
+        alone = [coarsening(g) for g in graphs]
+        assert np.array_equal(np.diff(together.ptr), [level.adjacency.shape[0] for level in alone])
+        expected = sp.block_diag([level.adjacency for level in alone])
+        assert abs(together.adjacency - expected).max() < 1e-6

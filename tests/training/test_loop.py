@@ -1,0 +1,414 @@
+"""The training loop against plain trainings: torch modules, torch.optim.Adam and stop rules written out in Python."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from softcut.errors import FileFormatError, ParameterError
+from softcut.training import Checkpoint, Loop, LoopSettings, Patience, Plateau, Task
+
+REPLICAS, FEATURES, HIDDEN, BATCH = 4, 5, 6, 8
+
+
+def module(seed: int) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 1)).double()
+
+
+def data(seed: int, noise: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(100 + seed)
+    x = torch.randn(40, FEATURES, generator=generator, dtype=torch.float64)
+    y = x.sum(1, keepdim=True).sin() + noise * torch.randn(40, 1, generator=generator, dtype=torch.float64)
+    return x, y
+
+
+class Regressions(Task):
+    """One regression per replica, with its own data and, if asked for, its own mini-batches."""
+
+    def __init__(self, seeds, minibatches: bool = False, validates: bool = False) -> None:
+        self.validates = validates
+        self.seeds = list(seeds)
+        modules = [module(seed) for seed in seeds]
+        self.model = modules[0]
+        self.parameters, _ = torch.func.stack_module_state(modules)
+        pairs = [data(seed) for seed in seeds]
+        self.x, self.y = (torch.stack([pair[i] for pair in pairs]) for i in (0, 1))
+        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds] if minibatches else None
+        self.active = torch.arange(len(self.seeds))
+        self.widths: list[int] = []
+
+    def select(self, active):
+        self.active = active
+
+    def rows(self) -> torch.Tensor:
+        """[A, rows]: 30 rows to train on, or a random batch of them."""
+        if self.generators is None:
+            return torch.arange(30).expand(len(self.active), -1)
+        picks = [torch.randint(0, 30, (BATCH,), generator=self.generators[r]) for r in self.active.tolist()]
+        return torch.stack(picks)
+
+    def errors(self, rows):
+        x, y = (
+            torch.take_along_dim(v[self.active], rows.unsqueeze(-1).expand(-1, -1, v.shape[-1]), 1)
+            for v in (self.x, self.y)
+        )
+        found = torch.func.vmap(lambda p, x: torch.func.functional_call(self.model, p, (x,)))(
+            self.parameters, x
+        )
+        return found, (found - y).square().mean((1, 2))
+
+    def step(self):
+        self.widths.append(len(self.active))
+        found, mse = self.errors(self.rows())
+        size = self.parameters["0.weight"].square().sum((1, 2))
+        return {"mse": mse, "size": size, "found": found}
+
+    def validate(self):
+        rows = torch.arange(30, 40).expand(len(self.active), -1)
+        found, mse = self.errors(rows)
+        return {"loss": mse, "found": found}
+
+    def state(self):
+        return {"generators": [g.get_state() for g in self.generators or []]}
+
+    def load_state(self, state):
+        for generator, value in zip(self.generators or [], state["generators"], strict=True):
+            generator.set_state(value)
+
+
+def plain(
+    seed,
+    iterations,
+    lr,
+    *,
+    weight=0.0,
+    patience=None,
+    tolerance=0.0,
+    minibatches=False,
+    every=None,
+    decay=False,
+):
+    """One replica alone, as anybody would write it; `every`: stop on the validation loss of every so many steps."""
+    model, (x, y) = module(seed), data(seed)
+    optimiser = torch.optim.Adam(model.parameters(), lr=lr)
+    generator = torch.Generator().manual_seed(seed)
+    out = {"mse": [], "size": [], "validation": [], "best": math.inf, "at": 0, "ran": iterations}
+    since = 0
+    for i in range(iterations):
+        rows = torch.randint(0, 30, (BATCH,), generator=generator) if minibatches else torch.arange(30)
+        found = model(x[rows])
+        mse, size = (found - y[rows]).square().mean(), model[0].weight.square().sum()
+        out["mse"].append(mse.item())
+        out["size"].append(size.item())
+        total = mse + weight * size
+        before = copy.deepcopy(model.state_dict())
+        optimiser.zero_grad()
+        total.backward()
+        optimiser.step()
+        if decay:
+            for group in optimiser.param_groups:
+                group["lr"] = lr * 0.5 * (1 + math.cos(math.pi * (i + 1) / iterations))
+        if patience is None:
+            continue
+        if every is None:
+            watched, kept, state, at = total.item(), found, before, i
+        elif (i + 1) % every == 0:
+            with torch.no_grad():
+                kept = model(x[30:])
+                watched = float((kept - y[30:]).square().mean())
+            out["validation"].append(watched)
+            state, at = copy.deepcopy(model.state_dict()), i + 1
+        else:
+            continue
+        if watched < out["best"] - tolerance:
+            out |= {"best": watched, "at": at, "state": state, "found": kept.detach()}
+            since = 0
+        else:
+            since += 1
+        if since >= patience:
+            out["ran"] = at
+            break
+    out["last"] = model.state_dict()
+    return out
+
+
+def close(a, b):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("decay", [False, True])
+@pytest.mark.parametrize("minibatches", [False, True])
+def test_a_replica_follows_the_path_it_would_follow_alone(minibatches, decay):
+    task = Regressions(range(REPLICAS), minibatches)
+    settings = LoopSettings(50, 1e-2, {"mse": 1.0, "size": 0.01}, decay=decay)
+    result = Loop(task, settings).run()
+    assert result.iterations == 50 and not (result.converged or result.interrupted or result.timed_out)
+    for r in range(REPLICAS):
+        alone = plain(r, 50, 1e-2, weight=0.01, minibatches=minibatches, decay=decay)
+        close(result.history["mse"][:, r], alone["mse"])
+        close(result.history["size"][:, r], alone["size"])
+        for name, value in task.parameters.items():
+            close(value[r].detach(), alone["last"][name])
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_patience_on_the_training_loss(drop):
+    rule = Patience(patience=7, tolerance=2e-3, keep=("found", "mse"))
+    settings = LoopSettings(
+        400, 2e-2, {"mse": 1.0, "size": 0.05}, stop=rule, check_every=5, drop_finished=drop
+    )
+    task = Regressions(range(REPLICAS))
+    result = Loop(task, settings).run()
+    assert result.converged
+    alone = [plain(r, 400, 2e-2, weight=0.05, patience=7, tolerance=2e-3) for r in range(REPLICAS)]
+    assert len({a["ran"] for a in alone}) > 1, "the replicas should stop at different times"
+    for r, a in enumerate(alone):
+        close(result.best_loss[r], a["best"])
+        assert (result.best_iteration[r], result.ran[r]) == (a["at"], a["ran"])
+        close(result.best["found"][r], a["found"])
+        for name, value in task.parameters.items():
+            close(value[r].detach(), a["state"][name])
+        close(result.history["mse"][: a["ran"], r], a["mse"][: a["ran"]])
+    dropped = np.isnan(result.history["mse"])
+    assert dropped.any() == drop
+    assert task.active.tolist() == list(range(REPLICAS))
+    assert (min(task.widths) < REPLICAS) == drop, "a dropped replica is not computed any more"
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("minibatches", [False, True])
+def test_patience_on_a_validation_loss(minibatches, drop):
+    rule = Patience(patience=3, watch="loss", keep=("found",))
+    settings = LoopSettings(600, 3e-2, {"mse": 1.0}, stop=rule, check_every=6, drop_finished=drop)
+    task = Regressions(range(REPLICAS), minibatches, validates=True)
+    result = Loop(task, settings).run()
+    assert result.converged
+    alone = [plain(r, 600, 3e-2, patience=3, minibatches=minibatches, every=6) for r in range(REPLICAS)]
+    assert len({a["ran"] for a in alone}) > 1
+    for r, a in enumerate(alone):
+        close(result.best_loss[r], a["best"])
+        assert (result.best_iteration[r], result.ran[r]) == (a["at"], a["ran"])
+        close(result.best["found"][r], a["found"])
+        checks = len(a["validation"])
+        close(result.validation["loss"][:checks, r], a["validation"])
+        assert result.validated_at[checks - 1] == a["ran"]
+        for name, value in task.parameters.items():
+            close(value[r].detach(), a["state"][name])
+
+
+def test_plateau_ends_all_replicas_at_the_first_check_where_none_improved():
+    settings = LoopSettings(2000, 2e-2, {"mse": 1.0}, stop=Plateau(1e-3, patience=20), check_every=10)
+    result = Loop(Regressions(range(REPLICAS)), settings).run()
+    losses = np.stack([plain(r, result.iterations, 2e-2)["mse"] for r in range(REPLICAS)])
+
+    def stops(t):
+        return all(min(row[: t - 20]) - min(row[:t]) < 1e-3 for row in losses)
+
+    first = next(t for t in range(30, 2001, 10) if stops(t))
+    assert result.converged and result.iterations == first
+
+
+def test_a_replica_that_diverges_leaves_the_others_alone():
+    task = Regressions(range(REPLICAS))
+    with torch.no_grad():
+        task.parameters["0.weight"][1] = torch.nan
+    rule = Patience(patience=10, tolerance=1e-3)
+    settings = LoopSettings(300, 2e-2, {"mse": 1.0}, stop=rule, check_every=5, drop_finished=True)
+    result = Loop(task, settings).run()
+    assert np.isinf(result.best_loss[1]) and result.ran[1] < 20
+    for r in (0, 2, 3):
+        close(result.best_loss[r], plain(r, 300, 2e-2, patience=10, tolerance=1e-3)["best"])
+
+
+class WithWarmUp(Regressions):
+    def warm_up(self):
+        return self.parameters["0.weight"].square().mean((1, 2))
+
+
+def test_warm_up_uses_the_same_optimiser_and_is_not_recorded():
+    task = WithWarmUp([3])
+    result = Loop(task, LoopSettings(5, 1e-2, {"mse": 1.0}, warm_up=4)).run()
+    model, (x, y) = module(3), data(3)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = []
+    for i in range(9):
+        optimiser.zero_grad(set_to_none=False)
+        mse = (model(x[:30]) - y[:30]).square().mean()
+        (model[0].weight.square().mean() if i < 4 else mse).backward()
+        if i < 4:
+            for p in model.parameters():  # Adam's fused step counts each parameter from its first gradient
+                p.grad = None if p is not model[0].weight else p.grad
+        else:
+            losses.append(float(mse.detach()))
+        optimiser.step()
+    close(result.history["mse"][:, 0], losses)
+
+
+# ------------------------------------------------------------------------------------------- interrupted training
+
+
+def settings_of(kind: str) -> tuple[dict, LoopSettings]:
+    if kind == "plateau":
+        return {}, LoopSettings(
+            30, 2e-2, {"mse": 1.0}, stop=Plateau(0.0), warm_up=3, check_every=4, decay=True
+        )
+    rule = Patience(patience=2, watch="loss", keep=("found",))
+    settings = LoopSettings(80, 3e-2, {"mse": 1.0}, stop=rule, check_every=6, drop_finished=True)
+    return {"minibatches": True, "validates": True}, settings
+
+
+@pytest.mark.parametrize("kind", ["plateau", "validation"])
+def test_stopping_after_every_iteration_and_resuming_changes_nothing(kind, tmp_path):
+    options, settings = settings_of(kind)
+    whole = WithWarmUp(range(REPLICAS), **options)
+    expected = Loop(whole, settings).run()
+    checkpoint = Checkpoint(tmp_path / "a.pt", {"seeds": [0, 1, 2, 3]})
+    for _ in range(200):
+        task = WithWarmUp(range(REPLICAS), **options)  # a new process would know nothing else
+        result = Loop(task, settings).run(checkpoint=checkpoint, time_limit=0.0)
+        if not result.timed_out:
+            break
+    assert result.iterations == expected.iterations
+    assert result.converged == expected.converged
+    for name in expected.history:
+        np.testing.assert_array_equal(result.history[name], expected.history[name])
+    for name in expected.validation:
+        np.testing.assert_array_equal(result.validation[name], expected.validation[name])
+    for name in expected.best:
+        assert torch.equal(result.best[name], expected.best[name])
+    for name, value in whole.parameters.items():
+        assert torch.equal(task.parameters[name], value)
+    assert result.seconds > 0
+
+
+def test_a_checkpoint_is_written_by_the_clock(tmp_path):
+    path = tmp_path / "a.pt"
+    seen = []
+    settings = LoopSettings(20, 1e-2, {"mse": 1.0}, check_every=5)
+    Loop(Regressions([0]), settings).run(
+        lambda progress: seen.append(path.exists()), Checkpoint(path, every=3600)
+    )
+    assert not any(seen) and not path.exists()
+    Loop(Regressions([0]), settings).run(
+        lambda progress: seen.append(torch.load(path, weights_only=True)["done"]), Checkpoint(path, every=0)
+    )
+    assert seen[4:] == [4, 9, 14, 19]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"), [({"lr": 2e-2}, "lr"), ({"iterations": 21}, "iterations"), ({"seeds": [1]}, "seeds")]
+)
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change, named):
+    given = {"iterations": 20, "lr": 1e-2, "seeds": [0]}
+
+    def run(iterations, lr, seeds):
+        settings = LoopSettings(iterations, lr, {"mse": 1.0})
+        checkpoint = Checkpoint(tmp_path / "a.pt", {"seeds": seeds})
+        return Loop(Regressions(seeds), settings).run(checkpoint=checkpoint, time_limit=0.0)
+
+    assert run(**given).iterations == 1
+    with pytest.raises(ParameterError, match=named):
+        run(**{**given, **change})
+    assert run(**given).iterations == 2
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
+    (tmp_path / "a.pt").write_bytes(b"oops")
+    with pytest.raises(FileFormatError, match="move it away"):
+        Loop(Regressions([0]), LoopSettings(2, 1e-2, {"mse": 1.0})).run(
+            checkpoint=Checkpoint(tmp_path / "a.pt")
+        )
+
+
+class Interrupted(Regressions):
+    presses = 1
+
+    def step(self):
+        values = super().step()
+        if len(self.widths) == 7:
+            for _ in range(self.presses):
+                os.kill(os.getpid(), signal.SIGINT)
+        return values
+
+
+def test_ctrl_c_keeps_the_last_finished_iteration():
+    task = Interrupted([2])
+    result = Loop(task, LoopSettings(50, 1e-2, {"mse": 1.0})).run()
+    assert result.interrupted and result.iterations == 7
+    alone = plain(2, 7, 1e-2)
+    close(result.history["mse"][:, 0], alone["mse"])
+    for name, value in task.parameters.items():
+        close(value[0].detach(), alone["last"][name])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_ctrl_c_leaves_at_once():
+    task = Interrupted([2])
+    task.presses = 2
+    with pytest.raises(KeyboardInterrupt):
+        Loop(task, LoopSettings(50, 1e-2, {"mse": 1.0})).run()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_callbacks_are_told_the_last_losses_of_the_active_replicas():
+    told = []
+    rule = Patience(patience=2, watch="loss")
+    settings = LoopSettings(600, 3e-2, {"mse": 1.0}, stop=rule, check_every=6, drop_finished=True)
+    result = Loop(Regressions(range(REPLICAS), validates=True), settings).run(told.append)
+    assert [t.iteration for t in told] == list(range(6, result.iterations + 1, 6))
+    for t in told:
+        active = list(t.active)
+        np.testing.assert_array_equal(t.losses["mse"], result.history["mse"][t.iteration - 1, active])
+        np.testing.assert_array_equal(
+            t.validation["loss"], result.validation["loss"][t.iteration // 6 - 1, active]
+        )
+    assert len(told[-1].active) < REPLICAS
+    np.testing.assert_array_equal(told[-1].best, result.best_loss)
+
+
+# -------------------------------------------------------------------------------------------------- bad arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"iterations": 0}, "iterations"),
+        ({"lr": 0.0}, "lr"),
+        ({"check_every": 0}, "check_every"),
+        ({"warm_up": -1}, "warm_up"),
+        ({"minimise": {}}, "minimise"),
+        ({"drop_finished": True}, "drop_finished"),
+    ],
+)
+def test_settings_are_checked(arguments, match):
+    with pytest.raises(ParameterError, match=match):
+        LoopSettings(**{"iterations": 5, "lr": 0.1, **arguments})
+
+
+@pytest.mark.parametrize("arguments", [{"patience": 0}, {"patience": 1, "tolerance": -1.0}])
+def test_rules_are_checked(arguments):
+    with pytest.raises(ParameterError, match=r"patience|tolerance"):
+        Patience(**arguments)
+
+
+def test_tasks_are_checked():
+    task = Regressions([0, 1])
+    with pytest.raises(ParameterError, match="nothing"):
+        Loop(task, LoopSettings(2, 0.1, {"nothing": 1.0})).run()
+    with pytest.raises(ParameterError, match="one per active replica"):
+        Loop(task, LoopSettings(2, 0.1, {"found": 1.0})).run()
+    task.parameters = {**task.parameters, "other": torch.zeros(3, 1, requires_grad=True)}
+    with pytest.raises(ParameterError, match="first axis"):
+        Loop(task, LoopSettings(2, 0.1, {"mse": 1.0}))
+    task.parameters = {}
+    with pytest.raises(ParameterError, match="empty"):
+        Loop(task, LoopSettings(2, 0.1, {"mse": 1.0}))
