@@ -55,7 +55,11 @@ INTEGER_ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 @dataclass(frozen=True)
 class EdgeColumns:
-    """Where a table keeps the two ends and the weight of its edges, and what it says about the others."""
+    """Where a table keeps the two ends and the weight of its edges, and what it says about the others.
+
+    >>> EdgeColumns(0, 1, None, "source 'a', target 'b', no weight").weight is None
+    True
+    """
 
     source: int
     target: int
@@ -74,7 +78,11 @@ class EdgeColumns:
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """Edges as read. ``ends`` [E, 2] holds integer ids, or positions in ``names``."""
+    """Edges as read. ``ends`` [E, 2] holds integer ids, or positions in ``names``.
+
+    >>> EdgeTable(np.array([[0, 1]]), ["ann", "bob"], None).names
+    ['ann', 'bob']
+    """
 
     ends: np.ndarray
     names: list[str] | None
@@ -156,12 +164,17 @@ def _ends(
 
 
 def position_of(which: str | int, titles: Sequence[str], argument: str, label: str) -> int:
-    """Position of a column given by title or position."""
+    """Position of a column given by title or position.
+
+    >>> position_of("Year", ["id", "year"], "weight", "links.csv")
+    1
+    """
     if isinstance(which, str):
-        for candidates in (list(titles), [title.lower() for title in titles]):
-            wanted = which if candidates == list(titles) else which.lower()
-            if wanted in candidates:
-                return candidates.index(wanted)
+        if which in titles:
+            return list(titles).index(which)
+        lowered = [title.lower() for title in titles]
+        if which.lower() in lowered:
+            return lowered.index(which.lower())
         # A command line has no integers: "0" is a position where no title says otherwise.
         if which.isdecimal() and int(which) < len(titles):
             return int(which)
@@ -189,7 +202,11 @@ def edge_table_of_labels(
 
 
 def whole_numbers(edges: EdgeTable) -> EdgeTable:
-    """The same edges with integers as ids, where every id is a plain integer."""
+    """The same edges with integers as ids, where every id is a plain integer.
+
+    >>> whole_numbers(EdgeTable(np.array([[0, 1]]), ["7", "9"], None)).ends.tolist()
+    [[7, 9]]
+    """
     if edges.names and all(INTEGER_ID.fullmatch(name) for name in edges.names):
         ids = np.array([int(name) for name in edges.names], dtype=np.int64)
         return replace(edges, ends=ids[edges.ends], names=None)

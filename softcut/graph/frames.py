@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from softcut.graph.edge_tables import (
     EdgeTable,
     choose_edge_columns,
     edge_table_of_labels,
+    edges_of_table,
     names_of_rows,
     rows_of_nodes,
 )
@@ -25,7 +26,7 @@ from softcut.graph.tables import FeatureOptions, FeatureTable, Table, column_of_
 __all__ = [
     "aligned_series",
     "edges_of_frame",
-    "features_by_id",
+    "edges_with_features",
     "features_of_frame",
     "is_frame",
     "labelled_adjacency",
@@ -234,19 +235,17 @@ def features_of_frame(
     return x, table.names, notes
 
 
-def features_by_id(x: Any) -> Callable[[list[str], bool], FeatureTable] | None:
-    """Features for :func:`~softcut.graph.edge_tables.edges_of_table`, of a data frame or an array.
+def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array.
 
-    >>> made = features_by_id(np.eye(2))
-    >>> made(["0", "1"], True).x.shape
-    (2, 2)
+    >>> edges_with_features(edge_table_of_labels(["a"], ["b"]), None)["node_names"]
+    ['a', 'b']
     """
-    if x is None:
-        return None
 
     def features(known: list[str], ordered: bool) -> FeatureTable:
         if is_frame(x):
             return feature_table(table_of_frame(x, "x"), FeatureOptions(), known, ordered)
         return FeatureTable("x", x if sp.issparse(x) else as_array(x, "x"))
 
-    return features
+    parts = edges_of_table(edges, "the graph", None if x is None else features)
+    return {**parts, "notes": [*notes, *parts["notes"]]}
