@@ -9,7 +9,7 @@ import numpy as np
 
 from softcut.errors import GraphError, ParameterError
 from softcut.graph.arrays import listed
-from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table, looks_like_id
+from softcut.graph.tables import STRICT_ID_NAMES, Column, FeatureOptions, FeatureTable, Table, looks_like_id
 
 __all__ = ["feature_table"]
 
@@ -114,8 +114,12 @@ def _choose_ids(
         if not (at is None or _titled_id(table, at) or text_in_front):
             continue
         if at is not None and len(set(labels)) < len(labels):
+            # Ids that repeat are a mistake; numbers and words that repeat are a feature.
+            column = table.columns[at]
             shared = known is not None and bool(set(known) & set(labels))
-            if shared or text_in_front or known is None:
+            if (table.titled and column.title.strip().lower() in STRICT_ID_NAMES) or (
+                _is_text(column) and shared
+            ):
                 _check_unique(table, labels, at)
             continue
         if known is not None and not set(known) & set(labels):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from softcut.errors import GraphError
 from softcut.graph.arrays import as_array, listed, plural
 from softcut.graph.edge_tables import (
+    END_NAMES,
     EdgeColumns,
     EdgeTable,
     choose_edge_columns,
@@ -119,11 +120,6 @@ def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | 
             return None
         names, titles = first, [column.title for column in table.columns[1:]]
         values = frame.iloc[:, 1:] if _is_pandas(frame) else frame[:, 1:]
-    elif rows == columns and not _is_pandas(frame):
-        names = titles = [str(title) for title in frame.columns]
-        if rows < 3:
-            return None
-        values = frame
     else:
         return None
     if set(names) != set(titles):
@@ -138,7 +134,16 @@ def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | 
     place = {title: j for j, title in enumerate(titles)}
     matrix = matrix[:, [place[name] for name in names]]
     counted = names == [str(i) for i in range(rows)]
+    if counted and rows in (2, 3) and not np.array_equal(matrix, matrix.T):
+        _raise_ambiguous(label)  # three rows of source, target and weight are square, too
     return matrix, (None if counted else names)
+
+
+def _raise_ambiguous(label: str) -> NoReturn:
+    raise GraphError(
+        f"{label} is a square data frame without labels on its rows, which may be a matrix or edges: call "
+        "Graph.from_dense with frame.to_numpy(), or Graph.from_frame with source= and target=."
+    )
 
 
 def edges_of_frame(
@@ -158,6 +163,11 @@ def edges_of_frame(
     """
     table = table_of_frame(frame, label)
     titles = [column.title for column in table.columns]
+    lowered = {title.lower() for title in titles}
+    known = any(a in lowered and b in lowered for a, b in END_NAMES)
+    numbers = all(column.numbers is not None for column in table.columns)
+    if source is target is weight is None and not known and numbers and len(frame) == len(titles) > 1:
+        _raise_ambiguous(label)
     columns = choose_edge_columns(titles, label, source, target, weight, weighted)
     ends = []
     for argument, at in (("source", columns.source), ("target", columns.target)):

@@ -15,6 +15,7 @@ import numpy as np
 from softcut.errors import ParameterError
 
 __all__ = [
+    "STRICT_ID_NAMES",
     "Column",
     "FeatureOptions",
     "FeatureTable",
@@ -27,9 +28,9 @@ __all__ = [
 
 Missing = Literal["error", "zero", "mean", "drop"]
 
-_ID_NAMES = {
-    "", "id", "ids", "node", "nodes", "nodeid", "node_name", "name", "names", "vertex", "index", "key", "label_id",
-}  # fmt: skip
+# Titles of columns that can only be ids.
+STRICT_ID_NAMES = {"id", "ids", "node", "nodes", "node_id", "nodeid", "node_name", "vertex"}
+_ID_NAMES = STRICT_ID_NAMES | {"", "name", "names", "index", "key"}
 _ID_ENDING = re.compile(r"(?:[_ \-.]|(?<=[a-z]))I[Dd]$|[_ \-.]ids?$")
 
 

@@ -58,6 +58,7 @@ def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[s
     sample = table.sample()
     if not sample:
         raise FileFormatError(f"{options.label} has no edges, only comments.")
+    _refuse_matrix(table, sample, options)
     layout = _find_layout(table, sample, options)
     notes = [*layout.notes, layout.columns.sentence(), *table.notes]
     edges = _parse_fast(table, layout)
@@ -95,6 +96,30 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> _Layou
     except GraphError as error:
         raise FileFormatError(str(error)) from None
     return _Layout(columns, len(first), line, False, (f"{kind}, no header{why}",))
+
+
+def _refuse_matrix(table: TextTable, sample: Rows, options: ReadOptions) -> None:
+    """An adjacency matrix is no edge list, though a small one has as many columns."""
+    if options.source is not None or options.target is not None or options.header is not None:
+        return
+    first, rest = sample[0][1], [fields for _, fields in sample[1:]]
+    # The titles of a matrix are the names of its rows, with or without a corner in front.
+    titles = first if rest and len(rest[0]) == len(first) + 1 else first[1:]
+    if len(rest) == len(titles) > 1 and not is_number(first[0]) and {row[0] for row in rest} == set(titles):
+        raise FileFormatError(
+            f"{table.label} is an adjacency matrix with labels, not an edge list: read it with "
+            "pandas.read_csv(path, index_col=0) and pass the frame."
+        )
+    rows = [fields for _, fields in sample]
+    square = len(rows) == len(first) and all(len(row) == len(first) for row in rows)
+    if not square or len(first) < 3 or not all(is_number(field) for row in rows for field in row):
+        return
+    mirrored = all(rows[i][j] == rows[j][i] for i in range(3) for j in range(i))
+    if len(first) > 3 or (mirrored and all(float(rows[i][i].replace(",", ".")) == 0 for i in range(3))):
+        raise FileFormatError(
+            f"{table.label} has {len(first)} rows of {len(first)} numbers, which may be a matrix or edges: pass "
+            "numpy.loadtxt of it to Graph.from_dense, or source=0 and target=1."
+        )
 
 
 def _commented_titles(table: TextTable, line: int, count: int) -> list[str] | None:

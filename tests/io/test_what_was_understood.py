@@ -111,6 +111,28 @@ def test_columns_asked_for(tmp_path: Path) -> None:
         read_graph(path)
 
 
+def test_a_matrix_is_not_read_as_edges(tmp_path: Path) -> None:
+    for text in (
+        ",x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n",
+        "x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n",
+        "n,x,y\nx,0,1\ny,1,0\n",
+    ):
+        with pytest.raises(FileFormatError, match="adjacency matrix with labels, not an edge list"):
+            read_graph(write(tmp_path, "a.csv", text))
+    for text in ("0,1,0\n1,0,1\n0,1,0\n", "0 1 0 2\n1 0 1 0\n0 1 0 1\n2 0 1 0\n"):
+        with pytest.raises(FileFormatError, match="may be a matrix or edges"):
+            read_graph(write(tmp_path, "m.txt", text))
+    three = write(tmp_path, "m.txt", "0,1,0\n1,0,1\n0,1,0\n")
+    assert quiet(three, source=0, target=1, directed=False).num_edges == 1
+    for edges in (
+        "0,1,5\n1,2,6\n2,3,7\n",
+        "0,1,2\n1,2,3\n2,0,1\n",
+        "0,1,2\n1,2,3\n2,3,4\n",
+        "a,b,1\nb,c,2\nc,d,3\n",
+    ):
+        assert quiet(write(tmp_path, "e.csv", edges)).num_edges == 3
+
+
 # ---------------------------------------------------------------------- headers
 
 
@@ -205,6 +227,16 @@ def test_a_feature_that_counts_is_no_id_by_chance(tmp_path: Path) -> None:
     assert "rows joined by position" in line_of(g)
     two = quiet(write(tmp_path, "h.csv", "0,1\n"), features=write(tmp_path, "x.csv", "1,0\n0,1\n"))
     np.testing.assert_array_equal(two.x, [[1, 0], [0, 1]])
+
+
+def test_ids_that_repeat_and_features_that_repeat(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", EDGES)
+    g = quiet(graph, features=write(tmp_path, "x.csv", "group_id,age\n0,30\n0,5\n1,20\n1,10\n"))
+    np.testing.assert_array_equal(g.x, [[0, 30], [0, 5], [1, 20], [1, 10]])
+    with pytest.raises(FileFormatError, match="line 3: node '0' has a row already"):
+        read_graph(graph, features=write(tmp_path, "x.csv", "node_id,age\n0,30\n0,5\n1,20\n1,10\n"))
+    with pytest.raises(FileFormatError, match=r"column 1 \('city'\): 'Rome' is not a number"):
+        read_graph(graph, features=write(tmp_path, "x.csv", "city,age\nRome,30\nRome,5\nOslo,20\nOslo,10\n"))
 
 
 def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
