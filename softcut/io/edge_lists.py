@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,9 @@ __all__ = ["read_edge_list"]
 _DICT_TAIL = re.compile(r"^(.*?)\s*\{(.*)\}$")
 _DICT_WEIGHT = re.compile(r"['\"]weight['\"]\s*:\s*([-+0-9.eE]+)")
 _COMMENTED_TITLES = re.compile(r"^[#%]+\s*(.*)$")
+
+# A file where more edges than this stand alone may well begin with one of them.
+_FEW_ALONE = 0.02
 
 Rows = list[tuple[int, list[str]]]
 
@@ -80,7 +84,7 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> _Layou
         columns = EdgeColumns(0, 1, None if options.weighted is False else 2, "attributes in braces")
         return _Layout(columns, len(first), line, True, (f"{table.label}: edge list of networkx",))
     commented = _commented_titles(table, line, len(first)) if options.header is None else None
-    header, why = (True, "its titles are in a comment") if commented else _is_header(sample, options)
+    header, why = (True, "its titles are in a comment") if commented else _is_header(table, sample, options)
     kind = f"{table.label}: edge list separated by {table.separated_by()}"
     try:
         if header:
@@ -137,7 +141,7 @@ def _commented_titles(table: TextTable, line: int, count: int) -> list[str] | No
     return titles if known and len(titles) == count else None
 
 
-def _is_header(sample: Rows, options: ReadOptions) -> tuple[bool, str]:
+def _is_header(table: TextTable, sample: Rows, options: ReadOptions) -> tuple[bool, str]:
     """Whether the first row holds titles, and why."""
     if options.header is not None:
         return options.header, "as asked for" if options.header else ", as asked for"
@@ -163,15 +167,16 @@ def _is_header(sample: Rows, options: ReadOptions) -> tuple[bool, str]:
             return True, "its types differ from those below"
     if first[0] in values or first[1] in values:
         return False, ""
+    names = f"{first[0]!r} and {first[1]!r}"
     # Two names that never come again are titles, unless such edges are common here.
-    counts: dict[str, int] = {}
-    for fields in rest:
-        for field in fields[:2]:
-            counts[field] = counts.get(field, 0) + 1
-    alone = sum(1 for fields in rest if len(fields) > 1 and counts[fields[0]] == counts[fields[1]] == 1)
-    if alone:
+    rows = [fields[:2] for _, fields in table.rows() if len(fields) > 1][1:]
+    counts = Counter(name for pair in rows for name in pair)
+    if first[0] in counts or first[1] in counts:
         return False, ""
-    return True, f"{first[0]!r} and {first[1]!r} occur on no other line"
+    alone = sum(counts[u] == counts[v] == 1 for u, v in rows)
+    if alone > _FEW_ALONE * len(rows):
+        return False, f" (though {names} occur on no other line: header=True if they are titles)"
+    return True, f"{names} occur on no other line"
 
 
 def _untitled_columns(table: TextTable, sample: Rows, options: ReadOptions) -> EdgeColumns:
