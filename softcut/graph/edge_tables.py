@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -11,11 +10,10 @@ import numpy as np
 
 from softcut.errors import GraphError, ParameterError
 from softcut.graph.arrays import listed, plural
-from softcut.graph.tables import FeatureTable, looks_like_id
+from softcut.graph.tables import INTEGER_ID, FeatureTable, looks_like_id
 
 __all__ = [
     "END_NAMES",
-    "INTEGER_ID",
     "WEIGHT_NAMES",
     "EdgeColumns",
     "EdgeTable",
@@ -48,9 +46,6 @@ END_NAMES = [
     ("start", "end"),
 ]
 WEIGHT_NAMES = ("weight", "weights", "edge_weight", "w", "value", "strength", "count", "similarity")
-
-# An integer without sign and leading zeros: anything else is a name, or "01" and "1" would become one node.
-INTEGER_ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 @dataclass(frozen=True)
@@ -176,7 +171,7 @@ def position_of(which: str | int, titles: Sequence[str], argument: str, label: s
         if which.lower() in lowered:
             return lowered.index(which.lower())
         # A command line has no integers: "0" is a position where no title says otherwise.
-        if which.isdecimal() and int(which) < len(titles):
+        if INTEGER_ID.fullmatch(which) and int(which) < len(titles):
             return int(which)
     elif isinstance(which, (int, np.integer)) and not isinstance(which, bool) and 0 <= which < len(titles):
         return int(which)
@@ -380,7 +375,7 @@ def raise_missing(table: FeatureTable, missing: list[str], label: str) -> NoRetu
     others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     hint = ""
     if missing[0].isdecimal() and table.ids is not None:
-        alike = next((i for i in table.ids if i.isdecimal() and int(i) == int(missing[0])), None)
+        alike = next((i for i in table.ids if i.lstrip("0") == missing[0].lstrip("0")), None)
         if alike is not None:
             hint = f"; ids are compared as text, and {alike!r} is another id"
     shown = missing[0] if len(missing[0]) <= 60 else missing[0][:57] + "..."

@@ -15,6 +15,7 @@ import numpy as np
 from softcut.errors import ParameterError
 
 __all__ = [
+    "INTEGER_ID",
     "STRICT_ID_NAMES",
     "Column",
     "FeatureOptions",
@@ -28,6 +29,8 @@ __all__ = [
 
 Missing = Literal["error", "zero", "mean", "drop"]
 
+# An integer without sign and leading zeros: anything else is a name, or "01" and "1" would become one node.
+INTEGER_ID = re.compile(r"0|[1-9][0-9]{0,17}")
 # Titles of columns that can only be ids.
 STRICT_ID_NAMES = {"id", "ids", "node", "nodes", "node_id", "nodeid", "node_name", "vertex"}
 _ID_NAMES = STRICT_ID_NAMES | {"", "name", "names", "index", "key"}
