@@ -1,4 +1,4 @@
-"""Graphs to cluster: published data sets by name, and generated ones.
+"""Graphs to cluster and lists of graphs to classify: published data sets by name, and generated ones.
 
 >>> from softcut.datasets import available, grid_graph
 >>> [info.name for info in available()]
@@ -7,17 +7,21 @@
 150
 """
 
-from softcut.datasets._files import cache_dir
-from softcut.datasets.registry import DatasetInfo, available, load
+from softcut.datasets.collections import available_collections, load_graphs
+from softcut.datasets.fetching import cache_dir
+from softcut.datasets.info import DatasetInfo
+from softcut.datasets.registry import available, load
 from softcut.datasets.synthetic import attributed_communities, community_graph, grid_graph, ring_graph
 
 __all__ = [
     "DatasetInfo",
     "attributed_communities",
     "available",
+    "available_collections",
     "cache_dir",
     "community_graph",
     "grid_graph",
     "load",
+    "load_graphs",
     "ring_graph",
 ]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.datasets.registry import DatasetInfo, Entry, RawGraph
+from softcut.datasets.info import DatasetInfo, Entry, RawGraph
 from softcut.errors import DataError
 
 __all__ = ["ENTRIES", "content_checksum"]

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.datasets._files import check_sha256
-from softcut.datasets._pickles import read_plain_pickle
-from softcut.datasets.registry import DatasetInfo, Entry, RawGraph
+from softcut.datasets.fetching import check_sha256
+from softcut.datasets.info import DatasetInfo, Entry, RawGraph
+from softcut.datasets.plain_pickles import read_plain_pickle
 from softcut.errors import DataError
 
 __all__ = ["ENTRIES"]

@@ -7,76 +7,25 @@ to add a family, write the module and name it in ``_entries``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from softcut.datasets import _files
+from softcut.datasets import amazon, fetching, planetoid
+from softcut.datasets.collections import COLLECTIONS
+from softcut.datasets.info import DatasetInfo, Entry
 from softcut.errors import DataError, ParameterError
 from softcut.graph import Graph
 
-__all__ = ["DatasetInfo", "Entry", "available", "load"]
+__all__ = ["available", "load"]
 
 SelfLoops: TypeAlias = Literal["drop", "keep"]
 
 
-@dataclass(frozen=True)
-class DatasetInfo:
-    """What a data set is and where it comes from.
-
-    ``edges`` counts every undirected edge once and no self-loops. ``path`` is the folder that holds the
-    files on this computer, or None when they would be downloaded.
-    """
-
-    name: str
-    title: str
-    task: str
-    graphs: int
-    nodes: int
-    edges: int
-    self_loops: int
-    features: int
-    classes: int
-    url: str
-    licence: str
-    citation: str
-    path: Path | None = None
-
-
-@dataclass(frozen=True)
-class RawGraph:
-    """What a family's reader returns: plain arrays, before they become a :class:`~softcut.Graph`."""
-
-    adjacency: sp.csr_matrix
-    x: sp.csr_matrix
-    y: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One data set of a family: its description, its files and its reader.
-
-    ``read(folder)`` parses the files and verifies their checksums; ``check(path, file=name)`` accepts or
-    refuses one downloaded file before it enters the cache.
-    """
-
-    info: DatasetInfo
-    folders: Sequence[str]
-    files: Sequence[str]
-    read: Callable[[Path], RawGraph]
-    check: Callable[..., object]
-    aliases: Sequence[str] = field(default_factory=tuple)
-
-
 def _entries() -> dict[str, Entry]:
-    from softcut.datasets import amazon, planetoid
-
     families = (planetoid, amazon)
     return {entry.info.name: entry for family in families for entry in family.ENTRIES}
 
@@ -87,6 +36,10 @@ def _find(name: str) -> Entry:
     for entry in entries.values():
         if key == entry.info.name or key in entry.aliases:
             return entry
+    if key in (graphs.lower() for graphs in COLLECTIONS):
+        raise ParameterError(
+            f"{name!r} is a list of graphs: use softcut.datasets.load_graphs; load is for single graphs."
+        )
     raise ParameterError(f"There is no data set named {name!r}; the names are: {', '.join(entries)}.")
 
 
@@ -97,9 +50,9 @@ def available(root: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:
     >>> [info.name for info in available()][:3]
     ['cora', 'citeseer', 'pubmed']
     """
-    roots = _files.search_roots(root)
+    roots = fetching.search_roots(root)
     return [
-        replace(entry.info, path=_files.find_folder(roots, entry.folders, entry.files))
+        replace(entry.info, path=fetching.find_folder(roots, entry.folders, entry.files))
         for entry in _entries().values()
     ]
 
@@ -150,19 +103,21 @@ def load(
 
 def _provide(entry: Entry, root: str | os.PathLike[str] | None, download: bool) -> Path:
     """The folder with the files of a data set, downloaded if need be."""
-    roots = _files.search_roots(root)
-    folder = _files.find_folder(roots, entry.folders, entry.files)
+    roots = fetching.search_roots(root)
+    folder = fetching.find_folder(roots, entry.folders, entry.files)
     if folder is not None:
         return folder
     name = entry.info.name
+    advice = "set SOFTCUT_DATA to a folder" if root is None else "pass as root a folder"
     if not download:
         places = " or ".join(str(place / entry.folders[0]) for place in roots)
         raise DataError(
-            f"The data set '{name}' is not in {places}: set SOFTCUT_DATA to the folder that holds "
-            f"{entry.folders[0]}, or allow the download."
+            f"The data set '{name}' is not in {places}: {advice} that holds {entry.folders[0]}, or allow the "
+            "download."
         )
     folder = roots[-1] / entry.folders[0]
     for file in entry.files:
         if not (folder / file).is_file():
-            _files.fetch(entry.info.url + file, folder / file, partial(entry.check, file=file), name)
+            check = partial(entry.check, file=file)
+            fetching.fetch(entry.info.url + file, folder / file, check, name, advice)
     return folder

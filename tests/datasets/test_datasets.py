@@ -18,8 +18,9 @@ import scipy.sparse as sp
 from sklearn.metrics import normalized_mutual_info_score
 
 from softcut import datasets
-from softcut.datasets import _files, amazon, planetoid, registry
-from softcut.datasets._pickles import read_plain_pickle
+from softcut.datasets import amazon, fetching, planetoid, registry
+from softcut.datasets.info import Entry
+from softcut.datasets.plain_pickles import read_plain_pickle
 from softcut.errors import DataError, ParameterError
 
 NAMES = ("cora", "citeseer", "pubmed", "photo", "computers")
@@ -111,8 +112,8 @@ def test_cache_respects_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert datasets.cache_dir() == tmp_path / "home" / ".cache" / "softcut"
     monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path / "data"))
-    assert _files.search_roots() == [tmp_path / "data", tmp_path / "home" / ".cache" / "softcut"]
-    assert _files.search_roots(tmp_path / "x") == [tmp_path / "x"]
+    assert fetching.search_roots() == [tmp_path / "data", tmp_path / "home" / ".cache" / "softcut"]
+    assert fetching.search_roots(tmp_path) == [tmp_path]
 
 
 # ------------------------------------------------------------------------ a tiny set in the same formats
@@ -134,7 +135,7 @@ def tiny_parts() -> dict[str, object]:
     }
 
 
-def write_tiny(folder: Path, monkeypatch: pytest.MonkeyPatch) -> registry.Entry:
+def write_tiny(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Entry:
     """The tiny set as Planetoid files under the name "tiny", with its checksums registered."""
     import hashlib
 
@@ -197,9 +198,10 @@ def test_a_changed_download_never_reaches_the_cache(monkeypatch: pytest.MonkeyPa
     write_tiny(tmp_path / "server", monkeypatch)
     with (tmp_path / "server" / "ind.tiny.allx").open("ab") as file:
         file.write(b"!")
+    (tmp_path / "root").mkdir()
     with pytest.raises(DataError, match="checksum"):
         datasets.load("tiny", tmp_path / "root")
-    assert os.listdir(tmp_path / "root/planetoid/Tiny/raw") == []
+    assert not [path for path in (tmp_path / "root").rglob("*") if path.is_file()]
 
 
 def test_a_changed_local_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -215,12 +217,26 @@ def test_offline_is_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch, tmp
         raise urllib.error.URLError("Name or service not known")
 
     monkeypatch.setattr("urllib.request.urlopen", offline)
-    with pytest.raises(DataError, match="check the network, or set SOFTCUT_DATA") as caught:
+    with pytest.raises(DataError, match="check the network, or pass as root a folder") as caught:
         datasets.load(name, tmp_path)
     assert "\n" not in str(caught.value)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert "SOFTCUT_DATA" not in str(caught.value)  # it would not be looked at beside root
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="check the network, or set SOFTCUT_DATA"):
+        datasets.load(name)
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(DataError, match="or allow the download"):
         datasets.load(name, tmp_path, download=False)
+
+
+def test_a_mistyped_root_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="root 'typo' is not a folder") as caught:
+        datasets.load("cora", "typo")
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 # ------------------------------------------------------------------------------------ amazon npz files

@@ -1,10 +1,10 @@
 """Read the arrays of a Python pickle without running any of its code.
 
 A pickle is a program: ``pickle.load`` on a file from elsewhere can run anything. The Planetoid files are
-pickles of numpy arrays, scipy CSR matrices and a dictionary of lists, so this reader resolves only the
-names such a file needs, and each of them to an inert stand-in defined here: nothing of numpy, scipy or the
-standard library is called while the file is read. The stand-ins become arrays afterwards, with all sizes
-and indices checked.
+pickles of numpy arrays, scipy CSR matrices and a dictionary of lists, the Bench files of lists of arrays and
+matrices, so this reader resolves only the names such a file needs, and each of them to an inert stand-in
+defined here: nothing of numpy, scipy or the standard library is called while the file is read. The stand-ins
+become arrays afterwards, with all sizes and indices checked.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class _Dtype:
         if not isinstance(self.code, str):
             raise pickle.UnpicklingError("unknown array type")
         dtype = np.dtype(self.code)
+        if dtype.kind == "O":
+            return dtype
         if dtype.kind not in "biuf":
             raise pickle.UnpicklingError(f"arrays of type {dtype} are not numbers")
         return dtype.newbyteorder(self.order)  # type: ignore[arg-type]
@@ -52,6 +54,8 @@ class _Array:
         _, shape, dtype, fortran, data = self.state
         if isinstance(data, str):  # written by Python 2
             data = data.encode("latin1")
+        if isinstance(dtype, _Dtype) and isinstance(data, list) and dtype.build().kind == "O":
+            return _objects(data, shape)
         if not isinstance(dtype, _Dtype) or not isinstance(data, bytes):
             raise pickle.UnpicklingError("an array without plain bytes")
         array = np.frombuffer(data, dtype.build()).reshape(shape, order="F" if fortran else "C")
@@ -71,6 +75,18 @@ class _Csr:
         matrix = sp.csr_matrix((data, indices, indptr), shape=tuple(map(int, self.state["_shape"])))
         matrix.check_format(full_check=True)
         return matrix
+
+
+def _objects(values: list[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """A list of arrays or matrices; anything else in it is refused."""
+    if len(shape) != 1 or len(values) != shape[0]:
+        raise pickle.UnpicklingError("an array of objects that is not a list")
+    array = np.empty(shape, dtype=object)
+    for i, value in enumerate(values):
+        if not isinstance(value, (_Array, _Csr)):
+            raise pickle.UnpicklingError("an array of objects that are neither arrays nor matrices")
+        array[i] = value.build()
+    return array
 
 
 def _new_array(*_: Any) -> _Array:
@@ -119,7 +135,7 @@ def read_plain_pickle(content: bytes) -> Any:
     Raises :class:`pickle.UnpicklingError` for anything else, before any code of the file could run.
 
     >>> import pickle
-    >>> from softcut.datasets._pickles import read_plain_pickle
+    >>> from softcut.datasets.plain_pickles import read_plain_pickle
     >>> read_plain_pickle(pickle.dumps({0: [1, 2]}))
     {0: [1, 2]}
     >>> read_plain_pickle(pickle.dumps(print))

@@ -31,9 +31,18 @@ def cache_dir() -> Path:
 
 
 def search_roots(root: str | os.PathLike[str] | None = None) -> list[Path]:
-    """The folders to look in, in order; a file that is missing from all is downloaded into the last."""
+    """The folders to look in, in order; a file that is missing from all is downloaded into the last.
+
+    A `root` that is given must exist: a mistyped one would be filled with a second copy of the data.
+    """
     if root is not None:
-        return [Path(root).expanduser()]
+        folder = Path(root).expanduser()
+        if not folder.is_dir():
+            raise DataError(
+                f"root {str(root)!r} is not a folder: pass the folder that holds the data sets, make it first to "
+                "download into it, or leave root out to use SOFTCUT_DATA and the cache."
+            )
+        return [folder]
     local = os.environ.get("SOFTCUT_DATA", "")
     return [*([Path(local).expanduser()] if local else []), cache_dir()]
 
@@ -57,9 +66,19 @@ def check_sha256(content: bytes, expected: str, name: str) -> None:
         )
 
 
-def fetch(url: str, target: Path, check: Callable[[Path], object], name: str) -> None:
-    """Download a file: to a temporary name first, renamed once ``check(path)`` has accepted it."""
+def fetch(
+    url: str,
+    target: Path,
+    check: Callable[[Path], object],
+    name: str,
+    advice: str = "set SOFTCUT_DATA to a folder",
+) -> None:
+    """Download a file: to a temporary name first, renamed once ``check(path)`` has accepted it.
+
+    Folders that were made for a file that did not arrive are removed again.
+    """
     temporary: Path | None = None
+    made = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, path = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -75,8 +94,11 @@ def fetch(url: str, target: Path, check: Callable[[Path], object], name: str) ->
         what = "downloaded" if remote else f"saved to {target.parent}"
         raise DataError(
             f"The data set '{name}' is not on this computer and {url} could not be {what} "
-            f"({reason}): check the network, or set SOFTCUT_DATA to a folder that holds the data set."
+            f"({reason}): check the network, or {advice} that holds the data set."
         ) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+        for folder in made:  # the deepest first
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()

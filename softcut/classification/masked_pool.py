@@ -1,0 +1,99 @@
+"""Top-K and SAGPool for replicas: nodes that are not kept stay where they are, masked.
+
+Which nodes are kept depends on the scores, so their places would differ from step to step and from replica to
+replica. Here all rows stay and the adjacency is M A M with M the diagonal of kept nodes: the same numbers, without
+sorting edges or asking the device how many there are.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from softcut.errors import ParameterError
+from softcut.nn.pool import PoolOutput, Selection
+from softcut.nn.pool.node_selection import ScorePool
+from softcut.ops import CSR, Operator, Segments
+
+__all__ = ["MaskSelection", "MaskedScorePool", "MaskedSegments"]
+
+
+class MaskedSegments(Segments):
+    """Graphs one after another of whose rows only those in `mask` count.
+
+    `counts` says how many per graph; `order` lists all rows graph by graph, the kept ones first and in the order in
+    which a pooler that removes rows would leave them: equal scores at the next level are decided by it.
+    """
+
+    def __init__(self, base: Segments, mask: Tensor, counts: Tensor, order: Tensor) -> None:
+        super().__init__(base.num_rows, base.ptr)
+        self.__dict__["batch"] = base.batch
+        self.mask, self.counts, self.order = mask, counts, order
+
+
+class MaskSelection(Selection):
+    """Kept rows by a mask, each multiplied by its gate; the others become 0.
+
+    >>> import torch
+    >>> chosen = MaskSelection(torch.tensor([0.5, 0.0]))
+    >>> chosen.reduce(torch.ones(2, 1)).flatten().tolist()
+    [0.5, 0.0]
+    """
+
+    def __init__(self, gate: Tensor) -> None:
+        self.gate = gate
+
+    @property
+    def s(self) -> Tensor:
+        return torch.diag(self.gate)
+
+    def reduce(self, x: Tensor) -> Tensor:
+        return x * self.gate.unsqueeze(-1)
+
+    def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        return x_pool
+
+
+class MaskedScorePool(nn.Module):
+    """A :class:`~softcut.nn.TopKPool` or :class:`~softcut.nn.SAGPool` that masks instead of removing rows.
+
+    Parameters
+    ----------
+    inner : ScorePool
+        The pooler whose scores and ratio are used.
+    """
+
+    def __init__(self, inner: ScorePool) -> None:
+        super().__init__()
+        if inner.connect != "adjacency":
+            raise ParameterError(
+                f"connect must be 'adjacency' for replicas, not {inner.connect!r}: kept nodes stay joined as they were."
+            )
+        self.inner = inner
+
+    def forward(self, x: Tensor, op: Operator, selection: Selection | None = None) -> PoolOutput:
+        assert isinstance(op, CSR)
+        layout = op.layout
+        assert layout.ptr is not None
+        score = self.inner.score(x, op)
+        ranked = score.detach()
+        if isinstance(layout, MaskedSegments):
+            counts = layout.counts
+            ranked = ranked.masked_fill(~layout.mask, -torch.inf)
+            order = layout.order[torch.sort(ranked[layout.order], descending=True, stable=True).indices]
+        else:
+            order = torch.sort(ranked, descending=True, stable=True).indices
+            counts = layout.ptr[1:] - layout.ptr[:-1]
+        if self.inner.k is not None:
+            allowed = counts.clamp(max=self.inner.k)
+        else:
+            allowed = torch.ceil(counts.double() * self.inner.ratio - 1e-9).to(counts.dtype)
+        order = order[torch.sort(layout.batch[order], stable=True).indices]  # by graph, then by score
+        place = torch.empty_like(order)
+        place[order] = torch.arange(layout.num_rows, device=x.device)
+        kept = place - layout.ptr[:-1][layout.batch] < allowed[layout.batch]
+        scale = kept.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+        chosen = MaskSelection(score * kept)
+        pooled = MaskedSegments(layout, kept, allowed, order)
+        adj = CSR(op.pattern, op.val, scale=scale, layout=pooled, symmetric=op.symmetric)
+        return PoolOutput(x=chosen.reduce(x), adj=adj, selection=chosen, mask=kept)

@@ -1,0 +1,45 @@
+"""Coarse graphs of a data set for Graclus and NDP: found once and kept beside the data."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from softcut.classification.collection import GraphCollection
+from softcut.classification.hierarchy import Hierarchy, coarsen_collection
+from softcut.datasets import fetching
+
+__all__ = ["load_hierarchy"]
+
+
+def load_hierarchy(
+    graphs: GraphCollection, method: str, root: str | os.PathLike[str] | None = None
+) -> Hierarchy:
+    """Two levels of Graclus or NDP for a data set of :func:`softcut.datasets.load_graphs`.
+
+    Looked for as ``NAME.METHOD.npz`` beside the packed data; made, and kept in the cache, where it is missing.
+
+    >>> from softcut.datasets import load_graphs
+    >>> from softcut.datasets.hierarchies import load_hierarchy
+    >>> load_hierarchy(load_graphs("PROTEINS"), "ndp").method                # doctest: +SKIP
+    'ndp'
+
+    Parameters
+    ----------
+    graphs : GraphCollection
+        The data set.
+    method : {"graclus", "ndp"}
+        Which coarsening.
+    root
+        A folder to use instead of ``$SOFTCUT_DATA`` and the cache.
+    """
+    file = f"{graphs.name}.{method}.npz"
+    for place in fetching.search_roots(root):
+        for path in (place / "graphs" / file, place / file):
+            if path.is_file():
+                return Hierarchy.read(path, graphs)
+    made = coarsen_collection(graphs, method)
+    if root is None:
+        with suppress(OSError):
+            made.write(fetching.cache_dir() / "graphs" / file)
+    return made

@@ -1,0 +1,65 @@
+"""What a data set is: its description, its raw arrays, and the entry that says how it is found and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+__all__ = ["DatasetInfo", "Entry", "RawGraph"]
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What a data set is and where it comes from.
+
+    ``edges`` counts every undirected edge once and no self-loops. ``path`` is the folder that holds the
+    files on this computer, or None when they would be downloaded.
+
+    >>> from softcut.datasets import available
+    >>> available()[0].title
+    'Cora'
+    """
+
+    name: str
+    title: str
+    task: str
+    graphs: int
+    nodes: int
+    edges: int
+    self_loops: int
+    features: int
+    classes: int
+    url: str
+    licence: str
+    citation: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True)
+class RawGraph:
+    """What a family's reader returns: plain arrays, before they become a :class:`~softcut.Graph`."""
+
+    adjacency: sp.csr_matrix
+    x: sp.csr_matrix
+    y: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set of a family: its description, its files and its reader.
+
+    ``read(folder)`` parses the files and verifies their checksums; ``check(path, file=name)`` accepts or
+    refuses one downloaded file before it enters the cache.
+    """
+
+    info: DatasetInfo
+    folders: Sequence[str]
+    files: Sequence[str]
+    read: Callable[[Path], RawGraph]
+    check: Callable[..., object]
+    aliases: Sequence[str] = field(default_factory=tuple)

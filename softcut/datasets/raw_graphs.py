@@ -1,0 +1,189 @@
+"""Lists of graphs as they are stored: edges once, labels as they come; checksum, compact file, features."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from softcut.classification.collection import GraphCollection, class_numbers, pointer
+from softcut.classification.features import clustering_coefficients, one_hot_columns, with_structure
+from softcut.errors import DataError
+from softcut.files import atomic_write
+
+__all__ = ["RawGraphs", "read_packed", "write_packed"]
+
+_FORMAT = 1
+_OPTIONAL = ("node_labels", "attributes", "split", "coefficients")
+
+
+@dataclass(frozen=True)
+class RawGraphs:
+    """A list of graphs before features are made.
+
+    Attributes
+    ----------
+    num_nodes : ndarray
+        [G].
+    num_edges : ndarray
+        Undirected edges of every graph [G], without self-loops.
+    edges : ndarray
+        [2, E], node numbers local to the graph, first < second, sorted, graph after graph.
+    self_loops : int
+        How many the source had; they are dropped.
+    y : ndarray
+        Class of every graph, as in the source.
+    node_labels, attributes : ndarray or None
+        [N] and [N, A], whole numbers (written as one-hot blocks).
+    split : ndarray or None
+        0, 1, 2 for training, validation, test.
+    coefficients : ndarray or None
+        Clustering coefficients, where they were computed already.
+    structure : bool
+        Whether degree and clustering coefficient are features.
+    """
+
+    num_nodes: NDArray[np.int64]
+    num_edges: NDArray[np.int64]
+    edges: NDArray[Any]
+    self_loops: int
+    y: NDArray[np.int64]
+    node_labels: NDArray[np.int64] | None = None
+    attributes: NDArray[np.int64] | None = None
+    split: NDArray[np.int8] | None = None
+    coefficients: NDArray[np.float32] | None = None
+    structure: bool = True
+
+    @classmethod
+    def from_edges(
+        cls, num_nodes: NDArray[Any], first: NDArray[Any], second: NDArray[Any], **rest: Any
+    ) -> RawGraphs:
+        """From edges numbered over all nodes, in one or both directions, with repetitions and self-loops."""
+        num_nodes = np.asarray(num_nodes, np.int64)
+        total = int(num_nodes.sum())
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        loops = len(np.unique(low[low == high]))
+        keys = (low.astype(np.int64) * total + high)[low != high]
+        if not (keys[1:] > keys[:-1]).all():  # sorting is most of the work, and some files are sorted
+            keys = np.unique(keys)
+        low, high = np.divmod(keys, max(total, 1))
+        ptr = pointer(num_nodes)
+        graph = np.searchsorted(ptr, low, side="right") - 1
+        if (high >= ptr[graph + 1]).any():
+            raise ValueError("an edge joins two graphs")
+        edges = np.stack([low - ptr[graph], high - ptr[graph]]).astype(np.int32)
+        counts = np.bincount(graph, minlength=len(num_nodes))
+        return cls(num_nodes, counts, edges, loops, **rest)
+
+    def checksum(self) -> str:
+        """SHA-256 over sizes, edges, classes, labels, attributes and split, all as int64."""
+        digest = hashlib.sha256()
+        for array in (
+            self.num_nodes,
+            self.num_edges,
+            self.edges,
+            self.y,
+            self.node_labels,
+            self.attributes,
+            self.split,
+        ):
+            content = np.zeros(0) if array is None else array
+            digest.update(np.array(content.shape, dtype="<i8").tobytes())
+            digest.update(np.ascontiguousarray(content, dtype="<i8").tobytes())
+        return digest.hexdigest()
+
+    def collection(self, name: str, note: str = "") -> GraphCollection:
+        """With the features of the paper: see :func:`softcut.datasets.load_graphs`."""
+        columns = [] if self.node_labels is None else [self.node_labels]
+        if self.attributes is not None:
+            columns += list(self.attributes.T)
+        nodes = int(self.num_nodes.sum())
+        index, width = one_hot_columns(columns, nodes)
+        numbers, classes = class_numbers(self.y, len(self.num_nodes))
+        ptr = pointer(self.num_nodes)
+        offset = np.repeat(ptr[:-1], self.num_edges)
+        matrix = sp.coo_array(
+            (np.ones(self.edges.shape[1], bool), (self.edges[0] + offset, self.edges[1] + offset)),
+            shape=(nodes, nodes),
+        ).tocsr()
+        matrix = sp.csr_array(matrix + matrix.T)
+        matrix.sort_indices()
+        rowptr = matrix.indptr.astype(np.int64)
+        local = matrix.indices - np.repeat(ptr[:-1], 2 * self.num_edges)
+        graphs = GraphCollection(
+            ptr=ptr,
+            rowptr=rowptr,
+            col=local.astype(np.int32),
+            index=index,
+            value=np.zeros((nodes, 0), np.float32),
+            num_features=width,
+            y=numbers,
+            classes=classes,
+            split=self.split,
+            name=name,
+            note=note,
+        )
+        return with_structure(graphs, self.coefficients) if self.structure else graphs
+
+    def with_coefficients(self) -> RawGraphs:
+        """With the clustering coefficients computed, so that a packed file need not do it again."""
+        if not self.structure or self.coefficients is not None:
+            return self
+        plain = replace(self, structure=False).collection("plain")
+        return replace(self, coefficients=clustering_coefficients(plain))
+
+
+def write_packed(path: str | Path, raw: RawGraphs) -> Path:
+    """The compact file: compressed arrays, small integer types, no pickles."""
+    raw = raw.with_coefficients()
+    arrays: dict[str, Any] = {
+        "format": np.array(_FORMAT),
+        "num_nodes": _small(raw.num_nodes),
+        "num_edges": _small(raw.num_edges),
+        # Second ends as the distance from the first: smaller numbers compress better.
+        "first": _small(raw.edges[0]),
+        "distance": _small(raw.edges[1] - raw.edges[0]),
+        "self_loops": np.array(raw.self_loops),
+        "y": _small(raw.y),
+        "structure": np.array(raw.structure),
+    }
+    for name in _OPTIONAL:
+        array = getattr(raw, name)
+        if array is not None:
+            arrays[name] = array if array.dtype.kind == "f" else _small(array)
+    return atomic_write(path, lambda file: np.savez_compressed(file, **arrays))
+
+
+def _small(array: NDArray[Any]) -> NDArray[Any]:
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    for dtype in (np.int8, np.int16, np.int32):
+        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
+            return array.astype(dtype)
+    return array.astype(np.int64)
+
+
+def read_packed(path: str | Path | IO[bytes]) -> RawGraphs:
+    """What :func:`write_packed` wrote; nothing in the file can run."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if int(file["format"]) != _FORMAT:
+                raise ValueError(f"format {int(file['format'])} is not known")
+            first = file["first"].astype(np.int32)
+            optional = {name: file[name] for name in _OPTIONAL if name in file.files}
+            return RawGraphs(
+                num_nodes=file["num_nodes"].astype(np.int64),
+                num_edges=file["num_edges"].astype(np.int64),
+                edges=np.stack([first, first + file["distance"]]),
+                self_loops=int(file["self_loops"]),
+                y=file["y"].astype(np.int64),
+                structure=bool(file["structure"]),
+                **optional,
+            )
+    except (ValueError, KeyError, EOFError, TypeError, OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} cannot be read as a packed list of graphs: {error}.") from error

@@ -1,0 +1,294 @@
+"""Lists of graphs: readers, checksums, published statistics, packed files, equality with PyTorch Geometric."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from softcut.classification import from_graphs, with_structure
+from softcut.datasets import available_collections, bench, collections, load, load_graphs, pack, tu
+from softcut.datasets.raw_graphs import RawGraphs, read_packed, write_packed
+from softcut.errors import DataError, ParameterError
+from softcut.graph import Graph
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "softcut"
+
+
+# Three graphs, among them one with an isolated node and one with a self-loop and a repeated edge.
+TU_FILES = {
+    "A": "1, 2\n2, 1\n2, 3\n3, 2\n6, 6\n5, 6\n6, 5\n5, 6\n7, 8\n8, 7\n",
+    "graph_indicator": "1\n1\n1\n1\n2\n2\n3\n3\n",
+    "graph_labels": "1\n-1\n1\n",
+    "node_labels": "0\n3\n0\n3\n7\n7\n0\n0\n",
+    "node_attributes": " 23.000000\n 10.0\n 10.0\n 23.0\n 1.0\n 1.0\n 1.0\n 10.0\n",
+}
+
+
+def write_tu(folder: Path, name: str = "TINY") -> None:
+    folder.mkdir(parents=True)
+    for part, text in TU_FILES.items():
+        (folder / f"{name}_{part}.txt").write_text(text)
+
+
+def test_tu_files_become_the_published_features(tmp_path: Path) -> None:
+    write_tu(tmp_path / "raw")
+    raw = tu.read_folder(tmp_path / "raw", "TINY")
+    assert raw.num_nodes.tolist() == [4, 2, 2]
+    assert raw.num_edges.tolist() == [2, 1, 1]
+    assert raw.edges.tolist() == [[0, 1, 0, 0], [1, 2, 1, 1]]
+    assert raw.self_loops == 1
+    graphs = raw.collection("tiny")
+    assert graphs.y.tolist() == [1, 0, 1]
+    assert graphs.classes == ("-1", "1")
+    # Degrees 0 to 2, three labels, three attribute values, the clustering coefficient (0 everywhere).
+    degree, label, value = [1, 2, 1, 0, 1, 1, 1, 1], [0, 1, 0, 1, 2, 2, 0, 0], [2, 1, 1, 2, 0, 0, 0, 1]
+    expected = np.hstack([np.eye(3)[degree], np.eye(3)[label], np.eye(3)[value], np.zeros((8, 1))])
+    assert np.array_equal(graphs.dense_features(), expected)
+    blocks = sp.block_diag([part.adjacency() for part in (graphs[[0]], graphs[[1]], graphs[[2]])])
+    assert np.array_equal(graphs.adjacency().toarray(), blocks.toarray())
+
+
+def test_zip_equals_folder(tmp_path: Path) -> None:
+    write_tu(tmp_path / "TINY/raw")
+    with zipfile.ZipFile(tmp_path / "TINY.zip", "w", zipfile.ZIP_LZMA) as archive:
+        for path in (tmp_path / "TINY/raw").iterdir():
+            archive.write(path, f"TINY/{path.name}")
+    folder = tu.read_folder(tmp_path / "TINY/raw", "TINY")
+    assert tu.read_zip(tmp_path / "TINY.zip", "TINY").checksum() == folder.checksum()
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "message"),
+    [
+        ("A", "1, 5\n", "joins two graphs"),
+        ("graph_indicator", "1\n2\n1\n1\n2\n2\n3\n3\n", "stand together"),
+        ("graph_labels", "1\n1\n", "stand together"),
+        ("graph_indicator", None, "does not hold"),
+    ],
+)
+def test_damaged_tu_files(part: str, text: str | None, message: str, tmp_path: Path) -> None:
+    write_tu(tmp_path / "raw")
+    path = tmp_path / "raw" / f"TINY_{part}.txt"
+    path.unlink() if text is None else path.write_text(text)
+    with pytest.raises(DataError, match=message) as caught:
+        tu.read_folder(tmp_path / "raw", "TINY")
+    assert "\n" not in str(caught.value)
+
+
+def test_packed_files_hold_everything(tmp_path: Path) -> None:
+    write_tu(tmp_path / "raw")
+    raw = tu.read_folder(tmp_path / "raw", "TINY")
+    path = write_packed(tmp_path / "packed.npz", raw)
+    again = read_packed(path)
+    assert again.checksum() == raw.checksum()
+    assert again.coefficients is not None
+    one, other = raw.collection("tiny"), again.collection("tiny")
+    assert np.array_equal(one.dense_features(), other.dense_features())
+    assert np.array_equal(one.col, other.col)
+    with np.load(path, allow_pickle=False) as file:
+        assert all(not array.dtype.hasobject for array in file.values())
+
+
+@pytest.mark.parametrize("change", ["num_nodes", "edges", "y", "node_labels", "attributes"])
+def test_checksum_sees_every_array(change: str, tmp_path: Path) -> None:
+    import dataclasses
+
+    write_tu(tmp_path / "raw")
+    raw = tu.read_folder(tmp_path / "raw", "TINY")
+    array = getattr(raw, change).copy()
+    array.flat[-1] += 1
+    assert dataclasses.replace(raw, **{change: array}).checksum() != raw.checksum()
+
+
+def write_bench(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for part, count in (("tr", 4), ("val", 1), ("te", 2)):
+        adj, feat = np.empty(count, object), np.empty(count, object)
+        for i in range(count):
+            dense = np.triu(rng.random((5 + i, 5 + i)) < 0.5, 1)
+            adj[i] = sp.csr_matrix((dense | dense.T).astype(np.float32))
+            feat[i] = np.eye(5, dtype=np.float32)[rng.integers(5, size=5 + i)]
+        arrays |= {
+            f"{part}_adj": adj,
+            f"{part}_feat": feat,
+            f"{part}_class": np.eye(3)[rng.integers(3, size=count)],
+        }
+    np.savez(path, **arrays)
+
+
+def test_bench_equals_unpickling(tmp_path: Path) -> None:
+    write_bench(tmp_path / "b.npz")
+    graphs = bench.read_bench(tmp_path / "b.npz").collection("b")
+    with np.load(tmp_path / "b.npz", allow_pickle=True) as file:  # our own file
+        matrices = [m for part in ("tr", "val", "te") for m in file[f"{part}_adj"]]
+        colours = np.concatenate([f for part in ("tr", "val", "te") for f in file[f"{part}_feat"]])
+        y = np.concatenate([file[f"{part}_class"] for part in ("tr", "val", "te")]).argmax(1)
+    assert np.array_equal(graphs.adjacency().toarray(), sp.block_diag(matrices).toarray())
+    used = np.flatnonzero(colours.any(0))  # colours that no node has take no column
+    assert np.array_equal(graphs.dense_features(), colours[:, used])
+    assert np.array_equal(np.array(graphs.classes, int)[graphs.y], y)
+    assert graphs.split.tolist() == [0, 0, 0, 0, 1, 2, 2]
+
+
+class _Evil:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Path.touch, (Path("evil"),)
+
+
+def test_bench_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    evil = np.empty(1, object)
+    evil[0] = _Evil()
+    np.savez(tmp_path / "b.npz", tr_adj=evil)
+    with pytest.raises(DataError, match="cannot be read as a Bench file"):
+        bench.read_bench(tmp_path / "b.npz")
+    assert not (tmp_path / "evil").exists()
+    from softcut.datasets.plain_pickles import read_plain_pickle
+
+    with pytest.raises(pickle.UnpicklingError, match="neither arrays nor matrices"):
+        read_plain_pickle(pickle.dumps(np.array([{}], dtype=object)))
+
+
+def tiny_entry(raw: RawGraphs, checksum: str | None) -> collections.Collection:
+    """The tiny set in place of PROTEINS, with statistics or a checksum."""
+    import dataclasses
+
+    known = collections.COLLECTIONS["PROTEINS"]
+    source = collections.Source("tudataset/PROTEINS/raw", partial(tu.read_folder, name="PROTEINS"), checksum)
+    archive = collections.Source("tudataset/PROTEINS.zip", partial(tu.read_zip, name="PROTEINS"), checksum)
+    info = dataclasses.replace(known.info, graphs=len(raw.y), classes=2)
+    return dataclasses.replace(
+        known, info=info, sources=(source, archive), download=archive, nodes=2.67, edges=1.67
+    )
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A data folder with the tiny set as PROTEINS."""
+    write_tu(tmp_path / "data/tudataset/PROTEINS/raw", "PROTEINS")
+    raw = tu.read_folder(tmp_path / "data/tudataset/PROTEINS/raw", "PROTEINS")
+    monkeypatch.setitem(collections.COLLECTIONS, "PROTEINS", tiny_entry(raw, raw.checksum()))
+    monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def test_loading_keeps_a_compact_copy(tiny: Path, own_cache: Path) -> None:
+    first = load_graphs("proteins")
+    assert (own_cache / "graphs/PROTEINS.npz").is_file()
+    for file in (tiny / "tudataset/PROTEINS/raw").iterdir():
+        file.unlink()
+    second = load_graphs("PROTEINS", download=False)
+    assert np.array_equal(first.dense_features(), second.dense_features())
+    assert {info.name: info.path for info in available_collections()}["PROTEINS"] is not None
+
+
+def test_changed_content_is_refused(tiny: Path, own_cache: Path, tmp_path: Path) -> None:
+    pack.pack("PROTEINS", tmp_path / "out")
+    assert len(load_graphs("PROTEINS", tmp_path / "out")) == 3
+    (tiny / "tudataset/PROTEINS/raw/PROTEINS_node_labels.txt").write_text("0\n" * 8)
+    (own_cache / "graphs/PROTEINS.npz").unlink()
+    with pytest.raises(DataError, match="does not hold the published data set PROTEINS"):
+        load_graphs("PROTEINS")
+    changed = tu.read_folder(tiny / "tudataset/PROTEINS/raw", "PROTEINS")
+    write_packed(tmp_path / "out/PROTEINS.npz", changed)
+    with pytest.raises(DataError, match="does not hold the published data set PROTEINS"):
+        load_graphs("PROTEINS", tmp_path / "out")
+
+
+def test_published_statistics_decide_without_a_checksum(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = tu.read_folder(tiny / "tudataset/PROTEINS/raw", "PROTEINS")
+    monkeypatch.setitem(collections.COLLECTIONS, "PROTEINS", tiny_entry(raw, None))
+    assert len(load_graphs("PROTEINS", tiny)) == 3
+    (tiny / "tudataset/PROTEINS/raw/PROTEINS_A.txt").write_text("1, 2\n2, 1\n")
+    with pytest.raises(DataError, match="were published"):
+        load_graphs("PROTEINS", tiny)
+
+
+def test_download_of_a_list_of_graphs(
+    tiny: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import dataclasses
+
+    server = tmp_path / "server"
+    server.mkdir()
+    with zipfile.ZipFile(server / "PROTEINS.zip", "w") as archive:
+        for path in (tiny / "tudataset/PROTEINS/raw").iterdir():
+            archive.write(path, f"PROTEINS/{path.name}")
+    known = collections.COLLECTIONS["PROTEINS"]
+    info = dataclasses.replace(known.info, url=server.as_uri() + "/")
+    monkeypatch.setitem(collections.COLLECTIONS, "PROTEINS", dataclasses.replace(known, info=info))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="allow the download"):
+        load_graphs("PROTEINS", tmp_path / "empty", download=False)
+    assert len(load_graphs("PROTEINS", tmp_path / "empty")) == 3
+    assert (tmp_path / "empty/tudataset/PROTEINS.zip").is_file()
+
+
+def test_names_of_both_kinds() -> None:
+    with pytest.raises(ParameterError, match="load_graphs"):
+        load("proteins")
+    with pytest.raises(ParameterError, match="Bench-easy, Bench-hard, Mutagenicity"):
+        load_graphs("cora")
+
+
+# ------------------------------------------------------------------------------------------- real data
+
+REAL = ("Bench-easy", "Bench-hard", "Mutagenicity", "PROTEINS", "DD", "Bench-easy-small", "Bench-hard-small")
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_published_numbers(name: str) -> None:
+    info = {info.name: info for info in available_collections()}[name]
+    if info.path is None:
+        pytest.skip(f"{name} is not in SOFTCUT_DATA or the cache")
+    graphs = load_graphs(name, download=False)
+    assert (len(graphs), len(graphs.classes)) == (info.graphs, info.classes)
+    assert (graphs.num_nodes, len(graphs.col), graphs.num_features) == (
+        info.nodes,
+        2 * info.edges,
+        info.features,
+    )
+    adjacency = graphs.adjacency()
+    assert abs(adjacency - adjacency.T).nnz == 0
+    assert adjacency.diagonal().sum() == 0
+    assert bool(graphs.note) == (name in ("Bench-easy", "Bench-hard"))
+    assert (graphs.split is not None) == name.startswith("Bench")
+
+
+def test_equal_to_pytorch_geometric() -> None:
+    pytest.importorskip("torch_geometric")
+    from torch_geometric.io import read_tu_data
+
+    info = {info.name: info for info in available_collections()}["PROTEINS"]
+    if info.path is None or not info.path.is_dir():
+        pytest.skip("PROTEINS is not in SOFTCUT_DATA")
+    data, slices, sizes = read_tu_data(str(info.path), "PROTEINS")
+    graphs = load_graphs("PROTEINS")
+    edges = data.edge_index.numpy()
+    # Edges are numbered within their graphs there as well.
+    assert np.array_equal(slices["x"].numpy(), graphs.ptr)
+    assert np.array_equal(edges[1], graphs.col)
+    assert np.array_equal(data.y.numpy(), graphs.y)
+    labels = data.x.numpy()[:, sizes["num_node_attributes"] :]
+    assert np.array_equal(graphs.dense_features()[:, 26:29], labels)
+
+
+def test_clustering_coefficients_are_those_of_networkx() -> None:
+    random = [nx.gnp_random_graph(n, p, seed=n) for n, p in ((12, 0.3), (40, 0.5), (1, 0.0), (30, 0.05))]
+    graphs = with_structure(from_graphs([Graph.from_networkx(g) for g in random]))
+    c = np.concatenate([list(nx.clustering(g).values()) for g in random])
+    assert np.allclose(graphs.value[:, 0], (c - c.mean()) / c.std(), atol=1e-6)
+    degree = np.concatenate([[d for _, d in g.degree()] for g in random])
+    assert np.array_equal(graphs.index[:, 0], degree)
