@@ -134,6 +134,8 @@ def hostile(rng: np.random.Generator) -> tuple[str, bytes]:
         (".mtx", f"%%MatrixMarket matrix array real general\n{big} {big}\n1\n".encode()),
         (".csv", f"0,{big}\n1,2\n".encode()),
         (".csv", b"a," + b"b" * size * 10),
+        (".csv", b"9" * size + b",1\n1,2\n"),
+        (".csv", b"id,a\n" + b"9" * size + b",1\n1,2\n"),
         (".csv", b'"' + b"a\n" * size),
         (".csv", b",".join([b"1"] * size) + b"\n" + b",".join([b"2"] * size)),
         (".txt", b"{" * size),
@@ -187,7 +189,7 @@ def fuzzed(seed: int, count: int) -> list[tuple[str, bytes]]:
     return made
 
 
-def wrong_with(path: Path, partner: Path) -> list[str]:
+def wrong_with(path: Path, partner: Path, features: Path) -> list[str]:
     """Read a file in every way it can be read; the sentences of what should not happen."""
     wrong = []
     calls: list[tuple[str, Callable[[], Any]]] = [
@@ -195,6 +197,7 @@ def wrong_with(path: Path, partner: Path) -> list[str]:
         ("edges", lambda: read_graph(path, format="edges", missing="mean", one_hot=True)),
         ("features", lambda: read_features(path, missing="zero", one_hot=True)),
         ("joined", lambda: read_graph(partner, features=path)),
+        ("with features", lambda: read_graph(path, features=features, missing="zero")),
     ]
     before = set(path.parent.iterdir())
     for name, call in calls:
@@ -222,13 +225,15 @@ def main(seed: int, count: int) -> dict[str, Any]:
         os.chdir(folder)
         partner = Path(folder, "partner.csv")
         partner.write_text("0,1\n1,2\n2,3\n")
+        features = Path(folder, "features.csv")
+        features.write_text("id,a\n0,1\n2,3\n1,2\n3,4\n")
         longest = 0.0
         peak = start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         for i, (suffix, data) in enumerate(files):
             path = Path(folder, f"f{i}{suffix}")
             path.write_bytes(data)
             begin = time.perf_counter()
-            wrong += wrong_with(path, partner)
+            wrong += wrong_with(path, partner, features)
             longest = max(longest, time.perf_counter() - begin)
             now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             if now - start > BYTES and now > peak:

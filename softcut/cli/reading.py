@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from softcut.graph import Graph
-from softcut.graph.tables import Missing
+from softcut.graph.tables import INTEGER_ID, Missing
 
 __all__ = [
     "Comments",
@@ -167,7 +167,7 @@ def read(
         directed=directed,
         header=header,
         features_header=features_header,
-        ids=int(ids) if ids is not None and ids.isdecimal() else ids,
+        ids=int(ids) if ids is not None and INTEGER_ID.fullmatch(ids) else ids,
         missing=cast(Missing, missing),
         one_hot=True if one_hot and "*" in one_hot else tuple(one_hot or ()),
         comments=comments,

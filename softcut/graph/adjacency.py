@@ -25,7 +25,12 @@ __all__ = [
 
 
 def csr_of_parts(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n: int) -> sp.csr_array:
-    """A square CSR array of parts known to be canonical."""
+    """A square CSR array of parts known to be canonical.
+
+    >>> csr_of_parts(np.ones(1), np.array([1]), np.array([0, 1, 1]), 2).toarray()
+    array([[0., 1.],
+           [0., 0.]])
+    """
     matrix = sp.csr_array((data, indices, indptr), shape=(n, n))
     matrix.has_canonical_format = True
     return matrix
@@ -78,7 +83,11 @@ def adjacency_of_edges(
 
 
 def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
-    """A sorted, merged, checked float CSR copy (or view, when nothing had to change) of a sparse matrix."""
+    """A sorted, merged, checked float CSR copy (or view, when nothing had to change) of a sparse matrix.
+
+    >>> canonical_csr(sp.csr_array([[0, 2], [2, 0]]), "adjacency").data.tolist()
+    [2.0, 2.0]
+    """
     if not sp.issparse(adjacency):
         raise GraphError(f"{argument} is a {type(adjacency).__name__}: pass a scipy sparse matrix.")
     if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
@@ -116,7 +125,11 @@ def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
 
 
 def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) -> sp.csr_array:
-    """The matrix without its diagonal, unless ``self_loops`` is "keep"; the count is added to ``notes``."""
+    """The matrix without its diagonal, unless ``self_loops`` is "keep"; the count is added to ``notes``.
+
+    >>> without_self_loops(sp.csr_array([[1.0, 2.0], [2.0, 0.0]]), "keep", []).nnz
+    3
+    """
     check_self_loops(self_loops)
     if self_loops == "keep":
         return matrix
@@ -134,6 +147,10 @@ def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) 
 
 def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, notes: list[str]) -> sp.csr_array:
     """max(A, A'), exactly symmetric, with one warning when the two differ in earnest.
+
+    >>> symmetrised(sp.csr_array([[0.0, 2.0], [0.0, 0.0]]), False, "adjacency", []).toarray()
+    array([[0., 2.],
+           [2., 0.]])
 
     ``directed=None`` reads a matrix without a single reversed pair as a list that gives every edge once.
     """
@@ -171,6 +188,11 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, note
 
 
 def same_pattern(a: sp.csr_array, b: sp.csr_array) -> bool:
+    """Whether two canonical matrices have entries in the same places.
+
+    >>> same_pattern(sp.csr_array([[0, 1]]), sp.csr_array([[0, 2]]))
+    True
+    """
     return a.nnz == b.nnz and np.array_equal(a.indptr, b.indptr) and np.array_equal(a.indices, b.indices)
 
 

@@ -25,7 +25,11 @@ __all__ = [
 
 
 def as_array(value: Any, argument: str) -> np.ndarray:
-    """A NumPy array of an array, list or torch tensor, or a GraphError that names the argument."""
+    """A NumPy array of an array, list or torch tensor, or a GraphError that names the argument.
+
+    >>> as_array([1, 2], "y").tolist()
+    [1, 2]
+    """
     if hasattr(value, "detach"):  # torch, without importing it
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":
@@ -40,10 +44,20 @@ def as_array(value: Any, argument: str) -> np.ndarray:
 
 
 def to_dense(x: Any) -> np.ndarray:
+    """A dense array of a dense or sparse one.
+
+    >>> to_dense(sp.csr_array([[0, 1]]))
+    array([[0, 1]])
+    """
     return x.toarray() if sp.issparse(x) else x
 
 
 def is_torch_sparse(value: Any) -> bool:
+    """Whether a value is a sparse tensor of torch.
+
+    >>> is_torch_sparse([1, 2])
+    False
+    """
     return hasattr(value, "detach") and str(getattr(value, "layout", "")) in (
         "torch.sparse_coo",
         "torch.sparse_csr",
@@ -52,13 +66,26 @@ def is_torch_sparse(value: Any) -> bool:
 
 
 def torch_sparse_to_scipy(value: Any) -> sp.csr_array:
+    """A sparse tensor of torch as a matrix of scipy.
+
+    >>> import torch
+    >>> torch_sparse_to_scipy(torch.eye(2).to_sparse()).nnz
+    2
+    """
     coo = value.detach().cpu().to_sparse_coo().coalesce()
     index = coo.indices().numpy()
     return sp.csr_array(sp.coo_array((coo.values().numpy(), (index[0], index[1])), shape=tuple(coo.shape)))
 
 
 def warn_caller(message: str) -> None:
-    """Warn at the first caller outside softcut, however deep the constructor was called from."""
+    """Warn at the first caller outside softcut, however deep the constructor was called from.
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_caller("odd")
+    >>> str(caught[0].message)
+    'odd'
+    """
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("softcut."):
         level, frame = level + 1, frame.f_back
@@ -66,10 +93,20 @@ def warn_caller(message: str) -> None:
 
 
 def shape_of(array: Any) -> tuple[int, ...]:
+    """The shape of an array as plain integers, for messages.
+
+    >>> shape_of(np.ones((2, 3)))
+    (2, 3)
+    """
     return tuple(int(size) for size in array.shape)
 
 
 def plural(count: int, noun: str) -> str:
+    """A count and its noun.
+
+    >>> plural(1, "edge"), plural(2, "edge")
+    ('1 edge', '2 edges')
+    """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

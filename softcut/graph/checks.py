@@ -36,7 +36,11 @@ _MAX_INFERRED_NODES = 100_000_000
 
 
 def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Source and target arrays, int64, non-negative."""
+    """Source and target arrays, int64, non-negative.
+
+    >>> check_edge_index([(0, 1), (1, 2), (2, 3)])[1].tolist()
+    [1, 2, 3]
+    """
     if isinstance(edge_index, (list, tuple)) and len(edge_index) == 2 and hasattr(edge_index[0], "detach"):
         edge_index = [as_array(part, "edge_index") for part in edge_index]
     elif not hasattr(edge_index, "__array__") and not isinstance(edge_index, (list, tuple)):
@@ -92,7 +96,10 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_range(source: np.ndarray, target: np.ndarray, n: int, origin: str) -> None:
-    """Every end of an edge is one of n nodes."""
+    """Every end of an edge is one of n nodes.
+
+    >>> check_range(np.array([0]), np.array([1]), 2, "num_nodes")
+    """
     if not source.size:
         return
     for row, ends in enumerate((source, target)):
@@ -105,7 +112,11 @@ def check_range(source: np.ndarray, target: np.ndarray, n: int, origin: str) -> 
 
 
 def check_weights(weight: Any, count: int, argument: str) -> np.ndarray | None:
-    """Float32/float64 weights, finite and non-negative."""
+    """Float32/float64 weights, finite and non-negative.
+
+    >>> check_weights([[1.0], [2.0]], 2, "edge_weight").tolist()
+    [1.0, 2.0]
+    """
     if weight is None:
         return None
     array = as_array(weight, argument)
@@ -119,6 +130,11 @@ def check_weights(weight: Any, count: int, argument: str) -> np.ndarray | None:
 
 
 def check_weight_values(array: np.ndarray, argument: str) -> np.ndarray:
+    """Weights that are finite and non-negative, as float32 or float64.
+
+    >>> check_weight_values(np.array([1, 2]), "edge_weight").dtype
+    dtype('float64')
+    """
     if array.dtype.kind not in "biuf":
         raise GraphError(f"{argument} has dtype {array.dtype}: pass numbers.")
     if array.size:
@@ -137,6 +153,11 @@ def check_weight_values(array: np.ndarray, argument: str) -> np.ndarray:
 
 
 def check_count(value: Any, argument: str) -> int:
+    """A number of nodes.
+
+    >>> check_count(3, "num_nodes")
+    3
+    """
     try:
         count = operator.index(value)
     except TypeError:
@@ -151,7 +172,11 @@ def check_count(value: Any, argument: str) -> int:
 def node_count(
     num_nodes: Any, x: Any, y: Any, node_names: Any, source: np.ndarray, target: np.ndarray
 ) -> tuple[int, str]:
-    """The number of nodes and, for messages, where it was taken from."""
+    """The number of nodes and, for messages, where it was taken from.
+
+    >>> node_count(None, None, None, None, np.array([0]), np.array([4]))
+    (5, 'the largest index')
+    """
     if num_nodes is not None:
         return check_count(num_nodes, "num_nodes"), "num_nodes"
     for value, origin in ((x, "the rows of x"), (y, "the length of y"), (node_names, "node_names")):
@@ -173,7 +198,11 @@ def node_count(
 
 
 def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
-    """Features as float32, dense or CSR as they came."""
+    """Features as float32, dense or CSR as they came.
+
+    >>> check_features([[1, 2]], 1).dtype
+    dtype('float32')
+    """
     if x is None:
         return None
     if is_torch_sparse(x):
@@ -252,6 +281,11 @@ def check_feature_names(names: Any, x: np.ndarray | sp.csr_array | None) -> list
 
 
 def check_labels(y: Any, n: int) -> np.ndarray | None:
+    """One integer per node.
+
+    >>> check_labels([0.0, 1.0], 2).tolist()
+    [0, 1]
+    """
     if y is None:
         return None
     array = as_array(y, "y")
@@ -271,6 +305,11 @@ def check_labels(y: Any, n: int) -> np.ndarray | None:
 
 
 def check_names(names: Any, n: int, ptr: np.ndarray | None) -> list[str] | None:
+    """One name per node, unique within each graph.
+
+    >>> check_names([7, "b"], 2, None)
+    ['7', 'b']
+    """
     if names is None:
         return None
     if isinstance(names, (str, bytes)):
@@ -293,6 +332,11 @@ def check_names(names: Any, n: int, ptr: np.ndarray | None) -> list[str] | None:
 
 
 def check_ptr(ptr: Any, adjacency: sp.csr_array) -> np.ndarray | None:
+    """The node ranges of a batch: no graph is empty, no edge leaves its graph.
+
+    >>> check_ptr([0, 1, 2], sp.csr_array((2, 2))).tolist()
+    [0, 1, 2]
+    """
     if ptr is None:
         return None
     array = as_array(ptr, "ptr")
@@ -321,6 +365,10 @@ def check_ptr(ptr: Any, adjacency: sp.csr_array) -> np.ndarray | None:
 
 
 def check_self_loops(self_loops: str) -> None:
+    """What to do about self-loops.
+
+    >>> check_self_loops("drop")
+    """
     if self_loops not in ("drop", "keep"):
         raise ParameterError(f"self_loops is {self_loops!r}: choose 'drop' or 'keep'.")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -11,11 +10,10 @@ import numpy as np
 
 from softcut.errors import GraphError, ParameterError
 from softcut.graph.arrays import listed, plural
-from softcut.graph.tables import FeatureTable, looks_like_id
+from softcut.graph.tables import INTEGER_ID, FeatureTable, looks_like_id
 
 __all__ = [
     "END_NAMES",
-    "INTEGER_ID",
     "WEIGHT_NAMES",
     "EdgeColumns",
     "EdgeTable",
@@ -49,13 +47,14 @@ END_NAMES = [
 ]
 WEIGHT_NAMES = ("weight", "weights", "edge_weight", "w", "value", "strength", "count", "similarity")
 
-# An integer without sign and leading zeros: anything else is a name, or "01" and "1" would become one node.
-INTEGER_ID = re.compile(r"0|[1-9][0-9]{0,17}")
-
 
 @dataclass(frozen=True)
 class EdgeColumns:
-    """Where a table keeps the two ends and the weight of its edges, and what it says about the others."""
+    """Where a table keeps the two ends and the weight of its edges, and what it says about the others.
+
+    >>> EdgeColumns(0, 1, None, "source 'a', target 'b', no weight").weight is None
+    True
+    """
 
     source: int
     target: int
@@ -74,7 +73,11 @@ class EdgeColumns:
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """Edges as read. ``ends`` [E, 2] holds integer ids, or positions in ``names``."""
+    """Edges as read. ``ends`` [E, 2] holds integer ids, or positions in ``names``.
+
+    >>> EdgeTable(np.array([[0, 1]]), ["ann", "bob"], None).names
+    ['ann', 'bob']
+    """
 
     ends: np.ndarray
     names: list[str] | None
@@ -156,14 +159,19 @@ def _ends(
 
 
 def position_of(which: str | int, titles: Sequence[str], argument: str, label: str) -> int:
-    """Position of a column given by title or position."""
+    """Position of a column given by title or position.
+
+    >>> position_of("Year", ["id", "year"], "weight", "links.csv")
+    1
+    """
     if isinstance(which, str):
-        for candidates in (list(titles), [title.lower() for title in titles]):
-            wanted = which if candidates == list(titles) else which.lower()
-            if wanted in candidates:
-                return candidates.index(wanted)
+        if which in titles:
+            return list(titles).index(which)
+        lowered = [title.lower() for title in titles]
+        if which.lower() in lowered:
+            return lowered.index(which.lower())
         # A command line has no integers: "0" is a position where no title says otherwise.
-        if which.isdecimal() and int(which) < len(titles):
+        if INTEGER_ID.fullmatch(which) and int(which) < len(titles):
             return int(which)
     elif isinstance(which, (int, np.integer)) and not isinstance(which, bool) and 0 <= which < len(titles):
         return int(which)
@@ -189,7 +197,11 @@ def edge_table_of_labels(
 
 
 def whole_numbers(edges: EdgeTable) -> EdgeTable:
-    """The same edges with integers as ids, where every id is a plain integer."""
+    """The same edges with integers as ids, where every id is a plain integer.
+
+    >>> whole_numbers(EdgeTable(np.array([[0, 1]]), ["7", "9"], None)).ends.tolist()
+    [[7, 9]]
+    """
     if edges.names and all(INTEGER_ID.fullmatch(name) for name in edges.names):
         ids = np.array([int(name) for name in edges.names], dtype=np.int64)
         return replace(edges, ends=ids[edges.ends], names=None)
@@ -363,7 +375,7 @@ def raise_missing(table: FeatureTable, missing: list[str], label: str) -> NoRetu
     others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     hint = ""
     if missing[0].isdecimal() and table.ids is not None:
-        alike = next((i for i in table.ids if i.isdecimal() and int(i) == int(missing[0])), None)
+        alike = next((i for i in table.ids if i.lstrip("0") == missing[0].lstrip("0")), None)
         if alike is not None:
             hint = f"; ids are compared as text, and {alike!r} is another id"
     shown = missing[0] if len(missing[0]) <= 60 else missing[0][:57] + "..."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -9,12 +10,21 @@ import numpy as np
 
 from softcut.errors import GraphError, ParameterError
 from softcut.graph.arrays import listed
-from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table, looks_like_id
+from softcut.graph.tables import (
+    INTEGER_ID,
+    STRICT_ID_NAMES,
+    Column,
+    FeatureOptions,
+    FeatureTable,
+    Table,
+    looks_like_id,
+)
 
 __all__ = ["feature_table"]
 
 # One-hot columns of more values than this are ids or free text, and would fill the memory.
 _MOST_CATEGORIES = 1000
+_WHOLE = re.compile(r"(?:0|[1-9][0-9]*)\.0*")
 
 
 def feature_table(
@@ -101,6 +111,8 @@ def _choose_ids(
         labels = column.labels()
         if labels is not None:
             candidates.append((i, labels))
+            if column.text is not None and all(_WHOLE.fullmatch(label) for label in labels):
+                candidates.append((i, [label.split(".")[0] for label in labels]))  # "7.0" is the integer 7
     if known is not None:
         wanted = set(known)
         for at, labels in candidates:
@@ -114,8 +126,12 @@ def _choose_ids(
         if not (at is None or _titled_id(table, at) or text_in_front):
             continue
         if at is not None and len(set(labels)) < len(labels):
+            # Ids that repeat are a mistake; numbers and words that repeat are a feature.
+            column = table.columns[at]
             shared = known is not None and bool(set(known) & set(labels))
-            if shared or text_in_front or known is None:
+            if (table.titled and column.title.strip().lower() in STRICT_ID_NAMES) or (
+                _is_text(column) and shared
+            ):
                 _check_unique(table, labels, at)
             continue
         if known is not None and not set(known) & set(labels):
@@ -137,7 +153,7 @@ def _is_join(table: Table, at: int | None, labels: list[str], wanted: set[str]) 
         return True
     if len(have) < len(labels):  # numbers that repeat are a feature
         return False
-    numbers = {int(name) for name in wanted if name.isdecimal()}
+    numbers = {int(name) for name in wanted if INTEGER_ID.fullmatch(name)}
     start = 0 if "0" in have else 1
     if len(numbers) == len(wanted) and numbers and max(numbers) < 2 * len(numbers) + start:
         # Names like 0, 1, 2 may also be the values of a feature: only a first column that counts is believed.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,10 +12,12 @@ import scipy.sparse as sp
 from softcut.errors import GraphError
 from softcut.graph.arrays import as_array, listed, plural
 from softcut.graph.edge_tables import (
+    END_NAMES,
     EdgeColumns,
     EdgeTable,
     choose_edge_columns,
     edge_table_of_labels,
+    edges_of_table,
     names_of_rows,
     rows_of_nodes,
 )
@@ -25,7 +27,7 @@ from softcut.graph.tables import FeatureOptions, FeatureTable, Table, column_of_
 __all__ = [
     "aligned_series",
     "edges_of_frame",
-    "features_by_id",
+    "edges_with_features",
     "features_of_frame",
     "is_frame",
     "labelled_adjacency",
@@ -118,11 +120,6 @@ def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | 
             return None
         names, titles = first, [column.title for column in table.columns[1:]]
         values = frame.iloc[:, 1:] if _is_pandas(frame) else frame[:, 1:]
-    elif rows == columns and not _is_pandas(frame):
-        names = titles = [str(title) for title in frame.columns]
-        if rows < 3:
-            return None
-        values = frame
     else:
         return None
     if set(names) != set(titles):
@@ -137,7 +134,16 @@ def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | 
     place = {title: j for j, title in enumerate(titles)}
     matrix = matrix[:, [place[name] for name in names]]
     counted = names == [str(i) for i in range(rows)]
+    if counted and rows in (2, 3) and not np.array_equal(matrix, matrix.T):
+        _raise_ambiguous(label)  # three rows of source, target and weight are square, too
     return matrix, (None if counted else names)
+
+
+def _raise_ambiguous(label: str) -> NoReturn:
+    raise GraphError(
+        f"{label} is a square data frame without labels on its rows, which may be a matrix or edges: call "
+        "Graph.from_dense with frame.to_numpy(), or Graph.from_frame with source= and target=."
+    )
 
 
 def edges_of_frame(
@@ -157,6 +163,11 @@ def edges_of_frame(
     """
     table = table_of_frame(frame, label)
     titles = [column.title for column in table.columns]
+    lowered = {title.lower() for title in titles}
+    known = any(a in lowered and b in lowered for a, b in END_NAMES)
+    numbers = all(column.numbers is not None for column in table.columns)
+    if source is target is weight is None and not known and numbers and len(frame) == len(titles) > 1:
+        _raise_ambiguous(label)
     columns = choose_edge_columns(titles, label, source, target, weight, weighted)
     ends = []
     for argument, at in (("source", columns.source), ("target", columns.target)):
@@ -234,19 +245,17 @@ def features_of_frame(
     return x, table.names, notes
 
 
-def features_by_id(x: Any) -> Callable[[list[str], bool], FeatureTable] | None:
-    """Features for :func:`~softcut.graph.edge_tables.edges_of_table`, of a data frame or an array.
+def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array.
 
-    >>> made = features_by_id(np.eye(2))
-    >>> made(["0", "1"], True).x.shape
-    (2, 2)
+    >>> edges_with_features(edge_table_of_labels(["a"], ["b"]), None)["node_names"]
+    ['a', 'b']
     """
-    if x is None:
-        return None
 
     def features(known: list[str], ordered: bool) -> FeatureTable:
         if is_frame(x):
             return feature_table(table_of_frame(x, "x"), FeatureOptions(), known, ordered)
         return FeatureTable("x", x if sp.issparse(x) else as_array(x, "x"))
 
-    return features
+    parts = edges_of_table(edges, "the graph", None if x is None else features)
+    return {**parts, "notes": [*notes, *parts["notes"]]}

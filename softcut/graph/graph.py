@@ -20,8 +20,8 @@ from softcut.graph.arrays import as_array, shape_of, torch_sparse_to_scipy
 from softcut.graph.base import BaseGraph
 from softcut.graph.checks import SelfLoops, check_edge_index, check_range, check_weights, node_count
 from softcut.graph.conversions import edges_of_igraph, edges_of_networkx, edges_of_pyg, networkx_of, pyg_of
-from softcut.graph.edge_tables import EdgeTable, edge_table_of_labels, edges_of_table
-from softcut.graph.frames import edges_of_frame, features_by_id, is_frame, labelled_adjacency
+from softcut.graph.edge_tables import edge_table_of_labels
+from softcut.graph.frames import edges_of_frame, edges_with_features, is_frame, labelled_adjacency
 from softcut.graph.recognise import kind_of_graph
 
 __all__ = ["Graph"]
@@ -347,21 +347,7 @@ class Graph(BaseGraph):
             made = cls.from_dense(square[0], x=x, self_loops=self_loops, node_names=square[1], name=name)
             return made.with_notes(said)
         edges, columns = edges_of_frame(frame, "the graph", source, target, weight)
-        return cls._from_ids(edges, x, [columns.sentence()], self_loops, directed, name)
-
-    @classmethod
-    def _from_ids(
-        cls,
-        edges: EdgeTable,
-        x: Any,
-        notes: Sequence[str] = (),
-        self_loops: SelfLoops = "drop",
-        directed: bool | None = None,
-        name: str | None = None,
-    ) -> Graph:
-        """A graph of edges between ids, with the rows of ``x`` joined to them."""
-        parts = edges_of_table(edges, "the graph", features_by_id(x))
-        parts["notes"] = [*notes, *parts["notes"]]
+        parts = edges_with_features(edges, x, [columns.sentence()])
         return cls.from_edges(**parts, self_loops=self_loops, directed=directed, name=name)
 
     @classmethod
@@ -411,7 +397,7 @@ class Graph(BaseGraph):
             return cls.from_frame(obj, x=x)
         if kind == "named pairs":
             edges = edge_table_of_labels([str(u) for u, _ in obj], [str(v) for _, v in obj])
-            return cls._from_ids(edges, x)
+            return cls.from_edges(**edges_with_features(edges, x))
         if kind in ("dense", "edges"):
             return (cls.from_dense if kind == "dense" else cls.from_edges)(obj, x=x)
         if kind in ("scipy", "torch sparse"):

@@ -43,9 +43,12 @@ def kind_of_graph(obj: Any) -> Kind:
     if isinstance(obj, (list, tuple)) and obj:
         if all(isinstance(item, BaseGraph) for item in obj):
             return "graphs"
-        if isinstance(obj, tuple) and len(obj) == 2 and (_is_graph_like(obj[0]) or _is_nested(obj[0])):
-            return "graph and features"
-        if isinstance(obj, list) and all(_is_graph_like(item) for item in obj):
+        pair = isinstance(obj, tuple) and len(obj) == 2
+        if pair and (_is_graph_like(obj[0]) or _is_nested(obj[0])):
+            # Only a graph is no feature matrix.
+            both = _kind_of_object(obj[1]) in ("graph", "networkx", "igraph", "pyg")
+            return "graphs" if both else "graph and features"
+        if all(_is_graph_like(item) or _is_graph_with_features(item) for item in obj):
             return "graphs"
         if all(isinstance(item, (list, tuple)) and len(item) == 2 for item in obj):
             if any(isinstance(end, str) for pair in obj for end in pair):
@@ -57,6 +60,8 @@ def kind_of_graph(obj: Any) -> Kind:
                 )
             if all(isinstance(item, tuple) for item in obj):
                 return "edges"
+    if isinstance(obj, (list, tuple)) and not obj:
+        raise GraphError("the graph is an empty list: give edges, or at least one graph.")
     if isinstance(obj, (np.ndarray, list, tuple)) or hasattr(obj, "__array__"):
         return _kind_of_array(as_array(obj, "graph"))
     if isinstance(obj, (str, bytes)) or hasattr(obj, "__fspath__"):
@@ -107,6 +112,10 @@ def _kind_of_array(array: np.ndarray) -> Kind:
 def _is_graph_like(value: Any) -> bool:
     """Whether a value is a graph or a matrix rather than one row of numbers."""
     return _kind_of_object(value) is not None or (hasattr(value, "ndim") and value.ndim == 2)
+
+
+def _is_graph_with_features(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and _is_graph_like(value[0])
 
 
 def _is_nested(value: Any) -> bool:

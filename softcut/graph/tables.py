@@ -15,6 +15,8 @@ import numpy as np
 from softcut.errors import ParameterError
 
 __all__ = [
+    "INTEGER_ID",
+    "STRICT_ID_NAMES",
     "Column",
     "FeatureOptions",
     "FeatureTable",
@@ -27,15 +29,21 @@ __all__ = [
 
 Missing = Literal["error", "zero", "mean", "drop"]
 
-_ID_NAMES = {
-    "", "id", "ids", "node", "nodes", "nodeid", "node_name", "name", "names", "vertex", "index", "key", "label_id",
-}  # fmt: skip
+# An integer without sign and leading zeros: anything else is a name, or "01" and "1" would become one node.
+INTEGER_ID = re.compile(r"0|[1-9][0-9]{0,17}")
+# Titles of columns that can only be ids.
+STRICT_ID_NAMES = {"id", "ids", "node", "nodes", "node_id", "nodeid", "node_name", "vertex"}
+_ID_NAMES = STRICT_ID_NAMES | {"", "name", "names", "index", "key"}
 _ID_ENDING = re.compile(r"(?:[_ \-.]|(?<=[a-z]))I[Dd]$|[_ \-.]ids?$")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: ``numbers`` (NaN where missing), or ``text`` ("" where missing), or both where they may be ids."""
+    """A column: ``numbers`` (NaN where missing), or ``text`` ("" where missing), or both where they may be ids.
+
+    >>> Column("age", numbers=np.array([31.0, np.nan])).title
+    'age'
+    """
 
     title: str
     numbers: np.ndarray | None = None
@@ -62,7 +70,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns as read, with row labels that are no column (``index``) and, for messages, the lines of a file."""
+    """Columns as read, with row labels that are no column (``index``) and, for messages, the lines of a file.
+
+    >>> Table("x.csv", [Column("age", np.array([31, 45]))], lines=[2, 3]).place(1, 0)
+    "x.csv, line 3, column 1 ('age')"
+    """
 
     label: str
     columns: list[Column]
@@ -87,7 +99,11 @@ class Table:
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    """How to make a matrix of a table: the column of ids, one-hot columns, what to do about missing values."""
+    """How to make a matrix of a table: the column of ids, one-hot columns, what to do about missing values.
+
+    >>> FeatureOptions(missing="zero").one_hot
+    False
+    """
 
     ids: str | int | None = None
     one_hot: bool | tuple[str, ...] = False
@@ -118,7 +134,11 @@ class FeatureOptions:
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """A feature matrix (float32), the id of each row where there are ids, the names of its columns."""
+    """A feature matrix (float32), the id of each row where there are ids, the names of its columns.
+
+    >>> FeatureTable("x", np.eye(2, dtype=np.float32)).x.shape
+    (2, 2)
+    """
 
     label: str
     x: Any

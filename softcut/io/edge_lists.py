@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,9 @@ _DICT_TAIL = re.compile(r"^(.*?)\s*\{(.*)\}$")
 _DICT_WEIGHT = re.compile(r"['\"]weight['\"]\s*:\s*([-+0-9.eE]+)")
 _COMMENTED_TITLES = re.compile(r"^[#%]+\s*(.*)$")
 
+# A file where more edges than this stand alone may well begin with one of them.
+_FEW_ALONE = 0.02
+
 Rows = list[tuple[int, list[str]]]
 
 
@@ -58,6 +62,7 @@ def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[s
     sample = table.sample()
     if not sample:
         raise FileFormatError(f"{options.label} has no edges, only comments.")
+    _refuse_matrix(table, sample, options)
     layout = _find_layout(table, sample, options)
     notes = [*layout.notes, layout.columns.sentence(), *table.notes]
     edges = _parse_fast(table, layout)
@@ -79,7 +84,7 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> _Layou
         columns = EdgeColumns(0, 1, None if options.weighted is False else 2, "attributes in braces")
         return _Layout(columns, len(first), line, True, (f"{table.label}: edge list of networkx",))
     commented = _commented_titles(table, line, len(first)) if options.header is None else None
-    header, why = (True, "its titles are in a comment") if commented else _is_header(sample, options)
+    header, why = (True, "its titles are in a comment") if commented else _is_header(table, sample, options)
     kind = f"{table.label}: edge list separated by {table.separated_by()}"
     try:
         if header:
@@ -97,6 +102,30 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> _Layou
     return _Layout(columns, len(first), line, False, (f"{kind}, no header{why}",))
 
 
+def _refuse_matrix(table: TextTable, sample: Rows, options: ReadOptions) -> None:
+    """An adjacency matrix is no edge list, though a small one has as many columns."""
+    if options.source is not None or options.target is not None or options.header is not None:
+        return
+    first, rest = sample[0][1], [fields for _, fields in sample[1:]]
+    # The titles of a matrix are the names of its rows, with or without a corner in front.
+    titles = first if rest and len(rest[0]) == len(first) + 1 else first[1:]
+    if len(rest) == len(titles) > 1 and not is_number(first[0]) and {row[0] for row in rest} == set(titles):
+        raise FileFormatError(
+            f"{table.label} is an adjacency matrix with labels, not an edge list: read it with "
+            "pandas.read_csv(path, index_col=0) and pass the frame."
+        )
+    rows = [fields for _, fields in sample]
+    square = len(rows) == len(first) and all(len(row) == len(first) for row in rows)
+    if not square or len(first) < 3 or not all(is_number(field) for row in rows for field in row):
+        return
+    mirrored = all(rows[i][j] == rows[j][i] for i in range(3) for j in range(i))
+    if len(first) > 3 or (mirrored and all(float(rows[i][i].replace(",", ".")) == 0 for i in range(3))):
+        raise FileFormatError(
+            f"{table.label} has {len(first)} rows of {len(first)} numbers, which may be a matrix or edges: pass "
+            "numpy.loadtxt of it to Graph.from_dense, or source=0 and target=1."
+        )
+
+
 def _commented_titles(table: TextTable, line: int, count: int) -> list[str] | None:
     """The titles of a header behind a comment sign, right above the first row: "#source,target"."""
     if line < 2:
@@ -112,7 +141,7 @@ def _commented_titles(table: TextTable, line: int, count: int) -> list[str] | No
     return titles if known and len(titles) == count else None
 
 
-def _is_header(sample: Rows, options: ReadOptions) -> tuple[bool, str]:
+def _is_header(table: TextTable, sample: Rows, options: ReadOptions) -> tuple[bool, str]:
     """Whether the first row holds titles, and why."""
     if options.header is not None:
         return options.header, "as asked for" if options.header else ", as asked for"
@@ -138,15 +167,16 @@ def _is_header(sample: Rows, options: ReadOptions) -> tuple[bool, str]:
             return True, "its types differ from those below"
     if first[0] in values or first[1] in values:
         return False, ""
+    names = f"{first[0]!r} and {first[1]!r}"
     # Two names that never come again are titles, unless such edges are common here.
-    counts: dict[str, int] = {}
-    for fields in rest:
-        for field in fields[:2]:
-            counts[field] = counts.get(field, 0) + 1
-    alone = sum(1 for fields in rest if len(fields) > 1 and counts[fields[0]] == counts[fields[1]] == 1)
-    if alone:
+    rows = [fields[:2] for _, fields in table.rows() if len(fields) > 1][1:]
+    counts = Counter(name for pair in rows for name in pair)
+    if first[0] in counts or first[1] in counts:
         return False, ""
-    return True, f"{first[0]!r} and {first[1]!r} occur on no other line"
+    alone = sum(counts[u] == counts[v] == 1 for u, v in rows)
+    if alone > _FEW_ALONE * len(rows):
+        return False, f" (though {names} occur on no other line: header=True if they are titles)"
+    return True, f"{names} occur on no other line"
 
 
 def _untitled_columns(table: TextTable, sample: Rows, options: ReadOptions) -> EdgeColumns:

@@ -164,7 +164,7 @@ def _parse_fast(
         return None
     words = [j for j in range(width) if not all(is_number(row[j]) for row in sample)]
     # Distinct integers may be ids, and ids are compared as they are written.
-    maybe = [j for j in range(width) if j not in words and _may_be_ids([row[j] for row in sample])]
+    maybe = [j for j in range(width) if j not in words and _may_be_ids([row[j] for row in sample], titles, j)]
     if len(words) == width or len(words) + len(maybe) > 8:  # each costs a cut of every line
         return None
     lines: list[int] = []
@@ -200,7 +200,7 @@ def _parse_fast(
         Column(
             titles[j],
             None if j in words else x[:, place[j]],
-            text.get(j) if _kept(text.get(j), j in words) else None,
+            text.get(j) if _kept(text.get(j), titles, j, j in words) else None,
         )
         for j in range(width)
     ]
@@ -222,13 +222,15 @@ def _is_value(field: str) -> bool:
     return is_number(field) or is_missing(field) or field.lower() in _TRUTH
 
 
-def _may_be_ids(fields: list[str]) -> bool:
-    return all(field.isdecimal() for field in fields) and len(set(fields)) == len(fields)
+def _may_be_ids(fields: list[str], titles: list[str], at: int) -> bool:
+    """Whether values may be ids, so that they have to be kept as they are written."""
+    in_place = at == 0 or looks_like_id(titles[at])
+    return (in_place or all(field.isdecimal() for field in fields)) and len(set(fields)) == len(fields)
 
 
-def _kept(fields: list[str] | None, words: bool) -> bool:
+def _kept(fields: list[str] | None, titles: list[str], at: int, words: bool) -> bool:
     """Whether a column keeps its text: words always, integers while they may be ids."""
-    return fields is not None and (words or _may_be_ids(fields))
+    return fields is not None and (words or _may_be_ids(fields, titles, at))
 
 
 def _parse_rows(
@@ -249,9 +251,9 @@ def _parse_rows(
         lines.append(number)
         values.append(fields)
     columns: list[Column] = []
-    for j, title in enumerate(titles):
+    for j in range(width):
         fields = [row[j] for row in values]
-        column, said = _column(title, fields)
+        column, said = _column(titles, j, fields)
         if column.numbers is None and all(is_number(field) or is_missing(field) for field in fields):
             row = next(i for i, field in enumerate(fields) if "," in field)
             raise FileFormatError(
@@ -264,7 +266,8 @@ def _parse_rows(
     return Table(table.label, columns, titled, lines=lines, notes=notes)
 
 
-def _column(title: str, fields: list[str]) -> tuple[Column, str]:
+def _column(titles: list[str], at: int, fields: list[str]) -> tuple[Column, str]:
+    title = titles[at]
     present = [field for field in fields if not is_missing(field)]
     gaps = len(present) < len(fields)
     if present and all(field.lower() in _TRUTH for field in present):
@@ -276,4 +279,6 @@ def _column(title: str, fields: list[str]) -> tuple[Column, str]:
         return Column(title, text=fields), ""
     if gaps:
         values[[is_missing(field) for field in fields]] = np.nan
-    return Column(title, numbers=values, text=fields if not gaps and _may_be_ids(fields) else None), said
+    return Column(
+        title, numbers=values, text=fields if not gaps and _may_be_ids(fields, titles, at) else None
+    ), said

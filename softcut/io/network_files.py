@@ -24,7 +24,13 @@ __all__ = ["parse_gml", "parse_graphml", "read_network"]
 
 
 def parse_graphml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GraphML."""
+    """A networkx graph of GraphML.
+
+    >>> import networkx as nx
+    >>> text = "".join(nx.generate_graphml(nx.path_graph(3))).encode()
+    >>> parse_graphml(text, ReadOptions("g.graphml", "g")).number_of_edges()
+    2
+    """
     nx = require("networkx", "all", "reading GraphML")
     # Entities can refer to other files and expand without bound; no graph needs them.
     if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE) or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -33,7 +39,12 @@ def parse_graphml(data: bytes, options: ReadOptions) -> Any:
 
 
 def parse_gml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GML."""
+    """A networkx graph of GML.
+
+    >>> text = b"graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]"
+    >>> parse_gml(text, ReadOptions("g.gml", "g")).number_of_edges()
+    1
+    """
     nx = require("networkx", "all", "reading GML")
     text = decode_text(plain_text_bytes(data), options.label)
     # networkx reads ASCII with character references, and writes them as well.
@@ -69,6 +80,10 @@ def read_network(
     features: FeatureOptions | None = None,
 ) -> Graph:
     """A graph of a networkx graph that was read from a file.
+
+    >>> import networkx as nx
+    >>> read_network(nx.path_graph(3), "GraphML", ReadOptions("g.graphml", "g")).notes
+    ['g.graphml: GraphML', 'no weight']
 
     Parameters
     ----------

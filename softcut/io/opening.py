@@ -39,7 +39,11 @@ _UNPACKED_TIMES = 100
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What read_graph was asked for, handed to the reader of each format."""
+    """What read_graph was asked for, handed to the reader of each format.
+
+    >>> ReadOptions("g.csv", "g").weighted
+    'auto'
+    """
 
     label: str
     name: str
@@ -140,7 +144,14 @@ def _raise_too_large(label: str, limit: int) -> None:
 
 
 def read_bytes(path: Any, max_bytes: int | None = None) -> bytes:
-    """The content of a file, decompressed; "-" is the standard input."""
+    """The content of a file, decompressed; "-" is the standard input.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "g.csv").write_bytes(b"0,1")
+    ...     read_bytes(Path(folder, "g.csv"))
+    b'0,1'
+    """
     label = label_of(path)
     try:
         if is_standard_input(path):
@@ -173,7 +184,13 @@ def read_bytes(path: Any, max_bytes: int | None = None) -> bytes:
 
 
 def check_archive_size(data: bytes, label: str, max_bytes: int | None) -> None:
-    """Refuse a zip archive that announces more than the limit, before anything is unpacked."""
+    """Refuse a zip archive that announces more than the limit, before anything is unpacked.
+
+    >>> buffer = io.BytesIO()
+    >>> with zipfile.ZipFile(buffer, "w") as archive:
+    ...     archive.writestr("a", "text")
+    >>> check_archive_size(buffer.getvalue(), "a.zip", max_bytes=4)
+    """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(item.file_size for item in archive.infolist())
     limit = _limit(len(data), max_bytes)
@@ -182,7 +199,11 @@ def check_archive_size(data: bytes, label: str, max_bytes: int | None) -> None:
 
 
 def decode_text(data: bytes, label: str) -> str:
-    """Text of a file that claims to be text; the line of the first byte that is not."""
+    """Text of a file that claims to be text; the line of the first byte that is not.
+
+    >>> decode_text("Zoë".encode(), "g.csv")
+    'Zoë'
+    """
     zero = data.find(b"\0")
     if zero >= 0:
         line = data.count(b"\n", 0, zero) + 1
@@ -212,7 +233,10 @@ def plain_text_bytes(data: bytes) -> bytes:
 
 
 def check_plausible(nodes: int, edges: int, label: str) -> None:
-    """Refuse a number of nodes that only a damaged file can announce."""
+    """Refuse a number of nodes that only a damaged file can announce.
+
+    >>> check_plausible(1000, 10, "g.mtx")
+    """
     if nodes > max(_MANY_NODES, 100 * edges):
         raise FileFormatError(
             f"{label} announces {nodes} nodes but has only {edges} entries: the file is damaged, or its "

@@ -40,7 +40,11 @@ _SAMPLE = 1000
 
 @dataclass(frozen=True)
 class TextTable:
-    """The text of a table, what separates its columns, which lines are comments, what was said about it."""
+    """The text of a table, what separates its columns, which lines are comments, what was said about it.
+
+    >>> TextTable("g.csv", b"a,b", "a,b", ",", "#%").separated_by()
+    'commas'
+    """
 
     label: str
     data: bytes
@@ -342,5 +346,9 @@ def load_table(data: bytes, fields: list[tuple[str, str]], delimiter: str) -> np
 
 
 def first_wrong(fields: Sequence[str]) -> int:
-    """Position of the first field that is not a number; 0 where each alone is one."""
+    """Position of the first field that is not a number; 0 where each alone is one.
+
+    >>> first_wrong(["1", "x"])
+    1
+    """
     return next((i for i, field in enumerate(fields) if not is_number(field)), 0)

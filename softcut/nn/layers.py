@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from softcut.errors import GraphError
+from softcut.errors import GraphError, ParameterError
 from softcut.nn.activations import Activation, get_activation
 from softcut.ops import Dense, Operator, as_operator
 from softcut.ops.cut import zero_padding
@@ -26,7 +26,7 @@ def graph_input(
     mask: Tensor | None = None,
     channels: int | None = None,
 ) -> tuple[Tensor, Operator]:
-    """Features and an operator that belong together, from any of the spellings a layer accepts."""
+    """Features and an operator that belong together, from any of the formats a layer accepts."""
     if not isinstance(x, Tensor) or x.dim() not in (2, 3):
         raise GraphError("x must be a tensor of node features, [N, F] or [B, N, F].")
     if not x.is_floating_point():
@@ -41,7 +41,7 @@ def graph_input(
     rows = (op.num_graphs, op.num_rows) if op.layout.rows == 2 else (op.num_rows,)
     if x.shape[:-1] != rows:
         raise GraphError(f"x has {list(x.shape[:-1])} nodes but adj has {list(rows)}; they must agree.")
-    return x, op
+    return zero_padding(x, op.mask), op
 
 
 class Bias(nn.Module):
@@ -123,6 +123,8 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         sizes = [hidden] if isinstance(hidden, int) else list(hidden or [])
+        if any(size < 1 for size in sizes):
+            raise ParameterError(f"hidden must hold sizes of at least 1 (or be None), got {hidden}.")
         widths = [in_channels, *sizes, out_channels]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.act = get_activation(act)
@@ -161,7 +163,7 @@ class SkipConv(nn.Module):
 
     Notes
     -----
-    Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``. `adj` is A in any spelling (an
+    Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``. `adj` is A in any format (an
     operator, a Graph, an edge_index, a dense batch) and is normalised here, unless it is normalised
     already. Of (A~ X) T and A~ (X T) the one with the narrower product is computed.
     """

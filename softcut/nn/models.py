@@ -14,6 +14,7 @@ from softcut.nn.activations import Activation
 from softcut.nn.layers import SkipConv, graph_input
 from softcut.nn.pool import Pool, PoolOutput, Selection, get_pool, pool_options
 from softcut.ops import Operator
+from softcut.ops.cut import zero_padding
 
 __all__ = [
     "GraphAutoencoder",
@@ -55,8 +56,7 @@ def global_mean(x: Tensor, op: Operator) -> Tensor:
     >>> global_mean(torch.tensor([[1.0], [3.0], [5.0]]), op).flatten().tolist()
     [2.0, 5.0]
     """
-    if op.mask is not None:
-        x = x * op.mask.unsqueeze(-1)
+    x = zero_padding(x, op.mask)
     ones = x.new_ones(x.shape[:-1]) if op.mask is None else op.mask.to(x.dtype)
     return op.layout.total(x) / op.layout.total(ones).clamp(min=1).unsqueeze(-1)
 
@@ -238,7 +238,7 @@ class _GraphModel(nn.Module):
 
 
 class GraphClassifier(_GraphModel):
-    """MP - pool - MP - pool - MP - mean - linear: one row of logits a graph (paper, table 2).
+    """MP - pool - MP - pool - MP - mean - linear: one row of logits per graph (paper, table 2).
 
     >>> import torch
     >>> model = GraphClassifier(in_channels=8, out_channels=2, pool="mincut", k=(4, 2))

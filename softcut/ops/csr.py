@@ -13,7 +13,7 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
-from softcut.ops.operator import Operator, inverse_sqrt, learned
+from softcut.ops.operator import Operator, inverse_sqrt, learned, refuse_negative
 from softcut.ops.spmm import CSRPattern, constants, spmm, unwrapped
 
 __all__ = ["CSR"]
@@ -84,7 +84,7 @@ class CSR(Operator):
         ptr: Tensor | None = None,
         symmetric: bool | None = None,
     ) -> CSR:
-        """From PyTorch Geometric's spelling: [2, E] with A[edge_index[0], edge_index[1]] = weight.
+        """From the format of PyTorch Geometric: [2, E] with A[edge_index[0], edge_index[1]] = weight.
 
         The sorted pattern, the graphs of a `batch` and, where there are no weights, the operator are kept for
         as long as the tensors `edge_index` and `batch` live, so a training loop that passes the same ones at
@@ -222,6 +222,8 @@ class CSR(Operator):
         return Segments(self.pattern.nnz, self.pattern.rowptr.long()).total(values)
 
     def _normal_form(self) -> CSR:
+        if self.val is not None and not self.requires_grad:
+            refuse_negative(self.val)
         scale = inverse_sqrt(self._exact_degree)
         val = self.val
         if val is not None:

@@ -69,7 +69,8 @@ def test_columns_header_and_delimiter(tmp_path: Path) -> None:
     assert run(plain)[0].num_edges == 2
     assert run(plain, "--no-header")[0].num_edges == 3
     three = write(tmp_path, "w.csv", "0,1,2\n1,1,3\n")
-    assert not run(three, "--unweighted")[0].weighted
+    with pytest.warns(UserWarning, match="self-loop"):
+        assert not run(three, "--unweighted")[0].weighted
     assert run(three, "--keep-self-loops")[0].has_self_loops
     assert run(write(tmp_path, "c.csv", "a,b\nb,c\n#c,d\n"), "--comments", "")[0].num_edges == 3
 

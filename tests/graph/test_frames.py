@@ -85,6 +85,24 @@ def test_a_labelled_matrix_is_aligned_by_label() -> None:
         Graph.from_dense(pd.DataFrame(PATH, index=names, columns=list("xyz")))
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_three_edges_with_weights_are_no_matrix(frame: Any) -> None:
+    links = frame({"source": [0, 1, 2], "target": [1, 2, 0], "weight": [0.5, 0.25, 2.0]})
+    g = Graph.from_any(links)
+    assert g.adjacency[2, 0] == 2.0
+    assert g.num_edges == 3
+    # Without titles that say so, a square of numbers may be either.
+    for square in (
+        frame({"a": [0, 1, 2], "b": [1, 2, 0], "c": [0.5, 0.25, 2.0]}),
+        frame({"a": [0, 1], "b": [1, 0]}),
+    ):
+        with pytest.raises(GraphError, match=r"matrix or edges: call Graph.from_dense .* Graph.from_frame"):
+            Graph.from_any(square)
+        assert Graph.from_frame(square, source="a", target="b").num_edges in (1, 3)
+    with pytest.raises(GraphError, match="matrix or edges"):
+        Graph.from_any(pd.DataFrame([[0, 1, 5], [1, 2, 6], [2, 3, 7]]))
+
+
 # ---------------------------------------------------------------------- features
 
 

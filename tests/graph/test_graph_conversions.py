@@ -123,3 +123,10 @@ def test_from_any() -> None:
     assert Graph.from_any(g) is g
     assert Graph.from_any([g, g]).num_graphs == 2
     assert Graph.from_any([nx.path_graph(3), sp.csr_array(dense)]).num_graphs == 2
+    path = nx.path_graph(3)
+    assert Graph.from_any((path, path)).num_graphs == 2
+    assert Graph.from_any((path, g, sp.csr_array(dense))).num_graphs == 3
+    featured = Graph.from_any([(path, np.eye(3)), (sp.csr_array(dense), np.ones((3, 3)))])
+    assert (featured.num_graphs, featured.num_features) == (2, 3)
+    with pytest.raises(GraphError, match="empty list"):
+        Graph.from_any([])

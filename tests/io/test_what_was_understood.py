@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import sys
-import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from reading import named_edges, quiet, write
 
-from softcut.errors import FileFormatError, GraphError, ParameterError
-from softcut.io import read_features, read_graph
+from softcut.errors import FileFormatError, ParameterError
+from softcut.io import read_graph
 
 
 def line_of(g: Any) -> str:
@@ -111,6 +106,28 @@ def test_columns_asked_for(tmp_path: Path) -> None:
         read_graph(path)
 
 
+def test_a_matrix_is_not_read_as_edges(tmp_path: Path) -> None:
+    for text in (
+        ",x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n",
+        "x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n",
+        "n,x,y\nx,0,1\ny,1,0\n",
+    ):
+        with pytest.raises(FileFormatError, match="adjacency matrix with labels, not an edge list"):
+            read_graph(write(tmp_path, "a.csv", text))
+    for text in ("0,1,0\n1,0,1\n0,1,0\n", "0 1 0 2\n1 0 1 0\n0 1 0 1\n2 0 1 0\n"):
+        with pytest.raises(FileFormatError, match="may be a matrix or edges"):
+            read_graph(write(tmp_path, "m.txt", text))
+    three = write(tmp_path, "m.txt", "0,1,0\n1,0,1\n0,1,0\n")
+    assert quiet(three, source=0, target=1, directed=False).num_edges == 1
+    for edges in (
+        "0,1,5\n1,2,6\n2,3,7\n",
+        "0,1,2\n1,2,3\n2,0,1\n",
+        "0,1,2\n1,2,3\n2,3,4\n",
+        "a,b,1\nb,c,2\nc,d,3\n",
+    ):
+        assert quiet(write(tmp_path, "e.csv", edges)).num_edges == 3
+
+
 # ---------------------------------------------------------------------- headers
 
 
@@ -121,6 +138,17 @@ def test_an_unknown_header_is_no_edge(tmp_path: Path) -> None:
     assert "header on line 1 ('employee' and 'manager' occur on no other line)" in line_of(g)
     assert quiet(tmp_path / "g.csv", header=False).num_edges == 4
     assert quiet(write(tmp_path, "h.csv", "x,y\n" + text), header=True).num_edges == 4
+
+
+def test_a_header_far_from_the_next_mention_of_its_nodes(tmp_path: Path) -> None:
+    # In the first thousand lines every pair stands alone; only the whole file shows that names come again.
+    pairs = [f"a{i},b{i}\n" for i in range(3000)]
+    again = [f"a{i},b{i + 1}\n" for i in range(2999)]
+    g = quiet(write(tmp_path, "g.csv", "employee,manager\n" + "".join(pairs + again)))
+    assert g.num_nodes == 6000
+    alone = quiet(write(tmp_path, "g.csv", "ann,bob\n" + "".join(pairs)))
+    assert alone.num_edges == 3001
+    assert "(though 'ann' and 'bob' occur on no other line: header=True if they are titles)" in line_of(alone)
 
 
 def test_types_that_differ_make_a_header(tmp_path: Path) -> None:
@@ -207,6 +235,16 @@ def test_a_feature_that_counts_is_no_id_by_chance(tmp_path: Path) -> None:
     np.testing.assert_array_equal(two.x, [[1, 0], [0, 1]])
 
 
+def test_ids_that_repeat_and_features_that_repeat(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", EDGES)
+    g = quiet(graph, features=write(tmp_path, "x.csv", "group_id,age\n0,30\n0,5\n1,20\n1,10\n"))
+    np.testing.assert_array_equal(g.x, [[0, 30], [0, 5], [1, 20], [1, 10]])
+    with pytest.raises(FileFormatError, match="line 3: node '0' has a row already"):
+        read_graph(graph, features=write(tmp_path, "x.csv", "node_id,age\n0,30\n0,5\n1,20\n1,10\n"))
+    with pytest.raises(FileFormatError, match=r"column 1 \('city'\): 'Rome' is not a number"):
+        read_graph(graph, features=write(tmp_path, "x.csv", "city,age\nRome,30\nRome,5\nOslo,20\nOslo,10\n"))
+
+
 def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
     graph = write(tmp_path, "g.csv", EDGES)
     x = write(tmp_path, "x.csv", "age,rank\n30,3\n0,0\n20,2\n10,1\n")
@@ -224,189 +262,3 @@ def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
     # Names have no order of their own: rows without ids cannot be joined to them.
     with pytest.raises(FileFormatError, match="no node ids, but the nodes"):
         read_graph(write(tmp_path, "n.csv", "a,b\nb,c\n"), features=write(tmp_path, "w.csv", "1\n2\n3\n"))
-
-
-# ---------------------------------------------------------------------- values
-
-
-def test_decimal_commas_and_the_separator_line(tmp_path: Path) -> None:
-    g = quiet(write(tmp_path, "g.csv", "sep=;\nsource;target;weight\na;b;2,5\nb;c;1\n"))
-    assert named_edges(g) == {("a", "b", 2.5), ("b", "c", 1.0)}
-    assert "decimal commas: '2,5' is 2.5" in line_of(g)
-    g = quiet(write(tmp_path, "g.csv", "sep=|\r\na|b\r\nb|c\r\n"))
-    assert g.node_names == ["a", "b", "c"]
-    x = read_features(write(tmp_path, "x.csv", "id;a;b\nann;1,5;2\nbob;,25;3\n"))
-    np.testing.assert_array_equal(x, [[1.5, 2], [0.25, 3]])
-    # A comma beside a point means thousands: not for us to say.
-    with pytest.raises(FileFormatError, match="line 2, column 1: '1,234' is not a number"):
-        read_features(write(tmp_path, "x.csv", "a;b\n1,234;2\n5.5;3\n"))
-    with pytest.raises(FileFormatError, match="line 1: 'sep=' names '1'"):
-        read_graph(write(tmp_path, "g.csv", "sep=1\na;b\n"))
-
-
-def test_quoted_new_lines(tmp_path: Path) -> None:
-    g = quiet(write(tmp_path, "g.csv", 'source,target\n"ann\nlee",bob\nbob,"c,y"\n'))
-    assert g.node_names == ["ann\nlee", "bob", "c,y"]
-    x = write(tmp_path, "x.csv", 'id,a\nbob,2\n"ann\nlee",1\n"c,y",3\n')
-    np.testing.assert_array_equal(quiet(tmp_path / "g.csv", features=x).x, [[1], [2], [3]])
-    with pytest.raises(FileFormatError, match="line 3: a quote that is never closed"):
-        read_graph(write(tmp_path, "h.csv", 'a,b\nb,c\n"d,e\nf,g\n'))
-    with pytest.raises(FileFormatError, match="line 5: expected 2 columns"):
-        read_graph(write(tmp_path, "h.csv", 'a,b\n"b\nx",c\nc,d\ne,f,g\n'))
-
-
-def test_true_and_false(tmp_path: Path) -> None:
-    x = read_features(write(tmp_path, "x.csv", "id,ok,n\na,True,1\nb,false,2\nc,TRUE,3\n"))
-    np.testing.assert_array_equal(x, [[1, 1], [0, 2], [1, 3]])
-
-
-def test_a_mistake_does_not_turn_numbers_into_ids(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="line 2, column 1: 'word' is not a number"):
-        read_features(write(tmp_path, "x.csv", "1,2\nword,4\n5,6\n"))
-
-
-def test_missing_values(tmp_path: Path) -> None:
-    path = write(tmp_path, "x.csv", "id,a,b\np,1,NA\nq,2,4\nr,,8\n")
-    with pytest.raises(FileFormatError, match=r"line 4, column 2 \('a'\): the value is missing"):
-        read_features(path)
-    np.testing.assert_array_equal(read_features(path, missing="zero"), [[1, 0], [2, 4], [0, 8]])
-    np.testing.assert_array_equal(read_features(path, missing="mean"), [[1, 6], [2, 4], [1.5, 8]])
-    graph = write(tmp_path, "g.csv", "p,q\nq,r\n")
-    g = quiet(graph, features=path, missing="mean")
-    assert "2 missing values filled with the mean of the column" in line_of(g)
-    full = write(tmp_path, "y.csv", "id,a,b\np,1,\nq,2,4\nr,3,8\n")
-    g = quiet(graph, features=full, missing="drop")
-    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
-    assert g.feature_names == ["a"]
-    assert "columns with missing values left out: 'b'" in line_of(g)
-    rows = write(tmp_path, "z.csv", "id,a\np,1\nq,3\n")
-    np.testing.assert_array_equal(quiet(graph, features=rows, missing="zero").x, [[1], [3], [0]])
-    g = quiet(graph, features=rows, missing="mean")
-    np.testing.assert_array_equal(g.x, [[1], [3], [2]])
-    assert "1 node without a row" in line_of(g)
-    with pytest.raises(FileFormatError, match="every column has missing values"):
-        read_features(path, missing="drop")
-    with pytest.raises(ParameterError, match="missing is 'none'"):
-        read_features(path, missing="none")  # type: ignore[arg-type]
-
-
-def test_text_columns_are_one_hot_on_request(tmp_path: Path) -> None:
-    path = write(tmp_path, "x.csv", "id,city,n\na,Rome,1\nb,Oslo,2\nc,Rome,3\n")
-    with pytest.raises(
-        FileFormatError, match=r"column 2 \('city'\): 'Rome' is not a number.*one_hot=\['city'\]"
-    ):
-        read_features(path)
-    g = quiet(write(tmp_path, "g.csv", "a,b\nb,c\n"), features=path, one_hot=["city"])
-    np.testing.assert_array_equal(g.x, [[0, 1, 1], [1, 0, 2], [0, 1, 3]])
-    assert g.feature_names == ["city=Oslo", "city=Rome", "n"]
-    assert "column 'city' became 2 columns of 0 and 1" in line_of(g)
-    np.testing.assert_array_equal(read_features(path, one_hot=True, ids="id"), g.x)
-    with pytest.raises(ParameterError, match="one_hot names 'town'"):
-        read_features(path, one_hot=["town"])
-    rows = "".join(f"{i},w{i}\n" for i in range(1001))
-    with pytest.raises(FileFormatError, match="1001 different values are too many"):
-        read_features(write(tmp_path, "y.csv", "id,word\n" + rows), one_hot=True, ids="id")
-
-
-def test_feature_names(tmp_path: Path) -> None:
-    graph = write(tmp_path, "g.csv", "a,b\n")
-    g = quiet(graph, features=write(tmp_path, "x.csv", "id,age,age,height\na,1,2,3\nb,4,5,6\n"))
-    assert g.feature_names == ["age", "age (2)", "height"]
-    assert quiet(graph, features=write(tmp_path, "x.csv", "a,1\nb,2\n")).feature_names is None
-    assert g.with_features(np.eye(2)).feature_names is None
-    assert g.subgraph([1]).feature_names == g.feature_names
-
-
-def test_header_of_features(tmp_path: Path) -> None:
-    path = write(tmp_path, "x.csv", "2019,2020\n1,2\n3,4\n")
-    np.testing.assert_array_equal(read_features(path, header=True), [[1, 2], [3, 4]])
-    assert read_features(tmp_path / "x.csv").shape == (3, 2)
-    graph = write(tmp_path, "g.csv", "0,1\n")
-    assert quiet(graph, features=tmp_path / "x.csv", features_header=True).feature_names == ["2019", "2020"]
-    text = "person,city\nann,Rome\nbob,Oslo\ncy,Rome\n"
-    assert read_features(write(tmp_path, "y.csv", text), one_hot=["city"]).shape == (3, 2)
-
-
-# ---------------------------------------------------------------------- comments
-
-
-def test_lines_that_begin_with_a_hash_and_look_like_data(tmp_path: Path) -> None:
-    g = quiet(write(tmp_path, "g.csv", "#python,#java\n#java,#go\n"))
-    assert g.node_names == ["#python", "#java", "#go"]
-    assert "2 lines that begin with '#' read as data" in line_of(g)
-    assert quiet(write(tmp_path, "g.csv", "ann,#java\n#java,#go\n")).num_edges == 2
-    path = write(tmp_path, "g.csv", "# a comment\nann,bob\nbob,cy\n#cy,dan\n")
-    with pytest.warns(UserWarning, match="1 line that begins with '#', the first on line 4, might be data"):
-        g = read_graph(path)
-    assert g.num_edges == 2
-    assert "1 line that begins with '#' skipped" in line_of(g)
-    assert quiet(path, comments="#").num_edges == 2
-    edges = write(tmp_path, "h.csv", "ann,bob\nbob,cy\n#cy,dan\n")
-    assert quiet(edges, comments="").node_names == ["ann", "bob", "cy", "#cy", "dan"]
-    quiet(write(tmp_path, "g.csv", "# Nodes: 3 Edges: 2\n# From,To by hand\n0,1\n# half, time\n1,2\n"))
-    with pytest.raises(ParameterError, match="comments is 'x'"):
-        read_graph(edges, comments="x")
-
-
-# ---------------------------------------------------------------------- other sources
-
-
-def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def feed(data: bytes) -> None:
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
-
-    feed(b"a,b\nb,c\n")
-    g = quiet("-")
-    assert g.node_names == ["a", "b", "c"]
-    assert line_of(g).startswith("standard input: edge list")
-    feed(gzip.compress(b"%%MatrixMarket matrix coordinate pattern symmetric\n2 2 1\n2 1\n"))
-    assert quiet("-", format="mtx").num_edges == 1
-    feed(b"id,a\nc,3\na,1\nb,2\n")
-    np.testing.assert_array_equal(
-        quiet(write(tmp_path, "g.csv", "a,b\nb,c\n"), features="-").x, [[1], [2], [3]]
-    )
-    feed(b"")
-    with pytest.raises(FileFormatError, match="standard input is empty"):
-        read_graph("-")
-    with pytest.raises(ParameterError, match="cannot both be '-'"):
-        read_graph("-", features="-")
-
-
-def test_limits_of_unpacking(tmp_path: Path) -> None:
-    bomb = tmp_path / "g.csv.gz"
-    bomb.write_bytes(gzip.compress(b"0,1\n" * (17 * 2**20)))
-    with pytest.raises(
-        FileFormatError, match="unpacks to more than 64 MiB: unpack it first, or pass max_bytes"
-    ):
-        read_graph(bomb)
-    small = write(tmp_path, "h.csv.gz", "0,1\n" * 1000)
-    with pytest.raises(FileFormatError, match="unpacks to more than"):
-        read_graph(small, max_bytes=1000)
-    assert quiet(small, max_bytes=4000).num_edges == 1
-    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x.npy", bytes(80 * 2**20))
-    for read in (read_graph, read_features):
-        with pytest.raises(FileFormatError, match="unpacks to more than 64 MiB"):
-            read(tmp_path / "x.npz")
-    np.savez_compressed(tmp_path / "ok.npz", x=np.zeros((100, 100)))
-    with pytest.raises(FileFormatError, match="unpacks"):
-        read_features(tmp_path / "ok.npz", max_bytes=1000)
-    assert read_features(tmp_path / "ok.npz", max_bytes=10**6).shape == (100, 100)
-    with pytest.raises(ParameterError, match="max_bytes is 0"):
-        read_graph(small, max_bytes=0)
-
-
-def test_directed_is_silent_on_request(tmp_path: Path) -> None:
-    path = write(tmp_path, "g.csv", "0,1\n1,0\n1,2\n")
-    with pytest.warns(UserWarning, match="directed"):
-        assert "directed (1 of 3 edges without a reverse), symmetrised" in line_of(read_graph(path))
-    quiet(path, directed=False)
-    mtx = write(tmp_path, "g.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n2 1\n")
-    with pytest.warns(UserWarning, match="directed"):
-        read_graph(mtx)
-    assert quiet(mtx, directed=False).num_edges == 1
-
-
-def test_errors_of_the_graph_name_the_file(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"g.csv: .*sums to more than float64"):
-        read_graph(write(tmp_path, "g.csv", "0,1,1e308\n0,1,1e308\n"))

@@ -1,0 +1,67 @@
+"""Features joined to edges by id: against a dictionary, for names of any form and rows in any order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reading import quiet, write
+
+from softcut.errors import FileFormatError
+from softcut.io import read_graph
+
+NAMES = {
+    "words": lambda i: f"n{i}",
+    "counted": lambda i: str(i),
+    "from one": lambda i: str(i + 1),
+    "gaps": lambda i: str(1000 + 17 * i),
+    "zeros": lambda i: f"{i:05d}",
+    "floats": lambda i: f"{i}e3",
+    "versions": lambda i: f"1.{i}",
+    "negative": lambda i: str(-i),
+}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("kind", NAMES)
+@given(data=st.data())
+def test_every_node_gets_its_row(tmp_path: Path, kind: str, data: st.DataObject) -> None:
+    n = data.draw(st.integers(4, 12))
+    names = [NAMES[kind](i) for i in range(n)]
+    edges = list(pairwise(names))
+    data.draw(st.randoms(use_true_random=False)).shuffle(edges)
+    rows = data.draw(st.permutations(range(n)))
+    place = data.draw(st.sampled_from(["first", "titled", "both"]))
+    values = {name: (round(0.5 + 3 * i, 1), 7 * i % 5) for i, name in enumerate(names)}
+    title = "user_id" if place != "first" else "who"
+    lines = []
+    for i in rows:
+        a, b = values[names[i]]
+        lines.append(f"{a},{b},{names[i]}" if place == "titled" else f"{names[i]},{a},{b}")
+    header = f"a,b,{title}" if place == "titled" else f"{title},a,b"
+    graph = write(tmp_path, "g.csv", "source,target\n" + "".join(f"{u},{v}\n" for u, v in edges))
+    g = quiet(graph, features=write(tmp_path, "x.csv", "\n".join([header, *lines])))
+    assert g.feature_names == ["a", "b"]
+    found = g.node_names or [str(i) for i in range(g.num_nodes)]
+    assert set(found) == set(names)
+    np.testing.assert_array_equal(g.x, np.array([values[name] for name in found], np.float32))
+
+
+def test_whole_floats_are_the_integers_they_show(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", "10,20\n20,30\n")
+    g = quiet(graph, features=write(tmp_path, "x.csv", "id,a\n30.0,3\n10.0,1\n20.0,2\n"))
+    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
+    with pytest.raises(FileFormatError, match="no row for node '10'"):
+        read_graph(graph, features=write(tmp_path, "x.csv", "id,a\n030,3\n010,1\n020,2\n"))
+
+
+def test_names_that_look_like_nothing(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", "a,NA\nNA,True\n")
+    x = write(tmp_path, "x.csv", "id,v\nTrue,3\nNA,2\na,1\n")
+    g = quiet(graph, features=x)
+    assert g.node_names == ["a", "NA", "True"]
+    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
