@@ -82,13 +82,14 @@ def cluster(
         device=device,
         callbacks=[bar],
     )
-    with spoken_warnings():
+    with spoken_warnings() as said:
         data = read()
         seconds = time.perf_counter() - start
         with bar:
             estimator.fit(data)
     for text in estimator.notes_:
-        note(text)
+        if text not in said:
+            note(text)
     metrics = {
         **_about(graph, data, estimator.n_clusters_),
         **evaluate(data, estimator.labels_, k=estimator.n_clusters_),

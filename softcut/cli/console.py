@@ -25,16 +25,18 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def spoken_warnings() -> Iterator[None]:
-    """Warnings as sentences on standard error, each once."""
+def spoken_warnings() -> Iterator[list[str]]:
+    """Warnings as sentences on standard error, each once; gives the list of those that were said."""
+    said: list[str] = []
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
-        note(str(message))
+        said.append(str(message))
+        note(said[-1])
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
-        yield
+        yield said
 
 
 def table(title: str, columns: Iterable[str], text: Iterable[str] = ()) -> Table:

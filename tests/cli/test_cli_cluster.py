@@ -64,6 +64,14 @@ def test_cluster_without_features_says_so(run, tmp_path):
     assert "chosen from 2 to 12" in err
 
 
+def test_nothing_is_said_twice(run, tmp_path):
+    pairs = np.random.default_rng(0).integers(0, 300, (900, 2))  # no communities: restarts do not agree
+    (tmp_path / "g.csv").write_text("".join(f"{a},{b}\n" for a, b in pairs if a < b))
+    code, _, err = run("cluster", "g.csv", "-k", 4, "--n-init", 4, "--max-iter", 20, "--no-plot")
+    assert code == 0
+    assert err.count("restarts hardly agree") == 1
+
+
 def test_predict_with_a_bad_model(run, tmp_path):
     (tmp_path / "g.csv").write_text("0,1\n1,2\n")
     code, _, err = run("predict", "none", "g.csv")
