@@ -63,7 +63,8 @@ test-gpu: $(VENV)/.dev  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -m gpu tests/gpu
 
 test-oldest: $(OLDEST)/.ready  ## the suite on the oldest versions pyproject.toml allows, in .venv-oldest
-	@$(OLDEST)/bin/python -m pytest
+	@# Old versions warn about each other; what they deprecate was an error when they were new.
+	@$(OLDEST)/bin/python -m pytest -W default::DeprecationWarning -W default::PendingDeprecationWarning
 
 bench: $(VENV)/.dev  ## side-by-side runs against peers, in an environment of their own
 	@$(PYTHON) benchmarks/run.py

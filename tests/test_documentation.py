@@ -12,7 +12,7 @@ import pytest
 
 from softcut import cli, metrics
 from softcut.clustering import MinCutClustering
-from softcut.datasets import attributed_communities
+from softcut.datasets import attributed_communities, available, available_collections
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -43,6 +43,23 @@ def test_every_score_is_computed_by_the_function_named_beside_it():
     assert len(rows) == len(scores)
     for key, call in rows:
         assert eval(call, vars(metrics) | known) == pytest.approx(scores[key], rel=1e-12), key
+
+
+def test_the_data_sets_are_those_that_can_be_loaded():
+    said = {
+        line.split("|")[1].strip(" `"): [int(n) for n in re.findall(r"\| (\d+) (?=\|)", line)]
+        for line in page("datasets.md").splitlines()
+        if re.match(r"\| `[\w-]+` \| \d+ \|", line)
+    }
+    known = {
+        info.name: [info.nodes, info.edges, info.self_loops, info.features, info.classes]
+        for info in available()
+    }
+    known |= {
+        info.name: [info.graphs, info.nodes, info.edges, info.features, info.classes]
+        for info in available_collections()
+    }
+    assert said == known
 
 
 def test_the_example_of_the_scores_runs():

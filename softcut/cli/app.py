@@ -66,10 +66,13 @@ def run() -> int:
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         return _refuse(f"{name}{error.strerror or error}.")
-    except MemoryError:
-        return _refuse("the graph does not fit into memory; a smaller --n-init needs less.")
     except typer.Abort:
         raise KeyboardInterrupt from None
+    except (MemoryError, RuntimeError) as error:
+        # By name: torch's error for a full GPU, without loading torch for commands that do not need it.
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+            return _refuse("the memory is full; a smaller --n-init needs less, and so does a smaller graph.")
+        raise
     if code == 130:  # typer's answer to Ctrl-C; commands that wrote something exit by themselves
         raise KeyboardInterrupt
     return int(code or 0)

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from softcut import __version__
 from softcut.cli.console import err, note, spoken_warnings
+from softcut.cli.options import ReadGraph, reads_a_graph
 from softcut.cli.output import Output, Overwrite
+from softcut.cli.reading import GraphFile
 from softcut.cli.results import RESULT_FILES, closing_table, write_results
 from softcut.errors import ParameterError
-
-if TYPE_CHECKING:
-    from softcut.graph import Graph
+from softcut.graph import Graph
 
 __all__ = ["cluster", "cluster_counts", "predict"]
 
-GraphFile = Annotated[
-    Path, typer.Argument(help="Edge list (csv, tsv, txt, .gz), GraphML, GML, .mtx or .npz.")
-]
-FeatureFile = Annotated[Path | None, typer.Option("--features", "-f", help="Node features: csv, npy or npz.")]
-SelfLoops = Annotated[bool, typer.Option("--keep-self-loops", help="Keep edges from a node to itself.")]
 OutFolder = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder for the results; by default named after the graph.")
 ]
@@ -35,19 +30,13 @@ SpreadsheetSafe = Annotated[
 Plot = Annotated[bool, typer.Option(help="Draw a picture.")]
 
 
-def read(graph: Path, features: Path | None, keep_self_loops: bool) -> Graph:
-    """The graph a command works on: the one place where commands read."""
-    from softcut.io import read_graph
-
-    return read_graph(graph, features=features, self_loops="keep" if keep_self_loops else "drop")
-
-
+@reads_a_graph
 def cluster(
     graph: GraphFile,
+    read: ReadGraph,
     k: Annotated[
         str, typer.Option("--clusters", "-k", help="Number of clusters, a range such as 2:20, or 'auto'.")
     ],
-    features: FeatureFile = None,
     out_dir: OutFolder = None,
     model_out: Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")] = None,
     overwrite: Overwrite = False,
@@ -61,7 +50,6 @@ def cluster(
     max_iter: Annotated[int | None, typer.Option(help="The most training iterations.")] = None,
     random_state: Annotated[int, typer.Option("--seed", help="Random state.")] = 0,
     device: Device = "auto",
-    keep_self_loops: SelfLoops = False,
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
 ) -> None:
@@ -95,7 +83,7 @@ def cluster(
         callbacks=[bar],
     )
     with spoken_warnings():
-        data = read(graph, features, keep_self_loops)
+        data = read()
         seconds = time.perf_counter() - start
         with bar:
             estimator.fit(data)
@@ -124,14 +112,14 @@ def cluster(
         raise SystemExit(130)
 
 
+@reads_a_graph
 def predict(
     model: Annotated[Path, typer.Argument(help="A model saved with --model-out.")],
     graph: GraphFile,
-    features: FeatureFile = None,
+    read: ReadGraph,
     out_dir: OutFolder = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
-    keep_self_loops: SelfLoops = False,
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
 ) -> None:
@@ -144,7 +132,7 @@ def predict(
     folder = output.folder("--out", out_dir or default_folder(graph), RESULT_FILES)
     estimator = MinCutClustering.load(model).set_params(device=device)
     with spoken_warnings():
-        data = read(graph, features, keep_self_loops)
+        data = read()
         soft = estimator.predict_proba(data)
     metrics = {
         **_about(graph, data, estimator.n_clusters_),
@@ -209,10 +197,11 @@ def model_files(path: Path | None) -> list[str]:
 def _about(path: Path, graph: Graph, n_clusters: int) -> dict[str, Any]:
     """What every metrics.json begins with."""
     return {
-        "graph": path.name,
+        "graph": "standard input" if path == Path("-") else path.name,
         "softcut": __version__,
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
         "features": graph.num_features,
+        "reading": graph.notes,
         "n_clusters": n_clusters,
     }

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from softcut.cli.console import out, table
+
+if TYPE_CHECKING:
+    from softcut.datasets import DatasetInfo
 
 __all__ = ["datasets"]
 
@@ -17,16 +22,27 @@ def datasets(
     ] = None,
 ) -> None:
     """List the data sets known by name, and where they are."""
-    from softcut.datasets import available, load
+    from softcut.datasets import available, available_collections, load, load_graphs
 
+    lists = available_collections()
     if get is not None:
-        out.print(str(load(get)), markup=False)
+        many = get.lower() in (info.name.lower() for info in lists)
+        out.print(str(load_graphs(get) if many else load(get)), markup=False)
         return
-    listing = table(
-        "Data sets", ("name", "nodes", "edges", "features", "classes", "where"), text=("name", "where")
-    )
+    columns = ("nodes", "edges", "features", "classes")
+    single = table("Graphs", ("name", *columns, "where"), text=("name", "where"))
     for info in available():
-        where = str(info.path) if info.path else "not here: downloaded when first used"
-        numbers = (f"{n:,}" for n in (info.nodes, info.edges, info.features, info.classes))
-        listing.add_row(info.name, *numbers, where)
-    out.print(listing)
+        single.add_row(info.name, *_counts(info, columns), _where(info.path))
+    several = table("Lists of graphs", ("name", "graphs", *columns, "where"), text=("name", "where"))
+    for info in lists:
+        several.add_row(info.name, *_counts(info, ("graphs", *columns)), _where(info.path))
+    out.print(single)
+    out.print(several)
+
+
+def _counts(info: DatasetInfo, columns: Sequence[str]) -> list[str]:
+    return [f"{getattr(info, column):,}" for column in columns]
+
+
+def _where(path: Path | None) -> str:
+    return str(path) if path else "not here: downloaded when first used"

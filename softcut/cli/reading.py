@@ -153,6 +153,7 @@ def read(
     keep_self_loops
         Keep edges from a node to itself.
     """
+
     made = read_graph(
         graph,
         features=None if features is None else str(features),

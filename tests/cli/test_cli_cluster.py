@@ -150,3 +150,23 @@ def test_names_that_spreadsheets_would_run(run, tmp_path):
     )
     assert sorted(plain) == sorted(names)
     assert sorted(safe) == sorted(["'=cmd()", "'+1+1", "-1", "'-x", "'@x", "ann", "bob"])
+
+
+def test_reading_options_reach_both_commands(run, tmp_path):
+    rows = [f"{i};{(i + 1) % 20};{i};{1 + i % 3}" for i in range(20)]
+    (tmp_path / "g.txt").write_text("\n".join(["when;from_id;to;strong", *rows]) + "\n")
+    np.savetxt(tmp_path / "x.csv", np.random.default_rng(0).random((20, 3)), delimiter=",")
+    options = ("--delimiter", ";", "--source", "from_id", "--target", "to", "--weight", "strong")
+    shared = (*options, "--features", "x.csv", "--no-features-header", "--no-plot")
+    words = ("g.txt", *shared, "-k", 2, "--n-init", 2, "--max-iter", 5, "--model-out", "m", "--out", "first")
+    code, _, err = run("cluster", *words)
+    assert code == 0, err
+    assert err.startswith("g.txt: ")
+    code, _, err = run("predict", "m", "g.txt", *shared, "--out", "second")
+    assert code == 0, err
+    for folder in ("first", "second"):
+        metrics = json.loads((tmp_path / folder / "metrics.json").read_text())
+        assert (metrics["nodes"], metrics["edges"], metrics["features"]) == (20, 20, 3)
+        said = "; ".join(metrics["reading"])
+        assert "strong" in said
+        assert "when" in said  # the column that was left out

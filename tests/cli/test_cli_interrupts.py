@@ -50,7 +50,7 @@ def test_a_second_press_leaves_nothing(run, ring, tmp_path, pressed_while_traini
 
 
 def test_a_press_before_the_training_leaves_nothing(run, ring, tmp_path, monkeypatch):
-    monkeypatch.setattr("softcut.cli.cluster.read", press)
+    monkeypatch.setattr("softcut.io.read_graph", press)
     assert run(*ring) == (130, "", "softcut: interrupted.\n")
     assert [p.name for p in tmp_path.iterdir()] == ["ring.csv"]
 

@@ -70,6 +70,8 @@ def test_a_checkpoint_of_the_cpu_continues_on_the_gpu(tmp_path):
 
 @pytest.mark.parametrize("method", autoencoder.METHODS)
 def test_the_autoencoder_starts_on_the_same_path_as_on_the_cpu(method):
+    if method == "graclus":
+        pytest.importorskip("numba")
     settings = autoencoder.Settings(iterations=20)
     cpu, gpu = (
         autoencoder.train_replicas(ring_graph(40), method, [0, 1], settings, device)
