@@ -2,15 +2,17 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
 # Data sets in a folder beside the checkout are used where it exists; otherwise they are downloaded when asked for.
 ifneq ($(wildcard ../shared/data),)
 export SOFTCUT_DATA ?= $(abspath ../shared/data)
 endif
 # Threads that wait sleep instead of spinning: many times faster where cores are shared.
 export OMP_WAIT_POLICY ?= PASSIVE
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+QUIET := --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install $(QUIET) --constraint constraints.txt
 
-.PHONY: demo test bench lint format wheel clean
+.PHONY: setup demo test test-slow test-gpu test-oldest bench lint format wheel clean
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -26,8 +28,21 @@ $(VENV)/.dev: $(VENV)/.base
 	@$(PIP) --no-build-isolation --editable ".[dev]"
 	@touch $@
 
-demo: $(VENV)/.base  ## cluster three embedded graphs, print a table, write pictures to demo/
-	@$(BIN)/softcut demo --out demo
+# The oldest version of every dependency that pyproject.toml allows: its ">=" read as "==".
+$(OLDEST)/.ready: pyproject.toml
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	@echo "Installing the oldest versions that are supported into $(OLDEST) (torch with its CUDA packages: some GB) ..."
+	@$(PYTHON) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  groups = [p["dependencies"], *p["optional-dependencies"].values()]; \
+	  print(*sorted({n.replace(">=", "==") for g in groups for n in g if ">=" in n}), sep="\n")' > $(OLDEST)/oldest.txt
+	@$(OLDEST)/bin/python -m pip install $(QUIET) "setuptools>=77"
+	@$(OLDEST)/bin/python -m pip install $(QUIET) --no-build-isolation --constraint $(OLDEST)/oldest.txt --editable ".[test]"
+	@touch $@
+
+setup: $(VENV)/.dev  ## everything for development, in .venv
+
+demo: $(VENV)/.base  ## cluster three generated graphs, print a table, write pictures to demo/
+	@$(BIN)/softcut demo --out demo --overwrite
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	@$(BIN)/ruff check .
@@ -38,8 +53,17 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-test: lint  ## lint, then the whole suite
+test: lint  ## lint, then the suite without the tests marked slow or gpu
 	@$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.dev  ## the tests that take minutes
+	@$(BIN)/python -m pytest -m slow
+
+test-gpu: $(VENV)/.dev  ## the tests that need a CUDA device
+	@$(BIN)/python -m pytest -m gpu tests/gpu
+
+test-oldest: $(OLDEST)/.ready  ## the suite on the oldest versions pyproject.toml allows, in .venv-oldest
+	@$(OLDEST)/bin/python -m pytest
 
 bench: $(VENV)/.dev  ## side-by-side runs against peers, in an environment of their own
 	@$(PYTHON) benchmarks/run.py
@@ -48,4 +72,4 @@ wheel: $(VENV)/.dev
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:
-	rm -rf $(VENV) dist build demo *.egg-info
+	rm -rf $(VENV) $(OLDEST) dist build demo *.egg-info

@@ -86,7 +86,7 @@ def dense_features(graph: Graph) -> Tensor:
 def graph_conv(options: Options) -> Any:
     """PyTorch Geometric's GraphConv, or its formula."""
     if "torch-geometric" in options["missing"]:
-        from restated import GraphConv
+        from peer_formulas import GraphConv
     else:
         from torch_geometric.nn import GraphConv
     return GraphConv
@@ -95,7 +95,7 @@ def graph_conv(options: Options) -> Any:
 def dense_pool(options: Options) -> Any:
     """PyTorch Geometric's dense_mincut_pool, or its formula."""
     if "torch-geometric" in options["missing"]:
-        from restated import dense_mincut_pool
+        from peer_formulas import dense_mincut_pool
     else:
         from torch_geometric.nn import dense_mincut_pool
     return dense_mincut_pool
@@ -172,7 +172,7 @@ class _PeerModel(nn.Module):
             self.dense[self.edges[0], self.edges[1]] = self.weight
             self.pool: nn.Module = nn.Linear(HIDDEN, net.k)
         elif "torch-geometric-pool" in options["missing"]:
-            from restated import UnbatchedMinCut
+            from peer_formulas import UnbatchedMinCut
 
             self.kind = "restated"
             self.pool = UnbatchedMinCut(HIDDEN, net.k)
@@ -283,7 +283,7 @@ def _(data: Any, options: Options) -> Run:
     s.requires_grad_()
     edges, weight = edges_of(adjacency)
     if "torch-geometric-pool" in options["missing"]:
-        from restated import sparse_mincut_loss
+        from peer_formulas import sparse_mincut_loss
     else:
         from tgp.utils.losses import sparse_mincut_loss
 
@@ -376,7 +376,7 @@ def _pyagc(graph: Graph, options: Options, kind: str) -> Run:
         return model, lambda: model.loss(x, edges).total, lambda: model(x, edges)
 
     def restated() -> tuple[nn.Module, Callable[[], Tensor], Callable[[], Tensor]]:
-        from restated import Clusterer
+        from peer_formulas import Clusterer
 
         with_loops, weight = edges_of(sp.csr_matrix(graph.adjacency + sp.identity(graph.num_nodes)))
         ones = torch.ones(edges.shape[1])

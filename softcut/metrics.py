@@ -246,7 +246,7 @@ def _normalised_cut(parts: _Parts) -> float:
 
 
 def modularity(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> float:
-    r"""Newman's modularity, the higher the better, in [-1, 1] at resolution 1.
+    r"""Newman's modularity, the higher the better, in [-0.5, 1] at resolution 1.
 
     :math:`\sum_c \left( \frac{1_c^\top A 1_c}{\mathrm{vol}} - \gamma \left(
     \frac{\mathrm{vol}(c)}{\mathrm{vol}} \right)^2 \right)` with ``vol`` the sum of all degrees; 0 for a

@@ -26,6 +26,8 @@ __all__ = ["Encoded", "Encoder"]
 # How far features should be propagated differs between graphs and cannot be read off one: replicas read
 # features propagated over different distances, and the consensus weighs them by how well they agree.
 _HOPS = (0, 1, 2, 4, 8, 16)
+# Positions in the graph hold what propagation would add already, and far hops leave only their first direction.
+_HOPS_OF_POSITIONS = (0, 1, 2)
 # After many hops connected nodes are almost alike and isolated ones are not: rows longer than this many
 # times the median are shortened, or a few isolated nodes would be all that a clustering sees.
 _CLIP = 2.0
@@ -34,6 +36,17 @@ _CLIP = 2.0
 def _clip(z: Tensor, limit: Tensor) -> Tensor:
     length = z.norm(dim=-1, keepdim=True)
     return z * (limit[:, None, None] / length.clamp(min=torch.finfo(z.dtype).tiny)).clamp(max=1)
+
+
+def _typical(length: Tensor) -> Tensor:
+    """Median length of the rows of each scale that have one.
+
+    A group of half of the nodes with equal rows has its own row for a median, and lengths of 0 after centring.
+    """
+    real = length > 1e-9 * length.amax(1, keepdim=True)
+    return torch.stack(
+        [row[kept].median() if kept.any() else row.sum() for row, kept in zip(length, real, strict=True)]
+    )
 
 
 @dataclass(frozen=True)
@@ -91,12 +104,15 @@ class Encoder:
         Centre [scales, F] of Z, the longest row allowed and the scale [scales].
     structural : bool
         Whether the features were made by softcut.
+    directions : bool
+        Whether propagated rows are scaled to unit length: the degree of a node must not show in it.
     """
 
     paper: bool
     hops: tuple[int, ...]
     in_channels: int
     structural: bool = False
+    directions: bool = False
     features: FeatureMap | None = None
     centre: Tensor | None = None
     limit: Tensor | None = None
@@ -111,6 +127,7 @@ class Encoder:
         hops: int | None = None,
         n_components: int = 64,
         structural: bool = False,
+        positions: bool = False,
         device: torch.device | None = None,
     ) -> tuple[Encoder, Encoded]:
         """Learn projection, centre and scale; also returns the encoded training graph.
@@ -127,6 +144,9 @@ class Encoder:
             Columns that features are reduced to.
         structural : bool
             Whether softcut made the features.
+        positions : bool
+            Whether the features are positions in this graph (see :func:`structural_features`): a few hops, and
+            only the direction of a row counts, however few columns there are.
         device : torch.device, optional
             Where to compute; the CPU by default.
         """
@@ -136,12 +156,15 @@ class Encoder:
         if paper:
             encoder = cls(True, (0,), graph.num_features, structural)
             return encoder, encoder.encode(graph, device)
-        chosen = _HOPS if hops is None else (int(hops),)
-        encoder = cls(False, chosen, graph.num_features, structural, FeatureMap.fit(graph.x, n_components))
+        auto = _HOPS_OF_POSITIONS if positions else _HOPS
+        chosen = auto if hops is None else (int(hops),)
+        features = FeatureMap.fit(graph.x, n_components)
+        directions = positions or features.matrix.shape[1] >= MANY_COLUMNS
+        encoder = cls(False, chosen, graph.num_features, structural, directions, features)
         op, x, z = encoder._propagated(graph, device)
         encoder.centre = z.median(1).values  # not the mean, which isolated nodes would pull away
         z -= encoder.centre.unsqueeze(1)
-        encoder.limit = _CLIP * z.norm(dim=-1).median(1).values
+        encoder.limit = _CLIP * _typical(z.norm(dim=-1))
         z = _clip(z, encoder.limit)
         length = z.square().sum(-1).mean(1).sqrt()
         # Unit variance per column on average: He-normal first kernels then give logits of order one.
@@ -166,7 +189,7 @@ class Encoder:
         return _encoded(graph, op, x, _clip(z - centre.unsqueeze(1), limit), scale)
 
     def _propagated(self, graph: Graph, device: torch.device) -> tuple[CSR, Tensor, Tensor]:
-        """A, the projected features, and P^h of them at every scale, rows of unit length if there are many columns."""
+        """A, the projected features, and P^h of them at every scale, rows of unit length if only directions count."""
         assert self.features is not None
         x = torch.from_numpy(self.features.transform(graph.x)).to(device)
         # Far hops make all rows alike: what is left after centring needs the digits of float64.
@@ -175,7 +198,7 @@ class Encoder:
         for h in range(max(self.hops) + 1):
             far = propagate(op, far, 1) if h else far
             if h in self.hops:
-                found.append(unit_rows(far) if far.shape[1] >= MANY_COLUMNS else far)
+                found.append(unit_rows(far) if self.directions else far)
         return op, x, torch.stack(found)
 
     def meta(self) -> dict[str, Any]:
@@ -185,6 +208,7 @@ class Encoder:
             "hops": list(self.hops),
             "in_channels": self.in_channels,
             "structural": self.structural,
+            "directions": self.directions,
             "words": None if self.features is None else self.features.words,
         }
 
@@ -210,6 +234,7 @@ class Encoder:
             hops=tuple(meta["hops"]),
             in_channels=meta["in_channels"],
             structural=meta["structural"],
+            directions=meta["directions"],
             features=features,
             centre=tensors.get("centre"),
             limit=tensors.get("limit"),

@@ -6,30 +6,31 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from sklearn.base import BaseEstimator, ClusterMixin
-from torch import Tensor
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 from softcut.clustering.fit import merge, number, refine, select
 from softcut.clustering.model import Model, signature
-from softcut.clustering.prepare import prepare
-from softcut.clustering.replicas import Replica, choose_k, train_replicas
+from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, without
+from softcut.clustering.replicas import choose_k, train_replicas
 from softcut.clustering.settings import resolve
+from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
-from softcut.errors import GraphError, ModelFileError, NotFittedError
+from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
 from softcut.graph import Graph
 from softcut.io import read_model, write_model
 from softcut.training import Progress
 
-__all__ = ["MinCutClustering"]
+__all__ = ["LOW_AGREEMENT", "MinCutClustering"]
+
+# Below this mean adjusted Rand index between restarts a fit warns.
+LOW_AGREEMENT = 0.1
 
 
-class MinCutClustering(ClusterMixin, BaseEstimator):
+class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     r"""Cluster the nodes of a graph, by connection and by features, with the minCUT objective.
 
     R small networks are trained at once to minimise
@@ -117,6 +118,8 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         Weight of each selected replica in the consensus.
     interrupted_ : bool
         Whether Ctrl-C ended the training; the result is what was learnt until then.
+    feature_names_in_ : array
+        Names of the features, where they have some; `predict` matches columns by name.
     notes_ : list of str
         What was decided during the fit (budget, structural features, ...); printed when verbose.
     """
@@ -185,10 +188,18 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         """
         began = time.perf_counter()
         self.notes_: list[str] = []
-        graph = _gather(graph, X)
+        whole = self._gather(graph, X)
+        rule = silence_rule(whole)
+        silent = silent_nodes(whole, rule)
+        graph = without(whole, silent) if silent.any() and not silent.all() else whole
         settings, notes = resolve(self.get_params(deep=False), type(self).__init__, graph)
         for text in notes:
             self._note(text)
+        if silent.any():
+            self._note(
+                f"{int(silent.sum()):,} of {len(silent):,} nodes have neither edges nor features: they were left out "
+                "and get the largest cluster, with the same probability for every cluster."
+            )
         prepared = prepare(graph, settings, choose_device(self.device), self._note)
         if len(settings.candidates) > 1:
             trained = choose_k(prepared, settings, self._note, self._watch())
@@ -205,12 +216,15 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
             refiner=refiner,
             order=number(soft),
             positions=np.asarray(prepared.encoded.graph.x) if prepared.positional else None,
-            signature=signature(graph),
+            signature=signature(whole),
+            silence=rule,
         )
-        self.soft_ = self._model.numbered(soft)
+        inside = self._model.numbered(soft)
+        self.soft_ = inside if len(inside) == len(silent) else self._model.spread(inside, silent)
         self.labels_ = self.soft_.argmax(1)
         self.n_clusters_ = trained.k
         self.n_features_in_ = prepared.encoded.graph.num_features
+        self._remember_names(whole)
         self.candidates_ = trained.candidates
         self.replicas_ = trained.replicas
         self.agreement_ = trained.mean_agreement()
@@ -219,18 +233,58 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         self.n_iter_ = trained.result.iterations
         self.converged_ = trained.result.converged
         self.interrupted_ = trained.result.interrupted
-        self._graph_sizes = graph.ptr
+        self._graph_sizes = whole.ptr
         self.fit_seconds_ = time.perf_counter() - began
-        if self.interrupted_:
-            warnings.warn(
-                f"interrupted after {self.n_iter_} iterations; the result is what was learnt until then.",
-                stacklevel=2,
-            )
+        for text in self._doubts(bool(trained.full)):
+            self._note(text)
+            warnings.warn(text, stacklevel=2)
         return self
+
+    def _doubts(self, found: bool) -> list[str]:
+        """What speaks against taking the result for an answer."""
+        doubts = []
+        used = len(np.unique(self.labels_))
+        if self.interrupted_:
+            doubts.append(
+                f"interrupted after {self.n_iter_} iterations; the result is what was learnt until then."
+            )
+        if not found:
+            doubts.append(
+                f"no clustering into {self.n_clusters_} was found: every restart left clusters empty, and {used} "
+                f"{'is' if used == 1 else 'are'} used; ask for fewer clusters, or give features that tell nodes apart."
+            )
+        elif used < self.n_clusters_:
+            doubts.append(f"only {used} of {self.n_clusters_} clusters are used; ask for fewer clusters.")
+        if found and len(self.replicas_) > 1 and self.agreement_ < LOW_AGREEMENT:
+            doubts.append(
+                f"restarts hardly agree (mean adjusted Rand index {self.agreement_:.2f}): the data do not decide "
+                "this clustering; try another number of clusters or other features."
+            )
+        return doubts
 
     def fit_predict(self, graph: Any, X: Any = None, y: Any = None) -> np.ndarray:
         """Fit, and return the labels."""
-        return self.fit(graph, X).labels_
+        return self.fit(graph, X, y).labels_
+
+    def fit_transform(self, graph: Any, X: Any = None, y: Any = None) -> np.ndarray:
+        """Fit, and return the soft clusters of the training nodes, [N, K]."""
+        return self.fit(graph, X, y).soft_
+
+    def transform(self, graph: Any, X: Any = None) -> Any:
+        """Soft clusters [N, K]: the same as :meth:`predict_proba`, for a scikit-learn pipeline."""
+        return self.predict_proba(graph, X)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Columns of :meth:`transform`."""
+        return self.n_clusters_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = True  # an adjacency matrix: rows and columns are nodes
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        return tags
 
     @property
     def graph_labels_(self) -> list[np.ndarray]:
@@ -254,7 +308,7 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         """Soft clusters [N, K]; rows sum to one and the largest entry is what predict says."""
         self._check_fitted()
         several = isinstance(graph, list | tuple) and X is None
-        graph = _gather(graph, X)
+        graph = self._by_name(self._gather(graph, X))
         out = self._model.apply(graph, choose_device(self.device))
         if several and graph.ptr is not None:
             return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
@@ -276,41 +330,28 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         True
         """
         self._check_fitted()
-        params = {k: v for k, v in self.get_params(deep=False).items() if k != "callbacks"}
-        meta = {
-            "params": params,
-            "n_clusters_": self.n_clusters_,
-            "n_features_in_": self.n_features_in_,
-            "notes_": self.notes_,
-            "replicas_": [asdict(r) for r in self.replicas_],
-            "agreement_": self.agreement_,
-            "n_iter_": self.n_iter_,
-            "converged_": self.converged_,
-            "graph_sizes": None if self._graph_sizes is None else [int(p) for p in self._graph_sizes],
-            "model": self._model.meta(),
-        }
-        tensors = {**self._model.tensors(), "labels": torch.from_numpy(self.labels_)}
-        return write_model(path, tensors, meta)
+        return write_model(path, *pack(self, self._model, self._graph_sizes))
 
     @classmethod
     def load(cls, path: str | Path) -> MinCutClustering:
-        """Read what :meth:`save` wrote."""
+        """Read what :meth:`save` wrote; every field is checked first.
+
+        A model fitted on a device that is not here computes on the one that is (``device="auto"``).
+        """
         tensors, meta = read_model(path)
         try:
-            return cls._restore(tensors, meta)
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            raise ModelFileError(f"the model at {path} is damaged or incomplete: {error}.") from error
-
-    @classmethod
-    def _restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any]) -> MinCutClustering:
-        est = cls(**meta["params"])
-        for name in ("n_clusters_", "n_features_in_", "notes_", "agreement_", "n_iter_", "converged_"):
-            setattr(est, name, meta[name])
-        est.replicas_ = [Replica(**r) for r in meta["replicas_"]]
-        est.labels_ = tensors.pop("labels").numpy()
-        sizes = meta["graph_sizes"]
-        est._graph_sizes = None if sizes is None else np.asarray(sizes)
-        est._model = Model.restore(tensors, meta["model"])
+            est = unpack(cls, tensors, meta)
+        except ModelFileError as error:
+            raise ModelFileError(f"{path}: {error}") from None
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
+            raise ModelFileError(f"{path}: the model is damaged or incomplete ({error}).") from error
+        try:
+            choose_device(est.device)
+        except ParameterError:
+            est._note(
+                f"the model was fitted with device={est.device!r}, which is not here: device='auto' is used."
+            )
+            est.device = "auto"
         return est
 
     # ---------------------------------------------------------------- details
@@ -319,7 +360,53 @@ class MinCutClustering(ClusterMixin, BaseEstimator):
         if not hasattr(self, "_model"):
             raise NotFittedError("this MinCutClustering is not fitted yet; call fit first.")
 
+    def _gather(self, graph: Any, X: Any) -> Graph:
+        """One Graph (a batch, where several were given)."""
+        if X is not None and np.ndim(X) == 1:
+            # A Pipeline passes its y in second place; features are always a matrix.
+            self._note("the second argument is one-dimensional: it was taken for y, which is not used.")
+            X = None
+        if isinstance(graph, list | tuple) and X is None and all(not np.isscalar(g) for g in graph):
+            if not graph:
+                raise GraphError("graph is an empty list; give at least one graph.")
+            return Graph.batch([Graph.from_any(g) for g in graph])
+        return Graph.from_any(graph, X)
+
+    def _remember_names(self, graph: Graph) -> None:
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if graph.feature_names is not None:
+            self.feature_names_in_: np.ndarray = np.asarray(graph.feature_names, dtype=object)
+
+    def _by_name(self, graph: Graph) -> Graph:
+        """The graph with its features in the order of the fit, where both have names."""
+        known, given = getattr(self, "feature_names_in_", None), graph.feature_names
+        if known is None or graph.x is None:
+            return graph
+        if given is None:
+            warnings.warn(
+                "the features have no names, but those of the fit had: they are taken in the order of the fit.",
+                stacklevel=3,
+            )
+            return graph
+        wanted = known.tolist()
+        if given == wanted:
+            return graph
+        place = {name: i for i, name in enumerate(given)}
+        missing = [name for name in wanted if name not in place]
+        unknown = sorted(set(given) - set(wanted))
+        if missing or unknown or len(place) < len(given):
+            words = [f"{what} {', '.join(map(repr, names[:3]))}{' ...' if len(names) > 3 else ''}"
+                     for what, names in (("missing:", missing), ("not known:", unknown)) if names]  # fmt: skip
+            raise GraphError(
+                f"the features are not those of the fit ({'; '.join(words) or 'names repeat'}); "
+                "give columns with the same names, in any order."
+            )
+        return graph.with_features(graph.x[:, [place[name] for name in wanted]])
+
     def _note(self, text: str) -> None:
+        if not hasattr(self, "notes_"):
+            self.notes_ = []
         self.notes_.append(text)
         if self.verbose:
             print(text)
@@ -342,12 +429,3 @@ def _print_progress(progress: Progress) -> None:
             f"iteration {progress.iteration} of at most {progress.iterations}: mean cut loss "
             f"{progress.cut.mean():.4f}, mean orthogonality loss {progress.ortho.mean():.4f}"
         )
-
-
-def _gather(graph: Any, X: Any) -> Graph:
-    """One Graph (a batch, where several were given)."""
-    if isinstance(graph, list | tuple) and X is None and all(not np.isscalar(g) for g in graph):
-        if not graph:
-            raise GraphError("graph is an empty list; give at least one graph.")
-        return Graph.batch([Graph.from_any(g) for g in graph])
-    return Graph.from_any(graph, X)

@@ -21,10 +21,21 @@ from softcut.graph import Graph
 from softcut.ops import CSR, Operator
 from softcut.ops.operator import inverse_sqrt
 
-__all__ = ["FeatureMap", "propagate", "rows_that_sum_to_one", "structural_features", "unit_rows"]
+__all__ = [
+    "MANY_COLUMNS",
+    "FeatureMap",
+    "leading_eigenvectors",
+    "looks_like_words",
+    "propagate",
+    "rows_that_sum_to_one",
+    "structural_features",
+    "unit_rows",
+]
 
 # Rows get unit length where there are at least this many columns; of a few, the length is part of what they say.
 MANY_COLUMNS = 16
+# Rows of unit length that differ by less than this are the same row.
+_SAME_ROWS = 1e-4
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -50,6 +61,21 @@ def _unit_rows_array(x: Any) -> Any:
     return x / np.where(length > 0, length, 1)
 
 
+def _nonzero(x: np.ndarray | sp.csr_array) -> np.ndarray:
+    return np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
+
+
+def looks_like_words(x: np.ndarray | sp.csr_array) -> bool:
+    """Whether features are counts of words or the like: non-negative and at most half of them not 0.
+
+    >>> import numpy as np
+    >>> looks_like_words(np.eye(3)), looks_like_words(np.array([[0.5, -1.0], [2.0, 0.0]]))
+    (True, False)
+    """
+    values = _nonzero(x)
+    return bool(values.size == 0 or values.min() >= 0) and values.size <= 0.5 * x.shape[0] * x.shape[1]
+
+
 @dataclass
 class FeatureMap:
     """From raw node features to a few well-scaled columns, the same way for every graph.
@@ -57,7 +83,7 @@ class FeatureMap:
     Bags of words (non-negative, mostly zero) are weighted by inverse document frequency where they are
     binary, and their rows scaled to unit length; other features are standardised, column by column. Then a
     truncated SVD, and half whitening: column j is divided by the square root of its standard deviation, so
-    that the leading directions do not drown the others.
+    that the leading directions do not hide the others.
 
     >>> import numpy as np
     >>> x = np.eye(6, 8, dtype=np.float32)
@@ -83,14 +109,13 @@ class FeatureMap:
     offset: np.ndarray | None = None
 
     @classmethod
-    def fit(cls, x: np.ndarray | sp.csr_array, dimensions: int = 64, random_state: int = 0) -> FeatureMap:
+    def fit(cls, x: np.ndarray | sp.csr_array, n_components: int = 64, random_state: int = 0) -> FeatureMap:
         """Learn the map from the features of the training graph."""
         from sklearn.utils.extmath import randomized_svd
         from threadpoolctl import threadpool_limits
 
         n, f = x.shape
-        values = np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
-        words = bool(values.size == 0 or values.min() >= 0) and values.size <= 0.5 * n * f
+        words, values = looks_like_words(x), _nonzero(x)
         weight = offset = None
         if not words:
             dense = _dense(x)
@@ -105,7 +130,7 @@ class FeatureMap:
             weight = (np.log((1 + n) / (1 + count)) + 1).astype(np.float32)
         unprojected = cls(np.zeros((f, 0), dtype=np.float32), f, words, weight, offset)
         rows = unprojected._rows(x)
-        d = min(dimensions, n, f)
+        d = min(n_components, n, f)
         if d == 0:
             return unprojected
         # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
@@ -163,40 +188,43 @@ def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:
 
 
 def structural_features(
-    graph: Graph, dimensions: int = 32, *, local: bool = False, random_state: int = 0
+    graph: Graph, n_components: int = 32, *, local: bool = False, random_state: int = 0
 ) -> np.ndarray:
     """Features for a graph that has none.
 
-    By default where each node stands: the slowest modes of the graph, weighted by the squares of their
-    eigenvalues, in rows of unit length. They mean nothing in another graph. Half of the mean degree is added to every
-    degree before the adjacency is normalised: without it the slowest modes are those of loose ends and
-    small pieces. With ``local=True`` what each node sees around it (degrees, and their means over growing
-    neighbourhoods), which carries over to other graphs.
+    By default the position of each node: the leading eigenvectors of the normalised adjacency, weighted by the
+    squares of their eigenvalues, in rows of unit length. They mean nothing in another graph. Half of the mean
+    degree is added to every degree before the adjacency is normalised: without it the leading eigenvectors are
+    those of nearly isolated nodes and small components. Edge weights count. Where all nodes have the same
+    position (no edges, a complete graph) the features are 0. With ``local=True`` what each node has around it
+    (degrees, and their means over growing neighbourhoods), which carries over to other graphs.
 
     >>> from softcut import Graph
     >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
-    >>> structural_features(path, dimensions=2).shape, structural_features(path, local=True).shape
+    >>> structural_features(path, n_components=2).shape, structural_features(path, local=True).shape
     ((4, 2), (4, 5))
     """
     op = CSR.from_graph(graph)
     if local:
         degree = torch.log1p(op.degree).unsqueeze(-1)
         return torch.cat([propagate(op, degree, hops) for hops in (0, 1, 2, 4, 8)], dim=1).numpy()
-    modes, values = slow_modes(op, dimensions, random_state)
-    weight = values.clamp(min=0).square()
-    if not weight.any():  # no edges: nothing is slow
-        return unit_rows(modes).numpy()
-    joined = op.degree.unsqueeze(-1) > 0  # a node without edges stands nowhere
-    return torch.where(joined, unit_rows(modes * weight), 0.0).numpy()
+    modes, values = leading_eigenvectors(op, n_components, random_state)
+    joined = op.degree.unsqueeze(-1) > 0  # a node without edges has no position
+    found = torch.where(joined, unit_rows(modes * values.clamp(min=0).square()), 0.0)
+    own = found[joined.squeeze(-1)]
+    # All rows alike up to rounding (no edges, a complete graph): there are no positions to tell apart.
+    if not len(own) or float((own - own.mean(0)).abs().max()) < _SAME_ROWS:
+        return torch.zeros_like(found).numpy()
+    return found.numpy()
 
 
-def slow_modes(op: CSR, dimensions: int = 32, random_state: int = 0) -> tuple[Tensor, Tensor]:
+def leading_eigenvectors(op: CSR, n_components: int = 32, random_state: int = 0) -> tuple[Tensor, Tensor]:
     """Leading eigenvectors of (D + d/2)^-1/2 A (D + d/2)^-1/2, d the mean degree, and their eigenvalues.
 
     By subspace iteration: near enough for features, some eighty sparse products.
 
     >>> from softcut import Graph
-    >>> modes, values = slow_modes(CSR.from_graph(Graph.from_edges([[0, 1, 2], [1, 2, 3]])), 2)
+    >>> modes, values = leading_eigenvectors(CSR.from_graph(Graph.from_edges([[0, 1, 2], [1, 2, 3]])), 2)
     >>> modes.shape, bool(values[0] >= values[1])
     (torch.Size([4, 2]), True)
     """
@@ -208,11 +236,11 @@ def slow_modes(op: CSR, dimensions: int = 32, random_state: int = 0) -> tuple[Te
         return scale * (op @ (scale * x))
 
     generator = torch.Generator().manual_seed(random_state)
-    block = torch.randn(n, max(1, min(dimensions, n)), generator=generator).to(degree.device)
+    block = torch.randn(n, max(1, min(n_components, n)), generator=generator).to(degree.device)
     block = torch.linalg.qr(block)[0]
     for _ in range(20):
         for _ in range(4):
-            block = (block + product(block)) / 2  # slow modes first, not those of alternating sign
+            block = (block + product(block)) / 2  # the largest eigenvalues first, not the most negative
         block = torch.linalg.qr(block)[0]
     small = block.mT @ product(block)
     values, turn = torch.linalg.eigh(((small + small.mT) / 2).double())

@@ -45,11 +45,13 @@ def select(trained: Trained, settings: Settings, note: Note) -> Selected:
         note(f"{lost} of {count} replicas used fewer than {trained.k} clusters and were left out.")
     elif lost:
         note(
-            f"all {lost} replicas used fewer than {trained.k} clusters: no clustering into {trained.k} was found; "
-            "ask for fewer clusters or give other features."
+            f"all {lost} replicas used fewer than {trained.k} clusters; the one that used most of them was taken."
         )
-    keep = keep or list(range(count))
-    if settings.select == "best":
+    if not keep:  # the one that says most; merging them would invent clusters that none of them has
+        keep = [
+            max(range(count), key=lambda r: (trained.replicas[r].clusters_used, -trained.replicas[r].loss))
+        ]
+    elif settings.select == "best":
         keep = [min(keep, key=lambda r: trained.replicas[r].loss)]
     s = trained.s if len(keep) == count else trained.s[:, keep]
     return Selected(keep, trained.net.keep(keep), s)
@@ -70,7 +72,7 @@ class Merged:
 
 def merge(prepared: Prepared, trained: Trained, selected: Selected, settings: Settings, note: Note) -> Merged:
     """The consensus of the selected replicas, weighted by their agreement."""
-    if settings.select == "best":
+    if settings.select == "best" or not trained.full:
         return Merged(selected.s[:, 0], None)
     n = selected.s.shape[0]
     sample = CONSENSUS_ROWS if n > CONSENSUS_ROWS else None
@@ -91,9 +93,9 @@ def merge(prepared: Prepared, trained: Trained, selected: Selected, settings: Se
 
 def refine(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> tuple[Tensor, Refiner | None]:
     """Let own features and neighbours settle what is open; left out if it would empty a cluster."""
-    if not settings.refine:
-        return soft, None
     labels, encoded = soft.argmax(1), prepared.encoded
+    if not settings.refine or encoded.x.shape[1] == 0:
+        return soft, None
     refiner = Refiner.fit(encoded.x, labels, soft.shape[1], settings.seed)
     after = refiner.apply(encoded.x, soft, encoded.op)
     if torch.unique(after.argmax(1)).numel() < torch.unique(labels).numel():

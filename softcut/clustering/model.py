@@ -13,6 +13,7 @@ from torch import Tensor
 from softcut.clustering.consensus import Consensus
 from softcut.clustering.encoder import Encoder
 from softcut.clustering.features import structural_features
+from softcut.clustering.prepare import silent_nodes, without
 from softcut.clustering.refine import Refiner
 from softcut.errors import GraphError
 from softcut.graph import Graph
@@ -36,6 +37,8 @@ class Model:
         again: eigenvectors come out with other signs on another machine.
     signature : str
         Recognises the training graph; see :func:`signature`.
+    silence : str
+        Which nodes say nothing; see :func:`~softcut.clustering.prepare.silence_rule`.
     """
 
     net: ReplicaNet
@@ -46,10 +49,24 @@ class Model:
     order: np.ndarray
     positions: np.ndarray | None = None
     signature: str = ""
+    silence: str = "never"
 
     def apply(self, graph: Graph, device: torch.device) -> np.ndarray:
         """Soft clusters [N, K], the largest cluster of the training nodes first."""
-        encoded = self.encoder.encode(self._with_features(graph), device)
+        silent = silent_nodes(graph, self.silence)
+        if silent.any() and not silent.all():
+            inner = self._with_features(without(graph, silent), graph)
+            return self.spread(self._apply(inner, device), silent)
+        return self._apply(self._with_features(graph, graph), device)
+
+    def spread(self, soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
+        """Soft clusters of all nodes; those that say nothing have probability 1/K for each, so label 0."""
+        out = np.full((len(silent), soft.shape[1]), 1 / soft.shape[1], dtype=soft.dtype)
+        out[~silent] = soft
+        return out
+
+    def _apply(self, graph: Graph, device: torch.device) -> np.ndarray:
+        encoded = self.encoder.encode(graph, device)
         s = self.net.to(device).assign(encoded.inputs, self.temperature)
         soft = s[:, 0] if self.consensus is None else self.consensus.to(device).proba(s, encoded.rows)
         if self.refiner is not None:
@@ -60,10 +77,10 @@ class Model:
         """Columns in the order people see."""
         return soft.cpu().numpy()[:, self.order]
 
-    def _with_features(self, graph: Graph) -> Graph:
+    def _with_features(self, graph: Graph, whole: Graph) -> Graph:
         """The graph with the features the model was fitted with: its own, or structural ones."""
         if self.positions is not None:
-            if signature(graph) != self.signature:
+            if signature(whole) != self.signature:
                 raise GraphError(
                     "graph is not the one the model was fitted on, which had no features: the structural features "
                     "computed for it describe positions in that graph and mean nothing in another; give both "
@@ -90,6 +107,7 @@ class Model:
             "consensus": self.consensus is not None,
             "refiner": self.refiner is not None,
             "order": self.order.tolist(),
+            "silence": self.silence,
         }
 
     def tensors(self) -> dict[str, Tensor]:
@@ -120,6 +138,7 @@ class Model:
             order=np.asarray(meta["order"], dtype=np.int64),
             positions=tensors["positions"].numpy() if meta["positional"] else None,
             signature=meta["signature"],
+            silence=meta["silence"],
         )
 
 

@@ -11,13 +11,13 @@ import scipy.sparse as sp
 import torch
 
 from softcut.clustering.encoder import Encoded, Encoder
-from softcut.clustering.features import structural_features
+from softcut.clustering.features import looks_like_words, structural_features
 from softcut.clustering.neighbours import feature_graph, have_approximate
 from softcut.clustering.settings import Settings
 from softcut.graph import Graph
 from softcut.ops import Operator, Sum
 
-__all__ = ["BUDGET", "Note", "Prepared", "budget", "prepare"]
+__all__ = ["BUDGET", "Note", "Prepared", "budget", "prepare", "silence_rule", "silent_nodes", "without"]
 
 # Called with a sentence about what was decided.
 Note = Callable[[str], None]
@@ -65,6 +65,7 @@ def prepare(graph: Graph, settings: Settings, device: torch.device, note: Note) 
         hops=settings.hops,
         n_components=settings.n_components,
         structural=structural,
+        positions=positional,
         device=device,
     )
     op: Operator = encoded.op.normalise()
@@ -99,3 +100,36 @@ def is_constant(x: Any) -> bool:
     if sp.issparse(x):
         return bool(abs(x - sp.csr_array(np.ones((x.shape[0], 1))) @ sp.csr_array(first)).max() == 0)
     return bool((x == first).all())
+
+
+def silence_rule(graph: Graph) -> str:
+    """Which nodes of a graph say nothing: "isolated" ones, isolated ones without words ("empty"), or "never".
+
+    In measurements a row of zeros is a value like any other; in counts of words it is no word at all.
+    """
+    if graph.num_features == 0 or is_constant(graph.x):
+        return "isolated"
+    return "empty" if looks_like_words(graph.x) else "never"  # type: ignore[arg-type]
+
+
+def silent_nodes(graph: Graph, rule: str) -> np.ndarray:
+    """Nodes [N] without edges and without features: nothing can be said about their cluster.
+
+    >>> from softcut import Graph
+    >>> silent_nodes(Graph.from_edges([[0], [1]], num_nodes=3), "isolated").tolist()
+    [False, False, True]
+    """
+    isolated = np.diff(graph.adjacency.indptr) == 0
+    if rule == "isolated" or graph.x is None:
+        return isolated & (rule != "never")
+    if rule == "never":
+        return np.zeros_like(isolated)
+    return isolated & (np.asarray(abs(graph.x).sum(axis=1)).ravel() == 0)
+
+
+def without(graph: Graph, nodes: np.ndarray) -> Graph:
+    """The graph, or batch of graphs, without some of its nodes."""
+    if graph.ptr is None:
+        return graph.subgraph(~nodes)
+    parts = zip(graph.split(), np.split(~nodes, graph.ptr[1:-1]), strict=True)
+    return Graph.batch([part.subgraph(kept) for part, kept in parts if kept.any()])

@@ -88,7 +88,9 @@ class Trained:
         return [r for r, replica in enumerate(self.replicas) if not replica.collapsed]
 
     def mean_agreement(self, among: Sequence[int] | None = None) -> float:
-        """Mean adjusted Rand index over pairs of replicas."""
+        """Mean adjusted Rand index over pairs of replicas; 0 if all of them lost clusters."""
+        if not self.full:
+            return 0.0  # partitions with a single cluster agree without saying anything
         ari = self.ari if among is None else self.ari[list(among)][:, list(among)]
         r = ari.shape[0]
         return 1.0 if r == 1 else float((ari.sum() - ari.diagonal().sum()) / (r * (r - 1)))
@@ -230,11 +232,23 @@ def choose_k(
         best[k] = trained
         good = max(agreements.values()) - _AUTO_MARGIN
         best = {c: kept for c, kept in best.items() if agreements[c] >= good}  # only these can be chosen
+    if max(agreements.values()) <= 0:
+        k = min(agreements)
+        note(
+            f"n_clusters: no number from {k} to {max(agreements)} is better than another: restarts do not agree on "
+            f"any of them; {k} was taken."
+        )
+        return _with_candidates(train_replicas(prepared, k, settings, note, callback), agreements)
     k = max(best)
     note(
         f"n_clusters: {k} chosen from {min(agreements)} to {max(agreements)}, where restarts agree best "
         f"(adjusted Rand index {agreements[k]:.2f})."
     )
-    trained = train_replicas(prepared, k, settings, note, callback, more_of=best[k])
+    return _with_candidates(
+        train_replicas(prepared, k, settings, note, callback, more_of=best[k]), agreements
+    )
+
+
+def _with_candidates(trained: Trained, agreements: dict[int, float]) -> Trained:
     trained.candidates = agreements
     return trained

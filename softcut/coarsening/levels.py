@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import ParameterError
+from softcut.errors import GraphError, ParameterError
 from softcut.files import atomic_write
 
 __all__ = ["Coarsening", "CoarseningCache", "Level", "hierarchy"]
@@ -150,6 +150,11 @@ def hierarchy(
     """
     if levels < 1:
         raise ParameterError(f"levels must be at least 1, got {levels}.")
+    if adjacency.nnz and adjacency.data.min() < 0:
+        raise GraphError(
+            f"adjacency must not hold negative weights to be coarsened, got {adjacency.data.min():g}; shift or "
+            "drop those edges."
+        )
     ptr = np.array([0, adjacency.shape[0]]) if ptr is None else np.asarray(ptr, dtype=np.int64)
     cache = CoarseningCache() if cache is None else cache
     found: list[Level] = []

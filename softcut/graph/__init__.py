@@ -1,5 +1,6 @@
 """The graph every part of softcut works on, checked once when it is made."""
 
-from softcut.graph.graph import Graph, SelfLoops
+from softcut.graph.checks import SelfLoops
+from softcut.graph.graph import Graph
 
 __all__ = ["Graph", "SelfLoops"]

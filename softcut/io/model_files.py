@@ -1,7 +1,12 @@
-"""Models on disk: tensors as safetensors, everything else as JSON. Reading never executes code."""
+"""Models on disk: tensors as safetensors, everything else as JSON. Reading never executes code.
+
+The two files belong together: the tensors carry a digest of the JSON part, and the JSON file a digest of the
+tensors, so a damaged file, or halves of two models, are refused before anything is used.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,15 +17,23 @@ from torch import Tensor
 from softcut.errors import ModelFileError
 from softcut.files import atomic_write
 
-__all__ = ["read_model", "write_model"]
+__all__ = ["MAX_JSON_BYTES", "read_model", "write_model"]
 
 _FORMAT = "softcut-model"
-_VERSION = 2
+_VERSION = 3
+_DIGEST = "tensors_sha256"
+MAX_JSON_BYTES = 1 << 26  # of the JSON part: 64 MiB; raise it where larger models are meant
 
 
 def _stem(path: str | Path) -> Path:
     path = Path(path)
     return path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
+
+
+def _canonical(meta: dict[str, Any]) -> bytes:
+    """The JSON part as bytes that do not depend on spaces or the order of keys, without the tensors' digest."""
+    rest = {key: value for key, value in meta.items() if key != _DIGEST}
+    return json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def write_model(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> Path:
@@ -36,8 +49,14 @@ def write_model(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, An
     from safetensors.torch import save
 
     stem = _stem(path)
-    data = save({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()})
-    text = json.dumps({"format": _FORMAT, "version": _VERSION, **meta}, indent=1)
+    meta = {"format": _FORMAT, "version": _VERSION, **meta}
+    try:
+        digest = hashlib.sha256(_canonical(meta)).hexdigest()
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"the model cannot be saved: {error}.") from error
+    plain = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
+    data = save(plain, metadata={"json_sha256": digest})
+    text = json.dumps({**meta, _DIGEST: hashlib.sha256(data).hexdigest()}, indent=1)
     atomic_write(stem.parent / (stem.name + ".safetensors"), data)
     atomic_write(stem.parent / (stem.name + ".json"), text.encode())
     return stem
@@ -49,22 +68,56 @@ def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     from safetensors.torch import load
 
     stem = _stem(path)
+    text, data = _read_both(stem)
     try:
-        text = (stem.parent / (stem.name + ".json")).read_text(encoding="utf-8")
-        data = (stem.parent / (stem.name + ".safetensors")).read_bytes()
+        meta = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"the model at {stem} is damaged: its JSON part cannot be read ({error})."
+        ) from error
+    if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
+        raise ModelFileError(f"{stem}.json is not a softcut model.")
+    if meta.get("version") != _VERSION:
+        raise ModelFileError(f"the model at {stem} was written by another version of softcut; fit it again.")
+    if meta.get(_DIGEST) != hashlib.sha256(data).hexdigest():
+        raise ModelFileError(
+            f"the model at {stem} is damaged: {stem.name}.safetensors is not the file that was saved with "
+            f"{stem.name}.json."
+        )
+    try:
+        tensors: dict[str, torch.Tensor] = load(data)
+        wanted = _metadata(data).get("json_sha256")
+        same = wanted == hashlib.sha256(_canonical(meta)).hexdigest()
+    except (ValueError, KeyError, SafetensorError, RecursionError) as error:
+        raise ModelFileError(f"the model at {stem} is damaged: {error}.") from error
+    if not same:
+        raise ModelFileError(
+            f"the model at {stem} is damaged: {stem.name}.json is not the file that was saved with "
+            f"{stem.name}.safetensors."
+        )
+    return tensors, meta
+
+
+def _read_both(stem: Path) -> tuple[str, bytes]:
+    json_path = stem.parent / (stem.name + ".json")
+    try:
+        if json_path.stat().st_size > MAX_JSON_BYTES:
+            raise ModelFileError(
+                f"{json_path} is larger than {MAX_JSON_BYTES:,} bytes: it is not a softcut model "
+                "(or raise softcut.io.model_files.MAX_JSON_BYTES)."
+            )
+        return json_path.read_text(encoding="utf-8"), (
+            stem.parent / (stem.name + ".safetensors")
+        ).read_bytes()
     except FileNotFoundError as error:
         raise ModelFileError(
             f"no model at {stem}: {Path(error.filename).name} is missing (a model is a .safetensors and a .json file)."
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFileError(f"the model at {stem} cannot be read: {error}.") from error
-    try:
-        meta = json.loads(text)
-        tensors: dict[str, torch.Tensor] = load(data)
-    except (ValueError, SafetensorError) as error:
-        raise ModelFileError(f"the model at {stem} is damaged: {error}.") from error
-    if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
-        raise ModelFileError(f"{stem}.json is not a softcut model.")
-    if meta.get("version") != _VERSION:
-        raise ModelFileError(f"the model at {stem} was written by another version of softcut; fit it again.")
-    return tensors, meta
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    """The metadata in the header of a safetensors file: 8 bytes of length, then JSON."""
+    length = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + length])["__metadata__"]

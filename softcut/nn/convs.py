@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from softcut.nn.activations import Activation, get_activation
-from softcut.nn.layers import Bias
-from softcut.ops import Operator
+from softcut.nn.layers import Bias, graph_input
+from softcut.ops.cut import zero_padding
 from softcut.ops.operator import inverse_sqrt
 
 __all__ = ["GCNConv", "GraphConv"]
@@ -16,9 +18,11 @@ class GCNConv(nn.Module):
     r"""X' = act(D^-1/2 (A + I) D^-1/2 X W + b), with D the degrees of A + I (Kipf and Welling).
 
     >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> GCNConv(8, 4)(torch.zeros(2, 8), as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)).shape
+    >>> GCNConv(8, 4)(torch.zeros(2, 8), torch.tensor([[0, 1], [1, 0]])).shape
     torch.Size([2, 4])
+
+    Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``; `adj` in any format that
+    :class:`~softcut.nn.SkipConv` accepts, and not normalised.
     """
 
     def __init__(
@@ -37,23 +41,33 @@ class GCNConv(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias.bias)
 
-    def forward(self, x: Tensor, op: Operator) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
         scale = inverse_sqrt(op.degree + 1).to(x.dtype).unsqueeze(-1)
         narrow = self.out_channels < self.in_channels
         h = scale * (self.lin(x) if narrow else x)
         h = scale * (op @ h + h)
         h = h if narrow else self.lin(h)
         h = h if self.bias is None else self.bias(h)
-        return h if self.act is None else self.act(h)
+        return zero_padding(h if self.act is None else self.act(h), op.mask)
 
 
 class GraphConv(nn.Module):
     r"""X' = act(A X W_1 + b + X W_2): sums over neighbours, no normalisation (Morris et al.).
 
     >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> GraphConv(8, 1)(torch.zeros(2, 8), as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)).shape
+    >>> GraphConv(8, 1)(torch.zeros(2, 8), torch.tensor([[0, 1], [1, 0]])).shape
     torch.Size([2, 1])
+
+    Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``; `adj` in any format that
+    :class:`~softcut.nn.SkipConv` accepts.
     """
 
     def __init__(
@@ -73,9 +87,17 @@ class GraphConv(nn.Module):
             self.bias.reset_parameters()
         self.lin_root.reset_parameters()
 
-    def forward(self, x: Tensor, op: Operator) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
         narrow = self.out_channels < self.in_channels
         h = op @ self.lin_rel(x) if narrow else self.lin_rel(op @ x)
         h = h if self.bias is None else self.bias(h)
         h = h + self.lin_root(x)
-        return h if self.act is None else self.act(h)
+        return zero_padding(h if self.act is None else self.act(h), op.mask)

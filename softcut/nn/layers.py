@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from softcut.errors import GraphError
+from softcut.errors import GraphError, ParameterError
 from softcut.nn.activations import Activation, get_activation
 from softcut.ops import Dense, Operator, as_operator
 from softcut.ops.cut import zero_padding
@@ -41,7 +41,7 @@ def graph_input(
     rows = (op.num_graphs, op.num_rows) if op.layout.rows == 2 else (op.num_rows,)
     if x.shape[:-1] != rows:
         raise GraphError(f"x has {list(x.shape[:-1])} nodes but adj has {list(rows)}; they must agree.")
-    return x, op
+    return zero_padding(x, op.mask), op
 
 
 class Bias(nn.Module):
@@ -123,6 +123,8 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         sizes = [hidden] if isinstance(hidden, int) else list(hidden or [])
+        if any(size < 1 for size in sizes):
+            raise ParameterError(f"hidden must hold sizes of at least 1 (or be None), got {hidden}.")
         widths = [in_channels, *sizes, out_channels]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.act = get_activation(act)

@@ -14,6 +14,7 @@ from softcut.nn.activations import Activation
 from softcut.nn.layers import SkipConv, graph_input
 from softcut.nn.pool import Pool, PoolOutput, Selection, get_pool, pool_options
 from softcut.ops import Operator
+from softcut.ops.cut import zero_padding
 
 __all__ = [
     "GraphAutoencoder",
@@ -25,6 +26,10 @@ __all__ = [
     "global_mean",
     "sized_pool",
 ]
+
+
+# Poolers whose assignment matrix is a clustering.
+CLUSTERERS = ("mincut", "diffpool", "dmon", "justbalance", "random")
 
 
 class ModelOutput(NamedTuple):
@@ -51,8 +56,7 @@ def global_mean(x: Tensor, op: Operator) -> Tensor:
     >>> global_mean(torch.tensor([[1.0], [3.0], [5.0]]), op).flatten().tolist()
     [2.0, 5.0]
     """
-    if op.mask is not None:
-        x = x * op.mask.unsqueeze(-1)
+    x = zero_padding(x, op.mask)
     ones = x.new_ones(x.shape[:-1]) if op.mask is None else op.mask.to(x.dtype)
     return op.layout.total(x) / op.layout.total(ones).clamp(min=1).unsqueeze(-1)
 
@@ -77,7 +81,7 @@ def sized_pool(
     name, in_channels
         As for :func:`softcut.nn.get_pool`.
     k : int, optional
-        Clusters, for the poolers that need a fixed number (mincut, diffpool, random).
+        Clusters, for the poolers that need a fixed number (mincut, diffpool, dmon, justbalance, random).
     ratio : float
         Share of the nodes, for those that can follow the size of each graph. Graclus and NDP halve:
         0.5 is one level, 0.25 two.
@@ -120,7 +124,7 @@ class NodeClusterer(nn.Module):
     act : str, callable or None
         Their activation.
     pool : str
-        ``"mincut"``, ``"diffpool"`` or ``"random"``.
+        ``"mincut"``, ``"diffpool"``, ``"dmon"``, ``"justbalance"`` or ``"random"``.
     pool_args : mapping, optional
         Further options of the pooler.
     """
@@ -136,8 +140,8 @@ class NodeClusterer(nn.Module):
         pool_args: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        if pool not in ("mincut", "diffpool", "random"):
-            raise ParameterError(f"pool must be one of mincut, diffpool, random, got {pool!r}.")
+        if pool not in CLUSTERERS:
+            raise ParameterError(f"pool must be one of {', '.join(CLUSTERERS)}, got {pool!r}.")
         widths = [in_channels, *[hidden] * layers]
         self.convs = nn.ModuleList(SkipConv(a, b, act) for a, b in itertools.pairwise(widths))
         self.pool = sized_pool(pool, widths[-1], k=k, options=pool_args)
@@ -187,7 +191,7 @@ class _GraphModel(nn.Module):
         if len(sizes) != levels:
             raise ParameterError(f"k must have one value for each of the {levels} poolers, got {len(sizes)}.")
         options = dict(pool_args or {})
-        if pool == "mincut":
+        if "hidden" in pool_options(pool):
             options.setdefault("hidden", 16)
         # DiffPool brings its own message passing, as published: it stands in place of conv and pool.
         self.embeds = pool == "diffpool"
@@ -254,7 +258,7 @@ class GraphClassifier(_GraphModel):
     hidden : int
         Width of every layer.
     k : int or sequence of int, optional
-        Clusters at each level, for mincut, diffpool and random.
+        Clusters at each level, for the poolers with a fixed number.
     ratio : float
         Share of the nodes that stay at each level, for the others.
     act : str, callable or None
@@ -323,9 +327,9 @@ class GraphAutoencoder(nn.Module):
     pool : str
         Name of the pooler.
     hidden : int
-        Width of the convolutions, of the pooler's hidden layer (mincut) and of its embedding (diffpool).
+        Width of the convolutions, of the pooler's hidden layer (those with an MLP) and of its embedding (diffpool).
     k : int, optional
-        Clusters, for mincut, diffpool and random.
+        Clusters, for the poolers with a fixed number.
     ratio : float
         Share of the nodes that stay, for the others.
     act : str, callable or None
@@ -349,7 +353,7 @@ class GraphAutoencoder(nn.Module):
     ) -> None:
         super().__init__()
         options = dict(pool_args or {})
-        if pool == "mincut":
+        if "hidden" in pool_options(pool):
             options = {"hidden": hidden, "act": None, **options}
         elif pool == "diffpool":
             options = {"out_channels": hidden, **options}

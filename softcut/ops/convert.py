@@ -103,6 +103,8 @@ def as_operator(
     if adj.layout != torch.strided:
         if edge_weight is not None:
             raise GraphError("edge_weight belongs to an edge_index; a sparse tensor holds its own weights.")
+        if adj.dim() != 2 or adj.shape[0] != adj.shape[1]:
+            raise GraphError(f"adj must have shape [N, N] if it is a sparse tensor, got {list(adj.shape)}.")
         coo = adj.to_sparse_coo().coalesce()
         return CSR.from_edge_index(coo.indices(), coo.values(), adj.shape[0], batch=batch)
     if edge_weight is not None and dtype is not None:

@@ -13,7 +13,7 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
-from softcut.ops.operator import Operator, inverse_sqrt, learned
+from softcut.ops.operator import Operator, inverse_sqrt, learned, refuse_negative
 from softcut.ops.spmm import CSRPattern, constants, spmm, unwrapped
 
 __all__ = ["CSR"]
@@ -222,6 +222,8 @@ class CSR(Operator):
         return Segments(self.pattern.nnz, self.pattern.rowptr.long()).total(values)
 
     def _normal_form(self) -> CSR:
+        if self.val is not None and not self.requires_grad:
+            refuse_negative(self.val)
         scale = inverse_sqrt(self._exact_degree)
         val = self.val
         if val is not None:

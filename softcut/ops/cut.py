@@ -38,6 +38,7 @@ __all__ = [
     "ratio_trace_loss",
     "reduce_graphs",
     "safe_ratio",
+    "safe_sqrt",
     "takes_fast_path",
     "zero_padding",
 ]
@@ -211,6 +212,17 @@ def safe_ratio(num: Tensor, den: Tensor) -> Tensor:
     """num / den, and 0 with a zero gradient where den is 0 (a graph without edges)."""
     empty = den <= 0
     return torch.where(empty, torch.zeros_like(num), num / torch.where(empty, 1.0, den))
+
+
+def safe_sqrt(x: Tensor) -> Tensor:
+    """sqrt(x), and 0 with a zero gradient where x is not positive (the true gradient at 0 is infinite).
+
+    >>> import torch
+    >>> safe_sqrt(torch.tensor([4.0, 0.0])).tolist()
+    [2.0, 0.0]
+    """
+    positive = x > 0
+    return torch.where(positive, torch.where(positive, x, 1.0).sqrt(), 0.0)
 
 
 def reduce_graphs(loss: Tensor, reduction: str) -> Tensor:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
+from softcut.ops._torch import version
 from softcut.ops.batching import Padded
-from softcut.ops.operator import Operator, inverse_sqrt, learned
+from softcut.ops.operator import Operator, inverse_sqrt, learned, refuse_negative
 
 __all__ = ["Dense"]
+
+_T = TypeVar("_T")
 
 
 class Dense(Operator):
@@ -44,7 +50,10 @@ class Dense(Operator):
                     f"mask must have shape {list(data.shape[:2])}, one value a node, got {list(mask.shape)}."
                 )
             mask = mask.bool()
+            # Whatever stands in the padding must not count in degrees.
+            data = data.masked_fill(~(mask.unsqueeze(-1) & mask.unsqueeze(-2)), 0.0)
         self.data = data
+        self._kept_for: int | None = None  # the version of `data`
         self.layout = Padded(data.shape[0], mask)
         # Comparing with the transpose costs as much as the product: unknown means the plain path.
         self.symmetric, self.normalised = symmetric, normalised
@@ -56,6 +65,15 @@ class Dense(Operator):
     def degree(self) -> Tensor:
         return self._kept("degree", lambda: self.data.sum(-1))
 
+    def _kept(self, name: str, make: Callable[[], _T]) -> _T:
+        # `data` is the caller's own tensor: what was kept is void once it changed in place.
+        if not torch.compiler.is_compiling():
+            state = version(self.data)
+            if self._kept_for != state:
+                self.__dict__.pop("_cache", None)
+                self._kept_for = state
+        return super()._kept(name, make)
+
     def row_sums(self, v: Tensor) -> Tensor:
         return (self.data.to(v.dtype) @ v.unsqueeze(-1)).squeeze(-1)
 
@@ -63,9 +81,16 @@ class Dense(Operator):
         return self if self.normalised else self._kept("normal", self._normal_form)
 
     def _normal_form(self) -> Dense:
+        if not self.requires_grad:
+            refuse_negative(self.data)
         scale = inverse_sqrt(self.degree)
-        data = self.data * scale.unsqueeze(-1) * scale.unsqueeze(-2)
-        return Dense(data, self.mask, symmetric=self.symmetric, normalised=True)
+        return self._with(self.data * scale.unsqueeze(-1) * scale.unsqueeze(-2), normalised=True)
+
+    def _with(self, data: Tensor, normalised: bool) -> Dense:
+        """Other entries for the same graphs; the padding is zero in both."""
+        other = Dense(data, symmetric=self.symmetric, normalised=normalised)
+        other.layout = self.layout
+        return other
 
     def to_dense(self) -> Tensor:
         return self.data

@@ -24,7 +24,7 @@ from softcut.ops._torch import is_wrapped
 from softcut.ops.batching import Layout
 from softcut.ops.spmm import constants
 
-__all__ = ["Operator", "inverse_sqrt", "learned"]
+__all__ = ["Operator", "inverse_sqrt", "learned", "refuse_negative"]
 
 _T = TypeVar("_T")
 
@@ -38,6 +38,20 @@ def inverse_sqrt(degree: Tensor) -> Tensor:
 def learned(t: Tensor | None) -> bool:
     """Whether a gradient may flow into a tensor; inside ``torch.func`` any of its tensors counts."""
     return t is not None and (t.requires_grad or is_wrapped(t))
+
+
+def refuse_negative(values: Tensor) -> None:
+    """An error where a constant entry to be normalised is negative: D^-1/2 may not exist, and 0 would replace it.
+
+    Values that cannot be looked at (inside ``torch.compile`` or a CUDA graph) pass.
+    """
+    if torch.compiler.is_compiling() or (values.is_cuda and torch.cuda.is_current_stream_capturing()):
+        return
+    if bool((values < 0).any()):
+        raise GraphError(
+            f"edge_weight must not be negative where the adjacency is normalised, got {values.min().item():g}; "
+            "shift or drop those edges, or use a layer that does not normalise."
+        )
 
 
 class Operator(ABC):

@@ -144,7 +144,7 @@ def settings_of(method: str) -> dict[str, Any]:
     if method in ABLATIONS:
         return estimator_settings(**ABLATIONS[method])
     if method in (_EXTRA, _EXTRA_REFINED):
-        return keyword_settings(Encoder.fit)
+        return {name: estimator_settings()[name] for name in ("hops", "n_components")}
     if method == "dmon":
         return keyword_settings(dmon_replicas)
     return keyword_settings(BASELINES[_BASELINES.get(method, method)])

@@ -87,7 +87,10 @@ def run(
             ax.set_xlabel("coordinates")
     fig.suptitle("Clustering by connection: 6 communities, and a 15 x 10 grid in 5")
     save_figure(fig, out / f"{files}.png")
-    origin = {"commit": commit(), "device": device_name(device), "command": "softcut reproduce synthetic"}
+    command = f"softcut reproduce synthetic --runs {runs}"
+    if max_iter != _ITERATIONS:
+        command = f"python -m softcut.paper.synthetic --runs {runs} --max-iter {max_iter}"
+    origin = {"commit": commit(), "device": device_name(device), "command": command}
     atomic_json(out / f"{files}.json", [{**row, **origin} for row in rows])
     return rows
 

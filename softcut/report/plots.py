@@ -1,4 +1,4 @@
-"""Pictures: titles, labelled axes, colours that colour-blind readers can tell apart."""
+"""Pictures of clusterings: the same colour for a cluster in every panel, no drawing of edges nobody can follow."""
 
 from __future__ import annotations
 
@@ -10,32 +10,35 @@ import scipy.sparse as sp
 
 from softcut.files import atomic_write
 from softcut.graph import Graph
+from softcut.report.positions import FEW_NODES, node_positions
 
-__all__ = ["cluster_colours", "draw_partition", "figure", "node_positions", "plot_clustering", "save_figure"]
-
-# Okabe and Ito's palette, then Paul Tol's muted one.
-_PALETTE = [
-    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"),
-    *(
-        "#332288",
-        "#88CCEE",
-        "#44AA99",
-        "#117733",
-        "#999933",
-        "#DDCC77",
-        "#CC6677",
-        "#882255",
-        "#AA4499",
-        "#999999",
-    ),
+__all__ = [
+    "cluster_colours",
+    "draw_adjacency",
+    "draw_groups",
+    "draw_partition",
+    "figure",
+    "plot_clustering",
+    "save_figure",
 ]
+
+# Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
+# with each of the three kinds of colour blindness see them (CIE Lab, at least 16 apart for all four).
+_PALETTE = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9600FF"),
+    *("#4B1E1E", "#1E2D4B", "#00F087", "#A578FF", "#F00F5A", "#4B0078", "#A5D2B4"),
+    *("#5A3CC3", "#870000", "#B4A54B", "#D2C3E1", "#874B78", "#4B693C"),
+)
+_NAMED_NODES = 40  # names are written beside nodes up to here
+_DOTS = 20_000  # a scatter of more is one blot
+_BINS = 400  # rows and columns of the image of the adjacency matrix
 
 
 def cluster_colours(k: int) -> list[str]:
-    """One colour a cluster; they repeat after 18.
+    """One colour per cluster; they repeat after 20.
 
-    >>> len(set(cluster_colours(8)))
-    8
+    >>> len(set(cluster_colours(20)))
+    20
     """
     return [_PALETTE[i % len(_PALETTE)] for i in range(k)]
 
@@ -58,79 +61,6 @@ def save_figure(fig: Any, path: str | Path, dpi: int = 130) -> Path:
     return atomic_write(path, lambda file: fig.savefig(file, format=kind, dpi=dpi))
 
 
-def node_positions(graph: Graph, random_state: int = 0) -> tuple[np.ndarray, str]:
-    """Two coordinates a node, and what they are: given ones, or a layout that pulls neighbours together.
-
-    >>> from softcut.datasets import grid_graph
-    >>> positions, what = node_positions(grid_graph(3, 3))
-    >>> positions.shape, what
-    ((9, 2), 'coordinates')
-    """
-    if graph.x is not None and graph.num_features == 2:
-        x: Any = graph.x
-        return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=float), "coordinates"
-    start = _two_directions(graph, random_state)
-    if graph.num_nodes > 20_000:
-        return start, "two leading directions"
-    return _pull_together(graph, start, random_state), "layout by neighbours"
-
-
-def _two_directions(graph: Graph, random_state: int) -> np.ndarray:
-    """The two leading directions of the propagated features (or of the slow modes of the graph)."""
-    import torch
-
-    from softcut.clustering.encoder import Encoder
-    from softcut.clustering.features import structural_features
-
-    if graph.num_features == 0:
-        graph = graph.with_features(structural_features(graph, random_state=random_state))
-    z = Encoder.fit(graph, hops=2)[1].rows
-    z = z.flatten(1)
-    _, vectors = torch.linalg.eigh(z.mT @ z)
-    flat = (z @ vectors[:, -2:]).numpy()
-    flat = np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
-    return flat / max(1e-9, float(flat.std()))
-
-
-def _pull_together(graph: Graph, start: np.ndarray, random_state: int, epochs: int = 200) -> np.ndarray:
-    """Neighbours attract, random pairs repel, with shrinking steps (the forces of UMAP)."""
-    rng = np.random.default_rng(random_state)
-    n = graph.num_nodes
-    edges = sp.coo_array(graph.adjacency)
-    degree = np.maximum(1, np.diff(graph.adjacency.indptr))[:, None]
-    position = 5 * start + rng.normal(scale=0.1, size=start.shape)
-    for epoch in range(epochs):
-        step = 1 - epoch / epochs
-        away = position[edges.row] - position[edges.col]
-        pull = -2 * away / (1 + (away**2).sum(1, keepdims=True))
-        force = np.stack([np.bincount(edges.row, pull[:, c], minlength=n) for c in (0, 1)], axis=1) / degree
-        for _ in range(3):
-            other = position - position[rng.permutation(n)]
-            distance = (other**2).sum(1, keepdims=True)
-            force += np.clip(other / ((0.01 + distance) * (1 + distance)), -2, 2)
-        position += step * (force - 0.02 * position)  # a weak pull to the middle holds loose nodes
-    low, high = np.percentile(position, [0.5, 99.5], axis=0)
-    return np.clip(position, low, high)
-
-
-def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndarray, title: str) -> None:
-    """Nodes coloured by cluster, edges in grey."""
-    from matplotlib.collections import LineCollection
-
-    k = int(labels.max(initial=0)) + 1
-    if graph.num_edges <= 20_000:
-        upper = sp.coo_array(sp.triu(graph.adjacency, k=1))
-        segments = positions[np.stack([upper.row, upper.col], axis=1)]
-        ax.add_collection(LineCollection(segments, colors="#bbbbbb", linewidths=0.4, zorder=1))
-    size = float(np.clip(4000 / max(1, graph.num_nodes), 2, 40))
-    colours = np.array(cluster_colours(k))
-    ax.scatter(positions[:, 0], positions[:, 1], c=colours[labels], s=size, linewidths=0, zorder=2)
-    ax.set_title(title)
-    ax.set_aspect("equal", adjustable="datalim")
-    ax.set_xticks([])
-    ax.set_yticks([])
-
-
 def plot_clustering(
     path: str | Path,
     graph: Graph,
@@ -139,38 +69,231 @@ def plot_clustering(
     positions: np.ndarray | None = None,
     positions_are: str = "",
 ) -> Path:
-    """Three panels: the nodes, the sizes of the clusters, and the share of edges between clusters.
+    """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix.
+
+    >>> import tempfile
+    >>> from softcut.datasets import grid_graph
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     plot_clustering(folder + "/grid.png", grid_graph(4, 4), np.arange(16) // 8).name
+    'grid.png'
 
     Parameters
     ----------
     path : path
         Where the picture goes.
-    graph, labels
-        What to draw.
+    graph : Graph
+        What was clustered.
+    labels : array [N]
+        Cluster of each node, numbered from 0.
+    title : str
+        Of the whole picture.
     positions : array [N, 2], optional
-        Where nodes stand; made by :func:`node_positions` otherwise.
+        Where nodes stand; by default :func:`softcut.report.positions.node_positions`.
+    positions_are : str
+        What `positions` are, written below the first panel.
     """
     if positions is None:
         positions, positions_are = node_positions(graph)
-    k = int(labels.max(initial=0)) + 1
-    colours = cluster_colours(k)
-    fig, (nodes, sizes, mixing) = figure(1, 3, figsize=(14, 4.6), width_ratios=[1.3, 1, 1])
-    draw_partition(nodes, graph, labels, positions, title)
+    labels = np.asarray(labels)
+    used = len(np.unique(labels))
+    fig, (nodes, groups, matrix) = figure(1, 3, figsize=(16, 5.4))
+    noun = "cluster" if used == 1 else "clusters"
+    fig.suptitle(f"{title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {used} {noun}")
+    draw_partition(nodes, graph, labels, positions, "Nodes")
     nodes.set_xlabel(positions_are)
+    draw_groups(groups, graph, labels, "Clusters and the cuts between them")
+    draw_adjacency(matrix, graph, labels, "Adjacency matrix, sorted by cluster")
+    _legend(fig, graph, labels)
+    return save_figure(fig, path)
 
-    counts = np.bincount(labels, minlength=k)
-    sizes.bar(np.arange(k), counts, color=colours)
-    sizes.set(
-        title="Nodes in each cluster",
-        xlabel="cluster",
-        ylabel="nodes",
-        xticks=np.arange(k)[:: max(1, k // 12)],
+
+def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndarray, title: str) -> None:
+    """Nodes coloured by cluster; edges up to 300 nodes, names up to 40.
+
+    >>> from softcut.datasets import grid_graph
+    >>> graph = grid_graph(3, 3)
+    >>> fig, ax = figure()
+    >>> draw_partition(ax, graph, np.arange(9) // 5, graph.x, "a grid")
+    >>> ax.get_title()
+    'a grid'
+    """
+    from matplotlib.collections import LineCollection
+
+    labels = np.asarray(labels)
+    n, k = graph.num_nodes, int(labels.max(initial=0)) + 1
+    colours = np.array(cluster_colours(k))
+    if n <= FEW_NODES:
+        upper = sp.coo_array(sp.triu(graph.adjacency, k=1))
+        segments = positions[np.stack([upper.row, upper.col], axis=1)]
+        inside = labels[upper.row] == labels[upper.col]
+        # Edges inside a cluster have its colour; the more edges, the fainter.
+        faint = float(np.clip(200 / max(1, upper.nnz), 0.25, 0.8))
+        lines = np.where(inside, colours[labels[upper.row]], "#999999")
+        ax.add_collection(LineCollection(segments, colors=lines, linewidths=0.8, alpha=faint, zorder=1))
+    # Drawn in a mixed order, so that no cluster covers the others only because its number is high.
+    shown = np.random.default_rng(0).permutation(n)[:_DOTS]
+    size = float(np.clip(6000 / max(1, n), 3, 60))
+    ax.scatter(*positions[shown].T, c=colours[labels[shown]], s=size, linewidths=0, zorder=2)
+    if n <= _NAMED_NODES:
+        names = graph.node_names or [str(i) for i in range(n)]
+        for name, place in zip(names, positions, strict=True):
+            ax.annotate(_short(name), place, xytext=(4, 4), textcoords="offset points", fontsize=7, zorder=3)
+    else:
+        for c in np.unique(labels):
+            _number(ax, c, np.median(positions[labels == c], axis=0))
+    ax.set_title(title)
+    if n <= FEW_NODES:
+        ax.set_aspect("equal", adjustable="datalim")
+    else:  # a few far nodes must not squeeze all others
+        low, high = np.percentile(positions, [0.5, 99.5], axis=0)
+        room = 0.05 * (high - low) + 1e-9
+        ax.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
+    ax.set_xticks([])
+    ax.set_yticks([])
+
+
+def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
+    """The graph of clusters: a disc per cluster with its size as area, a line per cut with its weight as width.
+
+    >>> from softcut.datasets import grid_graph
+    >>> fig, ax = figure()
+    >>> draw_groups(ax, grid_graph(3, 3), np.arange(9) // 5, "two halves")
+    >>> ax.get_xlabel()
+    'widest line: edges of weight 4 between two clusters'
+    """
+    groups, sizes, flow = _flow(graph, labels)
+    used = len(groups)
+    angle = np.pi / 2 - 2 * np.pi * np.arange(used) / used
+    places = np.stack([np.cos(angle), np.sin(angle)], axis=1) if used > 1 else np.zeros((1, 2))
+    cut = np.triu(flow, 1)
+    widest = float(cut.max(initial=0.0))
+    # Where there are many clusters only the largest cuts are drawn: two lines per cluster can still be followed.
+    most = np.sort(cut, axis=None)[-min(cut.size, max(2 * used, 15))]
+    width = 7 * min(1.0, 8 / used)
+    for a, b in np.argwhere((cut > 0) & (cut >= most)):
+        share = cut[a, b] / widest
+        ax.plot(*places[[a, b]].T, color="#666666", lw=0.4 + width * share, alpha=0.2 + 0.5 * share, zorder=1)
+        if used <= 6:
+            middle = places[a] + 0.42 * (places[b] - places[a])  # off the middle, where lines cross
+            ax.text(*middle, _amount(cut[a, b]), ha="center", va="center", fontsize=8, zorder=3, bbox=_PAPER)
+    largest = min(70.0, 480 / used)  # in points; leaves room for the neighbours on the circle
+    colours = np.array(cluster_colours(int(groups.max()) + 1))[groups]
+    ax.scatter(*places.T, s=largest**2 * sizes / sizes.max(), c=colours, linewidths=0, zorder=2)
+    for group, place in zip(groups, places, strict=True):
+        _number(ax, group, place)
+    ax.set_title(title)
+    if used > 1:
+        said = f"widest line: edges of weight {_amount(widest)} between two clusters"
+        ax.set_xlabel(said if widest else "no edges between clusters")
+    ax.set_aspect("equal")
+    ax.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), xticks=[], yticks=[])
+
+
+def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
+    """The adjacency matrix with nodes sorted by cluster: edges inside clusters form squares on the diagonal.
+
+    >>> from softcut.datasets import grid_graph
+    >>> fig, ax = figure()
+    >>> draw_adjacency(ax, grid_graph(3, 3), np.arange(9) // 5, "two blocks")
+    >>> ax.images[0].get_array().shape
+    (9, 9)
+    """
+    from matplotlib.colors import LogNorm
+    from matplotlib.patches import Rectangle
+    from matplotlib.ticker import MaxNLocator
+
+    labels = np.asarray(labels)
+    n = graph.num_nodes
+    order = np.argsort(labels, kind="stable")
+    place = np.empty(n, dtype=np.int64)
+    place[order] = np.arange(n)
+    bins = min(n, _BINS)
+    edges = sp.coo_array(graph.adjacency)
+    rows, columns = place[edges.row] * bins // n, place[edges.col] * bins // n
+    # Share of the node pairs in each square of the image that are connected.
+    count = sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(bins, bins)).toarray()
+    density = count / (n / bins) ** 2
+    seen = density[density > 0]
+    norm = LogNorm(seen.min(), max(seen.max(), 1.001 * seen.min())) if len(seen) else None
+    ax.imshow(
+        np.ma.masked_equal(density, 0),
+        cmap="Greys" if bins < n else _two_tone(),
+        norm=norm,
+        extent=(0, n, n, 0),
+        interpolation="nearest",
+    )
+    colours = cluster_colours(int(labels.max(initial=0)) + 1)
+    start = 0
+    for c, size in zip(*np.unique(labels, return_counts=True), strict=True):
+        box = Rectangle((start, start), size, size, fill=False, edgecolor=colours[c], linewidth=1.6)
+        ax.add_patch(box)
+        start += size
+    ax.set(title=title, xlabel="nodes", ylabel="nodes")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(5, integer=True))
+        axis.set_major_formatter(lambda value, _: f"{int(value):,}")
+
+
+def _legend(fig: Any, graph: Graph, labels: np.ndarray) -> None:
+    """Number, size and cut of every cluster, in its colour."""
+    from matplotlib.lines import Line2D
+
+    groups, sizes, flow = _flow(graph, labels)
+    colours = cluster_colours(int(groups.max()) + 1)
+    total = flow.sum(axis=1)
+    leaving = np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
+    marks = []
+    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(_PALETTE)]:
+        text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {share:.0%} cut"
+        marks.append(Line2D([], [], color=colours[group], marker="o", linestyle="", label=text))
+    if len(groups) > len(marks):
+        marks.append(Line2D([], [], linestyle="", label=f"and {len(groups) - len(marks)} more"))
+    fig.legend(
+        handles=marks,
+        loc="outside right upper",
+        title="Cluster: size,\nshare of its edges that leave",
+        frameon=False,
     )
 
-    member = sp.csr_array((np.ones(len(labels)), (np.arange(len(labels)), labels)), shape=(len(labels), k))
-    flow = (member.T @ graph.adjacency @ member).toarray()
-    share = flow / np.maximum(flow.sum(axis=1, keepdims=True), 1e-300)
-    image = mixing.imshow(share, cmap="cividis", vmin=0, vmax=1)
-    mixing.set(title="Where each cluster's edges go", xlabel="to cluster", ylabel="from cluster")
-    fig.colorbar(image, ax=mixing, label="share of edge weight")
-    return save_figure(fig, path)
+
+def _flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The used clusters, their sizes, and the weight of the edges between each two of them."""
+    groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    n = len(codes)
+    member = sp.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(groups)))
+    return groups, sizes, np.asarray((member.T @ graph.adjacency @ member).toarray(), dtype=float)
+
+
+_PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+
+
+def _number(ax: Any, number: int, place: np.ndarray) -> None:
+    """The number of a cluster, readable on any colour."""
+    from matplotlib import patheffects
+
+    outline = [patheffects.withStroke(linewidth=3, foreground="white")]
+    ax.text(
+        *place,
+        str(number),
+        ha="center",
+        va="center",
+        weight="bold",
+        path_effects=outline,
+        zorder=4,
+        clip_on=True,
+    )
+
+
+def _two_tone() -> Any:
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(["#333333"])
+
+
+def _amount(value: float) -> str:
+    """A weight as people write it."""
+    return f"{value:,.0f}" if value == round(value) or value >= 100 else f"{value:.3g}"
+
+
+def _short(name: str, most: int = 18) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"

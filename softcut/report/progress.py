@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from softcut.training import Progress as TrainingProgress
 
-__all__ = ["bar", "training_bar"]
+__all__ = ["TrainingBar"]
 
 
-def bar(console: Console | None = None) -> Progress:
-    """The bar all commands share; written to standard error, so that results can be piped."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console or Console(stderr=True),
-        transient=True,
-    )
+class TrainingBar:
+    """A callback for the estimator that draws iterations and the mean losses of all replicas.
 
+    Drawn on standard error while the ``with`` block runs, so that results can be piped; nothing is drawn where
+    standard error is not a terminal.
 
-def training_bar(console: Console | None = None) -> Callable[[TrainingProgress], None]:
-    """A callback that shows iterations and the mean losses of all replicas."""
-    progress = bar(console)
-    task = progress.add_task("training")
+    >>> from softcut import MinCutClustering
+    >>> from softcut.datasets import ring_graph
+    >>> with TrainingBar() as bar:
+    ...     est = MinCutClustering(2, n_init=2, max_iter=5, callbacks=[bar]).fit(ring_graph(20))
+    >>> est.n_iter_
+    5
+    """
 
-    def tell(state: TrainingProgress) -> None:
-        if not progress.live.is_started:
-            progress.start()
-        text = f"training  cut {state.cut.mean():+.3f}  ortho {state.ortho.mean():.3f}"
-        progress.update(task, total=state.iterations, completed=state.iteration, description=text)
-        if state.iteration >= state.iterations:
-            progress.stop()
+    def __init__(self, console: Console | None = None) -> None:
+        console = console or Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[count]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        # Without a total the bar pulses: features and neighbours come before the first iteration.
+        self._task = self._progress.add_task("preparing", total=None, count="")
 
-    tell.stop = progress.stop  # type: ignore[attr-defined]
-    return tell
+    def __enter__(self) -> TrainingBar:
+        if (
+            not self._progress.disable
+        ):  # older versions of rich end even a bar they never drew with a blank line
+            self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not self._progress.disable:
+            self._progress.stop()
+
+    def __call__(self, state: TrainingProgress) -> None:
+        self._progress.update(
+            self._task,
+            total=state.iterations,
+            completed=state.iteration,
+            description=f"training  cut {state.cut.mean():+.3f}  ortho {state.ortho.mean():.3f}",
+            count=f"{state.iteration}/{state.iterations}",
+        )

@@ -8,7 +8,13 @@ import scipy.sparse as sp
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from softcut.clustering.features import FeatureMap, propagate, slow_modes, structural_features, unit_rows
+from softcut.clustering.features import (
+    FeatureMap,
+    leading_eigenvectors,
+    propagate,
+    structural_features,
+    unit_rows,
+)
 from softcut.clustering.neighbours import exact_neighbours, feature_graph
 from softcut.datasets import attributed_communities
 from softcut.ops import CSR
@@ -74,8 +80,8 @@ def test_feature_map_on_features_that_say_nothing(x):
     assert np.isfinite(columns).all()
 
 
-def test_slow_modes_are_the_leading_eigenvectors_of_the_regularised_graph(graph):
-    modes, values = slow_modes(CSR.from_graph(graph), dimensions=8)
+def test_leading_eigenvectors_are_the_leading_eigenvectors_of_the_regularised_graph(graph):
+    modes, values = leading_eigenvectors(CSR.from_graph(graph), n_components=8)
     a = torch.from_numpy(graph.adjacency.toarray()).double()
     scale = (a.sum(1) + a.sum(1).mean() / 2).rsqrt()
     exact, vectors = torch.linalg.eigh(scale[:, None] * a * scale)
@@ -84,7 +90,7 @@ def test_slow_modes_are_the_leading_eigenvectors_of_the_regularised_graph(graph)
 
 
 def test_structural_features_are_unit_rows(graph):
-    rows = structural_features(graph, dimensions=6)
+    rows = structural_features(graph, n_components=6)
     joined = np.diff(graph.adjacency.indptr) > 0
     np.testing.assert_allclose(np.linalg.norm(rows[joined], axis=1), 1, rtol=1e-5)
     assert (rows[~joined] == 0).all()

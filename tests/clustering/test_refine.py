@@ -112,6 +112,6 @@ def test_refine_must_be_yes_or_no() -> None:
 
 def test_nodes_without_edges_stand_nowhere() -> None:
     graph = sc.Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=6)
-    rows = structural_features(graph, dimensions=4)
+    rows = structural_features(graph, n_components=4)
     assert (rows[4:] == 0).all()
     assert np.isfinite(rows).all()

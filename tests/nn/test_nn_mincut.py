@@ -437,9 +437,36 @@ BAD = [
     (ParameterError, "act must be", lambda: MinCutPool(2, 2, 4, act="swish")),
     (ParameterError, "selection must be", lambda: MinCutPool(2, 2)(THREE, EDGES, selection=Other())),
     (
+        ParameterError,
+        "selection must come from the graphs that are pooled",
+        lambda: MinCutPool(2, 2)(THREE, EDGES, selection=DenseSelection(torch.eye(2), Segments(2))),
+    ),
+    (
         GraphError,
         "selection.s must have",
-        lambda: MinCutPool(2, 2)(THREE, EDGES, selection=DenseSelection(torch.eye(2), Segments(2))),
+        lambda: MinCutPool(2, 2)(THREE, EDGES, selection=DenseSelection(torch.eye(2), Segments(3))),
+    ),
+    (ParameterError, "k must be a whole number, got 2.0", lambda: MinCutPool(2, 2.0)),
+    (
+        ParameterError,
+        "temperature must be positive, got nan",
+        lambda: MinCutPool(2, 2, temperature=float("nan")),
+    ),
+    (ParameterError, "hidden must hold sizes of at least 1", lambda: MinCutPool(2, 2, hidden=0)),
+    (
+        GraphError,
+        "edge_weight must not be negative",
+        lambda: MinCutPool(2, 2)(THREE, EDGES, torch.tensor([1.0, 1.0, -2.0, -2.0])),
+    ),
+    (
+        GraphError,
+        "edge_weight must not be negative",
+        lambda: MinCutPool(2, 2)(THREE[None], -torch.ones(1, 3, 3)),
+    ),
+    (
+        GraphError,
+        "adj must have shape [N, N] if it is a sparse tensor",
+        lambda: MinCutPool(2, 2)(THREE, torch.ones(3, 4).to_sparse()),
     ),
     (GraphError, "x has 5 features", lambda: MinCutPool(2, 2)(torch.rand(3, 5), EDGES)),
     (GraphError, "x must hold floating-point", lambda: MinCutPool(2, 2)(THREE.long(), EDGES)),

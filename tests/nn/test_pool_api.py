@@ -24,10 +24,14 @@ SETTINGS = {
     "ndp": {},
     "nopool": {},
     "random": {"k": 4},
+    "dmon": {"k": 4, "hidden": 8},
+    "justbalance": {"k": 4, "hidden": 8},
 }
 VARIANTS = [
     *SETTINGS.items(),
     ("mincut", {"k": 3, "objective": "ratio_trace"}),
+    ("mincut", {"k": 3, "normalise": False}),
+    ("dmon", {"k": 3, "ortho_weight": 1.0}),
     ("diffpool", {"k": 4, "out_channels": F, "assignment": "skip", "link_scale": "divided"}),
     ("topk", {"k": 3, "connect": "two_hop"}),
     ("sagpool", {"k": 3, "gnn": "graphconv", "connect": "two_hop"}),
@@ -35,8 +39,8 @@ VARIANTS = [
     ("ndp", {"levels": 2, "delta": 0.0}),
     ("random", {"k": 3, "kind": "hard"}),
 ]
-LEARNED = ("mincut", "diffpool", "topk", "sagpool")
-DENSE = ("mincut", "diffpool", "random")
+LEARNED = ("mincut", "diffpool", "topk", "sagpool", "dmon", "justbalance")
+DENSE = ("mincut", "diffpool", "random", "dmon", "justbalance")
 
 
 def name_of(value: object) -> str:
@@ -188,7 +192,7 @@ def test_permutation_equivariance_without_ties(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [v for v in VARIANTS if v[0] in ("mincut", "diffpool", "topk", "sagpool")],
+    [v for v in VARIANTS if v[0] in LEARNED],
     ids=name_of,
 )
 def test_padded_batch_equals_ragged(name: str, options: dict) -> None:
@@ -270,7 +274,10 @@ def test_topk_padded_is_static_under_vmap() -> None:
 
 
 def test_get_pool_names_what_is_valid() -> None:
-    with pytest.raises(ParameterError, match="mincut, diffpool, topk, sagpool, graclus, ndp, nopool, random"):
+    with pytest.raises(
+        ParameterError,
+        match="mincut, diffpool, topk, sagpool, graclus, ndp, nopool, random, dmon, justbalance",
+    ):
         get_pool("minkut", in_channels=3)
     with pytest.raises(ParameterError, match="Did you mean 'mincut'"):
         get_pool("minkut", in_channels=3)
@@ -335,7 +342,10 @@ def test_s_is_the_assignment_matrix(name: str, options: dict) -> None:
     if name == "graclus":
         assert torch.equal(s.sum(1), torch.ones(len(x)).double())
     elif options.get("out_channels") is None:
-        torch.testing.assert_close((s.mT @ x).reshape(out.x.shape), out.x)
+        pooled = s.mT @ x
+        if name == "dmon":
+            pooled = torch.nn.functional.selu(pooled)
+        torch.testing.assert_close(pooled.reshape(out.x.shape), out.x)
 
 
 def test_unconnected_output_costs_no_connection() -> None:

@@ -9,6 +9,7 @@ from test_pool_api import GRAPHS, F, collate
 from softcut.datasets import ring_graph
 from softcut.errors import ParameterError
 from softcut.nn import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
+from softcut.nn.models import CLUSTERERS
 from softcut.nn.pool import POOLS
 
 
@@ -45,13 +46,13 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         GraphClassifier(F, 2, "mincut")
     with pytest.raises(ParameterError, match="one value for each of the 2"):
         GraphClassifier(F, 2, "mincut", k=(3,))
-    with pytest.raises(ParameterError, match="mincut, diffpool, random"):
+    with pytest.raises(ParameterError, match="mincut, diffpool, dmon, justbalance, random"):
         NodeClusterer(F, 3, pool="topk")
     with pytest.raises(ParameterError, match="selections must have one"):
         GraphClassifier(F, 2, "graclus")(*WHOLE, selections=[])
 
 
-@pytest.mark.parametrize("pool", ["mincut", "diffpool", "random"])
+@pytest.mark.parametrize("pool", CLUSTERERS)
 @pytest.mark.parametrize("layers", [0, 1, 2])
 def test_clusterer(pool: str, layers: int) -> None:
     out = NodeClusterer(F, 3, layers=layers, pool=pool)(*WHOLE)

@@ -81,6 +81,65 @@ def test_replicas_in_one_pass_equal_separate_trainings(graph, kind, start, objec
             torch.testing.assert_close(a, b, atol=1e-9, rtol=0)
 
 
+@pytest.mark.parametrize("start", [False, True])
+@pytest.mark.parametrize("objective", ["trace_ratio", "ratio_trace"])
+def test_training_is_that_of_the_formulas_with_dense_matrices(graph, objective, start):
+    """Against eq. 1, the losses and a start by cross-entropy, written out for one replica after another."""
+    op, k, weight = double(graph), 3, 0.7
+    x = torch.from_numpy(graph.x.toarray() if sp.issparse(graph.x) else graph.x).double()
+    inputs = ConvInput(op, graph.x, dtype=torch.float64, columns=1)
+    seeds = replica_seeds(2, 3)
+    settings = TrainSettings(
+        iterations=30,
+        lr=1e-2,
+        tolerance=None,
+        temperature=0.8,
+        ortho_weight=weight,
+        objective=objective,
+        start=6,
+    )
+    net = ReplicaNet(inputs.in_channels, k, seeds, hidden=4, terms=2, dtype=torch.float64)
+    initial = {name: value.detach().clone() for name, value in net.named_parameters()}
+    labels = torch.randint(0, k, (3, graph.num_nodes), generator=generator(1))
+    result = train(net, inputs, op, settings, start=labels if start else None)
+    a = torch.from_numpy(graph.adjacency.toarray()).double()
+    scale = a.sum(1).clamp(min=1e-30).rsqrt()
+    a = scale[:, None] * a * scale
+    d = torch.diag(a.sum(1))
+    for r in range(3):
+        p = {name: value[r].clone().requires_grad_() for name, value in initial.items()}
+        optimiser = torch.optim.Adam(p.values(), lr=1e-2)
+
+        def logits(p=p):
+            h = torch.nn.functional.elu(a @ x @ p["first.0"].T + x @ p["first.1"].T + p["bias"])
+            return h @ p["second"].T + p["second_bias"]
+
+        cuts, orthos = [], []
+        for i in range(36 if start else 30):
+            optimiser.zero_grad()
+            if start and i < 6:
+                loss = torch.nn.functional.cross_entropy(logits(), labels[r])
+            else:
+                s = torch.softmax(logits() / 0.8, dim=1)
+                inside, volume, gram = s.T @ a @ s, s.T @ d @ s, s.T @ s
+                if objective == "trace_ratio":
+                    cut = -torch.trace(inside) / torch.trace(volume)
+                else:
+                    ridge = 1e-3 * torch.trace(volume) / k * torch.eye(k, dtype=torch.float64)
+                    cut = -torch.trace(torch.linalg.solve(volume + ridge, inside)) / k
+                eye = torch.eye(k, dtype=torch.float64) / k**0.5
+                ortho = torch.linalg.norm(gram / torch.linalg.norm(gram) - eye)
+                cuts.append(cut.item())
+                orthos.append(ortho.item())
+                loss = cut + weight * ortho
+            loss.backward()
+            optimiser.step()
+        np.testing.assert_allclose(result.cut[:, r], cuts, atol=1e-9, rtol=0)
+        np.testing.assert_allclose(result.ortho[:, r], orthos, atol=1e-9, rtol=0)
+        for name, value in net.named_parameters():
+            torch.testing.assert_close(value[r], p[name], atol=1e-9, rtol=0)
+
+
 @pytest.mark.parametrize("columns", [1, 64])
 @pytest.mark.parametrize("density", [0.02, 0.9])
 def test_skip_input_is_eq_1_whichever_way_it_is_computed(graph, columns, density):

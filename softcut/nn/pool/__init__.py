@@ -2,7 +2,9 @@
 
 from softcut.nn.pool.base import DensePool, DenseSelection, Pool, PoolOutput, Selection
 from softcut.nn.pool.diffpool import DiffPool
+from softcut.nn.pool.dmon import DMoNPool
 from softcut.nn.pool.graclus import ClusterSelection, GraclusPool
+from softcut.nn.pool.just_balance import JustBalancePool
 from softcut.nn.pool.mincut import MinCutPool
 from softcut.nn.pool.ndp import NDPPool
 from softcut.nn.pool.node_selection import KeepSelection
@@ -15,10 +17,12 @@ from softcut.nn.pool.topk import TopKPool
 __all__ = [
     "POOLS",
     "ClusterSelection",
+    "DMoNPool",
     "DensePool",
     "DenseSelection",
     "DiffPool",
     "GraclusPool",
+    "JustBalancePool",
     "KeepSelection",
     "MinCutPool",
     "NDPPool",

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import graph_input
-from softcut.ops import Dense, Layout, Operator, PooledProducts, pooled_adjacency, pooled_products, self_gram
+from softcut.nn.activations import Activation
+from softcut.nn.layers import MLP, graph_input
+from softcut.ops import (
+    Dense,
+    Layout,
+    Operator,
+    PooledProducts,
+    Segments,
+    pooled_adjacency,
+    pooled_products,
+    self_gram,
+)
 from softcut.ops.cut import full_precision, no_autocast, zero_padding
 
-__all__ = ["DensePool", "DenseSelection", "Pool", "PoolOutput", "Selection"]
+__all__ = [
+    "DensePool",
+    "DenseSelection",
+    "MLPPool",
+    "Pool",
+    "PoolOutput",
+    "Selection",
+    "check_clusters",
+    "nodes_per_graph",
+    "same_rows",
+]
 
 
 class Selection(ABC):
@@ -28,6 +49,25 @@ class Selection(ABC):
 
         @property
         def s(self) -> Tensor: ...
+
+    @property
+    def pooled_rows(self) -> tuple[int, ...] | None:
+        """Shape of what `lift` takes, without its last axis; None: not known, not checked."""
+        return None
+
+    def check(self, op: Operator) -> None:
+        """Refuse a graph that this selection was not made for."""
+        layout: Layout | None = getattr(self, "layout", None)
+        if layout is not None and not same_rows(layout, op.layout):
+            raise ParameterError("selection must come from the graphs that are pooled; it has other rows.")
+
+    def check_pooled(self, x_pool: Tensor) -> None:
+        """Refuse features that are not those of the clusters."""
+        rows = self.pooled_rows
+        if rows is not None and x_pool.shape[:-1] != rows:
+            raise ParameterError(
+                f"x_pool must have the shape {[*rows, 'F']} of the pooled features, got {list(x_pool.shape)}."
+            )
 
     @abstractmethod
     def reduce(self, x: Tensor) -> Tensor:
@@ -55,10 +95,16 @@ class DenseSelection(Selection):
     s: Tensor  # type: ignore[assignment]
     layout: Layout
 
+    @property
+    def pooled_rows(self) -> tuple[int, ...]:
+        return (self.layout.num_graphs, *self.s.shape[self.layout.rows :])
+
     def reduce(self, x: Tensor) -> Tensor:
+        x = zero_padding(x, getattr(self.layout, "mask", None))
         return self.layout.gram(self.s, x.to(self.s.dtype)).to(x.dtype)  # S' X
 
     def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        self.check_pooled(x_pool)
         coarse = x_pool.to(self.s.dtype)
         if pinv:
             coarse = torch.linalg.pinv(self_gram(self.layout, self.s), hermitian=True) @ coarse
@@ -132,7 +178,11 @@ class PoolOutput:
             batch = torch.arange(graphs, device=x.device).repeat_interleave(k)
             dense = self.adj.to_dense()
             graph, row, col = dense.nonzero(as_tuple=True)
-            return x, torch.stack([graph * k + row, graph * k + col]), dense[graph, row, col], batch
+            edges, weight = torch.stack([graph * k + row, graph * k + col]), dense[graph, row, col]
+            if self.mask is not None:  # padding is no node
+                real = self.mask.reshape(-1).bool()
+                x, batch, edges = x[real], batch[real], (real.cumsum(0) - 1)[edges]
+            return x, edges, weight, batch
         from softcut.ops import CSR
 
         assert isinstance(self.adj, CSR)
@@ -172,6 +222,8 @@ class Pool(nn.Module, ABC):
         x, op = graph_input(x, adj, edge_weight, batch, mask, getattr(self, "in_channels", None))
         if selection is None:
             selection = self.select(x, op)
+        else:
+            selection.check(op)
         return self.pool(x, op, selection)
 
     def lift(self, x_pool: Tensor, selection: Selection, pinv: bool = False) -> Tensor:
@@ -200,6 +252,10 @@ class DensePool(Pool):
         """The operator whose quadratic form is pooled: A-tilde unless a subclass says otherwise."""
         return op.normalise()
 
+    def activate(self, x_pool: Tensor) -> Tensor:
+        """What becomes of S'X: itself unless a subclass says otherwise."""
+        return x_pool
+
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:
         """From S' A S to the adjacency of the next layer."""
         return pooled_adjacency(quadratic, symmetric=op.symmetric)
@@ -218,8 +274,67 @@ class DensePool(Pool):
             op = self.operator(op)
             products = pooled_products(op, s, features.to(s.dtype))  # the only product with A
             return PoolOutput(
-                x=products.x.to(features.dtype),
+                x=self.activate(products.x).to(features.dtype),
                 adj=self.connect(op, products.quadratic),
                 selection=selection,
                 graph_losses=self.auxiliary(op, s, products),
             )
+
+
+class MLPPool(DensePool):
+    r"""A dense pooler whose assignments come from the features alone: S = softmax(MLP(X) / tau)."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        k: int,
+        hidden: int | Sequence[int] | None,
+        act: Activation,
+        temperature: float,
+    ) -> None:
+        super().__init__()
+        check_clusters(k, temperature)
+        self.in_channels, self.k, self.temperature = in_channels, k, float(temperature)
+        self.mlp = MLP(in_channels, hidden, k, act)
+
+    def reset_parameters(self) -> None:
+        self.mlp.reset_parameters()
+
+    def logits(self, x: Tensor, op: Operator) -> Tensor:
+        return self.mlp(x)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_channels}, k={self.k}, temperature={self.temperature}"
+
+
+def same_rows(a: Layout, b: Layout) -> bool:
+    """Whether two layouts are of the same graphs, as far as sizes tell."""
+    if isinstance(a, Segments) and isinstance(b, Segments):
+        if (a.num_rows, a.num_graphs) != (b.num_rows, b.num_graphs):
+            return False
+        if a.ptr is None or b.ptr is None or a.ptr is b.ptr:
+            return True
+        # On a GPU the sizes of the single graphs are not compared: that would wait for the device.
+        return a.ptr.is_cuda or b.ptr.is_cuda or torch.equal(a.ptr, b.ptr)
+    return type(a) is type(b) and a.num_graphs == b.num_graphs
+
+
+def check_clusters(k: int, temperature: float = 1.0) -> None:
+    """Refuse a number of clusters or a temperature that no assignment can have."""
+    if isinstance(k, bool) or not isinstance(k, Integral):
+        raise ParameterError(f"k must be a whole number, got {k!r}.")
+    if k < 1:
+        raise ParameterError(f"k must be at least 1, got {k}.")
+    if not temperature > 0:
+        raise ParameterError(f"temperature must be positive, got {temperature}.")
+
+
+def nodes_per_graph(op: Operator, like: Tensor) -> Tensor:
+    """Node count of every graph [B], at least 1, in the type of `like`."""
+    if op.layout.rows == 2:
+        if op.mask is None:
+            return like.new_full((op.num_graphs,), float(op.num_rows))
+        return op.mask.sum(-1).to(like.dtype).clamp(min=1)
+    if op.ptr is None:
+        return like.new_full((1,), float(max(op.num_rows, 1)))
+    return (op.ptr[1:] - op.ptr[:-1]).to(like.dtype).clamp(min=1)

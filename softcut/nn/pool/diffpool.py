@@ -9,8 +9,9 @@ from softcut.errors import ParameterError
 from softcut.nn.activations import Activation
 from softcut.nn.convs import GCNConv
 from softcut.nn.layers import MLP, SkipConv
-from softcut.nn.pool.base import DensePool
+from softcut.nn.pool.base import DensePool, check_clusters, nodes_per_graph
 from softcut.ops import Dense, Operator, PooledProducts
+from softcut.ops.cut import safe_sqrt
 from softcut.ops.entries import frobenius_squared
 
 __all__ = ["DiffPool"]
@@ -74,10 +75,7 @@ class DiffPool(DensePool):
         link_scale: str = "undivided",
     ) -> None:
         super().__init__()
-        if k < 1:
-            raise ParameterError(f"k must be at least 1, got {k}.")
-        if temperature <= 0:
-            raise ParameterError(f"temperature must be positive, got {temperature}.")
+        check_clusters(k, temperature)
         if assignment not in ASSIGNMENTS:
             raise ParameterError(f"assignment must be one of {', '.join(ASSIGNMENTS)}, got {assignment!r}.")
         if link_scale not in LINK_SCALES:
@@ -115,9 +113,7 @@ class DiffPool(DensePool):
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
         trace = products.quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A S)
         gram = products.gram.square().sum((-2, -1))  # ||S'S||_F^2
-        squared = frobenius_squared(op).to(s.dtype) - 2 * trace + gram
-        positive = squared > 0
-        link = torch.where(positive, torch.where(positive, squared, 1.0).sqrt(), 0.0)
+        link = safe_sqrt(frobenius_squared(op).to(s.dtype) - 2 * trace + gram)
         count = nodes_per_graph(op, s)
         if self.link_scale == "divided":
             link = link / count.square()
@@ -126,14 +122,3 @@ class DiffPool(DensePool):
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, k={self.k}, assignment={self.assignment!r}"
-
-
-def nodes_per_graph(op: Operator, like: Tensor) -> Tensor:
-    """Node count of every graph [B], at least 1, in the type of `like`."""
-    if op.layout.rows == 2:
-        if op.mask is None:
-            return like.new_full((op.num_graphs,), float(op.num_rows))
-        return op.mask.sum(-1).to(like.dtype).clamp(min=1)
-    if op.ptr is None:
-        return like.new_full((1,), float(max(op.num_rows, 1)))
-    return (op.ptr[1:] - op.ptr[:-1]).to(like.dtype).clamp(min=1)

@@ -75,6 +75,10 @@ class ClusterSelection(Selection):
     adj: Operator | None = None
 
     @property
+    def pooled_rows(self) -> tuple[int, ...]:
+        return (self.num_clusters,)
+
+    @property
     def batch(self) -> Tensor | None:
         """Graph number of every cluster; None for a single graph."""
         return None if self.ptr is None else Segments(self.num_clusters, self.ptr).batch
@@ -120,6 +124,7 @@ class ClusterSelection(Selection):
         return total if self.reduction == "sum" else total / self.size.to(x.dtype).unsqueeze(-1)
 
     def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        self.check_pooled(x_pool)
         if pinv and self.reduction == "sum":
             x_pool = x_pool / self.size.to(x_pool.dtype).unsqueeze(-1)
         return x_pool.index_select(0, self.cluster)

@@ -8,15 +8,14 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.nn.activations import Activation
-from softcut.nn.layers import MLP
-from softcut.nn.pool.base import DensePool
+from softcut.nn.pool.base import MLPPool
 from softcut.ops import OBJECTIVES, Operator, PooledProducts, orthogonality
 from softcut.ops.cut import per_row, ratio_trace, safe_ratio
 
 __all__ = ["MinCutPool"]
 
 
-class MinCutPool(DensePool):
+class MinCutPool(MLPPool):
     r"""Pooling by the relaxed normalised cut.
 
     .. math::
@@ -51,12 +50,15 @@ class MinCutPool(DensePool):
         Weights of the two losses.
     objective : {"trace_ratio", "ratio_trace"}
         The paper's cut loss, or the classic one (appendix A).
+    normalise : bool
+        True: A is normalised to A~ first, as in the paper. False: A is used as it comes, in the losses and
+        in A', as PyTorch Geometric's ``dense_mincut_pool`` uses the adjacency it is given.
 
     Notes
     -----
     Pass A, not A~: the layer normalises it itself (a pooled operator of the layer before is normalised
-    already and is left alone). No N x N matrix and no E x K tensor is made for a sparse graph. A graph
-    without edges has L_c = 0.
+    already and is left alone). A matrix that you normalised yourself needs ``normalise=False``. No N x N
+    matrix and no E x K tensor is made for a sparse graph. A graph without edges has L_c = 0.
     """
 
     def __init__(
@@ -69,24 +71,16 @@ class MinCutPool(DensePool):
         cut_weight: float = 1.0,
         ortho_weight: float = 1.0,
         objective: str = "trace_ratio",
+        normalise: bool = True,
     ) -> None:
-        super().__init__()
-        if k < 1:
-            raise ParameterError(f"k must be at least 1, got {k}.")
-        if temperature <= 0:
-            raise ParameterError(f"temperature must be positive, got {temperature}.")
+        super().__init__(in_channels, k, hidden, act, temperature)
         if objective not in OBJECTIVES:
             raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}.")
-        self.in_channels, self.k = in_channels, k
-        self.temperature, self.objective = float(temperature), objective
+        self.objective, self.normalise = objective, bool(normalise)
         self.cut_weight, self.ortho_weight = float(cut_weight), float(ortho_weight)
-        self.mlp = MLP(in_channels, hidden, k, act)
 
-    def reset_parameters(self) -> None:
-        self.mlp.reset_parameters()
-
-    def logits(self, x: Tensor, op: Operator) -> Tensor:
-        return self.mlp(x)
+    def operator(self, op: Operator) -> Operator:
+        return op.normalise() if self.normalise else op
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
         if self.objective == "trace_ratio":
@@ -99,4 +93,4 @@ class MinCutPool(DensePool):
         return {"cut": self.cut_weight * cut, "ortho": self.ortho_weight * ortho}
 
     def extra_repr(self) -> str:
-        return f"{self.in_channels}, k={self.k}, temperature={self.temperature}, objective={self.objective!r}"
+        return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import Pool, PoolOutput, Selection
+from softcut.nn.pool.base import Pool, PoolOutput, Selection, check_clusters
 from softcut.ops import Dense, Layout, Operator, Padded, Segments
 from softcut.ops.batching import counts_to_ptr
 from softcut.ops.entries import CONNECTIONS, segments_of, submatrix
@@ -48,6 +48,17 @@ class KeepSelection(Selection):
             self.num_rows = self.layout.num_rows
 
     @property
+    def pooled_rows(self) -> tuple[int, ...]:
+        return tuple(self.index.shape)
+
+    def check(self, op: Operator) -> None:
+        super().check(op)
+        if self.num_rows != op.num_rows:
+            raise ParameterError(
+                f"selection was made for graphs of {self.num_rows} rows, but adj has {op.num_rows}."
+            )
+
+    @property
     def padded(self) -> bool:
         return isinstance(self.layout, Padded)
 
@@ -82,6 +93,7 @@ class KeepSelection(Selection):
         return kept if self.mask is None else kept * self.mask.unsqueeze(-1)
 
     def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        self.check_pooled(x_pool)
         if self.mask is not None:
             x_pool = x_pool * self.mask.unsqueeze(-1)
         if pinv and self.gate is not None:
@@ -165,8 +177,8 @@ class ScorePool(Pool):
             raise ParameterError(
                 f"ratio must be above 0 and at most 1, got {ratio}; use k for a fixed number."
             )
-        if k is not None and k < 1:
-            raise ParameterError(f"k must be at least 1, got {k}.")
+        if k is not None:
+            check_clusters(k)
         if connect not in CONNECTIONS:
             raise ParameterError(f"connect must be one of {', '.join(CONNECTIONS)}, got {connect!r}.")
         self.in_channels, self.ratio, self.k, self.connect = in_channels, float(ratio), k, connect

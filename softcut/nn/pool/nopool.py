@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from softcut.errors import ParameterError
 from softcut.nn.pool.base import Pool, PoolOutput, Selection
 from softcut.ops import Operator, Segments
 
@@ -29,6 +30,16 @@ class IdentitySelection(Selection):
         return torch.sparse_coo_tensor(
             torch.stack([place, place]), ones, (self.num_rows, self.num_rows), check_invariants=False
         )
+
+    @property
+    def pooled_rows(self) -> tuple[int, ...]:
+        return (self.num_rows,)
+
+    def check(self, op: Operator) -> None:
+        if self.num_rows != op.num_rows:
+            raise ParameterError(
+                f"selection was made for graphs of {self.num_rows} rows, but adj has {op.num_rows}."
+            )
 
     def reduce(self, x: Tensor) -> Tensor:
         return x

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import DensePool, DenseSelection
+from softcut.nn.pool.base import DensePool, DenseSelection, check_clusters
 from softcut.ops import Operator, PooledProducts, Segments
 
 __all__ = ["RandomPool"]
@@ -39,8 +39,7 @@ class RandomPool(DensePool):
 
     def __init__(self, k: int, kind: str = "normal", seed: int = 0) -> None:
         super().__init__()
-        if k < 1:
-            raise ParameterError(f"k must be at least 1, got {k}.")
+        check_clusters(k)
         if kind not in KINDS:
             raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
         self.k, self.kind, self.seed = k, kind, int(seed)

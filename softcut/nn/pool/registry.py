@@ -9,7 +9,9 @@ from typing import Any
 from softcut.errors import ParameterError
 from softcut.nn.pool.base import Pool
 from softcut.nn.pool.diffpool import DiffPool
+from softcut.nn.pool.dmon import DMoNPool
 from softcut.nn.pool.graclus import GraclusPool
+from softcut.nn.pool.just_balance import JustBalancePool
 from softcut.nn.pool.mincut import MinCutPool
 from softcut.nn.pool.ndp import NDPPool
 from softcut.nn.pool.nopool import NoPool
@@ -28,6 +30,8 @@ POOLS: dict[str, type[Pool]] = {
     "ndp": NDPPool,
     "nopool": NoPool,
     "random": RandomPool,
+    "dmon": DMoNPool,
+    "justbalance": JustBalancePool,
 }
 
 
@@ -66,8 +70,8 @@ def get_pool(name: str, in_channels: int | None = None, **options: Any) -> Pool:
     Parameters
     ----------
     name : str
-        ``"mincut"``, ``"diffpool"``, ``"topk"``, ``"sagpool"``, ``"graclus"``, ``"ndp"``, ``"nopool"`` or
-        ``"random"``.
+        ``"mincut"``, ``"diffpool"``, ``"topk"``, ``"sagpool"``, ``"graclus"``, ``"ndp"``, ``"nopool"``,
+        ``"random"``, ``"dmon"`` or ``"justbalance"``.
     in_channels : int, optional
         Size of the node features; those that learn nothing ignore it.
     **options

@@ -58,6 +58,19 @@ class FlatSelection(Selection):
     def s(self) -> Tensor:
         return self.inner.s
 
+    @property
+    def pooled_rows(self) -> tuple[int, ...] | None:
+        return self.inner.pooled_rows
+
+    def check(self, op: Operator) -> None:
+        real = op.mask if isinstance(op, Dense) else None
+        if not isinstance(op, Dense) or self.real.shape != op.data.shape[:2]:
+            raise ParameterError("selection must come from the same padded batch that is pooled.")
+        if real is not None and not real.is_cuda and not torch.equal(self.real, real):
+            raise ParameterError(
+                "selection must come from the same padded batch that is pooled; its mask differs."
+            )
+
     def reduce(self, x: Tensor) -> Tensor:
         return self.inner.reduce(x[self.real])
 

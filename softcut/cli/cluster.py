@@ -1,0 +1,218 @@
+"""``softcut cluster`` and ``softcut predict``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from softcut import __version__
+from softcut.cli.console import err, note, spoken_warnings
+from softcut.cli.output import Output, Overwrite
+from softcut.cli.results import RESULT_FILES, closing_table, write_results
+from softcut.errors import ParameterError
+
+if TYPE_CHECKING:
+    from softcut.graph import Graph
+
+__all__ = ["cluster", "cluster_counts", "predict"]
+
+GraphFile = Annotated[
+    Path, typer.Argument(help="Edge list (csv, tsv, txt, .gz), GraphML, GML, .mtx or .npz.")
+]
+FeatureFile = Annotated[Path | None, typer.Option("--features", "-f", help="Node features: csv, npy or npz.")]
+SelfLoops = Annotated[bool, typer.Option("--keep-self-loops", help="Keep edges from a node to itself.")]
+OutFolder = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder for the results; by default named after the graph.")
+]
+Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
+SpreadsheetSafe = Annotated[
+    bool,
+    typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),
+]
+Plot = Annotated[bool, typer.Option(help="Draw a picture.")]
+
+
+def read(graph: Path, features: Path | None, keep_self_loops: bool) -> Graph:
+    """The graph a command works on: the one place where commands read."""
+    from softcut.io import read_graph
+
+    return read_graph(graph, features=features, self_loops="keep" if keep_self_loops else "drop")
+
+
+def cluster(
+    graph: GraphFile,
+    k: Annotated[
+        str, typer.Option("--clusters", "-k", help="Number of clusters, a range such as 2:20, or 'auto'.")
+    ],
+    features: FeatureFile = None,
+    out_dir: OutFolder = None,
+    model_out: Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")] = None,
+    overwrite: Overwrite = False,
+    n_init: Annotated[int | None, typer.Option(help="Replicas trained together.")] = None,
+    preset: Annotated[str, typer.Option(help="'default' or 'paper'.")] = "default",
+    select: Annotated[str | None, typer.Option(help="'consensus' or 'best'.")] = None,
+    hops: Annotated[str, typer.Option(help="How often features are propagated, or 'auto'.")] = "auto",
+    feature_graph: Annotated[
+        float, typer.Option(help="Weight of the feature graph in the cut; 0 leaves it out.")
+    ] = 1.0,
+    max_iter: Annotated[int | None, typer.Option(help="The most training iterations.")] = None,
+    random_state: Annotated[int, typer.Option("--seed", help="Random state.")] = 0,
+    device: Device = "auto",
+    keep_self_loops: SelfLoops = False,
+    spreadsheet_safe: SpreadsheetSafe = False,
+    plot: Plot = True,
+) -> None:
+    """Cluster the nodes of a graph; writes labels, soft assignments, metrics and a picture.
+
+    Ctrl-C ends the training and writes what was learnt; a second Ctrl-C writes nothing.
+    """
+    from softcut.clustering import MinCutClustering
+    from softcut.metrics import evaluate
+    from softcut.report.progress import TrainingBar
+
+    start = time.perf_counter()
+    output = Output(overwrite)
+    folder = output.folder(
+        "--out", out_dir or default_folder(graph), (*RESULT_FILES, *model_files(model_out))
+    )
+    models = None
+    if model_out is not None:
+        models = output.files("--model-out", model_out, model_files(model_out))
+    bar = TrainingBar(err)
+    estimator = MinCutClustering(
+        n_clusters=cluster_counts(k),
+        n_init=n_init,
+        preset=preset,
+        select=select,
+        hops="auto" if hops == "auto" else _whole("--hops", hops, "a whole number or 'auto'"),
+        feature_graph=True if feature_graph == 1 else feature_graph,  # the paper's model refuses numbers
+        max_iter=max_iter,
+        random_state=random_state,
+        device=device,
+        callbacks=[bar],
+    )
+    with spoken_warnings():
+        data = read(graph, features, keep_self_loops)
+        seconds = time.perf_counter() - start
+        with bar:
+            estimator.fit(data)
+    for text in estimator.notes_:
+        note(text)
+    metrics = {
+        **_about(graph, data, estimator.n_clusters_),
+        **evaluate(data, estimator.labels_, k=estimator.n_clusters_),
+        "agreement_of_replicas": estimator.agreement_,
+        "replicas": len(estimator.replicas_),
+        "replicas_collapsed": sum(r.collapsed for r in estimator.replicas_),
+        "iterations": estimator.n_iter_,
+        "converged": estimator.converged_,
+        "interrupted": estimator.interrupted_,
+        "seconds": {"read": seconds, "fit": estimator.fit_seconds_},
+        "notes": estimator.notes_,
+    }
+    with output:
+        part = output.staged(folder)
+        write_results(part, data, estimator.soft_, metrics, plot=plot, spreadsheet_safe=spreadsheet_safe)
+        if models is not None and model_out is not None:
+            estimator.save(output.staged(models) / model_out.name)
+        written = output.files_to_come()
+    closing_table(metrics, written, time.perf_counter() - start)
+    if estimator.interrupted_:
+        raise SystemExit(130)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model saved with --model-out.")],
+    graph: GraphFile,
+    features: FeatureFile = None,
+    out_dir: OutFolder = None,
+    overwrite: Overwrite = False,
+    device: Device = "auto",
+    keep_self_loops: SelfLoops = False,
+    spreadsheet_safe: SpreadsheetSafe = False,
+    plot: Plot = True,
+) -> None:
+    """Cluster another graph with a saved model."""
+    from softcut.clustering import MinCutClustering
+    from softcut.metrics import evaluate
+
+    start = time.perf_counter()
+    output = Output(overwrite)
+    folder = output.folder("--out", out_dir or default_folder(graph), RESULT_FILES)
+    estimator = MinCutClustering.load(model).set_params(device=device)
+    with spoken_warnings():
+        data = read(graph, features, keep_self_loops)
+        soft = estimator.predict_proba(data)
+    metrics = {
+        **_about(graph, data, estimator.n_clusters_),
+        "model": model.name,
+        **evaluate(data, soft.argmax(1), k=estimator.n_clusters_),
+    }
+    with output:
+        part = output.staged(folder)
+        write_results(part, data, soft, metrics, plot=plot, spreadsheet_safe=spreadsheet_safe)
+        written = output.files_to_come()
+    closing_table(metrics, written, time.perf_counter() - start)
+
+
+def cluster_counts(text: str) -> int | range | str:
+    """What ``-k`` means: a number, a range with both ends, or "auto".
+
+    >>> cluster_counts("7"), cluster_counts("2:20"), cluster_counts("auto")
+    (7, range(2, 21), 'auto')
+    """
+    what = "a whole number, a range such as 2:20, or 'auto'"
+    if text == "auto":
+        return text
+    if ":" not in text:
+        return _whole("--clusters", text, what)
+    low, high = (_whole("--clusters", part, what, given=text) for part in text.split(":", 1))
+    if not 1 <= low <= high:
+        raise ParameterError(
+            f"--clusters {text} is an empty range: the smaller number comes first, from 1 on."
+        )
+    return range(low, high + 1)
+
+
+def _whole(option: str, text: str, what: str, given: str | None = None) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(f"{option} must be {what}, got {given or text!r}.") from None
+
+
+def default_folder(graph: Path) -> Path:
+    """``people.csv.gz`` -> ``people-clusters``; standard input -> ``graph-clusters``.
+
+    >>> str(default_folder(Path("in/people.csv.gz"))), str(default_folder(Path("-")))
+    ('people-clusters', 'graph-clusters')
+    """
+    name = graph.name.split(".")[0] if not graph.name.startswith(".") else ""
+    return Path(f"{name if name not in ('', '-') else 'graph'}-clusters")
+
+
+def model_files(path: Path | None) -> list[str]:
+    """The names of the files a model is saved as.
+
+    >>> model_files(Path("models/m"))
+    ['m.safetensors', 'm.json']
+    """
+    if path is None:
+        return []
+    stem = path.name.removesuffix(".safetensors").removesuffix(".json")
+    return [stem + ".safetensors", stem + ".json"]
+
+
+def _about(path: Path, graph: Graph, n_clusters: int) -> dict[str, Any]:
+    """What every metrics.json begins with."""
+    return {
+        "graph": path.name,
+        "softcut": __version__,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "features": graph.num_features,
+        "n_clusters": n_clusters,
+    }

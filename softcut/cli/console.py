@@ -1,0 +1,45 @@
+"""Where commands write: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["err", "note", "out", "spoken_warnings", "table"]
+
+# Tables that go to a file or a pipe are not squeezed into 80 columns.
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+err = Console(stderr=True, highlight=False)
+
+
+def note(text: str) -> None:
+    """One line on standard error about a decision that was made."""
+    err.print("[yellow]note:[/yellow]", end=" ")
+    err.print(text, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def spoken_warnings() -> Iterator[None]:
+    """Warnings as sentences on standard error, each once."""
+
+    def show(message: Any, *args: Any, **kwargs: Any) -> None:
+        note(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+def table(title: str, columns: Iterable[str], text: Iterable[str] = ()) -> Table:
+    """An empty table; the columns named in `text` are aligned to the left, the others hold numbers."""
+    made = Table(title=title)
+    for column in columns:
+        made.add_column(column, justify="left" if column in set(text) else "right")
+    return made

@@ -1,0 +1,149 @@
+"""``softcut reproduce``: the paper's tables and figures, and the tables beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from softcut.cli.console import err, out, table
+from softcut.errors import ParameterError
+
+__all__ = ["reproduce"]
+
+reproduce = typer.Typer(help="The paper's tables and figures, measured.", no_args_is_help=True)
+
+ResultFolder = Annotated[
+    Path, typer.Option("--out", "-o", help="Folder of the results; finished runs are kept.")
+]
+Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
+Datasets = Annotated[list[str] | None, typer.Option("--dataset", help="A data set; may be repeated.")]
+Methods = Annotated[list[str] | None, typer.Option("--method", help="A method; may be repeated.")]
+
+
+@reproduce.command()
+def synthetic(
+    runs: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 10,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """E1: communities and a grid, clustered by three methods; a picture and scores."""
+    from softcut.device import choose_device
+    from softcut.paper.synthetic import run
+
+    with err.status("starting") as status:
+        rows = run(out_dir, runs, choose_device(device), status.update)
+    columns = ("nmi", "accuracy", "normalised_cut", "modularity", "balance", "clusters_used")
+    listing = table(
+        f"Synthetic graphs, mean and standard deviation over {runs} seeds",
+        ("graph", "method", *(column.replace("_", " ") for column in columns)),
+        text=("graph", "method"),
+    )
+    for row in rows:
+        cells = (f"{row[c]:.3f} ± {row[c + '_std']:.3f}" if c in row else "-" for c in columns)
+        listing.add_row(row["dataset"], row["method"], *cells)
+    out.print(listing)
+    out.print(f"Picture: {out_dir / 'synthetic.png'}", markup=False)
+
+
+@reproduce.command()
+def citation(
+    dataset: Datasets = None,
+    method: Methods = None,
+    runs: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 10,
+    curves: Annotated[bool, typer.Option(help="Also the loss and NMI curves on Cora.")] = True,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """E3: table 1 on the citation networks, and the curves; an interrupted run resumes."""
+    from softcut.device import choose_device
+    from softcut.paper import citation as paper
+
+    _check_names("--dataset", dataset, paper.DATASETS)
+    _check_names("--method", method, paper.METHODS)
+    chosen = choose_device(device)
+    with err.status("starting") as status:
+        cells = paper.run(
+            out_dir, dataset or paper.DATASETS, method or paper.METHODS, runs, chosen, status.update
+        )
+        picture = None
+        if curves and (dataset is None or "cora" in dataset):
+            status.update("curves on cora")
+            picture = paper.curves(out_dir, device=chosen)
+    _cell_table("Table 1: clustering the citation networks", cells)
+    if picture is not None:
+        out.print(f"Curves: {picture}", markup=False)
+
+
+@reproduce.command()
+def quality(
+    dataset: Datasets = None,
+    method: Methods = None,
+    runs: Annotated[int, typer.Option(min=1, help="Values of random_state.")] = 5,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """Beyond the paper: the default clustering, its ablations and every baseline on five data sets."""
+    from softcut.device import choose_device
+    from softcut.paper import quality as paper
+
+    _check_names("--dataset", dataset, paper.DATASETS)
+    _check_names("--method", method, (*paper.BASELINE_METHODS, *paper.ABLATIONS))
+    chosen = choose_device(device)
+    with err.status("starting") as status:
+        cells = paper.run(out_dir, dataset or paper.DATASETS, method, runs, chosen, status.update)
+    shown = list(dataset or paper.DATASETS)
+    title = f"NMI, mean and standard deviation over {runs} values of random_state"
+    listing = table(title, ("method", *shown), text=("method",))
+    by_name = {(c["dataset"], c["method"]): c for c in cells if c["metric"] == "nmi"}
+    for row in dict.fromkeys(c["method"] for c in cells):
+        values = (by_name[name, row] for name in shown)
+        listing.add_row(row, *(f"{c['mean']:.3f} ± {c['std']:.3f}" for c in values))
+    out.print(listing)
+
+
+@reproduce.command()
+def autoencoder(
+    runs: Annotated[int, typer.Option(min=1, help="Seeds of each pooler.")] = 10,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+    decay: Annotated[
+        bool, typer.Option("--decay", help="Not the paper's: let the learning rate fall to 0.")
+    ] = False,
+) -> None:
+    """E4: ring and grid, reconstructed from a quarter of the nodes by each pooler."""
+    from softcut.device import choose_device
+    from softcut.paper import autoencoder as paper
+
+    with err.status("starting") as status:
+
+        def tell(cell: str, iteration: int, iterations: int, mse: float) -> None:
+            status.update(f"{cell}: iteration {iteration} of at most {iterations}, median MSE {mse:.2e}")
+
+        report = paper.run(
+            runs=runs,
+            out_dir=out_dir,
+            device=choose_device(device),
+            progress=tell,
+            settings=paper.Settings(decay=decay),
+        )
+    out.print(paper.table(report), markup=False)
+
+
+def _check_names(option: str, given: Iterable[str] | None, valid: Iterable[str]) -> None:
+    for name in given or ():
+        if name not in valid:
+            raise ParameterError(f"{option} must be one of {', '.join(valid)}, got {name!r}.")
+
+
+def _cell_table(title: str, cells: list[dict[str, Any]]) -> None:
+    """Cells side by side with the paper's numbers."""
+    names = ("data set", "method", "metric")
+    listing = table(title, (*names, "measured", "runs", "paper"), text=names)
+    for cell in cells:
+        paper = "-" if cell["paper_mean"] is None else f"{cell['paper_mean']:.3f} ± {cell['paper_std']:.3f}"
+        measured = f"{cell['mean']:.3f} ± {cell['std']:.3f}"
+        listing.add_row(cell["dataset"], cell["method"], cell["metric"], measured, str(cell["n"]), paper)
+    out.print(listing)

@@ -1,0 +1,114 @@
+"""The files and the table that ``softcut cluster`` and ``softcut predict`` end with."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from softcut.cli.console import note, out
+from softcut.errors import DependencyError, require
+from softcut.graph import Graph
+
+__all__ = ["RESULT_FILES", "closing_table", "spreadsheet_text", "write_results"]
+
+RESULT_FILES = ("labels.csv", "labels.parquet", "assignments.npy", "metrics.json", "clusters.png")
+
+
+def write_results(
+    folder: Path,
+    graph: Graph,
+    soft: np.ndarray,
+    metrics: dict[str, Any],
+    *,
+    plot: bool = True,
+    spreadsheet_safe: bool = False,
+) -> None:
+    """Labels, soft assignments, metrics and a picture.
+
+    Parameters
+    ----------
+    folder : path
+        An empty folder.
+    graph : Graph
+        What was clustered.
+    soft : array [N, K]
+        Soft assignment; a node's label is its largest column.
+    metrics : dict
+        What metrics.json holds.
+    plot : bool
+        Whether to draw.
+    spreadsheet_safe : bool
+        Whether names in labels.csv are changed by :func:`spreadsheet_text`.
+    """
+    labels = soft.argmax(1)
+    probability = soft[np.arange(len(soft)), labels]
+    names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
+    with (folder / "labels.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["node", "cluster", "probability"])
+        shown = map(spreadsheet_text, names) if spreadsheet_safe else names
+        writer.writerows(zip(shown, labels.tolist(), (f"{p:.6f}" for p in probability), strict=True))
+    np.save(folder / "assignments.npy", soft.astype(np.float32))
+    try:
+        arrow = require("pyarrow", "parquet", "labels.parquet")
+        parquet = require("pyarrow.parquet", "parquet", "labels.parquet")
+        columns = {"node": names, "cluster": labels, "probability": probability}
+        columns |= {f"p{j}": soft[:, j] for j in range(soft.shape[1])}
+        parquet.write_table(arrow.table(columns), folder / "labels.parquet")
+    except DependencyError as error:
+        note(f"no labels.parquet: {error}")
+    (folder / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n", encoding="utf-8")
+    if plot:
+        from softcut.report.plots import plot_clustering
+
+        plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"])
+
+
+def spreadsheet_text(name: str) -> str:
+    """A name that spreadsheets show as it is: ``'`` is put before what they would run as a formula.
+
+    >>> [spreadsheet_text(n) for n in ("ann", "=1+1", "-5", "@x")]
+    ['ann', "'=1+1", '-5', "'@x"]
+    """
+    if not name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return name
+    try:
+        float(name)  # a number is no formula
+        return name
+    except ValueError:
+        return "'" + name
+
+
+def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) -> None:
+    """What was found, and where it is."""
+    listing = Table(
+        title=f"{metrics['graph']}: {metrics['nodes']:,} nodes, {metrics['edges']:,} edges", show_header=False
+    )
+    listing.add_column("what")
+    listing.add_column("value", justify="right")
+    rows = [
+        ("clusters used", f"{metrics['clusters_used']} of {metrics['n_clusters']}"),
+        ("normalised cut", f"{metrics['normalised_cut']:.4f}"),
+        ("modularity", f"{metrics['modularity']:.4f}"),
+        ("balance", f"{metrics['balance']:.4f}"),
+    ]
+    if "agreement_of_replicas" in metrics:
+        rows.append(("agreement of replicas (ARI)", f"{metrics['agreement_of_replicas']:.4f}"))
+    if metrics.get("interrupted"):
+        rows.append(("interrupted", f"after {metrics['iterations']} iterations"))
+    rows.append(("seconds", f"{seconds:.1f}"))
+    for row in rows:
+        listing.add_row(*row)
+    out.print(listing)
+    out.print("Written: " + ", ".join(map(_shown, written)), markup=False, soft_wrap=True)
+
+
+def _shown(path: Path) -> str:
+    """As short as it can be read from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

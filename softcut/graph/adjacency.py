@@ -1,0 +1,228 @@
+"""Adjacency matrices: canonical CSR, self-loops, symmetry, blocks of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.errors import GraphError
+from softcut.graph.arrays import plural, shape_of, warn_caller
+from softcut.graph.checks import check_count, check_self_loops, check_weight_values
+
+__all__ = [
+    "adjacency_of_edges",
+    "block_diagonal",
+    "canonical_csr",
+    "csr_of_parts",
+    "diagonal_block",
+    "same_pattern",
+    "symmetrised",
+    "without_self_loops",
+]
+
+
+def csr_of_parts(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n: int) -> sp.csr_array:
+    """A square CSR array of parts known to be canonical."""
+    matrix = sp.csr_array((data, indices, indptr), shape=(n, n))
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def adjacency_of_edges(
+    source: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray | None,
+    n: int,
+    self_loops: str,
+    directed: bool | None,
+    notes: list[str],
+) -> sp.csr_array:
+    """The symmetric adjacency of validated edges; what was dropped and merged is added to ``notes``.
+
+    >>> notes = []
+    >>> a = adjacency_of_edges(np.array([0, 0]), np.array([1, 1]), None, 2, "drop", None, notes)
+    >>> a.nnz, notes
+    (2, ['1 repeated edge merged'])
+    """
+    check_self_loops(self_loops)
+    dtype = np.int32 if 2 * source.size < 2**31 else np.int64
+    source, target = source.astype(dtype, copy=False), target.astype(dtype, copy=False)
+    if self_loops == "drop":
+        loops = source == target
+        count = int(np.count_nonzero(loops))
+        if count:
+            _warn_loops(count, notes)
+            keep = np.logical_not(loops, out=loops)
+            source, target = source[keep], target[keep]
+            weight = None if weight is None else weight[keep]
+    if weight is not None and not weight.all():
+        keep = weight != 0
+        notes.append(f"{plural(int(weight.size - np.count_nonzero(keep)), 'edge')} of weight 0 dropped")
+        source, target, weight = source[keep], target[keep], weight[keep]
+    # Booleans are merged with "or" and take an eighth of the memory: no weight, no sum.
+    data = np.ones(source.size, dtype=bool) if weight is None else weight
+    with np.errstate(over="ignore"):
+        matrix = sp.csr_array(sp.coo_array((data, (source, target)), shape=(n, n)))
+    _check_overflow(matrix, "edge_weight")
+    merged = source.size - matrix.nnz
+    if merged:
+        sums = ", their weights summed" if weight is not None else ""
+        notes.append(f"{plural(int(merged), 'repeated edge')} merged{sums}")
+    matrix = symmetrised(matrix, directed, "edge_index", notes)
+    if weight is None:
+        matrix = csr_of_parts(np.ones(matrix.nnz), matrix.indices, matrix.indptr, n)
+    return matrix
+
+
+def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
+    """A sorted, merged, checked float CSR copy (or view, when nothing had to change) of a sparse matrix."""
+    if not sp.issparse(adjacency):
+        raise GraphError(f"{argument} is a {type(adjacency).__name__}: pass a scipy sparse matrix.")
+    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
+        raise GraphError(f"{argument} has shape {shape_of(adjacency)}: pass a square, N x N matrix.")
+    if adjacency.shape[0] == 0:
+        raise GraphError(f"{argument} has no nodes: pass a matrix of at least 1 x 1.")
+    check_count(adjacency.shape[0], "the number of nodes")
+    if adjacency.dtype.kind not in "biuf":
+        raise GraphError(f"{argument} has dtype {adjacency.dtype}: pass non-negative numbers.")
+    try:
+        if adjacency.format in ("csr", "csc", "coo", "bsr"):
+            # Duplicates are summed on conversion, which may hide a negative weight: look before.
+            check_weight_values(adjacency.data.ravel(), f"{argument}.data")
+        if adjacency.format in ("csr", "csc", "bsr"):
+            adjacency.check_format(full_check=True)
+        with np.errstate(over="ignore"):
+            matrix = sp.csr_array(adjacency)
+            data = check_weight_values(matrix.data, f"{argument}.data")
+            # The flags are looked up on a fresh object: the caller may have edited the arrays behind them.
+            matrix = sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+            if not matrix.has_canonical_format or not data.all():
+                matrix = matrix.copy()
+                matrix.sum_duplicates()
+                matrix.eliminate_zeros()
+    except (ValueError, IndexError) as error:
+        if isinstance(error, GraphError):
+            raise
+        raise GraphError(f"{argument} is not a valid sparse matrix: {error}.") from None
+    _check_overflow(matrix, f"{argument}.data")
+    if matrix.indices.dtype != np.int32 and matrix.nnz < 2**31:
+        matrix = csr_of_parts(
+            matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32), matrix.shape[0]
+        )
+    return matrix
+
+
+def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) -> sp.csr_array:
+    """The matrix without its diagonal, unless ``self_loops`` is "keep"; the count is added to ``notes``."""
+    check_self_loops(self_loops)
+    if self_loops == "keep":
+        return matrix
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
+    loops = rows == matrix.indices
+    count = int(np.count_nonzero(loops))
+    if not count:
+        return matrix
+    _warn_loops(count, notes)
+    per_row = np.bincount(rows[loops], minlength=matrix.shape[0])
+    indptr = matrix.indptr - np.concatenate([[0], np.cumsum(per_row)]).astype(matrix.indptr.dtype)
+    keep = np.logical_not(loops, out=loops)
+    return csr_of_parts(matrix.data[keep], matrix.indices[keep], indptr, matrix.shape[0])
+
+
+def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, notes: list[str]) -> sp.csr_array:
+    """max(A, A'), exactly symmetric, with one warning when the two differ in earnest.
+
+    ``directed=None`` reads a matrix without a single reversed pair as a list that gives every edge once.
+    """
+    transposed = matrix.T.tocsr()
+    if same_pattern(matrix, transposed):
+        if matrix.dtype == bool or np.array_equal(matrix.data, transposed.data):
+            return matrix
+        # Sums taken in different orders differ in the last bits: not worth a word.
+        tolerance = 1e-5 if matrix.dtype == np.float32 else 1e-12
+        larger = np.maximum(matrix.data, transposed.data)
+        unequal = int(
+            np.count_nonzero(larger - np.minimum(matrix.data, transposed.data) > tolerance * larger)
+        )
+        if unequal and directed is not False:
+            notes.append(f"{plural(unequal // 2, 'edge')} directed, the larger weight taken")
+            warn_caller(
+                f"{argument} is directed: {plural(unequal // 2, 'edge')} out of {matrix.nnz // 2} "
+                f"{'has' if unequal == 2 else 'have'} another weight in the other direction; "
+                "symmetrised with the larger of the two."
+            )
+        return csr_of_parts(larger, matrix.indices, matrix.indptr, matrix.shape[0])
+    merged = sp.csr_array(matrix.maximum(transposed))
+    merged.sort_indices()
+    loops = int(np.count_nonzero(matrix.diagonal()))
+    edges = matrix.nnz - loops
+    reversed_too = 2 * edges - (merged.nnz - loops)  # entries whose reverse is an entry as well
+    if directed or (directed is None and reversed_too > 0):
+        one_way = edges - reversed_too
+        notes.append(f"directed ({one_way} of {edges} edges without a reverse), symmetrised")
+        warn_caller(
+            f"{argument} is directed: {one_way} of {edges} edges {'has' if one_way == 1 else 'have'} no edge "
+            "in the other direction; symmetrised with the larger weight of the two directions."
+        )
+    return merged
+
+
+def same_pattern(a: sp.csr_array, b: sp.csr_array) -> bool:
+    return a.nnz == b.nnz and np.array_equal(a.indptr, b.indptr) and np.array_equal(a.indices, b.indices)
+
+
+def _check_overflow(matrix: sp.csr_array, argument: str) -> None:
+    if matrix.dtype != bool and matrix.nnz and not np.isfinite(matrix.data.max()):
+        at = int(np.flatnonzero(~np.isfinite(matrix.data))[0])
+        row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+        raise GraphError(
+            f"{argument} is too large: the repeated edge ({row}, {int(matrix.indices[at])}) sums to more "
+            f"than {matrix.dtype} can hold; divide all weights by a common factor."
+        )
+
+
+def _warn_loops(count: int, notes: list[str]) -> None:
+    notes.append(f"{plural(count, 'self-loop')} dropped")
+    warn_caller(
+        f"{plural(count, 'self-loop')} dropped; pass self_loops='keep' to keep "
+        f"{'it' if count == 1 else 'them'}."
+    )
+
+
+def diagonal_block(matrix: sp.csr_array, start: int, end: int) -> sp.csr_array:
+    """The rows and columns ``start`` to ``end - 1`` of a matrix without entries beside its blocks.
+
+    >>> diagonal_block(block_diagonal([sp.csr_array([[1.0]]), sp.csr_array([[2.0]])]), 1, 2).toarray()
+    array([[2.]])
+    """
+    first, last = matrix.indptr[start], matrix.indptr[end]
+    return csr_of_parts(
+        matrix.data[first:last].copy(),
+        matrix.indices[first:last] - matrix.indices.dtype.type(start),
+        matrix.indptr[start : end + 1] - first,
+        int(end - start),
+    )
+
+
+def block_diagonal(blocks: Sequence[sp.csr_array]) -> sp.csr_array:
+    """Canonical square matrices as the blocks of one.
+
+    >>> block_diagonal([sp.csr_array([[1.0]]), sp.csr_array([[2.0]])]).toarray()
+    array([[1., 0.],
+           [0., 2.]])
+    """
+    rows = np.concatenate([[0], np.cumsum([a.shape[0] for a in blocks])]).astype(np.int64)
+    entries = np.concatenate([[0], np.cumsum([a.nnz for a in blocks])]).astype(np.int64)
+    dtype = np.int32 if max(rows[-1], entries[-1]) < 2**31 else np.int64
+    return csr_of_parts(
+        np.concatenate([a.data for a in blocks]),
+        np.concatenate([a.indices.astype(dtype) + dtype(s) for a, s in zip(blocks, rows, strict=False)]),
+        np.concatenate(
+            [np.zeros(1, dtype)]
+            + [a.indptr[1:].astype(dtype) + dtype(e) for a, e in zip(blocks, entries, strict=False)]
+        ),
+        int(rows[-1]),
+    )

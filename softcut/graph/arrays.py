@@ -1,0 +1,83 @@
+"""Arrays of whatever holds numbers, and the words of messages: what the other modules of the room share."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.errors import GraphError
+
+__all__ = [
+    "as_array",
+    "is_torch_sparse",
+    "listed",
+    "plural",
+    "shape_of",
+    "to_dense",
+    "torch_sparse_to_scipy",
+    "warn_caller",
+]
+
+
+def as_array(value: Any, argument: str) -> np.ndarray:
+    """A NumPy array of an array, list or torch tensor, or a GraphError that names the argument."""
+    if hasattr(value, "detach"):  # torch, without importing it
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":
+            value = value.float()
+        return value.numpy()
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError):
+        raise GraphError(
+            f"{argument} has rows of different lengths, or values that are not numbers: pass a full array."
+        ) from None
+
+
+def to_dense(x: Any) -> np.ndarray:
+    return x.toarray() if sp.issparse(x) else x
+
+
+def is_torch_sparse(value: Any) -> bool:
+    return hasattr(value, "detach") and str(getattr(value, "layout", "")) in (
+        "torch.sparse_coo",
+        "torch.sparse_csr",
+        "torch.sparse_csc",
+    )
+
+
+def torch_sparse_to_scipy(value: Any) -> sp.csr_array:
+    coo = value.detach().cpu().to_sparse_coo().coalesce()
+    index = coo.indices().numpy()
+    return sp.csr_array(sp.coo_array((coo.values().numpy(), (index[0], index[1])), shape=tuple(coo.shape)))
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the first caller outside softcut, however deep the constructor was called from."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("softcut."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def shape_of(array: Any) -> tuple[int, ...]:
+    return tuple(int(size) for size in array.shape)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names for a message, in quotes, the rest counted.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

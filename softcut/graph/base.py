@@ -1,0 +1,349 @@
+"""What a graph holds and what can be made of it: the part of ``Graph`` that does not care where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.errors import GraphError
+from softcut.graph.adjacency import block_diagonal, canonical_csr, diagonal_block, same_pattern
+from softcut.graph.arrays import listed, plural, to_dense
+from softcut.graph.checks import (
+    check_feature_names,
+    check_features,
+    check_labels,
+    check_names,
+    check_node_selection,
+    check_ptr,
+)
+from softcut.graph.frames import aligned_series, features_of_frame, is_frame
+
+__all__ = ["BaseGraph"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BaseGraph:
+    """The contents of a graph, checked when it is made; see :class:`softcut.graph.Graph`.
+
+    >>> import scipy.sparse as sp
+    >>> BaseGraph(sp.csr_array([[0, 1], [1, 0]])).num_edges
+    1
+    """
+
+    adjacency: sp.csr_array
+    x: np.ndarray | sp.csr_array | None = None
+    y: np.ndarray | None = None
+    node_names: list[str] | None = None
+    ptr: np.ndarray | None = None
+    name: str | None = None
+    feature_names: list[str] | None = None
+    notes: list[str] = field(default_factory=list)
+    weighted: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        adjacency = canonical_csr(self.adjacency, "adjacency")
+        transposed = adjacency.T.tocsr()
+        if not (same_pattern(adjacency, transposed) and np.array_equal(adjacency.data, transposed.data)):
+            raise GraphError(
+                "adjacency is not symmetric: use Graph.from_scipy, which symmetrises a directed graph, "
+                "or pass A.maximum(A.T)."
+            )
+        self._fill(
+            adjacency,
+            x=self.x,
+            y=self.y,
+            node_names=self.node_names,
+            ptr=self.ptr,
+            name=self.name,
+            feature_names=self.feature_names,
+            notes=self.notes,
+        )
+
+    # ------------------------------------------------------------------ construction
+
+    def _fill(
+        self,
+        adjacency: sp.csr_array,
+        x: Any = None,
+        y: Any = None,
+        node_names: Any = None,
+        ptr: Any = None,
+        name: str | None = None,
+        feature_names: Any = None,
+        notes: Iterable[str] = (),
+    ) -> None:
+        """Check everything that hangs on a canonical symmetric adjacency, and store it."""
+        n = adjacency.shape[0]
+        if n == 0:
+            raise GraphError("the graph has no nodes: pass at least one edge, or num_nodes of 1 or more.")
+        weighted = not bool(np.all(adjacency.data == 1))
+        if weighted:
+            with np.errstate(over="ignore"):
+                degree = np.asarray(adjacency.sum(axis=1)).ravel()
+            if not np.isfinite(degree).all():
+                bad = int(np.flatnonzero(~np.isfinite(degree))[0])
+                raise GraphError(
+                    f"edge_weight is too large: the weights at node {bad} sum to more than "
+                    f"{adjacency.dtype} can hold; divide all weights by a common factor."
+                )
+        pointer = check_ptr(ptr, adjacency)
+        names = check_names(node_names, n, pointer)  # in a batch, names need only be unique within a graph
+        features, titles, said = _features(x, n, names, feature_names)
+        self._set(
+            adjacency=adjacency,
+            x=features,
+            y=check_labels(aligned_series(y, names), n),
+            node_names=names,
+            ptr=pointer,
+            name=None if name is None else str(name),
+            feature_names=titles,
+            notes=[*map(str, notes), *said],
+            weighted=weighted,
+        )
+
+    def _set(self, **values: Any) -> None:
+        for key, value in values.items():
+            object.__setattr__(self, key, value)  # the dataclass is frozen
+
+    @classmethod
+    def _build(cls, adjacency: sp.csr_array, **parts: Any) -> Self:
+        """A graph from an adjacency already known to be canonical and symmetric."""
+        graph = object.__new__(cls)
+        graph._fill(adjacency, **parts)
+        return graph
+
+    def _replace(self, **values: Any) -> Self:
+        """A copy with some already validated attributes exchanged; nothing is checked again."""
+        graph = object.__new__(type(self))
+        graph._set(**{**self.__dict__, **values})
+        return graph
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.adjacency.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Number of undirected edges; a self-loop counts once."""
+        return (int(self.adjacency.nnz) + self._num_loops) // 2
+
+    @property
+    def _num_loops(self) -> int:
+        return int(np.count_nonzero(self.adjacency.diagonal()))
+
+    @property
+    def has_self_loops(self) -> bool:
+        """Whether any node is connected with itself."""
+        return self._num_loops > 0
+
+    @property
+    def num_features(self) -> int:
+        """Number of feature columns; 0 without features."""
+        return 0 if self.x is None else int(self.x.shape[1])
+
+    @property
+    def num_graphs(self) -> int:
+        """Number of graphs of the batch; 1 for a single graph."""
+        return 1 if self.ptr is None else len(self.ptr) - 1
+
+    @property
+    def average_degree(self) -> float:
+        """Mean number of neighbours of a node (weights not counted)."""
+        return float(self.adjacency.nnz) / self.num_nodes
+
+    def __repr__(self) -> str:
+        parts = [plural(self.num_nodes, "node"), plural(self.num_edges, "edge")]
+        if self.num_graphs > 1:
+            parts.insert(0, plural(self.num_graphs, "graph"))
+        if self.weighted:
+            parts.append("weighted")
+        if self.has_self_loops:
+            parts.append(plural(self._num_loops, "self-loop"))
+        if self.x is not None:
+            parts.append(("sparse " if sp.issparse(self.x) else "") + plural(self.num_features, "feature"))
+        if self.y is not None:
+            parts.append(plural(len(np.unique(self.y)), "label"))
+        if self.node_names is not None:
+            parts.append("named nodes")
+        title = f"{self.name!r}: " if self.name else ""
+        return f"Graph({title}{', '.join(parts)})"
+
+    # ------------------------------------------------------------------ what can be made of it
+
+    def with_features(self, x: Any, feature_names: Sequence[str] | None = None) -> Self:
+        """The same graph with other features (None removes them); the adjacency is shared.
+
+        >>> from softcut.graph import Graph
+        >>> Graph.from_edges([[0], [1]]).with_features([[1.0], [2.0]], feature_names=["age"]).feature_names
+        ['age']
+
+        Parameters
+        ----------
+        x
+            One row per node. Rows of a data frame are joined by its index, or by a column that holds the names
+            of the nodes; its titles become the names of the features.
+        feature_names
+            One name per column.
+        """
+        features, titles, said = _features(x, self.num_nodes, self.node_names, feature_names)
+        return self._replace(x=features, feature_names=titles, notes=[*self.notes, *said])
+
+    def with_notes(self, *notes: str) -> Self:
+        """The same graph with more notes.
+
+        >>> from softcut.graph import Graph
+        >>> Graph.from_edges([[0], [1]]).with_notes("a pair").notes
+        ['a pair']
+        """
+        return self._replace(notes=[*self.notes, *notes])
+
+    def subgraph(self, nodes: Any) -> Self:
+        """The graph among some of the nodes, in the order given; a batch becomes a single graph.
+
+        >>> from softcut.graph import Graph
+        >>> Graph.from_edges([[0, 1, 2], [1, 2, 3]]).subgraph([3, 2]).adjacency.toarray()
+        array([[0., 1.],
+               [1., 0.]])
+
+        Parameters
+        ----------
+        nodes
+            Node indices without repetition, or a boolean mask of length N.
+        """
+        index = check_node_selection(nodes, self.num_nodes)
+        names = None if self.node_names is None else [self.node_names[i] for i in index]
+        if names is not None and len(set(names)) < len(names):  # two graphs of a batch may share names
+            names = None
+        return self._build(
+            self._rows_and_columns(index),
+            x=None if self.x is None else self.x[index],
+            y=None if self.y is None else self.y[index],
+            node_names=names,
+            name=self.name,
+            feature_names=self.feature_names,
+            notes=self.notes,
+        )
+
+    def _rows_and_columns(self, index: np.ndarray) -> sp.csr_array:
+        matrix = sp.csr_array(self.adjacency[index][:, index])
+        matrix.sort_indices()
+        return matrix
+
+    def split(self) -> list[Self]:
+        """The graphs of a batch, as a list; a single graph gives a list of itself.
+
+        >>> from softcut.graph import Graph
+        >>> pair = Graph.from_edges([[0], [1]])
+        >>> Graph.batch([pair, pair]).split()
+        [Graph(2 nodes, 1 edge), Graph(2 nodes, 1 edge)]
+        """
+        if self.ptr is None:
+            return [self]
+        graphs = []
+        for start, end in zip(self.ptr[:-1], self.ptr[1:], strict=True):
+            block = diagonal_block(self.adjacency, start, end)
+            graphs.append(
+                self._replace(
+                    adjacency=block,
+                    x=None if self.x is None else self.x[start:end],
+                    y=None if self.y is None else self.y[start:end],
+                    node_names=None if self.node_names is None else self.node_names[start:end],
+                    ptr=None,
+                    name=None,
+                    weighted=not bool(np.all(block.data == 1)),
+                )
+            )
+        return graphs
+
+    @classmethod
+    def batch(cls, graphs: Iterable[BaseGraph], name: str | None = None) -> Self:
+        """Several graphs as one block-diagonal graph with a pointer; :meth:`split` undoes it.
+
+        >>> from softcut.graph import Graph
+        >>> g = Graph.batch([Graph.from_edges([[0], [1]]), Graph.from_edges([[0, 1], [1, 2]])])
+        >>> g, g.ptr
+        (Graph(2 graphs, 5 nodes, 3 edges), array([0, 2, 5]))
+
+        Parameters
+        ----------
+        graphs
+            Graphs (or batches) that all have features of one width, or all have none. Labels and names are
+            kept when every graph has them.
+        name
+            Name of the batch.
+        """
+        items = list(graphs)
+        if not items:
+            raise GraphError("graphs is empty: a batch needs at least one graph.")
+        for i, item in enumerate(items):
+            if not isinstance(item, BaseGraph):
+                raise GraphError(f"graphs[{i}] is a {type(item).__name__}: pass softcut.Graph objects.")
+            if item.num_features != items[0].num_features:
+                raise GraphError(
+                    f"graphs[{i}] has {item.num_features} features but graphs[0] has "
+                    f"{items[0].num_features}: give all graphs the same features."
+                )
+            if item.feature_names != items[0].feature_names and item.feature_names and items[0].feature_names:
+                raise GraphError(
+                    f"graphs[{i}] has the features {listed(item.feature_names)} but graphs[0] has "
+                    f"{listed(items[0].feature_names)}: give all graphs the same features in the same order."
+                )
+        sizes = np.array([item.num_nodes for item in items], dtype=np.int64)
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        pointers = [
+            (item.ptr[1:] if item.ptr is not None else sizes[i : i + 1]) + start[i]
+            for i, item in enumerate(items)
+        ]
+        x: Any = None
+        if items[0].x is not None:
+            features = [item.x for item in items if item.x is not None]
+            if all(sp.issparse(f) for f in features):
+                x = sp.csr_array(sp.vstack(features, format="csr"))
+            else:
+                x = np.concatenate([to_dense(f) for f in features])
+        labels = [item.y for item in items if item.y is not None]
+        names = [item.node_names for item in items if item.node_names is not None]
+        result = object.__new__(cls)
+        result._set(
+            adjacency=block_diagonal([item.adjacency for item in items]),
+            x=x,
+            y=np.concatenate(labels) if len(labels) == len(items) else None,
+            node_names=[n for part in names for n in part] if len(names) == len(items) else None,
+            ptr=np.concatenate([np.zeros(1, np.int64), *pointers]).astype(np.int64),
+            name=name,
+            feature_names=next((item.feature_names for item in items if item.feature_names), None),
+            notes=list(dict.fromkeys(note for item in items for note in item.notes)),
+            weighted=any(item.weighted for item in items),
+        )
+        return result
+
+    def edge_index(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Both directions of every edge as an int64 array [2, E], and their weights (None when unweighted).
+
+        >>> from softcut.graph import Graph
+        >>> Graph.from_edges([[0], [1]]).edge_index()
+        (array([[0, 1],
+           [1, 0]]), None)
+        """
+        a = self.adjacency
+        rows = np.repeat(np.arange(self.num_nodes, dtype=np.int64), np.diff(a.indptr))
+        return np.stack([rows, a.indices.astype(np.int64)]), (a.data if self.weighted else None)
+
+
+def _features(
+    x: Any, n: int, node_names: list[str] | None, feature_names: Any
+) -> tuple[np.ndarray | sp.csr_array | None, list[str] | None, list[str]]:
+    """Features as stored, their names, and what to say about a data frame."""
+    said: list[str] = []
+    if is_frame(x):
+        x, titles, said = features_of_frame(x, n, node_names)
+        feature_names = titles if feature_names is None else feature_names
+    features = check_features(x, n)
+    return features, check_feature_names(feature_names, features), said

@@ -1,0 +1,245 @@
+"""Graphs of other libraries: networkx, igraph and PyTorch Geometric, as arguments of ``Graph.from_edges`` and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.errors import GraphError, require
+from softcut.graph.arrays import as_array, to_dense
+
+__all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "networkx_of", "pyg_of"]
+
+
+def edges_of_networkx(
+    graph: Any, weight: str | None = "weight", features: str | Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The arguments of ``Graph.from_edges`` for a networkx graph, nodes in its own order.
+
+    >>> import networkx as nx
+    >>> edges_of_networkx(nx.path_graph(["ann", "bob"]))["node_names"]
+    ['ann', 'bob']
+    """
+    nodes = list(graph.nodes())
+    if not nodes:
+        raise GraphError("graph has no nodes: add nodes to the networkx graph first.")
+    position = {node: i for i, node in enumerate(nodes)}
+    count = graph.number_of_edges()
+    ends = np.empty((2, count), dtype=np.int64)
+    values: list[Any] = []
+    for i, (u, v, value) in enumerate(graph.edges(data=weight if weight is not None else "")):
+        ends[0, i], ends[1, i] = position[u], position[v]
+        values.append(value)
+    directed = bool(graph.is_directed())
+    if not directed:
+        # One orientation makes the parallel edges of a multigraph duplicates, not reverses.
+        ends = np.sort(ends, axis=0)
+    attributes = [graph.nodes[node] for node in nodes]
+    x, titles = _attribute_features(attributes, nodes, features)
+    return {
+        "edge_index": ends,
+        "x": x,
+        "feature_names": titles,
+        "edge_weight": None if weight is None else _attribute_weights(values, weight),
+        "num_nodes": len(nodes),
+        "node_names": _names_of(nodes),
+        "directed": directed,
+    }
+
+
+def edges_of_igraph(
+    graph: Any, weight: str | None = "weight", features: str | Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The arguments of ``Graph.from_edges`` for an igraph graph; its vertices are called by their ``name``.
+
+    >>> import igraph
+    >>> edges_of_igraph(igraph.Graph.Ring(4))["num_nodes"]
+    4
+    """
+    n = int(graph.vcount())
+    if n == 0:
+        raise GraphError("graph has no nodes: add vertices to the igraph graph first.")
+    ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2).T
+    directed = bool(graph.is_directed())
+    if not directed:
+        ends = np.sort(ends, axis=0)
+    weighted = weight is not None and weight in graph.es.attributes()
+    keys = [key for key in graph.vs.attributes() if key != "name"]
+    columns = {key: graph.vs[key] for key in keys} if features is not None else {}
+    # A vertex without a value has None where networkx has no key.
+    attributes = [{k: v[i] for k, v in columns.items() if v[i] is not None} for i in range(n)]
+    nodes = list(graph.vs["name"]) if "name" in graph.vs.attributes() else list(range(n))
+    x, titles = _attribute_features(attributes, nodes, features)
+    return {
+        "edge_index": ends,
+        "x": x,
+        "feature_names": titles,
+        "edge_weight": _attribute_weights(graph.es[weight], str(weight)) if weighted else None,
+        "num_nodes": n,
+        "node_names": _names_of(nodes),
+        "directed": directed,
+    }
+
+
+def _names_of(nodes: list[Any]) -> list[str] | None:
+    if nodes == list(range(len(nodes))):
+        return None
+    names = [str(node) for node in nodes]
+    return (
+        names if len(set(names)) == len(names) else [repr(node) for node in nodes]
+    )  # 1 and "1" are two nodes
+
+
+def _attribute_weights(values: list[Any], weight: str) -> np.ndarray | None:
+    """Weights of an edge attribute; an edge without it weighs 1, and without any there are no weights."""
+    if all(value is None for value in values):
+        return None
+    weights = np.empty(len(values), dtype=np.float64)
+    for i, value in enumerate(values):
+        try:
+            weights[i] = 1.0 if value is None else float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise GraphError(
+                f"graph has an edge whose {weight!r} is {value!r}, not a number: correct it, or pass weight=None."
+            ) from None
+    return weights
+
+
+def _attribute_features(
+    attributes: list[Any], nodes: list[Any], features: str | Sequence[str] | None
+) -> tuple[np.ndarray | None, list[str] | None]:
+    """Node attributes as features, and their names."""
+    if features is None:
+        return None, None
+    if isinstance(features, str) and features == "attributes":
+        keys = [key for key in attributes[0] if all(_is_number(values.get(key)) for values in attributes)]
+        if not keys:
+            raise GraphError("features='attributes' found no node attribute that is a number at every node.")
+    else:
+        keys = [features] if isinstance(features, str) else list(features)
+        if not keys:
+            raise GraphError("features is an empty list: name node attributes, or pass None.")
+    columns: list[np.ndarray] = []
+    titles: list[str] = []
+    for key in keys:
+        for node, values in zip(nodes, attributes, strict=True):
+            if key not in values:
+                raise GraphError(f"features names {key!r}, which node {node!r} does not have.")
+        column = as_array([values[key] for values in attributes], f"features ({key!r})")
+        if column.dtype.kind not in "biuf" or column.ndim > 2:
+            raise GraphError(f"features names {key!r}, which is not a number at every node.")
+        column = column.reshape(len(nodes), -1).astype(np.float64)
+        columns.append(column)
+        titles += [str(key)] if column.shape[1] == 1 else [f"{key}[{j}]" for j in range(column.shape[1])]
+    return np.concatenate(columns, axis=1), titles
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number))
+
+
+def edges_of_pyg(data: Any) -> dict[str, Any]:
+    """The arguments of ``Graph.from_edges`` for a PyTorch Geometric ``Data`` or ``Batch``.
+
+    >>> import torch
+    >>> from torch_geometric.data import Data
+    >>> edges_of_pyg(Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2))["num_nodes"]
+    2
+    """
+    edge_index = getattr(data, "edge_index", None)
+    if edge_index is None:
+        raise GraphError("data has no edge_index: softcut reads Data and Batch objects that have one.")
+    num_nodes = data.num_nodes
+    if num_nodes is None:
+        raise GraphError("data has neither x nor num_nodes: set data.num_nodes.")
+    weight = getattr(data, "edge_weight", None)
+    if weight is None:
+        attribute = getattr(data, "edge_attr", None)
+        if attribute is not None and (
+            attribute.ndim == 1 or (attribute.ndim == 2 and attribute.shape[1] == 1)
+        ):
+            weight = attribute
+    if weight is not None:
+        weight = as_array(weight, "edge_weight").reshape(-1)
+    x = getattr(data, "x", None)
+    if x is not None and x.ndim == 2 and x.shape[1] == 0:
+        x = None
+    if x is not None and x.ndim == 1:
+        x = x.reshape(-1, 1)
+    y = getattr(data, "y", None)
+    if y is not None:
+        y = as_array(y, "y")
+        node_level = y.dtype.kind in "iub" and y.shape in ((num_nodes,), (num_nodes, 1))
+        y = y if node_level else None
+    ptr = getattr(data, "ptr", None)
+    batch = getattr(data, "batch", None)
+    if ptr is None and batch is not None:
+        member = as_array(batch, "batch")
+        if member.shape != (num_nodes,) or member.dtype.kind not in "iu" or np.any(np.diff(member) < 0):
+            raise GraphError("data.batch must hold one non-decreasing graph index per node.")
+        if member.size and (member[0] != 0 or member[-1] >= num_nodes):
+            raise GraphError("data.batch must number the graphs from 0, without gaps.")
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(member))])
+    return {
+        "edge_index": edge_index,
+        "x": x,
+        "edge_weight": weight,
+        "num_nodes": int(num_nodes),
+        "y": y,
+        "ptr": ptr,
+    }
+
+
+def networkx_of(
+    adjacency: sp.csr_array,
+    weighted: bool,
+    node_names: Sequence[str] | None = None,
+    y: np.ndarray | None = None,
+    name: str | None = None,
+) -> Any:
+    """A ``networkx.Graph``: nodes called by their names, or by their indices without unique names.
+
+    >>> import scipy.sparse as sp
+    >>> networkx_of(sp.csr_array([[0, 1], [1, 0]]), weighted=False).number_of_edges()
+    1
+    """
+    nx = require("networkx", "all", "Graph.to_networkx")
+    nodes: Sequence[Any] = range(adjacency.shape[0])
+    if node_names is not None and len(set(node_names)) == len(node_names):
+        nodes = node_names
+    graph = nx.Graph(name=name or "")
+    if y is None:
+        graph.add_nodes_from(nodes)
+    else:
+        graph.add_nodes_from((n, {"y": int(v)}) for n, v in zip(nodes, y, strict=True))
+    upper = sp.triu(adjacency, format="coo")
+    pairs = ((nodes[u], nodes[v]) for u, v in zip(upper.row.tolist(), upper.col.tolist(), strict=True))
+    if weighted:
+        graph.add_weighted_edges_from((u, v, w) for (u, v), w in zip(pairs, upper.data.tolist(), strict=True))
+    else:
+        graph.add_edges_from(pairs)
+    return graph
+
+
+def pyg_of(
+    edge_index: np.ndarray, weight: np.ndarray | None, num_nodes: int, x: Any, y: np.ndarray | None
+) -> Any:
+    """A PyTorch Geometric ``Data``; sparse features become dense.
+
+    >>> import numpy as np
+    >>> pyg_of(np.array([[0, 1], [1, 0]]), None, 2, None, None)
+    Data(edge_index=[2, 2], num_nodes=2)
+    """
+    pyg = require("torch_geometric.data", "pyg", "Graph.to_pyg")
+    torch = require("torch", "pyg", "Graph.to_pyg")
+    data = pyg.Data(edge_index=torch.from_numpy(edge_index), num_nodes=num_nodes)
+    if weight is not None:
+        data.edge_weight = torch.as_tensor(weight, dtype=torch.float32)
+    if x is not None:
+        data.x = torch.as_tensor(np.ascontiguousarray(to_dense(x)))
+    if y is not None:
+        data.y = torch.as_tensor(y)
+    return data

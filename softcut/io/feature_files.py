@@ -1,0 +1,279 @@
+"""Node features from text tables, data frames, NumPy arrays and archives."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from softcut.errors import FileFormatError, GraphError
+from softcut.graph.checks import check_features
+from softcut.graph.features import feature_table
+from softcut.graph.frames import is_frame, table_of_frame
+from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table, looks_like_id
+from softcut.io.matrix_files import load_archive
+from softcut.io.opening import kind_of, label_of, read_bytes, reason_of, shown
+from softcut.io.text_tables import TextTable, column_of_numbers, is_missing, is_number, open_table
+
+__all__ = ["FeatureSource", "features_from"]
+
+_FEATURE_FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".npy": "npy", ".npz": "npz"}
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+# Given the names of the nodes (None: no graph) and whether their order is known, the features.
+FeatureSource = Callable[[list[str] | None, bool], FeatureTable]
+
+
+def features_from(
+    source: Any,
+    options: FeatureOptions,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    comments: str | None = None,
+    max_bytes: int | None = None,
+) -> FeatureSource:
+    """Features of a path, a data frame, an array or a sparse matrix, read now and joined later.
+
+    >>> features_from(np.eye(2), FeatureOptions())(None, True).x.shape
+    (2, 2)
+    """
+    if is_frame(source):
+        frame = table_of_frame(source, "features")
+        return lambda known, ordered: feature_table(frame, options, known, ordered)
+    if not (isinstance(source, (str, bytes)) or hasattr(source, "__fspath__")):
+        array = _checked(source, "features")
+        return lambda known, ordered: array
+    label = label_of(source)
+    kind = kind_of(source, _FEATURE_FORMATS, "features")
+    data = read_bytes(source, max_bytes)
+    if kind != "text":
+        archive = _checked(_load(data, kind, label, max_bytes), label)
+        return lambda known, ordered: archive
+    table = _read_text(open_table(data, label, delimiter, comments), header)
+
+    def join(known: list[str] | None, ordered: bool) -> FeatureTable:
+        try:
+            return feature_table(table, options, known, ordered)
+        except GraphError as error:  # the sentence names the file and the line
+            raise FileFormatError(str(error)) from None
+
+    return join
+
+
+def _load(data: bytes, kind: str, label: str, max_bytes: int | None) -> Any:
+    x: Any
+    if kind == "npy":
+        try:
+            x = np.load(io.BytesIO(data), allow_pickle=False)
+            if not isinstance(x, np.ndarray):
+                raise ValueError("it is an archive, name it .npz")
+        except Exception as error:
+            raise FileFormatError(f"{label} is not a valid .npy file: {reason_of(error)}.") from None
+    else:
+        x = load_archive(data, label, max_bytes)
+        if isinstance(x, dict):
+            if len(x) != 1:
+                raise FileFormatError(
+                    f"{label} holds {', '.join(map(repr, x)) or 'nothing'}: expected a matrix of "
+                    "scipy.sparse.save_npz, or one dense array."
+                )
+            x = next(iter(x.values()))
+    return x.reshape(-1, 1) if x.ndim == 1 else x
+
+
+def _checked(x: Any, label: str) -> FeatureTable:
+    """Features that have passed the graph's own checks, with the file named in its sentences."""
+    try:
+        rows = int(x.shape[0]) if hasattr(x, "shape") else len(x)
+    except (TypeError, IndexError):
+        raise GraphError(f"{label} is one value: give one row per node.") from None
+    if rows == 0:
+        raise GraphError(f"{label} has no rows: give one row per node.")
+    try:
+        return FeatureTable(label, check_features(x, rows))
+    except GraphError as error:
+        raise GraphError(f"{label}: {error}") from None
+
+
+# ---------------------------------------------------------------------- text
+
+
+def _read_text(table: TextTable, asked: bool | None) -> Table:
+    sample = table.sample()
+    if not sample:
+        raise FileFormatError(f"{table.label} has no rows, only comments.")
+    line, first = sample[0]
+    header, why = _is_header([fields for _, fields in sample], asked)
+    if header and len(sample) == 1:
+        raise FileFormatError(f"{table.label} has a header but no rows.")
+    rows = [fields for _, fields in sample[1 if header else 0 :]]
+    begin, width = (sample[1][0] if header else line), len(rows[0])
+    titles = [title.strip("\"' ") for title in first] if header else [str(i + 1) for i in range(width)]
+    if header and width == len(titles) + 1:
+        titles = ["", *titles]  # R writes no title above the names of the rows
+    if len(titles) != width:
+        raise FileFormatError(
+            f"{table.label}, line {begin}: expected {len(titles)} columns, found {width}: {shown(table.line(begin))}."
+        )
+    said = f"{table.label}: separated by {table.separated_by()}, {'header' if header else 'no header'}{why}"
+    notes = (said, *table.notes)
+    return _parse_fast(table, begin, titles, rows, header, notes) or _parse_rows(
+        table, begin, titles, header, notes
+    )
+
+
+def _is_header(rows: list[list[str]], asked: bool | None) -> tuple[bool, str]:
+    """Whether the first row holds titles, and why."""
+    if asked is not None:
+        return asked, " (as asked for)"
+    first, rest = rows[0], rows[1:]
+    words = [bool(field) and not is_number(field) and not is_missing(field) for field in first]
+    if not any(words) and not (first[0] == "" and len(first) > 1 and rest):
+        return False, ""
+    if not rest:
+        # One row of words only can be titles; a row with numbers is a row.
+        return all(words), ""
+    if len(rest[0]) == len(first) + 1:
+        return True, ""
+    for column, field in enumerate(first):
+        others = [row[column] for row in rest if len(row) > column]
+        if words[column] and field.lower() not in _TRUTH and others:
+            if all(_is_value(other) for other in others):
+                return True, ""
+            if len(set(others)) < len(others) and field not in others and all(words):
+                return True, f" ({field!r} is no value of its column)"
+    return all(words) and looks_like_id(first[0]) and first[0] != "", ""
+
+
+def _parse_fast(
+    table: TextTable,
+    begin: int,
+    titles: list[str],
+    sample: list[list[str]],
+    titled: bool,
+    notes: tuple[str, ...],
+) -> Table | None:
+    """Numbers through NumPy's C reader, ids as text; None when anything is out of the ordinary."""
+    if table.quoted:
+        return None
+    width = len(titles)
+    if any(len(row) != width for row in sample):
+        return None
+    words = [j for j in range(width) if not all(is_number(row[j]) for row in sample)]
+    # Distinct integers may be ids, and ids are compared as they are written.
+    maybe = [j for j in range(width) if j not in words and _may_be_ids([row[j] for row in sample])]
+    if len(words) == width or len(words) + len(maybe) > 8:  # each costs a cut of every line
+        return None
+    lines: list[int] = []
+    body: list[str] = []
+    for number, line in enumerate(table.text.split("\n"), 1):
+        stripped = line.strip()
+        if number >= begin and stripped and stripped[0] not in table.comments:
+            lines.append(number)
+            body.append(line)
+    split = None if table.delimiter == " " else table.delimiter
+    text: dict[int, list[str]] = {}
+    try:
+        for j in (*words, *maybe):
+            text[j] = [line.split(split, j + 1)[j].strip() for line in body]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            x = np.loadtxt(
+                body if not words else [_columns_after(line, split, words, width) for line in body],
+                dtype=np.float32,
+                delimiter=split,
+                comments=None,
+                ndmin=2,
+            )
+    except Exception:  # the row-by-row parser says which line
+        return None
+    numeric = [j for j in range(width) if j not in words]
+    if x.shape != (len(body), len(numeric)) or not x.size or not np.isfinite(x).all():
+        return None
+    if any(_is_value(field) for j in words for field in text[j]):
+        return None
+    place = {j: i for i, j in enumerate(numeric)}
+    columns = [
+        Column(
+            titles[j],
+            None if j in words else x[:, place[j]],
+            text.get(j) if _kept(text.get(j), j in words) else None,
+        )
+        for j in range(width)
+    ]
+    return Table(table.label, columns, titled, lines=lines, notes=notes)
+
+
+def _columns_after(line: str, delimiter: str | None, words: list[int], width: int) -> str:
+    """A line without the columns of words; the usual case, a first column of names, costs one cut."""
+    if words == [0]:
+        return line.lstrip().split(delimiter, 1)[1]
+    fields = line.split(delimiter)
+    if len(fields) != width:
+        raise ValueError
+    return ("\t" if delimiter is None else delimiter).join(f for j, f in enumerate(fields) if j not in words)
+
+
+def _is_value(field: str) -> bool:
+    """Whether a field is a number, True or False, or missing: no word."""
+    return is_number(field) or is_missing(field) or field.lower() in _TRUTH
+
+
+def _may_be_ids(fields: list[str]) -> bool:
+    return all(field.isdecimal() for field in fields) and len(set(fields)) == len(fields)
+
+
+def _kept(fields: list[str] | None, words: bool) -> bool:
+    """Whether a column keeps its text: words always, integers while they may be ids."""
+    return fields is not None and (words or _may_be_ids(fields))
+
+
+def _parse_rows(
+    table: TextTable, begin: int, titles: list[str], titled: bool, notes: tuple[str, ...]
+) -> Table:
+    """Any values, row by row, naming the line of the first mistake."""
+    width = len(titles)
+    lines: list[int] = []
+    values: list[list[str]] = []
+    for number, fields in table.rows():
+        if number < begin:
+            continue
+        if len(fields) != width:
+            raise FileFormatError(
+                f"{table.label}, line {number}: expected {width} columns, found {len(fields)}: "
+                f"{shown(table.line(number))}."
+            )
+        lines.append(number)
+        values.append(fields)
+    columns: list[Column] = []
+    for j, title in enumerate(titles):
+        fields = [row[j] for row in values]
+        column, said = _column(title, fields)
+        if column.numbers is None and all(is_number(field) or is_missing(field) for field in fields):
+            row = next(i for i, field in enumerate(fields) if "," in field)
+            raise FileFormatError(
+                f"{table.label}, line {lines[row]}, column {j + 1}: {shown(fields[row])} is not a number; the column "
+                "has numbers with commas and with points, write all of them with points."
+            )
+        columns.append(column)
+        if said and said not in notes:
+            notes = (*notes, said)
+    return Table(table.label, columns, titled, lines=lines, notes=notes)
+
+
+def _column(title: str, fields: list[str]) -> tuple[Column, str]:
+    present = [field for field in fields if not is_missing(field)]
+    gaps = len(present) < len(fields)
+    if present and all(field.lower() in _TRUTH for field in present):
+        numbers = [np.nan if is_missing(field) else _TRUTH[field.lower()] for field in fields]
+        return Column(title, numbers=np.array(numbers)), ""
+    values, said = column_of_numbers(["0" if is_missing(field) else field for field in fields])
+    if values is None:
+        # "NA" among words may be a word; an empty field is none.
+        return Column(title, text=fields), ""
+    if gaps:
+        values[[is_missing(field) for field in fields]] = np.nan
+    return Column(title, numbers=values, text=fields if not gaps and _may_be_ids(fields) else None), said

@@ -1,0 +1,200 @@
+"""Adjacency matrices: Matrix Market, and archives of NumPy and scipy."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.errors import FileFormatError
+from softcut.graph import Graph
+from softcut.graph.arrays import listed
+from softcut.io.opening import (
+    ReadOptions,
+    check_archive_size,
+    check_plausible,
+    decode_text,
+    plain_text_bytes,
+    reason_of,
+    shown,
+)
+from softcut.io.text_tables import is_number, load_table
+
+__all__ = ["load_archive", "read_mtx", "read_npz"]
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_MTX_SIZES = re.compile(rb"^[ \t]*[^%\s].*$", re.MULTILINE)  # the first line that is no comment
+
+
+def read_mtx(data: bytes, options: ReadOptions) -> Graph:
+    """Matrix Market. Read here, not by scipy.io.mmread, which can crash on a damaged file."""
+    label = options.label
+    data = plain_text_bytes(data)
+    decode_text(data, label)
+    banner = data.split(b"\n", 1)[0].decode("utf-8").lower().split()
+    if not banner or banner[0] != "%%matrixmarket":
+        raise FileFormatError(f"{label}, line 1: a Matrix Market file starts with '%%MatrixMarket'.")
+    layout, field, symmetry = banner[2:5] if len(banner) == 5 and banner[1] == "matrix" else ("", "", "")
+    pattern = field == "pattern"
+    if (
+        layout not in ("coordinate", "array")
+        or field not in ("real", "double", "integer", "pattern")
+        or symmetry not in ("general", "symmetric")
+        or (pattern and layout == "array")
+    ):
+        raise FileFormatError(
+            f"{label}, line 1: expected '%%MatrixMarket matrix', then coordinate or array, then real, integer or "
+            f"pattern, then general or symmetric; found {shown(' '.join(banner))}."
+        )
+    found = _MTX_SIZES.search(data)
+    sizes = (
+        [int(f) if _INTEGER.fullmatch(f) else -1 for f in found[0].decode("utf-8").split()] if found else []
+    )
+    end = found.end() if found else len(data)
+    start = data.count(b"\n", 0, end)
+    body = data[end + 1 :]
+    if len(sizes) != (3 if layout == "coordinate" else 2) or min(sizes) < 0:
+        raise FileFormatError(f"{label}, line {start + 1}: expected the sizes of the matrix.")
+    rows, columns = sizes[:2]
+    if layout == "coordinate":
+        entries = sizes[2]
+        titles = ["row", "column"] if pattern else ["row", "column", "value"]
+    else:
+        entries = rows * (rows + 1) // 2 if symmetry == "symmetric" else rows * columns
+        titles = ["value"]
+    if entries > len(body):  # before any memory is asked for
+        raise FileFormatError(f"{label}, line {start + 1}: {entries} entries announced in a smaller file.")
+    check_plausible(max(rows, columns), entries, label)
+    if rows != columns:
+        raise FileFormatError(f"{label}: a {rows} x {columns} matrix is not the adjacency matrix of a graph.")
+    dtype = [(title, "<f8" if title == "value" else "<i8") for title in titles]
+    table = load_table(body, dtype, " ") if entries else np.zeros(0, dtype)
+    if table is None:
+        _raise_first_bad_entry(body, start + 2, titles, label)
+    if table.size != entries:
+        raise FileFormatError(f"{label}: {entries} entries announced, {table.size} found.")
+    if layout == "array":
+        dense = np.zeros((rows, rows))
+        if symmetry == "symmetric":
+            upper = np.triu_indices(rows)  # the lower triangle column by column is the upper row by row
+            dense[upper] = dense.T[upper] = table["value"]
+        else:
+            dense = table["value"].reshape((rows, rows), order="F")
+        return _from_matrix(dense, options, "Matrix Market, dense")
+    u, v = table["row"] - 1, table["column"] - 1
+    outside = (u < 0) | (v < 0) | (u >= rows) | (v >= rows)
+    if outside.any():
+        at = int(np.flatnonzero(outside)[0])
+        raise FileFormatError(
+            f"{label}: entry {at + 1} is in row {u[at] + 1}, column {v[at] + 1}, outside the {rows} x {rows} matrix."
+        )
+    values = np.ones(entries) if pattern else table["value"]
+    if symmetry == "symmetric":
+        off = u != v
+        u, v, values = (
+            np.concatenate([u, v[off]]),
+            np.concatenate([v, u[off]]),
+            np.concatenate([values, values[off]]),
+        )
+    if pattern:  # entries without values: a repeated one is no weight of 2
+        options = replace(options, weighted=False)
+    return _from_matrix(sp.coo_array((values, (u, v)), shape=(rows, rows)), options, "Matrix Market")
+
+
+def _raise_first_bad_entry(body: bytes, first: int, titles: Sequence[str], label: str) -> NoReturn:
+    for number, line in enumerate(body.decode("utf-8").split("\n"), first):
+        fields = line.split()
+        if not fields or fields[0].startswith("%"):
+            continue
+        whole = [_INTEGER.fullmatch(f) for f, title in zip(fields, titles, strict=False) if title != "value"]
+        if len(fields) != len(titles) or not all(whole) or not is_number(fields[-1]):
+            raise FileFormatError(
+                f"{label}, line {number}: expected {', '.join(titles)}, found {shown(line)}."
+            )
+    raise FileFormatError(f"{label} has entries that cannot be read as numbers.")
+
+
+def _from_matrix(matrix: Any, options: ReadOptions, kind: str) -> Graph:
+    """A graph of an adjacency matrix, sparse or dense."""
+    build = Graph.from_scipy if sp.issparse(matrix) else Graph.from_dense
+    said = [f"{options.label}: {kind}"]
+    graph = build(
+        matrix, self_loops=options.self_loops, name=options.name, directed=options.directed, notes=said
+    )
+    if options.weighted is False and graph.weighted:
+        binary = graph.adjacency.copy()
+        binary.data[:] = 1.0
+        return Graph(binary, name=options.name, notes=[*graph.notes, "weights ignored"])
+    if options.weighted is True and not graph.weighted:
+        raise FileFormatError(f"{options.label}: weighted=True but every weight is 1.")
+    return graph.with_notes("values are weights" if graph.weighted else "no weights")
+
+
+def read_npz(data: bytes, options: ReadOptions) -> Graph:
+    """A sparse matrix of scipy, or the arrays ``edges`` and ``num_nodes``."""
+    label = options.label
+    arrays = load_archive(data, label, options.max_bytes)
+    if sp.issparse(arrays):
+        return _from_matrix(arrays, options, "sparse matrix of scipy")
+    edges = arrays.get("edges", arrays.get("edge_index"))
+    if edges is None:
+        raise FileFormatError(
+            f"{label} holds {', '.join(map(repr, arrays)) or 'nothing'}: expected a matrix of "
+            "scipy.sparse.save_npz, or the arrays 'edges' and 'num_nodes'."
+        )
+    num_nodes: int | None = None
+    if "num_nodes" in arrays:
+        declared = arrays["num_nodes"]
+        if declared.size != 1 or declared.dtype.kind not in "iu":
+            raise FileFormatError(f"{label}: 'num_nodes' must be one integer.")
+        num_nodes = int(declared.ravel()[0])
+        check_plausible(num_nodes, edges.size, label)
+    elif edges.size and edges.dtype.kind in "iuf":
+        high = edges.max()
+        check_plausible(int(high) if np.isfinite(high) else 0, edges.size, label)
+    weight = arrays.get("edge_weight", arrays.get("weight"))
+    if options.weighted is True and weight is None:
+        raise FileFormatError(f"{label}: weighted=True but there is no array 'edge_weight'.")
+    taken = ("edges" if "edges" in arrays else "edge_index", "num_nodes", "x", "y")
+    weights = "edge_weight" if "edge_weight" in arrays else "weight"
+    used = [key for key in arrays if key in taken or (key == weights and options.weighted is not False)]
+    ignored = [key for key in arrays if key not in used]
+    return Graph.from_edges(
+        edges,
+        x=arrays.get("x"),
+        edge_weight=None if options.weighted is False else weight,
+        num_nodes=num_nodes,
+        self_loops=options.self_loops,
+        y=arrays.get("y"),
+        directed=options.directed,
+        name=options.name,
+        notes=[f"{label}: arrays {listed(used)}" + (f", ignored {listed(ignored)}" if ignored else "")],
+    )
+
+
+def load_archive(data: bytes, label: str, max_bytes: int | None = None) -> Any:
+    """A scipy sparse matrix, or a dictionary of all arrays, of an .npz archive; never with pickle."""
+    try:
+        if data[:2] == b"PK":
+            check_archive_size(data, label, max_bytes)
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it is a single array, name it .npy")
+            if "format" not in archive.files:
+                return {key: np.asarray(archive[key]) for key in archive.files}
+        matrix = sp.load_npz(io.BytesIO(data))
+        if matrix.ndim != 2:
+            raise ValueError(f"it has {matrix.ndim} dimensions")
+        if matrix.format in ("csr", "csc", "bsr"):
+            matrix.check_format(full_check=True)  # a wrong index must not reach compiled code
+        check_plausible(max(matrix.shape), matrix.nnz, label)
+        return matrix if matrix.format in ("csr", "csc", "coo") else matrix.tocoo()
+    except FileFormatError:
+        raise
+    except Exception as error:  # zipfile, zlib, struct, numpy and scipy each have their own
+        raise FileFormatError(f"{label} is not a valid .npz file: {reason_of(error)}.") from None

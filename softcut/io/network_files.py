@@ -1,0 +1,164 @@
+"""GraphML and GML, read with networkx; node attributes as a table of features."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from softcut.errors import FileFormatError, GraphError, ParameterError, require
+from softcut.graph import Graph
+from softcut.graph.arrays import listed
+from softcut.graph.conversions import edges_of_networkx
+from softcut.graph.edge_tables import WEIGHT_NAMES
+from softcut.graph.features import feature_table
+from softcut.graph.tables import FeatureOptions, Table, column_of_values
+from softcut.io.opening import ReadOptions, decode_text, plain_text_bytes, reason_of
+
+__all__ = ["parse_gml", "parse_graphml", "read_network"]
+
+
+def parse_graphml(data: bytes, options: ReadOptions) -> Any:
+    """A networkx graph of GraphML."""
+    nx = require("networkx", "all", "reading GraphML")
+    # Entities can refer to other files and expand without bound; no graph needs them.
+    if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE) or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise FileFormatError(f"{options.label} must be UTF-8 XML without a document type declaration.")
+    return _parsed(lambda: nx.read_graphml(io.BytesIO(data)), "GraphML", options.label)
+
+
+def parse_gml(data: bytes, options: ReadOptions) -> Any:
+    """A networkx graph of GML."""
+    nx = require("networkx", "all", "reading GML")
+    text = decode_text(plain_text_bytes(data), options.label)
+    # networkx reads ASCII with character references, and writes them as well.
+    lines = text.encode("ascii", "xmlcharrefreplace").decode("ascii").split("\n")
+
+    def parse() -> Any:
+        try:
+            return nx.parse_gml(lines, label="label")
+        except nx.NetworkXError as error:
+            if "no 'label' attribute" not in str(error):
+                raise
+            return nx.parse_gml(lines, label="id")
+
+    return _parsed(parse, "GML", options.label)
+
+
+def _parsed(parse: Callable[[], Any], what: str, label: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            graph = parse()
+            list(graph.edges(data=True)), list(graph.nodes(data=True))
+            return graph
+    except Exception as error:  # networkx lets the errors of its parsers through
+        raise FileFormatError(f"{label} is not valid {what}: {reason_of(error)}.") from None
+
+
+def read_network(
+    network: Any,
+    kind: str,
+    options: ReadOptions,
+    attributes: str | Sequence[str] | None = None,
+    features: FeatureOptions | None = None,
+) -> Graph:
+    """A graph of a networkx graph that was read from a file.
+
+    Parameters
+    ----------
+    network
+        The networkx graph.
+    kind
+        What the file was, in words.
+    options
+        What was asked for.
+    attributes
+        Node attributes to use as features: names, or "attributes" for all numbers.
+    features
+        What to do about missing values and text.
+    """
+    keys = list(dict.fromkeys(key for *_, values in network.edges(data=True) for key in values))
+    weight = next((name for name in WEIGHT_NAMES if name in keys), None)
+    if options.weight is not None:
+        if options.weight not in keys:
+            raise ParameterError(
+                f"weight is {options.weight!r}, which no edge of {options.label} has: "
+                f"choose from {listed([str(key) for key in keys]) or 'nothing'}."
+            )
+        weight = str(options.weight)
+    if options.weighted is True and weight is None:
+        raise FileFormatError(f"{options.label}: weighted=True but no edge has {listed(WEIGHT_NAMES)}.")
+    if options.weighted is False:
+        weight = None
+    ignored = [str(key) for key in keys if key != weight]
+    said = [
+        f"{options.label}: {kind}",
+        ("no weight" if weight is None else f"weight {weight!r}")
+        + (f", ignored {listed(ignored)}" if ignored else ""),
+    ]
+    parts = edges_of_networkx(network, weight)
+    if options.directed is not None:
+        parts["directed"] = options.directed
+    graph = Graph.from_edges(**parts, self_loops=options.self_loops, name=options.name, notes=said)
+    table = _attribute_table(network, options.label)
+    if attributes is None:
+        if table is None:
+            return graph
+        titles = [column.title for column in table.columns]
+        return graph.with_notes(
+            f"node attributes {listed(titles)} not used (features='attributes' uses them)"
+        )
+    return _with_attributes(graph, table, attributes, features or FeatureOptions(), options.label)
+
+
+def _attribute_table(network: Any, label: str) -> Table | None:
+    nodes = [values for _, values in network.nodes(data=True)]
+    keys = list(dict.fromkeys(key for values in nodes for key in values))
+    if not keys:
+        return None
+    columns = []
+    for key in keys:
+        items = np.empty(len(nodes), dtype=object)
+        for i, values in enumerate(nodes):
+            items[i] = values.get(key)
+        columns.append(column_of_values(str(key), items))
+    return Table(f"{label}, node attributes", columns)
+
+
+def _with_attributes(
+    graph: Graph, table: Table | None, attributes: str | Sequence[str], options: FeatureOptions, label: str
+) -> Graph:
+    columns = [] if table is None else table.columns
+    titles = [column.title for column in columns]
+    left_out: list[str] = []
+    if isinstance(attributes, str):
+        hot = titles if options.one_hot is True else (options.one_hot or ())
+        chosen: list[str] = []
+        for column in columns:
+            if column.numbers is None:
+                fits = column.title in hot
+            else:
+                fits = options.missing != "error" or not np.isnan(column.numbers.astype(float)).any()
+            (chosen if fits else left_out).append(column.title)
+    else:
+        chosen = list(attributes)
+        unknown = [name for name in chosen if name not in titles]
+        if unknown:
+            raise ParameterError(
+                f"features names {unknown[0]!r}, which no node of {label} has: choose from {listed(titles)}."
+            )
+    if table is None or not chosen:
+        raise GraphError("features='attributes' found no node attribute that is a number at every node.")
+    used = replace(table, columns=[column for column in columns if column.title in chosen])
+    # No column is an id here: the attributes belong to their nodes.
+    made = feature_table(used, options, ids_possible=False)
+    notes = [f"features from the node attributes {listed(chosen)}", *made.notes]
+    if left_out:
+        notes.append(f"node attributes {listed(left_out)} left out (text, or missing at some nodes)")
+    return graph.with_features(made.x, made.names).with_notes(*notes)

@@ -1,0 +1,346 @@
+"""Tables of text: delimiters, comments, quotes, rows, and columns of numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from softcut.errors import FileFormatError, ParameterError
+from softcut.graph.arrays import plural, warn_caller
+from softcut.io.opening import decode_text, plain_text_bytes
+
+__all__ = [
+    "TextTable",
+    "check_comments",
+    "check_delimiter",
+    "column_of_numbers",
+    "first_wrong",
+    "is_missing",
+    "is_number",
+    "load_table",
+    "open_table",
+]
+
+_NAMED = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}
+_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
+_COMMENT_LINE = re.compile(rb"^[ \t]*[#%].*$\n?", re.MULTILINE)
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
+# Excel and its kin say on a line of its own what separates the columns.
+_SEPARATOR_LINE = re.compile(rb"""^["']?sep=([^\n])["']?[ \t]*(?=\n|$)""", re.IGNORECASE)
+_HEAD = 1 << 20  # the layout of a table shows in its first megabyte
+_SAMPLE = 1000
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """The text of a table, what separates its columns, which lines are comments, what was said about it."""
+
+    label: str
+    data: bytes
+    text: str
+    delimiter: str
+    comments: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def quoted(self) -> bool:
+        """Whether there are quotes, so that a value may hold the delimiter or a new line."""
+        return '"' in self.text
+
+    def separated_by(self) -> str:
+        """The delimiter in words."""
+        return _NAMED.get(self.delimiter, repr(self.delimiter))
+
+    def rows(self, text: str | None = None) -> Iterator[tuple[int, list[str]]]:
+        """Line number and fields of every row that is neither blank nor a comment."""
+        lines = (self.text if text is None else text).split("\n")
+        if self.quoted:
+            yield from _quoted_rows(lines, self.delimiter, self.comments, self.label)
+            return
+        for number, line in enumerate(lines, 1):
+            stripped = line.strip()
+            if stripped and stripped[0] not in self.comments:
+                yield number, _split(line, self.delimiter)
+
+    def sample(self) -> list[tuple[int, list[str]]]:
+        """The first rows, enough to see the layout."""
+        head = self.text
+        if len(head) > _HEAD and not self.quoted:
+            head = head[: head.rfind("\n", 0, _HEAD)]
+            if not any(True for _ in islice(self.rows(head), 2)):
+                head = self.text
+        return list(islice(self.rows(head), _SAMPLE))
+
+    def line(self, number: int) -> str:
+        """The text of a line."""
+        return self.text.split("\n")[number - 1]
+
+
+def open_table(data: bytes, label: str, delimiter: str | None, comments: str | None) -> TextTable:
+    """Text of bytes, and how it is to be cut into rows and columns.
+
+    >>> table = open_table(b"# friends\\na;b\\nb;c\\n", "g.csv", None, None)
+    >>> table.delimiter, list(table.rows())
+    (';', [(2, ['a', 'b']), (3, ['b', 'c'])])
+    """
+    data = plain_text_bytes(data)
+    named = _SEPARATOR_LINE.match(data)
+    notes = []
+    if named:
+        # The line stays, empty, so that line numbers stay true.
+        data = data[named.end() :]
+        if delimiter is None:
+            separator = named[1].decode("utf-8", "replace")
+            try:
+                delimiter = check_delimiter(separator)
+            except ParameterError:
+                raise FileFormatError(
+                    f"{label}, line 1: 'sep=' names {separator!r}, which cannot separate columns."
+                ) from None
+        notes.append("line 1 names the delimiter")
+    text = decode_text(data, label)
+    head = text[:_HEAD].split("\n")
+    separator = delimiter or _find_delimiter(head)
+    if comments is None:
+        comments, said = _find_comments(text, separator, label)
+        notes += said
+    return TextTable(label, data, text, separator, comments, tuple(notes))
+
+
+# ---------------------------------------------------------------------- delimiters and comments
+
+
+def check_delimiter(delimiter: str | None) -> str | None:
+    """The delimiter a caller asked for: one character that cannot be part of a number or a name.
+
+    >>> check_delimiter("|")
+    '|'
+    """
+    if delimiter is None:
+        return None
+    if delimiter == "\\t":  # what a shell passes for a tab
+        return "\t"
+    if (
+        not isinstance(delimiter, str)
+        or len(delimiter) != 1
+        or delimiter.isalnum()
+        or delimiter in "\"'\r\n.+-#%_"
+    ):
+        raise ParameterError(f"delimiter is {delimiter!r}: pass one character such as ',' or a space.")
+    return delimiter
+
+
+def check_comments(comments: str | None) -> str | None:
+    """The characters a caller wants comment lines to start with.
+
+    >>> check_comments("#")
+    '#'
+    """
+    if comments is not None and (
+        not isinstance(comments, str) or any(c.isalnum() or c in "\"'\r\n \t" for c in comments)
+    ):
+        raise ParameterError(f"comments is {comments!r}: pass characters such as '#', or '' for no comments.")
+    return comments
+
+
+def _find_delimiter(lines: list[str]) -> str:
+    """The delimiter that cuts a sample of lines into equally many columns."""
+    ordinary = [line for line in lines if line.strip() and line.strip()[0] not in "#%"]
+    sample = (ordinary or [line for line in lines if line.strip()])[:50]
+    present = []
+    # A semicolon before a comma: a comma may be a decimal sign, a semicolon hardly.
+    for candidate in "\t;,":
+        counts = set()
+        for line in sample:
+            try:
+                counts.add(len(_split_quoted(line, candidate) if '"' in line else line.split(candidate)))
+            except (csv.Error, StopIteration):
+                counts.add(0)
+        if len(counts) == 1 and counts.pop() > 1:
+            return candidate
+        if sample and candidate in sample[0]:
+            present.append(candidate)
+    return present[0] if present else " "
+
+
+def _find_comments(text: str, delimiter: str, label: str) -> tuple[str, list[str]]:
+    """The characters that start a comment, and what to say; "#tag,#other" is an edge rather than a comment."""
+    both = "#%"
+    if "#" not in text and "%" not in text:
+        return both, []
+    ordinary, first, width, marked = 0, 0, 0, []
+    named: set[str] = set()
+    for number, line in enumerate(text.split("\n"), 1):
+        stripped = line.strip()
+        if not stripped:
+            continue
+        if stripped[0] in both:
+            marked.append((number, stripped))
+            continue
+        ordinary += 1
+        if ordinary == 1:
+            first, width = number, len(_split(line, delimiter))
+        if "#" in line or "%" in line:
+            named |= {field[0] for field in _split(line, delimiter) if len(field) > 1 and field[0] in both}
+    like_data = [
+        (number, line)
+        for number, line in marked
+        if number > first
+        and len(line) > 1
+        and (line[1].isalnum() or line[1] == "_")
+        and len(fields := _split(line, delimiter)) >= 2
+        and all(fields)
+        and (len(fields) == width if ordinary else len(fields) <= 3)
+    ]
+    if not like_data:
+        return both, []
+    marker = like_data[0][1][0]
+    said = f"that {'begins' if len(like_data) == 1 else 'begin'} with {marker!r}"
+    if marker in named or len(like_data) > ordinary:
+        return both.replace(marker, ""), [f"{plural(len(like_data), 'line')} {said} read as data"]
+    warn_caller(
+        f"{label}: {plural(len(like_data), 'line')} {said}, the first on line {like_data[0][0]}, might be data but "
+        "counted as comments: pass comments='' to read them."
+    )
+    return both, [f"{plural(len(like_data), 'line')} {said} skipped (comments='' reads them)"]
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    """Fields of a line without quotes; a space as delimiter means any white space."""
+    if delimiter == " ":
+        return line.split()
+    return [field.strip() for field in line.split(delimiter)]
+
+
+def _split_quoted(line: str, delimiter: str) -> list[str]:
+    return [f.strip() for f in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
+
+
+def _quoted_rows(
+    lines: list[str], delimiter: str, comments: str, label: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows of text with quotes: a quoted value may hold the delimiter and new lines."""
+    at = 0
+
+    def feed() -> Iterator[str]:
+        nonlocal at
+        while at < len(lines):
+            at += 1
+            line = lines[at - 1]
+            yield (" ".join(line.split()) if delimiter == " " and '"' not in line else line) + "\n"
+
+    reader = csv.reader(feed(), delimiter=delimiter, skipinitialspace=True)
+    while True:
+        while at < len(lines) and (not lines[at].strip() or lines[at].strip()[0] in comments):
+            at += 1
+        if at >= len(lines):
+            return
+        begin = at
+        try:
+            fields = next(reader)
+            if at - begin > 1:  # a quote that is never closed swallows the rest of the file
+                list(
+                    csv.reader(
+                        ["\n".join(lines[begin:at])], delimiter=delimiter, skipinitialspace=True, strict=True
+                    )
+                )
+        except (csv.Error, StopIteration) as error:
+            reason = "a quote that is never closed" if "unexpected end" in str(error) else str(error)
+            raise FileFormatError(f"{label}, line {begin + 1}: {reason}.") from None
+        fields = [field.strip() for field in fields]
+        if delimiter == " ":
+            fields = [field for i, field in enumerate(fields) if field or i < len(fields) - 1]
+        yield begin + 1, fields or [""]
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def _number(field: str) -> float:
+    """A float as a table would write it (Python's float() would take '1_0' too)."""
+    if "_" in field:
+        raise ValueError
+    return float(field)
+
+
+def is_number(field: str) -> bool:
+    """Whether a field is a number, with a decimal point or comma.
+
+    >>> is_number("2.5"), is_number("2,5"), is_number("1_0")
+    (True, True, False)
+    """
+    try:
+        _number(field)
+    except ValueError:
+        return _DECIMAL_COMMA.fullmatch(field) is not None
+    return True
+
+
+def is_missing(field: str) -> bool:
+    """Whether a field means that there is no value.
+
+    >>> is_missing("NA"), is_missing("0")
+    (True, False)
+    """
+    return field.strip().lower() in _MISSING
+
+
+def column_of_numbers(fields: Sequence[str]) -> tuple[np.ndarray | None, str]:
+    """Values of a column, and what to say about them; None where they are not all numbers.
+
+    >>> column_of_numbers(["2,5", "1"])
+    (array([2.5, 1. ]), "decimal commas: '2,5' is 2.5")
+    """
+    try:
+        return np.array([_number(field) for field in fields], dtype=np.float64), ""
+    except ValueError:
+        pass
+    commas = [field for field in fields if "," in field]
+    # "1,234" beside "5.6" is a thousand; only a column without points has decimal commas.
+    if not commas or any("." in field for field in fields):
+        return None, ""
+    if not all(_DECIMAL_COMMA.fullmatch(field) for field in commas):
+        return None, ""
+    try:
+        values = np.array([_number(field.replace(",", ".")) for field in fields], dtype=np.float64)
+    except ValueError:
+        return None, ""
+    return values, f"decimal commas: {commas[0]!r} is {_number(commas[0].replace(',', '.')):g}"
+
+
+def load_table(data: bytes, fields: list[tuple[str, str]], delimiter: str) -> np.ndarray | None:
+    """Rows of numbers through NumPy's C reader; None where a line is not of this kind.
+
+    >>> load_table(b"1 2\\n", [("u", "<i8"), ("v", "<i8")], " ")["v"].tolist()
+    [2]
+    """
+    if b"#" in data or b"%" in data:
+        data = _COMMENT_LINE.sub(b"", data)
+    try:
+        with warnings.catch_warnings():
+            # "1.5" read as the integer 1 is only a warning; here it means: not an integer.
+            warnings.simplefilter("error")
+            return np.loadtxt(
+                io.BytesIO(data),
+                dtype=np.dtype(fields),
+                delimiter=None if delimiter == " " else delimiter,
+                comments=None,
+                ndmin=1,
+            )
+    except Exception:  # whatever it was, a line-by-line parser says which line
+        return None
+
+
+def first_wrong(fields: Sequence[str]) -> int:
+    """Position of the first field that is not a number; 0 where each alone is one."""
+    return next((i for i, field in enumerate(fields) if not is_number(field)), 0)

@@ -1,0 +1,93 @@
+"""DMoN pooling (Tsitsulin et al., 2023): soft clusters of high modularity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from softcut.nn.activations import Activation
+from softcut.nn.pool.base import MLPPool, nodes_per_graph
+from softcut.ops import Operator, PooledProducts, orthogonality
+from softcut.ops.cut import per_row, safe_ratio
+
+__all__ = ["DMoNPool"]
+
+
+class DMoNPool(MLPPool):
+    r"""Pooling by modularity: S = softmax(MLP(X) / \tau), X' = selu(S'X), A' = S'AS.
+
+    .. math::
+        L_{spectral} = -\frac{Tr(S^T B S)}{2m}, \quad B = A - \frac{d d^T}{2m}, \qquad
+        L_{cluster} = \frac{\sqrt{K}}{N} \Big\|\sum_i s_i\Big\|_2 - 1
+
+    The N x N matrix B is never made: Tr(S'BS) = Tr(S'AS) - ||S'd||^2 / 2m.
+
+    >>> import torch
+    >>> from softcut.nn import DMoNPool
+    >>> pool = DMoNPool(in_channels=8, k=2)
+    >>> out = pool(torch.rand(4, 8), torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> out.x.shape, out.adj, sorted(out.losses)
+    (torch.Size([1, 2, 8]), Dense([1, 2, 2]), ['cluster', 'spectral'])
+
+    Parameters
+    ----------
+    in_channels : int
+        Size of the node features.
+    k : int
+        Clusters of every graph.
+    hidden : int, sequence of int or None
+        Hidden sizes of the MLP.
+    act : str, callable or None
+        Activation between the layers of the MLP.
+    temperature : float
+        Of the softmax.
+    spectral_weight, cluster_weight, ortho_weight : float
+        Weights of the losses. The last one, the orthogonality loss of MinCutPool, is not part of the
+        published method; PyTorch Geometric's ``DMoNPooling`` returns it too.
+
+    Notes
+    -----
+    A is used as it comes, not normalised; the diagonal of A' is set to zero and A' is normalised
+    symmetrically. A graph without edges has a spectral loss of 0. Every loss is that of a graph by itself; in a
+    batch of graphs of different sizes ``DMoNPooling`` of PyTorch Geometric 2.8 divides the cluster loss of each
+    graph by the number of nodes of every graph.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        k: int,
+        hidden: int | Sequence[int] | None = None,
+        act: Activation = "relu",
+        temperature: float = 1.0,
+        spectral_weight: float = 1.0,
+        cluster_weight: float = 1.0,
+        ortho_weight: float = 0.0,
+    ) -> None:
+        super().__init__(in_channels, k, hidden, act, temperature)
+        self.spectral_weight, self.cluster_weight = float(spectral_weight), float(cluster_weight)
+        self.ortho_weight = float(ortho_weight)
+
+    def operator(self, op: Operator) -> Operator:
+        return op
+
+    def activate(self, x_pool: Tensor) -> Tensor:
+        return torch.nn.functional.selu(x_pool)
+
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
+        degree = per_row(op.degree_like(s), s)
+        twice_m = op.layout.total(degree)
+        inside = products.quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A S)
+        expected = safe_ratio(op.layout.total(degree.unsqueeze(-1) * s).square().sum(-1), twice_m)
+        sizes = op.layout.total(s)
+        spread = torch.linalg.vector_norm(sizes, dim=-1) * math.sqrt(self.k) / nodes_per_graph(op, s)
+        losses = {
+            "spectral": -self.spectral_weight * safe_ratio(inside - expected, twice_m),
+            "cluster": self.cluster_weight * torch.where(sizes.sum(-1) > 0, spread - 1, 0.0),
+        }
+        if self.ortho_weight:
+            losses["ortho"] = self.ortho_weight * orthogonality(products.gram)
+        return losses

@@ -1,0 +1,70 @@
+"""Just Balance pooling (Bianchi, 2022): message passing makes clusters smooth, the loss only balances them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from softcut.nn.activations import Activation
+from softcut.nn.pool.base import MLPPool, nodes_per_graph
+from softcut.ops import Operator, PooledProducts
+from softcut.ops.cut import safe_sqrt
+
+__all__ = ["JustBalancePool"]
+
+
+class JustBalancePool(MLPPool):
+    r"""Pooling with balanced clusters: S = softmax(MLP(X) / \tau), X' = S'X, A' = S'A~S.
+
+    .. math::
+        L_{balance} = -\frac{1}{\sqrt{N K}} \sum_k \|S_{:, k}\|_2 \in [-1, -1 / \sqrt{K}]
+
+    The sum is Tr(sqrt(S'S)) with the root taken entry by entry, as its author computes it. It is -1 for hard
+    clusters of one size; A takes no part in it.
+
+    >>> import torch
+    >>> from softcut.nn import JustBalancePool
+    >>> pool = JustBalancePool(in_channels=8, k=2)
+    >>> out = pool(torch.rand(4, 8), torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> out.x.shape, out.adj, sorted(out.losses)
+    (torch.Size([1, 2, 8]), Dense([1, 2, 2]), ['balance'])
+
+    Parameters
+    ----------
+    in_channels : int
+        Size of the node features.
+    k : int
+        Clusters of every graph.
+    hidden : int, sequence of int or None
+        Hidden sizes of the MLP.
+    act : str, callable or None
+        Activation between the layers of the MLP.
+    temperature : float
+        Of the softmax.
+    balance_weight : float
+        Weight of the loss.
+
+    Notes
+    -----
+    That neighbours share a cluster is left to the message passing before this layer: its author uses several
+    steps of X <- (I - delta L) X W with delta = 0.85. The diagonal of A' is set to zero and A' is normalised
+    symmetrically.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        k: int,
+        hidden: int | Sequence[int] | None = None,
+        act: Activation = "relu",
+        temperature: float = 1.0,
+        balance_weight: float = 1.0,
+    ) -> None:
+        super().__init__(in_channels, k, hidden, act, temperature)
+        self.balance_weight = float(balance_weight)
+
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
+        lengths = safe_sqrt(products.gram.diagonal(dim1=-2, dim2=-1)).sum(-1)
+        largest = (nodes_per_graph(op, s) * self.k).sqrt()
+        return {"balance": -self.balance_weight * lengths / largest}

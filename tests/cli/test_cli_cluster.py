@@ -1,0 +1,152 @@
+"""``softcut cluster`` and ``softcut predict``."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from softcut.cli.cluster import cluster_counts
+from softcut.clustering import MinCutClustering
+from softcut.errors import ParameterError
+
+
+def test_cluster_writes_labels_with_names(run, people, tmp_path):
+    graph, names = people
+    code, out, err = run(
+        "cluster", "people.csv", "-f", "words.csv", "-k", 3, "--n-init", 8, "--model-out", "m"
+    )
+    assert code == 0, err
+    assert "clusters used" in out
+    folder = tmp_path / "people-clusters"
+    found = sorted(p.name for p in folder.iterdir())
+    assert found == ["assignments.npy", "clusters.png", "labels.csv", "labels.parquet", "metrics.json"]
+    with (folder / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sorted(r["node"] for r in rows) == names
+    from sklearn.metrics import adjusted_rand_score
+
+    truth = dict(zip(names, graph.y, strict=True))
+    assert adjusted_rand_score([truth[r["node"]] for r in rows], [r["cluster"] for r in rows]) > 0.8
+    soft = np.load(folder / "assignments.npy")
+    np.testing.assert_allclose(soft.sum(1), 1, atol=1e-5)
+    assert soft.argmax(1).tolist() == [int(r["cluster"]) for r in rows]
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["clusters_used"] == 3
+    assert metrics["nodes"] == 120
+    assert metrics["interrupted"] is False
+    chosen = [float(r["probability"]) for r in rows]
+    np.testing.assert_allclose(chosen, soft.max(1), atol=1e-6)
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(folder / "labels.parquet")
+    assert table.column_names == ["node", "cluster", "probability", "p0", "p1", "p2"]
+    assert table["p1"].to_pylist() == soft[:, 1].tolist()
+    assert table["cluster"].to_pylist() == [int(r["cluster"]) for r in rows]
+
+    code, _, err = run("predict", "m", "people.csv", "--features", "words.csv", "--out", "again", "--no-plot")
+    assert code == 0, err
+    with (tmp_path / "again" / "labels.csv").open(newline="") as file:
+        assert [(r["node"], r["cluster"]) for r in csv.DictReader(file)] == [
+            (r["node"], r["cluster"]) for r in rows
+        ]
+    np.testing.assert_allclose(np.load(tmp_path / "again" / "assignments.npy"), soft, atol=1e-5)
+    assert not (tmp_path / "again" / "clusters.png").exists()
+
+
+def test_cluster_without_features_says_so(run, tmp_path):
+    (tmp_path / "ring.txt").write_text("".join(f"{i} {(i + 1) % 30}\n" for i in range(30)))
+    code, _, err = run("cluster", "ring.txt", "-k", "auto", "--n-init", "2", "--max-iter", "20", "--no-plot")
+    assert code == 0
+    assert "structural" in err
+    assert "chosen from 2 to 12" in err
+
+
+def test_predict_with_a_bad_model(run, tmp_path):
+    (tmp_path / "g.csv").write_text("0,1\n1,2\n")
+    code, _, err = run("predict", "none", "g.csv")
+    assert code == 2
+    assert "no model at none" in err
+
+
+@pytest.fixture
+def ring(tmp_path):
+    (tmp_path / "ring.csv").write_text("".join(f"{i},{(i + 1) % 30}\n" for i in range(30)))
+    return "cluster", "ring.csv", "-k", 2, "--n-init", 2, "--max-iter", 30, "--no-plot"
+
+
+def test_the_model_runs_once(run, ring, monkeypatch):
+    def again(*args):
+        raise AssertionError("the soft assignments of the fit are at hand")
+
+    for name in ("predict", "predict_proba"):
+        monkeypatch.setattr(MinCutClustering, name, again)
+    assert run(*ring)[0] == 0
+
+
+def test_predicting_runs_the_model_once(run, ring, monkeypatch):
+    assert run(*ring, "--model-out", "m")[0] == 0
+    calls, original = [], MinCutClustering.predict_proba
+
+    def counted(self, graph):
+        calls.append(graph)
+        return original(self, graph)
+
+    monkeypatch.setattr(MinCutClustering, "predict_proba", counted)
+    assert run("predict", "m", "ring.csv", "--out", "again", "--no-plot")[0] == 0
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"), [("3", 3), ("auto", "auto"), ("2:20", range(2, 21)), ("4:4", range(4, 5))]
+)
+def test_numbers_of_clusters(text, counts):
+    assert cluster_counts(text) == counts
+
+
+@pytest.mark.parametrize("text", ["", "x", "2:", ":3", "5:2", "0:4", "2:3:4", "1.5"])
+def test_bad_numbers_of_clusters(text):
+    with pytest.raises(ParameterError, match="--clusters"):
+        cluster_counts(text)
+
+
+def test_options_reach_the_estimator(run, ring, monkeypatch):
+    given = {}
+
+    def remember(self, **params):
+        given.update(params)
+        raise ParameterError("enough")
+
+    monkeypatch.setattr(MinCutClustering, "__init__", remember)
+    words = ("--hops", 3, "--feature-graph", 0.5, "--seed", 7, "--preset", "paper", "--select", "best")
+    code, _, err = run("cluster", "ring.csv", "-k", "2:5", *words, "--device", "cpu", "--max-iter", 9)
+    assert (code, err) == (2, "softcut: enough\n")
+    del given["callbacks"]
+    assert given == {
+        "n_clusters": range(2, 6),
+        "n_init": None,
+        "hops": 3,
+        "feature_graph": 0.5,
+        "random_state": 7,
+        "preset": "paper",
+        "select": "best",
+        "device": "cpu",
+        "max_iter": 9,
+    }
+
+
+def test_names_that_spreadsheets_would_run(run, tmp_path):
+    names = ["=cmd()", "+1+1", "-1", "-x", "@x", "ann", "bob"]
+    edges = "".join(f"{a},{b}\n" for a in names for b in names if a < b)
+    (tmp_path / "g.csv").write_text("source,target\n" + edges)
+    words = ("cluster", "g.csv", "-k", 2, "--n-init", 2, "--max-iter", 5, "--no-plot")
+    assert run(*words, "--out", "plain")[0] == 0
+    assert run(*words, "--out", "safe", "--spreadsheet-safe")[0] == 0
+    plain, safe = (
+        [r["node"] for r in csv.DictReader((tmp_path / f / "labels.csv").open(newline=""))]
+        for f in ("plain", "safe")
+    )
+    assert sorted(plain) == sorted(names)
+    assert sorted(safe) == sorted(["'=cmd()", "'+1+1", "-1", "'-x", "'@x", "ann", "bob"])

@@ -1,0 +1,87 @@
+"""Ctrl-C: the first keeps what was learnt, the second leaves nothing; no traceback."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from softcut.cli import results
+from softcut.cli.interrupts import Interrupts, Stopped
+from softcut.report.progress import TrainingBar
+
+
+@pytest.fixture
+def ring(tmp_path):
+    (tmp_path / "ring.csv").write_text("".join(f"{i},{(i + 1) % 30}\n" for i in range(30)))
+    words = ("cluster", "ring.csv", "-k", 2, "--n-init", 2, "--no-plot", "--model-out", "m")
+    return (*words, "--preset", "paper", "--max-iter", 1000)
+
+
+@pytest.fixture
+def pressed_while_training(monkeypatch):
+    monkeypatch.setattr(TrainingBar, "__call__", lambda bar, state: signal.raise_signal(signal.SIGINT))
+
+
+def press(*args, **kwargs):
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_what_was_learnt_is_written(run, ring, tmp_path, pressed_while_training):
+    code, out, err = run(*ring)
+    assert code == 130
+    metrics = json.loads((tmp_path / "ring-clusters" / "metrics.json").read_text())
+    assert metrics["interrupted"] is True
+    assert 0 < metrics["iterations"] < 1000
+    assert "interrupted" in out
+    assert (tmp_path / "m.safetensors").exists()
+    assert "Traceback" not in err
+
+
+def test_a_second_press_leaves_nothing(run, ring, tmp_path, pressed_while_training, monkeypatch):
+    monkeypatch.setattr(results.np, "save", press)
+    code, out, err = run(*ring)
+    assert (code, out) == (130, "")
+    assert err.endswith("softcut: interrupted.\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["ring.csv"]
+
+
+def test_a_press_before_the_training_leaves_nothing(run, ring, tmp_path, monkeypatch):
+    monkeypatch.setattr("softcut.cli.cluster.read", press)
+    assert run(*ring) == (130, "", "softcut: interrupted.\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["ring.csv"]
+
+
+def test_a_press_while_importing_is_quiet(tmp_path):
+    program = """
+import importlib.abc, signal, sys
+class Press(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Press())
+from softcut.cli import main
+main()
+"""
+    for module in ("typer", "rich.console", "softcut.cli.app"):
+        words = [sys.executable, "-c", program, module]
+        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", "softcut: interrupted.\n")
+
+
+def test_presses_are_counted_and_the_old_answer_comes_back():
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupts() as interrupts:
+        with pytest.raises(KeyboardInterrupt):
+            press()
+        with interrupts.shielded():
+            press()
+        with pytest.raises(Stopped):
+            press()
+        assert interrupts.count == 3
+    assert signal.getsignal(signal.SIGINT) is before
+    with interrupts:
+        assert interrupts.count == 0

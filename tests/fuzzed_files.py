@@ -1,0 +1,243 @@
+"""Damaged and hostile files, made from a seed; run as a script, it reads them and reports what went wrong.
+
+A process of its own, so that the peak of its memory is the peak of reading.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.io
+import scipy.sparse as sp
+
+from softcut.errors import SoftcutError
+from softcut.io import read_features, read_graph
+
+SECONDS = 10.0
+BYTES = 2**30
+SUFFIXES = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".edges",
+    ".graphml",
+    ".gml",
+    ".mtx",
+    ".npz",
+    ".npy",
+    ".csv.gz",
+    ".mtx.gz",
+)
+ALPHABET = "0123456789abcXYZ,;\t |\"'#%{}[]<>=.+-_eE\n\n\r\\/&:é漢\u200b\ufeff"
+
+
+def saved(save: Callable[[Any], Any]) -> bytes:
+    buffer = io.BytesIO()
+    save(buffer)
+    return buffer.getvalue()
+
+
+def valid(rng: np.random.Generator) -> list[tuple[str, bytes]]:
+    """Valid files of every kind, of random content."""
+    n = int(rng.integers(2, 40))
+    edges = rng.integers(0, n, (int(rng.integers(1, 80)), 2))
+    rows = "".join(
+        f"{u},{v},{w:.3f}\n" for (u, v), w in zip(edges.tolist(), rng.random(len(edges)), strict=True)
+    )
+    names = "".join(f'"n {u}","n\n{v}"\n' for u, v in edges.tolist())
+    x = rng.random((n, int(rng.integers(1, 6))))
+    table = "".join(f"{i}," + ",".join(map(str, row)) + "\n" for i, row in enumerate(x.tolist()))
+    graph = nx.gnm_random_graph(n, n, seed=int(rng.integers(2**31)))
+    matrix = sp.csr_array(nx.to_scipy_sparse_array(graph))
+    head = "source,target,weight\n" if rng.random() < 0.5 else ""
+    return [
+        (".csv", (head + rows).encode()),
+        (".tsv", rows.replace(",", "\t").encode()),
+        (".txt", rows.replace(",", " ").encode()),
+        (".csv", names.encode()),
+        (".csv", ("user_id," + ",".join(f"f{i}" for i in range(x.shape[1])) + "\n" + table).encode()),
+        (".csv.gz", gzip.compress(rows.encode())),
+        (".graphml", saved(lambda f: nx.write_graphml(graph, f))),
+        (".gml", saved(lambda f: nx.write_gml(graph, f))),
+        (".mtx", saved(lambda f: scipy.io.mmwrite(f, sp.coo_array(matrix)))),
+        (".npz", saved(lambda f: sp.save_npz(f, matrix))),
+        (".npz", saved(lambda f: np.savez(f, edges=edges.T, num_nodes=n, x=x))),
+        (".npy", saved(lambda f: np.save(f, x))),
+    ]
+
+
+@cache
+def packed(chunk: bytes, times: int, suffix: str) -> bytes:
+    """A small file that unpacks to many repetitions, made without holding them."""
+    buffer = io.BytesIO()
+    if suffix == ".gz":
+        with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1) as stream:
+            for _ in range(times):
+                stream.write(chunk)
+    else:
+        with (
+            zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive,
+            archive.open("x.npy", "w") as stream,
+        ):
+            for _ in range(times):
+                stream.write(chunk)
+    return buffer.getvalue()
+
+
+def damaged(data: bytes, rng: np.random.Generator) -> bytes:
+    """A few bytes changed, removed, doubled or cut off."""
+    result = bytearray(data)
+    for _ in range(int(rng.integers(1, 6))):
+        at, size = int(rng.integers(0, len(result) + 1)), int(rng.integers(0, 12))
+        kind = int(rng.integers(0, 5))
+        if kind == 0:
+            result[at : at + size] = rng.bytes(size)
+        elif kind == 1:
+            result[at:at] = result[at : at + size] * int(rng.integers(1, 50))
+        elif kind == 2:
+            del result[at : at + size]
+        elif kind == 3:
+            result[at : at + 1] = rng.choice(
+                [b"9" * 30, b"-", b",", b"\n", b'"', b"\xff", b"\0", b"1e999", b"NA"]
+            )
+        else:
+            del result[at:]
+    return bytes(result)
+
+
+def hostile(rng: np.random.Generator) -> tuple[str, bytes]:
+    """What nobody writes by accident: announced sizes, deep nesting, bombs, endless lines."""
+    size = int(rng.integers(1, 5 * 10**4))
+    big = int(rng.choice([10**7, 10**8, 2**31, 2**40, 10**18]))
+    header = saved(
+        lambda f: np.lib.format.write_array_header_1_0(
+            f, {"descr": "<f8", "fortran_order": False, "shape": (big,)}
+        )
+    )
+    choices: list[tuple[str, bytes]] = [
+        (".mtx", f"%%MatrixMarket matrix coordinate real general\n{big} {big} {size % 9}\n1 2 3\n".encode()),
+        (".mtx", f"%%MatrixMarket matrix array real general\n{big} {big}\n1\n".encode()),
+        (".csv", f"0,{big}\n1,2\n".encode()),
+        (".csv", b"a," + b"b" * size * 10),
+        (".csv", b'"' + b"a\n" * size),
+        (".csv", b",".join([b"1"] * size) + b"\n" + b",".join([b"2"] * size)),
+        (".txt", b"{" * size),
+        (".txt", b"0 1 {" + b"'weight': 1," * size + b"}\n"),
+        (".csv", b"#a,b\n" * size),
+        (".csv", b"\n" * size),
+        (".csv", b"sep=" * size),
+        (".csv.gz", packed(b"0,1\n" * 2**18, 160, ".gz")),
+        (".csv.gz", packed(bytes(2**20), 300, ".gz")),
+        (".npz", packed(bytes(2**20), 400, ".zip")),
+        (".npy", header),
+        (".npz", saved(lambda f: np.savez(f, edges=np.array([[0], [big]]), num_nodes=np.array(big)))),
+        (
+            ".npz",
+            saved(
+                lambda f: np.savez(
+                    f, data=np.ones(1), indices=[big], indptr=[0, 1], shape=[big, big], format=b"csr"
+                )
+            ),
+        ),
+        (".gml", b"graph [" * min(size, 20_000)),
+        (".gml", b"graph [ node [ id " + b"9" * size + b" ] ]"),
+        (".graphml", b"<graphml>" + b"<graph>" * min(size, 20_000)),
+        (".graphml", b'<!DOCTYPE x [<!ENTITY a "b">]><graphml>&a;</graphml>'),
+        (".graphml", "<graphml/>".encode("utf-16")),
+    ]
+    return choices[int(rng.integers(len(choices)))]
+
+
+def fuzzed(seed: int, count: int) -> list[tuple[str, bytes]]:
+    """``count`` files: damaged ones, random text and bytes under any extension, hostile ones."""
+    rng = np.random.default_rng(seed)
+    made: list[tuple[str, bytes]] = []
+    for i in range(count):
+        kind = i % 5
+        if kind < 3:
+            options = valid(rng)
+            suffix, data = options[int(rng.integers(len(options)))]
+            made.append((suffix, damaged(data, rng)))
+        elif kind == 3:
+            suffix = SUFFIXES[int(rng.integers(len(SUFFIXES)))]
+            size = int(rng.integers(0, 400))
+            text = (
+                "".join(rng.choice(list(ALPHABET), size)).encode() if rng.random() < 0.7 else rng.bytes(size)
+            )
+            made.append(
+                (suffix, gzip.compress(text) if suffix.endswith(".gz") and rng.random() < 0.8 else text)
+            )
+        else:
+            made.append(hostile(rng))
+    return made
+
+
+def wrong_with(path: Path, partner: Path) -> list[str]:
+    """Read a file in every way it can be read; the sentences of what should not happen."""
+    wrong = []
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("graph", lambda: read_graph(path)),
+        ("edges", lambda: read_graph(path, format="edges", missing="mean", one_hot=True)),
+        ("features", lambda: read_features(path, missing="zero", one_hot=True)),
+        ("joined", lambda: read_graph(partner, features=path)),
+    ]
+    before = set(path.parent.iterdir())
+    for name, call in calls:
+        start = time.perf_counter()
+        try:
+            call()
+        except SoftcutError as error:
+            if "\n" in str(error):
+                wrong.append(f"{name} of {path.name}: a message of several lines: {error}")
+        except BaseException as error:
+            wrong.append(f"{name} of {path.name}: {type(error).__name__}: {error}")
+        seconds = time.perf_counter() - start
+        if seconds > SECONDS:
+            wrong.append(f"{name} of {path.name}: {seconds:.1f} s")
+    if set(path.parent.iterdir()) != before:
+        wrong.append(f"{path.name}: files left behind")
+    return wrong
+
+
+def main(seed: int, count: int) -> dict[str, Any]:
+    wrong: list[str] = []
+    warnings.simplefilter("ignore")
+    files = fuzzed(seed, count)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        partner = Path(folder, "partner.csv")
+        partner.write_text("0,1\n1,2\n2,3\n")
+        longest = 0.0
+        peak = start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        for i, (suffix, data) in enumerate(files):
+            path = Path(folder, f"f{i}{suffix}")
+            path.write_bytes(data)
+            begin = time.perf_counter()
+            wrong += wrong_with(path, partner)
+            longest = max(longest, time.perf_counter() - begin)
+            now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            if now - start > BYTES and now > peak:
+                wrong.append(f"{path.name}: {(now - start) / 2**20:.0f} MiB of memory")
+            peak = max(peak, now)
+            path.unlink()
+        os.chdir("/")
+    return {"files": len(files), "wrong": wrong, "seconds": longest, "bytes": peak - start}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(int(sys.argv[1]), int(sys.argv[2]))))

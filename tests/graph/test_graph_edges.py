@@ -1,0 +1,219 @@
+"""Graphs from edges and matrices: against a dense oracle, and the rules for messy input."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from graph_checks import check_invariants, quiet
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from softcut.errors import GraphError, ParameterError
+from softcut.graph import Graph
+
+
+@st.composite
+def edge_lists(draw: st.DrawFn, max_nodes: int = 8) -> tuple[int, list[tuple[int, int]], list[float] | None]:
+    n = draw(st.integers(1, max_nodes))
+    node = st.integers(0, n - 1)
+    edges = draw(st.lists(st.tuples(node, node), max_size=20))
+    weights = None
+    if draw(st.booleans()):
+        weight = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0, 3.0])  # sums are exact
+        weights = draw(st.lists(weight, min_size=len(edges), max_size=len(edges)))
+    return n, edges, weights
+
+
+def dense_oracle(
+    n: int, edges: list[tuple[int, int]], weights: list[float] | None, self_loops: str
+) -> np.ndarray:
+    """Sum duplicates of each direction, then take the larger direction."""
+    a = np.zeros((n, n))
+    for i, (u, v) in enumerate(edges):
+        if u == v and self_loops == "drop":
+            continue
+        if weights is None:
+            a[u, v] = 1
+        else:
+            a[u, v] += weights[i]
+    return np.maximum(a, a.T)
+
+
+# ---------------------------------------------------------------------- edges
+
+
+@settings(max_examples=150, deadline=None)
+@given(edge_lists(), st.sampled_from(["drop", "keep"]))
+def test_from_edges_equals_dense_oracle(case: Any, self_loops: Any) -> None:
+    n, edges, weights = case
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        index = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+        g = Graph.from_edges(index, edge_weight=weights, num_nodes=n, self_loops=self_loops)
+    check_invariants(g)
+    expected = dense_oracle(n, edges, weights, self_loops)
+    np.testing.assert_array_equal(g.adjacency.toarray(), expected)
+    assert g.num_edges == np.count_nonzero(np.triu(expected))
+    assert g.has_self_loops == bool(np.diag(expected).any())
+    assert g.average_degree == pytest.approx(np.count_nonzero(expected) / n)
+
+
+@settings(max_examples=60, deadline=None)
+@given(edge_lists())
+def test_all_routes_make_the_same_graph(case: Any) -> None:
+    n, edges, weights = case
+    oracle = dense_oracle(n, edges, weights, "keep")
+    routes = [
+        quiet(Graph.from_dense, oracle, self_loops="keep"),
+        quiet(Graph.from_scipy, sp.coo_matrix(oracle), self_loops="keep"),
+        quiet(Graph.from_scipy, sp.csc_array(oracle), self_loops="keep"),
+        quiet(Graph.from_scipy, sp.lil_matrix(oracle), self_loops="keep"),
+        quiet(Graph, sp.csr_array(oracle)),
+        quiet(Graph.from_networkx, nx.from_numpy_array(oracle), self_loops="keep"),
+    ]
+    u, v = np.nonzero(oracle)
+    routes.append(quiet(Graph.from_edges, [u, v], edge_weight=oracle[u, v], num_nodes=n, self_loops="keep"))
+    for g in routes:
+        check_invariants(g)
+        np.testing.assert_array_equal(g.adjacency.toarray(), oracle)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 20), st.integers(0, 2**32 - 1))
+def test_random_graphs_agree_with_networkx(n: int, seed: int) -> None:
+    graph = nx.gnp_random_graph(n, 0.3, seed=seed)
+    g = quiet(Graph.from_networkx, graph)
+    check_invariants(g)
+    assert g.num_nodes == graph.number_of_nodes()
+    assert g.num_edges == graph.number_of_edges()
+    assert g.average_degree == pytest.approx(sum(d for _, d in graph.degree()) / n)
+    assert nx.utils.graphs_equal(nx.Graph(g.to_networkx().edges), nx.Graph(graph.edges))
+
+
+def test_shapes_of_edge_index() -> None:
+    torch = pytest.importorskip("torch")
+    pairs = [(0, 1), (1, 2), (2, 3)]
+    expected = Graph.from_edges([[0, 1, 2], [1, 2, 3]]).adjacency.toarray()
+    columns = np.array(pairs).T
+    for edges in (
+        pairs,
+        np.array(pairs),
+        columns,
+        columns.astype(np.uint8),
+        columns.astype(np.float64),
+        (columns[0], columns[1]),
+        torch.tensor(columns),
+        (torch.tensor(columns[0]), torch.tensor(columns[1])),
+        nx.Graph(pairs).edges,
+        iter(pairs),
+    ):
+        np.testing.assert_array_equal(quiet(Graph.from_edges, edges).adjacency.toarray(), expected)
+    # Two by two is read as [2, E].
+    assert Graph.from_edges([[0, 1], [2, 3]]).adjacency[0, 2] == 1
+
+
+def test_one_direction_and_both_directions_are_the_same_and_silent() -> None:
+    once = quiet(Graph.from_edges, [[0, 1], [1, 2]], edge_weight=[2.0, 3.0])
+    both = quiet(Graph.from_edges, [[0, 1, 1, 2], [1, 0, 2, 1]], edge_weight=[2.0, 2.0, 3.0, 3.0])
+    np.testing.assert_array_equal(once.adjacency.toarray(), both.adjacency.toarray())
+    assert once.num_edges == both.num_edges == 2
+
+
+def test_directed_input_warns_once_with_the_count() -> None:
+    with pytest.warns(UserWarning, match="1 of 3 edges has no edge in the other direction") as record:
+        g = Graph.from_edges([[0, 1, 1], [1, 0, 2]])
+    assert len(record) == 1
+    assert record[0].filename == __file__
+    np.testing.assert_array_equal(g.adjacency.toarray(), [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    with pytest.warns(UserWarning, match="another weight in the other direction") as record:
+        g = Graph.from_edges([[0, 1], [1, 0]], edge_weight=[1.0, 5.0])
+    assert len(record) == 1
+    assert g.adjacency[0, 1] == 5.0
+    # A matrix with one triangle only is a directed graph; a list of edges is not.
+    with pytest.warns(UserWarning, match="2 of 2 edges have no edge"):
+        Graph.from_scipy(sp.csr_array([[0, 1, 1], [0, 0, 0], [0, 0, 0]]))
+    with pytest.warns(UserWarning, match="2 of 2 edges have no edge"):
+        Graph.from_networkx(nx.DiGraph([(0, 1), (1, 2)]))
+    with pytest.warns(UserWarning, match="1 of 1 edges has"):
+        Graph.from_edges([[0], [1]], directed=True)
+    quiet(Graph.from_edges, [[0, 1, 1], [1, 0, 2]], directed=False)
+
+
+def test_rounding_is_not_direction() -> None:
+    weights = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1]
+    g = quiet(Graph.from_edges, [[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]], edge_weight=weights)
+    assert g.adjacency[0, 1] == g.adjacency[1, 0] == pytest.approx(0.6)
+
+
+def test_duplicates() -> None:
+    edges = [[0, 0, 1], [1, 1, 2]]
+    assert not Graph.from_edges(edges).weighted
+    assert Graph.from_edges(edges, edge_weight=[1.0, 1.0, 1.0]).adjacency[1, 0] == 2.0
+    # Both directions of one edge are not a duplicate.
+    assert Graph.from_edges([[0, 1], [1, 0]], edge_weight=[1.0, 1.0]).adjacency[0, 1] == 1.0
+
+
+def test_self_loops() -> None:
+    with pytest.warns(UserWarning, match="2 self-loops dropped"):
+        g = Graph.from_edges([[0, 1, 2], [0, 1, 1]])
+    assert not g.has_self_loops
+    assert g.num_edges == 1
+    g = quiet(Graph.from_edges, [[0, 1, 2], [0, 1, 1]], self_loops="keep")
+    assert g.has_self_loops
+    assert g.num_edges == 3
+    assert "2 self-loops" in repr(g)
+    with pytest.warns(UserWarning, match="1 self-loop dropped; pass self_loops='keep' to keep it"):
+        Graph.from_scipy(sp.eye_array(1))
+    with pytest.raises(ParameterError, match="'drop' or 'keep'"):
+        Graph.from_edges([[0], [1]], self_loops="maybe")  # type: ignore[arg-type]
+
+
+def test_huge_weights_stay_finite_or_fail() -> None:
+    g = Graph.from_edges([[0, 0], [1, 1]], edge_weight=[1e300, 1e300])
+    assert g.adjacency[0, 1] == 2e300
+    with pytest.raises(GraphError, match=r"repeated edge \(0, 1\) sums to more than float64"):
+        Graph.from_edges([[0, 0], [1, 1]], edge_weight=[1e308, 1e308])
+    with pytest.raises(GraphError, match="weights at node 0 sum to more than float64"):
+        Graph.from_edges([[0, 0], [1, 2]], edge_weight=[1e308, 1e308])
+    with pytest.raises(GraphError, match="float32"):
+        Graph.from_edges([[0, 0], [1, 1]], edge_weight=np.array([3e38, 3e38], np.float32))
+
+
+def test_dtypes() -> None:
+    assert Graph.from_edges([[0], [1]]).adjacency.dtype == np.float64
+    assert Graph.from_edges([[0], [1]], edge_weight=np.array([2], np.float32)).adjacency.dtype == np.float32
+    assert Graph.from_edges([[0], [1]], edge_weight=[2]).adjacency.dtype == np.float64
+    assert Graph.from_dense(np.array([[0, 1], [1, 0]], np.float16)).num_edges == 1
+    assert Graph.from_dense(np.array([[0, 1], [1, 0]], bool)).num_edges == 1
+
+
+def test_graphs_without_edges() -> None:
+    for g in (
+        Graph.from_edges([], num_nodes=3),
+        Graph.from_edges(np.zeros((2, 0), int), x=np.ones((3, 1))),
+        Graph.from_scipy(sp.csr_array((3, 3))),
+        Graph.from_edges([[0], [1]], edge_weight=[0.0], num_nodes=3),
+    ):
+        check_invariants(g)
+        assert (g.num_nodes, g.num_edges, g.average_degree) == (3, 0, 0.0)
+
+
+def test_input_is_not_modified() -> None:
+    messy = sp.csr_array(
+        (np.array([1.0, 2.0, 0.0, 3.0]), np.array([1, 1, 0, 0]), np.array([0, 3, 4])), shape=(2, 2)
+    )
+    before = (messy.data.copy(), messy.indices.copy(), messy.indptr.copy())
+    x = sp.csr_array((np.array([1.0, 0.0], np.float32), np.array([1, 0]), np.array([0, 1, 2])), shape=(2, 2))
+    g = quiet(Graph.from_scipy, messy, x=x)
+    check_invariants(g)
+    assert g.adjacency[0, 1] == 3.0
+    for old, new in zip(before, (messy.data, messy.indices, messy.indptr), strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert x.nnz == 2
+    assert g.x is not None
+    assert g.x.nnz == 1  # type: ignore[union-attr]

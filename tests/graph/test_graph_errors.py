@@ -1,0 +1,144 @@
+"""One clear sentence for each mistake, and nothing but a graph or a SoftcutError for any input."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from graph_checks import check_invariants
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from softcut.errors import GraphError, SoftcutError
+from softcut.graph import Graph
+
+NAN = float("nan")
+PAIR = [[0], [1]]
+make = Graph.from_edges
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: make(PAIR, edge_weight=[-1.0]), r"edge_weight is negative at position 0 \(-1.0\)"),
+        (lambda: make([[0, 1], [1, 2]], edge_weight=[1, NAN]), "edge_weight is not finite at position 1"),
+        (lambda: make(PAIR, edge_weight=[np.inf]), "not finite at position 0"),
+        (lambda: make(PAIR, edge_weight=[1, 2]), r"edge_weight has shape \(2,\) but there are 1 edges"),
+        (lambda: make(PAIR, edge_weight=["a"]), "edge_weight has dtype"),
+        (lambda: make(PAIR, edge_weight=[1j]), "edge_weight has dtype complex"),
+        (lambda: make(PAIR, x=[[1.0], [NAN]]), r"x\[1, 0\] is nan, which is not finite"),
+        (lambda: make(PAIR, x=[[1.0], [1e300]]), r"x\[1, 0\] is 1e\+300, which does not fit in float32"),
+        (
+            lambda: make(PAIR, x=sp.csr_array([[0.0, 1.0], [0.0, np.inf]])),
+            r"x\[1, 1\] is inf, which is not finite",
+        ),
+        (lambda: make(PAIR, x=sp.csr_array([[1e300], [0.0]])), r"x\[0, 0\] is 1e\+300, which does not"),
+        (lambda: make(PAIR, x=[[1.0]], num_nodes=2), "x has 1 rows but the graph has 2 nodes"),
+        (lambda: make(PAIR, x=[1.0, 2.0]), r"x has shape \(2,\)"),
+        (lambda: make(PAIR, x=[["a"], ["b"]]), "x has dtype"),
+        (lambda: make(PAIR, x=3.0), "x is 3.0: pass one entry per node"),
+        (lambda: make(PAIR, x=np.array(3.0), num_nodes=2), r"x has shape \(\)"),
+        (lambda: make(PAIR, y=np.array(3)), "y is array"),
+        (lambda: make(PAIR, node_names=3), "node_names is 3"),
+        (lambda: make(PAIR, node_names=3, num_nodes=2), "node_names is 3"),
+        (lambda: make(PAIR, x=[[1.0], [1.0, 2.0]]), "x has rows of different lengths"),
+        (lambda: make(PAIR, x=np.zeros((2, 0))), "x has no columns"),
+        (lambda: make([[0], [5]], x=[[1.0], [2.0]]), r"node index 5 \(row 1, edge 0\), out of range for 2"),
+        (lambda: make([[0], [5]], num_nodes=3), r"out of range for 3 nodes \(num_nodes\)"),
+        (lambda: make([[0], [-1]]), r"negative index -1 at position \(1, 0\)"),
+        (lambda: make([[0], [1.5]]), r"1.5 at position \(1, 0\), which is not an integer"),
+        (lambda: make([[0], [NAN]]), "not an integer"),
+        (lambda: make([["a"], ["b"]]), "edge_index has dtype"),
+        (lambda: make([[0, 1, 2]]), r"edge_index has shape \(1, 3\)"),
+        (lambda: make([0, 1, 2]), r"edge_index has shape \(3,\)"),
+        (lambda: make(7), "edge_index is a int"),
+        (lambda: make([[0, 1], [1]]), "edge_index has rows of different lengths"),
+        (lambda: make([[0], [10**15]]), "number the nodes 0 to N-1"),
+        (lambda: make(np.array([[0], [2**64 - 1]], np.uint64)), "too large"),
+        (lambda: make([]), "no edges and num_nodes is not given"),
+        (lambda: make([], num_nodes=0), "no nodes"),
+        (lambda: make(PAIR, num_nodes=-2), "num_nodes is -2"),
+        (lambda: make(PAIR, num_nodes=2.5), "num_nodes is 2.5"),
+        (lambda: make(PAIR, num_nodes=2**40), "not supported"),
+        (lambda: make(PAIR, y=[1], num_nodes=2), r"y has shape \(1,\) but the graph has 2 nodes"),
+        (lambda: make(PAIR, y=[0.5, 1.0]), "y has dtype float64"),
+        (lambda: make(PAIR, y=["a", "b"]), "y has dtype"),
+        (lambda: make(PAIR, node_names=["a", "a"]), "node_names has 'a' more than once"),
+        (lambda: make(PAIR, node_names=["a"], num_nodes=2), "node_names has 1 names"),
+        (lambda: make(PAIR, node_names="ab"), "single string"),
+        (lambda: make(PAIR, ptr=[0, 1, 2]), "ptr cuts an edge: node 0"),
+        (lambda: make(PAIR, ptr=[0, 1]), "must start at 0 and end at 2"),
+        (lambda: make(PAIR, ptr=[0, 2, 2]), "ptr gives graph 1 no nodes"),
+        (lambda: make(PAIR, ptr=[0.5]), "ptr must be"),
+        (lambda: Graph.from_scipy(sp.csr_array((0, 0))), "no nodes"),
+        (lambda: Graph.from_scipy(sp.csr_array((2, 3))), r"shape \(2, 3\)"),
+        (lambda: Graph.from_scipy(np.eye(2)), "adjacency is a ndarray"),
+        (lambda: Graph.from_scipy(sp.csr_array([[0, -1], [-1, 0]])), r"adjacency.data is negative"),
+        (lambda: Graph.from_scipy(sp.coo_array(([3.0, -1.0], ([0, 0], [1, 1])), shape=(2, 2))), "negative"),
+        (lambda: Graph.from_scipy(sp.csr_array([[0, 1j], [1j, 0]])), "dtype complex"),
+        (lambda: Graph(sp.csr_array([[0, 1], [0, 0]])), "not symmetric"),
+        (lambda: Graph.from_dense(np.ones((2, 3))), "not square"),
+        (lambda: Graph.from_dense([["a"]]), "dtype"),
+        (lambda: Graph.from_dense([[0, NAN], [NAN, 0]]), "not finite"),
+        (lambda: Graph.from_networkx(nx.Graph()), "no nodes"),
+        (lambda: Graph.from_networkx(nx.Graph([(0, 1, {"weight": "heavy"})])), "'heavy', not a number"),
+        (lambda: Graph.from_networkx(nx.Graph([(0, 1)]), features="age"), "'age', which node 0 does not"),
+        (lambda: Graph.from_networkx(nx.Graph([(0, 1)]), features="attributes"), "found no node attribute"),
+        (lambda: Graph.from_networkx(nx.Graph([(0, 1)]), features=[]), "empty list"),
+        (lambda: Graph.batch([]), "graphs is empty"),
+        (lambda: Graph.batch([np.eye(2)]), r"graphs\[0\] is a ndarray"),  # type: ignore[list-item]
+        (
+            lambda: Graph.batch([make(PAIR), make(PAIR, x=[[1.0], [1.0]])]),
+            r"graphs\[1\] has 1 features but graphs\[0\] has 0",
+        ),
+        (lambda: make(PAIR).subgraph([0, 0]), "lists node 0 more than once"),
+        (lambda: make(PAIR).subgraph([2]), "index 2, out of range for 2 nodes"),
+        (lambda: make(PAIR).subgraph([]), "non-empty"),
+        (lambda: make(PAIR).subgraph([True]), "mask"),
+        (lambda: make(PAIR).with_features([[1.0]]), "x has 1 rows"),
+        (lambda: Graph.from_any("graph.csv"), "read_graph"),
+        (lambda: Graph.from_any(3), "cannot make a graph of 'int'"),
+        (lambda: Graph.from_any(np.ones((3, 4))), r"array of shape \(3, 4\)"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_clear_sentence(build: Any, sentence: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(GraphError, match=sentence) as caught:
+            build()
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_sparse_matrices_do_not_reach_compiled_code() -> None:
+    def broken() -> sp.csr_array:
+        matrix = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+        matrix.indices[0] = 999_999_999
+        return matrix
+
+    with pytest.raises(GraphError, match="not a valid sparse matrix"):
+        Graph.from_scipy(broken())
+    with pytest.raises(GraphError, match="not a valid sparse matrix"):
+        Graph.from_edges([[0], [1]], x=broken())
+
+
+ANYTHING = st.one_of(st.integers(-3, 9), st.floats(), st.text(max_size=2), st.none())
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.lists(ANYTHING, max_size=4), max_size=4),
+    st.one_of(st.none(), st.lists(st.one_of(st.floats(), st.none(), st.text(max_size=1)), max_size=4)),
+    st.one_of(st.none(), st.integers(-2, 12), st.floats(), st.text(max_size=1)),
+)  # fmt: skip
+def test_nothing_but_a_graph_or_a_softcut_error(edges: Any, weight: Any, num_nodes: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            g = Graph.from_edges(edges, edge_weight=weight, num_nodes=num_nodes)
+        except SoftcutError:
+            return
+        check_invariants(g)

@@ -1,0 +1,106 @@
+"""Batches, parts, copies."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from graph_checks import check_invariants
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from softcut.graph import Graph
+
+
+def random_graph(seed: int, sparse: bool = False, features: int = 2) -> Graph:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    dense = np.triu(rng.random((n, n)) < 0.5, 1) * rng.random((n, n))
+    x = rng.random((n, features))
+    return Graph.from_dense(
+        dense + dense.T,
+        x=sp.csr_array(x) if sparse else x,
+        y=rng.integers(0, 3, n),
+        node_names=list("abcdefg"[:n]),
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=5), st.booleans())
+def test_batch_and_split_are_inverse(seeds: list[int], sparse: bool) -> None:
+    graphs = [random_graph(seed, sparse) for seed in seeds]
+    batch = Graph.batch(graphs)
+    check_invariants(batch)
+    np.testing.assert_array_equal(
+        batch.adjacency.toarray(), sp.block_diag([g.adjacency for g in graphs]).toarray()
+    )
+    assert batch.num_graphs == len(graphs)
+    parts = batch.split()
+    for part, g in zip(parts, graphs, strict=True):
+        check_invariants(part)
+        np.testing.assert_array_equal(part.adjacency.toarray(), g.adjacency.toarray())
+        assert sp.issparse(part.x) == sparse
+        np.testing.assert_array_equal(
+            part.x.toarray() if sparse else part.x, g.x.toarray() if sparse else g.x  # type: ignore[union-attr]
+        )  # fmt: skip
+        np.testing.assert_array_equal(part.y, g.y)
+        assert part.node_names == g.node_names
+    # A batch of batches is flat.
+    nested = Graph.batch([batch, graphs[0]])
+    assert nested.num_graphs == len(graphs) + 1
+    check_invariants(nested)
+    assert f"{nested.num_graphs} graphs" in repr(nested)
+
+
+def test_batch_drops_what_not_all_have() -> None:
+    a = Graph.from_edges([[0], [1]], y=[0, 1], node_names=["a", "b"])
+    b = Graph.from_edges([[0], [1]])
+    joined = Graph.batch([a, b])
+    assert joined.y is None
+    assert joined.node_names is None
+    assert b.split() == [b]
+    mixed = Graph.batch([b.with_features(np.eye(2)), b.with_features(sp.eye_array(2))])
+    assert isinstance(mixed.x, np.ndarray)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1000), st.randoms(use_true_random=False))
+def test_subgraph_equals_dense_indexing(seed: int, random: Any) -> None:
+    g = random_graph(seed)
+    nodes = random.sample(range(g.num_nodes), random.randint(1, g.num_nodes))
+    part = g.subgraph(nodes)
+    check_invariants(part)
+    np.testing.assert_array_equal(part.adjacency.toarray(), g.adjacency.toarray()[np.ix_(nodes, nodes)])
+    assert g.x is not None
+    assert g.node_names is not None
+    np.testing.assert_array_equal(part.x, g.x[nodes])
+    assert part.node_names == [g.node_names[i] for i in nodes]
+    mask = np.zeros(g.num_nodes, bool)
+    mask[nodes] = True
+    np.testing.assert_array_equal(
+        g.subgraph(mask).adjacency.toarray(), g.subgraph(sorted(nodes)).adjacency.toarray()
+    )
+
+
+def test_graph_is_frozen_copyable_and_picklable() -> None:
+    g = random_graph(3)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        g.x = None  # type: ignore[misc]
+    again = pickle.loads(pickle.dumps(g))
+    check_invariants(again)
+    np.testing.assert_array_equal(again.adjacency.toarray(), g.adjacency.toarray())
+    renamed = dataclasses.replace(g, name="new")
+    assert renamed.name == "new"
+    assert repr(renamed).startswith("Graph('new': ")
+    assert g.with_features(None).num_features == 0
+
+
+def test_a_million_edges_take_a_moment() -> None:
+    rng = np.random.default_rng(0)
+    edges = np.sort(rng.integers(0, 100_000, (2, 1_000_000)), axis=0)
+    g = Graph.from_edges(edges, self_loops="keep")
+    assert g.num_edges == np.unique(edges[0] * 100_000 + edges[1]).size

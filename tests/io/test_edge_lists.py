@@ -1,0 +1,227 @@
+"""Edge lists against an oracle, and every mistake named with its line."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reading import MTX, PATH, named_edges, quiet, write
+
+from softcut.errors import FileFormatError, GraphError, ParameterError
+from softcut.io import read_graph
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt", ".edges", ".edgelist", ".csv.gz", ".TXT"])
+@pytest.mark.parametrize("separator", [",", "\t", ";", " ", "  ", ", "])
+@pytest.mark.parametrize("header", ["", "source{0}target\n", "one{0}other\n", "# a comment\n\n% more\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_plain_edge_lists(tmp_path: Path, suffix: str, separator: str, header: str, end: str) -> None:
+    text = header.format(separator) + "".join(f"{i}{separator}{i + 1}\n" for i in range(3))
+    g = quiet(write(tmp_path, "path" + suffix, text.replace("\n", end)))
+    np.testing.assert_array_equal(g.adjacency.toarray(), PATH)
+    assert g.name == "path"
+    assert g.node_names is None
+    assert not g.weighted
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(
+        st.text(st.characters(categories=["L", "N"], exclude_characters="{}"), min_size=1, max_size=4),
+        unique=True, min_size=2, max_size=6,
+    ),
+    data=st.data(),
+)  # fmt: skip
+def test_any_names_in_first_seen_order(tmp_path: Path, names: list[str], data: st.DataObject) -> None:
+    pairs = list(itertools.combinations(range(len(names)), 2))
+    chosen = data.draw(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
+    weights = data.draw(st.lists(st.integers(1, 9), min_size=len(chosen), max_size=len(chosen)))
+    text = "source,target,weight\n" + "".join(
+        f"x{names[u]},x{names[v]},{w}\n" for (u, v), w in zip(chosen, weights, strict=True)
+    )
+    g = quiet(write(tmp_path, "g.csv", text))
+    seen = list(dict.fromkeys("x" + names[i] for pair in chosen for i in pair))
+    assert g.node_names == seen
+    assert named_edges(g) == {
+        (*sorted(("x" + names[u], "x" + names[v])), float(w))
+        for (u, v), w in zip(chosen, weights, strict=True)
+    }
+
+
+def test_fast_and_slow_parser_agree(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    edges = np.unique(np.sort(rng.integers(0, 40, (200, 2)), axis=1), axis=0)
+    weights = rng.random(len(edges))
+    rows = [f"{u},{v},{w!r}" for (u, v), w in zip(edges.tolist(), weights.tolist(), strict=True)]
+    plain = quiet(write(tmp_path, "a.csv", "\n".join(rows)), self_loops="keep")
+    # Quotes send a file to the line-by-line parser.
+    rows[0] = ",".join(f'"{field}"' for field in rows[0].split(","))
+    quoted = quiet(write(tmp_path, "b.csv", "\n".join(rows)), self_loops="keep")
+    np.testing.assert_array_equal(plain.adjacency.toarray(), quoted.adjacency.toarray())
+
+
+def test_columns_by_name(tmp_path: Path) -> None:
+    for text in (
+        "Source,Target,Type,Id,Label,Weight\na,b,Undirected,0,,2.5\nb,c,Undirected,1,,1\n",
+        "weight;dst;src\n2.5;b;a\n1;c;b\n",
+        '"from","to","weight"\n"a","b",2.5\n"b","c",1\n',
+        "u v weight\na b 2.5\nb c 1\n",
+        "node_1\tnode_2\tw\na\tb\t2.5\nb\tc\t1\n",
+    ):
+        assert named_edges(quiet(write(tmp_path, "g.csv", text))) == {("a", "b", 2.5), ("b", "c", 1.0)}
+    # A letter that other lines mention is a node, not a title.
+    assert quiet(write(tmp_path, "g.txt", "u v\nv w\n")).node_names == ["u", "v", "w"]
+    assert quiet(write(tmp_path, "g.txt", "person friend hours\nann bob 3\n")).num_edges == 1
+
+
+def test_names_with_commas_and_accents(tmp_path: Path) -> None:
+    g = quiet(write(tmp_path, "g.csv", '\ufeff"Smith, Ann",Zoë\n"Smith, Ann",Łukasz\n'))
+    assert g.node_names == ["Smith, Ann", "Zoë", "Łukasz"]
+
+
+def test_weighted_argument(tmp_path: Path) -> None:
+    three = write(tmp_path, "w.csv", "0,1,2.5\n1,2,1\n")
+    assert quiet(three).weighted
+    assert quiet(three, weighted=True).weighted
+    assert not quiet(three, weighted=False).weighted
+    words = write(tmp_path, "t.csv", "0,1,friend\n1,2,colleague\n")
+    assert quiet(words, weighted=False).num_edges == 2
+    with pytest.raises(
+        FileFormatError, match=r"t.csv, line 1: the weight 'friend' is not a number; .*weighted=False"
+    ):
+        read_graph(words)
+    with pytest.raises(FileFormatError, match="no column of weights"):
+        read_graph(write(tmp_path, "g.csv", "0,1\n"), weighted=True)
+
+
+def test_networkx_edge_lists(tmp_path: Path) -> None:
+    graph = nx.path_graph(4)
+    nx.write_edgelist(graph, tmp_path / "plain.edgelist")
+    np.testing.assert_array_equal(quiet(tmp_path / "plain.edgelist").adjacency.toarray(), PATH)
+    nx.set_edge_attributes(graph, {(0, 1): 2.0, (1, 2): 3.5}, "weight")
+    nx.write_edgelist(graph, tmp_path / "weights.edgelist")
+    assert named_edges(quiet(tmp_path / "weights.edgelist")) == {
+        ("0", "1", 2.0),
+        ("1", "2", 3.5),
+        ("2", "3", 1.0),
+    }
+
+
+def test_directed_files_warn_and_one_way_lists_do_not(tmp_path: Path) -> None:
+    quiet(write(tmp_path, "a.csv", "0,1\n1,2\n"))
+    quiet(write(tmp_path, "a.csv", "0,1\n1,0\n1,2\n2,1\n"))
+    with pytest.warns(UserWarning, match="directed: 1 of 3"):
+        read_graph(write(tmp_path, "a.csv", "0,1\n1,0\n1,2\n"))
+    with pytest.warns(UserWarning, match="1 self-loop dropped"):
+        read_graph(write(tmp_path, "a.csv", "0,0\n0,1\n"))
+    assert quiet(tmp_path / "a.csv", self_loops="keep").has_self_loops
+
+
+def test_integer_ids(tmp_path: Path) -> None:
+    # From 0: indices. Up to half of the ids may be missing: isolated nodes.
+    g = quiet(write(tmp_path, "g.csv", "0,1\n3,5\n"))
+    assert (g.num_nodes, g.node_names) == (6, None)
+    # From 1: the ids are kept as names, nothing is added for 0.
+    g = quiet(write(tmp_path, "g.csv", "1,2\n2,3\n"))
+    assert (g.num_nodes, g.node_names) == (3, ["1", "2", "3"])
+    # Anything else, names in order of mention.
+    g = quiet(write(tmp_path, "g.csv", "900,17\n17,1000000000000\n"))
+    assert g.node_names == ["900", "17", "1000000000000"]
+    assert named_edges(g) == {("17", "900", 1.0), ("1000000000000", "17", 1.0)}
+    g = quiet(write(tmp_path, "g.csv", "-1,2\n2,3\n"))
+    assert g.node_names == ["-1", "2", "3"]
+    g = quiet(write(tmp_path, "g.csv", f"{10**40},2\n2,3\n"))
+    assert g.num_nodes == 3
+
+
+def test_delimiter_and_format(tmp_path: Path) -> None:
+    path = write(tmp_path, "links", "a|b\nb|c\n")
+    assert quiet(path, format="edges", delimiter="|").node_names == ["a", "b", "c"]
+    for wrong in ("", "ab", "1", '"', "\n"):
+        with pytest.raises(ParameterError, match="delimiter"):
+            read_graph(path, format="edges", delimiter=wrong)
+    with pytest.raises(ParameterError, match="format is 'xml'"):
+        read_graph(path, format="xml")
+    with pytest.raises(FileFormatError, match=r"extension '': use one of .csv"):
+        read_graph(path)
+    with pytest.raises(ParameterError, match="weighted"):
+        read_graph(path, weighted="yes")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="self_loops"):
+        read_graph(path, self_loops="no")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="path is a int"):
+        read_graph(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("g.csv", "", "g.csv is empty"),
+        ("g.csv", " \n\n", "g.csv is empty"),
+        ("g.csv", "# only\n", "no edges, only comments"),
+        ("g.csv", "source,target\n", "has no edges"),
+        ("g.csv", "0,1\n1,2\nabc\n", r"g.csv, line 3: expected 2 or 3 columns, found 1: 'abc'"),
+        ("g.csv", "abc\n", r"g.csv, line 1: expected 2 or 3 columns, found 1: 'abc'"),
+        ("g.csv", "0,1\n1,2\n2,3,4\n", r"line 3: expected 2 columns as on line 1, found 3: '2,3,4'"),
+        ("g.csv", "a,b,c,d\n1,2,3,4\n", r"has the columns 'a', 'b', 'c', 'd': name two .*source= and target="),
+        ("g.csv", "5,6,7,8\n1,2,3,4\n", r"line 1: expected 2 or 3 .*, found 4.*source, target and weight"),
+        ("g.csv", "0,1,1\n1,2,heavy\n", r"line 2: the weight 'heavy' is not a number"),
+        ("g.csv", "1,2,heavy\n1,2,1\n", r"line 1: the weight 'heavy' is not a number"),
+        ("g.csv", "0,1,1\n#\n1,2,nan\n", r"line 3: the weight 'nan' is not finite"),
+        ("g.csv", "0,1,1\n1,2,1e999\n", r"line 2: the weight '1e999' is not finite"),
+        ("g.csv", "0,1,1\n1,2,-3\n", r"line 2: the weight '-3' is negative"),
+        ("g.csv", "0,1,1\n1,2,\n", r"line 2: the weight '' is not a number"),
+        ("g.csv", "a,b\n,c\n", r"line 2: a node id is empty"),
+        ("g.csv", b"0,1\n1,\xff\n", r"line 2: byte 0xff is not UTF-8"),
+        ("g.csv", b"0,1\n\x00\x01", r"line 2: a zero byte"),
+        ("g.csv", "0,1\n".encode("utf-16"), r"line 1: a zero byte"),
+        ("g.txt", "a " + "b" * 10_000 + " c d e\n", r"found 5: 'a b+\.\.\.'"),
+        ("g.csv", '"' + "b" * 200_000 + '",c\n', r"line 1: field larger"),
+        ("g.mtx", "1 2 3\n", "line 1: a Matrix Market file starts with"),
+        ("g.mtx", MTX + "2 2 99\n1 2 1\n", "line 2: 99 entries announced"),
+        ("g.mtx", MTX + "x\n", "line 2: expected the sizes"),
+        ("g.mtx", MTX + "2 2 1\n1 5 1\n", "entry 1 is in row 1, column 5, outside the 2 x 2"),
+        ("g.mtx", MTX + "999999999 999999999 1\n1 5 1\n", "announces"),
+        ("g.mtx", MTX + "2 2 1\n1 2\n", "line 3: expected row, column, value, found '1 2'"),
+        ("g.mtx", MTX + "2 2 2\n1 2 1\n% note\n2 1 x\n", "line 5: expected row, column, value, found '2 1 x'"),
+        ("g.mtx", MTX + "2 2 2\n1 2 1\n", "2 entries announced, 1 found"),
+        ("g.mtx", MTX.replace("real", "complex") + "2 2 1\n1 2 1\n", "line 1: expected '%%MatrixMarket matrix'"),
+        ("g.graphml", "<graphml", "g.graphml is not valid GraphML"),
+        ("g.graphml", "<!DOCTYPE x><graphml/>", "document type"),
+        ("g.gml", "graph [ node", "g.gml is not valid GML"),
+        ("g.npz", "PK\x03\x04 no", "g.npz is not a valid .npz file"),
+        ("g.npz", "junk", "g.npz is not a valid .npz file"),
+        ("g.docx", "junk", "extension '.docx'"),
+    ],
+)  # fmt: skip
+def test_errors_name_file_and_line(tmp_path: Path, name: str, content: Any, sentence: str) -> None:
+    path = write(tmp_path, name, content)
+    with pytest.raises(FileFormatError, match=sentence) as caught:
+        read_graph(path)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match="does not exist"):
+        read_graph(tmp_path / "none.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(FileFormatError, match="is a folder"):
+        read_graph(tmp_path / "folder.csv")
+    (tmp_path / "bad.csv.gz").write_bytes(b"0,1\n")
+    with pytest.raises(FileFormatError, match="not a valid gzip file"):
+        read_graph(tmp_path / "bad.csv.gz")
+    cut = gzip.compress(b"0,1\n" * 1000)[:-12]
+    (tmp_path / "cut.csv.gz").write_bytes(cut)
+    with pytest.raises(FileFormatError, match="not a valid gzip file"):
+        read_graph(tmp_path / "cut.csv.gz")
+    with pytest.raises(FileFormatError, match="cannot be opened"):
+        read_graph("nul\0byte.csv")
+    with pytest.raises(GraphError, match=r"w.csv: .*sums to more than float64"):
+        read_graph(write(tmp_path, "w.csv", "0,1,1e308\n0,1,1e308\n"))

@@ -1,0 +1,138 @@
+"""Features: files and arrays, by row and by id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from reading import PATH, quiet, write
+
+from softcut.errors import FileFormatError, GraphError, ParameterError
+from softcut.io import read_features, read_graph
+
+
+def test_features_by_row(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", "0,1\n1,2\n")
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "x.npz", anything=x)
+    sp.save_npz(tmp_path / "s.npz", sp.csc_matrix(x))
+    rows = "".join(f"{a},{b}\n" for a, b in x)
+    files = [
+        tmp_path / "x.npy", tmp_path / "x.npz", tmp_path / "s.npz", x, sp.csr_matrix(x), x.tolist(),
+        write(tmp_path, "x.csv", rows), write(tmp_path, "h.csv", "one,two\n" + rows),
+        write(tmp_path, "x.tsv", rows.replace(",", "\t")), write(tmp_path, "x.csv.gz", "# note\n" + rows),
+        write(tmp_path, "x.txt", rows.replace(",", "  ")),
+    ]  # fmt: skip
+    for file in files:
+        g = quiet(graph, features=file)
+        np.testing.assert_array_equal(g.x.toarray() if sp.issparse(g.x) else g.x, x)  # type: ignore[union-attr]
+    assert sp.issparse(quiet(graph, features=tmp_path / "s.npz").x)
+    # More rows than ids: isolated nodes at the end. Ids from 1 with as many rows: row 0 is node 1.
+    assert quiet(graph, features=np.ones((9, 1))).num_nodes == 9
+    g = quiet(write(tmp_path, "one.csv", "1,2\n2,3\n"), features=x)
+    assert g.node_names == ["1", "2", "3"]
+    # Sparse ids are indices when there are enough rows.
+    assert quiet(write(tmp_path, "far.csv", "0,90\n"), features=np.ones((100, 1))).num_nodes == 100
+
+
+def test_features_by_id(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", "cy,ann\nann,bob\n")
+    for text in (
+        "id,a,b\nann,1,2\nbob,3,4\ncy,5,6\n",
+        ",a,b\nann,1,2\nbob,3,4\ncy,5,6\n",
+        "ann,1,2\nbob,3,4\ncy,5,6\n",
+        '"id","a","b"\n"ann",1,2\n"bob",3,4\n"cy",5,6\n',
+        "a b\nann 1 2\nbob 3 4\ncy 5 6\n",
+    ):
+        g = quiet(graph, features=write(tmp_path, "x.csv", text))
+        assert g.node_names == ["cy", "ann", "bob"]
+        np.testing.assert_array_equal(g.x, [[5, 6], [1, 2], [3, 4]])
+    more = quiet(graph, features=write(tmp_path, "x.csv", "id,a\nann,1\nbob,2\nsolo,3\ncy,4\n"))
+    assert more.node_names == ["cy", "ann", "bob", "solo"]
+    np.testing.assert_array_equal(more.x, [[4], [1], [2], [3]])
+    with pytest.raises(FileFormatError, match=r"x.csv has no row for node 'cy' and 1 more of .*g.csv"):
+        read_graph(graph, features=write(tmp_path, "x.csv", "id,a\nann,1\n"))
+    with pytest.raises(FileFormatError, match=r"x.csv, line 3: node 'ann' has a row already"):
+        read_graph(graph, features=write(tmp_path, "x.csv", "id,a\nann,1\nann,2\n"))
+    with pytest.raises(FileFormatError, match=r"has no node ids, but the nodes of .* have names"):
+        read_graph(graph, features=np.ones((3, 1)))
+
+
+def test_integer_ids_in_features(tmp_path: Path) -> None:
+    x = write(tmp_path, "x.csv", "node,a\n2,20\n0,0\n1,10\n3,30\n")
+    g = quiet(write(tmp_path, "g.csv", "2,1\n1,0\n"), features=x)
+    assert (g.num_nodes, g.node_names) == (4, None)
+    np.testing.assert_array_equal(g.x, [[0], [10], [20], [30]])
+    assert g.adjacency[2, 1] == 1
+    g = quiet(
+        write(tmp_path, "g.csv", "3,1\n1,2\n"), features=write(tmp_path, "y.csv", "id,a\n1,1\n3,3\n2,2\n")
+    )
+    assert g.node_names == ["1", "2", "3"]
+    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
+    g = quiet(write(tmp_path, "g.csv", "70,10\n"), features=write(tmp_path, "y.csv", "id,a\n10,1\n70,7\n"))
+    assert g.node_names == ["70", "10"]
+    np.testing.assert_array_equal(g.x, [[7], [1]])
+    scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(PATH))
+    np.testing.assert_array_equal(quiet(tmp_path / "g.mtx", features=x).x, [[0], [10], [20], [30]])
+    with pytest.raises(FileFormatError, match="does not have"):
+        read_graph(tmp_path / "g.mtx", features=write(tmp_path, "z.csv", "id,a\n0,0\n1,1\n2,2\n3,3\n4,4\n"))
+
+
+def test_read_features(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.csv", "id,a\nann,1\nbob,2\n")
+    np.testing.assert_array_equal(read_features(path), [[1], [2]])
+    np.testing.assert_array_equal(read_features(path, ["bob"]), [[2]])
+    with pytest.raises(FileFormatError, match="no row for node 'cy'"):
+        read_features(path, ["cy"])
+    with pytest.raises(FileFormatError, match="1 rows but there are 2 nodes"):
+        read_features(write(tmp_path, "y.csv", "1,2\n"), ["a", "b"])
+    np.testing.assert_array_equal(read_features(tmp_path / "y.csv", ["a"]), [[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("x.csv", "", "x.csv is empty"),
+        ("x.csv", "# a\n", "only comments"),
+        ("x.csv", "id,a\n", "header but no rows"),
+        ("x.csv", "1,2\n3,nan\n", r"x.csv, line 2, column 2: the value is missing; fill it in, or pass missing='zero'"),
+        ("x.csv", "1,2\n3,1e39\n", r"line 2, column 2: 1e\+39 is not finite in float32"),
+        ("x.csv", "1,2\n3,word\n", r"line 2, column 2: 'word' is not a number"),
+        ("x.csv", "1,\n3,4\n", r"line 1, column 2: the value is missing"),
+        ("x.csv", "1,2\n3,4,5\n", r"line 2: expected 2 columns, found 3"),
+        ("x.csv", "id,a\nann\n", r"line 2: expected 2 columns, found 1"),
+        ("x.csv", "id\nann\nbob\n", r"line 2: expected at least one feature"),
+        ("x.csv", b"1,2\n\xfe,1\n", r"line 2: byte 0xfe"),
+        ("x.npy", b"junk", "not a valid .npy"),
+        ("x.npz", b"junk", "not a valid .npz"),
+        ("x.parquet", b"junk", "extension '.parquet'"),
+    ],
+)  # fmt: skip
+def test_feature_errors(tmp_path: Path, name: str, content: Any, sentence: str) -> None:
+    with pytest.raises(FileFormatError, match=sentence):
+        read_features(write(tmp_path, name, content))
+
+
+def test_array_feature_errors(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", "0,1\n1,2\n")
+    with pytest.raises(FileFormatError, match=r"features has 2 rows but .*g.csv has node 2"):
+        read_graph(graph, features=np.ones((2, 2)))
+    for wrong, sentence in (
+        (np.ones(3), "features: x has shape"),
+        (5, "features is one value"),
+        (np.ones((0, 2)), "features has no rows"),
+        (np.array([[np.nan]] * 3), r"features: x\[0, 0\] is nan"),
+        ([[1.0], [1.0, 2.0], [3.0]], "features: x has rows of different lengths"),
+    ):
+        with pytest.raises(GraphError, match=sentence):
+            read_graph(graph, features=wrong)
+    np.save(tmp_path / "bad.npy", np.array([["a"], ["b"], ["c"]]))
+    with pytest.raises(GraphError, match=r"bad.npy: x has dtype"):
+        read_graph(graph, features=tmp_path / "bad.npy")
+    with pytest.raises(ParameterError, match="'attributes' needs a GraphML or GML file"):
+        read_graph(graph, features="attributes")

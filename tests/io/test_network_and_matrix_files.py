@@ -1,0 +1,173 @@
+"""GraphML, GML, Matrix Market and archives against what other libraries write."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from reading import PATH, named_edges, quiet, weighted_graph, write
+
+from softcut.errors import FileFormatError, GraphError, ParameterError, SoftcutError
+from softcut.io import read_features, read_graph
+
+
+@pytest.mark.parametrize("suffix", [".graphml", ".gml", ".graphml.gz", ".gml.gz"])
+def test_graphml_and_gml(tmp_path: Path, suffix: str) -> None:
+    graph, path = weighted_graph(), tmp_path / f"g{suffix}"
+    (nx.write_graphml if "graphml" in suffix else nx.write_gml)(graph, path)
+    g = quiet(path)
+    assert g.node_names == ["ann", "bob", "Zoë"]
+    assert named_edges(g) == {("ann", "bob", 2.5), ("Zoë", "bob", 1.0)}
+    assert g.x is None
+    g = quiet(path, features="attributes", weighted=False)
+    np.testing.assert_allclose(g.x, [[31, 1.7], [45, 1.8], [28, 1.6]], rtol=1e-6)
+    assert not g.weighted
+    x = write(tmp_path, "x.csv", "id,a\nbob,2\nann,1\nZoë,3\nsolo,4\n")
+    joined = quiet(path, features=x)
+    assert joined.node_names == ["ann", "bob", "Zoë", "solo"]
+    np.testing.assert_array_equal(joined.x, [[1], [2], [3], [4]])
+    assert joined.num_edges == 2
+    with pytest.raises(FileFormatError, match=r"2 rows but .* has 3 nodes"):
+        read_graph(path, features=np.ones((2, 1)))
+
+
+def test_gml_without_labels_and_directed_graphml(tmp_path: Path) -> None:
+    text = "graph [\n node [ id 7 ]\n node [ id 9 ]\n edge [ source 7 target 9 value 3 ]\n]\n"
+    assert named_edges(quiet(write(tmp_path, "g.gml", text))) == {("7", "9", 3.0)}
+    raw = 'graph [\n node [ id 1 label "Zoë" ]\n node [ id 2 label "b" ]\n edge [ source 1 target 2 ]\n]\n'
+    assert quiet(write(tmp_path, "g.gml", raw)).node_names == ["Zoë", "b"]
+    nx.write_graphml(nx.DiGraph([("a", "b")]), tmp_path / "d.graphml")
+    with pytest.warns(UserWarning, match="directed"):
+        read_graph(tmp_path / "d.graphml")
+    with pytest.raises(FileFormatError, match="weighted=True"):
+        read_graph(tmp_path / "d.graphml", weighted=True)
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+@pytest.mark.parametrize("field", ["real", "integer", "pattern"])
+def test_matrix_market(tmp_path: Path, symmetry: str, field: str) -> None:
+    values = PATH * 3 if field != "pattern" else PATH
+    scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(values), field=field, symmetry=symmetry)
+    np.testing.assert_array_equal(quiet(tmp_path / "g.mtx").adjacency.toarray(), values)
+    packed = write(tmp_path, "g.mtx.gz", (tmp_path / "g.mtx").read_bytes())
+    np.testing.assert_array_equal(quiet(packed, weighted=False).adjacency.toarray(), PATH)
+
+
+def test_matrix_market_dense_and_repeated(tmp_path: Path) -> None:
+    scipy.io.mmwrite(tmp_path / "g.mtx", PATH)
+    np.testing.assert_array_equal(quiet(tmp_path / "g.mtx").adjacency.toarray(), PATH)
+    text = "%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n2 1\n"
+    assert not quiet(write(tmp_path, "g.mtx", text)).weighted
+    with pytest.raises(FileFormatError, match=r"g.mtx: a 2 x 3 matrix is not"):
+        read_graph(write(tmp_path, "g.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n2 1 1\n"))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dia", "bsr"])
+def test_scipy_archives(tmp_path: Path, kind: str) -> None:
+    sp.save_npz(tmp_path / "g.npz", sp.csr_array(PATH * 2).asformat(kind))
+    np.testing.assert_array_equal(quiet(tmp_path / "g.npz").adjacency.toarray(), PATH * 2)
+
+
+def test_edge_archives(tmp_path: Path) -> None:
+    path = tmp_path / "g.npz"
+    np.savez(
+        path, edges=[[0, 1, 2], [1, 2, 3]], num_nodes=5, x=np.eye(5), y=np.arange(5), edge_weight=[1, 2, 3]
+    )
+    g = quiet(path)
+    assert (g.num_nodes, g.num_edges, g.num_features, g.weighted) == (5, 3, 5, True)
+    np.savez(path, edges=[[0], [1]], num_nodes=2_000_000_000)
+    with pytest.raises(FileFormatError, match="announces 2000000000 nodes"):
+        read_graph(path)
+    np.savez(path, a=[1], b=[2])
+    with pytest.raises(FileFormatError, match="holds 'a', 'b'"):
+        read_graph(path)
+    np.savez(path, edges=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(FileFormatError, match=r"not a valid .npz file"):
+        read_graph(path)
+
+
+def test_pickles_are_never_loaded(tmp_path: Path) -> None:
+    marker = tmp_path / "executed"
+
+    class Trap:
+        def __reduce__(self) -> Any:
+            return Path.touch, (marker,)
+
+    bomb = pickle.dumps(Trap())
+    array = np.empty(1, dtype=object)
+    array[0] = Trap()
+    np.save(tmp_path / "object.npy", array)
+    np.savez(tmp_path / "object.npz", x=array)
+    for name in ("bomb.npy", "bomb.npz", "bomb.csv", "bomb.gml", "bomb.mtx"):
+        write(tmp_path, name, bomb)
+    for file in [*tmp_path.glob("*.np*"), *tmp_path.glob("bomb.*")]:
+        for read in (read_graph, read_features):
+            with pytest.raises(SoftcutError):
+                read(file)
+    assert not marker.exists()
+
+
+def test_broken_sparse_archive_is_an_error(tmp_path: Path) -> None:
+    matrix = sp.csr_array(PATH)
+    matrix.indices[0] = 1_000_000
+    for kind in (sp.csr_array, sp.csc_array):
+        np.savez(
+            tmp_path / "g.npz", format=kind.__name__[:3].encode(), shape=matrix.shape, data=matrix.data,
+            indices=matrix.indices, indptr=matrix.indptr,
+        )  # fmt: skip
+        with pytest.raises(SoftcutError):
+            read_graph(tmp_path / "g.npz")
+        with pytest.raises(SoftcutError):
+            read_features(tmp_path / "g.npz")
+
+
+def test_a_folder_and_an_archive_of_nonsense_are_one_plain_sentence(tmp_path):
+    with pytest.raises(FileFormatError, match="is a folder; name a graph file in it"):
+        read_graph(tmp_path)
+    (tmp_path / "noise.npz").write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(FileFormatError, match=r"not a valid \.npz") as caught:
+        read_graph(tmp_path / "noise.npz")
+    assert "pickle" not in str(caught.value)
+
+
+def test_node_attributes_as_features(tmp_path: Path) -> None:
+    graph = weighted_graph()
+    graph.nodes["ann"]["score"] = 2.0  # the others have none
+    graph.edges["ann", "bob"]["year"] = 2001
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    path = tmp_path / "g.graphml"
+    g = quiet(path)
+    said = "; ".join(g.notes)
+    assert "weight 'weight', ignored 'year'" in said
+    assert "node attributes 'age', 'height', 'word', 'score' not used" in said
+    g = quiet(path, features="attributes")
+    assert g.feature_names == ["age", "height"]
+    assert "node attributes 'word', 'score' left out" in "; ".join(g.notes)
+    g = quiet(path, features="attributes", missing="zero", one_hot=True)
+    assert g.feature_names == ["age", "height", "word=x", "word=y", "word=z", "score"]
+    np.testing.assert_array_equal(g.x[:, 2:], [[1, 0, 0, 2], [0, 1, 0, 0], [0, 0, 1, 0]])  # type: ignore[index]
+    assert quiet(path, features=["height"]).feature_names == ["height"]
+    with pytest.raises(ParameterError, match="features names 'weight', which no node"):
+        read_graph(path, features=["weight"])
+    with pytest.raises(GraphError, match=r"column 1 \('score'\): the value is missing"):
+        read_graph(path, features=["score"])
+    assert named_edges(quiet(path, weight="year", directed=False)) == {
+        ("ann", "bob", 2001.0),
+        ("Zoë", "bob", 1.0),
+    }
+    with pytest.raises(ParameterError, match="weight is 'km', which no edge"):
+        read_graph(path, weight="km")
+
+
+def test_archives_say_what_was_used(tmp_path: Path) -> None:
+    np.savez(tmp_path / "g.npz", edges=[[0, 1], [1, 2]], num_nodes=3, weight=[2.0, 3.0], year=[1, 2])
+    g = quiet(tmp_path / "g.npz")
+    assert g.weighted
+    assert "arrays 'edges', 'num_nodes', 'weight', ignored 'year'" in "; ".join(g.notes)
+    assert "ignored 'weight', 'year'" in "; ".join(quiet(tmp_path / "g.npz", weighted=False).notes)

@@ -1,0 +1,126 @@
+"""What stands in the padding of a batch, or belongs to other graphs, never reaches a result."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from test_pool_api import GRAPHS, VARIANTS, F, collate, make, name_of
+from torch_geometric.utils import to_dense_adj, to_dense_batch
+
+from softcut.errors import GraphError, ParameterError
+from softcut.nn import GCNConv, GraphConv, SkipConv, get_pool
+from softcut.nn.pool import POOLS
+from softcut.ops import CSR, Dense, as_operator, mincut_loss
+
+SMALL = [GRAPHS[i] for i in (1, 2, 5)]
+
+
+def padded_batch():
+    x, edge_index, weight, batch = collate(SMALL)
+    padded, mask = to_dense_batch(x, batch)
+    return padded, to_dense_adj(edge_index, batch, weight), mask
+
+
+def dirty(x, adj, mask):
+    """The same batch with anything in its padding."""
+    real = mask.unsqueeze(-1)
+    both = real & mask.unsqueeze(1)
+    return torch.where(real, x, torch.nan), torch.where(both, adj, 7.0)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=name_of)
+def test_poolers(name, options):
+    x, adj, mask = padded_batch()
+    pool = make(name, options)
+    expected, got = pool(x, adj, mask=mask), pool(*dirty(x, adj, mask), mask=mask)
+    torch.testing.assert_close(got.x, expected.x)
+    torch.testing.assert_close(got.adj.to_dense(), expected.adj.to_dense())
+    torch.testing.assert_close(got.loss, expected.loss)
+
+
+@pytest.mark.parametrize("conv", [SkipConv, GCNConv, GraphConv])
+@pytest.mark.parametrize("out_channels", [2, 9])
+def test_convolutions(conv, out_channels):
+    torch.manual_seed(0)
+    layer = conv(F, out_channels).double()
+    x, adj, mask = padded_batch()
+    out = layer(*dirty(x, adj, mask), mask=mask)
+    assert not out[~mask].any()
+    flat, edge_index, weight, batch = collate(SMALL)
+    torch.testing.assert_close(out[mask], layer(flat, edge_index, weight, batch))  # any format is accepted
+
+
+def test_losses():
+    x, adj, mask = padded_batch()
+    s = x.softmax(-1)
+    torch.testing.assert_close(
+        mincut_loss(s, dirty(x, adj, mask)[1], mask=mask), mincut_loss(s, adj, mask=mask)
+    )
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_padding_does_not_become_nodes(name):
+    x, adj, mask = padded_batch()
+    options = {"k": 3} if name in ("mincut", "diffpool", "random", "dmon", "justbalance") else {}
+    out = get_pool(name, F, **options).double()(x, adj, mask=mask)
+    pooled, edge_index, weight, batch = out.to_pyg()
+    counts = torch.bincount(batch, minlength=3)
+    if name == "nopool":
+        assert torch.equal(pooled, x[mask])
+        assert counts.tolist() == mask.sum(1).tolist()
+        torch.testing.assert_close(to_dense_adj(edge_index, batch, weight), adj)
+    elif name in ("topk", "sagpool"):
+        assert counts.tolist() == torch.ceil(mask.sum(1) / 2).long().tolist()
+    else:
+        assert len(pooled) == counts.sum()
+    assert not edge_index.numel() or int(edge_index.max()) < len(pooled)
+
+
+def test_a_dense_operator_sees_changes_in_place():
+    adj = torch.ones(1, 3, 3) - torch.eye(3)
+    op = Dense(adj)
+    assert op.degree.tolist() == [[2.0, 2.0, 2.0]]
+    op.normalise()
+    adj[:, 0] = adj[:, :, 0] = 0
+    assert op.degree.tolist() == [[0.0, 1.0, 1.0]]
+    torch.testing.assert_close(op.normalise().to_dense(), Dense(adj.clone()).normalise().to_dense())
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=name_of)
+def test_a_selection_of_other_graphs_is_refused(name, options):
+    pool = make(name, options)
+    x, edge_index, weight, batch = collate(SMALL)
+    other = pool(*collate(SMALL[:2])).selection
+    with pytest.raises(ParameterError, match="selection"):
+        pool(x, edge_index, weight, batch, selection=other)
+    same = pool(x, edge_index, weight, batch)
+    again = pool(x, edge_index, weight, batch, selection=same.selection)
+    torch.testing.assert_close(again.x, same.x)
+    if name != "nopool":  # the same number of rows, in other graphs
+        turned = pool(*collate(SMALL[::-1])).selection
+        with pytest.raises(ParameterError, match="selection"):
+            pool(x, edge_index, weight, batch, selection=turned)
+
+
+@pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[0] != "nopool"], ids=name_of)
+def test_features_of_other_clusters_are_not_lifted(name, options):
+    pool = make(name, options)
+    out = pool(*collate(SMALL))
+    wrong = torch.cat([out.x, out.x])
+    with pytest.raises(ParameterError, match="x_pool must have the shape"):
+        pool.lift(wrong, out.selection)
+
+
+@pytest.mark.parametrize("name", ["graclus", "ndp"])
+def test_negative_weights_are_not_coarsened(name):
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    with pytest.raises(GraphError, match="negative"):
+        get_pool(name)(torch.rand(3, 2), edges, torch.tensor([1.0, 1.0, -5.0, -5.0]))
+
+
+def test_negative_weights_are_fine_where_nothing_is_normalised():
+    edges, weight = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([1.0, 1.0, -5.0, -5.0])
+    assert GraphConv(2, 2)(torch.rand(3, 2), edges, weight).isfinite().all()
+    op = as_operator(edges, weight, num_nodes=3)
+    assert isinstance(op, CSR)
+    assert (op @ torch.eye(3)).min() == -5

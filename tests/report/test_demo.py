@@ -1,0 +1,37 @@
+"""The demo."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from softcut.report import demo
+
+
+@pytest.fixture
+def small_demo(monkeypatch):
+    small = [(g, k) for g, k in demo.demo_graphs() if g.num_nodes < 1000]
+    monkeypatch.setattr(demo, "demo_graphs", lambda: small)
+
+
+def test_the_demo(tmp_path, small_demo):
+    rows = demo.run_demo(tmp_path)
+    assert len(rows) == 8
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["communities.png", "grid.png", "results.json"]
+    assert json.loads((tmp_path / "results.json").read_text()) == rows
+    best = {r["method"]: r["nmi"] for r in rows if r["graph"] == "communities"}
+    assert best["softcut (default)"] > 0.9
+    assert all("nmi" not in r for r in rows if r["graph"] == "grid")
+
+
+def test_labels_that_match_get_the_same_number():
+    rng = np.random.default_rng(0)
+    reference = rng.integers(0, 5, 200)
+    renamed = np.array([3, 9, 0, 7, 1])[reference]
+    np.testing.assert_array_equal(demo.numbered_like(renamed, reference), reference)
+    split = np.where(np.arange(200) < 150, renamed, 20)  # one more cluster than the reference
+    again = demo.numbered_like(split, reference)
+    assert len(np.unique(again)) == 6
+    assert (again == reference)[:150].all()
