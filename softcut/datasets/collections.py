@@ -120,7 +120,7 @@ def _info(
 def _tu(
     name: str, counts: tuple[int, int, int, int, int, int], nodes: float, edges: float, checksum: str
 ) -> Collection:
-    info = _info(name, *counts, TU_URL, "not stated by the source", TU_CITATION)
+    info = _info(name, counts, TU_URL, "not stated by the source", TU_CITATION)
     folder = partial(tu.read_folder, name=name)
     archive = Source(f"tudataset/{name}.zip", partial(tu.read_zip, name=name), checksum)
     return Collection(
@@ -144,7 +144,7 @@ def _bench(
     _, kind = name.split("-", 1)
     small = kind.endswith("small")
     licence = "MIT (Benchmark_dataset_for_graph_classification)"
-    info = _info(name, *counts, BENCH_URL, licence, BENCH_CITATION)
+    info = _info(name, counts, BENCH_URL, licence, BENCH_CITATION)
     file = f"{kind.replace('-', '_')}.npz"
     original = Source(f"bench/{file}", bench.read_bench, checksum if small else None)
     drawn = Source(f"bench/resampled/{kind}_resampled.npz", bench.read_bench, checksum, FRESH_DRAW)
