@@ -90,17 +90,10 @@ class Collection:
 
 
 def _info(
-    name: str,
-    graphs: int,
-    classes: int,
-    nodes: int,
-    edges: int,
-    loops: int,
-    features: int,
-    url: str,
-    licence: str,
-    citation: str,
+    name: str, counts: tuple[int, int, int, int, int, int], url: str, licence: str, citation: str
 ) -> DatasetInfo:
+    """`counts`: graphs, classes, nodes, edges, self-loops, features."""
+    graphs, classes, nodes, edges, loops, features = counts
     return DatasetInfo(
         name=name,
         title=name,

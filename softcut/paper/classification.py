@@ -84,7 +84,7 @@ def settings_of(
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
     return {
         **known,
-        "k": list(cluster_sizes(graphs, settings.levels)),
+        "k": list(settings.k or cluster_sizes(graphs, settings.levels)),
         "features": graphs.num_features,
         "data": graphs.note or "published",
         "split_seed": seed,
