@@ -234,7 +234,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, graphs: Any) -> NDArray[Any]:
         """The most probable class of every graph."""
-        return np.asarray(self.classes_[self.predict_proba(graphs).argmax(1)])
+        best = self.predict_proba(graphs).argmax(1)
+        return np.asarray(self.classes_[best])
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of the graphs that are classified correctly."""
