@@ -24,7 +24,7 @@ def _kernel() -> Callable[..., Any]:
 
     @numba.njit(cache=True, nogil=True)
     def match(indptr, indices, data, degree, rank):  # type: ignore[no-untyped-def]
-        # Karp and Sipser's rule: a node with one free neighbour left is served first (no perfect
+        # Karp and Sipser's rule: a node with one free neighbour left comes first (no perfect
         # matching could do otherwise), else the next node by rank. It takes the free neighbour with the
         # largest w_ij (1/d_i + 1/d_j); equal ones go by rank.
         n = len(indptr) - 1

@@ -62,25 +62,25 @@ def kron_reduction(
     total = sp.csr_array(adjacency[kept][:, kept])
     between = sp.csr_array(adjacency[rest][:, kept])
     inside = sp.csr_array(adjacency[rest][:, rest])
-    lonely = np.diff(inside.indptr) == 0
-    simple = lonely & (np.diff(between.indptr) > 0)
+    separate = np.diff(inside.indptr) == 0
+    simple = separate & (np.diff(between.indptr) > 0)
     if simple.any():
         rows = between[np.flatnonzero(simple)]
         total = total + rows.T @ sp.diags_array(1 / degree[rest[simple]]) @ rows
-    if not lonely.all():
+    if not separate.all():
         # Few of a graph are solved for exactly; whatever else is in the batch does not change which way.
-        many = np.bincount(graph[rest[~lonely]], minlength=graph.max(initial=0) + 1) > _DIRECT
+        many = np.bincount(graph[rest[~separate]], minlength=graph.max(initial=0) + 1) > _DIRECT
         walked = many[graph[rest]] & (delta > 0)
-        if (~lonely & walked).any():
-            nodes = np.flatnonzero(~lonely & walked)
+        if (~separate & walked).any():
+            nodes = np.flatnonzero(~separate & walked)
             w, b = sp.csr_array(inside[nodes][:, nodes]), sp.csr_array(between[nodes])
             found = _by_walks(w, b, degree[rest[nodes]], 1e-3 * limit[kept], 1e-3 * delta)
             if found is None:  # walks take too long to reach kept nodes
                 walked[:] = False
             else:
                 total = total + found
-        if (~lonely & ~walked).any():
-            total = total + _through_groups(inside, between, degree[rest], ~lonely & ~walked, limit[kept])
+        if (~separate & ~walked).any():
+            total = total + _through_groups(inside, between, degree[rest], ~separate & ~walked, limit[kept])
     total = clean(sp.csr_array(total))
     total.data[total.data < np.repeat(limit[kept], np.diff(total.indptr))] = 0
     total.eliminate_zeros()
@@ -124,7 +124,7 @@ def _through_groups(
 
 
 def _through(w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndarray) -> sp.csr_array:
-    """B' (D - W)^-1 B; entries below `tiny`, one value a column, may be left out."""
+    """B' (D - W)^-1 B; entries below `tiny`, one value per column, may be left out."""
     solve = spla.splu(sp.csc_array(sp.diags_array(degree) - w)).solve
     columns, left = sp.csc_array(b), sp.csr_array(b.T)
     blocks = []
@@ -141,7 +141,7 @@ def _by_walks(
     """B' (D - W)^-1 B by following, from every kept node, walks through dropped nodes until they are faint.
 
     A walk that has become lighter than `faint` is not followed further, so a row costs what its
-    neighbourhood holds and not what the graph holds; entries below `tiny`, one value a row, are left out.
+    neighbourhood holds and not what the graph holds; entries below `tiny`, one value per row, are left out.
     None where there are too few kept nodes for that: walks would be long, and what is lost of them much.
     """
     from_kept = sp.csr_array(b.T)

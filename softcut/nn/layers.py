@@ -26,7 +26,7 @@ def graph_input(
     mask: Tensor | None = None,
     channels: int | None = None,
 ) -> tuple[Tensor, Operator]:
-    """Features and an operator that belong together, from any of the spellings a layer accepts."""
+    """Features and an operator that belong together, from any of the formats a layer accepts."""
     if not isinstance(x, Tensor) or x.dim() not in (2, 3):
         raise GraphError("x must be a tensor of node features, [N, F] or [B, N, F].")
     if not x.is_floating_point():
@@ -163,7 +163,7 @@ class SkipConv(nn.Module):
 
     Notes
     -----
-    Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``. `adj` is A in any spelling (an
+    Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``. `adj` is A in any format (an
     operator, a Graph, an edge_index, a dense batch) and is normalised here, unless it is normalised
     already. Of (A~ X) T and A~ (X T) the one with the narrower product is computed.
     """

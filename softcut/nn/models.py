@@ -238,7 +238,7 @@ class _GraphModel(nn.Module):
 
 
 class GraphClassifier(_GraphModel):
-    """MP - pool - MP - pool - MP - mean - linear: one row of logits a graph (paper, table 2).
+    """MP - pool - MP - pool - MP - mean - linear: one row of logits per graph (paper, table 2).
 
     >>> import torch
     >>> model = GraphClassifier(in_channels=8, out_channels=2, pool="mincut", k=(4, 2))

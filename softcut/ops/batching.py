@@ -4,8 +4,8 @@ Two layouts. :class:`Segments`: rows of all graphs one after another, `ptr` says
 (nothing padded). :class:`Padded`: [B, N, ...] with the missing rows zero. Both know four operations,
 and the losses are written in these four, so they do not know which layout they were given:
 
-    total(v)        sum of a value a row, per graph            [rows]    -> [B]
-    spread(g)       the adjoint: a value a graph, to its rows  [B]       -> broadcasts over [rows, K]
+    total(v)        sum of a value per row, per graph            [rows]    -> [B]
+    spread(g)       the adjoint: a value per graph, to its rows  [B]       -> broadcasts over [rows, K]
     gram(a, b)      a' b per graph                             [rows, K] -> [B, K, F]
     matmul(a, m)    each row times its graph's matrix          [rows, K] -> [rows, F]
 
@@ -109,11 +109,11 @@ class Layout(ABC):
 
     @abstractmethod
     def total(self, v: Tensor) -> Tensor:
-        """Sum of a value a row, per graph."""
+        """Sum of a value per row, per graph."""
 
     @abstractmethod
     def spread(self, g: Tensor) -> Tensor:
-        """A value a graph, to its rows."""
+        """A value per graph, to its rows."""
 
     @abstractmethod
     def gram(self, a: Tensor, b: Tensor) -> Tensor:
@@ -159,7 +159,7 @@ class Segments(Layout):
     """Graphs one after another; `ptr` [B + 1] says where each begins. None: one graph.
 
     Products per graph are done in chunks: every graph's rows are cut into pieces of C rows, the last
-    one padded, so all pieces of all graphs are one batched product. At most C - 1 rows a graph are
+    one padded, so all pieces of all graphs are one batched product. At most C - 1 rows per graph are
     padding, whatever the largest graph, and there is no loop over graphs.
 
     >>> import torch

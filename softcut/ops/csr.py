@@ -84,7 +84,7 @@ class CSR(Operator):
         ptr: Tensor | None = None,
         symmetric: bool | None = None,
     ) -> CSR:
-        """From PyTorch Geometric's spelling: [2, E] with A[edge_index[0], edge_index[1]] = weight.
+        """From the format of PyTorch Geometric: [2, E] with A[edge_index[0], edge_index[1]] = weight.
 
         The sorted pattern, the graphs of a `batch` and, where there are no weights, the operator are kept for
         as long as the tensors `edge_index` and `batch` live, so a training loop that passes the same ones at

@@ -1,4 +1,4 @@
-r"""The relaxed normalised cut of the paper, and its classic sister.
+r"""The relaxed normalised cut of the paper, and the classic one.
 
     trace ratio   L_c = - Tr(S' A~ S) / Tr(S' D~ S)                 in [-1, 0]   (the paper's)
     ratio trace   L_c = - Tr((S' D~ S)^-1 S' A~ S) / K              in [-1, 1)   (appendix A, classic)
@@ -124,7 +124,7 @@ class _CutTerms(torch.autograd.Function):
         scale = ctx.op.row_scale(s.dtype)
         scale = None if scale is None else per_row(scale, s).unsqueeze(-1)
         if not torch.is_grad_enabled() and not _transformed(factor) and not _transformed(own):
-            # Nobody will differentiate again: the scaling of Y rides along, and where Y is not needed
+            # Nobody will differentiate again: the scaling of Y is done in the same pass, and where Y is not needed
             # again either, the gradient is written over it. A fresh array costs more than the arithmetic.
             factor = factor if scale is None else factor * scale
             if ctx.owns_y and not keeps_graph():
@@ -172,7 +172,7 @@ class _QuadraticForm(torch.autograd.Function):
 
 
 def per_row(degree: Tensor, s: Tensor) -> Tensor:
-    """A value a row, shaped to meet [rows, (R)]."""
+    """A value per row, shaped to meet [rows, (R)]."""
     return degree.to(s.dtype).view(*degree.shape, *[1] * (s.dim() - 1 - degree.dim()))
 
 
@@ -226,7 +226,7 @@ def safe_sqrt(x: Tensor) -> Tensor:
 
 
 def reduce_graphs(loss: Tensor, reduction: str) -> Tensor:
-    """Mean over the graphs of the batch, or one value a graph."""
+    """Mean over the graphs of the batch, or one value per graph."""
     if reduction == "mean":
         return loss.mean(0)
     if reduction == "none":
@@ -261,7 +261,7 @@ def mincut_loss(
     edge_weight, batch, mask
         As in PyTorch Geometric.
     reduction : {"mean", "none"}
-        Mean over the graphs, or one value a graph. A graph without edges has L_c = 0.
+        Mean over the graphs, or one value per graph. A graph without edges has L_c = 0.
     """
     with no_autocast(s):
         s, op = assignment_input(s, adj, edge_weight, batch, mask)

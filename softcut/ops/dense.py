@@ -47,7 +47,7 @@ class Dense(Operator):
             mask = mask.unsqueeze(0) if mask.dim() == 1 else mask
             if mask.shape != data.shape[:2]:
                 raise GraphError(
-                    f"mask must have shape {list(data.shape[:2])}, one value a node, got {list(mask.shape)}."
+                    f"mask must have shape {list(data.shape[:2])}, one value per node, got {list(mask.shape)}."
                 )
             mask = mask.bool()
             # Whatever stands in the padding must not count in degrees.

@@ -137,7 +137,7 @@ class Operator(ABC):
         return self.product(s)
 
     def product(self, s: Tensor) -> Tensor:
-        """``op @ s``, in a spelling that ``torch.compile`` can follow too.
+        """``op @ s``, in a form that ``torch.compile`` can follow too.
 
         A replica axis before the last one becomes columns of the same product.
         """

@@ -192,7 +192,7 @@ def _csr_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
 
 @cache
 def _silence() -> None:
-    """PyTorch says once that sparse CSR is in beta: let it say so here, unheard."""
+    """PyTorch says once that sparse CSR is in beta: the warning is triggered and ignored here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         zero = torch.zeros(1, dtype=torch.int32)
@@ -259,7 +259,7 @@ def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
     pattern : CSRPattern
         Where A has entries.
     val : Tensor or None
-        One value an entry; None stands for a binary matrix and stores nothing.
+        One value per entry; None stands for a binary matrix and stores nothing.
     s : Tensor
         Dense matrix of shape [N, K].
     """

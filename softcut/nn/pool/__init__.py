@@ -1,4 +1,4 @@
-"""Pooling layers, one a file, behind one interface."""
+"""Pooling layers, one per file, behind one interface."""
 
 from softcut.nn.pool.base import DensePool, DenseSelection, Pool, PoolOutput, Selection
 from softcut.nn.pool.diffpool import DiffPool

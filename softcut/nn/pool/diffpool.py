@@ -59,7 +59,7 @@ class DiffPool(DensePool):
     Notes
     -----
     A is used as it comes, not normalised, and the diagonal of A' stays, as published. The losses are
-    means over the graphs of each graph's own loss: padding or company in the batch does not change them.
+    means over the graphs of each graph's own loss: padding and the other graphs of the batch do not change them.
     """
 
     def __init__(

@@ -185,7 +185,7 @@ class ScorePool(Pool):
 
     @abstractmethod
     def score(self, x: Tensor, op: Operator) -> Tensor:
-        """One number a node, in (-1, 1)."""
+        """One number per node, in (-1, 1)."""
 
     def select(self, x: Tensor, op: Operator) -> KeepSelection:
         score = self.score(x, op)

@@ -111,7 +111,7 @@ class PreCoarsen(BaseTransform):  # type: ignore[misc]
     levels : int
         Poolers of the network, each halving the nodes.
     cache : path, optional
-        Folder where coarsenings are kept, one file a graph and level; without it the data set's own
+        Folder where coarsenings are kept, one file per graph and level; without it the data set's own
         ``pre_transform`` keeps them.
     **options
         Of :class:`~softcut.nn.GraclusPool` or :class:`~softcut.nn.NDPPool`.

@@ -19,7 +19,7 @@ class RandomPool(DensePool):
     r"""Pooling with a random S that is never trained.
 
     A node's row of S depends on the seed and on its place in its graph alone: the same graph is
-    pooled the same way in every epoch and in any company.
+    pooled the same way in every epoch and in any batch.
 
     >>> import torch
     >>> from softcut.nn import RandomPool
@@ -32,7 +32,7 @@ class RandomPool(DensePool):
     k : int
         Clusters of every graph.
     kind : {"normal", "uniform", "hard"}
-        Softmax of normal numbers, uniform numbers divided by their sum, or one cluster a node.
+        Softmax of normal numbers, uniform numbers divided by their sum, or one cluster per node.
     seed : int
         Of the table of random numbers.
     """
