@@ -139,7 +139,7 @@ import runpy, sys
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("typer", "rich", "numba", "matplotlib", "safetensors", "rdkit", "grakel", "torch_geometric"):
+        if name.split(".")[0] in "typer rich numba matplotlib safetensors rdkit grakel torch_geometric".split():
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocked())
