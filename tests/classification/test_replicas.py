@@ -228,12 +228,27 @@ def test_orders_are_endless_and_fair() -> None:
     assert np.array_equal(again(5), order(5))  # without the batches before it
 
 
-def test_what_replicas_cannot_do_is_said() -> None:
-    graphs = made_graphs(6)
-    options = {"connect": "two_hop"}
-    model = GraphClassifier(graphs.num_features, 2, pool="topk", pool_args=options)
-    with pytest.raises(ParameterError, match="connect must be 'adjacency'"):
-        replica_net([model])
+@pytest.mark.parametrize("method", ["topk", "sagpool"])
+def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
+    graphs = made_graphs(30, weighted=True, one_hot=False, smallest=2)
+    models = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        made = GraphClassifier(2, 2, pool=method, hidden=8, pool_args={"connect": "two_hop"})
+        models.append(made.double())
+    splits = folds(graphs, 3)[:2]
+    task = fold_task(graphs, models, splits, [0, 1], method)
+    losses = task.step()["loss"]
+    losses.sum().backward()
+    for r, model in enumerate(models):
+        expected = plain_loss(model, graphs, BatchOrder(splits[r].train, 5, [r])(0))
+        assert abs(losses[r] - expected) < 1e-9
+        (expected + 1e-3 * sum(kernel.square().sum() for kernel in model.kernels())).backward()
+        for (name, one), other in zip(task.net.named_parameters(), model.parameters(), strict=True):
+            assert (one.grad[r] - other.grad).abs().max() < 1e-9, name
+
+
+def test_no_models_are_refused() -> None:
     with pytest.raises(ParameterError, match="at least one model"):
         replica_net([])
 
