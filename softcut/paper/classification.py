@@ -84,7 +84,7 @@ def settings_of(
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
     return {
         **known,
-        "k": list(cluster_sizes(graphs, settings.levels)),
+        "k": list(settings.k or cluster_sizes(graphs, settings.levels)),
         "features": graphs.num_features,
         "data": graphs.note or "published",
         "split_seed": seed,
@@ -365,7 +365,8 @@ def render(out: str | Path, datasets: Sequence[str] = DATASETS, methods: Sequenc
             m: [r["accuracy"] for r in records.runs if r["dataset"] == dataset and r["method"] == m]
             for m in cells_of
         }
-        bold = not_worse_than_the_best({m: v for m, v in values.items() if v})
+        compared = {m: v for m, v in values.items() if v}
+        bold = not_worse_than_the_best(compared) if len(compared) > 1 else set()
         star = any(cell.get("note") for cell in cells_of.values())
         drawn = drawn or star
         row = [dataset + (" *" if star else "")]
