@@ -15,7 +15,6 @@ import typer
 
 from softcut.graph import Graph
 from softcut.graph.tables import INTEGER_ID, Missing
-from softcut.io import read_graph
 
 __all__ = [
     "Comments",
@@ -153,6 +152,8 @@ def read(
     keep_self_loops
         Keep edges from a node to itself.
     """
+
+    from softcut.io import read_graph  # loads torch, which `softcut --help` need not wait for
 
     made = read_graph(
         graph,
