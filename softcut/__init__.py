@@ -20,11 +20,13 @@ _PUBLIC = {
     "read_graph": "softcut.io",
     "read_features": "softcut.io",
     "MinCutClustering": "softcut.clustering",
+    "GraphClassification": "softcut.classification",
     "SoftcutError": "softcut.errors",
     "load_dataset": "softcut.datasets",
 }
 
 if TYPE_CHECKING:
+    from softcut.classification import GraphClassification
     from softcut.clustering import MinCutClustering
     from softcut.datasets import load as load_dataset
     from softcut.errors import SoftcutError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Graph",
+    "GraphClassification",
     "MinCutClustering",
     "SoftcutError",
     "__version__",

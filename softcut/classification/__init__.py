@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from softcut.classification.collection import GraphCollection, from_graphs
+    from softcut.classification.estimator import GraphClassification
     from softcut.classification.experiment import ClassifierSettings, FoldResult, train_folds
     from softcut.classification.features import StructureFeatures, with_structure
     from softcut.classification.splits import Split, folds
 
 _WHERE = {
     "FoldResult": "experiment",
+    "GraphClassification": "estimator",
     "GraphCollection": "collection",
     "Split": "splits",
     "StructureFeatures": "features",
@@ -26,6 +28,7 @@ _WHERE = {
 __all__ = [
     "ClassifierSettings",
     "FoldResult",
+    "GraphClassification",
     "GraphCollection",
     "Split",
     "StructureFeatures",

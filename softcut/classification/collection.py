@@ -137,7 +137,7 @@ class GraphCollection:
         )
 
 
-def pointer(counts: NDArray[Any]) -> NDArray[np.int64]:
+def pointer(counts: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
     """Counts to the places where each one begins, and the end.
 
     >>> pointer([2, 3]).tolist()
@@ -194,8 +194,9 @@ def from_graphs(graphs: Iterable[Any], y: Any = None, *, name: str = "graphs") -
     (width,) = widths
     value = np.zeros((int(ptr[-1]), width), np.float32)
     for i, g in enumerate(parts):
+        x: Any = g.x
         if width:
-            value[ptr[i] : ptr[i + 1]] = g.x.toarray() if sp.issparse(g.x) else g.x
+            value[ptr[i] : ptr[i + 1]] = x.toarray() if sp.issparse(x) else x
     return GraphCollection(
         ptr=ptr,
         rowptr=pointer(np.concatenate([np.diff(m.indptr) for m in matrices])),

@@ -68,6 +68,9 @@ class ClassifierSettings:
         Width of every layer.
     levels : int
         Poolers in a row; each halves the number of nodes.
+    k : tuple of int or None
+        Clusters at each level, for the poolers with a fixed number; None: from the mean number of nodes, see
+        :func:`cluster_sizes`.
     pool_args : mapping
         Further options of the poolers.
     """
@@ -79,6 +82,7 @@ class ClassifierSettings:
     l2: float = 1e-4
     hidden: int = 32
     levels: int = 2
+    k: tuple[int, ...] | None = None
     pool_args: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,7 +134,12 @@ def cluster_sizes(graphs: GraphCollection, levels: int = 2) -> tuple[int, ...]:
 
 
 def build_models(
-    graphs: GraphCollection, method: str, seeds: Sequence[int], settings: ClassifierSettings
+    features: int,
+    classes: int,
+    method: str,
+    k: Sequence[int],
+    seeds: Sequence[int],
+    settings: ClassifierSettings,
 ) -> list[GraphClassifier]:
     """One model per seed, with the weights that this seed draws."""
     if method not in METHODS:
@@ -141,12 +150,12 @@ def build_models(
             torch.manual_seed(seed)
             models.append(
                 GraphClassifier(
-                    graphs.num_features,
-                    max(len(graphs.classes), 2),
+                    features,
+                    max(classes, 2),
                     pool=METHODS[method],
                     levels=settings.levels,
                     hidden=settings.hidden,
-                    k=cluster_sizes(graphs, settings.levels),
+                    k=tuple(k),
                     pool_args=settings.pool_args,
                 )
             )
@@ -165,15 +174,30 @@ def build_task(
 ) -> FoldTask:
     """Models, graphs and order of training for some folds, on a device."""
     device = torch.device(device)
-    models = build_models(graphs, method, seeds, settings)
+    k = cluster_sizes(graphs, settings.levels) if settings.k is None else settings.k
+    models = build_models(graphs.num_features, len(graphs.classes), method, k, seeds, settings)
     seen = graphs.without_edges() if method == "dense" else graphs
     store = GraphStore(seen, device, dtype)
     net = replica_net(models, store.one_hot, store.x.shape[1]).to(device, dtype)
-    levels = None
+    return task_of(net, graphs, store, method, splits, seeds, settings, hierarchy)
+
+
+def task_of(
+    net: GraphClassifier,
+    graphs: GraphCollection,
+    store: GraphStore,
+    method: str,
+    splits: Sequence[Split],
+    seeds: Sequence[int],
+    settings: ClassifierSettings,
+    hierarchy: Hierarchy | None = None,
+) -> FoldTask:
+    """A network that exists already, on graphs that are on its device."""
+    device, levels = store.device, None
     if METHODS[method] in HIERARCHIES:
         if hierarchy is None:
             hierarchy = coarsen_collection(graphs, METHODS[method], settings.levels)
-        levels = HierarchyStore(hierarchy, graphs, device, dtype)
+        levels = HierarchyStore(hierarchy, graphs, device, store.dtype)
     nodes = 1_000_000 if device.type == "cuda" else 100_000  # of one piece of an evaluation
     return FoldTask(net, store, splits, seeds, settings.batch, settings.l2, levels, nodes)
 

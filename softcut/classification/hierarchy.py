@@ -159,7 +159,12 @@ class HierarchyStore:
             a = level.adjacency
             owner = np.repeat(level.ptr[:-1], np.diff(a.indptr[level.ptr]))
             local = (a.indices - owner).astype(np.int32)
-            self.stores.append(BlockStore(level.ptr, a.indptr.astype(np.int64), local, a.data, device, dtype))
+            # Normalised once, here: the graphs do not change.
+            degree = np.asarray(a.sum(axis=1)).ravel()
+            scale = 1 / np.sqrt(np.where(degree > 0, degree, 1.0))
+            weight = a.data * np.repeat(scale, np.diff(a.indptr)) * scale[a.indices]
+            rowptr = a.indptr.astype(np.int64)
+            self.stores.append(BlockStore(level.ptr, rowptr, local, weight, device, dtype, normalised=True))
             arrays = self._maps(level, below)
             self.maps.append(tuple(torch.from_numpy(array).to(device) for array in arrays))
             below = level.ptr

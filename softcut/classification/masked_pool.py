@@ -1,8 +1,8 @@
 """Top-K and SAGPool for replicas: nodes that are not kept stay where they are, masked.
 
 Which nodes are kept depends on the scores, so their places would differ from step to step and from replica to
-replica. Here all rows stay and the adjacency is M A M with M the diagonal of kept nodes: the same numbers, without
-sorting edges or asking the device how many there are.
+replica. Here all rows stay and the adjacency is M A M (or M A A M) with M the diagonal of kept nodes: the same
+numbers, without sorting edges or asking the device how many there are.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from softcut.errors import ParameterError
 from softcut.nn.pool import PoolOutput, Selection
 from softcut.nn.pool.node_selection import ScorePool
-from softcut.ops import CSR, Operator, Segments
+from softcut.ops import CSR, Layout, Operator, Segments
+from softcut.ops.operator import inverse_sqrt
 
-__all__ = ["MaskSelection", "MaskedScorePool", "MaskedSegments"]
+__all__ = ["MaskSelection", "MaskedScorePool", "MaskedSegments", "MaskedSquare"]
 
 
 class MaskedSegments(Segments):
@@ -29,6 +30,52 @@ class MaskedSegments(Segments):
         super().__init__(base.num_rows, base.ptr)
         self.__dict__["batch"] = base.batch
         self.mask, self.counts, self.order = mask, counts, order
+
+
+class MaskedSquare(Operator):
+    """D A A D with a diagonal D: nodes that have a common neighbour, as an operator; the square is never made.
+
+    >>> import torch
+    >>> from softcut.ops import as_operator
+    >>> path = as_operator(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3, batch=torch.zeros(3, dtype=int))
+    >>> ends = torch.tensor([1.0, 0.0, 1.0])
+    >>> MaskedSquare(path, ends, path.layout).to_dense().tolist()
+    [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, base: Operator, scale: Tensor, layout: Layout, normalised: bool = False) -> None:
+        self.base, self.scale, self.layout = base, scale, layout
+        self.symmetric, self.normalised = base.symmetric, normalised
+
+    def matmul(self, s: Tensor) -> Tensor:
+        scale = self.scale.to(s.dtype).unsqueeze(-1)
+        return scale * self.base.matmul(self.base.matmul(scale * s))
+
+    def row_sums(self, v: Tensor) -> Tensor:
+        return self.matmul(v.unsqueeze(-1)).squeeze(-1)
+
+    @property
+    def degree(self) -> Tensor:
+        return self.row_sums(torch.ones_like(self.scale))
+
+    def normalise(self) -> MaskedSquare:
+        if self.normalised:
+            return self
+        return MaskedSquare(self.base, self.scale * inverse_sqrt(self.degree), self.layout, normalised=True)
+
+    def to_dense(self) -> Tensor:
+        return self.matmul(torch.eye(self.num_rows, dtype=self.scale.dtype, device=self.scale.device))
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> MaskedSquare:
+        raise NotImplementedError("made anew in every step, where it is needed")
+
+    @property
+    def requires_grad(self) -> bool:
+        return False
+
+    @property
+    def num_rows(self) -> int:
+        return self.base.num_rows
 
 
 class MaskSelection(Selection):
@@ -65,15 +112,11 @@ class MaskedScorePool(nn.Module):
 
     def __init__(self, inner: ScorePool) -> None:
         super().__init__()
-        if inner.connect != "adjacency":
-            raise ParameterError(
-                f"connect must be 'adjacency' for replicas, not {inner.connect!r}: kept nodes stay joined as they were."
-            )
         self.inner = inner
 
     def forward(self, x: Tensor, op: Operator, selection: Selection | None = None) -> PoolOutput:
-        assert isinstance(op, CSR)
         layout = op.layout
+        assert isinstance(layout, Segments)
         assert layout.ptr is not None
         score = self.inner.score(x, op)
         ranked = score.detach()
@@ -95,5 +138,11 @@ class MaskedScorePool(nn.Module):
         scale = kept.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
         chosen = MaskSelection(score * kept)
         pooled = MaskedSegments(layout, kept, allowed, order)
-        adj = CSR(op.pattern, op.val, scale=scale, layout=pooled, symmetric=op.symmetric)
+        adj: Operator
+        if self.inner.connect == "two_hop":
+            adj = MaskedSquare(op, scale, pooled)
+        elif isinstance(op, CSR):
+            adj = CSR(op.pattern, op.val, scale=scale, layout=pooled, symmetric=op.symmetric)
+        else:
+            raise ParameterError(f"adj must be a sparse operator here, got {type(op).__name__}.")
         return PoolOutput(x=chosen.reduce(x), adj=adj, selection=chosen, mask=kept)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from softcut.classification.collection import GraphCollection
 from softcut.errors import ParameterError
 
-__all__ = ["Split", "folds"]
+__all__ = ["Split", "folds", "hold_out"]
 
 
 class Split(NamedTuple):
@@ -66,6 +66,16 @@ def folds(graphs: GraphCollection, count: int = 10, seed: int = 0, validation: f
         )
         found.append(Split(rest[parts_of_rest > 0], rest[parts_of_rest == 0], np.flatnonzero(fold == number)))
     return found
+
+
+def hold_out(y: NDArray[np.int64], share: float, seed: int = 0) -> Split:
+    """Graphs for training and a stratified share of them for stopping; no test graphs.
+
+    >>> [len(part) for part in hold_out(np.repeat([0, 1], 20), 0.25)]
+    [30, 10, 0]
+    """
+    part = _stratified(y, max(2, round(1 / share)), np.random.default_rng(seed))
+    return Split(np.flatnonzero(part > 0), np.flatnonzero(part == 0), np.zeros(0, np.int64))
 
 
 def _stratified(y: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -146,6 +146,8 @@ class BlockStore:
     ----------
     ptr, rowptr, col, weight
         As in :class:`~softcut.classification.GraphCollection`.
+    normalised : bool
+        Whether the weights are those of D^-1/2 A D^-1/2 already.
     """
 
     def __init__(
@@ -156,8 +158,9 @@ class BlockStore:
         weight: NDArray[Any] | None,
         device: torch.device,
         dtype: torch.dtype,
+        normalised: bool = False,
     ) -> None:
-        self.device, self.dtype = device, dtype
+        self.device, self.dtype, self.normalised = device, dtype, normalised
         self.counts, self.starts = np.diff(ptr), ptr[:-1]
         entries = rowptr[ptr]
         self.entry_counts, self.entry_starts = np.diff(entries), entries[:-1]
@@ -224,7 +227,8 @@ class BlockStore:
         pattern = SymmetricPattern(rowptr, col, (plan.total, plan.total), pieces)
         ptr = torch.cat([first[:1] * 0, ends])
         val = None if self.weight is None else self.weight[source]
-        op = CSR(pattern, val, layout=KnownSegments(plan.sizes, ptr, of_row), symmetric=True)
+        layout = KnownSegments(plan.sizes, ptr, of_row)
+        op = CSR(pattern, val, layout=layout, symmetric=True, normalised=self.normalised)
         return Gathered(op, row, of_row, first, is_padding)
 
 

@@ -47,13 +47,12 @@ class BatchOrder:
         return self._epochs[number]
 
     def __call__(self, t: int) -> NDArray[np.int64]:
-        place = t * self.batch + np.arange(self.batch)
-        epoch, rest = np.divmod(place, len(self.graphs))
-        out = np.empty(self.batch, np.int64)
-        for number in np.unique(epoch):
-            mine = epoch == number
-            out[mine] = self._epoch(int(number))[rest[mine]]
-        return out
+        number, start = divmod(t * self.batch, len(self.graphs))
+        found = self._epoch(number)[start : start + self.batch]
+        while len(found) < self.batch:
+            number += 1
+            found = np.concatenate([found, self._epoch(number)[: self.batch - len(found)]])
+        return found
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,7 @@ def read(
     keep_self_loops
         Keep edges from a node to itself.
     """
+
     from softcut.io import read_graph  # loads torch, which `softcut --help` need not wait for
 
     made = read_graph(

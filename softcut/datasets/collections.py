@@ -90,8 +90,10 @@ class Collection:
 
 
 def _info(
-    name: str, graphs: int, classes: int, nodes: int, edges: int, loops: int, features: int, **where: str
+    name: str, counts: tuple[int, int, int, int, int, int], url: str, licence: str, citation: str
 ) -> DatasetInfo:
+    """`counts`: graphs, classes, nodes, edges, self-loops, features."""
+    graphs, classes, nodes, edges, loops, features = counts
     return DatasetInfo(
         name=name,
         title=name,
@@ -102,14 +104,16 @@ def _info(
         self_loops=loops,
         features=features,
         classes=classes,
-        **where,
+        url=url,
+        licence=licence,
+        citation=citation,
     )
 
 
 def _tu(
     name: str, counts: tuple[int, int, int, int, int, int], nodes: float, edges: float, checksum: str
 ) -> Collection:
-    info = _info(name, *counts, url=TU_URL, licence="not stated by the source", citation=TU_CITATION)
+    info = _info(name, counts, TU_URL, "not stated by the source", TU_CITATION)
     folder = partial(tu.read_folder, name=name)
     archive = Source(f"tudataset/{name}.zip", partial(tu.read_zip, name=name), checksum)
     return Collection(
@@ -132,13 +136,8 @@ def _bench(
     """The full sets: the published file where there is one, else the fresh draw; the small ones: the published file."""
     _, kind = name.split("-", 1)
     small = kind.endswith("small")
-    info = _info(
-        name,
-        *counts,
-        url=BENCH_URL,
-        licence="MIT (Benchmark_dataset_for_graph_classification)",
-        citation=BENCH_CITATION,
-    )
+    licence = "MIT (Benchmark_dataset_for_graph_classification)"
+    info = _info(name, counts, BENCH_URL, licence, BENCH_CITATION)
     file = f"{kind.replace('-', '_')}.npz"
     original = Source(f"bench/{file}", bench.read_bench, checksum if small else None)
     drawn = Source(f"bench/resampled/{kind}_resampled.npz", bench.read_bench, checksum, FRESH_DRAW)

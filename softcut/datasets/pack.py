@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from softcut.classification.hierarchy import HIERARCHIES
 from softcut.datasets.collections import COLLECTIONS, find_collection, load_graphs, load_raw_graphs
 from softcut.datasets.hierarchies import load_hierarchy
 from softcut.datasets.raw_graphs import write_packed
@@ -33,6 +35,12 @@ def pack_hierarchy(name: str, method: str, out: str | Path, root: str | Path | N
     return load_hierarchy(graphs, method, root).write(Path(out) / f"{graphs.name}.{method}.npz")
 
 
+def _timed(write: Callable[..., Path], *arguments: Any) -> None:
+    start = time.perf_counter()
+    path = write(*arguments)
+    print(f"{path}: {path.stat().st_size / 1e6:.2f} MB, {time.perf_counter() - start:.1f} s", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m softcut.datasets.pack", description=__doc__)
     parser.add_argument("names", nargs="*", default=list(COLLECTIONS), help="data sets; all by default")
@@ -46,11 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         for name in given.names:
-            start = time.perf_counter()
-            path = pack(name, given.out, given.data)
-            print(
-                f"{path}: {path.stat().st_size / 1e6:.2f} MB, {time.perf_counter() - start:.1f} s", flush=True
-            )
+            _timed(pack, name, given.out, given.data)
+            for method in HIERARCHIES if given.coarse else ():
+                _timed(pack_hierarchy, name, method, given.out, given.data)
     except SoftcutError as error:
         print(error, file=sys.stderr)
         return 2

@@ -84,7 +84,7 @@ def settings_of(
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
     return {
         **known,
-        "k": list(cluster_sizes(graphs, settings.levels)),
+        "k": list(settings.k or cluster_sizes(graphs, settings.levels)),
         "features": graphs.num_features,
         "data": graphs.note or "published",
         "split_seed": seed,
@@ -255,7 +255,9 @@ def _write_cells(out: Path, runs: Sequence[Mapping[str, Any]]) -> list[Mapping[s
     command = (
         f"python -m softcut.paper.classification --dataset {first['dataset']} --method {first['method']}"
     )
-    made = [{**cell, "note": first["note"]} for cell in cells(runs, ["accuracy"], PAPER, command)]
+    # Tables name data sets in small letters and the metric "acc"; runs keep the loader's name.
+    named = {"dataset": first["dataset"].lower(), "metric": "acc", "note": first["note"]}
+    made = [{**cell, **named} for cell in cells(runs, ["accuracy"], PAPER, command)]
     merge_cells(out / "table2.json", made)
     return list(made)
 
@@ -353,19 +355,20 @@ def render(out: str | Path, datasets: Sequence[str] = DATASETS, methods: Sequenc
 
     path = Path(out) / "table2.json"
     table = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    known = {(cell["dataset"], cell["method"]): cell for cell in table if cell["metric"] == "accuracy"}
-    used = [m for m in methods if any((d, m) in known for d in datasets)]
+    known = {(cell["dataset"], cell["method"]): cell for cell in table if cell["metric"] == "acc"}
+    used = [m for m in methods if any((d.lower(), m) in known for d in datasets)]
     rows, drawn = [], False
     records = Records(Path(out) / "table2_runs.json")
     for dataset in datasets:
-        cells_of = {m: known[dataset, m] for m in used if (dataset, m) in known}
+        cells_of = {m: known[dataset.lower(), m] for m in used if (dataset.lower(), m) in known}
         if not cells_of:
             continue
         values = {
             m: [r["accuracy"] for r in records.runs if r["dataset"] == dataset and r["method"] == m]
             for m in cells_of
         }
-        bold = not_worse_than_the_best({m: v for m, v in values.items() if v})
+        compared = {m: v for m, v in values.items() if v}
+        bold = not_worse_than_the_best(compared) if len(compared) > 1 else set()
         star = any(cell.get("note") for cell in cells_of.values())
         drawn = drawn or star
         row = [dataset + (" *" if star else "")]

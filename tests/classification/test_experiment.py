@@ -61,10 +61,9 @@ def test_a_fold_does_not_depend_on_its_company_or_on_what_ran_before() -> None:
 
 
 def test_models_have_the_weights_of_their_seed() -> None:
-    graphs = made_graphs(10)
     state = torch.random.get_rng_state()
-    first, second = build_models(graphs, "mincut", [3, 4], QUICK)
-    again = build_models(graphs, "mincut", [4], QUICK)[0]
+    first, second = build_models(5, 2, "mincut", (4, 2), [3, 4], QUICK)
+    again = build_models(5, 2, "mincut", (4, 2), [4], QUICK)[0]
     assert torch.equal(torch.random.get_rng_state(), state)  # the global generator is left alone
     assert torch.equal(second.head.weight, again.head.weight)
     assert not torch.equal(first.head.weight, second.head.weight)
@@ -80,9 +79,6 @@ def test_epochs_are_counted_in_steps() -> None:
 def test_a_stopped_training_continues_to_the_same_result(tmp_path: object) -> None:
     graphs = made_graphs(40)
     path = f"{tmp_path}/training.pt"
-
-    class Stop(Exception):
-        pass
 
     calls = 0
 

@@ -22,7 +22,18 @@ from softcut.nn.models import GraphClassifier, ModelOutput
 from softcut.ops import CSRPattern, Segments
 from softcut.training import Loop, LoopSettings, Patience
 
-METHODS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "nopool", "random")
+METHODS = (
+    "mincut",
+    "diffpool",
+    "topk",
+    "sagpool",
+    "graclus",
+    "ndp",
+    "nopool",
+    "random",
+    "dmon",
+    "justbalance",
+)
 CPU = torch.device("cpu")
 
 
@@ -94,12 +105,13 @@ def train_alone(
     return losses
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["binary", "weighted"])
-@pytest.mark.parametrize("one_hot", [True, False], ids=["one-hot", "numbers"])
+@pytest.mark.parametrize(
+    ("one_hot", "weighted"),
+    [(True, False), (False, False), (False, True)],
+    ids=["one-hot", "numbers", "weighted"],
+)
 @pytest.mark.parametrize("method", METHODS)
 def test_folds_as_replicas_equal_folds_one_by_one(method: str, one_hot: bool, weighted: bool) -> None:
-    if weighted and one_hot:
-        pytest.skip("covered by the two others")
     # Nodes of a clique with equal edges have one GCN score, and rounding decides between them: weights differ here.
     graphs = made_graphs(40, weighted=weighted or method == "sagpool", one_hot=one_hot, smallest=2)
     models = models_of(graphs, method, 3)
@@ -132,7 +144,7 @@ def test_validation_and_test_are_those_of_the_single_models(method: str) -> None
         for level, pooled in enumerate(out.pooled, start=1):
             for name, value in pooled.losses.items():
                 assert abs(tested[f"{name}{level}"][r] - value) < 1e-9
-        if method in ("mincut", "diffpool", "random"):
+        if method in ("mincut", "diffpool", "random", "dmon", "justbalance"):
             s = out.pooled[0].s.argmax(1)
             used = np.mean([len(set(s[batch == i].tolist())) for i in range(len(splits[r].test))])
             assert abs(tested["clusters1"][r] - used) < 1e-9
@@ -216,12 +228,27 @@ def test_orders_are_endless_and_fair() -> None:
     assert np.array_equal(again(5), order(5))  # without the batches before it
 
 
-def test_what_replicas_cannot_do_is_said() -> None:
-    graphs = made_graphs(6)
-    options = {"connect": "two_hop"}
-    model = GraphClassifier(graphs.num_features, 2, pool="topk", pool_args=options)
-    with pytest.raises(ParameterError, match="connect must be 'adjacency'"):
-        replica_net([model])
+@pytest.mark.parametrize("method", ["topk", "sagpool"])
+def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
+    graphs = made_graphs(30, weighted=True, one_hot=False, smallest=2)
+    models = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        made = GraphClassifier(2, 2, pool=method, hidden=8, pool_args={"connect": "two_hop"})
+        models.append(made.double())
+    splits = folds(graphs, 3)[:2]
+    task = fold_task(graphs, models, splits, [0, 1], method)
+    losses = task.step()["loss"]
+    losses.sum().backward()
+    for r, model in enumerate(models):
+        expected = plain_loss(model, graphs, BatchOrder(splits[r].train, 5, [r])(0))
+        assert abs(losses[r] - expected) < 1e-9
+        (expected + 1e-3 * sum(kernel.square().sum() for kernel in model.kernels())).backward()
+        for (name, one), other in zip(task.net.named_parameters(), model.parameters(), strict=True):
+            assert (one.grad[r] - other.grad).abs().max() < 1e-9, name
+
+
+def test_no_models_are_refused() -> None:
     with pytest.raises(ParameterError, match="at least one model"):
         replica_net([])
 

@@ -132,3 +132,54 @@ def test_bold_is_what_a_welch_test_says() -> None:
     assert classification.not_worse_than_the_best(runs) == {"best", "close"}
     assert classification.not_worse_than_the_best({"a": [99.0] * 3, "b": [99.0] * 3}) == {"a", "b"}
     assert classification.not_worse_than_the_best({}) == set()
+
+
+BLOCKED = """
+import runpy, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in "typer rich numba matplotlib safetensors rdkit grakel torch_geometric".split():
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+def test_packed_data_need_neither_sources_nor_extra_packages(data: str, tmp_path: Path) -> None:
+    from softcut.datasets import pack
+
+    pack.main([SMALL, "--out", str(tmp_path / "packed"), "--data", data, "--coarse"])
+    words = [
+        sys.executable,
+        "-c",
+        BLOCKED,
+        "softcut.paper.classification",
+        "--dataset",
+        SMALL,
+        "--folds",
+        "1",
+    ]
+    words += [
+        "--method",
+        "graclus",
+        "ndp",
+        "--epochs",
+        "1",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    environment = {**os.environ, "SOFTCUT_DATA": str(tmp_path / "nowhere")}
+    done = subprocess.run(
+        [*words, "--data", str(tmp_path / "packed")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "| graclus | ndp |" in done.stdout
