@@ -195,7 +195,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         settings, notes = resolve(self.get_params(deep=False), type(self).__init__, graph)
         for text in notes:
             self._note(text)
-        if silent.any():
+        if silent.any() and not silent.all():
             self._note(
                 f"{int(silent.sum()):,} of {len(silent):,} nodes have neither edges nor features: they were left out "
                 "and get the largest cluster, with the same probability for every cluster."

@@ -57,8 +57,12 @@ def prepare(graph: Graph, settings: Settings, device: torch.device, note: Note) 
             if positional
             else "degrees in the neighbourhood of each node, which tell roles and not communities"
         )
-        note(f"{why}: structural features were computed ({what}).")
-        graph = graph.with_features(structural_features(graph, local=not positional, random_state=0))
+        made = structural_features(graph, local=not positional, random_state=0)
+        if made.any():
+            note(f"{why}: structural features were computed ({what}).")
+        else:
+            note(f"{why}, and all nodes have the same position in the graph: there is nothing to cluster by.")
+        graph = graph.with_features(made)
     encoder, encoded = Encoder.fit(
         graph,
         paper=settings.paper,

@@ -1,0 +1,109 @@
+"""scikit-learn's own contract: tags, transform, pipelines, feature names, and its checks of estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import softcut as sc
+from softcut.datasets import attributed_communities
+from softcut.errors import GraphError
+
+# Checks that cannot apply, each with the reason.
+NOT_APPLICABLE = {
+    "check_complex_data": "refused with softcut's own sentence",
+    "check_dtype_object": "refused with softcut's own sentence",
+    "check_estimators_nan_inf": "refused with softcut's own sentence",
+    "check_estimators_empty_data_messages": "refused with softcut's own sentence",
+    "check_estimator_sparse_array": "its random matrices are not square",
+    "check_estimator_sparse_matrix": "its random matrices are not square",
+    "check_n_features_in_after_fitting": "features are counted in X, not in the columns of the adjacency",
+    "check_n_features_in": "features are counted in X, not in the columns of the adjacency",
+    "check_dataframe_column_names_consistency": "names are those of X, not of the adjacency's columns",
+    "check_methods_subset_invariance": "half of an adjacency matrix is another graph",
+    "check_methods_sample_order_invariance": "rows of an adjacency cannot be exchanged without its columns",
+    "check_transformer_data_not_an_array": "it transforms parts of the matrix",
+    "check_clustering": "it clusters points, not graphs",
+    "check_positive_only_tag_during_fit": "refused with softcut's own sentence",
+    "check_fit_score_takes_y": "the second argument is X, the node features; y is the third",
+    "check_transformer_preserve_dtypes": "soft assignments have the precision of the networks, float32",
+    "check_fit_idempotent": "it predicts some rows of the matrix",
+    "check_fit2d_predict1d": "refused with softcut's own sentence",
+}
+
+
+def expected(estimator):
+    return NOT_APPLICABLE
+
+
+@parametrize_with_checks([sc.MinCutClustering(2, n_init=2, max_iter=5)], expected_failed_checks=expected)
+@pytest.mark.filterwarnings("ignore")
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return attributed_communities(n_nodes=120, n_clusters=3, n_features=30, seed=0)
+
+
+def test_tags():
+    tags = get_tags(sc.MinCutClustering())
+    assert tags.input_tags.pairwise
+    assert tags.input_tags.sparse
+    assert tags.input_tags.positive_only
+    assert tags.estimator_type == "clusterer"
+
+
+def test_transform_is_the_soft_assignment(graph):
+    est = sc.MinCutClustering(3, n_init=3, max_iter=20)
+    soft = est.fit_transform(graph)
+    np.testing.assert_array_equal(soft, est.soft_)
+    np.testing.assert_allclose(est.transform(graph), soft, atol=1e-6)
+    assert est.get_feature_names_out().tolist() == [f"mincutclustering{j}" for j in range(3)]
+
+
+def test_set_output(graph):
+    pandas = pytest.importorskip("pandas")
+    est = sc.MinCutClustering(3, n_init=2, max_iter=10).set_output(transform="pandas")
+    frame = est.fit_transform(graph)
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.columns) == [f"mincutclustering{j}" for j in range(3)]
+
+
+def test_a_pipeline_passes_y_and_it_is_not_taken_for_features(graph):
+    pipeline = make_pipeline(FunctionTransformer(), sc.MinCutClustering(3, n_init=2, max_iter=10))
+    labels = pipeline.fit_predict(graph.adjacency, graph.y)
+    alone = sc.MinCutClustering(3, n_init=2, max_iter=10).fit(graph.adjacency)
+    np.testing.assert_array_equal(labels, alone.labels_)
+    est = sc.MinCutClustering(3, n_init=2, max_iter=10).fit(graph.adjacency, graph.y)
+    assert any("taken for y" in note for note in est.notes_)
+
+
+def named(graph, order):
+    dense = graph.x.toarray() if sp.issparse(graph.x) else np.asarray(graph.x)
+    names = [f"w{j}" for j in order]
+    return graph.with_features(dense[:, order], feature_names=names)
+
+
+def test_features_are_matched_by_name(graph, tmp_path):
+    order = np.arange(30)
+    est = sc.MinCutClustering(3, n_init=3, max_iter=30).fit(named(graph, order))
+    assert est.feature_names_in_.tolist() == [f"w{j}" for j in range(30)]
+    for model in (est, sc.MinCutClustering.load(est.save(tmp_path / "m"))):
+        np.testing.assert_array_equal(model.predict(named(graph, order[::-1])), est.labels_)
+        with pytest.raises(GraphError, match=r"missing: 'w0'"):
+            model.predict(named(graph, order[1:]))
+        other = graph.with_features(
+            named(graph, order).x, feature_names=["other", *(f"w{j}" for j in range(1, 30))]
+        )
+        with pytest.raises(GraphError, match=r"missing: 'w0'; not known: 'other'"):
+            model.predict(other)
+        with pytest.warns(UserWarning, match="have no names"):
+            model.predict(graph)
+    assert not hasattr(est.fit(graph), "feature_names_in_")
