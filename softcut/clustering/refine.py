@@ -1,9 +1,9 @@
-"""The last word of a clustering: what a node's own features say, what the replicas say, passed between neighbours.
+"""The last step of a clustering: each node's own features and its neighbours correct what the replicas say.
 
 The consensus looks at features that were propagated already, so a node's own words hardly count in it. A
-softmax regression from the features of single nodes to the clusters found so far brings them back: its
+softmax regression from the features of single nodes to the clusters found so far takes them into account: its
 prediction and the consensus are averaged, the prediction weighted by how much of the clusters it can tell, and
-a few steps of personalised PageRank let neighbours settle what both leave open.
+a few steps of personalised PageRank let neighbours decide what both leave open.
 """
 
 from __future__ import annotations
