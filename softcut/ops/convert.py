@@ -64,7 +64,8 @@ def as_operator(
     Parameters
     ----------
     adj : Operator, Graph, Tensor
-        An operator (returned as it is unless `dtype` asks for more precision), a :class:`softcut.Graph`, an integer `edge_index` [2, E], or a
+        An operator (returned as it is unless `dtype` asks for more precision), a
+        :class:`softcut.Graph`, an integer `edge_index` [2, E], or a
         floating-point dense adjacency [B, N, N] or [N, N].
     edge_weight, num_nodes, batch
         Belong to `edge_index`.

@@ -123,7 +123,7 @@ class Operator(ABC):
         """Row sums in the precision of `s`."""
         return self.degree.to(s.dtype)
 
-    def refuse_negative(self) -> None:
+    def refuse_negative(self) -> None:  # noqa: B027 - nothing to look at by default
         """An error where an entry is negative; degrees and what is divided by them would mean nothing."""
 
     def promoted(self, dtype: torch.dtype) -> Operator:

@@ -13,9 +13,9 @@ from torch import Tensor
 from softcut.coarsening import clean
 from softcut.errors import ParameterError, require
 from softcut.nn.pool import GraclusPool, NDPPool, get_pool
-from softcut.nn.pool.base import Selection
 from softcut.nn.pool.graclus import ClusterSelection
 from softcut.nn.pool.node_selection import KeepSelection
+from softcut.nn.pool.selection import Selection
 from softcut.ops import CSR, Segments
 from softcut.ops.batching import counts_to_ptr
 
