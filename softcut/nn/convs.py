@@ -59,7 +59,7 @@ class GCNConv(nn.Module):
         scale = inverse_sqrt(op.degree_like(like) + 1).to(x.dtype).unsqueeze(-1)
         narrow = self.out_channels < self.in_channels
         h = scale * (self.lin(x) if narrow else x)
-        h = scale * (op @ h + h)
+        h = scale * (op.product(h) + h)
         h = h if narrow else self.lin(h)
         h = h if self.bias is None else self.bias(h)
         return zero_padding(h if self.act is None else self.act(h), op.mask)
@@ -104,7 +104,7 @@ class GraphConv(nn.Module):
     ) -> Tensor:
         x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
         narrow = self.out_channels < self.in_channels
-        h = op @ self.lin_rel(x) if narrow else self.lin_rel(op @ x)
+        h = op.product(self.lin_rel(x)) if narrow else self.lin_rel(op.product(x))
         h = h if self.bias is None else self.bias(h)
         h = h + self.lin_root(x)
         return zero_padding(h if self.act is None else self.act(h), op.mask)

@@ -186,6 +186,7 @@ def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
     >>> [t.tolist() for t in cut_terms(op, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))]
     [[2.0], [2.0]]
     """
+    op.check_rows(s, "s")
     if takes_fast_path(op):
         num, den, _ = _CutTerms.apply(op, s, op.degree_like(s))
         return num, den
