@@ -112,6 +112,8 @@ class MaskedScorePool(nn.Module):
 
     def __init__(self, inner: ScorePool) -> None:
         super().__init__()
+        if inner.min_score is not None or inner.multiplier != 1:
+            raise ParameterError("min_score and multiplier must be left as they are for replicas.")
         self.inner = inner
 
     def forward(self, x: Tensor, op: Operator, selection: Selection | None = None) -> PoolOutput:

@@ -15,8 +15,7 @@ from softcut.classification.hierarchy import HierarchyStore
 from softcut.classification.splits import Split
 from softcut.classification.store import BatchPlan, GraphStore
 from softcut.nn.models import GraphClassifier, ModelOutput
-from softcut.nn.pool import PoolOutput, Selection
-from softcut.nn.pool.base import DenseSelection
+from softcut.nn.pool import DenseSelection, PoolOutput, Selection
 from softcut.ops import Operator, Segments
 from softcut.training import Task
 

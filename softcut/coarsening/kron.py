@@ -13,7 +13,7 @@ import scipy.sparse.linalg as spla
 from scipy.sparse.csgraph import connected_components
 
 from softcut.coarsening.matrices import clean, graph_index
-from softcut.errors import require
+from softcut.errors import GraphError, ParameterError, require
 
 __all__ = ["kron_reduction"]
 
@@ -37,11 +37,11 @@ def kron_reduction(
     Parameters
     ----------
     adjacency : csr_array
-        Symmetric, non-negative, without self-loops.
+        Symmetric and non-negative; self-loops do not count.
     keep : ndarray of bool
-        The nodes that stay.
+        The nodes that stay, one value per node; at least one in every connected component.
     delta : float
-        Edges lighter than `delta` times the heaviest edge of their graph are dropped.
+        At least 0 and below 1. Edges lighter than `delta` times the heaviest edge of their graph are dropped.
     ptr : ndarray, optional
         Where the graphs of a block-diagonal batch begin.
 
@@ -54,7 +54,10 @@ def kron_reduction(
     from every kept node take its place (this needs numba). A walk is given up when it is a thousandth of `delta`
     or less, so an entry is as exact as walks to the next kept node are short: to a few hundredths of what is
     dropped for the halves NDP keeps. Where kept nodes are too few for that, all is solved for.
+
+    Every connected component must keep a node: L_dd has no inverse otherwise.
     """
+    adjacency, keep = _check_input(adjacency, keep, delta)
     graph = graph_index(adjacency, ptr)
     limit = delta * _heaviest(adjacency, graph)  # of every node
     kept, rest = np.flatnonzero(keep), np.flatnonzero(~keep)
@@ -87,6 +90,49 @@ def kron_reduction(
     return total
 
 
+def _check_input(adjacency: sp.csr_array, keep: np.ndarray, delta: float) -> tuple[sp.csr_array, np.ndarray]:
+    """The matrix without self-loops and a vector of truth values, or a sentence."""
+    if not sp.issparse(adjacency):
+        raise GraphError(
+            f"adjacency must be a scipy sparse matrix, got {type(adjacency).__name__}; pass scipy.sparse.csr_array(A)."
+        )
+    adjacency = sp.csr_array(adjacency)
+    n = adjacency.shape[0]
+    if adjacency.shape != (n, n):
+        raise GraphError(f"adjacency must be square, got shape {adjacency.shape}.")
+    keep = np.asarray(keep)
+    if keep.dtype != bool or keep.shape != (n,):
+        raise ParameterError(
+            f"keep must hold True or False for each of the {n} nodes, got {keep.dtype} of shape {keep.shape}."
+        )
+    if not 0 <= delta < 1:
+        raise ParameterError(f"delta must be at least 0 and below 1, got {delta}.")
+    if adjacency.nnz and not adjacency.data.min() >= 0:  # NaN, too
+        raise GraphError(
+            f"adjacency must not hold negative weights or NaN to be reduced, got {adjacency.data.min():g}; drop those "
+            "edges."
+        )
+    difference = abs(adjacency - adjacency.T)
+    if difference.nnz and difference.max() > 1e-6 * adjacency.data.max():
+        raise GraphError(
+            "adjacency must be symmetric; softcut.coarsening.clean(A) takes the mean of both directions."
+        )
+    if adjacency.diagonal().any():
+        adjacency = sp.csr_array(adjacency - sp.diags_array(adjacency.diagonal(), format="csr"))
+        adjacency.eliminate_zeros()
+    count, component = connected_components(adjacency, directed=False)
+    lost = np.bincount(component[keep], minlength=count) == 0
+    if lost.any():
+        node = int(np.flatnonzero(lost[component])[0])
+        if not keep.any():
+            raise ParameterError("keep must be True for at least one node, got none.")
+        raise ParameterError(
+            f"keep must be True for at least one node of every connected component, but that of node {node} has none; "
+            "remove its nodes from the graph first."
+        )
+    return adjacency, keep
+
+
 def _heaviest(adjacency: sp.csr_array, graph: np.ndarray) -> np.ndarray:
     """The heaviest edge of its graph, for every node."""
     heaviest = np.zeros(graph.max(initial=0) + 1)
@@ -101,10 +147,12 @@ def _through_groups(
     count, label = connected_components(inside, directed=False)
     touches = np.bincount(label, weights=np.diff(between.indptr), minlength=count) > 0
     used = np.flatnonzero(members & touches[label])
+    n = between.shape[1]
+    if not len(used):
+        return sp.csr_array((n, n))
     used = used[np.argsort(label[used], kind="stable")]
     first = np.flatnonzero(np.diff(label[used], prepend=-1))  # where each group begins
     sizes = np.diff(first, append=len(used))
-    n = between.shape[1]
     parts: list[sp.csr_array] = []
     begin = 0
     for at, size, following in zip(first, sizes, [*sizes[1:], _TOGETHER], strict=True):

@@ -34,7 +34,9 @@ _PUBLIC = {
     "SAGPool": "pool",
     "Selection": "pool",
     "TopKPool": "pool",
+    "diff_pool": "pool",
     "get_pool": "pool",
+    "mincut_pool": "pool",
     "PreCoarsen": "pool.precoarsen",  # needs torch_geometric, which is optional
 }
 
@@ -60,7 +62,9 @@ if TYPE_CHECKING:
         SAGPool,
         Selection,
         TopKPool,
+        diff_pool,
         get_pool,
+        mincut_pool,
     )
     from softcut.nn.pool.precoarsen import PreCoarsen
 
@@ -91,7 +95,9 @@ __all__ = [
     "Selection",
     "SkipConv",
     "TopKPool",
+    "diff_pool",
     "get_pool",
+    "mincut_pool",
 ]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from softcut.nn.activations import Activation, get_activation
+from softcut.nn.checks import check_size
 from softcut.nn.layers import Bias, graph_input
 from softcut.ops.cut import zero_padding
 from softcut.ops.operator import inverse_sqrt
@@ -22,14 +24,15 @@ class GCNConv(nn.Module):
     torch.Size([2, 4])
 
     Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``; `adj` in any format that
-    :class:`~softcut.nn.SkipConv` accepts, and not normalised.
+    :class:`~softcut.nn.SkipConv` accepts, and not normalised. Negative edge weights are an error.
     """
 
     def __init__(
         self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
     ) -> None:
         super().__init__()
-        self.in_channels, self.out_channels = in_channels, out_channels
+        self.in_channels = in_channels = check_size(in_channels, "in_channels")
+        self.out_channels = out_channels = check_size(out_channels, "out_channels")
         # The bias stands apart: it comes after the product with A, the matrix before it where it narrows.
         self.lin = nn.Linear(in_channels, out_channels, bias=False)
         self.bias = Bias(out_channels, in_channels) if bias else None
@@ -50,10 +53,13 @@ class GCNConv(nn.Module):
         mask: Tensor | None = None,
     ) -> Tensor:
         x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
-        scale = inverse_sqrt(op.degree + 1).to(x.dtype).unsqueeze(-1)
+        op.refuse_negative()
+        # In the precision of x, at least float32: the degrees of a binary graph have none of their own.
+        like = x.new_empty(0, dtype=torch.promote_types(x.dtype, torch.float32))
+        scale = inverse_sqrt(op.degree_like(like) + 1).to(x.dtype).unsqueeze(-1)
         narrow = self.out_channels < self.in_channels
         h = scale * (self.lin(x) if narrow else x)
-        h = scale * (op @ h + h)
+        h = scale * (op.product(h) + h)
         h = h if narrow else self.lin(h)
         h = h if self.bias is None else self.bias(h)
         return zero_padding(h if self.act is None else self.act(h), op.mask)
@@ -67,14 +73,15 @@ class GraphConv(nn.Module):
     torch.Size([2, 1])
 
     Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``; `adj` in any format that
-    :class:`~softcut.nn.SkipConv` accepts.
+    :class:`~softcut.nn.SkipConv` accepts. Negative edge weights are fine.
     """
 
     def __init__(
         self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
     ) -> None:
         super().__init__()
-        self.in_channels, self.out_channels = in_channels, out_channels
+        self.in_channels = in_channels = check_size(in_channels, "in_channels")
+        self.out_channels = out_channels = check_size(out_channels, "out_channels")
         self.lin_rel = nn.Linear(in_channels, out_channels, bias=False)
         self.bias = Bias(out_channels, in_channels) if bias else None
         self.lin_root = nn.Linear(in_channels, out_channels, bias=False)
@@ -97,7 +104,7 @@ class GraphConv(nn.Module):
     ) -> Tensor:
         x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
         narrow = self.out_channels < self.in_channels
-        h = op @ self.lin_rel(x) if narrow else self.lin_rel(op @ x)
+        h = op.product(self.lin_rel(x)) if narrow else self.lin_rel(op.product(x))
         h = h if self.bias is None else self.bias(h)
         h = h + self.lin_root(x)
         return zero_padding(h if self.act is None else self.act(h), op.mask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ from torch import Tensor, nn
 
 from softcut.errors import GraphError, ParameterError
 from softcut.nn.activations import Activation, get_activation
+from softcut.nn.checks import check_size
 from softcut.ops import Dense, Operator, as_operator
+from softcut.ops.checks import check_tensor
 from softcut.ops.cut import zero_padding
 
 __all__ = ["MLP", "Bias", "SkipConv", "UnitLinear", "graph_input"]
@@ -25,14 +28,24 @@ def graph_input(
     batch: Tensor | None = None,
     mask: Tensor | None = None,
     channels: int | None = None,
+    name: str = "x",
 ) -> tuple[Tensor, Operator]:
-    """Features and an operator that belong together, from any of the formats a layer accepts."""
+    """Features and an operator that belong together, from any of the formats a layer accepts.
+
+    >>> x, op = graph_input(torch.ones(2, 3), torch.tensor([[0, 1], [1, 0]]))
+    >>> x.shape, op
+    (torch.Size([2, 3]), CSR(2 rows, 2 entries, 1 graph(s)))
+    """
     if not isinstance(x, Tensor) or x.dim() not in (2, 3):
-        raise GraphError("x must be a tensor of node features, [N, F] or [B, N, F].")
+        got = f"shape {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+        raise GraphError(f"{name} must be a tensor of node features, [N, F] or [B, N, F], got {got}.")
+    check_tensor(x, name, "node features")
     if not x.is_floating_point():
-        raise GraphError(f"x must hold floating-point numbers, got {x.dtype}.")
+        raise GraphError(f"{name} must hold floating-point numbers, got {x.dtype}.")
     if channels is not None and x.shape[-1] != channels:
-        raise GraphError(f"x has {x.shape[-1]} features, but the layer was made for in_channels={channels}.")
+        raise GraphError(
+            f"{name} has {x.shape[-1]} features, but the layer was made for in_channels={channels}."
+        )
     op = as_operator(
         adj, edge_weight, num_nodes=x.shape[0], batch=batch, mask=mask, dtype=x.dtype, device=x.device
     )
@@ -40,7 +53,7 @@ def graph_input(
         x = x.unsqueeze(0)
     rows = (op.num_graphs, op.num_rows) if op.layout.rows == 2 else (op.num_rows,)
     if x.shape[:-1] != rows:
-        raise GraphError(f"x has {list(x.shape[:-1])} nodes but adj has {list(rows)}; they must agree.")
+        raise GraphError(f"{name} has {list(x.shape[:-1])} nodes but adj has {list(rows)}; they must agree.")
     return zero_padding(x, op.mask), op
 
 
@@ -122,10 +135,11 @@ class MLP(nn.Module):
         act: Activation = "relu",
     ) -> None:
         super().__init__()
-        sizes = [hidden] if isinstance(hidden, int) else list(hidden or [])
-        if any(size < 1 for size in sizes):
-            raise ParameterError(f"hidden must hold sizes of at least 1 (or be None), got {hidden}.")
-        widths = [in_channels, *sizes, out_channels]
+        sizes = [] if hidden is None else list(hidden) if isinstance(hidden, Sequence) else [hidden]
+        if any(isinstance(size, bool) or not isinstance(size, Integral) or size < 1 for size in sizes):
+            raise ParameterError(f"hidden must hold sizes of at least 1 (or be None), got {hidden!r}.")
+        in_channels = check_size(in_channels, "in_channels")
+        widths = [in_channels, *map(int, sizes), check_size(out_channels, "out_channels")]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.act = get_activation(act)
         self.reset_parameters()
@@ -172,7 +186,8 @@ class SkipConv(nn.Module):
         self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
     ) -> None:
         super().__init__()
-        self.in_channels, self.out_channels = in_channels, out_channels
+        self.in_channels = in_channels = check_size(in_channels, "in_channels")
+        self.out_channels = out_channels = check_size(out_channels, "out_channels")
         self.neighbours = nn.Linear(in_channels, out_channels, bias=False)
         self.itself = nn.Linear(in_channels, out_channels, bias=bias)
         self.act = get_activation(act)

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from softcut.errors import GraphError
+from softcut.ops.checks import check_assignments, check_tensor
 from softcut.ops.cut import assignment_input, no_autocast, quadratic_form
 from softcut.ops.dense import Dense
 from softcut.ops.operator import Operator, inverse_sqrt
@@ -53,6 +55,7 @@ def reduce(op: Operator, s: Tensor, x: Tensor) -> Tensor:
     [[[2.0, 2.0, 2.0]]]
     """
     op.check_rows(x, "x")
+    op.check_rows(s, "s")
     return op.layout.gram(s, x.to(s.dtype))
 
 
@@ -82,8 +85,9 @@ def coarsen(
     adj, edge_weight, batch, mask
         As for :func:`softcut.ops.mincut_loss`.
     """
-    with no_autocast(s):
+    with no_autocast(check_assignments(s)):
         s, op = assignment_input(s, adj, edge_weight, batch, mask)
+        check_tensor(x, "x", "node features")
         if isinstance(op, Dense) and x.dim() == 2:
             x = x.unsqueeze(0)
         op = op.normalise()
@@ -105,12 +109,28 @@ def lift(s: Tensor, x_pool: Tensor, op: Operator | None = None) -> Tensor:
     s : Tensor
         [N, K] with `op` telling which graph each row belongs to (None: one graph), or [B, N, K].
     x_pool : Tensor
-        [B, K, F].
+        [B, K, F]; [K, F] is accepted for one graph.
+    op : Operator, optional
+        The graphs that were pooled; needed for a batch of graphs of different sizes.
     """
+    check_assignments(s)
+    check_tensor(x_pool, "x_pool", "pooled features")
+    if op is not None:
+        op.check_rows(s, "s")
+    graphs = op.num_graphs if op is not None else s.shape[0] if s.dim() == 3 else 1
+    rows = s.dim() - 1 if op is None else op.layout.rows
+    expected = (graphs, *s.shape[rows:])  # replicas, if there are any, and clusters
+    if x_pool.dim() == 2 and graphs == 1 and len(expected) == 2:
+        x_pool = x_pool.unsqueeze(0)
+    if x_pool.dim() != len(expected) + 1 or x_pool.shape[:-1] != expected:
+        raise GraphError(
+            f"x_pool must have the shape {list(expected)} of the pooled graphs and then features, got "
+            f"{list(x_pool.shape)}; pass op for a batch of graphs."
+        )
     x_pool = x_pool.to(s.dtype)
     if op is not None:
         return op.layout.matmul(s, x_pool)
-    return s @ (x_pool if s.dim() == 3 else x_pool.reshape(x_pool.shape[-2:]))
+    return s @ (x_pool if s.dim() == 3 else x_pool[0])
 
 
 def lift_adjacency(s: Tensor, a_pool: Tensor) -> Tensor:
@@ -120,4 +140,12 @@ def lift_adjacency(s: Tensor, a_pool: Tensor) -> Tensor:
     >>> lift_adjacency(torch.eye(2), torch.ones(2, 2)).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    return s @ a_pool @ s.mT
+    check_assignments(s)
+    check_tensor(a_pool, "a_pool", "pooled adjacencies")
+    k = s.shape[-1]
+    if a_pool.shape[-2:] != (k, k) or (s.dim() == 3 and a_pool.shape[:-2] not in ((), s.shape[:1])):
+        raise GraphError(
+            f"a_pool must have one row and one column for each of the {k} clusters of s, got shape "
+            f"{list(a_pool.shape)}."
+        )
+    return s @ a_pool.to(s.dtype) @ s.mT

@@ -64,21 +64,23 @@ def as_operator(
     Parameters
     ----------
     adj : Operator, Graph, Tensor
-        An operator (returned as it is), a :class:`softcut.Graph`, an integer `edge_index` [2, E], or a
+        An operator (returned as it is unless `dtype` asks for more precision), a
+        :class:`softcut.Graph`, an integer `edge_index` [2, E], or a
         floating-point dense adjacency [B, N, N] or [N, N].
     edge_weight, num_nodes, batch
         Belong to `edge_index`.
     mask : Tensor, optional
         [B, N], belongs to a dense adjacency: False marks padding.
     dtype, device
-        Where a :class:`softcut.Graph` should go. Edge weights of an `edge_index` are promoted to `dtype`.
+        Where a :class:`softcut.Graph` should go. Weights of every other format are promoted to `dtype`.
     """
     if isinstance(adj, Operator | Graph) and edge_weight is not None:
         raise GraphError(
             "edge_weight belongs to an edge_index; an operator or a Graph holds its own weights."
         )
     if isinstance(adj, Operator):
-        return _check_batch(adj, batch, mask)
+        op = _check_batch(adj, batch, mask)
+        return op if dtype is None else op.promoted(dtype)
     if isinstance(adj, Graph):
         return _check_batch(
             CSR.from_graph(adj, dtype=dtype or torch.get_default_dtype(), device=device), batch, mask
@@ -93,7 +95,14 @@ def as_operator(
             raise GraphError("edge_weight belongs to an edge_index; a dense adjacency holds its own weights.")
         if batch is not None:
             raise GraphError("batch belongs to an edge_index; pass mask with a dense adjacency.")
-        return Dense(adj, mask)
+        if adj.dim() == 2 and adj.shape[0] == 2 != adj.shape[1]:
+            raise GraphError(
+                f"edge_index must hold whole numbers, got {adj.dtype} of shape {list(adj.shape)}; "
+                "call .long() on it (a dense adjacency has shape [N, N] or [B, N, N])."
+            )
+        return Dense(adj if dtype is None else adj.to(torch.promote_types(adj.dtype, dtype)), mask)
+    if adj.is_complex():
+        raise GraphError(f"adj must hold real numbers, got {adj.dtype}.")
     if adj.dtype == torch.bool:
         raise GraphError(
             "adj must be an edge_index of whole numbers or floating-point and dense, got torch.bool."
@@ -106,8 +115,10 @@ def as_operator(
         if adj.dim() != 2 or adj.shape[0] != adj.shape[1]:
             raise GraphError(f"adj must have shape [N, N] if it is a sparse tensor, got {list(adj.shape)}.")
         coo = adj.to_sparse_coo().coalesce()
-        return CSR.from_edge_index(coo.indices(), coo.values(), adj.shape[0], batch=batch)
-    if edge_weight is not None and dtype is not None:
+        values = coo.values()
+        values = values if dtype is None else values.to(torch.promote_types(values.dtype, dtype))
+        return CSR.from_edge_index(coo.indices(), values, adj.shape[0], batch=batch)
+    if isinstance(edge_weight, Tensor) and dtype is not None:
         edge_weight = edge_weight.to(torch.promote_types(edge_weight.dtype, dtype))
     return CSR.from_edge_index(adj, edge_weight, num_nodes, batch=batch)
 

@@ -13,7 +13,15 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
-from softcut.ops.operator import Operator, inverse_sqrt, learned, refuse_negative
+from softcut.ops.checks import check_tensor
+from softcut.ops.operator import (
+    Operator,
+    inverse_sqrt,
+    learned,
+    narrower,
+    refuse_negative,
+    refuse_negative_degree,
+)
 from softcut.ops.spmm import CSRPattern, constants, spmm, unwrapped
 
 __all__ = ["CSR"]
@@ -96,7 +104,7 @@ class CSR(Operator):
         edge_index : Tensor
             [2, E], whole numbers; an undirected edge is given in both directions.
         edge_weight : Tensor, optional
-            One value per edge; None for a binary matrix.
+            One value per edge, [E] or [E, 1]; None for a binary matrix.
         num_nodes : int, optional
             Nodes; None: one more than the largest in `edge_index`.
         batch : Tensor, optional
@@ -114,11 +122,7 @@ class CSR(Operator):
                 f"edge_index must have shape [2, E], got {list(edge_index.shape)}; pass sources in the "
                 "first row and targets in the second (a dense adjacency must be floating-point)."
             )
-        if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
-            raise GraphError(
-                f"edge_weight must have one value for each of the {edge_index.shape[1]} edges, got shape "
-                f"{list(edge_weight.shape)}."
-            )
+        edge_weight = _one_per_edge(edge_weight, edge_index.shape[1])
         n = num_nodes
         if n is None:
             n = int(edge_index.max()) + 1 if edge_index.numel() else 0
@@ -221,9 +225,20 @@ class CSR(Operator):
     def _sum_entries(self, values: Tensor) -> Tensor:
         return Segments(self.pattern.nnz, self.pattern.rowptr.long()).total(values)
 
+    def refuse_negative(self) -> None:
+        val = self.val
+        if self.requires_grad:
+            refuse_negative_degree(self._exact_degree.detach())
+        elif val is not None:
+            self._kept("no negative entry", lambda: refuse_negative(val))
+
+    def promoted(self, dtype: torch.dtype) -> CSR:
+        if narrower(self.val, dtype) or narrower(self.scale, dtype):
+            return self._kept(f"promoted {dtype}", lambda: self.to(dtype=dtype))
+        return self
+
     def _normal_form(self) -> CSR:
-        if self.val is not None and not self.requires_grad:
-            refuse_negative(self.val)
+        self.refuse_negative()
         scale = inverse_sqrt(self._exact_degree)
         val = self.val
         if val is not None:
@@ -282,6 +297,23 @@ class CSR(Operator):
 
     def __repr__(self) -> str:
         return f"CSR({self.num_rows} rows, {self.pattern.nnz} entries, {self.num_graphs} graph(s))"
+
+
+def _one_per_edge(edge_weight: Tensor | None, count: int) -> Tensor | None:
+    """Edge weights as a vector; a single column is one."""
+    if edge_weight is None:
+        return None
+    edge_weight = check_tensor(edge_weight, "edge_weight", "one number per edge")
+    if edge_weight.shape == (count, 1):
+        edge_weight = edge_weight.squeeze(-1)
+    if edge_weight.shape != (count,):
+        raise GraphError(
+            f"edge_weight must have one value for each of the {count} edges, got shape "
+            f"{list(edge_weight.shape)}."
+        )
+    if edge_weight.is_complex():
+        raise GraphError(f"edge_weight must hold real numbers, got {edge_weight.dtype}.")
+    return edge_weight
 
 
 class _Recalled:

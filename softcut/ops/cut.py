@@ -17,9 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softcut.errors import GraphError, ParameterError
+from softcut.errors import ParameterError
 from softcut.ops._torch import in_gradient_batch, is_wrapped, keeps_graph, saving_is_hooked
 from softcut.ops.batching import fold_replicas, unfold_replicas
+from softcut.ops.checks import check_assignments
 from softcut.ops.convert import as_operator
 from softcut.ops.dense import Dense
 from softcut.ops.operator import Operator
@@ -185,6 +186,7 @@ def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
     >>> [t.tolist() for t in cut_terms(op, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))]
     [[2.0], [2.0]]
     """
+    op.check_rows(s, "s")
     if takes_fast_path(op):
         num, den, _ = _CutTerms.apply(op, s, op.degree_like(s))
         return num, den
@@ -226,12 +228,14 @@ def safe_sqrt(x: Tensor) -> Tensor:
 
 
 def reduce_graphs(loss: Tensor, reduction: str) -> Tensor:
-    """Mean over the graphs of the batch, or one value per graph."""
+    """Mean or sum over the graphs of the batch, or one value per graph."""
     if reduction == "mean":
         return loss.mean(0)
+    if reduction == "sum":
+        return loss.sum(0)
     if reduction == "none":
         return loss
-    raise ParameterError(f"reduction must be 'mean' or 'none', got {reduction!r}.")
+    raise ParameterError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
 
 
 def mincut_loss(
@@ -260,10 +264,10 @@ def mincut_loss(
         A; normalised here unless it is a normalised operator.
     edge_weight, batch, mask
         As in PyTorch Geometric.
-    reduction : {"mean", "none"}
-        Mean over the graphs, or one value per graph. A graph without edges has L_c = 0.
+    reduction : {"mean", "sum", "none"}
+        Mean or sum over the graphs, or one value per graph. A graph without edges has L_c = 0.
     """
-    with no_autocast(s):
+    with no_autocast(check_assignments(s)):
         s, op = assignment_input(s, adj, edge_weight, batch, mask)
         num, den = cut_terms(op.normalise(), s)
         return reduce_graphs(-safe_ratio(num, den), reduction)
@@ -299,7 +303,7 @@ def ratio_trace_loss(
     ridge : float
         Relative size of the ridge.
     """
-    with no_autocast(s):
+    with no_autocast(check_assignments(s)):
         s, op = assignment_input(s, adj, edge_weight, batch, mask)
         return reduce_graphs(-ratio_trace(op.normalise(), s, ridge), reduction)
 
@@ -328,8 +332,7 @@ def assignment_input(
     s: Tensor, adj: Any, edge_weight: Tensor | None, batch: Tensor | None, mask: Tensor | None
 ) -> tuple[Tensor, Operator]:
     """S in the precision of losses, padding zeroed, and the operator it belongs to."""
-    if not isinstance(s, Tensor) or not s.is_floating_point() or s.dim() < 2:
-        raise GraphError("s must be a floating-point tensor of assignments, [N, K] or [B, N, K].")
+    check_assignments(s)
     s = full_precision(s)
     op = as_operator(
         adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=s.dtype, device=s.device

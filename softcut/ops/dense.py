@@ -11,7 +11,15 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import version
 from softcut.ops.batching import Padded
-from softcut.ops.operator import Operator, inverse_sqrt, learned, refuse_negative
+from softcut.ops.checks import check_tensor
+from softcut.ops.operator import (
+    Operator,
+    inverse_sqrt,
+    learned,
+    narrower,
+    refuse_negative,
+    refuse_negative_degree,
+)
 
 __all__ = ["Dense"]
 
@@ -44,6 +52,7 @@ class Dense(Operator):
         if not data.is_floating_point():
             raise GraphError(f"adj must hold floating-point numbers if it is dense, got {data.dtype}.")
         if mask is not None:
+            mask = check_tensor(mask, "mask", "one value per node")
             mask = mask.unsqueeze(0) if mask.dim() == 1 else mask
             if mask.shape != data.shape[:2]:
                 raise GraphError(
@@ -74,6 +83,17 @@ class Dense(Operator):
                 self._kept_for = state
         return super()._kept(name, make)
 
+    def refuse_negative(self) -> None:
+        if self.requires_grad:
+            refuse_negative_degree(self.data.detach().sum(-1))
+        else:
+            self._kept("no negative entry", lambda: refuse_negative(self.data))
+
+    def promoted(self, dtype: torch.dtype) -> Dense:
+        if narrower(self.data, dtype):
+            return self._kept(f"promoted {dtype}", lambda: self.to(dtype=dtype))
+        return self
+
     def row_sums(self, v: Tensor) -> Tensor:
         return (self.data.to(v.dtype) @ v.unsqueeze(-1)).squeeze(-1)
 
@@ -81,8 +101,7 @@ class Dense(Operator):
         return self if self.normalised else self._kept("normal", self._normal_form)
 
     def _normal_form(self) -> Dense:
-        if not self.requires_grad:
-            refuse_negative(self.data)
+        self.refuse_negative()
         scale = inverse_sqrt(self.degree)
         return self._with(self.data * scale.unsqueeze(-1) * scale.unsqueeze(-2), normalised=True)
 

@@ -22,9 +22,10 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import is_wrapped
 from softcut.ops.batching import Layout
+from softcut.ops.checks import can_be_read, check_tensor
 from softcut.ops.spmm import constants
 
-__all__ = ["Operator", "inverse_sqrt", "learned", "refuse_negative"]
+__all__ = ["Operator", "inverse_sqrt", "learned", "narrower", "refuse_negative", "refuse_negative_degree"]
 
 _T = TypeVar("_T")
 
@@ -41,17 +42,39 @@ def learned(t: Tensor | None) -> bool:
 
 
 def refuse_negative(values: Tensor) -> None:
-    """An error where a constant entry to be normalised is negative: D^-1/2 may not exist, and 0 would replace it.
+    """An error where an entry is negative: D^-1/2 may not exist, and 0 would replace it.
 
     Values that cannot be looked at (inside ``torch.compile`` or a CUDA graph) pass.
     """
-    if torch.compiler.is_compiling() or (values.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return
-    if bool((values < 0).any()):
+    if can_be_read(values) and bool((values < 0).any()):
         raise GraphError(
             f"edge_weight must not be negative where the adjacency is normalised, got {values.min().item():g}; "
             "shift or drop those edges, or use a layer that does not normalise."
         )
+
+
+def refuse_negative_degree(degree: Tensor) -> None:
+    """The same for learned entries: one may pass below 0 on its way, as long as no degree does.
+
+    On a GPU these pass, too: every step would wait for the device.
+    """
+    if is_wrapped(degree) or not can_be_read(degree) or degree.is_cuda:
+        return
+    if bool((degree < 0).any()):
+        raise GraphError(
+            "edge_weight must not add up to less than 0 at a node where the adjacency is normalised, got "
+            f"{degree.min().item():g}; keep learned weights positive, for example with softplus."
+        )
+
+
+def narrower(t: Tensor | None, dtype: torch.dtype) -> bool:
+    """Whether a tensor holds numbers of less precision than `dtype`.
+
+    >>> import torch
+    >>> narrower(torch.ones(1), torch.float64), narrower(None, torch.float64)
+    (True, False)
+    """
+    return t is not None and t.is_floating_point() and torch.finfo(t.dtype).bits < torch.finfo(dtype).bits
 
 
 class Operator(ABC):
@@ -99,6 +122,13 @@ class Operator(ABC):
     def degree_like(self, s: Tensor) -> Tensor:
         """Row sums in the precision of `s`."""
         return self.degree.to(s.dtype)
+
+    def refuse_negative(self) -> None:  # noqa: B027 - nothing to look at by default
+        """An error where an entry is negative; degrees and what is divided by them would mean nothing."""
+
+    def promoted(self, dtype: torch.dtype) -> Operator:
+        """The same operator with entries of at least this precision; itself where they have it."""
+        return self
 
     def _kept(self, name: str, make: Callable[[], _T]) -> _T:
         """What `make` returns; made once and kept for constant entries, anew for learned ones.
@@ -150,6 +180,7 @@ class Operator(ABC):
     def check_rows(self, s: Tensor, name: str) -> None:
         """Say so if `s` is not a floating-point matrix with a row for each node."""
         rows = (self.num_graphs, self.num_rows) if self.layout.rows == 2 else (self.num_rows,)
+        check_tensor(s, name, "floating-point numbers")
         if not s.is_floating_point():
             raise GraphError(f"{name} must hold floating-point numbers, got {s.dtype}.")
         if s.dim() not in (len(rows) + 1, len(rows) + 2) or s.shape[: len(rows)] != rows:

@@ -15,10 +15,8 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.ops.batching import Layout, Padded, Segments, batch_to_ptr, fold_replicas, unfold_replicas
-from softcut.ops.convert import as_operator
-from softcut.ops.cut import full_precision, no_autocast, reduce_graphs, zero_padding
-from softcut.ops.dense import Dense
-from softcut.ops.operator import Operator
+from softcut.ops.checks import check_assignments, check_tensor
+from softcut.ops.cut import assignment_input, full_precision, no_autocast, reduce_graphs, zero_padding
 
 __all__ = ["orthogonality", "orthogonality_loss", "orthogonality_maximum", "self_gram"]
 
@@ -93,6 +91,7 @@ def orthogonality_maximum(k: int) -> float:
 def orthogonality_loss(
     s: Tensor,
     adj: Any = None,
+    edge_weight: Tensor | None = None,
     *,
     batch: Tensor | None = None,
     mask: Tensor | None = None,
@@ -112,29 +111,25 @@ def orthogonality_loss(
     s : Tensor
         Soft assignments [N, K], or [B, N, K] for a dense batch ([N, R, K] with replicas needs `adj` or
         `batch` to be told from one).
-    adj : Operator, optional
-        Only says which rows belong to which graph; `batch` says the same.
-    batch, mask, reduction
+    adj : Operator, Graph, edge_index or dense adjacency, optional
+        Only says which rows belong to which graph, as `batch` does; the loss does not depend on the edges.
+    edge_weight, batch, mask, reduction
         As for :func:`softcut.ops.mincut_loss`.
     """
-    if not isinstance(s, Tensor) or not s.is_floating_point() or s.dim() < 2:
-        raise GraphError("s must be a floating-point tensor of assignments, [N, K] or [B, N, K].")
-    s = full_precision(s)
+    s = full_precision(check_assignments(s))
     with no_autocast(s):
         layout: Layout
-        if isinstance(adj, Operator):
-            adj = as_operator(adj, batch=batch, mask=mask)
-            s = s.unsqueeze(0) if isinstance(adj, Dense) and s.dim() == 2 else s
-            adj.check_rows(s, "s")
-            layout, mask = adj.layout, adj.mask
-        elif adj is not None:
-            raise GraphError("adj must be an operator or None here; pass batch or mask instead.")
+        if adj is not None:
+            s, op = assignment_input(s, adj, edge_weight, batch, mask)
+            layout, mask = op.layout, op.mask
+        elif edge_weight is not None:
+            raise GraphError("edge_weight belongs to an edge_index; pass adj too.")
         elif batch is not None or s.dim() == 2:
             if mask is not None:
                 raise GraphError("mask belongs to a dense batch [B, N, K]; pass batch with [N, K].")
             layout = Segments(s.shape[0], None if batch is None else batch_to_ptr(batch, s.shape[0]))
         else:
-            if mask is not None and mask.shape != s.shape[:2]:
+            if mask is not None and check_tensor(mask, "mask", "one value per node").shape != s.shape[:2]:
                 raise GraphError(f"mask must have shape {list(s.shape[:2])}, got {list(mask.shape)}.")
             layout = Padded(s.shape[0], mask)
         s = zero_padding(s, mask)

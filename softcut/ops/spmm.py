@@ -21,6 +21,7 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.ops._torch import is_batched, is_wrapped, outside_transforms, unwrap_once
+from softcut.ops.checks import check_tensor
 
 __all__ = ["CSRPattern", "constants", "sparse_product", "spmm", "unwrapped"]
 
@@ -43,6 +44,7 @@ def constants() -> Iterator[None]:
 
 def unwrapped(t: Tensor, name: str) -> Tensor:
     """The tensor of indices itself, from inside the transforms of ``torch.func`` that it passed."""
+    t = check_tensor(t, name, "whole numbers")
     while is_wrapped(t):
         if is_batched(t):
             raise GraphError(

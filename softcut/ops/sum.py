@@ -83,7 +83,25 @@ class Sum(Operator):
     def normalise(self) -> Sum:
         return self if self.normalised else self._kept("normal", self._normal_form)
 
+    def refuse_negative(self) -> None:
+        if min(self.weights) < 0:
+            raise GraphError(
+                f"weights must not be negative where the sum is normalised, got {min(self.weights):g}."
+            )
+        for part in self.parts:
+            part.refuse_negative()
+
+    def promoted(self, dtype: torch.dtype) -> Sum:
+        parts = [part.promoted(dtype) for part in self.parts]
+        if all(new is old for new, old in zip(parts, self.parts, strict=True)):
+            return self
+        return self._kept(
+            f"promoted {dtype}",
+            lambda: Sum(parts, self.weights, scale=self.scale, normalised=self.normalised),
+        )
+
     def _normal_form(self) -> Sum:
+        self.refuse_negative()
         scale = inverse_sqrt(self._own_degree(torch.float64, self.parts[0].degree.device))
         if self.scale is not None:
             scale = scale * self.scale

@@ -9,7 +9,7 @@ from coarsening_samples import as_graph, knn, random_graph, star
 from scipy.sparse.csgraph import connected_components
 
 from softcut.coarsening import NodeDecimation, clean, kron, kron_reduction, max_cut_split
-from softcut.errors import ParameterError
+from softcut.errors import ParameterError, SoftcutError
 
 
 def schur(a: np.ndarray, keep: np.ndarray) -> np.ndarray:
@@ -37,8 +37,8 @@ def test_kron_agrees_with_the_dense_schur_complement(split: str) -> None:
             keep = rng.random(n) < 0.5
         else:
             keep = rng.random(n) < 0.1
-        if not keep.any():
-            continue
+        _, component = connected_components(a, directed=False)
+        keep[np.unique(component, return_index=True)[1]] = True  # one node of every component at least
         got = kron_reduction(a, keep).toarray()
         assert np.abs(got - schur(a.toarray(), keep)).max() < 1e-8
         assert (got >= 0).all()
@@ -132,3 +132,45 @@ def test_few_kept_nodes_are_solved_for_exactly(monkeypatch) -> None:
 def test_delta_out_of_range(delta: float) -> None:
     with pytest.raises(ParameterError, match="delta must be at least 0 and below 1"):
         NodeDecimation(delta)
+
+
+PATH = sp.csr_array(np.diag([1.0, 1.0, 1.0], 1) + np.diag([1.0, 1.0, 1.0], -1))
+TWO = sp.csr_array(sp.block_diag([PATH, PATH]))
+ENDS = np.array([True, False, False, True])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "call"),
+    [
+        (
+            "keep must be True for at least one node of every connected component, but that of node 4",
+            lambda: kron_reduction(TWO, np.append(ENDS, [False] * 4)),
+        ),
+        (
+            "keep must be True for at least one node of every connected component, but that of node 1",
+            lambda: kron_reduction(sp.csr_array((3, 3)), np.array([True, False, True])),
+        ),
+        ("keep must be True for at least one node, got none", lambda: kron_reduction(PATH, ~ENDS & ENDS)),
+        ("keep must hold True or False", lambda: kron_reduction(PATH, np.array([0, 3]))),
+        ("keep must hold True or False", lambda: kron_reduction(PATH, ENDS[:3])),
+        ("adjacency must be a scipy sparse matrix", lambda: kron_reduction(PATH.toarray(), ENDS)),
+        ("adjacency must be square", lambda: kron_reduction(PATH[:3], ENDS)),
+        ("adjacency must not hold negative weights", lambda: kron_reduction(-PATH, ENDS)),
+        ("adjacency must not hold negative weights or NaN", lambda: kron_reduction(PATH * np.nan, ENDS)),
+        ("adjacency must be symmetric", lambda: kron_reduction(sp.csr_array(sp.triu(PATH)), ENDS)),
+    ],
+)
+def test_what_cannot_be_reduced_is_named(sentence, call) -> None:
+    with pytest.raises(SoftcutError) as caught:
+        call()
+    assert str(caught.value).startswith(sentence)
+    assert str(caught.value).endswith(".")
+
+
+def test_self_loops_and_other_formats_change_nothing() -> None:
+    expected = kron_reduction(PATH, ENDS).toarray()
+    np.testing.assert_allclose(expected, [[0, 1 / 3], [1 / 3, 0]])  # three resistors in series
+    looped = sp.csr_array(PATH + 7 * sp.eye_array(4))
+    for a in (looped, sp.coo_array(PATH), sp.csc_array(PATH)):
+        np.testing.assert_allclose(kron_reduction(a, ENDS).toarray(), expected)
+    assert kron_reduction(sp.csr_array((0, 0)), np.zeros(0, bool)).shape == (0, 0)

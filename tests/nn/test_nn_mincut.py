@@ -449,7 +449,7 @@ BAD = [
     (ParameterError, "k must be a whole number, got 2.0", lambda: MinCutPool(2, 2.0)),
     (
         ParameterError,
-        "temperature must be positive, got nan",
+        "temperature must be positive and finite, got nan",
         lambda: MinCutPool(2, 2, temperature=float("nan")),
     ),
     (ParameterError, "hidden must hold sizes of at least 1", lambda: MinCutPool(2, 2, hidden=0)),

@@ -68,3 +68,28 @@ def test_weights_and_options() -> None:
         PreCoarsen("topk")
     with pytest.raises(ParameterError, match="does not take"):
         PreCoarsen("ndp", reduction="max")
+
+
+def test_a_method_for_each_level() -> None:
+    transform = PreCoarsen(["ndp", "graclus"], reduction="mean", delta=0.0)
+    assert (transform.levels, repr(transform)) == (2, "PreCoarsen(ndp, graclus)")
+    batch = Batch.from_data_list([transform(g) for g in graphs()])
+    ndp, graclus = get_pool("ndp", delta=0.0), get_pool("graclus", reduction="mean")
+    x, adj, graph = batch.x, batch.edge_index, batch.batch
+    direct = ndp(x, adj, batch=graph)
+    ahead = ndp(x, adj, batch=graph, selection=batch.selection(0))
+    deeper = graclus(direct.x, direct.adj), graclus(ahead.x, ahead.adj, selection=batch.selection(1))
+    for plain, known in ((direct, ahead), deeper):
+        torch.testing.assert_close(plain.x, known.x)
+        torch.testing.assert_close(plain.adj.to_dense(), known.adj.to_dense())
+        assert torch.equal(plain.batch, known.batch)
+    with pytest.raises(ParameterError, match="levels must be 2"):
+        PreCoarsen(["ndp", "graclus"], levels=3)
+    with pytest.raises(ParameterError, match="method must be one of graclus, ndp"):
+        PreCoarsen(["ndp", "topk"])
+    with pytest.raises(ParameterError, match="method must be one of graclus, ndp"):
+        PreCoarsen([])
+    with pytest.raises(ParameterError, match="does not take 'ratio'"):
+        PreCoarsen(["ndp", "graclus"], ratio=0.5)
+    with pytest.raises(ParameterError, match="levels must be a whole number"):
+        PreCoarsen("ndp", levels=1.5)

@@ -277,7 +277,7 @@ BAD = [
     ("edge_index names node 1, but", lambda: as_operator(LONG, num_nodes=1)),
     ("edge_index names node -1", lambda: as_operator(LONG - 1, num_nodes=2)),
     ("edge_weight must have one value", lambda: as_operator(LONG, torch.ones(3), num_nodes=2)),
-    ("edge_weight must have one value", lambda: as_operator(LONG, torch.ones(2, 1), num_nodes=2)),
+    ("edge_weight must have one value", lambda: as_operator(LONG, torch.ones(2, 2), num_nodes=2)),
     ("edge_weight belongs", lambda: as_operator(SINGLE, torch.ones(2))),
     ("edge_weight belongs", lambda: as_operator(torch.eye(2), torch.ones(2))),
     ("edge_weight belongs", lambda: as_operator(torch.eye(2).to_sparse(), torch.ones(2))),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from softcut.nn.activations import Activation
+from softcut.nn.checks import check_number
 from softcut.nn.pool.base import MLPPool, nodes_per_graph
 from softcut.ops import Operator, PooledProducts, orthogonality
 from softcut.ops.cut import per_row, safe_ratio
@@ -50,8 +51,8 @@ class DMoNPool(MLPPool):
 
     Notes
     -----
-    A is used as it comes, not normalised; the diagonal of A' is set to zero and A' is normalised
-    symmetrically. A graph without edges has a spectral loss of 0. Every loss is that of a graph by itself; in a
+    A is used as it comes, not normalised, and must not hold negative weights; the diagonal of A' is set to
+    zero and A' is normalised symmetrically. A graph without edges has a spectral loss of 0. Every loss is that of a graph by itself; in a
     batch of graphs of different sizes ``DMoNPooling`` of PyTorch Geometric 2.8 divides the cluster loss of each
     graph by the number of nodes of every graph.
     """
@@ -68,10 +69,12 @@ class DMoNPool(MLPPool):
         ortho_weight: float = 0.0,
     ) -> None:
         super().__init__(in_channels, k, hidden, act, temperature)
-        self.spectral_weight, self.cluster_weight = float(spectral_weight), float(cluster_weight)
-        self.ortho_weight = float(ortho_weight)
+        self.spectral_weight = check_number(spectral_weight, "spectral_weight")
+        self.cluster_weight = check_number(cluster_weight, "cluster_weight")
+        self.ortho_weight = check_number(ortho_weight, "ortho_weight")
 
     def operator(self, op: Operator) -> Operator:
+        op.refuse_negative()  # 2m and the degrees would mean nothing
         return op
 
     def activate(self, x_pool: Tensor) -> Tensor:

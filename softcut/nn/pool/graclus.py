@@ -11,7 +11,8 @@ from torch import Tensor
 
 from softcut.coarsening import Graclus, Level
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import Selection
+from softcut.nn.checks import check_size
+from softcut.nn.pool.selection import Selection
 from softcut.nn.pool.topological import PrecomputedPool
 from softcut.ops import Operator, Segments
 from softcut.ops.entries import cluster_graph
@@ -166,7 +167,7 @@ class GraclusPool(PrecomputedPool[Graclus]):
         seed: int = 0,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(Graclus(int(seed)), levels, cache)
+        super().__init__(Graclus(check_size(seed, "seed", least=0)), levels, cache)
         if reduction not in REDUCTIONS:
             raise ParameterError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}.")
         self.reduction = reduction

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from softcut.nn.activations import Activation
+from softcut.nn.checks import check_number
 from softcut.nn.pool.base import MLPPool, nodes_per_graph
 from softcut.ops import Operator, PooledProducts
 from softcut.ops.cut import safe_sqrt
@@ -62,7 +63,7 @@ class JustBalancePool(MLPPool):
         balance_weight: float = 1.0,
     ) -> None:
         super().__init__(in_channels, k, hidden, act, temperature)
-        self.balance_weight = float(balance_weight)
+        self.balance_weight = check_number(balance_weight, "balance_weight")
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
         lengths = safe_sqrt(products.gram.diagonal(dim1=-2, dim2=-1)).sum(-1)

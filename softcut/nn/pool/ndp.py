@@ -9,8 +9,9 @@ from torch import Tensor
 
 from softcut.coarsening import Level, NodeDecimation
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import Selection
+from softcut.nn.checks import check_number, check_size
 from softcut.nn.pool.node_selection import KeepSelection
+from softcut.nn.pool.selection import Selection
 from softcut.nn.pool.topological import PrecomputedPool, level_operator
 from softcut.ops import Operator, Segments
 
@@ -53,7 +54,9 @@ class NDPPool(PrecomputedPool[NodeDecimation]):
         seed: int = 0,
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(NodeDecimation(float(delta), int(seed)), levels, cache)
+        super().__init__(
+            NodeDecimation(check_number(delta, "delta"), check_size(seed, "seed", least=0)), levels, cache
+        )
 
     def selection(self, levels: list[Level], x: Tensor, layout: Segments) -> KeepSelection:
         index = levels[0].index

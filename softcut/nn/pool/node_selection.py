@@ -5,17 +5,27 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import Pool, PoolOutput, Selection, check_clusters
+from softcut.nn.activations import Activation, get_activation
+from softcut.nn.checks import check_number, check_size
+from softcut.nn.layers import graph_input
+from softcut.nn.pool.base import Pool
+from softcut.nn.pool.output import PoolOutput
+from softcut.nn.pool.selection import Selection, edges_of
 from softcut.ops import Dense, Layout, Operator, Padded, Segments
 from softcut.ops.batching import counts_to_ptr
+from softcut.ops.cut import zero_padding
 from softcut.ops.entries import CONNECTIONS, segments_of, submatrix
 
-__all__ = ["KeepSelection", "ScorePool", "top_k"]
+__all__ = ["KeepSelection", "ScorePool", "above", "connect_kept", "graph_softmax", "top_k"]
+
+_TIE = 1e-7  # scores this close to the best of their graph count as the best
 
 
 @dataclass
@@ -168,30 +178,143 @@ def connect_kept(op: Operator, selection: KeepSelection, connect: str = "adjacen
     return Dense(data, selection.mask, symmetric=op.symmetric)
 
 
-class ScorePool(Pool):
-    """A pooler that keeps the nodes with the highest score, gated by it."""
+def graph_softmax(score: Tensor, op: Operator) -> Tensor:
+    """The softmax of one score per node over the nodes of every graph; 0 in the padding.
 
-    def __init__(self, in_channels: int, ratio: float, k: int | None, connect: str) -> None:
+    >>> import torch
+    >>> from softcut.ops import as_operator
+    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=3, batch=torch.tensor([0, 0, 1]))
+    >>> graph_softmax(torch.tensor([2.0, 2.0, 5.0]), op).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    layout = op.layout
+    if isinstance(layout, Padded):
+        if layout.mask is not None:
+            score = score.masked_fill(~layout.mask.bool(), torch.finfo(score.dtype).min)
+        return zero_padding(torch.softmax(score, -1), layout.mask)
+    segments = segments_of(op)
+    if segments.single:
+        return torch.softmax(score, -1)
+    high = _largest(score, segments)
+    grown = torch.exp(score - segments.spread(high))
+    return grown / segments.spread(segments.total(grown))
+
+
+def _largest(score: Tensor, layout: Segments) -> Tensor:
+    """The largest score of every graph, as a constant."""
+    low = score.new_full((layout.num_graphs,), -math.inf)
+    return low.scatter_reduce(0, layout.batch, score.detach(), "amax")
+
+
+def above(score: Tensor, op: Operator, min_score: float) -> KeepSelection:
+    """The nodes that score more than `min_score`, or the best of a graph where none does; in their own order.
+
+    >>> import torch
+    >>> from softcut.ops import as_operator
+    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=4, batch=torch.tensor([0, 0, 0, 1]))
+    >>> above(torch.tensor([0.1, 0.9, 0.5, 0.2]), op, 0.4).index.tolist()
+    [1, 2, 3]
+
+    For a padded batch shapes stay static: all rows are kept, the best first, and a mask says which count.
+    """
+    layout = op.layout
+    constant = score.detach()
+    if isinstance(layout, Padded):
+        if layout.mask is not None:
+            constant = constant.masked_fill(~layout.mask.bool(), -math.inf)
+        ranked = torch.sort(constant, dim=-1, descending=True, stable=True)
+        limit = (ranked.values[..., :1] - _TIE).clamp(max=min_score)
+        return KeepSelection(ranked.indices, layout, mask=ranked.values > limit, num_rows=op.num_rows)
+    segments = segments_of(op)
+    if segments.single:
+        highest = constant.max() if constant.numel() else constant.new_zeros(())
+        index = (constant > (highest - _TIE).clamp(max=min_score)).nonzero().squeeze(-1)
+        ptr = None if segments.ptr is None else segments.ptr.new_tensor([0, index.numel()])
+        return KeepSelection(index, segments, ptr=ptr)
+    limit = (_largest(constant, segments) - _TIE).clamp(max=min_score)
+    index = (constant > segments.spread(limit)).nonzero().squeeze(-1)
+    counts = torch.bincount(segments.batch[index], minlength=segments.num_graphs)
+    return KeepSelection(index, segments, ptr=counts_to_ptr(counts))
+
+
+class ScorePool(Pool):
+    """A pooler that keeps the nodes with the highest score, gated by it.
+
+    Called as ``pool(x, adj, edge_weight=None, batch=None, mask=None, selection=None, attn=None)``: `attn` are
+    features that are scored in place of x.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        ratio: float | None,
+        k: int | None,
+        connect: str,
+        min_score: float | None,
+        multiplier: float,
+        nonlinearity: Activation,
+    ) -> None:
         super().__init__()
-        if k is None and not 0 < ratio <= 1:
-            raise ParameterError(
-                f"ratio must be above 0 and at most 1, got {ratio}; use k for a fixed number."
-            )
         if k is not None:
-            check_clusters(k)
+            k = check_size(k, "k")
+        if min_score is not None:
+            min_score = check_number(min_score, "min_score")
+            if k is not None:
+                raise ParameterError("k must be None where min_score decides which nodes stay.")
+        elif k is None and not _is_share(ratio):
+            raise ParameterError(
+                f"ratio must be above 0 and at most 1, got {ratio!r}; use k for a fixed number, or min_score."
+            )
         if connect not in CONNECTIONS:
             raise ParameterError(f"connect must be one of {', '.join(CONNECTIONS)}, got {connect!r}.")
-        self.in_channels, self.ratio, self.k, self.connect = in_channels, float(ratio), k, connect
+        self.in_channels, self.k, self.connect = check_size(in_channels, "in_channels"), k, connect
+        self.ratio = float(ratio) if ratio is not None and _is_share(ratio) else 1.0
+        self.min_score, self.multiplier = min_score, check_number(multiplier, "multiplier")
+        self.nonlinearity = get_activation(nonlinearity)
 
     @abstractmethod
+    def raw_score(self, x: Tensor, op: Operator) -> Tensor:
+        """One number per node, before the nonlinearity."""
+
     def score(self, x: Tensor, op: Operator) -> Tensor:
-        """One number per node, in (-1, 1)."""
+        """One number per node that ranks it and multiplies its features."""
+        score = self.raw_score(x, op)
+        if self.min_score is not None:
+            return graph_softmax(score, op)
+        return score if self.nonlinearity is None else self.nonlinearity(score)
 
     def select(self, x: Tensor, op: Operator) -> KeepSelection:
         score = self.score(x, op)
-        selection = top_k(score, op, self.ratio, self.k)
-        selection.gate = score.gather(-1, selection.index)
+        if self.min_score is None:
+            selection = top_k(score, op, self.ratio, self.k)
+        else:
+            selection = above(score, op, self.min_score)
+        gate = score.gather(-1, selection.index)
+        selection.gate = gate if self.multiplier == 1 else self.multiplier * gate
         return selection
+
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+        selection: Selection | None = None,
+        attn: Tensor | None = None,
+    ) -> PoolOutput:
+        if attn is None:
+            return super().forward(x, adj, edge_weight, batch, mask, selection)
+        if selection is not None:
+            raise ParameterError("attn must be None where selection says which nodes stay.")
+        if isinstance(attn, Tensor) and attn.dim() == 1:
+            attn = attn.unsqueeze(-1)
+        x, op = graph_input(x, adj, edge_weight, batch, mask)
+        scored, _ = graph_input(attn, op, channels=self.in_channels, name="attn")
+        chosen = self.select(scored, op)
+        if not torch.compiler.is_compiling():
+            chosen.edges = edges_of(op)
+        return self.pool(x, op, chosen)
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
         if not isinstance(selection, KeepSelection):
@@ -206,4 +329,9 @@ class ScorePool(Pool):
 
     def extra_repr(self) -> str:
         size = f"ratio={self.ratio}" if self.k is None else f"k={self.k}"
+        size = size if self.min_score is None else f"min_score={self.min_score}"
         return f"{self.in_channels}, {size}, connect={self.connect!r}"
+
+
+def _is_share(ratio: Any) -> bool:
+    return isinstance(ratio, Real) and not isinstance(ratio, bool) and 0 < ratio <= 1

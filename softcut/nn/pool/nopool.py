@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import Pool, PoolOutput, Selection
-from softcut.ops import Operator, Segments
+from softcut.nn.pool.base import Pool
+from softcut.nn.pool.output import PoolOutput
+from softcut.nn.pool.selection import Selection
+from softcut.ops import Layout, Operator, Segments
 
 __all__ = ["IdentitySelection", "NoPool"]
 
@@ -20,8 +22,15 @@ class IdentitySelection(Selection):
     [1.0, 1.0, 1.0]
     """
 
-    def __init__(self, num_rows: int, dtype: torch.dtype, device: torch.device | None = None) -> None:
+    def __init__(
+        self,
+        num_rows: int,
+        dtype: torch.dtype,
+        device: torch.device | None = None,
+        layout: Layout | None = None,
+    ) -> None:
         self.num_rows, self.dtype, self.device = num_rows, dtype, device
+        self.layout = Segments(num_rows) if layout is None else layout
 
     @property
     def s(self) -> Tensor:
@@ -33,9 +42,10 @@ class IdentitySelection(Selection):
 
     @property
     def pooled_rows(self) -> tuple[int, ...]:
-        return (self.num_rows,)
+        return (self.num_rows,) if self.layout.rows == 1 else (self.layout.num_graphs, self.num_rows)
 
     def check(self, op: Operator) -> None:
+        super().check(op)
         if self.num_rows != op.num_rows:
             raise ParameterError(
                 f"selection was made for graphs of {self.num_rows} rows, but adj has {op.num_rows}."
@@ -45,6 +55,7 @@ class IdentitySelection(Selection):
         return x
 
     def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        self.check_pooled(x_pool)
         return x_pool
 
 
@@ -60,9 +71,11 @@ class NoPool(Pool):
     """
 
     def select(self, x: Tensor, op: Operator) -> IdentitySelection:
-        return IdentitySelection(op.num_rows, x.dtype, x.device)
+        return IdentitySelection(op.num_rows, x.dtype, x.device, op.layout)
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
+        if not isinstance(selection, IdentitySelection):
+            raise ParameterError(f"selection must be that of a NoPool, got {type(selection).__name__}.")
         layout = op.layout
         batch = layout.batch if isinstance(layout, Segments) and layout.ptr is not None else None
         return PoolOutput(x=x, adj=op, selection=selection, batch=batch, mask=op.mask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from torch import Tensor
 
 from softcut.coarsening import clean
 from softcut.errors import ParameterError, require
-from softcut.nn.pool import GraclusPool, NDPPool, get_pool
-from softcut.nn.pool.base import Selection
+from softcut.nn.checks import check_size
+from softcut.nn.pool import GraclusPool, NDPPool, get_pool, pool_options
 from softcut.nn.pool.graclus import ClusterSelection
 from softcut.nn.pool.node_selection import KeepSelection
+from softcut.nn.pool.selection import Selection
 from softcut.ops import CSR, Segments
 from softcut.ops.batching import counts_to_ptr
 
@@ -106,15 +108,17 @@ class PreCoarsen(BaseTransform):  # type: ignore[misc]
 
     Parameters
     ----------
-    method : {"graclus", "ndp"}
-        Which pooler.
-    levels : int
-        Poolers of the network, each halving the nodes.
+    method : {"graclus", "ndp"} or sequence of them
+        Which pooler, for all levels or for each one.
+    levels : int, optional
+        Poolers of the network, each halving the nodes; 2 for a single method, and as many as there are in a
+        sequence.
     cache : path, optional
         Folder where coarsenings are kept, one file per graph and level; without it the data set's own
         ``pre_transform`` keeps them.
     **options
-        Of :class:`~softcut.nn.GraclusPool` or :class:`~softcut.nn.NDPPool`.
+        Of :class:`~softcut.nn.GraclusPool` or :class:`~softcut.nn.NDPPool`; where both are used, each gets those
+        it takes.
 
     Notes
     -----
@@ -125,16 +129,41 @@ class PreCoarsen(BaseTransform):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "graclus",
-        levels: int = 2,
+        method: str | Sequence[str] = "graclus",
+        levels: int | None = None,
         cache: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
-        if method not in ("graclus", "ndp"):
-            raise ParameterError(f"method must be one of graclus, ndp, got {method!r}.")
-        pool = get_pool(method, levels=levels, cache=cache, **options)
-        assert isinstance(pool, GraclusPool | NDPPool)
-        self.method, self.levels, self.pool = method, levels, pool
+        if isinstance(method, str):
+            methods = [method] * (2 if levels is None else check_size(levels, "levels"))
+        else:
+            methods = list(method)
+            if levels not in (None, len(methods)):
+                raise ParameterError(
+                    f"levels must be {len(methods)}, the number of methods, or None, got {levels!r}."
+                )
+        if not methods or any(name not in ("graclus", "ndp") for name in methods):
+            raise ParameterError(
+                f"method must be one of graclus, ndp, or a sequence of them, got {method!r}."
+            )
+        pools = self._pools(methods, cache, options)
+        self.methods, self.levels = tuple(methods), len(methods)
+        self.pools = [pools[name] for name in methods]
+
+    @staticmethod
+    def _pools(
+        methods: Sequence[str], cache: str | os.PathLike[str] | None, options: dict[str, Any]
+    ) -> dict[str, GraclusPool | NDPPool]:
+        """One pooler for each method, with the options that it takes."""
+        taken = {name: [key for key in options if key in pool_options(name)] for name in sorted(set(methods))}
+        unknown = [key for key in options if not any(key in keys for keys in taken.values())]
+        pools = {}
+        for name, keys in taken.items():
+            # An option that none of them takes is refused by the first.
+            pool = get_pool(name, cache=cache, **{key: options[key] for key in [*keys, *unknown]})
+            assert isinstance(pool, GraclusPool | NDPPool)
+            pools[name] = pool
+        return pools
 
     def forward(self, data: Data) -> CoarsenedData:
         n = data.num_nodes
@@ -144,10 +173,12 @@ class PreCoarsen(BaseTransform):  # type: ignore[misc]
         a = clean(sp.csr_array(sp.coo_array((self._weights(data, len(row)), (row, col)), shape=(n, n))))
         out = CoarsenedData(**{key: data[key] for key in data.keys()})  # noqa: SIM118
         out.num_nodes = n
-        kind = "cluster" if self.method == "graclus" else "kept"
-        if isinstance(self.pool, GraclusPool):
-            out["reduction_coarse"] = self.pool.reduction
-        for level, coarse in enumerate(self.pool.hierarchy(a)):
+        for level, pool in enumerate(self.pools):
+            (coarse,) = pool.hierarchy(a)
+            a = coarse.adjacency
+            kind = "cluster" if isinstance(pool, GraclusPool) else "kept"
+            if isinstance(pool, GraclusPool):
+                out["reduction_coarse"] = pool.reduction
             coo = sp.coo_array(coarse.adjacency)
             out[f"{kind}_coarse_{level}"] = torch.from_numpy(np.asarray(coarse.index, np.int64))
             out[f"edges_coarse_{level}"] = torch.from_numpy(np.stack(coo.coords).astype(np.int64))
@@ -165,4 +196,4 @@ class PreCoarsen(BaseTransform):  # type: ignore[misc]
         return np.ones(count) if weight is None else weight.detach().cpu().double().numpy()
 
     def __repr__(self) -> str:
-        return f"PreCoarsen({self.method!r}, levels={self.levels})"
+        return f"PreCoarsen({', '.join(self.methods)})"

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import DensePool, DenseSelection, check_clusters
+from softcut.nn.checks import check_size
+from softcut.nn.pool.base import DensePool, check_clusters
+from softcut.nn.pool.selection import DenseSelection
 from softcut.ops import Operator, PooledProducts, Segments
 
 __all__ = ["RandomPool"]
@@ -42,7 +44,7 @@ class RandomPool(DensePool):
         check_clusters(k)
         if kind not in KINDS:
             raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
-        self.k, self.kind, self.seed = k, kind, int(seed)
+        self.k, self.kind, self.seed = int(k), kind, check_size(seed, "seed", least=0)
         self._table: Tensor
         self.register_buffer("_table", torch.zeros(0, k), persistent=False)
 

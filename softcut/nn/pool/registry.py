@@ -53,7 +53,7 @@ def pool_options(name: str) -> list[str]:
     """The keywords a pooler takes.
 
     >>> pool_options("topk")
-    ['in_channels', 'ratio', 'k', 'connect']
+    ['in_channels', 'ratio', 'k', 'connect', 'min_score', 'multiplier', 'nonlinearity']
     """
     return list(_parameters(_pool_class(name)))
 

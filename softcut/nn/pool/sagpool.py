@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
+from softcut.nn.activations import Activation
 from softcut.nn.convs import GCNConv, GraphConv
+from softcut.nn.module_calls import ModuleLike, call_on_graph, check_channels, how_to_call, make_module, reset
 from softcut.nn.pool.node_selection import ScorePool
 from softcut.ops import Operator
 
 __all__ = ["SAGPool"]
 
-SCORES = {"gcn": GCNConv, "graphconv": GraphConv}
+SCORES: dict[str, ModuleLike] = {"gcn": GCNConv, "graphconv": GraphConv}
 
 
 class SAGPool(ScorePool):
@@ -27,27 +28,42 @@ class SAGPool(ScorePool):
 
     Parameters
     ----------
-    in_channels, ratio, k, connect
-        As for :class:`~softcut.nn.TopKPool`.
-    gnn : {"gcn", "graphconv"}
-        The layer that scores: GCN (published) or sums over neighbours (PyTorch Geometric's default).
+    in_channels, ratio, k, connect, min_score, multiplier, nonlinearity
+        As for :class:`~softcut.nn.TopKPool`; with `min_score` the softmax is that of GNN(A, X).
+    gnn : {"gcn", "graphconv"}, module, or class of modules
+        The layer that scores: GCN (published), sums over neighbours (PyTorch Geometric's default), any module with
+        one output per node, or a class that is called with (in_channels, 1), such as ``GATConv``. It is called as
+        softcut's layers are, ``gnn(x, adj)`` with an operator; one whose second argument is named
+        ``edge_index`` gets that and, where it takes it, ``edge_weight``; one with a single argument gets x.
+
+    Notes
+    -----
+    Called with `attn` as :class:`~softcut.nn.TopKPool` is: features that are scored in place of x.
     """
 
     def __init__(
         self,
         in_channels: int,
-        ratio: float = 0.5,
+        ratio: float | None = 0.5,
         k: int | None = None,
         connect: str = "adjacency",
-        gnn: str = "gcn",
+        gnn: str | ModuleLike = "gcn",
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        nonlinearity: Activation = "tanh",
     ) -> None:
-        super().__init__(in_channels, ratio, k, connect)
-        if gnn not in SCORES:
-            raise ParameterError(f"gnn must be one of {', '.join(SCORES)}, got {gnn!r}.")
-        self.gnn: GCNConv | GraphConv = SCORES[gnn](in_channels, 1)  # type: ignore[assignment]
+        super().__init__(in_channels, ratio, k, connect, min_score, multiplier, nonlinearity)
+        if (isinstance(gnn, str) and gnn not in SCORES) or not (isinstance(gnn, str) or callable(gnn)):
+            raise ParameterError(
+                f"gnn must be one of {', '.join(SCORES)}, a module or its class, got {gnn!r}."
+            )
+        self.given = not isinstance(gnn, str)
+        self.gnn = make_module(SCORES[gnn] if isinstance(gnn, str) else gnn, in_channels, 1, "gnn")
+        self.call = how_to_call(self.gnn)
 
     def reset_parameters(self) -> None:
-        self.gnn.reset_parameters()
+        reset(self.gnn)
 
-    def score(self, x: Tensor, op: Operator) -> Tensor:
-        return torch.tanh(self.gnn(x, op).squeeze(-1))
+    def raw_score(self, x: Tensor, op: Operator) -> Tensor:
+        score = call_on_graph(self.gnn, self.call, x, op)
+        return (check_channels(score, x, 1, "gnn") if self.given else score).squeeze(-1)

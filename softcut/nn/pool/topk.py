@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from softcut.nn.activations import Activation
 from softcut.nn.layers import UnitLinear
 from softcut.nn.pool.node_selection import ScorePool
 from softcut.ops import Operator
@@ -29,23 +29,48 @@ class TopKPool(ScorePool):
     ----------
     in_channels : int
         Size of the node features.
-    ratio : float
-        Share of the nodes kept in every graph, rounded up.
+    ratio : float or None
+        Share of the nodes kept in every graph, rounded up; None where `k` or `min_score` is given.
     k : int, optional
         Keep this many (or all, where there are fewer) instead.
     connect : {"adjacency", "two_hop"}
         Kept nodes are joined as they were, A[i, i] (PyTorch Geometric), or where they have a common
         neighbour, (A A)[i, i] with its diagonal (the experiments of the paper).
+    min_score : float, optional
+        Keep the nodes whose score, here the softmax of X p over the nodes of their graph, is above this,
+        and at least the best one, instead of a share (as PyTorch Geometric's ``TopKPooling``).
+    multiplier : float
+        Factor of the kept features, next to their score.
+    nonlinearity : str, callable or None
+        In place of tanh; not used with `min_score`.
+
+    Notes
+    -----
+    Called as ``pool(x, adj, edge_weight=None, batch=None, mask=None, selection=None, attn=None)``; with `attn`,
+    features of the nodes [N, in_channels], these are scored in place of x, which may then have any width.
+    Negative edge weights are kept as they are.
     """
 
     def __init__(
-        self, in_channels: int, ratio: float = 0.5, k: int | None = None, connect: str = "adjacency"
+        self,
+        in_channels: int,
+        ratio: float | None = 0.5,
+        k: int | None = None,
+        connect: str = "adjacency",
+        min_score: float | None = None,
+        multiplier: float = 1.0,
+        nonlinearity: Activation = "tanh",
     ) -> None:
-        super().__init__(in_channels, ratio, k, connect)
-        self.direction = UnitLinear(in_channels)
+        super().__init__(in_channels, ratio, k, connect, min_score, multiplier, nonlinearity)
+        # A softmax depends on the length of p, so that it is learned too.
+        self.direction: UnitLinear | nn.Linear
+        if min_score is None:
+            self.direction = UnitLinear(in_channels)
+        else:
+            self.direction = nn.Linear(in_channels, 1, bias=False)
 
     def reset_parameters(self) -> None:
         self.direction.reset_parameters()
 
-    def score(self, x: Tensor, op: Operator) -> Tensor:
-        return torch.tanh(self.direction(x).squeeze(-1))
+    def raw_score(self, x: Tensor, op: Operator) -> Tensor:
+        return self.direction(x).squeeze(-1)

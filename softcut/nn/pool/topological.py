@@ -18,8 +18,12 @@ from torch import Tensor
 
 from softcut.coarsening import Coarsening, CoarseningCache, Level, clean, hierarchy
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import Pool, PoolOutput, Selection
+from softcut.nn.checks import check_size
+from softcut.nn.pool.base import Pool
+from softcut.nn.pool.output import PoolOutput
+from softcut.nn.pool.selection import Selection, same_rows
 from softcut.ops import CSR, CSRPattern, Dense, Operator, Padded, Segments
+from softcut.ops._torch import version
 from softcut.ops.entries import Entries, entries, to_ragged
 from softcut.ops.spmm import constants
 
@@ -63,13 +67,13 @@ class FlatSelection(Selection):
         return self.inner.pooled_rows
 
     def check(self, op: Operator) -> None:
-        real = op.mask if isinstance(op, Dense) else None
         if not isinstance(op, Dense) or self.real.shape != op.data.shape[:2]:
             raise ParameterError("selection must come from the same padded batch that is pooled.")
-        if real is not None and not real.is_cuda and not torch.equal(self.real, real):
+        if not same_rows(Padded(len(self.real), self.real), op.layout):
             raise ParameterError(
                 "selection must come from the same padded batch that is pooled; its mask differs."
             )
+        self.check_edges(op)
 
     def reduce(self, x: Tensor) -> Tensor:
         return self.inner.reduce(x[self.real])
@@ -95,9 +99,7 @@ class PrecomputedPool(Pool, Generic[C]):
 
     def __init__(self, coarsening: C, levels: int, cache: str | os.PathLike[str] | None) -> None:
         super().__init__()
-        if levels < 1:
-            raise ParameterError(f"levels must be at least 1, got {levels}.")
-        self.coarsening, self.levels = coarsening, int(levels)
+        self.coarsening, self.levels = coarsening, check_size(levels, "levels")
         self.cache = CoarseningCache(cache)
         self._seen: WeakKeyDictionary[Operator, dict[Any, Selection]] = WeakKeyDictionary()
         # What was connected last for an operator, and by which selection.
@@ -121,7 +123,8 @@ class PrecomputedPool(Pool, Generic[C]):
 
     def select(self, x: Tensor, op: Operator) -> Selection:
         known = self._seen.setdefault(op, {})
-        key = (self.coarsening.recipe, self.levels, self.extra_repr(), x.dtype, x.device)
+        state = version(op.data) if isinstance(op, Dense) else None  # the caller's tensor may change in place
+        key = (self.coarsening.recipe, self.levels, self.extra_repr(), x.dtype, x.device, state)
         if key not in known:
             with constants():
                 known[key] = self._select(torch.empty(0, dtype=x.dtype, device=x.device), op)

@@ -1,0 +1,180 @@
+"""Which nodes go to which cluster: the base class of selections, soft assignments, and what a selection belongs to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from softcut.errors import ParameterError
+from softcut.ops import CSR, CSRPattern, Dense, Layout, Operator, Padded, Segments, Sum, self_gram
+from softcut.ops._torch import is_wrapped
+from softcut.ops.checks import can_be_read
+from softcut.ops.cut import zero_padding
+
+__all__ = ["DenseSelection", "Selection", "edges_of", "same_edges", "same_rows"]
+
+
+class Selection(ABC):
+    """Which nodes go to which cluster; owns the way there (`reduce`) and back (`lift`).
+
+    `s` is the assignment matrix: rows are nodes, columns are clusters or kept nodes. `edges` are those of the graph it
+    was made for, where that is known: it is refused for another one.
+    """
+
+    edges: tuple[Any, ...] | None = None
+
+    if TYPE_CHECKING:  # an attribute in some kinds, a property in others
+
+        @property
+        def s(self) -> Tensor: ...
+
+    @property
+    def pooled_rows(self) -> tuple[int, ...] | None:
+        """Shape of what `lift` takes, without its last axis; None: not known, not checked."""
+        return None
+
+    def check(self, op: Operator) -> None:
+        """Refuse a graph that this selection was not made for."""
+        layout: Layout | None = getattr(self, "layout", None)
+        if layout is not None and not same_rows(layout, op.layout):
+            raise ParameterError("selection must come from the graphs that are pooled; it has other rows.")
+        self.check_edges(op)
+
+    def check_edges(self, op: Operator) -> None:
+        """Refuse a graph with other edges than the one this selection was made for."""
+        if self.edges is not None and not same_edges(self.edges, edges_of(op)):
+            raise ParameterError(
+                "selection must come from the graphs that are pooled; it was made for other edges. Make a "
+                "DenseSelection, or call softcut.nn.mincut_pool, to use one assignment matrix for several graphs."
+            )
+
+    def check_pooled(self, x_pool: Tensor) -> None:
+        """Refuse features that are not those of the clusters."""
+        rows = self.pooled_rows
+        if not isinstance(x_pool, Tensor):
+            raise ParameterError(f"x_pool must be a tensor of pooled features, got {type(x_pool).__name__}.")
+        if rows is not None and x_pool.shape[:-1] != rows:
+            shape = ", ".join(map(str, (*rows, "F")))
+            raise ParameterError(
+                f"x_pool must have the shape [{shape}] of the pooled features, got {list(x_pool.shape)}."
+            )
+
+    @abstractmethod
+    def reduce(self, x: Tensor) -> Tensor:
+        """Node features to cluster features."""
+
+    @abstractmethod
+    def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        """Cluster features back to nodes; with `pinv` through the pseudo-inverse of the way there."""
+
+
+@dataclass
+class DenseSelection(Selection):
+    """A soft assignment matrix S: [N, K] for ragged batches, [B, N, K] for padded ones.
+
+    >>> import torch
+    >>> from softcut.ops import Segments
+    >>> selection = DenseSelection(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), Segments(3))
+    >>> pooled = selection.reduce(torch.tensor([[2.0], [4.0], [7.0]]))
+    >>> selection.lift(pooled).flatten().tolist()
+    [6.0, 6.0, 7.0]
+    >>> [round(v, 4) for v in selection.lift(pooled, pinv=True).flatten().tolist()]
+    [3.0, 3.0, 7.0]
+    """
+
+    s: Tensor  # type: ignore[assignment]
+    layout: Layout
+
+    @property
+    def pooled_rows(self) -> tuple[int, ...]:
+        return (self.layout.num_graphs, *self.s.shape[self.layout.rows :])
+
+    def reduce(self, x: Tensor) -> Tensor:
+        x = zero_padding(x, getattr(self.layout, "mask", None))
+        return self.layout.gram(self.s, x.to(self.s.dtype)).to(x.dtype)  # S' X
+
+    def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        self.check_pooled(x_pool)
+        if not x_pool.is_floating_point():
+            raise ParameterError(f"x_pool must hold floating-point numbers, got {x_pool.dtype}.")
+        coarse = x_pool.to(self.s.dtype)
+        if pinv:
+            coarse = torch.linalg.pinv(self_gram(self.layout, self.s), hermitian=True) @ coarse
+        return self.layout.matmul(self.s, coarse).to(x_pool.dtype)  # S X_pool, or S (S'S)^+ X_pool
+
+
+def same_rows(a: Layout, b: Layout) -> bool:
+    """Whether two layouts are of the same graphs, as far as sizes and masks tell.
+
+    >>> from softcut.ops import Segments
+    >>> same_rows(Segments(3), Segments(3)), same_rows(Segments(3), Segments(4))
+    (True, False)
+    """
+    if isinstance(a, Segments) and isinstance(b, Segments):
+        if (a.num_rows, a.num_graphs) != (b.num_rows, b.num_graphs):
+            return False
+        if a.ptr is None or b.ptr is None or a.ptr is b.ptr:
+            return True
+        # On a GPU the sizes of the single graphs are not compared: that would wait for the device.
+        return a.ptr.is_cuda or b.ptr.is_cuda or torch.equal(a.ptr, b.ptr)
+    if isinstance(a, Padded) and isinstance(b, Padded):
+        return a.num_graphs == b.num_graphs and _same_mask(a.mask, b.mask)
+    return False
+
+
+def _same_mask(a: Tensor | None, b: Tensor | None) -> bool:
+    """Whether two masks leave out the same rows; None leaves out none."""
+    if a is b:
+        return True
+    given = [mask for mask in (a, b) if mask is not None]
+    if any(mask.is_cuda or is_wrapped(mask) or not can_be_read(mask) for mask in given):
+        return True  # as above
+    if a is None or b is None:
+        return bool(given[0].all())
+    return torch.equal(a.bool(), b.bool())
+
+
+def edges_of(op: Operator) -> tuple[Any, ...]:
+    """What tells the edges of an operator from those of another; holds no operator, so that none is kept alive.
+
+    >>> import torch
+    >>> len(edges_of(CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]))))
+    1
+    """
+    if isinstance(op, CSR):
+        return (op.pattern,)
+    if isinstance(op, Dense):
+        return (op.data.detach(),)
+    if isinstance(op, Sum):
+        return tuple(edges for part in op.parts for edges in edges_of(part))
+    return ()
+
+
+def same_edges(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether two results of :func:`edges_of` have entries in the same places; weights may differ.
+
+    >>> import torch
+    >>> path = CSR.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+    >>> edge = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=3)
+    >>> same_edges(edges_of(path), edges_of(path.normalise())), same_edges(edges_of(path), edges_of(edge))
+    (True, False)
+    """
+    return len(a) == len(b) and all(_same_places(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _same_places(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, CSRPattern) and isinstance(b, CSRPattern):
+        if (a.shape, a.nnz) != (b.shape, b.nnz) or a.col.device != b.col.device:
+            return False
+        return not can_be_read(a.col) or (torch.equal(a.rowptr, b.rowptr) and torch.equal(a.col, b.col))
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        if a.shape != b.shape or a.device != b.device:
+            return False
+        return is_wrapped(a) or is_wrapped(b) or not can_be_read(a) or torch.equal(a != 0, b != 0)
+    return False

@@ -1,0 +1,229 @@
+"""What losses and operators accept, and the sentence where they do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from graph_strategies import make_sample, plain_normalise
+
+from softcut import Graph
+from softcut.errors import GraphError
+from softcut.ops import (
+    CSR,
+    Dense,
+    Sum,
+    as_operator,
+    coarsen,
+    lift,
+    lift_adjacency,
+    mincut_loss,
+    orthogonality_loss,
+    quadratic_form,
+    ratio_trace_loss,
+    reduce,
+)
+
+PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+PAIRS, BATCH = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), torch.tensor([0, 0, 1, 1])
+TWO = as_operator(PAIRS, num_nodes=4, batch=BATCH)
+S = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
+X = torch.arange(12.0).view(4, 3)
+NEGATIVE = torch.tensor([1.0, 1.0, -5.0, -5.0, 1.0, 1.0])
+LOSSES = [mincut_loss, ratio_trace_loss, orthogonality_loss]
+
+
+# lift.
+
+
+def test_lift_graph_by_graph():
+    pooled = torch.rand(2, 2, 3)
+    by_hand = torch.cat([S[:2] @ pooled[0], S[2:] @ pooled[1]])
+    torch.testing.assert_close(lift(S, pooled, TWO), by_hand)
+    torch.testing.assert_close(lift(S.view(2, 2, 2), pooled).view(4, 3), by_hand)
+    torch.testing.assert_close(lift(S, pooled[0]), lift(S, pooled[:1]))
+    replicas = torch.rand(4, 5, 2)
+    together = lift(replicas, torch.stack([pooled] * 5, 1), TWO)
+    torch.testing.assert_close(together[:, 3], lift(replicas[:, 3], pooled, TWO))
+
+
+WRONG_LIFTS = {
+    "a batch without its operator": lambda: lift(S, torch.rand(2, 2, 3)),
+    "one graph's features for two": lambda: lift(S, torch.rand(1, 2, 3), TWO),
+    "[K, F] where K equals the number of graphs": lambda: lift(S, torch.rand(2, 2), TWO),
+    "more graphs": lambda: lift(S, torch.rand(3, 2, 3), TWO),
+    "more clusters": lambda: lift(S, torch.rand(1, 3, 3)),
+    "one padded graph for two": lambda: lift(S.view(2, 2, 2), torch.rand(1, 2, 3)),
+    "pooled adjacency of other clusters": lambda: lift_adjacency(S, torch.rand(3, 3)),
+}
+
+
+@pytest.mark.parametrize("call", WRONG_LIFTS.values(), ids=WRONG_LIFTS)
+def test_lift_refuses_rows_of_another_layout(call):
+    with pytest.raises(GraphError, match=r"^(x|a)_pool must have"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: lift(torch.rand(5, 2), torch.rand(2, 2, 3), TWO),
+        lambda: lift(S.view(2, 2, 2), torch.rand(2, 2, 3), TWO),
+        lambda: reduce(TWO, torch.rand(3, 2), X),
+    ],
+)
+def test_assignments_of_other_nodes_are_refused(call):
+    with pytest.raises(GraphError, match=r"^s must have the rows of adj"):
+        call()
+
+
+# Formats.
+
+
+def test_the_orthogonality_loss_takes_a_graph_in_every_format():
+    expected = orthogonality_loss(S)
+    graph = Graph.from_edges(PATH.T.numpy())
+    for adj in (PATH, as_operator(PATH, num_nodes=4), graph, torch.eye(4)[[1, 0, 3, 2]].to_sparse()):
+        torch.testing.assert_close(orthogonality_loss(S, adj), expected)
+    torch.testing.assert_close(orthogonality_loss(S, PATH, torch.ones(6)), expected)
+    torch.testing.assert_close(orthogonality_loss(S, torch.ones(4, 4)), expected)
+    by_graph = torch.stack([orthogonality_loss(S[:2]), orthogonality_loss(S[2:])])
+    assert by_graph[0] != by_graph[1]
+    torch.testing.assert_close(orthogonality_loss(S, PAIRS, batch=BATCH, reduction="none"), by_graph)
+    mask = torch.tensor([[True, True], [True, False]])
+    torch.testing.assert_close(
+        orthogonality_loss(S.view(2, 2, 2), torch.ones(2, 2, 2), mask=mask, reduction="none"),
+        torch.stack([orthogonality_loss(S[:2]), orthogonality_loss(S[2:3])]),
+    )
+    with pytest.raises(GraphError, match="edge_index names node 3"):
+        orthogonality_loss(S[:2], PATH)
+    with pytest.raises(GraphError, match="edge_weight belongs to an edge_index"):
+        orthogonality_loss(S, edge_weight=torch.ones(6))
+
+
+def test_edge_weights_may_be_one_column():
+    weight = torch.tensor([1.0, 1.0, 2.0, 2.0, 3.0, 3.0])
+    expected = mincut_loss(S, PATH, weight)
+    assert expected != mincut_loss(S, PATH)
+    torch.testing.assert_close(mincut_loss(S, PATH, weight.unsqueeze(1)), expected)
+    column = weight.unsqueeze(1).requires_grad_()
+    mincut_loss(S, PATH, column).backward()
+    assert column.grad.shape == (6, 1)
+    assert column.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_reductions_over_the_graphs(loss):
+    each = loss(S, PAIRS, batch=BATCH, reduction="none")
+    assert each.shape == (2,)
+    torch.testing.assert_close(loss(S, PAIRS, batch=BATCH, reduction="sum"), each[0] + each[1])
+    torch.testing.assert_close(loss(S, PAIRS, batch=BATCH), (each[0] + each[1]) / 2)
+
+
+# Sentences.
+
+SENTENCES = [
+    *[("s must be a floating-point tensor", lambda f=f: f(S.tolist(), PATH)) for f in LOSSES],
+    *[("s must be a floating-point tensor", lambda f=f: f(S.numpy(), PATH)) for f in LOSSES],
+    *[("s must be a dense tensor", lambda f=f: f(S.to_sparse(), PATH)) for f in LOSSES],
+    *[("s must be a dense tensor", lambda f=f: f(S.to_sparse_csr(), PATH)) for f in LOSSES],
+    *[("edge_index must hold whole numbers", lambda f=f: f(S, PATH.float())) for f in LOSSES],
+    ("s must be a floating-point tensor", lambda: coarsen(S.tolist(), X, PATH)),
+    ("s must be a dense tensor", lambda: coarsen(S.to_sparse(), X, PATH)),
+    ("x must be a tensor", lambda: coarsen(S, X.tolist(), PATH)),
+    ("x must be a dense tensor", lambda: coarsen(S, X.to_sparse(), PATH)),
+    ("s must be a floating-point tensor", lambda: lift(S.tolist(), torch.rand(1, 2, 3))),
+    ("x_pool must be a tensor", lambda: lift(S, [[1.0, 2.0]])),
+    ("s must be a tensor", lambda: TWO @ S.tolist()),
+    ("s must be a dense tensor", lambda: TWO @ S.to_sparse()),
+    ("s must be a dense tensor", lambda: quadratic_form(Sum([TWO, TWO]), S.to_sparse()) @ S),
+    ("edge_weight must be a tensor", lambda: mincut_loss(S, PATH, [1.0] * 6)),
+    ("edge_weight must be a tensor", lambda: mincut_loss(S, PATH, np.ones(6))),
+    ("edge_weight must be a tensor", lambda: mincut_loss(S, PATH, 2.0)),
+    ("edge_weight must be a dense tensor", lambda: mincut_loss(S, PATH, torch.ones(6).to_sparse())),
+    ("edge_weight must hold real numbers", lambda: mincut_loss(S, PATH, torch.ones(6) * 1j)),
+    ("edge_weight must have one value", lambda: mincut_loss(S, PATH, torch.ones(6, 2))),
+    ("adj must hold real numbers", lambda: mincut_loss(S, torch.ones(4, 4) * 1j)),
+    ("batch must be a tensor", lambda: mincut_loss(S, PAIRS, batch=[0, 0, 1, 1])),
+    ("batch must be a tensor", lambda: orthogonality_loss(S, batch=BATCH.numpy())),
+    ("mask must be a tensor", lambda: mincut_loss(S, torch.ones(4, 4), mask=[[True] * 4])),
+    ("mask must be a tensor", lambda: orthogonality_loss(S[None], mask=[[True] * 4])),
+]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "call"), SENTENCES, ids=[f"{i} {s[0]}" for i, s in enumerate(SENTENCES)]
+)
+def test_what_cannot_be_used_is_named(sentence, call):
+    with pytest.raises(GraphError) as caught:
+        call()
+    text = str(caught.value)
+    assert text.startswith(sentence)
+    assert text.endswith(".")
+    assert "\n" not in text
+
+
+# Negative weights.
+
+
+@pytest.mark.parametrize("loss", [mincut_loss, ratio_trace_loss])
+def test_negative_weights_are_refused_where_the_graph_is_normalised(loss):
+    dense = as_operator(PATH, NEGATIVE, num_nodes=4).to_dense()
+    plain = as_operator(PATH, num_nodes=4)
+    for call in (
+        lambda: loss(S, PATH, NEGATIVE),
+        lambda: loss(S, dense),
+        lambda: loss(S, Sum([as_operator(PATH, NEGATIVE, num_nodes=4), plain])),
+    ):
+        with pytest.raises(GraphError, match="edge_weight must not be negative"):
+            call()
+    with pytest.raises(GraphError, match="weights must not be negative"):
+        loss(S, Sum([plain, plain], [1.0, -0.5]))
+    for learned in (NEGATIVE.clone().requires_grad_(), dense.requires_grad_()):
+        with pytest.raises(GraphError, match="must not add up to less than 0"):
+            loss(S, *([PATH, learned] if learned.dim() == 1 else [learned]))
+
+
+def test_a_learned_weight_may_pass_below_zero():
+    weight = torch.tensor([1.0, 1.0, -1e-6, -1e-6, 1.0, 1.0], requires_grad=True)
+    loss = mincut_loss(S, PATH, weight)
+    loss.backward()
+    assert loss < -0.5
+    assert weight.grad.isfinite().all()
+
+
+def test_the_orthogonality_loss_does_not_look_at_weights():
+    torch.testing.assert_close(orthogonality_loss(S, PATH, NEGATIVE), orthogonality_loss(S))
+
+
+# Precision.
+
+
+@pytest.mark.parametrize("kind", ["sparse", "operator", "dense", "dense operator", "torch.sparse", "sum"])
+def test_a_graph_in_float32_is_used_in_the_precision_of_the_assignments(kind):
+    sample = make_sample((9,), seed=1, weighted=True)
+    weight = sample.edge_weight.float()
+    matrix = CSR.from_edge_index(sample.edge_index, weight, 9).to_dense()
+    s = sample.rand(9, 3).softmax(-1)
+    adj = {
+        "sparse": (sample.edge_index, weight),
+        "operator": (CSR.from_edge_index(sample.edge_index, weight, 9),),
+        "dense": (matrix,),
+        "dense operator": (Dense(matrix),),
+        "torch.sparse": (matrix.to_sparse(),),
+        "sum": (Sum([CSR.from_edge_index(sample.edge_index, weight, 9)], [2.0]),),
+    }[kind]
+    plain = plain_normalise(matrix.double())
+    expected = -(s * (plain @ s)).sum() / (plain.sum(1) * s.square().sum(1)).sum()
+    assert s.dtype == torch.float64
+    torch.testing.assert_close(mincut_loss(s, *adj), expected, atol=1e-14, rtol=0)
+
+
+def test_a_promoted_operator_is_made_once_and_keeps_its_gradient():
+    weight = torch.ones(6)
+    op = as_operator(PATH, weight, num_nodes=4)
+    assert op.promoted(torch.float32) is op
+    assert op.promoted(torch.float64) is op.promoted(torch.float64)
+    learned = as_operator(PATH, weight.clone().requires_grad_(), num_nodes=4)
+    assert learned.promoted(torch.float64).val.requires_grad
+    assert TWO.promoted(torch.float64) is TWO  # a binary graph is exact in any precision
