@@ -22,6 +22,8 @@ from softcut.training import Task
 
 __all__ = ["Batch", "BatchOrder", "FoldTask"]
 
+_AHEAD = 32  # steps whose batches are planned, and sent to the device, at once
+
 
 class BatchOrder:
     """An endless order of training graphs: one random permutation after another, cut into batches.
@@ -126,21 +128,30 @@ class FoldTask(Task):
         self.steps = 0
         self.evaluation_nodes = evaluation_nodes
         self._validation: list[Batch] | None = None
+        self._planned: list[list[BatchPlan]] = []  # of the next steps, the nearest last
         if l2:
             for kernel in net.kernels():
                 _decay(kernel, l2)
 
-    def batch(self, graphs: NDArray[np.int64]) -> Batch:
-        """Gather a batch: [R, B] graph numbers, -1 for places that stay empty."""
+    def plan(self, graphs: NDArray[np.int64]) -> list[list[BatchPlan]]:
+        """Plans of batches, [T, R, B] graph numbers; for each batch one plan per level of the hierarchy."""
+        if self.hierarchy is not None:
+            return self.hierarchy.plan(self.store, graphs)
+        return [[plan] for plan in self.store.plan(graphs)]
+
+    def gather(self, plans: Sequence[BatchPlan], full: bool = False) -> Batch:
+        """A batch by its plans; `full`: no place is empty."""
         store = self.store
-        rows = [None] if self.hierarchy is None else self.hierarchy.rows(store.counts, graphs)
-        found = store.gather(BatchPlan.of(graphs, store.counts, rows[0]))
+        found = store.gather(plans[0])
         selections = None
         if self.hierarchy is not None:
-            selections = self.hierarchy.selections(found, graphs, [row for row in rows if row is not None])
-        full = bool((graphs >= 0).all())
-        weight = None if full else store.on_device(graphs >= 0).to(store.dtype)
-        return Batch(store.x[found.row], found.op, selections, store.y[store.on_device(graphs)], weight)
+            selections = self.hierarchy.selections(found, plans[1:])
+        weight = None if full else (found.chosen >= 0).to(store.dtype)
+        return Batch(store.x[found.row], found.op, selections, store.y[found.chosen], weight)
+
+    def batch(self, graphs: NDArray[np.int64]) -> Batch:
+        """Gather a batch: [R, B] graph numbers, -1 for places that stay empty."""
+        return self.gather(self.plan(graphs[None])[0], full=bool((graphs >= 0).all()))
 
     def forward(self, batch: Batch) -> tuple[ModelOutput, Tensor, Tensor]:
         """What the network says, and the loss of every graph: cross entropy and auxiliary losses, [R, B] each."""
@@ -155,21 +166,24 @@ class FoldTask(Task):
         return out, task.view(batch.y.shape), auxiliary
 
     def step(self) -> Mapping[str, Tensor]:
-        graphs = np.stack([self.orders[r](self.steps) for r in self.active])
+        if not self._planned:
+            ahead = range(self.steps, self.steps + _AHEAD)
+            graphs = np.stack([[self.orders[r](t) for r in self.active] for t in ahead])
+            self._planned = self.plan(graphs)[::-1]
         self.steps += 1
-        batch = self.batch(graphs)
+        batch = self.gather(self._planned.pop(), full=True)
         _, task, auxiliary = self.forward(batch)
         return {"loss": batch.mean(task + auxiliary)}
 
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
-        self._validation = None
+        self._validation, self._planned = None, []
 
     def state(self) -> dict[str, Any]:
         return {"steps": self.steps}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.steps = int(state["steps"])
+        self.steps, self._planned = int(state["steps"]), []
 
     def _batches(self, parts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """The graphs of every replica in [R, B] pieces of a limited number of nodes, the last ones filled with -1."""
@@ -177,7 +191,7 @@ class FoldTask(Task):
         table = np.full((len(parts), longest), -1)
         for row, part in zip(table, parts, strict=True):
             row[: len(part)] = part
-        nodes = np.where(table < 0, 0, self.store.counts[table]).sum()
+        nodes = self.store.counts[table].sum()
         pieces = max(1, -(-int(nodes) // self.evaluation_nodes))
         return [piece for piece in np.array_split(table, pieces, axis=1) if piece.size]
 
