@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,11 +211,20 @@ class FoldTask(Task):
 
     @torch.no_grad()
     def evaluate(self, part: str = "test") -> dict[str, Tensor]:
-        """Accuracy, losses, and the poolers' losses and used clusters on each active replica's graphs."""
+        """Accuracy, losses, and the poolers' losses and used clusters on each active replica's graphs.
+
+        The poolers' own losses are those before their weights, so that they can be read where a weight is 0.
+        """
         total: dict[str, Tensor] = {}
         for piece in self._batches([getattr(self.splits[r], part) for r in self.active]):
             batch = self.batch(piece)
-            out, task, auxiliary = self.forward(batch)
+            with _unweighted_losses(self.net) as weights:
+                out, task, _ = self.forward(batch)
+            auxiliary = sum(
+                weights.get((level, name), 1.0) * batch.per_graph(value)
+                for level, pooled in enumerate(out.pooled)
+                for name, value in pooled.graph_losses.items()
+            )
             values = {"accuracy": _hits(batch, out), "loss": task + auxiliary, "task": task}
             for level, pooled in enumerate(out.pooled, start=1):
                 for name, value in pooled.graph_losses.items():
@@ -238,6 +248,24 @@ class FoldTask(Task):
 
 def _decay(kernel: nn.Parameter, l2: float) -> None:
     kernel.register_hook(lambda grad: torch.add(grad, kernel.detach(), alpha=2 * l2))
+
+
+@contextmanager
+def _unweighted_losses(net: GraphClassifier) -> Iterator[dict[tuple[int, str], float]]:
+    """Poolers give their losses with weight 1 in the block; the weights by level and name of the loss."""
+    found = {
+        (level, name.removesuffix("_weight")): value
+        for level, pool in enumerate(net.pools)
+        for name, value in vars(pool).items()
+        if name.endswith("_weight")
+    }
+    try:
+        for level, name in found:
+            setattr(net.pools[level], f"{name}_weight", 1.0)
+        yield found
+    finally:
+        for (level, name), weight in found.items():
+            setattr(net.pools[level], f"{name}_weight", weight)
 
 
 def _hits(batch: Batch, out: ModelOutput) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.nn.activations import Activation
 from softcut.nn.pool.base import MLPPool
-from softcut.ops import OBJECTIVES, Operator, PooledProducts, orthogonality
+from softcut.ops import OBJECTIVES, Dense, Operator, PooledProducts, orthogonality, pooled_adjacency
 from softcut.ops.cut import per_row, ratio_trace, safe_ratio
 
 __all__ = ["MinCutPool"]
@@ -53,6 +53,8 @@ class MinCutPool(MLPPool):
     normalise : bool
         True: A is normalised to A~ first, as in the paper. False: A is used as it comes, in the losses and
         in A', as PyTorch Geometric's ``dense_mincut_pool`` uses the adjacency it is given.
+    keep_diagonal : bool
+        Keep the diagonal of A', which the paper sets to zero: clusters then pass messages mostly to themselves.
 
     Notes
     -----
@@ -72,12 +74,14 @@ class MinCutPool(MLPPool):
         ortho_weight: float = 1.0,
         objective: str = "trace_ratio",
         normalise: bool = True,
+        keep_diagonal: bool = False,
     ) -> None:
         super().__init__(in_channels, k, hidden, act, temperature)
         if objective not in OBJECTIVES:
             raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}.")
         self.objective, self.normalise = objective, bool(normalise)
         self.cut_weight, self.ortho_weight = float(cut_weight), float(ortho_weight)
+        self.keep_diagonal = bool(keep_diagonal)
 
     def operator(self, op: Operator) -> Operator:
         return op.normalise() if self.normalise else op
@@ -91,6 +95,9 @@ class MinCutPool(MLPPool):
             cut = -ratio_trace(op, s, quadratic=products.quadratic)
         ortho = orthogonality(products.gram)
         return {"cut": self.cut_weight * cut, "ortho": self.ortho_weight * ortho}
+
+    def connect(self, op: Operator, quadratic: Tensor) -> Dense:
+        return pooled_adjacency(quadratic, symmetric=op.symmetric, keep_diagonal=self.keep_diagonal)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"
