@@ -190,25 +190,28 @@ class HierarchyStore:
         assert len(fine_first) == len(owner)
         return np.append(cluster - owner, 0), column, np.concatenate([table, np.zeros((1, 2), table.dtype)])
 
-    def rows(self, counts: NDArray[np.int64], graphs: NDArray[np.int64]) -> list[int]:
-        """Rows per replica at every level, the finest first, so that no level has more padding than the one before.
+    def plan(self, finest: BlockStore, graphs: NDArray[np.int64]) -> list[list[BatchPlan]]:
+        """Plans of several batches, [T, R, B] graph numbers, one for every level each, the finest first."""
+        stores = (finest, *self.stores)
+        rows = self._rows([store.counts[graphs].sum(-1) for store in stores])
+        levels = [store.plan(graphs, count) for store, count in zip(stores, rows, strict=True)]
+        return [list(plans) for plans in zip(*levels, strict=True)]
 
-        `counts` are the nodes of the finest graphs. Padding of a coarse level is padding of the finer one.
+    def _rows(self, totals: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """Rows per replica at every level, so that no level has more padding than the one before.
+
+        `totals` are the rows in use, [T, R] for every level. Padding of a coarse level is padding of the finer one.
         """
-        totals = [
-            np.where(graphs < 0, 0, number[graphs]).sum(1)
-            for number in (counts, *(store.counts for store in self.stores))
-        ]
-        rows = [max(int(totals[-1].max()), 1)]
+        rows = [np.maximum(totals[-1].max(1), 1)]
         for fine, coarse in zip(totals[-2::-1], totals[:0:-1], strict=True):
-            rows.append(int((fine + rows[-1] - coarse).max()))
+            rows.append((fine + rows[-1][:, None] - coarse).max(1))
         return rows[::-1]
 
-    def selections(self, fine: Gathered, graphs: NDArray[np.int64], rows: Sequence[int]) -> list[Selection]:
-        """The selections of all levels for a batch whose finest graphs were gathered already."""
+    def selections(self, fine: Gathered, plans: Sequence[BatchPlan]) -> list[Selection]:
+        """The selections of all levels for a batch whose finest graphs were gathered already; `plans` of the others."""
         found: list[Selection] = []
-        for store, maps, count in zip(self.stores, self.maps, rows[1:], strict=True):
-            coarse = store.gather(BatchPlan.of(graphs, store.counts, count))
+        for store, maps, plan in zip(self.stores, self.maps, plans, strict=True):
+            coarse = store.gather(plan)
             place = torch.arange(len(coarse.row), device=coarse.row.device)
             offset = place - coarse.first[coarse.graph]  # within its graph
             base = fine.first[coarse.graph]

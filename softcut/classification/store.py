@@ -7,6 +7,7 @@ layer with one weight matrix per replica is a batched product on the view [R, N,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from softcut.ops import CSR, CSRPattern, Segments
 from softcut.ops.batching import Chunks
 from softcut.ops.spmm import constants
 
-__all__ = ["BatchPlan", "BlockStore", "Gathered", "GraphStore", "KnownSegments", "SymmetricPattern"]
+__all__ = ["BatchPlan", "BlockStore", "Gathered", "GraphStore", "KnownSegments", "SymmetricPattern", "send"]
 
 
 _PIECE = 64  # entries of a row that one thread of a GPU sums
@@ -62,6 +63,18 @@ class SymmetricPattern(CSRPattern):
         return True
 
 
+def send(array: NDArray[Any], device: torch.device) -> Tensor:
+    """A small array to the device, without waiting for it.
+
+    >>> send(np.arange(3), torch.device("cpu")).tolist()
+    [0, 1, 2]
+    """
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if device.type != "cuda":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
 class KnownSegments(Segments):
     """Graphs one after another whose sizes are known on the CPU as well: the device is not asked for them."""
 
@@ -82,52 +95,48 @@ class KnownSegments(Segments):
 
     def _cut(self, size: int) -> Chunks:
         assert self.ptr is not None
-        device, count = self.ptr.device, int((-(-self.sizes // size)).sum())
-        per_graph = (self.ptr[1:] - self.ptr[:-1] + size - 1) // size
-        number = torch.arange(self.num_graphs, device=device)
+        bounds = pointer(-(-self.sizes // size))
+        count, device = int(bounds[-1]), self.ptr.device
+        shift = bounds * size - pointer(self.sizes)
+        first, moved, per_graph = send(np.stack([bounds, shift, np.diff(bounds, append=count)]), device)
+        number = torch.arange(self.num_graphs + 1, device=device)
         owner = torch.repeat_interleave(number, per_graph, output_size=count)
-        bounds = torch.cat([per_graph.new_zeros(1), per_graph.cumsum(0)])
-        place = torch.arange(self.num_rows, device=device) + (bounds[:-1] * size - self.ptr[:-1])[self.batch]
-        return Chunks(owner, place, bounds)
+        place = torch.arange(self.num_rows, device=device) + moved[self.batch]
+        return Chunks(owner, place, first)
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which graphs a batch holds and where their rows go; small arrays on the CPU.
+    """Which graphs a batch holds and where their rows go; made by :meth:`BlockStore.plan`.
 
     Attributes
     ----------
-    graphs : ndarray
-        [R, B] graph numbers; -1 for a place that stays empty.
     rows : int
         Rows of each replica, padding included.
     sizes : ndarray
         [R * (B + 1)] rows of every graph of the batch, the padding graph after each replica's own.
+    entries, pieces : int
+        Entries of the operator; into how many pieces its rows are cut on a GPU (0: all are short).
+    numbers : Tensor
+        [6, R * (B + 1) + 1] on the device: what :meth:`BlockStore.gather` reads, graph by graph.
+    shape : tuple of int
+        Replicas R and places B.
     """
 
-    graphs: NDArray[np.int64]
     rows: int
     sizes: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, graphs: NDArray[np.int64], counts: NDArray[np.int64], rows: int | None = None) -> BatchPlan:
-        """`counts` has the rows of every graph of the store; `rows` may ask for more padding than needed."""
-        real = np.where(graphs < 0, 0, counts[graphs])
-        total = real.sum(1)
-        rows = max(int(total.max()), 1) if rows is None else rows
-        return cls(graphs, rows, np.column_stack([real, rows - total]).ravel())
-
-    @property
-    def replicas(self) -> int:
-        return len(self.graphs)
+    entries: int
+    pieces: int
+    numbers: Tensor
+    shape: tuple[int, int]
 
     @property
     def total(self) -> int:
-        return self.replicas * self.rows
+        return self.shape[0] * self.rows
 
 
 class Gathered(NamedTuple):
-    """A batch's graphs: the operator, and of every row its place in the store, its graph and whether it is padding.
+    """A batch's graphs: the operator, and of every row its place in the store and its graph.
 
     Rows of padding are the store's `num_rows`: whoever stores something per row keeps one more for them.
     """
@@ -136,7 +145,13 @@ class Gathered(NamedTuple):
     row: Tensor
     graph: Tensor
     first: Tensor  # [G]: the first row of every graph
-    padding: Tensor
+    chosen: Tensor  # [R, B]: graph numbers; -1 for a place that is empty
+    num_rows: int
+
+    @property
+    def padding(self) -> Tensor:
+        """Which rows are padding."""
+        return self.row == self.num_rows
 
 
 class BlockStore:
@@ -161,75 +176,88 @@ class BlockStore:
         normalised: bool = False,
     ) -> None:
         self.device, self.dtype, self.normalised = device, dtype, normalised
-        self.counts, self.starts = np.diff(ptr), ptr[:-1]
+        # One more for places that stay empty: no rows, no entries.
+        self.counts, self.starts = np.append(np.diff(ptr), 0), ptr
         entries = rowptr[ptr]
-        self.entry_counts, self.entry_starts = np.diff(entries), entries[:-1]
-        self.num_rows = int(ptr[-1])
+        self.entry_counts, self.entry_starts = np.append(np.diff(entries), 0), entries
+        self.num_rows, self.num_entries = int(ptr[-1]), int(rowptr[-1])
         # Pieces that a GPU cuts every graph's rows into; None where all rows are short.
         self.piece_counts: NDArray[np.int64] | None = None
         lengths = np.diff(rowptr)
         if lengths.max(initial=0) > _PIECE:
             pieces = pointer(np.maximum(-(-lengths // _PIECE), 1))
-            self.piece_counts = np.diff(pieces[ptr])
+            self.piece_counts = np.append(np.diff(pieces[ptr]), 0)
         self.rowptr = torch.from_numpy(rowptr).to(device)
         self.col = torch.from_numpy(col).to(device)
         self.weight = None if weight is None else torch.from_numpy(weight).to(device, dtype)
 
-    def on_device(self, array: NDArray[Any]) -> Tensor:
-        """A small array, without waiting for the device."""
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        if self.device.type != "cuda":
-            return tensor
-        return tensor.pin_memory().to(self.device, non_blocking=True)
+    def plan(
+        self, graphs: NDArray[np.int64], rows: Sequence[int] | NDArray[np.int64] | None = None
+    ) -> list[BatchPlan]:
+        """Plans of several batches at once, sent to the device in one piece.
+
+        Parameters
+        ----------
+        graphs : ndarray
+            [T, R, B] graph numbers of T batches; -1 for a place that stays empty.
+        rows : sequence of int, optional
+            Rows of each replica in every batch, where more padding than needed is wanted.
+        """
+        times, replicas, places = graphs.shape
+        used = self.counts[graphs].sum(-1)
+        needed = np.maximum(used.max(-1), 1) if rows is None else np.asarray(rows)
+        # The padding graph stands after each replica's own.
+        chosen = np.concatenate([graphs, np.full((times, replicas, 1), -1)], axis=2).reshape(times, -1)
+        sizes = self.counts[chosen].reshape(times, replicas, places + 1)
+        sizes[:, :, -1] = needed[:, None] - used
+        sizes = sizes.reshape(times, -1)
+        real, entries = chosen >= 0, self.entry_counts[chosen]
+        begins, entry_begins = _pointers(sizes), _pointers(entries)
+        numbers = np.zeros((times, 6, sizes.shape[1] + 1), np.int64)
+        numbers[:, 0] = begins
+        numbers[:, 1, :-1] = sizes
+        numbers[:, 1, -2] += 1  # the end of the row pointer counts as one more row of padding
+        # Rows of padding are sent past the last row, from where gather brings them back to it.
+        numbers[:, 2, :-1] = np.where(real, self.starts[chosen] - begins[:, :-1], self.num_rows)
+        numbers[:, 3, :-1] = entries
+        # The row pointer of a row of padding is the store's last, and moved to where the entries before it end.
+        source = np.where(real, self.entry_starts[chosen], self.num_entries)
+        numbers[:, 4, :-1] = source - entry_begins[:, :-1]
+        numbers[:, 5, :-1] = chosen
+        pieces = np.zeros(times, np.int64)
+        if self.piece_counts is not None:
+            pieces = np.where(real, self.piece_counts[chosen], sizes).sum(1)
+        sent = send(numbers, self.device)
+        shape, total = (replicas, places), entry_begins[:, -1]
+        return [
+            BatchPlan(int(needed[t]), sizes[t], int(total[t]), int(pieces[t]), sent[t], shape)
+            for t in range(times)
+        ]
 
     def gather(self, plan: BatchPlan) -> Gathered:
         """The block-diagonal operator of a batch, and where its rows come from."""
-        replicas, places = plan.graphs.shape
-        graphs = plan.sizes.size
-        chosen = np.full((replicas, places + 1), -1)
-        chosen[:, :places] = plan.graphs
-        chosen = chosen.ravel()
-        real = chosen >= 0
-        begins = pointer(plan.sizes)
-        entries = np.where(real, self.entry_counts[chosen], 0)
-        entry_begins = pointer(entries)
-        nnz = int(entry_begins[-1])
-        # One copy to the device for all that is known per graph.
-        numbers = self.on_device(
-            np.stack(
-                [
-                    begins[1:],
-                    begins[:-1],
-                    np.where(real, self.starts[chosen], 0) - begins[:-1],
-                    np.where(real, 0, self.num_rows),
-                    entries,
-                    np.where(real, self.entry_starts[chosen], 0) - entry_begins[:-1],
-                ]
-            )
-        )
-        ends, first, shift, padding, entries_of, entry_shift = numbers
-        number = torch.arange(graphs, device=self.device)
-        of_row = torch.repeat_interleave(number, ends - first, output_size=plan.total)
-        of_entry = torch.repeat_interleave(number, entries_of, output_size=nnz)
-        place = torch.arange(plan.total, device=self.device)
-        is_padding = padding[of_row] > 0
-        row = torch.where(is_padding, self.num_rows, place + shift[of_row])
-        source = torch.arange(nnz, device=self.device) + entry_shift[of_entry]
-        col = self.col[source] + first[of_entry].to(torch.int32)
-        rowptr = self.rowptr[row] - entry_shift[of_row]
-        # A row of padding begins where the entries of the graphs before it end.
-        before = entries_of.cumsum(0)
-        rowptr = torch.where(is_padding, before[of_row], rowptr)
-        rowptr = torch.cat([rowptr, before[-1:]]).to(torch.int32)
-        pieces = 0
-        if self.piece_counts is not None:
-            pieces = int(np.where(real, self.piece_counts[chosen], plan.sizes).sum())
-        pattern = SymmetricPattern(rowptr, col, (plan.total, plan.total), pieces)
-        ptr = torch.cat([first[:1] * 0, ends])
+        ptr, sizes, shift, entries, entry_shift, chosen = plan.numbers
+        number = torch.arange(len(ptr), device=self.device)
+        of_row = torch.repeat_interleave(number, sizes, output_size=plan.total + 1)
+        of_entry = torch.repeat_interleave(number, entries, output_size=plan.entries)
+        row = torch.arange(plan.total + 1, device=self.device).add_(shift[of_row]).clamp_(max=self.num_rows)
+        source = torch.arange(plan.entries, device=self.device).add_(entry_shift[of_entry])
+        col = self.col[source].add_(ptr.to(torch.int32)[of_entry])
+        rowptr = (self.rowptr[row] - entry_shift[of_row]).to(torch.int32)
+        pattern = SymmetricPattern(rowptr, col, (plan.total, plan.total), plan.pieces)
         val = None if self.weight is None else self.weight[source]
-        layout = KnownSegments(plan.sizes, ptr, of_row)
+        layout = KnownSegments(plan.sizes, ptr, of_row[:-1])
         op = CSR(pattern, val, layout=layout, symmetric=True, normalised=self.normalised)
-        return Gathered(op, row, of_row, first, is_padding)
+        replicas, places = plan.shape
+        graphs = chosen[:-1].view(replicas, places + 1)[:, :places]
+        return Gathered(op, row[:-1], of_row[:-1], ptr[:-1], graphs, self.num_rows)
+
+
+def _pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """:func:`pointer` of every row."""
+    ptr = np.zeros((len(counts), counts.shape[1] + 1), np.int64)
+    np.cumsum(counts, axis=1, out=ptr[:, 1:])
+    return ptr
 
 
 class GraphStore(BlockStore):
@@ -240,7 +268,7 @@ class GraphStore(BlockStore):
     >>> from softcut.classification import from_graphs
     >>> graphs = from_graphs([Graph.from_edges([[0], [1]], x=[[1.0], [2.0]])] * 3, y=[0, 1, 0])
     >>> store = GraphStore(graphs, torch.device("cpu"))
-    >>> plan = BatchPlan.of(np.array([[0, 1], [2, -1]]), store.counts)
+    >>> (plan,) = store.plan(np.array([[[0, 1], [2, -1]]]))
     >>> found = store.gather(plan)
     >>> found.op, store.x[found.row].flatten().tolist()
     (CSR(8 rows, 6 entries, 6 graph(s)), [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 0.0, 0.0])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ from softcut.ops import Operator, Segments
 from softcut.training import Task
 
 __all__ = ["Batch", "BatchOrder", "FoldTask"]
+
+_AHEAD = 32  # steps whose batches are planned, and sent to the device, at once
 
 
 class BatchOrder:
@@ -125,21 +128,30 @@ class FoldTask(Task):
         self.steps = 0
         self.evaluation_nodes = evaluation_nodes
         self._validation: list[Batch] | None = None
+        self._planned: list[list[BatchPlan]] = []  # of the next steps, the nearest last
         if l2:
             for kernel in net.kernels():
                 _decay(kernel, l2)
 
-    def batch(self, graphs: NDArray[np.int64]) -> Batch:
-        """Gather a batch: [R, B] graph numbers, -1 for places that stay empty."""
+    def plan(self, graphs: NDArray[np.int64]) -> list[list[BatchPlan]]:
+        """Plans of batches, [T, R, B] graph numbers; for each batch one plan per level of the hierarchy."""
+        if self.hierarchy is not None:
+            return self.hierarchy.plan(self.store, graphs)
+        return [[plan] for plan in self.store.plan(graphs)]
+
+    def gather(self, plans: Sequence[BatchPlan], full: bool = False) -> Batch:
+        """A batch by its plans; `full`: no place is empty."""
         store = self.store
-        rows = [None] if self.hierarchy is None else self.hierarchy.rows(store.counts, graphs)
-        found = store.gather(BatchPlan.of(graphs, store.counts, rows[0]))
+        found = store.gather(plans[0])
         selections = None
         if self.hierarchy is not None:
-            selections = self.hierarchy.selections(found, graphs, [row for row in rows if row is not None])
-        full = bool((graphs >= 0).all())
-        weight = None if full else store.on_device(graphs >= 0).to(store.dtype)
-        return Batch(store.x[found.row], found.op, selections, store.y[store.on_device(graphs)], weight)
+            selections = self.hierarchy.selections(found, plans[1:])
+        weight = None if full else (found.chosen >= 0).to(store.dtype)
+        return Batch(store.x[found.row], found.op, selections, store.y[found.chosen], weight)
+
+    def batch(self, graphs: NDArray[np.int64]) -> Batch:
+        """Gather a batch: [R, B] graph numbers, -1 for places that stay empty."""
+        return self.gather(self.plan(graphs[None])[0], full=bool((graphs >= 0).all()))
 
     def forward(self, batch: Batch) -> tuple[ModelOutput, Tensor, Tensor]:
         """What the network says, and the loss of every graph: cross entropy and auxiliary losses, [R, B] each."""
@@ -154,21 +166,24 @@ class FoldTask(Task):
         return out, task.view(batch.y.shape), auxiliary
 
     def step(self) -> Mapping[str, Tensor]:
-        graphs = np.stack([self.orders[r](self.steps) for r in self.active])
+        if not self._planned:
+            ahead = range(self.steps, self.steps + _AHEAD)
+            graphs = np.stack([[self.orders[r](t) for r in self.active] for t in ahead])
+            self._planned = self.plan(graphs)[::-1]
         self.steps += 1
-        batch = self.batch(graphs)
+        batch = self.gather(self._planned.pop(), full=True)
         _, task, auxiliary = self.forward(batch)
         return {"loss": batch.mean(task + auxiliary)}
 
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
-        self._validation = None
+        self._validation, self._planned = None, []
 
     def state(self) -> dict[str, Any]:
         return {"steps": self.steps}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        self.steps = int(state["steps"])
+        self.steps, self._planned = int(state["steps"]), []
 
     def _batches(self, parts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """The graphs of every replica in [R, B] pieces of a limited number of nodes, the last ones filled with -1."""
@@ -176,7 +191,7 @@ class FoldTask(Task):
         table = np.full((len(parts), longest), -1)
         for row, part in zip(table, parts, strict=True):
             row[: len(part)] = part
-        nodes = np.where(table < 0, 0, self.store.counts[table]).sum()
+        nodes = self.store.counts[table].sum()
         pieces = max(1, -(-int(nodes) // self.evaluation_nodes))
         return [piece for piece in np.array_split(table, pieces, axis=1) if piece.size]
 
@@ -195,11 +210,20 @@ class FoldTask(Task):
 
     @torch.no_grad()
     def evaluate(self, part: str = "test") -> dict[str, Tensor]:
-        """Accuracy, losses, and the poolers' losses and used clusters on each active replica's graphs."""
+        """Accuracy, losses, and the poolers' losses and used clusters on each active replica's graphs.
+
+        The poolers' own losses are those before their weights, so that they can be read where a weight is 0.
+        """
         total: dict[str, Tensor] = {}
         for piece in self._batches([getattr(self.splits[r], part) for r in self.active]):
             batch = self.batch(piece)
-            out, task, auxiliary = self.forward(batch)
+            with _unweighted_losses(self.net) as weights:
+                out, task, _ = self.forward(batch)
+            auxiliary = sum(
+                weights.get((level, name), 1.0) * batch.per_graph(value)
+                for level, pooled in enumerate(out.pooled)
+                for name, value in pooled.graph_losses.items()
+            )
             values = {"accuracy": _hits(batch, out), "loss": task + auxiliary, "task": task}
             for level, pooled in enumerate(out.pooled, start=1):
                 for name, value in pooled.graph_losses.items():
@@ -223,6 +247,24 @@ class FoldTask(Task):
 
 def _decay(kernel: nn.Parameter, l2: float) -> None:
     kernel.register_hook(lambda grad: torch.add(grad, kernel.detach(), alpha=2 * l2))
+
+
+@contextmanager
+def _unweighted_losses(net: GraphClassifier) -> Iterator[dict[tuple[int, str], float]]:
+    """Poolers give their losses with weight 1 in the block; the weights by level and name of the loss."""
+    found = {
+        (level, name.removesuffix("_weight")): value
+        for level, pool in enumerate(net.pools)
+        for name, value in vars(pool).items()
+        if name.endswith("_weight")
+    }
+    try:
+        for level, name in found:
+            setattr(net.pools[level], f"{name}_weight", 1.0)
+        yield found
+    finally:
+        for (level, name), weight in found.items():
+            setattr(net.pools[level], f"{name}_weight", weight)
 
 
 def _hits(batch: Batch, out: ModelOutput) -> Tensor:

@@ -28,15 +28,16 @@ class Coarse(NamedTuple):
     adj: Dense
 
 
-def pooled_adjacency(quadratic: Tensor, *, symmetric: bool) -> Dense:
-    """From S' A~ S [B, K, K] to the operator of the next layer: zero diagonal, normalised.
+def pooled_adjacency(quadratic: Tensor, *, symmetric: bool, keep_diagonal: bool = False) -> Dense:
+    """From S' A~ S [B, K, K] to the operator of the next layer: zero diagonal (unless kept), normalised.
 
     >>> import torch
     >>> pooled_adjacency(torch.ones(1, 2, 2), symmetric=True).to_dense().tolist()
     [[[0.0, 1.0], [1.0, 0.0]]]
     """
-    k = quadratic.shape[-1]
-    hollow = quadratic * (1 - torch.eye(k, dtype=quadratic.dtype, device=quadratic.device))
+    k, hollow = quadratic.shape[-1], quadratic
+    if not keep_diagonal:
+        hollow = quadratic * (1 - torch.eye(k, dtype=quadratic.dtype, device=quadratic.device))
     # A cluster nobody chose keeps a zero row. One with next to nothing is clamped: d^-3/2, the gradient
     # of the scale, would overflow.
     degree = hollow.sum(-1)

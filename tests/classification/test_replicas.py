@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from softcut.classification import GraphCollection, Split, folds, from_graphs
 from softcut.classification.hierarchy import HIERARCHIES, HierarchyStore, coarsen_collection
 from softcut.classification.replica_net import replica_net, replica_state
-from softcut.classification.store import BatchPlan, GraphStore
+from softcut.classification.store import GraphStore
 from softcut.classification.task import BatchOrder, FoldTask
 from softcut.errors import ParameterError
 from softcut.graph import Graph
@@ -186,7 +186,7 @@ def test_batches_hold_what_they_should() -> None:
     graphs = made_graphs(12, seed=3)
     store = GraphStore(graphs, CPU, torch.float64)
     numbers = np.array([[3, 0, 3], [11, -1, 5]])
-    plan = BatchPlan.of(numbers, store.counts)
+    (plan,) = store.plan(numbers[None])
     found = store.gather(plan)
     dense = found.op.to_dense().double().numpy()
     rows = plan.rows
@@ -261,7 +261,8 @@ def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> Non
         star[0, 1:] = star[1:, 0] = 1
         hubs.append(Graph.from_dense(star, x=rng.random((n, 1))))
     store = GraphStore(from_graphs(hubs), CPU, torch.float64)
-    found = store.gather(BatchPlan.of(np.array([[0, 1], [2, -1]]), store.counts))
+    (plan,) = store.plan(np.array([[[0, 1], [2, -1]]]))
+    found = store.gather(plan)
     pattern, layout = found.op.pattern, found.op.layout
     plain = CSRPattern(pattern.rowptr, pattern.col, pattern.shape)
     for mine, asked in zip(pattern.pieces, plain.pieces, strict=True):

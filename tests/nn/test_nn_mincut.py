@@ -486,3 +486,21 @@ def test_bad_input_is_one_sentence_that_names_the_argument(error, sentence, call
     assert str(caught.value).startswith(sentence)
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
+
+
+def test_a_kept_diagonal_is_that_of_the_quadratic_form():
+    """A' = D^-1/2 S'A~S D^-1/2, D the row sums with the diagonal in them."""
+    torch.manual_seed(0)
+    edges = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0], [1, 0, 2, 1, 3, 2, 0, 3]])
+    x = torch.rand(4, 3, dtype=torch.float64)
+    kept = MinCutPool(3, 2, keep_diagonal=True).double()
+    out = kept(x, edges)
+    dense = torch.zeros(4, 4, dtype=torch.float64)
+    dense[edges[0], edges[1]] = 0.5  # every node has two neighbours
+    quadratic = out.s.mT @ dense @ out.s
+    scale = quadratic.sum(-1).rsqrt()
+    expected = scale[:, None] * quadratic * scale
+    assert (out.adj.to_dense()[0] - expected).abs().max() < 1e-12
+    hollow = MinCutPool(3, 2).double()
+    hollow.load_state_dict(kept.state_dict())
+    assert hollow(x, edges).adj.to_dense()[0].diagonal().tolist() == [0.0, 0.0]

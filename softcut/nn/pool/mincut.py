@@ -13,7 +13,7 @@ from softcut.nn.checks import check_number
 from softcut.nn.layers import graph_input
 from softcut.nn.pool.base import MLPPool, dense_output, given_selection
 from softcut.nn.pool.output import PoolOutput
-from softcut.ops import OBJECTIVES, Operator, PooledProducts, orthogonality, pooled_adjacency
+from softcut.ops import OBJECTIVES, Dense, Operator, PooledProducts, orthogonality, pooled_adjacency
 from softcut.ops.cut import no_autocast, per_row, ratio_trace, safe_ratio
 
 __all__ = ["MinCutPool", "mincut_pool"]
@@ -57,6 +57,8 @@ class MinCutPool(MLPPool):
     normalise : bool
         True: A is normalised to A~ first, as in the paper. False: A is used as it comes, in the losses and
         in A', as PyTorch Geometric's ``dense_mincut_pool`` uses the adjacency it is given.
+    keep_diagonal : bool
+        Keep the diagonal of A', which the paper sets to zero: clusters then pass messages mostly to themselves.
 
     Notes
     -----
@@ -77,6 +79,7 @@ class MinCutPool(MLPPool):
         ortho_weight: float = 1.0,
         objective: str = "trace_ratio",
         normalise: bool = True,
+        keep_diagonal: bool = False,
     ) -> None:
         super().__init__(in_channels, k, hidden, act, temperature)
         _check_objective(objective)
@@ -85,6 +88,7 @@ class MinCutPool(MLPPool):
         self.objective, self.normalise = objective, normalise
         self.cut_weight = check_number(cut_weight, "cut_weight")
         self.ortho_weight = check_number(ortho_weight, "ortho_weight")
+        self.keep_diagonal = bool(keep_diagonal)
 
     def operator(self, op: Operator) -> Operator:
         return _operator(op, self.normalise)
@@ -92,6 +96,9 @@ class MinCutPool(MLPPool):
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
         cut, ortho = _cut_and_orthogonality(op, s, products, self.objective)
         return {"cut": self.cut_weight * cut, "ortho": self.ortho_weight * ortho}
+
+    def connect(self, op: Operator, quadratic: Tensor) -> Dense:
+        return pooled_adjacency(quadratic, symmetric=op.symmetric, keep_diagonal=self.keep_diagonal)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"

@@ -1,0 +1,362 @@
+"""Table 2 as text: ours beside the paper's, what differs significantly, what is missing, and the page that shows it.
+
+``python -m softcut.paper.classification_report --out results --page docs/classification.md``
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softcut.errors import DataError, SoftcutError
+from softcut.files import atomic_write
+from softcut.paper.common import markdown_table
+from softcut.paper.significance import not_worse_than_the_best
+from softcut.paper.table2 import (
+    ABLATION_DATASETS,
+    ABLATIONS,
+    DATASETS,
+    METHODS,
+    PAPER,
+    PAPER_METHODS,
+    POOLERS,
+    command_for,
+    table_of,
+)
+from softcut.training.runs import Records, read_cells
+
+__all__ = ["Table2", "draw_curves", "main", "missing_cells", "page_text", "render", "write_page"]
+
+BEGIN, END = "<!-- table 2: written by softcut.paper.classification_report -->", "<!-- end of table 2 -->"
+FOLDS = 10
+_CURVES = ("PROTEINS", "DD", "Bench-hard", "REDDIT-BINARY")
+
+
+class Table2:
+    """The cells and runs of a folder of results.
+
+    Attributes
+    ----------
+    cells : dict
+        By data set (the loader's name) and method.
+    """
+
+    def __init__(self, out: str | Path) -> None:
+        self.out = Path(out)
+        self.cells: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for table in ("table2", "table2_ablation"):
+            runs = Records(self.out / f"{table}_runs.json").runs
+            names = {run["dataset"].lower(): run["dataset"] for run in runs}
+            for cell in read_cells(self.out / f"{table}.json"):
+                if cell["metric"] == "acc":
+                    self.cells[names.get(cell["dataset"], cell["dataset"]), cell["method"]] = cell
+            for run in runs:
+                self._runs.setdefault((run["dataset"], run["method"]), []).append(run)
+
+    def runs(self, dataset: str, method: str) -> list[Mapping[str, Any]]:
+        """The runs that a cell is the mean of: those with the settings of the first, as many as it has."""
+        found = self._runs.get((dataset, method), [])
+        cell = self.cells.get((dataset, method))
+        if cell is None:
+            return []
+        groups: list[list[Mapping[str, Any]]] = []
+        for run in found:
+            for group in groups:
+                if group[0]["settings"] == run["settings"]:
+                    group.append(run)
+                    break
+            else:
+                groups.append([run])
+        for group in groups:
+            accuracy = np.mean([run["accuracy"] for run in group])
+            if len(group) == cell["n"] and abs(accuracy - cell["mean"]) < 1e-3:
+                return group
+        raise DataError(
+            f"{self.out / table_of(method)}.json and its runs disagree on {method} on {dataset}: "
+            f"merge them again with python -m softcut.paper.classification --out {self.out} --merge {self.out}."
+        )
+
+    def accuracies(self, dataset: str, methods: Iterable[str]) -> dict[str, dict[int, float]]:
+        """By method, the accuracy of every fold or seed."""
+        return {
+            method: {run["seed"]: run["accuracy"] for run in self.runs(dataset, method)}
+            for method in methods
+            if (dataset, method) in self.cells
+        }
+
+    def drawn(self, dataset: str) -> bool:
+        """Whether the data set is a fresh draw of its process, not the published graphs."""
+        return any(cell.get("note") for (name, _), cell in self.cells.items() if name == dataset)
+
+
+def is_repeated(dataset: str) -> bool:
+    """Whether the "folds" of a data set are independent runs on one split."""
+    return dataset.startswith("Bench")
+
+
+def best_of(table: Table2, dataset: str, methods: Sequence[str]) -> dict[str, float]:
+    """The best of some methods and those not significantly worse, with their p-values."""
+    found = table.accuracies(dataset, methods)
+    return not_worse_than_the_best(found, folds=not is_repeated(dataset)) if len(found) > 1 else {}
+
+
+def missing_cells(
+    out: str | Path, datasets: Sequence[str] = DATASETS, methods: Sequence[str] = PAPER_METHODS
+) -> list[tuple[str, str, int]]:
+    """Cells that are not there or have fewer than ten folds: (data set, method, folds so far).
+
+    >>> missing_cells("no such folder", ["DD"], ["mincut"])
+    [('DD', 'mincut', 0)]
+    """
+    known = Table2(out).cells
+    counts = {(d, m): int(known[d, m]["n"]) if (d, m) in known else 0 for d in datasets for m in methods}
+    return [(*key, count) for key, count in counts.items() if count < FOLDS]
+
+
+def render(out: str | Path, datasets: Sequence[str] = DATASETS, methods: Sequence[str] = METHODS) -> str:
+    """Table 2 as Markdown from the cells in `out`: measured, and the paper's behind it in brackets.
+
+    Bold: best, or not significantly worse than the best, of the paper's six poolers (p < 0.05; the folds' paired test
+    corrected for their overlap, on Bench Welch's test over seeds). A star: a fresh draw of the data set's process.
+    """
+    table = Table2(out)
+    used = [m for m in methods if any((d, m) in table.cells for d in datasets)]
+    rows, drawn = [], False
+    for dataset in datasets:
+        if not any((dataset, m) in table.cells for m in used):
+            continue
+        bold, star = best_of(table, dataset, POOLERS), table.drawn(dataset)
+        drawn = drawn or star
+        row = [dataset + (" *" if star else "")]
+        row += [_cell_text(table.cells.get((dataset, m)), m in bold) for m in used]
+        rows.append(row)
+    lines = [markdown_table(["data", *used], rows)]
+    lines.append(
+        "Test accuracy in percent, mean ± standard deviation over ten folds (Bench: ten runs); "
+        "in brackets the paper's. "
+        "Bold: the best of the six poolers Graclus, NDP, DiffPool, Top-K, SAGPool and MinCutPool, and those not "
+        "significantly worse."
+    )
+    if drawn:
+        lines.append("\\* a fresh draw of the process that made the published set, not the published graphs.")
+    return "\n\n".join(lines)
+
+
+def _cell_text(cell: Mapping[str, Any] | None, bold: bool) -> str:
+    if cell is None:
+        return "-"
+    text = _plus_minus(cell["mean"], cell["std"])
+    text = f"**{text}**" if bold else text
+    paper = "" if cell["paper_mean"] is None else f" ({_plus_minus(cell['paper_mean'], cell['paper_std'])})"
+    return text + paper + ("" if cell["n"] == FOLDS else f", {cell['n']} folds")
+
+
+def _plus_minus(mean: float, std: float | None) -> str:
+    return f"{mean:.1f}" if std is None else f"{mean:.1f} ± {std:.1f}"
+
+
+def costs(table: Table2, datasets: Sequence[str], methods: Sequence[str]) -> str:
+    """Median epochs and seconds of all folds together."""
+    used = [m for m in methods if any((d, m) in table.cells for d in datasets)]
+    rows = []
+    for dataset in datasets:
+        row = [dataset]
+        for method in used:
+            runs = table.runs(dataset, method)
+            epochs = [run["epochs"] for run in runs if "epochs" in run]
+            seconds = sum(run["seconds"] for run in runs)
+            shown = f"{np.median(epochs):.0f} / " if epochs else ""
+            row.append(f"{shown}{seconds:.0f} s" if runs else "-")
+        rows.append(row)
+    return markdown_table(["data", *used], rows)
+
+
+def verdicts(table: Table2) -> str:
+    """MinCutPool against the paper's mean less its deviation, and against the best of the six poolers."""
+    rows, enough, first, measured = [], 0, 0, 0
+    for dataset in DATASETS:
+        cell = table.cells.get((dataset, "mincut"))
+        if cell is None:
+            continue
+        measured += 1
+        mean, std = PAPER[dataset, "mincut", "accuracy"]
+        allowed = max(1.0, std or 0.0) if is_repeated(dataset) else std or 0.0
+        good = cell["mean"] >= mean - allowed
+        found = table.accuracies(dataset, POOLERS)
+        among = best_of(table, dataset, POOLERS)
+        best = max(found, key=lambda m, found=found: float(np.mean(list(found[m].values()))))  # type: ignore[misc]
+        enough, first = enough + good, first + ("mincut" in among)
+        if best == "mincut":
+            compared = "best"
+        elif "mincut" in among:
+            compared = f"not significantly worse than {best} (p = {among['mincut']:.2f})"
+        else:
+            compared = f"worse than {best}"
+        left = len(POOLERS) - len(found)
+        compared += f", {left} of the six not measured" if left else ""
+        rows.append(
+            [
+                dataset,
+                _plus_minus(cell["mean"], cell["std"]),
+                f"{mean - allowed:.1f}",
+                "yes" if good else "no",
+                compared,
+            ]
+        )
+    text = markdown_table(["data", "MinCutPool", "asked for", "reached", "among the six poolers"], rows)
+    return (
+        f"{text}\n\nMinCutPool reaches the paper's mean less one of the paper's standard deviations (Bench: less one "
+        f"point or one standard deviation, whichever is larger) on {enough} of {len(DATASETS)} data sets, and is best, "
+        f"or not significantly worse than the best, of the paper's six poolers on {first} of {len(DATASETS)}"
+        + (f" ({measured} measured)." if measured < len(DATASETS) else ".")
+    )
+
+
+def degeneracy(table: Table2) -> str:
+    """Accuracy, clusters used and both losses of MinCutPool and its variants."""
+    rows = []
+    for dataset in ABLATION_DATASETS:
+        for method in ("mincut", *ABLATIONS):
+            runs = table.runs(dataset, method)
+            if not runs:
+                continue
+            numbers = {
+                name: float(np.mean([run[name] for run in runs]))
+                for name in ("clusters1", "clusters2", "cut1", "ortho1", "cut2", "ortho2")
+            }
+            k = runs[0]["settings"]["k"]
+            cell = table.cells[dataset, method]
+            rows.append(
+                [dataset, method, _plus_minus(cell["mean"], cell["std"])]
+                + [f"{numbers[f'clusters{i}']:.1f} of {k[i - 1]}" for i in (1, 2)]
+                + [f"{numbers[name]:.3f}" for name in ("cut1", "ortho1", "cut2", "ortho2")]
+            )
+    names = [
+        *("data", "method", "accuracy", "clusters used", "at level 2"),
+        *("L_c", "L_o", "L_c 2", "L_o 2"),
+    ]
+    return markdown_table(names, rows)
+
+
+def page_text(out: str | Path) -> str:
+    """What stands on the page between the two marks."""
+    table = Table2(out)
+    gone = missing_cells(out)
+    ablations = missing_cells(out, ABLATION_DATASETS, tuple(ABLATIONS))
+    gpu = sum(c["seconds"] for c in table.cells.values() if "CPU" not in c["device"])
+    parts = [
+        render(out),
+        "Significance: Student's paired test over folds with the variance corrected for the overlap of their training "
+        "parts (Nadeau and Bengio, 2003), one-sided, 5 %; on Bench, which has one split, Welch's test over seeds.",
+        "### MinCutPool",
+        verdicts(table),
+        "### Epochs and seconds",
+        "Median epochs of a fold / seconds of all folds together. "
+        f"Networks took {gpu / 60:.0f} minutes of a GPU in sum.",
+        costs(table, DATASETS, METHODS),
+        "### Does MinCutPool degenerate?",
+        "Test graphs, mean over folds: clusters that are the first choice of at least one node, and both losses before "
+        "their weights, at both levels. `mincut-nolosses`: both losses off; `mincut-noortho`: L_o off; "
+        "`mincut-diagonal`: the diagonal of the pooled adjacency is kept.",
+        degeneracy(table),
+        "### What is missing",
+        _missing_text([*gone, *ablations]),
+    ]
+    if (Path(out) / "table2_curves.json").exists():
+        parts += ["### Training curves", "![Validation loss and accuracy by epoch](img/table2_curves.png)"]
+    return "\n\n".join(parts)
+
+
+def _missing_text(gone: Sequence[tuple[str, str, int]]) -> str:
+    if not gone:
+        return "Nothing: every cell has ten folds."
+    lines = [
+        f"- {dataset}, {method}: {'not run yet' if not count else f'{count} of {FOLDS} folds'}; "
+        f"`{command_for(dataset, method)}`"
+        for dataset, method, count in gone
+    ]
+    return "\n".join([f"{len(gone)} cells, each with the command that makes it:", "", *lines])
+
+
+def write_page(page: str | Path, out: str | Path) -> Path:
+    """Replace what stands between the marks on a page by :func:`page_text`, and draw the curves beside it."""
+    page = Path(page)
+    text = page.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise DataError(
+            f"{page} does not hold the two lines {BEGIN} and {END}: add them where the table goes."
+        )
+    made = f"{before}{BEGIN}\n\n{page_text(out)}\n\n{END}{after}"
+    curves = read_cells(Path(out) / "table2_curves.json")
+    if curves:
+        draw_curves(curves, page.parent / "img" / "table2_curves.png")
+    return atomic_write(page, lambda file: file.write(made.encode()))
+
+
+def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
+    """Validation loss and accuracy by epoch, one column per data set, one line per method.
+
+    Parameters
+    ----------
+    curves : sequence of mapping
+        Of ``table2_curves.json``; of several for one data set and method the one with most folds is drawn.
+    path : path
+        The picture.
+    """
+    from softcut.report.plots import cluster_colours, figure, save_figure
+
+    chosen: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for curve in curves:
+        key = (curve["dataset"], curve["method"])
+        if key not in chosen or len(curve["folds"]) > len(chosen[key]["folds"]):
+            chosen[key] = curve
+    names = [d for d in _CURVES if any(key[0] == d for key in chosen)] or sorted({key[0] for key in chosen})[
+        :4
+    ]
+    methods = [m for m in METHODS if any((d, m) in chosen for d in names)]
+    colours = dict(zip(methods, cluster_colours(len(methods)), strict=True))
+    fig, axes = figure(2, len(names), figsize=(3.4 * len(names), 5.2), sharex="col", squeeze=False)
+    for column, dataset in enumerate(names):
+        for method in methods:
+            found = chosen.get((dataset, method))
+            if found is None:
+                continue
+            # Where most folds have stopped, the mean is that of a few.
+            last = int((np.array(found["training"]) * 2 >= len(found["folds"])).sum())
+            for row, name in enumerate(("loss", "accuracy")):
+                epochs = np.arange(1, last + 1)
+                axes[row, column].plot(epochs, found[name][:last], color=colours[method], label=method, lw=1)
+        axes[0, column].set_title(dataset)
+        axes[1, column].set_xlabel("epoch")
+    axes[0, 0].set_ylabel("validation loss")
+    axes[1, 0].set_ylabel("validation accuracy (%)")
+    axes[0, -1].legend(fontsize=7)
+    return save_figure(fig, path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``python -m softcut.paper.classification_report --out results --page docs/classification.md``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m softcut.paper.classification_report", description="Write table 2 to its page."
+    )
+    parser.add_argument("--out", default="results", help="folder of the results (default results)")
+    parser.add_argument("--page", default="docs/classification.md", help="the page with the two marks")
+    given = parser.parse_args(arguments)
+    try:
+        print(write_page(given.page, given.out))
+    except (SoftcutError, OSError) as error:
+        print(f"softcut: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

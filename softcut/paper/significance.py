@@ -1,0 +1,97 @@
+"""Which results differ: Student's test over folds corrected for their overlap, Welch's over repeated runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from scipy import stats
+
+__all__ = ["FOLD_OVERLAP", "not_worse_than_the_best", "worse_by_folds", "worse_by_runs"]
+
+# Test graphs per training graph of ten folds (validation graphs decide when to stop, so they count as training).
+FOLD_OVERLAP = 1 / 9
+
+
+def worse_by_folds(
+    one: Mapping[int, float], other: Mapping[int, float], overlap: float = FOLD_OVERLAP
+) -> float:
+    """p-value that `one` is worse than `other`, over the folds that both have (Nadeau and Bengio, 2003).
+
+    Training parts of folds overlap, so differences between folds are not independent. The variance of their mean is
+    taken as (1/n + test/train) times the variance of a difference, in place of 1/n.
+
+    >>> one, other = {0: 70.0, 1: 72.0, 2: 71.0}, {0: 75.0, 1: 76.0, 2: 77.0}
+    >>> round(worse_by_folds(one, other), 4)
+    0.0092
+    >>> worse_by_folds({0: 70.0}, {0: 75.0})
+    nan
+
+    Parameters
+    ----------
+    one, other : mapping of int to float
+        A result by the number of its fold.
+    overlap : float
+        Test graphs per training graph.
+    """
+    folds = sorted(set(one) & set(other))
+    if len(folds) < 2:
+        return math.nan
+    gain = np.array([other[fold] - one[fold] for fold in folds])
+    mean, variance = float(gain.mean()), float(gain.var(ddof=1))
+    if variance == 0:
+        return 0.0 if mean > 0 else 1.0
+    t = mean / math.sqrt((1 / len(folds) + overlap) * variance)
+    return float(stats.t.sf(t, len(folds) - 1))
+
+
+def worse_by_runs(one: Iterable[float], other: Iterable[float]) -> float:
+    """p-value that the mean of `one` is below that of `other`, for independent runs (Welch's test).
+
+    >>> round(worse_by_runs([70.0, 72.0, 71.0], [75.0, 76.0, 77.0]), 4)
+    0.0019
+    >>> worse_by_runs([60.0] * 3, [60.0] * 3), worse_by_runs([60.0] * 3, [61.0] * 3)
+    (1.0, 0.0)
+    """
+    a, b = np.array(list(one)), np.array(list(other))
+    if len(a) < 2 or len(b) < 2:
+        return math.nan
+    if a.std() == 0 and b.std() == 0:  # deterministic methods: their results are what they are
+        return 0.0 if a.mean() < b.mean() else 1.0
+    return float(stats.ttest_ind(a, b, equal_var=False, alternative="less").pvalue)
+
+
+def not_worse_than_the_best(
+    runs: Mapping[str, Mapping[int, float]], *, folds: bool, level: float = 0.05
+) -> dict[str, float]:
+    """The best method, and those that are not significantly worse: p-values by name, 1 for the best.
+
+    >>> runs = {"a": {0: 90.0, 1: 91.0}, "b": {0: 89.9, 1: 91.1}, "c": {0: 50.0, 1: 51.1}}
+    >>> sorted(not_worse_than_the_best(runs, folds=True))
+    ['a', 'b']
+
+    Parameters
+    ----------
+    runs : mapping
+        By method, results by fold or seed. A method with fewer than two results is left out, unless it is the best.
+    folds : bool
+        Whether the results are those of the same folds; otherwise they are independent runs.
+    level : float
+        p-values below it are significant.
+    """
+    if not runs:
+        return {}
+    best = max(runs, key=lambda method: float(np.mean(list(runs[method].values()))))
+    found = {best: 1.0}
+    for method, values in runs.items():
+        if method == best:
+            continue
+        p = (
+            worse_by_folds(values, runs[best])
+            if folds
+            else worse_by_runs(values.values(), runs[best].values())
+        )
+        if p >= level:
+            found[method] = p
+    return found
