@@ -64,7 +64,8 @@ def write_results(
         parquet.write_table(arrow.table(columns), folder / "labels.parquet")
     except DependencyError as error:
         note(f"no labels.parquet: {error}")
-    (folder / "metrics.json").write_text(json.dumps(_plain(metrics), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(_plain(metrics), indent=1, allow_nan=False) + "\n"
+    (folder / "metrics.json").write_text(text, encoding="utf-8")
     if plot:
         from softcut.report.plots import plot_clustering
 
