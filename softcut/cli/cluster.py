@@ -28,7 +28,7 @@ SpreadsheetSafe = Annotated[
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),
 ]
 Plot = Annotated[bool, typer.Option(help="Draw a picture.")]
-LARGEST_SEED = 2**32 - 1  # of NumPy and scikit-learn
+_LARGEST_SEED = 2**32 - 1  # of NumPy and scikit-learn
 
 
 @reads_a_graph
@@ -49,7 +49,7 @@ def cluster(
         float, typer.Option(help="Weight of the feature graph in the cut; 0 leaves it out.")
     ] = 1.0,
     max_iter: Annotated[int | None, typer.Option(help="The most training iterations.")] = None,
-    random_state: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Random state.")] = 0,
+    random_state: Annotated[int, typer.Option("--seed", help="Random state, from 0 to 2^32 - 1.")] = 0,
     limit: Annotated[
         list[str] | None,
         typer.Option(help="Raise the limit of an argument, such as hops=5000; may be given again."),
@@ -75,6 +75,10 @@ def cluster(
     models = None
     if model_out is not None:
         models = output.files("--model-out", model_out, model_files(model_out))
+    if not 0 <= random_state <= _LARGEST_SEED:
+        raise ParameterError(
+            f"--seed must be a whole number from 0 to {_LARGEST_SEED:,}, got {random_state}."
+        )
     for name, value in map(limit_of, limit or ()):
         LIMITS[name] = value
     bar = TrainingBar(err)

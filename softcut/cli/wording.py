@@ -59,9 +59,9 @@ def with_options(sentence: str) -> str:
     """
     for argument, option in _PHRASES.items():
         sentence = sentence.replace(argument, option)
-    sentence = _LIMIT.sub(r"add --limit \1=NUMBER", sentence)
     sentence = _GIVEN.sub(_option, sentence)
-    return _SUBJECT.sub(lambda found: _OPTIONS[found[1]], sentence)
+    sentence = _SUBJECT.sub(lambda found: _OPTIONS[found[1]], sentence)
+    return _LIMIT.sub(r"add --limit \1=NUMBER", sentence)
 
 
 def _option(found: re.Match[str]) -> str:

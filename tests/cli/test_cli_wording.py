@@ -56,7 +56,10 @@ def test_a_recommended_option_helps(run, tmp_path, features, options):
     [
         (("--hops", 10**9), "--hops is 1000000000, above the limit of 1,000"),
         (("--n-init", 10**9), "--n-init is 1000000000, above the limit of 10,000"),
-        (("--seed", 2**64), "18446744073709551616 is not in the range 0<=x<=4294967295"),
+        (
+            ("--seed", 2**64),
+            "--seed must be a whole number from 0 to 4,294,967,295, got 18446744073709551616",
+        ),
     ],
 )
 def test_absurd_numbers_are_one_sentence(run, tmp_path, words, said):
