@@ -1,6 +1,6 @@
 """The command line.
 
-Nothing heavy is imported before :func:`main` runs, so that Ctrl-C is answered without a traceback at any time.
+Nothing is imported before :func:`main` runs, so that Ctrl-C is answered without a traceback as early as Python allows.
 """
 
 from __future__ import annotations
@@ -8,21 +8,41 @@ from __future__ import annotations
 import os
 import sys
 
-from softcut.cli.interrupts import INTERRUPTS, Stopped
-
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run a command and exit: 0 when all went well, 2 for bad input (one sentence), 130 after Ctrl-C."""
+    try:
+        code = _run()
+    except KeyboardInterrupt:
+        print("softcut: interrupted.", file=sys.stderr)
+        code = 130
+    if code == 130:
+        _forget_interrupt()
+    sys.exit(code)
+
+
+def _run() -> int:
     # Threads that wait should sleep: spinning ones slow a shared machine down many times. Read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from softcut.cli.interrupts import INTERRUPTS, Stopped
+
     try:
         with INTERRUPTS:
             from softcut.cli.app import run
 
-            code = run()
-    except (KeyboardInterrupt, Stopped):
-        print("softcut: interrupted.", file=sys.stderr)
-        code = 130
-    sys.exit(code)
+            return run()
+    except Stopped:
+        raise KeyboardInterrupt from None
+
+
+def _forget_interrupt() -> None:
+    """Let the process exit with its own code.
+
+    Python ends itself with a signal, whatever the exit code, when Ctrl-C came while a C library (torch's, as it is
+    loaded) ran a piece of Python; running another piece the same way clears that.
+    """
+    import ctypes
+
+    ctypes.pythonapi.PyRun_SimpleString(b"")

@@ -14,6 +14,7 @@ from softcut.cli.console import err, out
 from softcut.cli.datasets import datasets
 from softcut.cli.demo import demo
 from softcut.cli.reproduce import reproduce
+from softcut.cli.wording import with_options
 from softcut.errors import SoftcutError
 
 __all__ = ["app", "run"]
@@ -79,5 +80,5 @@ def run() -> int:
 
 
 def _refuse(sentence: str) -> int:
-    err.print(f"softcut: {sentence}", markup=False, soft_wrap=True)
+    err.print(f"softcut: {with_options(sentence)}", markup=False, soft_wrap=True)
     return 2

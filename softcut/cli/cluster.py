@@ -17,7 +17,7 @@ from softcut.cli.results import RESULT_FILES, closing_table, write_results
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 
-__all__ = ["cluster", "cluster_counts", "predict"]
+__all__ = ["cluster", "cluster_counts", "limit_of", "predict"]
 
 OutFolder = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder for the results; by default named after the graph.")
@@ -28,6 +28,7 @@ SpreadsheetSafe = Annotated[
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),
 ]
 Plot = Annotated[bool, typer.Option(help="Draw a picture.")]
+_LARGEST_SEED = 2**32 - 1  # of NumPy and scikit-learn
 
 
 @reads_a_graph
@@ -48,7 +49,11 @@ def cluster(
         float, typer.Option(help="Weight of the feature graph in the cut; 0 leaves it out.")
     ] = 1.0,
     max_iter: Annotated[int | None, typer.Option(help="The most training iterations.")] = None,
-    random_state: Annotated[int, typer.Option("--seed", help="Random state.")] = 0,
+    random_state: Annotated[int, typer.Option("--seed", help="Random state, from 0 to 2^32 - 1.")] = 0,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="Raise the limit of an argument, such as hops=5000; may be given again."),
+    ] = None,
     device: Device = "auto",
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
@@ -58,6 +63,7 @@ def cluster(
     Ctrl-C ends the training and writes what was learnt; a second Ctrl-C writes nothing.
     """
     from softcut.clustering import MinCutClustering
+    from softcut.clustering.settings import LIMITS
     from softcut.metrics import evaluate
     from softcut.report.progress import TrainingBar
 
@@ -69,6 +75,12 @@ def cluster(
     models = None
     if model_out is not None:
         models = output.files("--model-out", model_out, model_files(model_out))
+    if not 0 <= random_state <= _LARGEST_SEED:
+        raise ParameterError(
+            f"--seed must be a whole number from 0 to {_LARGEST_SEED:,}, got {random_state}."
+        )
+    for name, value in map(limit_of, limit or ()):
+        LIMITS[name] = value
     bar = TrainingBar(err)
     estimator = MinCutClustering(
         n_clusters=cluster_counts(k),
@@ -164,6 +176,21 @@ def cluster_counts(text: str) -> int | range | str:
             f"--clusters {text} is an empty range: the smaller number comes first, from 1 on."
         )
     return range(low, high + 1)
+
+
+def limit_of(text: str) -> tuple[str, int]:
+    """The argument and its new limit, of ``--limit``.
+
+    >>> limit_of("hops=5000")
+    ('hops', 5000)
+    """
+    from softcut.clustering.settings import LIMITS
+
+    name, _, value = text.replace("-", "_").partition("=")
+    names = [name for name in LIMITS if name != "random_state"]
+    if name not in names or not value:
+        raise ParameterError(f"--limit {text} must be NAME=NUMBER, with one of {', '.join(names)}.")
+    return name, _whole("--limit", value, "NAME=NUMBER", given=text)
 
 
 def _whole(option: str, text: str, what: str, given: str | None = None) -> int:

@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from softcut.cli.wording import with_options
+
 __all__ = ["err", "note", "out", "spoken_warnings", "table"]
 
 # Tables that go to a file or a pipe are not squeezed into 80 columns.
@@ -21,7 +23,7 @@ err = Console(stderr=True, highlight=False)
 def note(text: str) -> None:
     """One line on standard error about a decision that was made."""
     err.print("[yellow]note:[/yellow]", end=" ")
-    err.print(text, markup=False, soft_wrap=True)
+    err.print(with_options(text), markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from softcut.cli.wording import with_options
 from softcut.graph import Graph
 from softcut.graph.tables import INTEGER_ID, Missing
 
@@ -92,7 +93,10 @@ FeaturesHeader = Annotated[
     ),
 ]
 FeatureIds = Annotated[
-    str | None, _option("--ids", text="Title or position (from 0) of the column of node ids in the features.")
+    str | None,
+    _option(
+        "--ids", text="Title or position (from 0) of the node ids in the features; 'none': row i is node i."
+    ),
 ]
 MissingValues = Annotated[
     str, _option("--missing", text="Missing feature values: error, zero, mean, or drop such columns.")
@@ -168,11 +172,17 @@ def read(
         directed=directed,
         header=header,
         features_header=features_header,
-        ids=int(ids) if ids is not None and INTEGER_ID.fullmatch(ids) else ids,
+        ids=_ids(ids),
         missing=cast(Missing, missing),
         one_hot=True if one_hot and "*" in one_hot else tuple(one_hot or ()),
         comments=comments,
         max_bytes=max_bytes,
     )
-    typer.echo("; ".join(made.notes), err=True)
+    typer.echo(with_options("; ".join(made.notes)), err=True)
     return made
+
+
+def _ids(given: str | None) -> str | int | bool | None:
+    if given is not None and given.lower() == "none":
+        return False
+    return int(given) if given is not None and INTEGER_ID.fullmatch(given) else given

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from softcut.cli.console import note, out
 from softcut.errors import DependencyError, require
@@ -62,33 +64,36 @@ def write_results(
         parquet.write_table(arrow.table(columns), folder / "labels.parquet")
     except DependencyError as error:
         note(f"no labels.parquet: {error}")
-    (folder / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(_plain(metrics), indent=1, allow_nan=False) + "\n"
+    (folder / "metrics.json").write_text(text, encoding="utf-8")
     if plot:
         from softcut.report.plots import plot_clustering
 
         plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"])
 
 
+def _plain(value: Any) -> Any:
+    """The same with null for numbers that JSON does not have: NaN and the infinities."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def spreadsheet_text(name: str) -> str:
-    """A name that spreadsheets show as it is: ``'`` is put before what they would run as a formula.
+    """A name that spreadsheets show as it is: ``'`` is put before what they might take for a formula.
 
     >>> [spreadsheet_text(n) for n in ("ann", "=1+1", "-5", "@x")]
-    ['ann', "'=1+1", '-5', "'@x"]
+    ['ann', "'=1+1", "'-5", "'@x"]
     """
-    if not name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
-        return name
-    try:
-        float(name)  # a number is no formula
-        return name
-    except ValueError:
-        return "'" + name
+    return "'" + name if name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else name
 
 
 def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) -> None:
     """What was found, and where it is."""
-    listing = Table(
-        title=f"{metrics['graph']}: {metrics['nodes']:,} nodes, {metrics['edges']:,} edges", show_header=False
-    )
+    title = f"{metrics['graph']}: {metrics['nodes']:,} nodes, {metrics['edges']:,} edges"
+    listing = Table(title=Text(title), show_header=False, min_width=len(title))
     listing.add_column("what")
     listing.add_column("value", justify="right")
     rows = [

@@ -366,10 +366,6 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
             # A Pipeline passes its y in second place; features are always a matrix.
             self._note("the second argument is one-dimensional: it was taken for y, which is not used.")
             X = None
-        if isinstance(graph, list | tuple) and X is None and all(not np.isscalar(g) for g in graph):
-            if not graph:
-                raise GraphError("graph is an empty list; give at least one graph.")
-            return Graph.batch([Graph.from_any(g) for g in graph])
         return Graph.from_any(graph, X)
 
     def _remember_names(self, graph: Graph) -> None:

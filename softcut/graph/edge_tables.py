@@ -251,7 +251,8 @@ def edges_of_table(
 
 
 def _said_of(table: FeatureTable, how: str) -> list[str]:
-    described = f"features of {table.label}: {plural(int(table.x.shape[1]), 'column')}"
+    of = "" if table.label == "features" else f" of {table.label}"
+    described = f"features{of}: {plural(int(table.x.shape[1]), 'column')}"
     return [
         f"{described}, {how}" if not any("by position" in n for n in table.notes) else described,
         *table.notes,

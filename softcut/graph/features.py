@@ -24,6 +24,8 @@ __all__ = ["feature_table"]
 
 # One-hot columns of more values than this are ids or free text, and would fill the memory.
 _MOST_CATEGORIES = 1000
+# In fewer rows a feature may count the nodes by chance.
+_FEW_ROWS = 10
 _WHOLE = re.compile(r"(?:0|[1-9][0-9]*)\.0*")
 
 
@@ -87,6 +89,8 @@ def _choose_ids(
     table: Table, options: FeatureOptions, known: Sequence[str] | None, ordered: bool
 ) -> tuple[int | None, list[str] | None, str, list[str]]:
     """Position of the id column (None: there is none), the ids, where they came from, what to say."""
+    if options.ids is False:
+        return None, None, "", []
     if options.ids is not None:
         asked = _asked_for(table, options.ids)
         names = table.columns[asked].labels()
@@ -94,6 +98,8 @@ def _choose_ids(
             raise ParameterError(f"ids names column {asked + 1} of {table.label}, whose values are no ids.")
         _check_unique(table, names, asked)
         return asked, names, f"column {_name(table, asked)}", []
+    if known is not None and ordered:
+        _refuse_hidden_ids(table, known)
     hot = options.one_hot if isinstance(options.one_hot, tuple) else ()
     order = sorted(range(len(table.columns)), key=lambda i: (not _titled_id(table, i), i))
     candidates: list[tuple[int | None, list[str]]] = [] if table.index is None else [(None, table.index)]
@@ -159,6 +165,33 @@ def _is_join(table: Table, at: int | None, labels: list[str], wanted: set[str]) 
         # Names like 0, 1, 2 may also be the values of a feature: only a first column that counts is believed.
         return at == 0 and len(labels) >= 3 and have == {str(i) for i in range(start, len(labels) + start)}
     return True
+
+
+def _refuse_hidden_ids(table: Table, known: Sequence[str]) -> None:
+    """A later column that counts the nodes in another order: ids, or ranks, and only the caller knows."""
+    if len(known) < _FEW_ROWS or table.index is not None or _counts(table, 0, known):
+        return
+    if any(_titled_id(table, i) for i in range(len(table.columns))):
+        return
+    hidden = next((i for i in range(1, len(table.columns)) if _counts(table, i, known)), None)
+    if hidden is not None:
+        way = repr(table.columns[hidden].title) if table.titled else hidden
+        raise GraphError(
+            f"{table.label}, column {_name(table, hidden)}: the values are the ids of the nodes in another order than "
+            f"the rows; pass ids={way} to join rows by them, or ids=False if row i belongs to node i."
+        )
+
+
+def _counts(table: Table, at: int, known: Sequence[str]) -> bool:
+    """Whether a column counts all rows from the first id on, in another order."""
+    numbers = table.columns[at].numbers
+    if numbers is None or numbers.dtype.kind not in "iuf" or not np.isfinite(numbers).all():
+        return False
+    first = 0 if numbers.min() == 0 else 1
+    count = np.arange(len(numbers)) + first
+    if np.array_equal(numbers, count) or not np.array_equal(np.sort(numbers), count):
+        return False
+    return set(known) <= {str(i) for i in count.tolist()} and str(first) in known
 
 
 def _is_text(column: Column) -> bool:

@@ -60,6 +60,8 @@ def kind_of_graph(obj: Any) -> Kind:
                 )
             if all(isinstance(item, tuple) for item in obj):
                 return "edges"
+        if len(obj) > 2 and all(isinstance(item, (list, tuple)) and len(item) == 3 for item in obj):
+            _refuse_weighted_edges(obj)
     if isinstance(obj, (list, tuple)) and not obj:
         raise GraphError("the graph is an empty list: give edges, or at least one graph.")
     if isinstance(obj, (np.ndarray, list, tuple)) or hasattr(obj, "__array__"):
@@ -89,6 +91,22 @@ def _kind_of_object(obj: Any) -> Kind | None:
     if hasattr(obj, "edge_index") and hasattr(obj, "num_nodes"):
         return "pyg"
     return "torch sparse" if is_torch_sparse(obj) else None
+
+
+def _refuse_weighted_edges(rows: list[Any] | tuple[Any, ...]) -> None:
+    """Rows of source, target and weight; three of them are square, and would be read as a matrix."""
+    named = any(isinstance(end, str) for row in rows for end in row[:2])
+    if not named and len(rows) == 3 and np.array_equal(as_array(rows, "graph"), as_array(rows, "graph").T):
+        return
+    if named or len(rows) != 3:
+        raise GraphError(
+            "the graph is a list of rows of three values: pass the pairs to Graph.from_edges with the third values "
+            "as edge_weight=, or a data frame with the columns source, target and weight."
+        )
+    raise GraphError(
+        "the graph is a nested list of shape (3, 3), which may be a matrix or weighted edges: call Graph.from_dense "
+        "for an adjacency matrix, or Graph.from_edges with edge_weight= for edges."
+    )
 
 
 def _kind_of_array(array: np.ndarray) -> Kind:

@@ -105,7 +105,7 @@ class FeatureOptions:
     False
     """
 
-    ids: str | int | None = None
+    ids: str | int | Literal[False] | None = None
     one_hot: bool | tuple[str, ...] = False
     missing: Missing = "error"
 
@@ -127,8 +127,10 @@ class FeatureOptions:
                 one_hot = (None,)
             if not all(isinstance(title, str) for title in one_hot):
                 raise ParameterError("one_hot must be True, False or a list of column titles.")
-        if ids is not None and (isinstance(ids, bool) or not isinstance(ids, (str, int))):
-            raise ParameterError(f"ids is {ids!r}: pass the title or the position (from 0) of a column.")
+        if ids is not None and ids is not False and (ids is True or not isinstance(ids, (str, int))):
+            raise ParameterError(
+                f"ids is {ids!r}: pass the title or the position (from 0) of a column, or False for none."
+            )
         return cls(ids, one_hot, missing)
 
 

@@ -24,6 +24,7 @@ from softcut.io.text_tables import (
     first_wrong,
     is_number,
     load_table,
+    mixed_commas,
     open_table,
 )
 
@@ -288,14 +289,18 @@ def _parse_rows(table: TextTable, layout: _Layout) -> tuple[EdgeTable, list[str]
             weights.append(fields[column])
             lines.append(number)
     pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    values, said = (None, "") if column is None else _weights(weights, lines, label)
+    values, said = (None, "") if column is None else _weights(weights, lines, table)
     return whole_numbers(EdgeTable(pairs, list(position), values)), [said] if said else []
 
 
-def _weights(fields: list[str], lines: list[int], label: str) -> tuple[np.ndarray, str]:
-    values, said = column_of_numbers(fields)
+def _weights(fields: list[str], lines: list[int], table: TextTable) -> tuple[np.ndarray, str]:
+    label = table.label
+    values, said = column_of_numbers(fields, table.delimiter)
     if values is None:
         at = first_wrong(fields)
+        if is_number(fields[at]):  # each alone is one: it is the commas
+            at = next(i for i, field in enumerate(fields) if "," in field)
+            raise FileFormatError(f"{label}, line {lines[at]}: {mixed_commas(fields[at])}")
         raise FileFormatError(
             f"{label}, line {lines[at]}: the weight {shown(fields[at])} is not a number; correct it, or pass "
             "weighted=False to ignore this column."

@@ -16,7 +16,14 @@ from softcut.graph.frames import is_frame, table_of_frame
 from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table, looks_like_id
 from softcut.io.matrix_files import load_archive
 from softcut.io.opening import kind_of, label_of, read_bytes, reason_of, shown
-from softcut.io.text_tables import TextTable, column_of_numbers, is_missing, is_number, open_table
+from softcut.io.text_tables import (
+    TextTable,
+    column_of_numbers,
+    is_missing,
+    is_number,
+    mixed_commas,
+    open_table,
+)
 
 __all__ = ["FeatureSource", "features_from"]
 
@@ -253,27 +260,26 @@ def _parse_rows(
     columns: list[Column] = []
     for j in range(width):
         fields = [row[j] for row in values]
-        column, said = _column(titles, j, fields)
+        column, said = _column(titles, j, fields, table.delimiter)
         if column.numbers is None and all(is_number(field) or is_missing(field) for field in fields):
             row = next(i for i, field in enumerate(fields) if "," in field)
             raise FileFormatError(
-                f"{table.label}, line {lines[row]}, column {j + 1}: {shown(fields[row])} is not a number; the column "
-                "has numbers with commas and with points, write all of them with points."
+                f"{table.label}, line {lines[row]}, column {j + 1}: {mixed_commas(fields[row])}"
             )
         columns.append(column)
-        if said and said not in notes:
+        if said and not any("decimal commas" in note for note in notes):
             notes = (*notes, said)
     return Table(table.label, columns, titled, lines=lines, notes=notes)
 
 
-def _column(titles: list[str], at: int, fields: list[str]) -> tuple[Column, str]:
+def _column(titles: list[str], at: int, fields: list[str], delimiter: str) -> tuple[Column, str]:
     title = titles[at]
     present = [field for field in fields if not is_missing(field)]
     gaps = len(present) < len(fields)
     if present and all(field.lower() in _TRUTH for field in present):
         numbers = [np.nan if is_missing(field) else _TRUTH[field.lower()] for field in fields]
         return Column(title, numbers=np.array(numbers)), ""
-    values, said = column_of_numbers(["0" if is_missing(field) else field for field in fields])
+    values, said = column_of_numbers(["0" if is_missing(field) else field for field in fields], delimiter)
     if values is None:
         # "NA" among words may be a word; an empty field is none.
         return Column(title, text=fields), ""

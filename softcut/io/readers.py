@@ -64,7 +64,7 @@ def read_graph(
     directed: bool | None = None,
     header: bool | None = None,
     comments: str | None = None,
-    ids: str | int | None = None,
+    ids: str | int | Literal[False] | None = None,
     missing: Missing = "error",
     one_hot: bool | Sequence[str] = False,
     features_header: bool | None = None,
@@ -124,7 +124,8 @@ def read_graph(
         Characters that start comment lines; ``""`` for none. None takes ``#`` and ``%``, except where lines
         that begin so are evidently edges.
     ids
-        Title or position (from 0) of the column of the features that holds the node ids.
+        Title or position (from 0) of the column of the features that holds the node ids; False where none does and
+        row i belongs to node i.
     missing
         What to do about missing feature values (empty, NA, NaN, null): ``"error"``; ``"zero"`` or ``"mean"`` (of
         the column) to fill them in, also for nodes without a row; ``"drop"`` to leave such columns out.
@@ -300,7 +301,7 @@ def read_features(
     path: Any,
     node_names: Sequence[str] | None = None,
     *,
-    ids: str | int | None = None,
+    ids: str | int | Literal[False] | None = None,
     missing: Missing = "error",
     one_hot: bool | Sequence[str] = False,
     header: bool | None = None,

@@ -14,7 +14,7 @@ import numpy as np
 
 from softcut.errors import FileFormatError, ParameterError
 from softcut.graph.arrays import plural, warn_caller
-from softcut.io.opening import decode_text, plain_text_bytes
+from softcut.io.opening import decode_text, plain_text_bytes, shown
 
 __all__ = [
     "TextTable",
@@ -25,6 +25,7 @@ __all__ = [
     "is_missing",
     "is_number",
     "load_table",
+    "mixed_commas",
     "open_table",
 ]
 
@@ -32,6 +33,7 @@ _NAMED = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
 _COMMENT_LINE = re.compile(rb"^[ \t]*[#%].*$\n?", re.MULTILINE)
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 # Excel and its kin say on a line of its own what separates the columns.
 _SEPARATOR_LINE = re.compile(rb"""^["']?sep=([^\n])["']?[ \t]*(?=\n|$)""", re.IGNORECASE)
 _HEAD = 1 << 20  # the layout of a table shows in its first megabyte
@@ -299,11 +301,20 @@ def is_missing(field: str) -> bool:
     return field.strip().lower() in _MISSING
 
 
-def column_of_numbers(fields: Sequence[str]) -> tuple[np.ndarray | None, str]:
+def column_of_numbers(fields: Sequence[str], delimiter: str = ";") -> tuple[np.ndarray | None, str]:
     """Values of a column, and what to say about them; None where they are not all numbers.
 
     >>> column_of_numbers(["2,5", "1"])
     (array([2.5, 1. ]), "decimal commas: '2,5' is 2.5")
+    >>> column_of_numbers(["1,250", "3"], delimiter=",")
+    (None, '')
+
+    Parameters
+    ----------
+    fields
+        Values as they are written.
+    delimiter
+        What separates the columns. Where that is a comma, "1,250" in quotes is rather a thousand and 250.
     """
     try:
         return np.array([_number(field) for field in fields], dtype=np.float64), ""
@@ -315,11 +326,25 @@ def column_of_numbers(fields: Sequence[str]) -> tuple[np.ndarray | None, str]:
         return None, ""
     if not all(_DECIMAL_COMMA.fullmatch(field) for field in commas):
         return None, ""
+    if delimiter == "," and all(_THOUSANDS.fullmatch(field) for field in commas):
+        return None, ""
     try:
         values = np.array([_number(field.replace(",", ".")) for field in fields], dtype=np.float64)
     except ValueError:
         return None, ""
     return values, f"decimal commas: {commas[0]!r} is {_number(commas[0].replace(',', '.')):g}"
+
+
+def mixed_commas(field: str) -> str:
+    """The end of a sentence about a number whose comma may mean two things.
+
+    >>> mixed_commas("1,250")
+    "the comma in '1,250' may mark decimals or thousands; write numbers with points and without such commas."
+    """
+    return (
+        f"the comma in {shown(field)} may mark decimals or thousands; write numbers with points and without such "
+        "commas."
+    )
 
 
 def load_table(data: bytes, fields: list[tuple[str, str]], delimiter: str) -> np.ndarray | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,10 @@ def save_figure(fig: Any, path: str | Path, dpi: int = 130) -> Path:
     """Write a figure as PNG (or what the ending says), never half of one."""
     path = Path(path)
     kind = path.suffix.lstrip(".") or "png"
-    return atomic_write(path, lambda file: fig.savefig(file, format=kind, dpi=dpi))
+    with warnings.catch_warnings():
+        # A letter that the font does not have is drawn as a box, which says as much.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        return atomic_write(path, lambda file: fig.savefig(file, format=kind, dpi=dpi))
 
 
 def plot_clustering(
@@ -98,7 +102,8 @@ def plot_clustering(
     used = len(np.unique(labels))
     fig, (nodes, groups, matrix) = figure(1, 3, figsize=(16, 5.4))
     noun = "cluster" if used == 1 else "clusters"
-    fig.suptitle(f"{title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {used} {noun}")
+    heading = f"{title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {used} {noun}"
+    fig.suptitle(heading, parse_math=False)  # a $ in a name is a $, not the start of a formula
     draw_partition(nodes, graph, labels, positions, "Nodes")
     nodes.set_xlabel(positions_are)
     draw_groups(groups, graph, labels, "Clusters and the cuts between them")
@@ -137,7 +142,15 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
     if n <= _NAMED_NODES:
         names = graph.node_names or [str(i) for i in range(n)]
         for name, place in zip(names, positions, strict=True):
-            ax.annotate(_short(name), place, xytext=(4, 4), textcoords="offset points", fontsize=7, zorder=3)
+            ax.annotate(
+                _short(name),
+                place,
+                xytext=(4, 4),
+                textcoords="offset points",
+                fontsize=7,
+                zorder=3,
+                parse_math=False,
+            )
     else:
         for c in np.unique(labels):
             _number(ax, c, np.median(positions[labels == c], axis=0))
@@ -214,10 +227,12 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
     count = sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(bins, bins)).toarray()
     density = count / (n / bins) ** 2
     seen = density[density > 0]
-    norm = LogNorm(seen.min(), max(seen.max(), 1.001 * seen.min())) if len(seen) else None
+    # Where every pixel is one pair of nodes all edges are equally dark: the upper end of the scale.
+    low = seen.min(initial=1.0) if bins < n else 0.1
+    norm = LogNorm(low, max(seen.max(initial=0.0), 1.001 * low))
     ax.imshow(
         np.ma.masked_equal(density, 0),
-        cmap="Greys" if bins < n else _two_tone(),
+        cmap=_greys(),
         norm=norm,
         extent=(0, n, n, 0),
         interpolation="nearest",
@@ -284,10 +299,11 @@ def _number(ax: Any, number: int, place: np.ndarray) -> None:
     )
 
 
-def _two_tone() -> Any:
-    from matplotlib.colors import ListedColormap
+def _greys() -> Any:
+    """From a grey that can be seen on white, or single edges would vanish, to black."""
+    from matplotlib.colors import LinearSegmentedColormap
 
-    return ListedColormap(["#333333"])
+    return LinearSegmentedColormap.from_list("edges", ["#b5b5b5", "#000000"])
 
 
 def _amount(value: float) -> str:

@@ -164,7 +164,7 @@ def test_names_that_spreadsheets_would_run(run, tmp_path):
         for f in ("plain", "safe")
     )
     assert sorted(plain) == sorted(names)
-    assert sorted(safe) == sorted(["'=cmd()", "'+1+1", "-1", "'-x", "'@x", "ann", "bob"])
+    assert sorted(safe) == sorted(["'=cmd()", "'+1+1", "'-1", "'-x", "'@x", "ann", "bob"])
 
 
 def test_reading_options_reach_both_commands(run, tmp_path):

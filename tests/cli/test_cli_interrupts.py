@@ -66,10 +66,45 @@ sys.meta_path.insert(0, Press())
 from softcut.cli import main
 main()
 """
-    for module in ("typer", "rich.console", "softcut.cli.app"):
+    for module in ("softcut.cli.interrupts", "typer", "rich.console", "softcut.cli.app"):
         words = [sys.executable, "-c", program, module]
         done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "softcut: interrupted.\n")
+
+
+def test_a_press_inside_a_library_ends_with_the_same_code(tmp_path):
+    # Python would end itself with a signal after this, as it does when torch is interrupted while it is loaded.
+    program = """
+import ctypes, importlib.abc, sys
+class Press(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "typer":
+            run = ctypes.pythonapi.PyRun_String
+            run.restype = ctypes.py_object
+            run.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object]
+            run(b"raise KeyboardInterrupt", 257, {}, {})
+sys.meta_path.insert(0, Press())
+from softcut.cli import main
+main()
+"""
+    (tmp_path / "pressing.py").write_text(program)
+    words = [sys.executable, "-m", "pressing"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (130, "softcut: interrupted.\n")
+
+
+def test_python_m_softcut_is_quiet_from_its_first_line(tmp_path):
+    program = """
+import importlib.abc, runpy, signal, sys
+class Press(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "softcut.cli":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Press())
+runpy.run_module("softcut", run_name="__main__", alter_sys=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_presses_are_counted_and_the_old_answer_comes_back():

@@ -83,3 +83,25 @@ def test_a_batch_is_the_mean_over_its_graphs(unequal):
         wanted_ortho.append(torch.linalg.norm(gram / torch.linalg.norm(gram) - torch.eye(3) / 3**0.5))
     torch.testing.assert_close(cut[0], torch.stack(wanted_cut).mean())
     torch.testing.assert_close(ortho[0], torch.stack(wanted_ortho).mean())
+
+
+def test_what_fit_takes_is_what_a_graph_can_be_made_of():
+    """Edge pairs are one graph, a list of graphs is a batch, and (adjacency, X) is one graph with features."""
+    two = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3)]
+    graph = sc.Graph.from_edges(two)
+
+    def fitted(given):
+        return sc.MinCutClustering(2, n_init=4, max_iter=20, random_state=0).fit(given)
+
+    wanted = fitted(graph).labels_
+    assert len(set(wanted.tolist())) == 2
+    np.testing.assert_array_equal(fitted(two).labels_, wanted)
+    named = [(f"n{a}", f"n{b}") for a, b in two]
+    np.testing.assert_array_equal(fitted(named).labels_, fitted(sc.Graph.from_any(named)).labels_)
+    assert fitted([graph, graph.adjacency]).labels_.shape == (12,)
+    pair = fitted((graph.adjacency, np.eye(6)[:, :5]))
+    assert (pair.labels_.shape, pair.n_features_in_) == ((6,), 5)
+    with pytest.raises(sc.SoftcutError, match="empty list"):
+        fitted([])
+    with pytest.raises(sc.SoftcutError, match="may be a matrix or edges"):
+        fitted([[0, 1], [1, 0]])

@@ -221,6 +221,16 @@ def test_pairs_and_nested_lists() -> None:
     np.testing.assert_array_equal(dense(Graph.from_any([(0, 1), (2, 3)])), expected)
 
 
+def test_rows_of_source_target_and_weight_are_no_matrix() -> None:
+    rows = [(0, 1, 2.0), (1, 2, 1.0), (2, 0, 1.0)]
+    with pytest.raises(GraphError, match=r"shape \(3, 3\).*from_dense.*from_edges"):
+        Graph.from_any(rows)
+    for others in (rows[:2] * 2, [("a", "b", 1.0), ("b", "c", 2.0), ("c", "a", 2.0)]):
+        with pytest.raises(GraphError, match=r"rows of three values: pass the pairs to Graph.from_edges"):
+            Graph.from_any(others)
+    assert Graph.from_any([[0, 1, 2], [1, 2, 0]]).num_edges == 3
+
+
 @pytest.mark.parametrize("source", [[[0, 1], [1, 0]], [[0, 1], [2, 3]], np.array([[0, 1], [2, 3]])])
 def test_what_may_be_a_matrix_or_edges_is_refused(source: Any) -> None:
     with pytest.raises(GraphError, match=r"matrix or edges: call Graph.from_dense .* Graph.from_edges"):

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reading import quiet, write
 
-from softcut.errors import FileFormatError
+from softcut.errors import FileFormatError, ParameterError
 from softcut.io import read_graph
 
 NAMES = {
@@ -65,3 +65,32 @@ def test_names_that_look_like_nothing(tmp_path: Path) -> None:
     g = quiet(graph, features=x)
     assert g.node_names == ["a", "NA", "True"]
     np.testing.assert_array_equal(g.x, [[1], [2], [3]])
+
+
+def test_ids_that_nothing_names_are_asked_about(tmp_path: Path) -> None:
+    """A later column with the ids in another order may also be a rank: neither is guessed."""
+    graph = write(tmp_path, "g.csv", "".join(f"{i},{i + 1}\n" for i in range(11)))
+    order = np.random.default_rng(0).permutation(12)
+    rows = "".join(f"{10.5 * i},{i}\n" for i in order)
+    x = write(tmp_path, "x.csv", "age,who\n" + rows)
+    with pytest.raises(
+        FileFormatError, match=r"column 'who': the values are the ids .* ids='who' .* ids=False"
+    ):
+        read_graph(graph, x)
+    np.testing.assert_array_equal(quiet(graph, features=x, ids="who").x.ravel(), 10.5 * np.arange(12))
+    g = quiet(graph, features=x, ids=False)
+    np.testing.assert_array_equal(g.x, np.stack([10.5 * order, order], axis=1))
+    assert "rows joined by position" in "; ".join(g.notes)
+    with pytest.raises(FileFormatError, match="ids=1 "):
+        read_graph(graph, write(tmp_path, "bare.csv", rows))
+    # In the order of the rows both mean the same, and other numbers are a feature.
+    for values in (range(12), range(1, 13), [*range(11), 0]):
+        other = write(tmp_path, "y.csv", "age,who\n" + "".join(f"{i}.5,{v}\n" for i, v in enumerate(values)))
+        assert quiet(graph, features=other).x[:, 1].tolist() == list(values)
+    # Two columns of ids: the one that is called so.
+    both = write(
+        tmp_path, "z.csv", "user_id,rank\n" + "".join(f"{i},{11 - j}\n" for j, i in enumerate(order))
+    )
+    assert quiet(graph, features=both).feature_names == ["rank"]
+    with pytest.raises(ParameterError, match="or False for none"):
+        read_graph(graph, x, ids=True)  # type: ignore[arg-type]

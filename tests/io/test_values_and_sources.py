@@ -31,8 +31,20 @@ def test_decimal_commas_and_the_separator_line(tmp_path: Path) -> None:
     x = read_features(write(tmp_path, "x.csv", "id;a;b\nann;1,5;2\nbob;,25;3\n"))
     np.testing.assert_array_equal(x, [[1.5, 2], [0.25, 3]])
     # A comma beside a point means thousands: not for us to say.
-    with pytest.raises(FileFormatError, match="line 2, column 1: '1,234' is not a number"):
+    with pytest.raises(FileFormatError, match="line 2, column 1: the comma in '1,234' may mark"):
         read_features(write(tmp_path, "x.csv", "a;b\n1,234;2\n5.5;3\n"))
+    # So it does in quotes, where commas separate the columns; three digits after a semicolon are decimals.
+    thousands = 'source,target,weight\na,b,3\nb,c,"1,250"\n'
+    with pytest.raises(FileFormatError, match="line 3: the comma in '1,250' may mark decimals or thousands"):
+        read_graph(write(tmp_path, "g.csv", thousands))
+    with pytest.raises(FileFormatError, match="line 2, column 2: the comma in '1,250' may mark"):
+        read_features(write(tmp_path, "x.csv", 'id,a\nann,"1,250"\nbob,"2,000"\n'))
+    assert read_features(write(tmp_path, "x.csv", 'id,a\nann,"1,25"\nbob,"2,000"\n')).tolist() == [
+        [1.25],
+        [2],
+    ]
+    g = quiet(write(tmp_path, "g.csv", "source;target;weight\na;b;1,250\nb;c;2,500\n"))
+    assert named_edges(g) == {("a", "b", 1.25), ("b", "c", 2.5)}
     with pytest.raises(FileFormatError, match="line 1: 'sep=' names '1'"):
         read_graph(write(tmp_path, "g.csv", "sep=1\na;b\n"))
 

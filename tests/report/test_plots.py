@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -187,3 +188,25 @@ def test_a_picture_of_any_graph(tmp_path, nodes, features):
 def test_a_graph_without_edges_is_drawn(tmp_path):
     graph = Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=5)
     assert plot_clustering(tmp_path / "a.png", graph, np.array([0, 0, 1, 1, 1])).exists()
+
+
+@pytest.mark.parametrize("names", [["$a_{", "$b$", "c$$"], ["日本", "б", "a\nb"]])
+def test_names_are_drawn_as_they_are(tmp_path, names):
+    graph = Graph.from_edges([[0, 1], [1, 2]], node_names=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert plot_clustering(tmp_path / "a.png", graph, np.array([0, 1, 1]), title=names[2]).exists()
+
+
+@pytest.mark.parametrize("nodes", [300, 3000])
+def test_a_single_edge_between_clusters_can_be_seen(nodes):
+    # Dense inside one cluster, one edge to the other: its pixel must not be white.
+    block = itertools.combinations(range(30), 2)
+    graph = Graph.from_edges(np.array([*block, (0, nodes - 1)]).T, num_nodes=nodes)
+    _, ax = figure()
+    draw_adjacency(ax, graph, (np.arange(nodes) >= nodes // 2).astype(int), "matrix")
+    drawn = ax.images[0].to_rgba(ax.images[0].get_array())
+    corner = drawn[0, -1]
+    assert corner[3] == 1
+    assert (corner[:3] < 0.75).all()
+    assert drawn[-1, -1][3] == 0
