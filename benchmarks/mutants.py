@@ -367,6 +367,7 @@ def main() -> None:
     mutants = [m for m in mutants if m.room in options.rooms]
     kept = options.out / f"seed-{options.seed}.jsonl"
     known = {key(r): r for r in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core for each of the jobs
     for name in SHARED_IMPORTS:
         importlib.import_module(name)
     results, waiting = [], []
