@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import compileall
 import contextlib
+import functools
 import hashlib
 import importlib
 import json
@@ -316,6 +317,7 @@ def unchanged(room: str, copy: Copy, folder: Path) -> dict[str, Any]:
     return known
 
 
+@functools.cache  # files that change during a run are not in the copies
 def tests_digest(room: str) -> str:
     """Of all files with tests of a room."""
     digest = hashlib.sha256()
