@@ -398,7 +398,8 @@ def test_columns_of_objects():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [((None, False, "no"), "missing is 'no'"), ((None, [1], "zero"), "one_hot must be"),
-     ((None, 3, "zero"), "one_hot must be"), ((True, False, "zero"), "ids is True"), ((1.5, False, "zero"), "ids is 1.5")],
+     ((None, 3, "zero"), "one_hot must be"), ((True, False, "zero"), "ids is True"),
+     ((1.5, False, "zero"), "ids is 1.5")],
 )  # fmt: skip
 def test_options_are_checked(arguments, words):
     with pytest.raises(ParameterError, match=words):
