@@ -249,6 +249,8 @@ def chosen(made_of: Table, known=None, ordered=True, **options):
         # Titles that say "id", without a graph.
         ({"age": [1, 2], "id": [5, 6]}, None, ["5", "6"], ["age"]),
         ({"age": [1, 2], "size": [5, 6]}, None, None, ["age", "size"]),
+        # A title that says "id" above values that repeat: the next such column is taken.
+        ({"name": [5, 5], "user_id": [7, 8], "age": [1, 2]}, None, ["7", "8"], ["name", "age"]),
         # Numbers that repeat are a feature.
         ({"a": [5000, 5000, 9000], "b": [1.5, 2.5, 3.5]}, ["5000", "9000"], None, ["a", "b"]),
     ],
