@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
+MUTANTS := .venv-mutants
+SEED ?= 0
+SAMPLE ?= 200
 # Data sets in a folder beside the checkout are used where it exists; otherwise they are downloaded when asked for.
 ifneq ($(wildcard ../shared/data),)
 export SOFTCUT_DATA ?= $(abspath ../shared/data)
@@ -12,7 +15,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 QUIET := --quiet --disable-pip-version-check
 PIP := $(BIN)/python -m pip install $(QUIET) --constraint constraints.txt
 
-.PHONY: setup demo test test-slow test-gpu test-oldest bench lint format wheel clean
+.PHONY: setup demo test test-slow test-gpu test-oldest mutants bench lint format wheel clean
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +40,15 @@ $(OLDEST)/.ready: pyproject.toml
 	  print(*sorted({n.replace(">=", "==") for g in groups for n in g if ">=" in n}), sep="\n")' > $(OLDEST)/oldest.txt
 	@$(OLDEST)/bin/python -m pip install $(QUIET) "setuptools>=77"
 	@$(OLDEST)/bin/python -m pip install $(QUIET) --no-build-isolation --constraint $(OLDEST)/oldest.txt --editable ".[test]"
+	@touch $@
+
+$(MUTANTS)/.ready: pyproject.toml constraints.txt
+	@test -x $(MUTANTS)/bin/python || $(PYTHON) -m venv $(MUTANTS)
+	@echo "Installing softcut and cosmic-ray into $(MUTANTS) ..."
+	@$(MUTANTS)/bin/python -m pip install $(QUIET) --constraint constraints.txt torch==2.13.0
+	@$(MUTANTS)/bin/python -m pip install $(QUIET) --constraint constraints.txt setuptools
+	@$(MUTANTS)/bin/python -m pip install $(QUIET) --constraint constraints.txt --no-build-isolation --editable ".[test]"
+	@$(MUTANTS)/bin/python -m pip install $(QUIET) --constraint constraints.txt cosmic-ray==8.7.0
 	@touch $@
 
 setup: $(VENV)/.dev  ## everything for development, in .venv
@@ -66,6 +78,9 @@ test-oldest: $(OLDEST)/.ready  ## the suite on the oldest versions pyproject.tom
 	@# Old versions warn about each other; what they deprecate was an error when they were new.
 	@$(OLDEST)/bin/python -m pytest -W default::DeprecationWarning -W default::PendingDeprecationWarning
 
+mutants: $(MUTANTS)/.ready  ## how many of SAMPLE small wrong changes, drawn with SEED, the tests notice
+	@nice -n 10 $(MUTANTS)/bin/python benchmarks/mutants.py --seed $(SEED) --sample $(SAMPLE)
+
 bench: $(VENV)/.dev  ## side-by-side runs against peers, in an environment of their own
 	@$(PYTHON) benchmarks/run.py
 
@@ -73,4 +88,4 @@ wheel: $(VENV)/.dev
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:
-	rm -rf $(VENV) $(OLDEST) dist build demo *.egg-info
+	rm -rf $(VENV) $(OLDEST) $(MUTANTS) dist build demo *.egg-info

@@ -192,8 +192,8 @@ class PreCoarsen(BaseTransform):  # type: ignore[misc]
         if weight is None:
             attributes = data.get("edge_attr")
             if attributes is not None and attributes.numel() == count:
-                weight = attributes.reshape(-1)
-        return np.ones(count) if weight is None else weight.detach().cpu().double().numpy()
+                weight = attributes
+        return np.ones(count) if weight is None else weight.detach().cpu().double().reshape(-1).numpy()
 
     def __repr__(self) -> str:
         return f"PreCoarsen({', '.join(self.methods)})"

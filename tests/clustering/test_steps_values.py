@@ -1,0 +1,509 @@
+"""The steps of a fit, each on its own: budgets, scales, starts, the choice of K, selection, numbering, silence."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import softcut as sc
+from softcut.clustering import estimator, fit, prepare, replicas
+from softcut.clustering.fit import merge, number, refine, select
+from softcut.clustering.kmeans import kmeans_restarts
+from softcut.clustering.model import signature
+from softcut.clustering.prepare import budget, is_constant, silence_rule, silent_nodes, without
+from softcut.clustering.replicas import Replica, Trained, choose_k, train_replicas
+from softcut.clustering.settings import LIMITS, PRESETS, resolve
+from softcut.datasets import attributed_communities
+from softcut.training import DenseInput, ReplicaNet, TrainResult, replica_losses
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=0)
+
+
+def settings_of(graph, **options):
+    est = sc.MinCutClustering(**{"n_clusters": 3, **options})
+    return resolve(est.get_params(), sc.MinCutClustering.__init__, graph)[0]
+
+
+def prepared_of(graph, settings, notes=None):
+    return prepare.prepare(graph, settings, torch.device("cpu"), (notes if notes is not None else []).append)
+
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def test_the_presets_are_the_documented_ones(graph):
+    usual = settings_of(graph)
+    assert (usual.n_init, usual.select, usual.hidden, usual.paper, usual.warm) == (
+        32,
+        "consensus",
+        16,
+        False,
+        True,
+    )
+    assert (usual.feature_graph, usual.n_neighbors, usual.fusion) == (1.0, 15, 1.0)
+    assert (usual.refine, usual.n_components, usual.hops, usual.temperature, usual.seed) == (
+        True,
+        64,
+        None,
+        1.0,
+        0,
+    )
+    train = usual.train
+    assert (train.iterations, train.lr, train.tolerance, train.ortho_weight) == (200, 1e-2, 1e-3, 2.0)
+    paper = settings_of(graph, preset="paper")
+    assert (paper.n_init, paper.select, paper.hidden, paper.paper, paper.warm) == (
+        10,
+        "best",
+        16,
+        True,
+        False,
+    )
+    assert (paper.feature_graph, paper.fusion, paper.refine, paper.hops) == (0.0, 0.0, False, 0)
+    train = paper.train
+    assert (train.iterations, train.lr, train.tolerance, train.ortho_weight) == (10_000, 5e-4, None, 1.0)
+    assert set(PRESETS) == {"default", "paper"}
+
+
+def test_the_limits_are_the_documented_ones():
+    assert LIMITS == {
+        "n_clusters": 10_000, "n_init": 10_000, "hops": 1_000, "n_neighbors": 10_000, "n_components": 10_000,
+        "hidden": 10_000, "max_iter": 10_000_000, "random_state": 4294967295,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["n_init", "hops", "n_neighbors", "n_components", "hidden", "max_iter"])
+def test_a_limit_itself_is_accepted(graph, name):
+    settings_of(graph, **{name: LIMITS[name]})
+    with pytest.raises(sc.SoftcutError, match=f"{name} is {LIMITS[name] + 1}, above the limit"):
+        settings_of(graph, **{name: LIMITS[name] + 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("n_init", 1), ("hops", 0), ("n_neighbors", 1), ("hidden", 1), ("max_iter", 1)]
+)
+def test_the_least_value_is_accepted(graph, name, least):
+    settings = settings_of(graph, **{name: least})
+    assert (settings.train.iterations if name == "max_iter" else getattr(settings, name)) == least
+    with pytest.raises(sc.SoftcutError, match=f"{name} must be a whole number of at least {least}"):
+        settings_of(graph, **{name: least - 1})
+
+
+@pytest.mark.parametrize("name", ["fusion", "ortho_weight", "tol", "feature_graph"])
+def test_zero_is_accepted_where_it_means_something(graph, name):
+    settings_of(graph, **{name: 0})
+    for bad in (-1e-9, np.nan, np.inf):
+        with pytest.raises(sc.SoftcutError, match=f"{name} must be .*a non-negative number"):
+            settings_of(graph, **{name: bad})
+
+
+@pytest.mark.parametrize("name", ["temperature", "learning_rate"])
+def test_zero_is_refused_where_it_means_nothing(graph, name):
+    settings_of(graph, **{name: 1e-3})
+    for bad in (0, 0.0, -1.0, True):
+        with pytest.raises(sc.SoftcutError, match=f"{name} must be a positive number"):
+            settings_of(graph, **{name: bad})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("hops", 2), ("feature_graph", False), ("init", "random"), ("n_neighbors", 3), ("fusion", 0.5),
+     ("refine", False), ("n_components", 5)],
+)  # fmt: skip
+def test_what_the_paper_does_not_have_is_refused(graph, name, value):
+    with pytest.raises(sc.SoftcutError, match=f"{name} has no effect with preset='paper'"):
+        settings_of(graph, preset="paper", **{name: value})
+
+
+def test_as_many_clusters_as_nodes(graph):
+    assert settings_of(graph, n_clusters=120).candidates == (120,)
+    assert settings_of(graph, n_clusters=1).candidates == (1,)
+    with pytest.raises(sc.SoftcutError, match="n_clusters is 121 but the graph has only 120 nodes"):
+        settings_of(graph, n_clusters=[2, 121])
+    one = sc.Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=1)
+    assert settings_of(one, n_clusters="auto").candidates == (1,)
+
+
+# ----------------------------------------------------------------------------------------------- preparing
+
+
+def test_the_budget_of_a_device():
+    assert budget(torch.device("cpu")) == (2**24, 2**37)
+    assert budget(torch.device("cuda")) == (2**30, 2**44)
+    assert budget(torch.device("meta")) == (2**24, 2**37)
+
+
+def test_the_feature_graph_is_approximate_only_above_the_budget(graph, monkeypatch):
+    settings = settings_of(graph)
+    columns = prepared_of(graph, settings).encoded.x.shape[1]
+    monkeypatch.setattr(prepare, "have_approximate", lambda: False)
+    for pairs, words in ((120 * 120 * columns, 0), (120 * 120 * columns - 1, 1)):
+        monkeypatch.setitem(prepare.BUDGET, "cpu", (1 << 24, pairs))
+        notes = []
+        prepared_of(graph, settings, notes)
+        assert sum("no feature graph" in note for note in notes) == words
+    both = sc.Graph.batch([graph, graph])
+    monkeypatch.setitem(prepare.BUDGET, "cpu", (1 << 24, 2 * 120 * 120 * columns))
+    notes = []
+    prepared_of(both, settings, notes)
+    assert notes == [], "pairs are counted graph by graph"
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_that_are_the_same_for_all_nodes(sparse):
+    kind = sp.csr_array if sparse else np.asarray
+    assert is_constant(kind(np.full((4, 3), 2.0)))
+    assert is_constant(kind(np.zeros((4, 3))))
+    other = np.full((4, 3), 2.0)
+    other[3, 2] = 1.0
+    assert not is_constant(kind(other))
+
+
+def test_which_nodes_say_nothing():
+    ends = [[0, 1], [1, 2]]
+    bare = sc.Graph.from_edges(ends, num_nodes=5)
+    assert silence_rule(bare) == silence_rule(bare.with_features(np.ones((5, 2)))) == "isolated"
+    words = np.array([[1, 0, 0], [0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    assert silence_rule(bare.with_features(words)) == "empty"
+    assert silence_rule(bare.with_features(-words)) == "never"
+    assert silent_nodes(bare.with_features(words), "empty").tolist() == [False, False, False, False, True]
+    assert silent_nodes(bare.with_features(words), "isolated").tolist() == [False, False, False, True, True]
+    assert not silent_nodes(bare.with_features(words), "never").any()
+    assert not silent_nodes(bare, "never").any()
+
+
+def test_graphs_without_some_of_their_nodes():
+    one = sc.Graph.from_edges([[0, 1], [1, 2]], num_nodes=4, x=np.arange(8.0).reshape(4, 2))
+    kept = without(one, np.array([False, False, False, True]))
+    np.testing.assert_array_equal(kept.adjacency.toarray(), one.adjacency.toarray()[:3, :3])
+    batch = sc.Graph.batch([one, one, one])
+    silent = np.array([False] * 3 + [True] * 6 + [False] * 3)
+    some = without(batch, silent)
+    assert some.ptr.tolist() == [0, 3, 6]
+    np.testing.assert_array_equal(some.x, batch.x[~silent])
+
+
+def test_local_structure_serves_several_graphs_and_positions_one():
+    graph = attributed_communities(60, 2, seed=0).with_features(None)
+    settings = settings_of(graph, n_clusters=2)
+    notes = []
+    single = prepared_of(graph, settings, notes)
+    assert single.positional
+    assert single.encoder.hops == (0, 1, 2)
+    assert "leading eigenvectors" in notes[0]
+    several = prepared_of(sc.Graph.batch([graph, graph]), settings, notes)
+    assert not several.positional
+    assert several.encoder.structural
+    assert several.encoded.graph.num_features == 5
+    assert "degrees in the neighbourhood" in notes[-1]
+
+
+# ------------------------------------------------------------------------------------------------ replicas
+
+
+@pytest.mark.parametrize(
+    ("distances", "count", "wanted"),
+    [
+        (6, 1, [3]),
+        (6, 2, [2, 3]),
+        (6, 4, [1, 2, 3, 4]),
+        (6, 8, [0, 1, 2, 2, 3, 3, 4, 5]),
+        (3, 2, [1, 2]),
+        (1, 3, [0] * 3),
+    ],
+)
+def test_replicas_read_the_middle_distances_first(distances, count, wanted):
+    assert replicas._scales(distances, count) == wanted
+
+
+@pytest.mark.parametrize(
+    ("numbers", "count"), [(120 * 19 * 10, 10), (120 * 19 * 10 - 1, 9), (1, 4), (1 << 30, 12)]
+)
+def test_as_many_replicas_as_the_budget_allows(graph, monkeypatch, numbers, count):
+    settings = settings_of(graph, feature_graph=False)
+    prepared = prepared_of(graph, settings)
+    monkeypatch.setitem(prepare.BUDGET, "cpu", (numbers, 1 << 37))
+    notes = []
+    assert replicas._affordable(prepared, 3, settings, 12, notes.append) == count
+    assert len(notes) == (count < 12)
+    assert replicas._affordable(prepared, 3, settings, 2, notes.append) == 2
+
+
+def test_every_replica_starts_from_the_better_of_two_k_means_of_its_own_features():
+    z = torch.randn(2, 50, 4, generator=torch.Generator().manual_seed(0))
+    net = ReplicaNet(4, 5, seeds=[0, 1, 2], scales=[0, 0, 1])
+    start, sizes = replicas._start(DenseInput(z), net, 5, seed=11)
+    least = 0.25 * 50 / 5
+    wanted = []
+    for scale, count in ((0, 2), (1, 1)):
+        labels, centres = kmeans_restarts(
+            z[scale], 5, 2 * count, max_iter=30, least=least, random_state=11 + scale
+        )
+        error = torch.stack(
+            [(z[scale] - c[row]).square().sum() for row, c in zip(labels, centres, strict=True)]
+        )
+        wanted += [labels[2 * i + int(error[2 * i] > error[2 * i + 1])] for i in range(count)]
+    assert torch.equal(start, torch.stack(wanted))
+    counted = torch.stack([torch.bincount(row, minlength=5) for row in wanted]).float()
+    torch.testing.assert_close(sizes, counted.clamp(min=least))
+
+
+def some_trained(
+    ari: torch.Tensor, used: list[int], k: int = 3, losses: list[float] | None = None
+) -> Trained:
+    count = len(ari)
+    net = ReplicaNet(2, k, seeds=range(count), hidden=2)
+    history = np.zeros((4, count))
+    losses = losses or [0.0] * count
+    ended = [Replica(r, losses[r], 0.5, used[r], used[r] < k) for r in range(count)]
+    s = torch.arange(count).float().view(1, count, 1).expand(5, count, k)
+    return Trained(net, TrainResult(history, history, 4, True, False), s, ari.clone(), ari, ended)
+
+
+def test_mean_agreement_is_over_pairs():
+    ari = torch.tensor([[1.0, 0.2, 0.4], [0.2, 1.0, 0.9], [0.4, 0.9, 1.0]])
+    trained = some_trained(ari, [3, 3, 3])
+    assert trained.mean_agreement() == pytest.approx((0.2 + 0.4 + 0.9) / 3)
+    assert trained.mean_agreement([0, 2]) == pytest.approx(0.4)
+    assert trained.mean_agreement([1]) == 1.0
+    assert some_trained(ari, [2, 2, 1]).mean_agreement() == 0.0
+    assert some_trained(ari, [3, 2, 3]).full == [0, 2]
+    assert trained.replicas[0].loss == 0.5
+
+
+def test_histories_are_joined_side_by_side():
+    long = TrainResult(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.zeros((3, 2)), 3, True, False)
+    short = TrainResult(np.array([[7.0], [8.0]]), np.ones((2, 1)), 2, False, True)
+    joined = replicas._joined_results(long, short, [0, 2, 1])
+    assert joined.cut.tolist() == [[1, 7, 2], [3, 8, 4], [5, 8, 6]]
+    assert joined.ortho.tolist() == [[0, 1, 0]] * 3
+    assert (joined.iterations, joined.converged, joined.interrupted) == (3, False, True)
+    assert not replicas._joined_results(long, long, [0, 1, 2, 3]).interrupted
+    assert replicas._joined_results(long, long, [0, 1, 2, 3]).converged
+
+
+def test_replicas_are_judged_by_the_plain_losses(graph):
+    settings = settings_of(graph, n_init=3, max_iter=5, temperature=0.5)
+    prepared = prepared_of(graph, settings)
+    trained = train_replicas(prepared, 3, settings, [].append)
+    s = trained.net.assign(prepared.encoded.inputs, 0.5)
+    torch.testing.assert_close(trained.s, s)
+    cut, ortho = replica_losses(prepared.op, s)
+    assert [r.cut for r in trained.replicas] == pytest.approx(cut.tolist())
+    assert [r.ortho for r in trained.replicas] == pytest.approx(ortho.tolist())
+    assert [r.clusters_used for r in trained.replicas] == [len(s[:, r].argmax(1).unique()) for r in range(3)]
+
+
+def chosen(
+    monkeypatch, agreements: dict[int, float], used: dict[int, list[int]] | None = None, n_init: int = 20
+):
+    """choose_k, where restarts agree as told."""
+    asked = []
+
+    def fake(prepared, k, settings, note, callback=None, wanted=None, more_of=None):
+        if more_of is not None:
+            assert more_of.k == k
+        asked.append((k, wanted, more_of is not None))
+        ari = torch.full((2, 2), agreements[k]).fill_diagonal_(1.0)
+        return some_trained(ari, (used or {}).get(k, [k, k]), k)
+
+    monkeypatch.setattr(replicas, "train_replicas", fake)
+    notes = []
+    settings = SimpleNamespace(n_init=n_init, candidates=tuple(agreements))
+    trained = choose_k(None, settings, notes.append, None)
+    return trained, asked, notes
+
+
+def test_the_largest_number_on_which_restarts_agree_almost_best(monkeypatch):
+    trained, asked, notes = chosen(monkeypatch, {2: 0.8, 3: 0.9, 4: 0.886, 5: 0.884, 6: 0.3})
+    assert trained.k == 4
+    assert asked == [
+        (2, 8, False),
+        (3, 8, False),
+        (4, 8, False),
+        (5, 8, False),
+        (6, 8, False),
+        (4, None, True),
+    ]
+    assert trained.candidates == pytest.approx({2: 0.8, 3: 0.9, 4: 0.886, 5: 0.884, 6: 0.3})
+    assert "4 chosen from 2 to 6" in notes[0]
+    assert "0.89" in notes[0]
+
+
+def test_a_later_number_can_be_better_by_more(monkeypatch):
+    assert chosen(monkeypatch, {2: 0.8, 3: 0.7, 4: 0.9})[0].k == 4
+    assert chosen(monkeypatch, {2: 0.9, 3: 0.7, 4: 0.8})[0].k == 2
+
+
+def test_replicas_that_lost_clusters_do_not_count(monkeypatch):
+    trained, _, _ = chosen(monkeypatch, {2: 0.5, 3: 0.9}, {3: [3, 2]})
+    assert trained.k == 2
+    assert trained.candidates == {2: 0.5, 3: 0.0}
+
+
+def test_where_nothing_agrees_the_smallest_number_is_taken(monkeypatch):
+    trained, asked, notes = chosen(monkeypatch, {2: 0.0, 3: -0.1}, n_init=1)
+    assert trained.k == 2
+    assert asked == [(2, 2, False), (3, 2, False), (2, None, False)]
+    assert "no number from 2 to 3" in notes[0]
+
+
+# ------------------------------------------------------------------------------- select, merge, refine, number
+
+
+def test_selecting():
+    ari = torch.eye(4)
+    consensus, best = SimpleNamespace(select="consensus"), SimpleNamespace(select="best")
+    notes = []
+    all_full = some_trained(ari, [3] * 4, losses=[4.0, 2.0, 1.0, 3.0])
+    assert select(all_full, consensus, notes.append).index == [0, 1, 2, 3]
+    assert select(all_full, best, notes.append).index == [2]
+    assert notes == []
+    some = some_trained(ari, [3, 2, 3, 2], losses=[4.0, 2.0, 3.0, 1.0])
+    found = select(some, consensus, notes.append)
+    assert found.index == [0, 2]
+    assert found.net.replicas == 2
+    torch.testing.assert_close(found.s, some.s[:, [0, 2]])
+    assert select(some, best, notes.append).index == [2]
+    assert notes[0] == "2 of 4 replicas used fewer than 3 clusters and were left out."
+    none = some_trained(ari, [1, 2, 2, 1], losses=[0.0, 2.0, 1.0, 0.0])
+    assert select(none, consensus, notes.append).index == [2]
+    assert notes[-1].startswith("all 4 replicas used fewer than 3 clusters")
+
+
+def test_merging_a_single_replica_leaves_it_as_it_is(graph):
+    trained = some_trained(torch.eye(2), [3, 3])
+    selected = select(trained, SimpleNamespace(select="best"), [].append)
+    merged = merge(None, trained, selected, SimpleNamespace(select="best"), [].append)
+    assert merged.consensus is None
+    torch.testing.assert_close(merged.soft, selected.s[:, 0])
+    assert merged.weights.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(("rows", "said"), [(120, 0), (119, 1), (10, 1)])
+def test_large_graphs_are_merged_on_a_sample(graph, monkeypatch, rows, said):
+    settings = settings_of(graph, n_init=4, max_iter=5)
+    prepared, notes = prepared_of(graph, settings), []
+    trained = train_replicas(prepared, 3, settings, notes.append)
+    monkeypatch.setattr(fit, "CONSENSUS_ROWS", rows)
+    merged = merge(prepared, trained, select(trained, settings, notes.append), settings, notes.append)
+    assert merged.soft.shape == (120, 3)
+    assert sum("consensus found on" in note for note in notes) == said
+
+
+def test_a_refinement_that_empties_a_cluster_is_left_out(graph, monkeypatch):
+    settings = settings_of(graph)
+    prepared, notes = prepared_of(graph, settings), []
+    soft = torch.full((120, 3), 0.2)
+    soft[torch.arange(120), torch.arange(120) % 3] = 0.6
+
+    class Fake:
+        after = torch.eye(3)[torch.zeros(120, dtype=torch.long)]
+
+        @classmethod
+        def fit(cls, x, labels, k, seed):
+            assert torch.equal(labels, torch.arange(120) % 3)
+            assert k == 3
+            return cls()
+
+        def apply(self, x, proba, op):
+            return self.after
+
+    monkeypatch.setattr(fit, "Refiner", Fake)
+    kept, refiner = refine(prepared, soft, settings, notes.append)
+    assert kept is soft
+    assert refiner is None
+    assert notes == ["no refinement: it would have emptied a cluster."]
+    Fake.after = torch.eye(3)[torch.arange(120) % 3]
+    kept, refiner = refine(prepared, soft, settings, notes.append)
+    assert kept is Fake.after
+    assert isinstance(refiner, Fake)
+    assert len(notes) == 1
+
+
+def test_clusters_are_numbered_by_size():
+    soft = torch.eye(4)[torch.tensor([1, 1, 1, 3, 3, 0, 2, 2])]
+    assert number(soft).tolist() == [1, 2, 3, 0]
+
+
+def test_a_signature_knows_edges_and_weights():
+    def signed(a):
+        return signature(sc.Graph.from_scipy(sp.csr_array(np.array(a, dtype=float))))
+
+    one = signed([[0, 1, 0], [1, 0, 2], [0, 2, 0]])
+    assert len(one) == 64
+    assert one == signed([[0, 1, 0], [1, 0, 2], [0, 2, 0]])
+    assert one != signed([[0, 1, 0], [1, 0, 3], [0, 3, 0]])
+    assert one != signed([[0, 0, 1], [0, 0, 2], [1, 2, 0]])
+
+
+# ----------------------------------------------------------------------------------------------- estimator
+
+
+def test_progress_is_printed_every_hundred_iterations_and_at_the_end(capsys):
+    for iteration in (25, 100, 101, 200, 210):
+        losses = np.array([-0.5, -0.7])
+        estimator._print_progress(
+            SimpleNamespace(iteration=iteration, iterations=210, cut=losses, ortho=-losses)
+        )
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines] == ["100", "200", "210"]
+    assert lines[0].endswith("mean cut loss -0.6000, mean orthogonality loss 0.6000")
+
+
+@pytest.mark.parametrize(
+    ("labels", "found", "agreement", "replicas", "words"),
+    [
+        ([0, 1, 2], True, 0.5, 4, []),
+        ([0, 1, 2], True, 0.1, 4, []),
+        ([0, 1, 2], True, 0.09, 4, ["restarts hardly agree (mean adjusted Rand index 0.09)"]),
+        ([0, 1, 2], True, 0.0, 1, []),
+        ([0, 1, 1], True, 0.5, 4, ["only 2 of 3 clusters are used"]),
+        (
+            [0, 0, 0],
+            False,
+            0.0,
+            4,
+            ["no clustering into 3 was found: every restart left clusters empty, and 1 is"],
+        ),
+        (
+            [0, 1, 1],
+            False,
+            0.0,
+            4,
+            ["no clustering into 3 was found: every restart left clusters empty, and 2 are"],
+        ),
+    ],
+)
+def test_what_speaks_against_a_result(labels, found, agreement, replicas, words):
+    est = sc.MinCutClustering(3)
+    est.labels_, est.n_clusters_, est.interrupted_ = np.array(labels), 3, False
+    est.agreement_, est.replicas_ = agreement, [None] * replicas
+    doubts = est._doubts(found)
+    assert len(doubts) == len(words)
+    for doubt, start in zip(doubts, words, strict=True):
+        assert doubt.startswith(start)
+
+
+def test_silent_nodes_get_the_same_probability_for_every_cluster(graph):
+    x = graph.x.toarray() if sp.issparse(graph.x) else graph.x
+    a = sp.block_diag([graph.adjacency, sp.csr_array((2, 2))], format="csr")
+    wider = sc.Graph.from_scipy(sp.csr_array(a), x=np.concatenate([x, np.zeros((2, x.shape[1]))]))
+    est = sc.MinCutClustering(3, n_init=3, max_iter=10).fit(wider)
+    plain = sc.MinCutClustering(3, n_init=3, max_iter=10).fit(graph.with_features(x))
+    np.testing.assert_allclose(est.soft_[:120], plain.soft_, atol=1e-6)
+    np.testing.assert_allclose(est.soft_[120:], 1 / 3)
+    assert est.labels_[120:].tolist() == [0, 0]
+    np.testing.assert_allclose(est.predict_proba(wider), est.soft_, atol=1e-5)
+    assert any("2 of 122 nodes" in note for note in est.notes_)
+
+
+def test_tags_for_scikit_learn():
+    tags = sc.MinCutClustering().__sklearn_tags__().input_tags
+    assert tags.pairwise and tags.positive_only and tags.sparse

@@ -1,0 +1,299 @@
+"""The checks of a graph at their boundaries: the last value that is accepted, the first that is not, and its place."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from softcut.errors import GraphError
+from softcut.graph import Graph, checks
+from softcut.graph.recognise import kind_of_graph
+
+
+def ends(edge_index) -> list[list[int]]:
+    return [part.tolist() for part in checks.check_edge_index(edge_index)]
+
+
+def test_edges_by_rows_by_pairs_and_by_tuples():
+    assert ends(np.array([[0, 1, 2], [1, 2, 3]])) == [[0, 1, 2], [1, 2, 3]]
+    assert ends(np.array([[0, 1], [1, 2], [2, 3]])) == [[0, 1, 2], [1, 2, 3]]
+    assert ends([(0, 1), (2, 3)]) == [[0, 2], [1, 3]], "two tuples are two edges"
+    assert ends([[0, 1], [2, 3]]) == [[0, 1], [2, 3]], "two lists are two rows"
+    assert ends(((0, 1), (2, 3))) == [[0, 1], [2, 3]]
+    assert ends([torch.tensor([0, 1]), torch.tensor([2, 3])]) == [[0, 1], [2, 3]]
+    assert ends(iter([(0, 1), (1, 2), (2, 3)])) == [[0, 1, 2], [1, 2, 3]]
+    assert ends(np.array([[0.0, 1.0, 4.0], [1.0, 2.0, 0.0]])) == [[0, 1, 4], [1, 2, 0]]
+    assert ends([]) == ends(np.zeros((2, 0))) == [[], []]
+    assert ends(nx.path_graph(3).edges) == [[0, 1], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("edge_index", "words"),
+    [
+        (np.array([[0.0, 1.5], [1.0, 2.0], [1.0, 0.0]]), "has 1.5 at position (0, 1)"),
+        (np.array([[0.0, np.inf], [1.0, 2.0], [1.0, 0.0]]), "has inf at position (0, 1)"),
+        (np.array([[0.0, 2.0**53], [1.0, 2.0], [1.0, 0.0]]), "at position (0, 1)"),
+        (np.array([[0, 1], [-3, 2], [1, 0]]), "negative index -3 at position (1, 0)"),
+        (np.array([[0, 1, 2], [1, 2, 2**64 - 1]], dtype=np.uint64), "too large"),
+        (np.zeros((0, 2, 2)), "has shape (0, 2, 2)"),
+        (np.zeros((3, 3), dtype=int), "has shape (3, 3)"),
+        (np.zeros(4, dtype=int), "has shape (4,)"),
+        (np.array([["a", "b"], ["b", "c"]]), "has dtype"),
+        (5, "is a int"),
+    ],
+)
+def test_edges_that_are_none(edge_index, words):
+    with pytest.raises(GraphError) as caught:
+        checks.check_edge_index(edge_index)
+    assert words in str(caught.value)
+
+
+def test_the_range_of_edges():
+    source, target = np.array([0, 3, 1]), np.array([1, 2, 3])
+    checks.check_range(source, target, 4, "x")
+    checks.check_range(np.zeros(0, dtype=int), np.zeros(0, dtype=int), 0, "x")
+    with pytest.raises(GraphError, match=r"node index 3 \(row 0, edge 1\), out of range for 3 nodes"):
+        checks.check_range(source, target, 3, "x")
+    with pytest.raises(GraphError, match=r"node index 4 \(row 1, edge 2\), out of range for 4 nodes"):
+        checks.check_range(source, np.array([1, 2, 4]), 4, "x")
+
+
+def test_weights():
+    assert checks.check_weights(None, 3, "w") is None
+    assert checks.check_weights([], 0, "w").size == 0
+    assert checks.check_weights(np.zeros((0, 5)), 0, "w").size == 0
+    for given, wanted in (
+        (np.float16, np.float32),
+        (np.float32, np.float32),
+        (np.int8, np.float64),
+        (float, np.float64),
+    ):
+        assert checks.check_weights(np.array([0, 1], dtype=given), 2, "w").dtype == wanted
+    assert checks.check_weights(np.array([True, False]), 2, "w").tolist() == [1.0, 0.0]
+    for weight, words in (
+        ([1.0, -2.0], r"w is negative at position 1 \(-2.0\)"),
+        ([1.0, np.inf], r"w is not finite at position 1 \(inf\)"),
+        ([-np.inf, 1.0], r"w is not finite at position 0 \(-inf\)"),
+        ([0.0, np.nan], "w is not finite at position 1"),
+        ([1.0, 2.0, 3.0], r"w has shape \(3,\) but there are 2 edges"),
+        (np.ones((2, 2)), r"w has shape \(2, 2\) but there are 2 edges"),
+        (np.ones((1, 2)), r"w has shape \(1, 2\) but there are 2 edges"),
+        (["a", "b"], "w has dtype"),
+    ):
+        with pytest.raises(GraphError, match=words):
+            checks.check_weights(weight, 2, "w")
+
+
+def test_counts():
+    assert checks.check_count(0, "n") == 0
+    assert checks.check_count(np.int32(2**31 - 2), "n") == 2**31 - 2
+    for bad, words in (
+        (-1, "n is -1"),
+        (2**31 - 1, "not supported"),
+        (1.0, "whole number"),
+        ("2", "whole number"),
+    ):
+        with pytest.raises(GraphError, match=words):
+            checks.check_count(bad, "n")
+
+
+def test_where_the_number_of_nodes_comes_from():
+    source, target = np.array([0, 2]), np.array([4, 1])
+    x, y, names = np.ones((7, 1)), [0] * 8, list("abcdefghi")
+    assert checks.node_count(6, x, y, names, source, target) == (6, "num_nodes")
+    assert checks.node_count(None, x, y, names, source, target) == (7, "the rows of x")
+    assert checks.node_count(None, None, y, names, source, target) == (8, "the length of y")
+    assert checks.node_count(None, None, None, names, source, target) == (9, "node_names")
+    assert checks.node_count(None, None, None, None, source, target) == (5, "the largest index")
+    with pytest.raises(GraphError, match="y is 3: pass one entry per node"):
+        checks.node_count(None, None, 3, None, source, target)
+    with pytest.raises(GraphError, match="no edges and num_nodes is not given"):
+        checks.node_count(None, None, None, None, source[:0], target[:0])
+
+
+def test_an_index_far_above_the_number_of_edges(monkeypatch):
+    monkeypatch.setattr(checks, "_MAX_INFERRED_NODES", 150)
+    nothing = (None, None, None, None)
+    assert checks.node_count(*nothing, np.array([0]), np.array([149]))[0] == 150
+    with pytest.raises(GraphError, match="node index 150 in a graph of 1 edges"):
+        checks.node_count(*nothing, np.array([0]), np.array([150]))
+    assert checks.node_count(*nothing, np.array([0, 1]), np.array([1, 199]))[0] == 200, (
+        "a hundred for each edge"
+    )
+    with pytest.raises(GraphError, match="node index 200"):
+        checks.node_count(*nothing, np.array([0, 1]), np.array([1, 200]))
+    monkeypatch.setattr(checks, "_MAX_INFERRED_NODES", 2**40)
+    assert checks.node_count(*nothing, np.array([0]), np.array([2**31 - 3]))[0] == 2**31 - 2
+    with pytest.raises(GraphError, match=f"node index {2**31 - 2}"):
+        checks.node_count(*nothing, np.array([0]), np.array([2**31 - 2]))
+
+
+def test_features():
+    assert checks.check_features(None, 3) is None
+    wide = sp.csr_array((np.array([1.0, 2.0, 0.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2))
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    found = checks.check_features(wide, 2)
+    assert found.indices.dtype == found.indptr.dtype == np.int32
+    assert found.toarray().tolist() == [[0, 3], [0, 0]]
+    assert found.nnz == 1, "duplicates are added, zeros are left out"
+    assert wide.nnz == 3, "the caller's matrix is left alone"
+    torch_sparse = torch.eye(2).to_sparse()
+    assert checks.check_features(torch_sparse, 2).toarray().tolist() == [[1, 0], [0, 1]]
+    large = np.finfo(np.float32).max
+    assert checks.check_features(np.array([[float(large)]]), 1)[0, 0] == large
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(np.nan, "is not finite"), (np.inf, "is not finite"), (1e39, "does not fit in float32")],
+)
+def test_features_that_are_not_finite_are_named_by_their_place(kind, value, words):
+    x = np.ones((3, 4))
+    x[1, 2] = value
+    x[2, 0] = np.inf
+    with pytest.raises(GraphError) as caught:
+        checks.check_features(kind(x), 3)
+    assert f"x[1, 2] is {value}" in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (np.ones(3), r"x has shape \(3,\)"),
+        (np.ones((2, 2)), "x has 2 rows but the graph has 3 nodes"),
+        (np.ones((3, 0)), "x has no columns"),
+        (np.array([["a"], ["b"], ["c"]]), "x has dtype"),
+        (sp.csr_array((2, 4)), "x has 2 rows"),
+    ],
+)
+def test_features_of_another_shape(x, words):
+    with pytest.raises(GraphError, match=words):
+        checks.check_features(x, 3)
+
+
+def test_names_of_features():
+    x = np.ones((1, 2))
+    assert checks.check_feature_names(None, x) is None
+    assert checks.check_feature_names((1, "b"), x) == ["1", "b"]
+    for names, words in (
+        ("ab", "single string"), (["a"], "has 1 names but x has 2 columns"), (3, "feature_names is 3"),
+        (["a", "a"], "has 'a' more than once"), (["a", "b", "c"], "has 3 names"),
+    ):  # fmt: skip
+        with pytest.raises(GraphError, match=words):
+            checks.check_feature_names(names, x)
+    with pytest.raises(GraphError, match="has 1 names but x has 0 columns"):
+        checks.check_feature_names(["a"], None)
+
+
+def test_labels():
+    assert checks.check_labels(None, 2) is None
+    for y in ([1, 0], [[1], [0]], [1.0, 0.0], [True, False], np.array([1, 0], dtype=np.uint8)):
+        found = checks.check_labels(y, 2)
+        assert found.dtype == np.int64
+        assert found.tolist() == [1, 0]
+    for y, words in (
+        ([0.5, 1.0], "y has dtype float64"), ([np.inf, 1.0], "y has dtype float64"), (["a", "b"], "y has dtype"),
+        ([0, 1, 2], r"y has shape \(3,\)"), ([[0, 1], [1, 0]], r"y has shape \(2, 2\)"),
+    ):  # fmt: skip
+        with pytest.raises(GraphError, match=words):
+            checks.check_labels(y, 2)
+
+
+def test_names_of_nodes():
+    assert checks.check_names(None, 2, None) is None
+    assert checks.check_names(["a", "b", "a"], 3, np.array([0, 2, 3])) == ["a", "b", "a"]
+    for names, ptr, words in (
+        (["a", "b", "a"], None, "has 'a' more than once"),
+        (["a", "b", "b"], np.array([0, 1, 3]), "has 'b' more than once"),
+        (["a", "b"], None, "has 2 names but the graph has 3 nodes"),
+        ("abc", None, "single string"),
+        (7, None, "node_names is 7"),
+    ):
+        with pytest.raises(GraphError, match=words):
+            checks.check_names(names, 3, ptr)
+
+
+def test_where_graphs_of_a_batch_begin():
+    a = sp.csr_array(np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]))
+    assert checks.check_ptr(None, a) is None
+    found = checks.check_ptr(np.array([0, 2, 4], dtype=np.int32), a)
+    assert found.dtype == np.int64
+    assert found.tolist() == [0, 2, 4]
+    for ptr, words in (
+        ([0, 1, 4], "node 0 has a neighbour in another graph"), ([0, 3, 4], "node 2 has a neighbour in another graph"),
+        ([0, 2, 2, 4], "gives graph 1 no nodes"), ([1, 4], "runs from 1 to 4"), ([0, 3], "runs from 0 to 3"),
+        ([0], "list of integers"), ([[0, 4]], "list of integers"), ([0.0, 4.0], "list of integers"),
+    ):  # fmt: skip
+        with pytest.raises(GraphError, match=words):
+            checks.check_ptr(ptr, a)
+
+
+def test_nodes_of_a_subgraph():
+    assert checks.check_node_selection([2, 0], 3).tolist() == [2, 0]
+    assert checks.check_node_selection(np.array([0, 1], dtype=np.uint8), 2).dtype == np.int64
+    for nodes, words in (
+        ([0, 3], "index 3, out of range"), ([-1, 0], "index -1, out of range"), ([1, 0, 1], "node 1 more than once"),
+        ([], "non-empty list"), ([0.0], "non-empty list"), ([[0]], "non-empty list"), ([True, False], "mask of shape"),
+        ([False] * 3, "non-empty list"),
+    ):  # fmt: skip
+        with pytest.raises(GraphError, match=words):
+            checks.check_node_selection(nodes, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (np.eye(3), "dense"),
+        (np.eye(2), "dense"),
+        (np.array([[0, 1], [1, 0]]), "dense"),
+        (np.array([[0, 1, 2], [1, 2, 0]]), "edges"),
+        (np.array([[0, 1], [1, 2], [2, 0]]), "edges"),
+        ([(0, 1), (1, 2)], "edges"),
+        ([(0, 1), [1, 2], (2, 0)], "edges"),
+        ([("a", "b"), ("b", 2)], "named pairs"),
+        ([["a", "b"], ["b", "c"]], "named pairs"),
+        ([[0, 1, 1], [1, 0, 0], [1, 0, 0]], "dense"),
+        (torch.eye(3), "dense"),
+        (torch.eye(3).to_sparse(), "torch sparse"),
+        (sp.csr_array(np.eye(2)), "scipy"),
+        (nx.path_graph(2), "networkx"),
+        ((np.eye(3), np.ones((3, 2))), "graph and features"),
+        (([[0, 1], [1, 0]], [[1.0], [2.0]]), "graph and features"),
+        ([np.eye(3), np.eye(2)], "graphs"),
+        ([(np.eye(3), np.ones((3, 2))), (np.eye(2), np.ones((2, 2)))], "graphs"),
+        ((nx.path_graph(2), nx.path_graph(3)), "graphs"),
+    ],
+)
+def test_what_is_taken_for_what(given, kind):
+    assert kind_of_graph(given) == kind
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (np.array([[0, 1], [2, 3]]), "2 x 2 array of integers"),
+        ([[0, 1], [2, 3]], "nested list of shape (2, 2)"),
+        ([], "an empty list"),
+        ("graph.csv", "a path"),
+        (b"graph.csv", "a path"),
+        (np.ones((2, 3)), "an array of shape (2, 3)"),
+        (np.ones((3, 4), dtype=int), "an array of shape (3, 4)"),
+        (np.ones((2, 2, 2)), "an array of shape (2, 2, 2)"),
+        (object(), "cannot make a graph of 'object'"),
+    ],
+)
+def test_what_is_no_graph(given, words):
+    with pytest.raises(GraphError) as caught:
+        kind_of_graph(given)
+    assert words in str(caught.value)
+
+
+def test_pairs_of_graphs_are_graphs():
+    one = Graph.from_edges([[0], [1]])
+    assert kind_of_graph([one, one]) == kind_of_graph((one, one)) == "graphs"
+    assert kind_of_graph(one) == "graph"

@@ -1,0 +1,433 @@
+"""The parts of reading on their own: opening, delimiters, comments, rows, numbers, headers, at their boundaries."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from softcut.errors import FileFormatError, ParameterError
+from softcut.graph.tables import FeatureOptions
+from softcut.io import opening
+from softcut.io.edge_lists import read_edge_list
+from softcut.io.feature_files import features_from
+from softcut.io.matrix_files import read_mtx, read_npz
+from softcut.io.opening import ReadOptions
+from softcut.io.text_tables import (
+    check_comments,
+    check_delimiter,
+    column_of_numbers,
+    first_wrong,
+    is_number,
+    open_table,
+)
+
+# ------------------------------------------------------------------------------------------------ opening
+
+
+def test_names_of_files():
+    known = {".csv": "edges", ".gml": "gml"}
+    assert opening.kind_of("-", known, "graph") == "edges"
+    assert opening.kind_of("A.GML", known, "graph") == "gml"
+    assert opening.kind_of(Path("a.gml.GZ"), known, "graph") == "gml"
+    assert opening.stem_of("x/a.b.csv.gz") == "a.b"
+    assert opening.label_of(b"a.csv") == "a.csv"
+    assert not opening.is_standard_input(b"-")
+    assert opening.is_standard_input(Path("-"))
+    with pytest.raises(FileFormatError, match=r"use one of .csv .gml; or pass format"):
+        opening.kind_of("a.xyz", known, "graph")
+    with pytest.raises(FileFormatError, match=r"use one of .csv .gml\.$"):
+        opening.kind_of("a.xyz", known, "feature")
+    with pytest.raises(ParameterError, match="path is a int"):
+        opening.label_of(3)
+
+
+def test_the_limit_of_unpacking(tmp_path, monkeypatch):
+    assert opening.check_max_bytes(1) == 1
+    assert opening.check_max_bytes(None) is None
+    for bad in (0, -1, True, 1.5, "1"):
+        with pytest.raises(ParameterError, match="max_bytes is"):
+            opening.check_max_bytes(bad)
+    monkeypatch.setattr(opening, "_UNPACKED_BYTES", 1000)
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"a" * 1000))
+    packed = path.stat().st_size
+    assert packed < 100
+    assert opening.read_bytes(path, max_bytes=1000) == b"a" * 1000
+    with pytest.raises(FileFormatError, match="unpacks to more than"):
+        opening.read_bytes(path, max_bytes=999)
+    monkeypatch.setattr(opening, "_UNPACKED_TIMES", 1)
+    assert len(opening.read_bytes(path)) == 1000
+    monkeypatch.setattr(opening, "_UNPACKED_BYTES", 999)
+    with pytest.raises(FileFormatError, match="unpacks to more than"):
+        opening.read_bytes(path)
+    monkeypatch.setattr(opening, "_UNPACKED_TIMES", 100)
+    assert len(opening.read_bytes(path)) == 1000, "a hundred times its size"
+
+
+def test_the_limits_are_the_documented_ones():
+    assert (opening._MANY_NODES, opening._UNPACKED_BYTES, opening._UNPACKED_TIMES) == (10**7, 64 * 2**20, 100)
+
+
+def test_compressed_files_are_known_by_name_or_content(tmp_path):
+    (tmp_path / "plain.csv").write_bytes(gzip.compress(b"0,1"))
+    assert opening.read_bytes(tmp_path / "plain.csv") == b"0,1"
+    (tmp_path / "false.csv.gz").write_bytes(b"0,1")
+    with pytest.raises(FileFormatError, match="is not a valid gzip file"):
+        opening.read_bytes(tmp_path / "false.csv.gz")
+    for content in (b"", b" \n\t", gzip.compress(b" ")):
+        (tmp_path / "empty.csv").write_bytes(content)
+        with pytest.raises(FileFormatError, match="is empty"):
+            opening.read_bytes(tmp_path / "empty.csv")
+
+
+def test_the_size_of_archives():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a", "text")
+        archive.writestr("b", "more")
+    opening.check_archive_size(buffer.getvalue(), "a.zip", 8)
+    with pytest.raises(FileFormatError, match="unpacks to more than 0 MiB"):
+        opening.check_archive_size(buffer.getvalue(), "a.zip", 7)
+
+
+def test_text_that_is_none():
+    with pytest.raises(FileFormatError, match="g, line 3: a zero byte"):
+        opening.decode_text(b"a\nb\nc\0\n", "g")
+    with pytest.raises(FileFormatError, match="g, line 2: byte 0xff is not UTF-8"):
+        opening.decode_text(b"a\nb\xff\n", "g")
+    assert opening.plain_text_bytes(b"\xef\xbb\xbfa\r\nb\rc\n") == b"a\nb\nc\n"
+
+
+def test_plausible_sizes(monkeypatch):
+    monkeypatch.setattr(opening, "_MANY_NODES", 150)
+    opening.check_plausible(150, 0, "g")
+    opening.check_plausible(200, 2, "g")
+    for nodes, edges in ((151, 1), (201, 2)):
+        with pytest.raises(FileFormatError, match=f"announces {nodes} nodes but has only {edges} entries"):
+            opening.check_plausible(nodes, edges, "g")
+
+
+def test_words_of_messages():
+    assert opening.shown("x" * 60) == repr("x" * 60)
+    assert opening.shown("x" * 61) == repr("x" * 57 + "...")
+    assert opening.reason_of(ValueError("one.\ntwo.")) == "one"
+    assert opening.reason_of(ValueError("")) == "ValueError"
+    assert opening.reason_of(ValueError("set allow_pickle=True")) == "it holds no plain arrays"
+    assert len(opening.reason_of(ValueError("x" * 300))) == 200
+
+
+# ------------------------------------------------------------------------------------------------- tables
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "rows"),
+    [
+        ("a,b\nc,d", ",", [["a", "b"], ["c", "d"]]),
+        ("a;b,c\nd;e,f", ";", [["a", "b,c"], ["d", "e,f"]]),
+        ("a\tb c\nd\te f", "\t", [["a", "b c"], ["d", "e f"]]),
+        ("a b\nc  d", " ", [["a", "b"], ["c", "d"]]),
+        ("a;b\nc,d\ne,f", ";", [["a", "b"], ["c,d"], ["e,f"]]),
+        ("a,b;c\nd,e\nf,g", ",", [["a", "b;c"], ["d", "e"], ["f", "g"]]),
+        ('"a,b",c\n"d,e",f', ",", [["a,b", "c"], ["d,e", "f"]]),
+        ('d,e\n"a\nb",c', ",", [["d", "e"], ["a\nb", "c"]]),
+        ("sep=|\na|b", "|", [["a", "b"]]),
+        ("# x,y,z\n\na b\n%q\n", " ", [["a", "b"]]),
+        ('"a b" c\nd  e', " ", [["a b", "c"], ["d", "e"]]),
+    ],
+)
+def test_how_text_is_cut(text, delimiter, rows):
+    table = open_table(text.encode(), "g", None, None)
+    assert table.delimiter == delimiter
+    assert [fields for _, fields in table.rows()] == rows
+
+
+def test_line_numbers_are_true():
+    table = open_table(b'sep=;\n# c\n"a\nb";c\n\nd;e\n', "g", None, None)
+    assert list(table.rows()) == [(3, ["a\nb", "c"]), (6, ["d", "e"])]
+    assert table.line(6) == "d;e"
+    assert table.notes == ("line 1 names the delimiter",)
+    assert open_table(b"sep=;\na,b\n", "g", ",", None).delimiter == ","
+    with pytest.raises(FileFormatError, match="line 2: a quote that is never closed"):
+        list(open_table(b'a,b\n"c,d\ne,f\n', "g", ",", None).rows())
+
+
+def test_delimiters_and_comments_are_checked():
+    assert check_delimiter(None) is None
+    assert check_delimiter("\\t") == "\t"
+    assert check_delimiter(" ") == " "
+    for bad in ("", "ab", "a", "1", '"', ".", "-", "#", 5):
+        with pytest.raises(ParameterError, match="delimiter is"):
+            check_delimiter(bad)
+    assert check_comments("") == ""
+    assert check_comments("#/") == "#/"
+    for bad in ("a", "#1", " ", '"', 5):
+        with pytest.raises(ParameterError, match="comments is"):
+            check_comments(bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "comments", "notes", "warned"),
+    [
+        ("a,b\n# note\nc,d", "#%", 0, False),
+        ("# a,b\nc,d\ne,f", "#%", 0, False),
+        ("#x,y\na,b\nc,d", "#%", 0, False),  # above the data
+        ("a,b\n#c,d\ne,f", "#%", 1, True),
+        ("a,b\n#c,d,e\ne,f", "#%", 0, False),  # another width
+        ("a,b\n#c,\ne,f", "#%", 0, False),  # a field is empty
+        ("a,#b\n#b,c\n#c,d", "%", 1, False),  # a name in the data begins so
+        ("a,b\n#c,d\n#e,f", "%", 1, False),  # more than the ordinary lines
+        ("a,b\n%c,d\n%e,f", "#", 1, False),
+        ("#a,b\n#c,d", "%", 1, False),
+        ("a,b\n#_c,d\ne,f", "#%", 1, True),
+        ("a,b\n#-c,d\ne,f", "#%", 0, False),
+    ],
+)
+def test_which_lines_are_comments(text, comments, notes, warned, recwarn):
+    table = open_table(text.encode(), "g", ",", None)
+    assert table.comments == comments
+    assert len(table.notes) == notes
+    assert bool(len(recwarn)) == warned
+
+
+def test_numbers_in_text():
+    assert [is_number(f) for f in ("1", "-1.5e3", "1,5", ",5", "1_0", "", "x", "nan", "1,5,2", "+2,5e1")] == [
+        True, True, True, True, False, False, False, True, False, True,
+    ]  # fmt: skip
+    values, said = column_of_numbers(["1,5", "2"])
+    assert values.tolist() == [1.5, 2.0]
+    assert said == "decimal commas: '1,5' is 1.5"
+    for fields in (["1,5", "2.5"], ["x", "2"], ["1,5", "x"], ["1,5,2", "2"], ["1_0"]):
+        assert column_of_numbers(fields) == (None, "")
+    assert column_of_numbers(["1.5", "2"])[1] == ""
+    assert first_wrong(["1", "2"]) == 0
+    assert first_wrong(["1", "2,5", "x", "y"]) == 2
+
+
+# --------------------------------------------------------------------------------------------- edge lists
+
+
+def edges(text: str, **options):
+    found, notes = read_edge_list(text.encode(), ReadOptions("g", "g", **options))
+    names = found.names
+    ends = [[str(i) if names is None else names[i] for i in row] for row in found.ends.tolist()]
+    return ends, None if found.weight is None else found.weight.tolist(), notes
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "ends", "weight"),
+    [
+        ("0 1\n1 2", {}, [["0", "1"], ["1", "2"]], None),
+        ("0 1 2.5\n1 2 0", {}, [["0", "1"], ["1", "2"]], [2.5, 0.0]),
+        ("01 1\n1 2", {}, [["01", "1"], ["1", "2"]], None),
+        ("1 01\n1 2", {}, [["1", "01"], ["1", "2"]], None),
+        ("+1 1\n1 2", {}, [["+1", "1"], ["1", "2"]], None),
+        ("0 10\n10 2", {}, [["0", "10"], ["10", "2"]], None),
+        ("1,02\n2,3", {}, [["1", "02"], ["2", "3"]], None),
+        ("0 1 2\n1 2 3", {"weighted": False}, [["0", "1"], ["1", "2"]], None),
+        ("0 1 2\n1 2 3", {"target": 2}, [["0", "2"], ["1", "3"]], [1.0, 2.0]),
+        ("0 1 2\n1 2 3", {"source": 1}, [["1", "0"], ["2", "1"]], [2.0, 3.0]),
+        ("0 1 2\n1 2 3", {"weight": 1, "source": 0, "target": 2}, [["0", "2"], ["1", "3"]], [1.0, 2.0]),
+        ("0 1 5 6\n1 2 5 7", {"source": 0}, [["0", "1"], ["1", "2"]], None),
+        ("source,target\n0,1", {}, [["0", "1"]], None),
+        ("u v\nu w\nv w", {}, [["u", "v"], ["u", "w"], ["v", "w"]], None),
+        ("u v\na w\nb w", {}, [["a", "w"], ["b", "w"]], None),
+        ("#source,target\n0,1\n1,2", {}, [["0", "1"], ["1", "2"]], None),
+        ("a,b\n0,1\n1,2", {}, [["0", "1"], ["1", "2"]], None),
+        ("a,b\n0,1\n1,2", {"header": False}, [["a", "b"], ["0", "1"], ["1", "2"]], None),
+        ("0,1\n1,2", {"header": True}, [["1", "2"]], None),
+        ("0 1 {'weight': 2.5}\n1 2 {}", {}, [["0", "1"], ["1", "2"]], [2.5, 1.0]),
+        ("0 1 {'weight': 2.5}\n1 2 {}", {"weighted": False}, [["0", "1"], ["1", "2"]], None),
+        ("a,b,1\nb,c,2", {}, [["a", "b"], ["b", "c"]], [1.0, 2.0]),
+        ("a;b;1,5\nb;c;2", {}, [["a", "b"], ["b", "c"]], [1.5, 2.0]),
+    ],
+)
+def test_edges_and_weights(text, options, ends, weight):
+    assert edges(text, **options)[:2] == (ends, weight)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("0 1\n1 2 3", {}, "line 2: expected 2 columns as on line 1, found 3"),
+        ("0 1\n1", {}, "line 2: expected 2 or 3 columns, found 1"),
+        ("0\n1", {}, "line 1: expected 2 or 3 columns, found 1"),
+        ("0 1 2 3\n1 2 3 4", {}, "line 1: expected 2 or 3 columns, found 4"),
+        ("0,1\n,2", {}, "line 2: a node id is empty"),
+        ("a,b,1\nb,c,-2", {}, "line 2: the weight '-2' is negative"),
+        ("a,b,1\nb,c,inf", {}, "line 2: the weight 'inf' is not finite"),
+        ("a,b,-inf\nb,c,1", {}, "line 1: the weight '-inf' is not finite"),
+        ("0 1 -1\n1 2 1", {}, "line 1: the weight '-1' is negative"),
+        ("a,b,1\nb,c,x\nd,e,y", {"header": False}, "line 2: the weight 'x' is not a number"),
+        ("0 1\n1 2", {"weighted": True}, "weighted=True but there is no column of weights"),
+        ("# nothing", {}, "has no edges, only comments"),
+        ("source,target", {}, "has no edges"),
+        (",a,b\na,0,1\nb,1,0", {}, "is an adjacency matrix with labels"),
+        ("0 1 0\n1 0 1\n0 1 0", {}, "has 3 rows of 3 numbers"),
+        ("1 1 0 1\n1 0 1 2\n0 1 0 3\n5 6 7 8", {}, "has 4 rows of 4 numbers"),
+    ],
+)
+def test_edge_lists_that_are_none(text, options, words):
+    with pytest.raises(FileFormatError) as caught:
+        edges(text, **options)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["0 1 0\n1 0 2\n0 1 0", "1 1 0\n1 0 1\n0 1 0", "0 1 2\n1 2 3"])
+def test_three_lines_that_are_no_matrix(text):
+    assert len(edges(text)[0]) == len(text.split("\n"))
+
+
+def test_titles_that_never_come_again():
+    chain = "\n".join(f"n{i},n{i + 1}" for i in range(100))
+    ends, _, notes = edges(f"boss,worker\n{chain}")
+    assert len(ends) == 100
+    assert "'boss' and 'worker' occur on no other line" in notes[0]
+    alone = "\n".join(f"x{i},y{i}" for i in range(3))
+    ends, _, notes = edges(f"boss,worker\n{chain}\n{alone}")
+    assert len(ends) == 104
+    assert "header=True if they are titles" in notes[0]
+    ends, _, _ = edges(f"boss,worker\n{chain}\n{alone[:5]}")
+    assert len(ends) == 101, "one edge that stands alone among a hundred is nothing"
+
+
+# ---------------------------------------------------------------------------------- features and matrices
+
+
+def features(tmp_path, text: str, known=None, **options):
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    table = features_from(path, FeatureOptions(**options))(known, True)
+    return table.x.tolist(), table.ids, table.names
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "ids", "names"),
+    [
+        ("1,2\n3,4", [[1, 2], [3, 4]], None, None),
+        ("a,b\n1,2\n3,4", [[1, 2], [3, 4]], None, ["a", "b"]),
+        ("id,b\nx,2\ny,4", [[2], [4]], ["x", "y"], ["b"]),
+        ("a,b\nx,2,3\ny,4,5", [[2, 3], [4, 5]], ["x", "y"], ["a", "b"]),
+        ("a,b\nTrue,2\nFalse,4", [[1, 2], [0, 4]], None, ["a", "b"]),
+        ("a;b\n1,5;2\n3;4", [[1.5, 2], [3, 4]], None, ["a", "b"]),
+        ('a,b\n"1",2\n"3",4', [[1, 2], [3, 4]], None, ["a", "b"]),
+        ("b,id\n2,007\n4,7", [[2], [4]], ["007", "7"], ["b"]),
+        ("1,2,3", [[1, 2, 3]], None, None),
+    ],
+)
+def test_tables_of_features(tmp_path, text, x, ids, names):
+    assert features(tmp_path, text) == (x, ids, names)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n1,2\n3", "line 3: expected 2 columns, found 1"),
+        ("a,b\n1,2,3,4", "line 2: expected 2 columns, found 4"),
+        ("a,b", "has a header but no rows"),
+        ("# a", "has no rows, only comments"),
+        ("a,b\n1,2\n3,x", "'x' is not a number"),
+        ("a;b\n1,5;2\n3.5;4", "the column has numbers with commas and with points"),
+    ],
+)
+def test_tables_of_features_that_are_none(tmp_path, text, words):
+    with pytest.raises(FileFormatError) as caught:
+        features(tmp_path, text)
+    assert words in str(caught.value)
+
+
+def mtx(kind: str, body: str, **options):
+    text = f"%%MatrixMarket matrix {kind}\n% a comment\n{body}"
+    return read_mtx(text.encode(), ReadOptions("g", "g", **options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "wanted"),
+    [
+        ("coordinate real symmetric", "3 3 2\n2 1 2.5\n3 2 1\n", [[0, 2.5, 0], [2.5, 0, 1], [0, 1, 0]]),
+        ("coordinate integer general", "2 2 2\n1 2 3\n2 1 3\n", [[0, 3], [3, 0]]),
+        ("coordinate pattern general", "2 2 4\n1 2\n2 1\n1 2\n2 1\n", [[0, 1], [1, 0]]),
+        ("array real symmetric", "3 3\n0\n1\n2\n0\n3\n0\n", [[0, 1, 2], [1, 0, 3], [2, 3, 0]]),
+        ("array double general", "2 2\n0\n4\n4\n0\n", [[0, 4], [4, 0]]),
+        ("coordinate real general", "3 3 0\n", [[0] * 3] * 3),
+    ],
+)
+def test_matrix_market(kind, body, wanted):
+    np.testing.assert_array_equal(mtx(kind, body).adjacency.toarray(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "words"),
+    [
+        ("coordinate real symmetric", "3 3\n2 1 1\n", "line 3: expected the sizes"),
+        ("coordinate real symmetric", "3 3 x\n2 1 1\n", "line 3: expected the sizes"),
+        ("coordinate real symmetric", "3 3 -1\n2 1 1\n", "line 3: expected the sizes"),
+        ("array real general", "2 2 4\n0\n", "line 3: expected the sizes"),
+        ("coordinate real symmetric", "3 3 2\n2 1 1\n3 x 1\n", "line 5: expected row, column, value"),
+        ("coordinate real symmetric", "3 3 2\n2 1 1\n3 2\n", "line 5: expected row, column, value"),
+        (
+            "coordinate real symmetric",
+            "3 3 2\n2 1 1\n4 2 1\n",
+            "entry 2 is in row 4, column 2, outside the 3 x 3",
+        ),
+        (
+            "coordinate real symmetric",
+            "3 3 2\n2 0 1\n3 2 1\n",
+            "entry 1 is in row 2, column 0, outside the 3 x 3",
+        ),
+        ("coordinate real symmetric", "3 3 2\n2 1 1\n", "2 entries announced, 1 found"),
+        ("coordinate real symmetric", "3 3 99\n2 1 1\n", "99 entries announced in a smaller file"),
+        ("coordinate real general", "3 2 1\n2 1 1\n", "a 3 x 2 matrix is not the adjacency"),
+        ("coordinate complex general", "3 3 1\n2 1 1 1\n", "line 1: expected '%%MatrixMarket matrix'"),
+        ("array pattern general", "2 2\n1\n", "line 1: expected '%%MatrixMarket matrix'"),
+    ],
+)
+def test_matrix_market_files_that_are_none(kind, body, words):
+    with pytest.raises(FileFormatError) as caught:
+        mtx(kind, body)
+    assert words in str(caught.value)
+
+
+def npz(options=None, **arrays):
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return read_npz(buffer.getvalue(), ReadOptions("g", "g", **(options or {})))
+
+
+def test_archives_of_arrays():
+    pairs, weight = [[0, 1], [1, 2]], [2.0, 3.0]
+    graph = npz(edges=pairs, num_nodes=4, edge_weight=weight, x=np.eye(4), y=[0, 1, 0, 1], other=[1])
+    assert graph.num_nodes == 4
+    assert graph.adjacency[0, 1] == 2
+    assert graph.adjacency[1, 2] == 3
+    assert graph.y.tolist() == [0, 1, 0, 1]
+    assert graph.num_features == 4
+    assert "ignored 'other'" in graph.notes[0]
+    assert not npz({"weighted": False}, edges=pairs, weight=weight).weighted
+    assert npz({"weighted": True}, edge_index=pairs, weight=weight).weighted
+    for arrays, options, words in (
+        ({"edges": pairs}, {"weighted": True}, "no array 'edge_weight'"),
+        ({"edges": pairs, "num_nodes": [3, 3]}, {}, "'num_nodes' must be one integer"),
+        ({"edges": pairs, "num_nodes": 3.0}, {}, "'num_nodes' must be one integer"),
+        ({"lines": pairs}, {}, "holds 'lines'"),
+    ):
+        with pytest.raises(FileFormatError, match=words):
+            npz(options, **arrays)
+
+
+@pytest.mark.parametrize(("weighted", "total"), [("auto", 4.0), (False, 2.0), (True, 4.0)])
+def test_archives_of_matrices(weighted, total):
+    buffer = io.BytesIO()
+    sp.save_npz(buffer, sp.csr_array(np.array([[0, 2.0], [2.0, 0]])))
+    graph = read_npz(buffer.getvalue(), ReadOptions("g", "g", weighted=weighted))
+    assert graph.adjacency.sum() == total
+    if weighted is True:
+        buffer = io.BytesIO()
+        sp.save_npz(buffer, sp.csr_array(np.array([[0, 1.0], [1.0, 0]])))
+        with pytest.raises(FileFormatError, match="weighted=True but every weight is 1"):
+            read_npz(buffer.getvalue(), ReadOptions("g", "g", weighted=True))
