@@ -6,8 +6,8 @@ import pytest
 import torch
 from test_pool_api import GRAPHS, F, collate
 from torch import nn
-from torch_geometric.nn import GATConv, SAGPooling, TopKPooling
 from torch_geometric.nn import DenseGCNConv as PeerDenseGCN
+from torch_geometric.nn import GATConv, SAGPooling, TopKPooling
 from torch_geometric.nn import GraphConv as PeerGraphConv
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
@@ -90,7 +90,7 @@ def test_attn_and_min_score_in_a_padded_batch(make, options):
     ragged = pool(x, edge_index, weight, batch, attn=attn)
     dense, adj, mask = padded(x, edge_index, weight, batch)
     out = pool(dense, adj, mask=mask, attn=to_dense_batch(attn, batch)[0])
-    rows, edges, values, numbers = out.to_pyg()
+    rows, _, values, numbers = out.to_pyg()
     assert torch.equal(torch.bincount(numbers), torch.bincount(ragged.batch))
     torch.testing.assert_close(rows.sum(0), ragged.x.sum(0))
     torch.testing.assert_close(values.sum(), ragged.adj.to_dense().sum())
