@@ -77,7 +77,7 @@ def test_the_autoencoder_starts_on_the_same_path_as_on_the_cpu(method):
     # Around the origin, with tanh, the gradients of all biases are 0 by symmetry: rounding errors alone decide which
     # way Adam leaves that saddle, and a change of 1e-16 is one of some per cent after a few steps, in any
     # precision. Moved away from it, a change of 1e-7 stays below 1e-4.
-    graph = Graph(ring.adjacency, np.asarray(ring.x) + [0.5, -0.3])
+    graph = Graph(ring.adjacency, np.asarray(ring.x) + np.array([0.5, -0.3]))
     settings = autoencoder.Settings(iterations=20)
     cpu, gpu = (
         autoencoder.train_replicas(graph, method, [0, 1], settings, device) for device in ("cpu", "cuda")
