@@ -21,6 +21,7 @@ from softcut.nn import (
     JustBalancePool,
     MinCutPool,
     NoPool,
+    RandomPool,
     SAGPool,
     SkipConv,
     TopKPool,
@@ -133,6 +134,7 @@ COMPILED = {
     "DMoNPool": lambda: DMoNPool(3, 2),
     "JustBalancePool": lambda: JustBalancePool(3, 2),
     "NoPool": NoPool,
+    "RandomPool": lambda: RandomPool(2),
 }
 
 
