@@ -11,10 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from softcut.nn.convs import GCNConv
+from softcut.nn.convs import GCNConv, gcn_scale
 from softcut.nn.layers import Bias, SkipConv, UnitLinear
 from softcut.ops import Operator
-from softcut.ops.operator import inverse_sqrt
 
 __all__ = ["OneHotGCNConv", "OneHotSkipConv", "ReplicaBias", "ReplicaLinear", "ReplicaUnitLinear"]
 
@@ -133,7 +132,7 @@ class OneHotGCNConv(nn.Module):
         self.act, self.one_hot = layers[0].act, one_hot
 
     def forward(self, x: Tensor, op: Operator) -> Tensor:
-        scale = inverse_sqrt(op.degree + 1).to(x.dtype).unsqueeze(-1)
+        scale = gcn_scale(op, x)
         h = scale * lookup(x, self.lin.weight, self.one_hot)
         h = scale * (op @ h + h)
         h = h if self.bias is None else self.bias(h)

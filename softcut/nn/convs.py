@@ -11,9 +11,21 @@ from softcut.nn.activations import Activation, get_activation
 from softcut.nn.checks import check_size
 from softcut.nn.layers import Bias, graph_input
 from softcut.ops.cut import zero_padding
-from softcut.ops.operator import inverse_sqrt
+from softcut.ops.operator import Operator, inverse_sqrt
 
-__all__ = ["GCNConv", "GraphConv"]
+__all__ = ["GCNConv", "GraphConv", "gcn_scale"]
+
+
+def gcn_scale(op: Operator, x: Tensor) -> Tensor:
+    """(D + I)^-1/2 as a column, computed in the precision of `x` and in float32 at least.
+
+    >>> from softcut.ops import as_operator
+    >>> gcn_scale(as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=3), torch.ones(3, 1)).shape
+    torch.Size([3, 1])
+    """
+    # The degrees of a binary graph have no precision of their own: float32 would cost half of the digits of float64.
+    like = x.new_empty(0, dtype=torch.promote_types(x.dtype, torch.float32))
+    return inverse_sqrt(op.degree_like(like) + 1).to(x.dtype).unsqueeze(-1)
 
 
 class GCNConv(nn.Module):
@@ -54,9 +66,7 @@ class GCNConv(nn.Module):
     ) -> Tensor:
         x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
         op.refuse_negative()
-        # In the precision of x, at least float32: the degrees of a binary graph have none of their own.
-        like = x.new_empty(0, dtype=torch.promote_types(x.dtype, torch.float32))
-        scale = inverse_sqrt(op.degree_like(like) + 1).to(x.dtype).unsqueeze(-1)
+        scale = gcn_scale(op, x)
         narrow = self.out_channels < self.in_channels
         h = scale * (self.lin(x) if narrow else x)
         h = scale * (op.product(h) + h)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
+from softcut.ops._torch import is_wrapped
 
 __all__ = ["can_be_read", "check_assignments", "check_tensor"]
 
@@ -42,12 +43,12 @@ def check_assignments(s: Any) -> Tensor:
 
 
 def can_be_read(t: Tensor) -> bool:
-    """Whether the values of a tensor may be looked at now: not while a graph of operations is recorded.
+    """Whether the values of a tensor may be looked at now: not while operations are recorded or transformed.
 
     >>> import torch
     >>> can_be_read(torch.ones(2))
     True
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or is_wrapped(t):
         return False
     return not (t.is_cuda and torch.cuda.is_current_stream_capturing())

@@ -67,6 +67,11 @@ class Dense(Operator):
         # Comparing with the transpose costs as much as the product: unknown means the plain path.
         self.symmetric, self.normalised = symmetric, normalised
 
+    @property
+    def version(self) -> int | None:
+        """How often the entries were changed in place; None where that is not counted."""
+        return version(self.data)
+
     def matmul(self, s: Tensor) -> Tensor:
         return self.data.to(s.dtype) @ s
 
@@ -77,7 +82,7 @@ class Dense(Operator):
     def _kept(self, name: str, make: Callable[[], _T]) -> _T:
         # `data` is the caller's own tensor: what was kept is void once it changed in place.
         if not torch.compiler.is_compiling():
-            state = version(self.data)
+            state = self.version
             if self._kept_for != state:
                 self.__dict__.pop("_cache", None)
                 self._kept_for = state

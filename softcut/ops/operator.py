@@ -58,7 +58,7 @@ def refuse_negative_degree(degree: Tensor) -> None:
 
     On a GPU these pass, too: every step would wait for the device.
     """
-    if is_wrapped(degree) or not can_be_read(degree) or degree.is_cuda:
+    if not can_be_read(degree) or degree.is_cuda:
         return
     if bool((degree < 0).any()):
         raise GraphError(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from softcut import Graph
 from softcut.datasets import ring_graph
 from softcut.paper import autoencoder
 from softcut.training import Checkpoint, Loop, LoopSettings, Patience, Task
@@ -72,9 +73,14 @@ def test_a_checkpoint_of_the_cpu_continues_on_the_gpu(tmp_path):
 def test_the_autoencoder_starts_on_the_same_path_as_on_the_cpu(method):
     if method == "graclus":
         pytest.importorskip("numba")
+    ring = ring_graph(40)
+    # Around the origin, with tanh, the gradients of all biases are 0 by symmetry: rounding errors alone decide which
+    # way Adam leaves that saddle, and a change of 1e-16 is one of some per cent after a few steps, in any
+    # precision. Moved away from it, a change of 1e-7 stays below 1e-4.
+    graph = Graph(ring.adjacency, np.asarray(ring.x) + np.array([0.5, -0.3]))
     settings = autoencoder.Settings(iterations=20)
     cpu, gpu = (
-        autoencoder.train_replicas(ring_graph(40), method, [0, 1], settings, device)
-        for device in ("cpu", "cuda")
+        autoencoder.train_replicas(graph, method, [0, 1], settings, device) for device in ("cpu", "cuda")
     )
-    np.testing.assert_allclose(gpu.mse, cpu.mse, rtol=1e-2)
+    np.testing.assert_allclose(gpu.mse, cpu.mse, rtol=1e-3)
+    np.testing.assert_allclose(gpu.x, cpu.x, atol=1e-3)

@@ -412,7 +412,7 @@ def test_to_pyg_is_the_pooled_graph():
 def test_the_how_to_page_runs():
     page = Path(__file__).parents[2] / "docs" / "operators.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     names = {"__name__": "operators"}
     for block in blocks:
         exec(compile(block, page.name, "exec"), names)

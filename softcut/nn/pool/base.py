@@ -18,7 +18,6 @@ from softcut.nn.layers import MLP, graph_input
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
 from softcut.ops import Dense, Operator, PooledProducts, pooled_adjacency, pooled_products
-from softcut.ops._torch import is_wrapped
 from softcut.ops.checks import can_be_read, check_assignments
 from softcut.ops.cut import full_precision, no_autocast, zero_padding
 
@@ -162,7 +161,7 @@ def given_selection(s: Tensor, op: Operator) -> DenseSelection:
     s = s.unsqueeze(0) if isinstance(op, Dense) and s.dim() == 2 else s
     op.check_rows(s, "s")
     s = zero_padding(s, op.mask)
-    if not is_wrapped(s) and can_be_read(s) and bool((s < 0).any()):
+    if can_be_read(s) and bool((s < 0).any()):
         raise ParameterError(
             f"s must hold assignments, which are not negative, got {s.min().item():g}; apply a softmax to scores first."
         )

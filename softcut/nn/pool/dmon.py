@@ -51,10 +51,10 @@ class DMoNPool(MLPPool):
 
     Notes
     -----
-    A is used as it comes, not normalised, and must not hold negative weights; the diagonal of A' is set
-    to zero and A' is normalised symmetrically. A graph without edges has a spectral loss of 0. Every loss
-    is that of a graph by itself; in a batch of graphs of different sizes ``DMoNPooling`` of PyTorch
-    Geometric 2.8 divides the cluster loss of each graph by the number of nodes of every graph.
+    A is used as it comes, not normalised, and must not hold negative weights; the diagonal of A' is set to
+    zero and A' is normalised symmetrically. A graph without edges has a spectral loss of 0. Every loss is that
+    of a graph by itself; in a batch of graphs of different sizes ``DMoNPooling`` of PyTorch Geometric 2.8 divides
+    the cluster loss of each graph by the number of nodes of every graph.
     """
 
     def __init__(

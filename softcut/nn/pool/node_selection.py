@@ -334,4 +334,4 @@ class ScorePool(Pool):
 
 
 def _is_share(ratio: Any) -> bool:
-    return isinstance(ratio, Real) and not isinstance(ratio, bool) and 0 < ratio <= 1
+    return isinstance(ratio, Real) and not isinstance(ratio, bool) and 0 < float(ratio) <= 1

@@ -46,7 +46,8 @@ class RandomPool(DensePool):
             raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
         self.k, self.kind, self.seed = int(k), kind, check_size(seed, "seed", least=0)
         self._table: Tensor
-        self.register_buffer("_table", torch.zeros(0, k), persistent=False)
+        self.register_buffer("_table", torch.zeros(0, self.k), persistent=False)
+        self._rows(_BLOCK)  # enough for most graphs, so that a compiled call draws nothing
 
     def _rows(self, n: int) -> Tensor:
         """The first n rows of the table; it grows when a larger graph comes."""

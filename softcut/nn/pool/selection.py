@@ -11,7 +11,6 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.ops import CSR, CSRPattern, Dense, Layout, Operator, Padded, Segments, Sum, self_gram
-from softcut.ops._torch import is_wrapped
 from softcut.ops.checks import can_be_read
 from softcut.ops.cut import zero_padding
 
@@ -131,7 +130,7 @@ def _same_mask(a: Tensor | None, b: Tensor | None) -> bool:
     if a is b:
         return True
     given = [mask for mask in (a, b) if mask is not None]
-    if any(mask.is_cuda or is_wrapped(mask) or not can_be_read(mask) for mask in given):
+    if any(mask.is_cuda or not can_be_read(mask) for mask in given):
         return True  # as above
     if a is None or b is None:
         return bool(given[0].all())
@@ -176,5 +175,5 @@ def _same_places(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.shape != b.shape or a.device != b.device:
             return False
-        return is_wrapped(a) or is_wrapped(b) or not can_be_read(a) or torch.equal(a != 0, b != 0)
+        return not can_be_read(a) or not can_be_read(b) or torch.equal(a != 0, b != 0)
     return False

@@ -23,7 +23,6 @@ from softcut.nn.pool.base import Pool
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import Selection, same_rows
 from softcut.ops import CSR, CSRPattern, Dense, Operator, Padded, Segments
-from softcut.ops._torch import version
 from softcut.ops.entries import Entries, entries, to_ragged
 from softcut.ops.spmm import constants
 
@@ -123,7 +122,7 @@ class PrecomputedPool(Pool, Generic[C]):
 
     def select(self, x: Tensor, op: Operator) -> Selection:
         known = self._seen.setdefault(op, {})
-        state = version(op.data) if isinstance(op, Dense) else None  # the caller's tensor may change in place
+        state = op.version if isinstance(op, Dense) else None  # the caller's tensor may change in place
         key = (self.coarsening.recipe, self.levels, self.extra_repr(), x.dtype, x.device, state)
         if key not in known:
             with constants():

@@ -1,0 +1,236 @@
+"""Top-K and SAGPool by threshold and on other features; any module as scorer, assigner or embedder."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from test_pool_api import GRAPHS, F, collate
+from torch import nn
+from torch_geometric.nn import DenseGCNConv as PeerDenseGCN
+from torch_geometric.nn import GATConv, SAGPooling, TopKPooling
+from torch_geometric.nn import GraphConv as PeerGraphConv
+from torch_geometric.utils import to_dense_adj, to_dense_batch
+
+from softcut.errors import GraphError, ParameterError
+from softcut.nn import MLP, DiffPool, GCNConv, GraphConv, SAGPool, SkipConv, TopKPool, get_pool
+
+SMALL = [GRAPHS[i] for i in (0, 1, 2, 5, 6)]
+WIDTH = 4
+
+
+def inputs():
+    x, edge_index, weight, batch = collate(SMALL)
+    attn = torch.randn(len(x), WIDTH, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+    return x, edge_index, weight, batch, attn
+
+
+def padded(x, edge_index, weight, batch):
+    dense, mask = to_dense_batch(x, batch)
+    return dense, to_dense_adj(edge_index, batch, weight), mask
+
+
+def same_as_peer(out, found, x):
+    """The same nodes with the same features and edges; they may stand in another order."""
+    kept, edges, weight, batch, perm, _ = found
+    mine, theirs = out.selection.index.argsort(), perm.argsort()
+    assert torch.equal(out.selection.index[mine], perm[theirs])
+    torch.testing.assert_close(out.x[mine], kept[theirs])
+    assert torch.equal(out.batch[mine], batch[theirs])
+    adj = torch.zeros(len(x), len(x), dtype=weight.dtype)
+    adj[perm[edges[0]], perm[edges[1]]] = weight
+    index = out.selection.index
+    torch.testing.assert_close(out.adj.to_dense(), adj[index][:, index])
+
+
+def topk_pair(**options):
+    torch.manual_seed(0)
+    pool, peer = TopKPool(WIDTH, **options).double(), TopKPooling(WIDTH, **options).double()
+    peer.select.weight.data = pool.direction.weight.data
+    return pool, peer
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"min_score": 0.2}, {"min_score": 0.9}, {"multiplier": 2.5}, {"nonlinearity": "sigmoid"}]
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_topk_agrees(options, own):
+    x, edge_index, weight, batch, attn = inputs()
+    pool, peer = topk_pair(**options)
+    features = attn if own else x
+    given = None if own else attn
+    found = peer(features, edge_index, weight, batch, given)
+    out = pool(features, edge_index, weight, batch, attn=given)
+    same_as_peer(out, found, x)
+    if "min_score" in options:
+        assert (torch.bincount(out.batch, minlength=len(SMALL)) > 0).all()  # no graph is lost
+
+
+@pytest.mark.parametrize("options", [{}, {"min_score": 0.2}, {"multiplier": 0.5}])
+@pytest.mark.parametrize("own", [True, False])
+def test_sagpool_agrees(options, own):
+    x, edge_index, weight, batch, attn = inputs()
+    torch.manual_seed(0)
+    pool = SAGPool(WIDTH, gnn="graphconv", **options).double()
+    peer = SAGPooling(WIDTH, GNN=PeerGraphConv, **options).double()
+    peer.gnn.lin_rel.weight.data, peer.gnn.lin_rel.bias.data = pool.gnn.lin_rel.weight, pool.gnn.bias.bias
+    peer.gnn.lin_root.weight.data = pool.gnn.lin_root.weight
+    peer.select.weight.data.fill_(1.0)
+    given = None if own else attn
+    ones = torch.ones_like(weight)  # the peer scores without weights
+    found = peer(attn if own else x, edge_index, ones, batch, given)
+    same_as_peer(pool(attn if own else x, edge_index, ones, batch, attn=given), found, x)
+
+
+@pytest.mark.parametrize("make", [TopKPool, SAGPool])
+@pytest.mark.parametrize("options", [{}, {"min_score": 0.2}])
+def test_attn_and_min_score_in_a_padded_batch(make, options):
+    x, edge_index, weight, batch, attn = inputs()
+    torch.manual_seed(0)
+    pool = make(WIDTH, **options).double()
+    ragged = pool(x, edge_index, weight, batch, attn=attn)
+    dense, adj, mask = padded(x, edge_index, weight, batch)
+    out = pool(dense, adj, mask=mask, attn=to_dense_batch(attn, batch)[0])
+    rows, _, values, numbers = out.to_pyg()
+    assert torch.equal(torch.bincount(numbers), torch.bincount(ragged.batch))
+    torch.testing.assert_close(rows.sum(0), ragged.x.sum(0))
+    torch.testing.assert_close(values.sum(), ragged.adj.to_dense().sum())
+    lifted = pool.lift(out.x, out.selection)[mask]
+    torch.testing.assert_close(lifted, pool.lift(ragged.x, ragged.selection))
+
+
+def test_attn_of_one_column_and_what_is_refused():
+    x, edge_index, _, batch, attn = inputs()
+    pool = TopKPool(1, k=1).double()
+    with torch.no_grad():
+        pool.direction.weight.fill_(1.0)
+    out = pool(x, edge_index, batch=batch, attn=attn[:, 0])
+    best = [int(attn[batch == g, 0].argmax()) for g in range(len(SMALL))]
+    starts = [int((batch < g).sum()) for g in range(len(SMALL))]
+    assert out.selection.index.tolist() == [a + b for a, b in zip(starts, best, strict=True)]
+    with pytest.raises(GraphError, match="attn has 4 features, but the layer was made for in_channels=1"):
+        pool(x, edge_index, batch=batch, attn=attn)
+    with pytest.raises(GraphError, match=r"attn has \[3\] nodes"):
+        pool(x, edge_index, batch=batch, attn=attn[:3, :1])
+    with pytest.raises(ParameterError, match="attn must be None"):
+        pool(x, edge_index, batch=batch, attn=attn[:, 0], selection=out.selection)
+
+
+BAD = [
+    ("ratio must be above 0", {"ratio": None}),
+    ("ratio must be above 0", {"ratio": "half"}),
+    ("ratio must be above 0", {"ratio": True}),
+    ("ratio must be above 0", {"ratio": float("nan")}),
+    ("k must be a whole number, got 2.5", {"k": 2.5}),
+    ("k must be None where min_score", {"k": 2, "min_score": 0.1}),
+    ("min_score must be a finite number", {"min_score": "low"}),
+    ("multiplier must be a finite number", {"multiplier": None}),
+    ("act must be one of", {"nonlinearity": "swish"}),
+]
+
+
+@pytest.mark.parametrize("name", ["topk", "sagpool"])
+@pytest.mark.parametrize(("sentence", "options"), BAD, ids=[f"{i} {b[0]}" for i, b in enumerate(BAD)])
+def test_bad_options_are_named(name, sentence, options):
+    with pytest.raises(ParameterError) as caught:
+        get_pool(name, F, **options)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_ratio_may_be_none_where_something_else_decides():
+    x, edge_index, _, batch, _ = inputs()
+    fixed = TopKPool(F, ratio=None, k=1).double()(x, edge_index, batch=batch)
+    assert len(fixed.x) == len(SMALL)
+    assert len(TopKPool(F, ratio=None, min_score=2.0).double()(x, edge_index, batch=batch).x) == len(SMALL)
+
+
+# Any module.
+
+
+class OnOperators(nn.Module):
+    """Written for softcut: the second argument is an operator."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(in_channels, out_channels)
+
+    def forward(self, x, op):
+        return op.product(self.lin(x))
+
+
+@pytest.mark.parametrize("given", [GraphConv, OnOperators, GATConv, PeerGraphConv, nn.Linear])
+@pytest.mark.parametrize("made", [True, False])
+def test_any_module_scores(given, made):
+    x, edge_index, weight, batch, _ = inputs()
+    torch.manual_seed(0)
+    module = given(F, 1)
+    pool = SAGPool(F, k=2, gnn=given if made else module).double()
+    module = pool.gnn
+    if given is nn.Linear:
+        score = module(x)
+    elif given is GATConv:
+        score = module(x, edge_index)
+    elif given is OnOperators:
+        block = torch.zeros(len(x), len(x), dtype=torch.double)
+        block[edge_index[0], edge_index[1]] = weight
+        score = block @ module.lin(x)
+    else:
+        score = module(x, edge_index, weight)
+    out = pool(x, edge_index, weight, batch)
+    torch.testing.assert_close(out.selection.gate, torch.tanh(score.flatten())[out.selection.index])
+    dense, adj, mask = padded(x, edge_index, weight, batch)
+    rows = pool(dense, adj, mask=mask).to_pyg()[0]
+    torch.testing.assert_close(rows, out.x)
+    before = [p.clone() for p in pool.parameters()]
+    pool.reset_parameters()
+    assert any(not torch.equal(a, b) for a, b in zip(before, pool.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "given", [GCNConv, SkipConv, GATConv, lambda a, b: nn.Sequential(nn.Linear(a, b), nn.Tanh())]
+)
+def test_any_module_assigns_and_embeds(given):
+    x, edge_index, weight, batch, _ = inputs()
+    torch.manual_seed(0)
+    assigner, embedder = given(F, 3), given(F, 5)
+    pool = DiffPool(F, 3, assignment=assigner, embed=embedder).double()
+    if isinstance(assigner, nn.Sequential):
+        scores, z = assigner(x), embedder(x)
+    elif isinstance(assigner, GATConv):
+        scores, z = assigner(x, edge_index), embedder(x, edge_index)
+    else:
+        scores, z = (m(x, edge_index, weight, batch) for m in (assigner, embedder))
+    out = pool(x, edge_index, weight, batch)
+    torch.testing.assert_close(out.s, scores.softmax(-1))
+    expected = torch.stack([out.s[batch == g].mT @ z[batch == g] for g in range(len(SMALL))])
+    torch.testing.assert_close(out.x, expected)
+    again = pool(*padded(x, edge_index, weight, batch)[:2], mask=to_dense_batch(x, batch)[1])
+    torch.testing.assert_close((again.x, again.loss), (out.x, out.loss))
+    made = DiffPool(F, 3, out_channels=5, assignment=given, embed=given).double()
+    assert made(x, edge_index, weight, batch).x.shape == (len(SMALL), 3, 5)
+
+
+def test_dense_layers_of_pytorch_geometric():
+    x, adj, mask = padded(*inputs()[:4])
+    torch.manual_seed(0)
+    pool = DiffPool(F, 3, assignment=PeerDenseGCN, embed=PeerDenseGCN(F, 5)).double()
+    out = pool(x, adj, mask=mask)
+    torch.testing.assert_close(out.s[mask], pool.scores(x, adj, mask).softmax(-1)[mask])
+    assert out.x.shape[-1] == 5
+    with pytest.raises(ParameterError, match="DenseGCNConv needs a dense adjacency"):
+        pool(*inputs()[:4])
+
+
+def test_modules_that_do_not_fit_are_named():
+    x, edge_index, weight, batch, _ = inputs()
+    for call in (
+        lambda: SAGPool(F, gnn="gat"),
+        lambda: SAGPool(F, gnn=3),
+        lambda: DiffPool(F, 2, assignment=3),
+        lambda: DiffPool(F, 2, embed="gcn"),
+        lambda: SAGPool(F, gnn=lambda a, b: torch.relu),
+        lambda: SAGPool(F, gnn=MLP(F, None, 2)).double()(x, edge_index, weight, batch),
+        lambda: DiffPool(F, 2, assignment=nn.Linear(F, 3)).double()(x, edge_index, weight, batch),
+        lambda: DiffPool(F, 2, 4, embed=nn.Linear(F, 3)).double()(x, edge_index, weight, batch),
+    ):
+        with pytest.raises(ParameterError, match=r"^(gnn|assignment|embed) must"):
+            call()
