@@ -192,7 +192,9 @@ def verdicts(table: Table2) -> str:
         among = best_of(table, dataset, POOLERS)
         best = max(found, key=lambda m, found=found: float(np.mean(list(found[m].values()))))  # type: ignore[misc]
         enough, first = enough + good, first + ("mincut" in among)
-        if best == "mincut":
+        if len(found) < 2:
+            compared = "alone"
+        elif best == "mincut":
             compared = "best"
         elif "mincut" in among:
             compared = f"not significantly worse than {best} (p = {among['mincut']:.2f})"
