@@ -82,7 +82,8 @@ def test_a_page_with_all_runs_lists_nothing_as_missing(tmp_path: Path) -> None:
     assert "six poolers on 6 of 7." in text
     assert "| DD | 99.0 ± 0.1 | 78.5 | yes | worse than topk |" in text
     assert (
-        "| DD | mincut-noortho | 60.0 ± 0.1 | 3.0 of 4 | 2.0 of 2 | -0.900 | 0.300 | -0.800 | 0.200 |" in text
+        "| DD | mincut-noortho | 60.0 ± 0.1 | 3.0 of 4 | 2.0 of 2 | -0.900 | 0.300 (1.000) | -0.800 | 0.200 (0.765) |"
+        in text
     )
     assert (tmp_path / "img/table2_curves.png").read_bytes().startswith(b"\x89PNG")
 
