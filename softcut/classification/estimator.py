@@ -87,6 +87,10 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of each of the `n_init` networks, at its best epoch.
     n_epochs_ : int
         How many were run.
+    interrupted_ : bool
+        Whether Ctrl-C ended the training; the weights are then the best so far.
+    metadata_ : dict
+        Empty; what you put into it (anything JSON can hold) is saved with the model.
     """
 
     def __init__(
@@ -132,8 +136,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names, numbers = np.unique(labels, return_inverse=True)
         if len(names) < 2:
             raise GraphError(f"y must hold at least two classes, got {names.tolist()}.")
-        plain = not isinstance(graphs, GraphCollection)
-        self._structure = self._choose_structure(collection) if plain else None
+        self._structure = self._choose_structure(collection)
         self._given = collection.num_features
         collection = self._with_features(collection, numbers, names)
         split = hold_out(numbers, self.validation, self.random_state)
@@ -145,6 +148,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if result.best_iteration is None or result.best_loss is None:
             raise ParameterError("training was stopped before its first epoch: there is nothing to keep.")
         self.classes_ = names
+        self.interrupted_ = result.interrupted
+        self.metadata_: dict[str, Any] = {}
         self.best_epoch_ = np.round(result.best_iteration / steps).astype(int)
         self.n_epochs_ = round(result.iterations / steps)
         self.validation_loss_ = result.best_loss
@@ -203,8 +208,11 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> GraphCollection:
         if self._structure is not None:
             if self.features == "structure":
-                nothing = np.zeros((graphs.num_nodes, 0), np.float32)
-                graphs = replace(graphs, value=nothing, num_features=0)
+                none, nothing = (
+                    np.zeros((graphs.num_nodes, 0), np.int32),
+                    np.zeros((graphs.num_nodes, 0), np.float32),
+                )
+                graphs = replace(graphs, index=none, value=nothing, num_features=0)
             graphs = self._structure.transform(graphs)
         if numbers is None or names is None:
             return graphs
@@ -275,6 +283,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "structure": None if structure is None else [structure.max_degree, structure.mean, structure.std],
             "best_epoch": self.best_epoch_.tolist(),
             "n_epochs": self.n_epochs_,
+            "interrupted": self.interrupted_,
+            "metadata": self.metadata_,
             "validation_loss": [float(v) for v in self.validation_loss_],
             "validation_accuracy": [float(v) for v in self.validation_accuracy_],
         }
@@ -306,6 +316,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError("its weights do not fit its settings")
             model._net.load_state_dict(tensors, strict=False)
             model.best_epoch_, model.n_epochs_ = np.asarray(meta["best_epoch"]), int(meta["n_epochs"])
+            model.interrupted_, model.metadata_ = bool(meta["interrupted"]), dict(meta["metadata"])
             model.validation_loss_ = np.asarray(meta["validation_loss"])
             model.validation_accuracy_ = np.asarray(meta["validation_accuracy"])
         except (KeyError, TypeError, ValueError, RuntimeError, ParameterError) as error:

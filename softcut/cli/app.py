@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from softcut import __version__
+from softcut.cli.classify import classify
 from softcut.cli.cluster import cluster, predict
 from softcut.cli.console import err, out
 from softcut.cli.datasets import datasets
@@ -25,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (cluster, predict, datasets, demo):
+for command in (cluster, predict, classify, datasets, demo):
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 

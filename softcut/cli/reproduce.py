@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from softcut.cli.console import err, out, table
+from softcut.cli.console import err, note, out, table
 from softcut.errors import ParameterError
 
 __all__ = ["reproduce"]
@@ -130,6 +130,76 @@ def autoencoder(
             settings=paper.Settings(decay=decay),
         )
     out.print(paper.table(report), markup=False)
+
+
+@reproduce.command()
+def classification(
+    dataset: Datasets = None,
+    method: Methods = None,
+    folds: Annotated[int, typer.Option(min=1, max=10, help="The first so many of the ten folds.")] = 10,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Graphs of each fold in a step.")] = 32,
+    epochs: Annotated[int, typer.Option(min=1, help="The most epochs.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="Of the folds and of all weights.")] = 0,
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
+    from softcut.classification import ClassifierSettings
+    from softcut.cli.bars import JobBar
+    from softcut.device import choose_device
+    from softcut.paper import classification as paper
+    from softcut.paper import table2
+
+    datasets = table2.dataset_names(dataset or table2.DATASETS, "--dataset")
+    _check_names("--method", method, (*table2.METHODS, *table2.ABLATIONS))
+    methods = method or list(table2.METHODS)
+    chosen, settings = choose_device(device), ClassifierSettings(batch=batch, epochs=epochs)
+    with JobBar(err, len(datasets) * len(methods)) as bar:
+        cells = paper.run(
+            out_dir,
+            datasets,
+            methods,
+            folds,
+            minutes=minutes,
+            seed=seed,
+            settings=settings,
+            device=chosen,
+            data=data,
+            tell=bar.tell,
+            progress=bar.update,
+        )
+    if cells:
+        _accuracy_table(cells)
+    found = {(cell["dataset"], cell["method"]): cell["n"] for cell in cells}
+    left = [f"{d}: {m}" for d in datasets for m in methods if found.get((d.lower(), m), 0) < folds]
+    if left:
+        shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+        note(f"the time was up; not finished: {shown}. The same command continues.")
+
+
+def _accuracy_table(cells: Iterable[Mapping[str, Any]]) -> None:
+    """Accuracies beside the paper's, in percent."""
+    names = ("data set", "method")
+    listing = table(
+        "Table 2: test accuracy in percent", (*names, "measured", "folds", "paper", "seconds"), text=names
+    )
+    notes = []
+    for cell in cells:
+        std = "" if cell["paper_std"] is None else f" ± {cell['paper_std']:.1f}"
+        paper = "-" if cell["paper_mean"] is None else f"{cell['paper_mean']:.1f}{std}"
+        measured = f"{cell['mean']:.1f} ± {cell['std']:.1f}"
+        listing.add_row(
+            cell["dataset"], cell["method"], measured, str(cell["n"]), paper, f"{cell['seconds']:.0f}"
+        )
+        if cell["note"]:
+            notes.append(f"{cell['dataset']} is {cell['note']}.")
+    out.print(listing)
+    for text in dict.fromkeys(notes):
+        out.print(text, markup=False)
 
 
 def _check_names(option: str, given: Iterable[str] | None, valid: Iterable[str]) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -192,7 +193,9 @@ def verdicts(table: Table2) -> str:
         among = best_of(table, dataset, POOLERS)
         best = max(found, key=lambda m, found=found: float(np.mean(list(found[m].values()))))  # type: ignore[misc]
         enough, first = enough + good, first + ("mincut" in among)
-        if best == "mincut":
+        if len(found) < 2:
+            compared = "alone"
+        elif best == "mincut":
             compared = "best"
         elif "mincut" in among:
             compared = f"not significantly worse than {best} (p = {among['mincut']:.2f})"
@@ -235,13 +238,19 @@ def degeneracy(table: Table2) -> str:
             rows.append(
                 [dataset, method, _plus_minus(cell["mean"], cell["std"])]
                 + [f"{numbers[f'clusters{i}']:.1f} of {k[i - 1]}" for i in (1, 2)]
-                + [f"{numbers[name]:.3f}" for name in ("cut1", "ortho1", "cut2", "ortho2")]
+                + [f"{numbers['cut1']:.3f}", f"{numbers['ortho1']:.3f} ({_uniform(k[0]):.3f})"]
+                + [f"{numbers['cut2']:.3f}", f"{numbers['ortho2']:.3f} ({_uniform(k[1]):.3f})"]
             )
     names = [
         *("data", "method", "accuracy", "clusters used", "at level 2"),
         *("L_c", "L_o", "L_c 2", "L_o 2"),
     ]
     return markdown_table(names, rows)
+
+
+def _uniform(k: int) -> float:
+    """L_o where every node belongs to all K clusters alike."""
+    return math.sqrt(2 - 2 / math.sqrt(k))
 
 
 def page_text(out: str | Path) -> str:
@@ -262,7 +271,8 @@ def page_text(out: str | Path) -> str:
         costs(table, DATASETS, METHODS),
         "### Does MinCutPool degenerate?",
         "Test graphs, mean over folds: clusters that are the first choice of at least one node, and both losses before "
-        "their weights, at both levels. `mincut-nolosses`: both losses off; `mincut-noortho`: L_o off; "
+        "their weights, at both levels; in brackets the L_o of an assignment that puts every node into all clusters "
+        "alike, which has L_c = -1 and is degenerate. `mincut-nolosses`: both losses off; `mincut-noortho`: L_o off; "
         "`mincut-diagonal`: the diagonal of the pooled adjacency is kept.",
         degeneracy(table),
         "### What is missing",

@@ -1,0 +1,81 @@
+"""The progress of many trainings: which one runs, its epochs, and how long it will take at most."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from softcut.training import LoopProgress
+
+__all__ = ["JobBar"]
+
+_EVERY = 30.0  # seconds between lines where there is no terminal to draw on
+
+
+class JobBar:
+    """Draws the training that runs; lines of text, now and then, where standard error is no terminal.
+
+    >>> with JobBar(Console(file=open("/dev/null", "w")), jobs=2) as bar:
+    ...     bar.tell("PROTEINS: mincut, folds 0, 1")
+
+    Parameters
+    ----------
+    console : Console
+        Where to draw.
+    jobs : int
+        Trainings in all.
+    """
+
+    def __init__(self, console: Console, jobs: int = 1) -> None:
+        self._console, self._jobs, self._job = console, jobs, 0
+        self._key: tuple[str, str, tuple[int, ...]] | None = None
+        self._said = time.monotonic()
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[count]}"),
+            TimeElapsedColumn(),
+            TextColumn("at most"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("starting", total=None, count="")
+
+    def __enter__(self) -> JobBar:
+        if not self._progress.disable:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not self._progress.disable:
+            self._progress.stop()
+
+    def tell(self, text: str) -> None:
+        """What is being done."""
+        if not self._progress.disable:
+            self._progress.update(self._task, description=text)
+        elif ", epoch " not in text or time.monotonic() - self._said >= _EVERY:
+            self._said = time.monotonic()
+            self._console.print(text, markup=False, soft_wrap=True)
+
+    def update(self, dataset: str, method: str, folds: Sequence[int], state: LoopProgress) -> None:
+        """An epoch has ended."""
+        key = (dataset, method, tuple(folds))
+        if key != self._key:
+            if self._key is None or key[:2] != self._key[:2]:
+                self._job += 1
+            self._key = key
+            self._progress.reset(self._task, total=state.iterations, completed=0, count="")
+        accuracy = 100 * float(state.validation["accuracy"].mean())
+        self._progress.update(
+            self._task,
+            completed=state.iteration,
+            total=state.iterations,
+            description=f"{dataset} {method} ({self._job} of {self._jobs})",
+            count=f"{len(state.active)} of {len(folds)} folds training, validation accuracy {accuracy:.1f} %",
+        )
