@@ -27,16 +27,20 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def spoken_warnings() -> Iterator[None]:
-    """Warnings as sentences on standard error, each once."""
+def spoken_warnings() -> Iterator[list[str]]:
+    """Warnings as sentences on standard error, each once; the list fills with what was said."""
+    said: list[str] = []
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
-        note(str(message))
+        text = str(message)
+        if text not in said:
+            said.append(text)
+            note(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = show
-        yield
+        yield said
 
 
 def table(title: str, columns: Iterable[str], text: Iterable[str] = ()) -> Table:
