@@ -5,6 +5,7 @@ Nothing is imported before :func:`main` runs, so that Ctrl-C is answered without
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -19,7 +20,7 @@ def main() -> None:
         print("softcut: interrupted.", file=sys.stderr)
         code = 130
     if code == 130:
-        _forget_interrupt()
+        _end_quietly()
     sys.exit(code)
 
 
@@ -37,12 +38,15 @@ def _run() -> int:
         raise KeyboardInterrupt from None
 
 
-def _forget_interrupt() -> None:
-    """Let the process exit with its own code.
+def _end_quietly() -> None:
+    """Let the process exit with its own code, whatever is pressed meanwhile.
 
     Python ends itself with a signal, whatever the exit code, when Ctrl-C came while a C library (torch's, as it is
     loaded) ran a piece of Python; running another piece the same way clears that.
     """
     import ctypes
+    import signal
 
+    with contextlib.suppress(ValueError):  # only the main thread may ignore signals
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.pythonapi.PyRun_SimpleString(b"")

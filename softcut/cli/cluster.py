@@ -144,13 +144,15 @@ def predict(
     output = Output(overwrite)
     folder = output.folder("--out", out_dir or default_folder(graph), RESULT_FILES)
     estimator = MinCutClustering.load(model).set_params(device=device)
-    with spoken_warnings():
+    with spoken_warnings() as said:
         data = read()
+        read_so_far = len(said)
         soft = estimator.predict_proba(data)
     metrics = {
         **_about(graph, data, estimator.n_clusters_),
         "model": model.name,
         **evaluate(data, soft.argmax(1), k=estimator.n_clusters_),
+        "notes": said[read_so_far:],
     }
     with output:
         part = output.staged(folder)

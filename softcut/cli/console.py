@@ -28,12 +28,14 @@ def note(text: str) -> None:
 
 @contextmanager
 def spoken_warnings() -> Iterator[list[str]]:
-    """Warnings as sentences on standard error, each once; gives the list of those that were said."""
+    """Warnings as sentences on standard error, each once; the list fills with what was said."""
     said: list[str] = []
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
-        said.append(str(message))
-        note(said[-1])
+        text = str(message)
+        if text not in said:
+            said.append(text)
+            note(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)

@@ -24,7 +24,9 @@ def demo(
     from softcut.report.demo import run_demo
 
     output = Output(overwrite)
-    folder = output.folder("--out", out_dir, ("results.json", "*.png"))
+    folder = output.folder(
+        "--out", out_dir, ("results.json", "communities.png", "grid.png", "attributed.png")
+    )
     with output, err.status("starting") as status:
         rows = run_demo(output.staged(folder), random_state, status.update)
     columns = ("graph", "method", "NMI", "completeness", "cut", "modularity", "clusters used", "seconds")

@@ -91,6 +91,7 @@ def choose_edge_columns(
     target: str | int | None = None,
     weight: str | int | None = None,
     weighted: bool | str = "auto",
+    rows: Sequence[Sequence[str]] = (),
 ) -> EdgeColumns:
     """The columns of a titled table to use as source, target and weight.
 
@@ -107,12 +108,14 @@ def choose_edge_columns(
         Titles or positions (from 0) that were asked for.
     weighted
         False: no weights. True: there must be weights. "auto": weights where a title says so.
+    rows
+        A few rows of the table, which show whether the first of three columns only numbers the rows.
     """
     lowered = [title.strip().lower() for title in titles]
     a = None if source is None else position_of(source, titles, "source", label)
     b = None if target is None else position_of(target, titles, "target", label)
     if a is None or b is None:
-        a, b = _ends(titles, lowered, a, b, label)
+        a, b = _ends(titles, lowered, a, b, label, rows)
     if a == b:
         raise ParameterError(f"source and target are both column {titles[a]!r} of {label}: name two columns.")
     w: int | None = None
@@ -130,12 +133,17 @@ def choose_edge_columns(
     said = f"source {titles[a]!r}, target {titles[b]!r}, " + (
         "no weight" if w is None else f"weight {titles[w]!r}"
     )
-    ignored = tuple(title for i, title in enumerate(titles) if i not in (a, b, w))
+    ignored = tuple(title or f"column {i + 1}" for i, title in enumerate(titles) if i not in (a, b, w))
     return EdgeColumns(a, b, w, said, ignored)
 
 
 def _ends(
-    titles: Sequence[str], lowered: list[str], a: int | None, b: int | None, label: str
+    titles: Sequence[str],
+    lowered: list[str],
+    a: int | None,
+    b: int | None,
+    label: str,
+    rows: Sequence[Sequence[str]],
 ) -> tuple[int, int]:
     """Source and target by their titles, or the only two columns that can be meant."""
     for first, second in END_NAMES:
@@ -148,7 +156,7 @@ def _ends(
             return (rest[0] if a is None else a), (rest[0] if b is None else b)
     else:
         # A leading column that numbers the rows is no end of an edge; neither is a weight.
-        if len(rest) > 2 and looks_like_id(titles[rest[0]]):
+        if len(rest) > 2 and (looks_like_id(titles[rest[0]]) or _only_numbers_rows(titles, rows, label)):
             rest = rest[1:]
         ends = [i for i in rest if lowered[i] not in WEIGHT_NAMES]
         if len(rest) in (2, 3) and len(ends) >= 2:
@@ -156,6 +164,23 @@ def _ends(
     raise GraphError(
         f"{label} has the columns {listed(titles)}: name two of them source and target, or pass source= and target=."
     )
+
+
+def _only_numbers_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], label: str) -> bool:
+    """Whether the first of three columns counts the rows, while the other two hold the same nodes."""
+    full = [row for row in rows if len(row) == 3]
+    if len(titles) != 3 or len(full) < 3:
+        return False
+    first, second, third = ([row[i] for row in full] for i in range(3))
+    counts = any(first == [str(i + start) for i in range(len(first))] for start in (0, 1))
+    if not counts or not set(second) & set(third) or titles[2].strip().lower() in WEIGHT_NAMES:
+        return False
+    if set(first) & set(second):
+        raise GraphError(
+            f"{label} has the columns {listed(titles)}, of which the first may number the rows or be a node: "
+            "pass source= and target=."
+        )
+    return True
 
 
 def position_of(which: str | int, titles: Sequence[str], argument: str, label: str) -> int:

@@ -168,7 +168,11 @@ def edges_of_frame(
     numbers = all(column.numbers is not None for column in table.columns)
     if source is target is weight is None and not known and numbers and len(frame) == len(titles) > 1:
         _raise_ambiguous(label)
-    columns = choose_edge_columns(titles, label, source, target, weight, weighted)
+    rows: list[list[str]] = []
+    if len(titles) == 3 and not known:
+        shown = [(column.labels() or [])[:1000] for column in table.columns]
+        rows = [list(row) for row in zip(*shown, strict=False)]
+    columns = choose_edge_columns(titles, label, source, target, weight, weighted, rows)
     ends = []
     for argument, at in (("source", columns.source), ("target", columns.target)):
         labels = table.columns[at].labels()

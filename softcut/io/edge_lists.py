@@ -93,7 +93,13 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> _Layou
             if len(titles) < 2:
                 raise GraphError(_column_count(table, line, len(titles)))
             columns = choose_edge_columns(
-                titles, table.label, options.source, options.target, options.weight, options.weighted
+                titles,
+                table.label,
+                options.source,
+                options.target,
+                options.weight,
+                options.weighted,
+                [fields for _, fields in sample if fields != first or commented],
             )
             notes = (f"{kind}, header on line {line if not commented else line - 1} ({why})",)
             return _Layout(columns, len(titles), line if commented else line + 1, False, notes)

@@ -18,10 +18,17 @@ from softcut.datasets import attributed_communities, community_graph, grid_graph
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.report.plots import draw_partition, figure, save_figure
-from softcut.report.positions import node_positions
+from softcut.report.plots import (
+    cluster_marks,
+    draw_adjacency,
+    draw_groups,
+    draw_partition,
+    figure,
+    save_figure,
+)
+from softcut.report.positions import FEW_NODES, node_positions
 
-__all__ = ["METHODS", "demo_graphs", "numbered_like", "run_demo"]
+__all__ = ["METHODS", "demo_graphs", "draw_methods", "numbered_like", "run_demo"]
 
 Method = Callable[[Graph, int, int], np.ndarray]
 
@@ -88,21 +95,32 @@ def run_demo(
             seconds = time.perf_counter() - start
             scores = evaluate(graph, found[method], graph.y if graph.name != "grid" else None, k)
             rows.append({"graph": graph.name, "k": k, "method": method, "seconds": seconds, **scores})
-        _draw(out / f"{graph.name}.png", graph, found, rows[-len(METHODS) :])
+        draw_methods(out / f"{graph.name}.png", graph, found, rows[-len(METHODS) :])
     atomic_json(out / "results.json", rows)
     return rows
 
 
-def _draw(path: Path, graph: Graph, found: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> None:
-    """One panel per method; clusters that match have the same colour in all of them."""
+def draw_methods(path: Path, graph: Graph, found: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> None:
+    """One column per method; clusters that match have the same colour in all of them."""
     positions, positions_are = node_positions(graph)
-    fig, axes = figure(1, len(found), figsize=(4 * len(found), 4.4))
+    # Where edges cannot be drawn, the cuts between clusters and the sorted matrix show them.
+    height = 1 if graph.num_nodes <= FEW_NODES else 3
+    fig, axes = figure(height, len(found), figsize=(4 * len(found), 4.2 * height + 1.4), squeeze=False)
     reference = found["softcut (default)"]
-    for ax, (method, labels), row in zip(axes, found.items(), rows, strict=True):
+    for column, (method, labels), row in zip(axes.T, found.items(), rows, strict=True):
         known = f", NMI {row['nmi']:.2f}" if row.get("nmi") is not None else ""
         shown = numbered_like(labels, reference)
-        draw_partition(ax, graph, shown, positions, f"{method}\ncut {row['normalised_cut']:.2f}{known}")
-        ax.set_xlabel(positions_are)
+        draw_partition(
+            column[0], graph, shown, positions, f"{method}\ncut {row['normalised_cut']:.2f}{known}"
+        )
+        column[0].set_xlabel(positions_are, fontsize=8)
+        if height > 1:
+            draw_groups(column[1], graph, shown, "Cuts between clusters")
+            draw_adjacency(column[2], graph, shown, "Matrix, sorted by cluster")
+        marks = cluster_marks(graph, shown)
+        column[-1].legend(
+            handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=8, frameon=False
+        )
     fig.suptitle(
         f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {rows[0]['k']} clusters"
     )

@@ -15,6 +15,7 @@ from softcut.report.positions import FEW_NODES, node_positions
 
 __all__ = [
     "cluster_colours",
+    "cluster_marks",
     "draw_adjacency",
     "draw_groups",
     "draw_partition",
@@ -108,7 +109,12 @@ def plot_clustering(
     nodes.set_xlabel(positions_are)
     draw_groups(groups, graph, labels, "Clusters and the cuts between them")
     draw_adjacency(matrix, graph, labels, "Adjacency matrix, sorted by cluster")
-    _legend(fig, graph, labels)
+    fig.legend(
+        handles=cluster_marks(graph, labels),
+        loc="outside right upper",
+        title="Cluster: size,\nshare of its edges that leave",
+        frameon=False,
+    )
     return save_figure(fig, path)
 
 
@@ -172,7 +178,7 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     >>> fig, ax = figure()
     >>> draw_groups(ax, grid_graph(3, 3), np.arange(9) // 5, "two halves")
     >>> ax.get_xlabel()
-    'widest line: edges of weight 4 between two clusters'
+    'widest line: edges of weight 4'
     """
     groups, sizes, flow = _flow(graph, labels)
     used = len(groups)
@@ -189,14 +195,17 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
         if used <= 6:
             middle = places[a] + 0.42 * (places[b] - places[a])  # off the middle, where lines cross
             ax.text(*middle, _amount(cut[a, b]), ha="center", va="center", fontsize=8, zorder=3, bbox=_PAPER)
-    largest = min(70.0, 480 / used)  # in points; leaves room for the neighbours on the circle
+    inches = ax.get_window_extent().width / ax.get_figure().dpi
+    largest = min(70.0, 480 / used) * min(
+        1.0, inches / 4
+    )  # in points; leaves room for neighbours on the circle
     colours = np.array(cluster_colours(int(groups.max()) + 1))[groups]
     ax.scatter(*places.T, s=largest**2 * sizes / sizes.max(), c=colours, linewidths=0, zorder=2)
     for group, place in zip(groups, places, strict=True):
         _number(ax, group, place)
     ax.set_title(title)
     if used > 1:
-        said = f"widest line: edges of weight {_amount(widest)} between two clusters"
+        said = f"widest line: edges of weight {_amount(widest)}"
         ax.set_xlabel(said if widest else "no edges between clusters")
     ax.set_aspect("equal")
     ax.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), xticks=[], yticks=[])
@@ -249,8 +258,13 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
         axis.set_major_formatter(lambda value, _: f"{int(value):,}")
 
 
-def _legend(fig: Any, graph: Graph, labels: np.ndarray) -> None:
-    """Number, size and cut of every cluster, in its colour."""
+def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
+    """Entries of a legend: number, size and cut of every cluster, in its colour.
+
+    >>> from softcut.datasets import grid_graph
+    >>> [mark.get_label() for mark in cluster_marks(grid_graph(3, 3), np.arange(9) // 5)]
+    ['0: 5 nodes, 29% cut', '1: 4 nodes, 40% cut']
+    """
     from matplotlib.lines import Line2D
 
     groups, sizes, flow = _flow(graph, labels)
@@ -263,12 +277,7 @@ def _legend(fig: Any, graph: Graph, labels: np.ndarray) -> None:
         marks.append(Line2D([], [], color=colours[group], marker="o", linestyle="", label=text))
     if len(groups) > len(marks):
         marks.append(Line2D([], [], linestyle="", label=f"and {len(groups) - len(marks)} more"))
-    fig.legend(
-        handles=marks,
-        loc="outside right upper",
-        title="Cluster: size,\nshare of its edges that leave",
-        frameon=False,
-    )
+    return marks
 
 
 def _flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

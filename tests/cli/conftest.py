@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import signal
 import sys
 
 import numpy as np
@@ -17,6 +18,7 @@ from softcut.datasets import attributed_communities
 def run(monkeypatch, capsys, tmp_path):
     """Call the command line in an empty folder: (exit code, standard output, standard error)."""
     monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGINT)
 
     def call(*words):
         monkeypatch.setattr(sys, "argv", ["softcut", *map(str, words)])
@@ -25,6 +27,7 @@ def run(monkeypatch, capsys, tmp_path):
             code = 0
         except SystemExit as stop:
             code = stop.code or 0
+        signal.signal(signal.SIGINT, before)  # a command that was interrupted ends deaf to more of it
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

@@ -19,6 +19,11 @@ def test_the_demo_runs_twice(run, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "demo_graphs", lambda: GRAPHS[1:2])
     assert run("demo", "--out", "shown", "--overwrite")[0] == 0
     assert sorted(p.name for p in (tmp_path / "shown").iterdir()) == ["grid.png", "results.json"]
+    (tmp_path / "shown" / "holiday.png").write_bytes(b"mine")
+    code, _, err = run("demo", "--out", "shown", "--overwrite")
+    assert code == 2
+    assert "holiday.png" in err
+    assert {f"{graph.name}.png" for graph, _ in GRAPHS} == {"communities.png", "grid.png", "attributed.png"}
 
 
 GRAPHS = demo.demo_graphs()

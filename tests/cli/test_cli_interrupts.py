@@ -93,6 +93,19 @@ main()
     assert (done.returncode, done.stderr) == (130, "softcut: interrupted.\n")
 
 
+def test_a_press_while_the_program_ends_changes_nothing(tmp_path):
+    program = """
+import atexit, signal, softcut.cli.app, softcut.cli
+def pressed():
+    raise KeyboardInterrupt
+softcut.cli.app.run = pressed
+atexit.register(signal.raise_signal, signal.SIGINT)
+softcut.cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "softcut: interrupted.\n")
+
+
 def test_python_m_softcut_is_quiet_from_its_first_line(tmp_path):
     program = """
 import importlib.abc, runpy, signal, sys

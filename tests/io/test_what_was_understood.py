@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from reading import named_edges, quiet, write
 
-from softcut.errors import FileFormatError, ParameterError
+from softcut.errors import FileFormatError, GraphError, ParameterError
+from softcut.graph import Graph
 from softcut.io import read_graph
 
 
@@ -262,3 +264,28 @@ def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
     # Names have no order of their own: rows without ids cannot be joined to them.
     with pytest.raises(FileFormatError, match="no node ids, but the nodes"):
         read_graph(write(tmp_path, "n.csv", "a,b\nb,c\n"), features=write(tmp_path, "w.csv", "1\n2\n3\n"))
+
+
+def test_a_column_that_numbers_the_rows_is_no_node(tmp_path: Path) -> None:
+    text = "row,employee,manager\n0,ann,bob\n1,bob,cy\n2,cy,ann\n"
+    g = quiet(write(tmp_path, "g.csv", text))
+    assert g.node_names == ["ann", "bob", "cy"]
+    assert "source 'employee', target 'manager', no weight, ignored 'row'" in g.notes
+    frame = pd.read_csv(tmp_path / "g.csv")
+    assert Graph.from_any(frame).node_names == ["ann", "bob", "cy"]
+    # Numbers that may be rows or nodes are asked about; a third column of other values decides.
+    rows = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
+    body = "".join(f"{a},{b},{c}\n" for a, b, c in rows)
+    with pytest.raises(FileFormatError, match="may number the rows or be a node: pass source= and target="):
+        read_graph(write(tmp_path, "g.csv", "line,employee,manager\n" + body))
+    with pytest.raises(GraphError, match="may number the rows or be a node"):
+        Graph.from_any(pd.DataFrame([*rows, (4, 1, 2)], columns=["line", "employee", "manager"]))
+    g = quiet(write(tmp_path, "g.csv", "employee,manager,since\n1,0,2001\n2,0,2002\n3,1,2001\n"))
+    assert g.num_nodes == 4
+    g = quiet(write(tmp_path, "g.csv", "employee,manager,weight\n1,0,1\n2,0,2\n3,1,2\n"))
+    assert g.weighted
+
+
+def test_a_column_without_a_title_is_called_by_its_place(tmp_path: Path) -> None:
+    g = quiet(write(tmp_path, "g.csv", "source,target,\na,b,\nb,c,\n"))
+    assert "source 'source', target 'target', no weight, ignored 'column 3'" in g.notes

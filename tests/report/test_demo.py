@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from softcut.datasets import attributed_communities
 from softcut.report import demo
 
 
@@ -24,6 +25,20 @@ def test_the_demo(tmp_path, small_demo):
     best = {r["method"]: r["nmi"] for r in rows if r["graph"] == "communities"}
     assert best["softcut (default)"] > 0.9
     assert all("nmi" not in r for r in rows if r["graph"] == "grid")
+
+
+@pytest.mark.parametrize(("nodes", "height"), [(60, 1), (400, 3)])
+def test_every_method_has_a_legend_and_large_graphs_more_panels(tmp_path, monkeypatch, nodes, height):
+    graph = attributed_communities(nodes, 2, seed=0)
+    found = dict.fromkeys(("other", "softcut (default)"), graph.y)
+    kept = []
+    monkeypatch.setattr(demo, "save_figure", lambda fig, path: kept.append(fig))
+    demo.draw_methods(tmp_path / "a.png", graph, found, [{"k": 2, "normalised_cut": 0.5, "nmi": 1.0}] * 2)
+    assert len(kept[0].axes) == 2 * height
+    sizes = np.bincount(graph.y)
+    for ax in kept[0].axes[-2:]:
+        said = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert [text.split(",")[0] for text in said] == [f"{i}: {size} nodes" for i, size in enumerate(sizes)]
 
 
 def test_labels_that_match_get_the_same_number():
