@@ -18,7 +18,7 @@ from softcut.clustering.prepare import budget, is_constant, silence_rule, silent
 from softcut.clustering.replicas import Replica, Trained, choose_k, train_replicas
 from softcut.clustering.settings import LIMITS, PRESETS, resolve
 from softcut.datasets import attributed_communities
-from softcut.training import DenseInput, ReplicaNet, TrainResult, replica_losses
+from softcut.training import DenseInput, ReplicaNet, TrainResult, replica_losses, replica_seeds
 
 
 @pytest.fixture(scope="module")
@@ -298,6 +298,24 @@ def test_replicas_are_judged_by_the_plain_losses(graph):
     assert [r.cut for r in trained.replicas] == pytest.approx(cut.tolist())
     assert [r.ortho for r in trained.replicas] == pytest.approx(ortho.tolist())
     assert [r.clusters_used for r in trained.replicas] == [len(s[:, r].argmax(1).unique()) for r in range(3)]
+
+
+def test_only_missing_replicas_are_trained(graph, monkeypatch):
+    settings = settings_of(graph, n_init=3, max_iter=3)
+    prepared = prepared_of(graph, settings)
+    few = train_replicas(prepared, 3, settings, [].append, wanted=2)
+    assert few.net.replicas == 2
+    all_of_them = train_replicas(prepared, 3, settings, [].append, more_of=few)
+    assert all_of_them.net.replicas == 3
+    assert all_of_them.net.scales == replicas._scales(6, 3)
+    assert sorted(r.seed for r in all_of_them.replicas) == sorted(replica_seeds(0, 3))
+    assert train_replicas(prepared, 3, settings, [].append, more_of=all_of_them) is all_of_them
+    assert train_replicas(prepared, 3, settings, [].append, wanted=1, more_of=few) is few
+    seeds = []
+    monkeypatch.setattr(replicas, "_start", lambda inputs, net, k, seed: seeds.append(seed) or (None, None))
+    train_replicas(prepared, 3, settings, [].append, more_of=few)
+    train_replicas(prepared, 3, settings, [].append)
+    assert seeds == [2000, 0], "k-means of added replicas starts from other points"
 
 
 def chosen(
