@@ -305,8 +305,9 @@ def unchanged(room: str, copy: Copy, folder: Path) -> dict[str, Any]:
     Files of tests that were run before are not run again while the package stays as it is.
     """
     kept = folder / f"unchanged-{room}.json"
-    package = digest_of(sorted((ROOT / "softcut").rglob("*.py")))
-    files = {str(p.relative_to(ROOT)): digest_of([p]) for f in ROOMS[room] for p in (ROOT / f).rglob("*.py")}
+    root = copy.folder  # as it was when the run began
+    package = digest_of(sorted((root / "softcut").rglob("*.py")))
+    files = {str(p.relative_to(root)): digest_of([p]) for f in ROOMS[room] for p in (root / f).rglob("*.py")}
     known = json.loads(kept.read_text()) if kept.exists() else {}
     if known.get("package") != package:
         known = {"files": {}, "seconds": {}}
