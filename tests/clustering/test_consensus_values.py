@@ -134,7 +134,7 @@ def test_a_sample_is_drawn_from_all_rows_by_the_random_state():
 def test_a_negative_weight_counts_as_none():
     s, z, _ = some_table()
     found = Consensus.fit(s, z, 2, weights=torch.tensor([0.6, 0.4, -0.1]))
-    assert torch.isfinite(found.scale).all()
+    assert (found.scale[:4] > 0).all()
     assert (found.scale[4:6] == 0).all()
 
 

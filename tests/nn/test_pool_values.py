@@ -480,6 +480,9 @@ def test_levels_are_counted_from_one():
     assert NDPPool().coarsening.delta == 1e-2
     assert NDPPool().coarsening.seed == GraclusPool().coarsening.seed == 0
     assert GraclusPool().reduction == "max"
+    assert NDPPool()(torch.rand(9, 1), sparse(weighted())).adj.symmetric, (
+        "no second pattern is made for gradients"
+    )
     assert repr(NDPPool(2, 0.5, 3)) == "NDPPool(levels=2, delta=0.5, seed=3)"
 
 
