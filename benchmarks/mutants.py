@@ -381,6 +381,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rooms", nargs="+", choices=list(ROOMS), default=list(ROOMS), help="run only these")
+    parser.add_argument("--report", action="store_true", help="print the table of what was run so far")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -388,9 +389,6 @@ def main() -> None:
     mutants = [m for m in mutants if m.room in options.rooms]
     kept = options.out / f"seed-{options.seed}.jsonl"
     known = {key(r): r for r in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core for each of the jobs
-    for name in SHARED_IMPORTS:
-        importlib.import_module(name)
     results, waiting = [], []
     for mutant in mutants:
         digest = digest_of([ROOT / mutant.file])
@@ -403,12 +401,21 @@ def main() -> None:
             "tests": tests_digest(mutant.room),
         }
         old = known.get(key(record))
-        if old is not None and (old["outcome"] != "survived" or old["tests"] == record["tests"]):
+        current = old is not None and (old["outcome"] != "survived" or old["tests"] == record["tests"])
+        if old is not None and (current or options.report):
             results.append(old)
         else:
             waiting.append((mutant, record))
+    tests: dict[str, Any] = {}
+    if options.report:
+        for path in options.out.glob("unchanged-*.json"):
+            tests[path.stem.removeprefix("unchanged-")] = json.loads(path.read_text())
+        print(report(results, count, tests))
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core for each of the jobs
+    for name in SHARED_IMPORTS:
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tests: dict[str, Any] = {}
         copies = [Copy(Path(folder) / str(i)) for i in range(max(1, options.jobs))]
         for room in {m.room: None for m in mutants}:
             tests[room] = unchanged(room, copies[0], options.out)

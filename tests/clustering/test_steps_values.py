@@ -522,6 +522,27 @@ def test_silent_nodes_get_the_same_probability_for_every_cluster(graph):
     assert any("2 of 122 nodes" in note for note in est.notes_)
 
 
+def test_features_are_matched_by_name(graph):
+    x = np.random.default_rng(0).normal(size=(120, 3))
+    named = graph.with_features(x, ["a", "b", "c"])
+    est = sc.MinCutClustering(3, n_init=2, max_iter=5).fit(named)
+    assert est.feature_names_in_.tolist() == ["a", "b", "c"]
+    soft = est.predict_proba(named)
+    other = graph.with_features(x[:, [2, 0, 1]], ["c", "a", "b"])
+    np.testing.assert_allclose(est.predict_proba(other), soft, atol=1e-6)
+    for names, columns, words in (
+        (["a", "b"], [0, 1], "missing: 'c'"),
+        (["a", "b", "c", "d"], [0, 1, 2, 0], "not known: 'd'"),
+        (["a", "b", "z"], [0, 1, 2], "missing: 'c'; not known: 'z'"),
+    ):
+        with pytest.raises(sc.SoftcutError, match=words):
+            est.predict(graph.with_features(x[:, columns], names))
+    with pytest.warns(UserWarning, match="the features have no names"):
+        np.testing.assert_allclose(est.predict_proba(graph.with_features(x)), soft, atol=1e-6)
+    est.fit(graph)
+    assert not hasattr(est, "feature_names_in_") or graph.feature_names is not None
+
+
 def test_tags_for_scikit_learn():
     tags = sc.MinCutClustering().__sklearn_tags__().input_tags
     assert tags.pairwise and tags.positive_only and tags.sparse

@@ -136,6 +136,9 @@ def test_kept_nodes_of_a_padded_batch():
     back = torch.zeros(2, 4, 3, dtype=torch.float64)
     back[0, [2, 0]] = back[1, 3] = 1
     torch.testing.assert_close(selection.lift(full), back)
+    gone = x.clone()
+    gone[0, [1, 3]] = gone[1, [0, 1, 2]] = 0
+    torch.testing.assert_close(selection.lift(pooled, pinv=True), gone)
     assert selection.batch is None
     assert selection.padded
 
