@@ -254,6 +254,16 @@ def test_every_replica_starts_from_the_better_of_two_k_means_of_its_own_features
     torch.testing.assert_close(sizes, counted.clamp(min=least))
 
 
+def test_small_clusters_are_held_to_a_quarter_of_the_mean_size(monkeypatch):
+    labels = torch.tensor([[0] * 49 + [1], [0] * 30 + [1] * 20])
+    fixed = labels, torch.zeros(2, 5, 4)
+    monkeypatch.setattr(replicas, "kmeans_restarts", lambda *arguments, **options: fixed)
+    net = ReplicaNet(4, 5, seeds=[0])
+    start, sizes = replicas._start(DenseInput(torch.rand(50, 4)), net, 5, seed=0)
+    assert start.tolist() == labels[:1].tolist()
+    assert sizes.tolist() == [[49, 2.5, 2.5, 2.5, 2.5]]
+
+
 def some_trained(
     ari: torch.Tensor, used: list[int], k: int = 3, losses: list[float] | None = None
 ) -> Trained:
