@@ -51,7 +51,7 @@ ROOMS = {
     "io": ("softcut/io", "tests/io"),
     "pool": ("softcut/nn/pool", "tests/nn"),
 }
-# Of a room's tests the quickest that together take this many seconds on the code as it is; the others are left out.
+# Of a room's tests the quickest that together take this many seconds of a processor on the code as it is.
 LIMIT = 60.0
 # A mutant is too slow, and noticed, when one test takes this many times as long as before, and these seconds more.
 SLOWER, MORE = 5.0, 30.0
@@ -193,11 +193,16 @@ class Watch:
         )
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.began = sum(
+            os.times()[:4]
+        )  # of this process and its children: other work on the machine does not count
         allowed = SLOWER * self.known.get(nodeid, LIMIT) + MORE
         self.now.write_text(json.dumps({"test": nodeid, "until": time.monotonic() + allowed}))
 
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.seconds[nodeid] = round(sum(os.times()[:4]) - self.began, 2)
+
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
         if report.failed and self.failed is None:
             self.failed = report.nodeid
 
@@ -206,8 +211,10 @@ class Watch:
             self.failed = f"{report.nodeid} (collection)"
 
 
-def run_tests(copy: Path, room: str, answer: Path, seconds: dict[str, float], left_out: list[str]) -> None:
-    """In a process of its own: the tests of a room on a copy; the outcome goes into a file."""
+def run_tests(
+    copy: Path, paths: list[str], answer: Path, seconds: dict[str, float], left_out: list[str]
+) -> None:
+    """In a process of its own: tests on a copy; the outcome goes into a file."""
     os.setsid()
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
@@ -223,7 +230,7 @@ def run_tests(copy: Path, room: str, answer: Path, seconds: dict[str, float], le
     os.dup2(output, 2)
     watch = Watch(seconds, set(left_out), answer.with_suffix(".now"))
     options = ["-x", "-p", "no:cacheprovider", "--basetemp", str(answer.parent / "tmp"), "--tb=line"]
-    code = pytest.main([*options, *reversed(ROOMS[room])], plugins=[watch])
+    code = pytest.main([*options, *paths], plugins=[watch])
     answer.write_text(json.dumps({"code": int(code), "failed": watch.failed, "seconds": watch.seconds}))
     os._exit(0)
 
@@ -250,15 +257,15 @@ class Copy:
         )
         self.mutant: Mutant | None = None
 
-    def start(self, room: str, mutant: Mutant | None, room_tests: dict[str, Any]) -> None:
-        """Begin the tests of a room, on a mutant or on the code as it is."""
+    def start(self, paths: list[str], mutant: Mutant | None, tests: dict[str, Any]) -> None:
+        """Begin tests, on a mutant or on the code as it is."""
         self.mutant = mutant
         if mutant is not None:
             (self.folder / mutant.file).write_text(mutant.code())
         for suffix in (".json", ".now"):
             self.answer.with_suffix(suffix).unlink(missing_ok=True)
         context: Any = multiprocessing.get_context("fork")
-        arguments = (self.folder, room, self.answer, room_tests["seconds"], room_tests["left_out"])
+        arguments = (self.folder, paths, self.answer, tests["seconds"], tests["left_out"])
         self.process = context.Process(target=run_tests, args=arguments)
         self.began = time.monotonic()
         self.process.start()
@@ -293,37 +300,49 @@ class Copy:
 
 
 def unchanged(room: str, copy: Copy, folder: Path) -> dict[str, Any]:
-    """Times of a room's tests on the code as it is, and the slow ones that are left out to stay within the limit."""
+    """Times of a room's tests on the code as it is, and the slow ones that are left out to stay within the limit.
+
+    Files of tests that were run before are not run again while the package stays as it is.
+    """
     kept = folder / f"unchanged-{room}.json"
-    digest = tests_digest(room)
-    if kept.exists():
-        known = json.loads(kept.read_text())
-        if known["tests"] == digest:
-            return known
-    print(f"{room}: tests on the code as it is ...", flush=True)
-    copy.start(room, None, {"seconds": {}, "left_out": []})
-    copy.process.join()
-    result = copy.finish()
-    if result["outcome"] != "survived":
-        said = copy.answer.with_suffix(".txt").read_text() if copy.answer.with_suffix(".txt").exists() else ""
-        raise SystemExit(f"{room}: its tests fail without any change ({result.get('test')}).\n{said[-3000:]}")
-    seconds: dict[str, float] = result["seconds"]
+    root = copy.folder  # as it was when the run began
+    package = digest_of(sorted((root / "softcut").rglob("*.py")))
+    files = {str(p.relative_to(root)): digest_of([p]) for f in ROOMS[room] for p in (root / f).rglob("*.py")}
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    if known.get("package") != package:
+        known = {"files": {}, "seconds": {}}
+    new = [file for file, digest in files.items() if known["files"].get(file) != digest]
+    seconds = {
+        test: time for test, time in known["seconds"].items() if test.split("::")[0] in set(files) - set(new)
+    }
+    if new:
+        print(f"{room}: {len(new)} files of tests on the code as it is ...", flush=True)
+        copy.start(new, None, {"seconds": {}, "left_out": []})
+        copy.process.join()
+        result = copy.finish()
+        if result["outcome"] != "survived":
+            said = copy.answer.with_suffix(".txt")
+            text = said.read_text()[-3000:] if said.exists() else ""
+            raise SystemExit(f"{room}: its tests fail without any change ({result.get('test')}).\n{text}")
+        seconds |= result["seconds"]
     slowest = sorted(seconds, key=lambda test: -seconds[test])
-    left_out = []
+    left_out: list[str] = []
     while sum(seconds[test] for test in slowest[len(left_out) :]) > LIMIT:
         left_out.append(slowest[len(left_out)])
-    known = {"tests": digest, "seconds": seconds, "left_out": left_out, "took": result["took"]}
+    known = {"package": package, "files": files, "seconds": seconds, "left_out": left_out}
     kept.write_text(json.dumps(known))
     return known
+
+
+def digest_of(paths: list[Path]) -> str:
+    """Of the content of files."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
 
 
 @functools.cache  # files that change during a run are not in the copies
 def tests_digest(room: str) -> str:
     """Of all files with tests of a room."""
-    digest = hashlib.sha256()
-    for path in sorted((ROOT / ROOMS[room][1]).rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest_of(sorted((ROOT / ROOMS[room][1]).rglob("*.py")))
 
 
 # ------------------------------------------------------------------------------------------------ report
@@ -362,6 +381,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--rooms", nargs="+", choices=list(ROOMS), default=list(ROOMS), help="run only these")
+    parser.add_argument("--report", action="store_true", help="print the table of what was run so far")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -369,12 +389,9 @@ def main() -> None:
     mutants = [m for m in mutants if m.room in options.rooms]
     kept = options.out / f"seed-{options.seed}.jsonl"
     known = {key(r): r for r in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core for each of the jobs
-    for name in SHARED_IMPORTS:
-        importlib.import_module(name)
     results, waiting = [], []
     for mutant in mutants:
-        digest = hashlib.sha256((ROOT / mutant.file).read_bytes()).hexdigest()[:16]
+        digest = digest_of([ROOT / mutant.file])
         before, after = mutant.change()
         record = {
             **asdict(mutant),
@@ -384,12 +401,21 @@ def main() -> None:
             "tests": tests_digest(mutant.room),
         }
         old = known.get(key(record))
-        if old is not None and (old["outcome"] != "survived" or old["tests"] == record["tests"]):
+        current = old is not None and (old["outcome"] != "survived" or old["tests"] == record["tests"])
+        if old is not None and (current or options.report):
             results.append(old)
         else:
             waiting.append((mutant, record))
+    tests: dict[str, Any] = {}
+    if options.report:
+        for path in options.out.glob("unchanged-*.json"):
+            tests[path.stem.removeprefix("unchanged-")] = json.loads(path.read_text())
+        print(report(results, count, tests))
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core for each of the jobs
+    for name in SHARED_IMPORTS:
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tests: dict[str, Any] = {}
         copies = [Copy(Path(folder) / str(i)) for i in range(max(1, options.jobs))]
         for room in {m.room: None for m in mutants}:
             tests[room] = unchanged(room, copies[0], options.out)
@@ -398,7 +424,7 @@ def main() -> None:
             while waiting and free:
                 mutant, record = waiting.pop(0)
                 copy = free.pop()
-                copy.start(mutant.room, mutant, tests[mutant.room])
+                copy.start(list(reversed(ROOMS[mutant.room])), mutant, tests[mutant.room])
                 busy[copy.process.sentinel] = (copy, record)
             wait(list(busy), timeout=1.0)
             for sentinel, (copy, record) in list(busy.items()):

@@ -131,6 +131,13 @@ def test_a_sample_is_drawn_from_all_rows_by_the_random_state():
     torch.testing.assert_close(whole.mean, torch.cat([s.flatten(1), z.flatten(1)], 1).mean(0))
 
 
+def test_a_negative_weight_counts_as_none():
+    s, z, _ = some_table()
+    found = Consensus.fit(s, z, 2, weights=torch.tensor([0.6, 0.4, -0.1]))
+    assert (found.scale[:4] > 0).all()
+    assert (found.scale[4:6] == 0).all()
+
+
 def test_columns_that_say_nothing_get_no_weight():
     s, z, _ = some_table()
     found = Consensus.fit(s, torch.full_like(z, 2.0), 2)

@@ -127,6 +127,7 @@ def test_of_many_rows_some_are_drawn(monkeypatch):
     torch.testing.assert_close(Refiner.fit(x, y, 3).kernel, whole.kernel)
     monkeypatch.setattr(module, "_ROWS", 30)
     rows = torch.randperm(60, generator=torch.Generator().manual_seed(4))[:30]
+    torch.testing.assert_close(Refiner.fit(x, y, 3).kernel, Refiner.fit(x, y, 3, random_state=0).kernel)
     some = Refiner.fit(x, y, 3, random_state=4)
     torch.testing.assert_close(some.centre, x[rows].mean(0))
     torch.testing.assert_close(some.kernel, Refiner.fit(x[rows], y[rows], 3).kernel)

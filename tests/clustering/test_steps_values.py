@@ -10,15 +10,15 @@ import scipy.sparse as sp
 import torch
 
 import softcut as sc
-from softcut.clustering import estimator, fit, prepare, replicas
+from softcut.clustering import fit, prepare, replicas
 from softcut.clustering.fit import merge, number, refine, select
 from softcut.clustering.kmeans import kmeans_restarts
 from softcut.clustering.model import signature
 from softcut.clustering.prepare import budget, is_constant, silence_rule, silent_nodes, without
 from softcut.clustering.replicas import Replica, Trained, choose_k, train_replicas
-from softcut.clustering.settings import LIMITS, PRESETS, resolve
+from softcut.clustering.settings import resolve
 from softcut.datasets import attributed_communities
-from softcut.training import DenseInput, ReplicaNet, TrainResult, replica_losses
+from softcut.training import DenseInput, ReplicaNet, TrainResult, replica_losses, replica_seeds
 
 
 @pytest.fixture(scope="module")
@@ -33,101 +33,6 @@ def settings_of(graph, **options):
 
 def prepared_of(graph, settings, notes=None):
     return prepare.prepare(graph, settings, torch.device("cpu"), (notes if notes is not None else []).append)
-
-
-# ------------------------------------------------------------------------------------------------ settings
-
-
-def test_the_presets_are_the_documented_ones(graph):
-    usual = settings_of(graph)
-    assert (usual.n_init, usual.select, usual.hidden, usual.paper, usual.warm) == (
-        32,
-        "consensus",
-        16,
-        False,
-        True,
-    )
-    assert (usual.feature_graph, usual.n_neighbors, usual.fusion) == (1.0, 15, 1.0)
-    assert (usual.refine, usual.n_components, usual.hops, usual.temperature, usual.seed) == (
-        True,
-        64,
-        None,
-        1.0,
-        0,
-    )
-    train = usual.train
-    assert (train.iterations, train.lr, train.tolerance, train.ortho_weight) == (200, 1e-2, 1e-3, 2.0)
-    paper = settings_of(graph, preset="paper")
-    assert (paper.n_init, paper.select, paper.hidden, paper.paper, paper.warm) == (
-        10,
-        "best",
-        16,
-        True,
-        False,
-    )
-    assert (paper.feature_graph, paper.fusion, paper.refine, paper.hops) == (0.0, 0.0, False, 0)
-    train = paper.train
-    assert (train.iterations, train.lr, train.tolerance, train.ortho_weight) == (10_000, 5e-4, None, 1.0)
-    assert set(PRESETS) == {"default", "paper"}
-
-
-def test_the_limits_are_the_documented_ones():
-    assert LIMITS == {
-        "n_clusters": 10_000, "n_init": 10_000, "hops": 1_000, "n_neighbors": 10_000, "n_components": 10_000,
-        "hidden": 10_000, "max_iter": 10_000_000, "random_state": 4294967295,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["n_init", "hops", "n_neighbors", "n_components", "hidden", "max_iter"])
-def test_a_limit_itself_is_accepted(graph, name):
-    settings_of(graph, **{name: LIMITS[name]})
-    with pytest.raises(sc.SoftcutError, match=f"{name} is {LIMITS[name] + 1}, above the limit"):
-        settings_of(graph, **{name: LIMITS[name] + 1})
-
-
-@pytest.mark.parametrize(
-    ("name", "least"), [("n_init", 1), ("hops", 0), ("n_neighbors", 1), ("hidden", 1), ("max_iter", 1)]
-)
-def test_the_least_value_is_accepted(graph, name, least):
-    settings = settings_of(graph, **{name: least})
-    assert (settings.train.iterations if name == "max_iter" else getattr(settings, name)) == least
-    with pytest.raises(sc.SoftcutError, match=f"{name} must be a whole number of at least {least}"):
-        settings_of(graph, **{name: least - 1})
-
-
-@pytest.mark.parametrize("name", ["fusion", "ortho_weight", "tol", "feature_graph"])
-def test_zero_is_accepted_where_it_means_something(graph, name):
-    settings_of(graph, **{name: 0})
-    for bad in (-1e-9, np.nan, np.inf):
-        with pytest.raises(sc.SoftcutError, match=f"{name} must be .*a non-negative number"):
-            settings_of(graph, **{name: bad})
-
-
-@pytest.mark.parametrize("name", ["temperature", "learning_rate"])
-def test_zero_is_refused_where_it_means_nothing(graph, name):
-    settings_of(graph, **{name: 1e-3})
-    for bad in (0, 0.0, -1.0, True):
-        with pytest.raises(sc.SoftcutError, match=f"{name} must be a positive number"):
-            settings_of(graph, **{name: bad})
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("hops", 2), ("feature_graph", False), ("init", "random"), ("n_neighbors", 3), ("fusion", 0.5),
-     ("refine", False), ("n_components", 5)],
-)  # fmt: skip
-def test_what_the_paper_does_not_have_is_refused(graph, name, value):
-    with pytest.raises(sc.SoftcutError, match=f"{name} has no effect with preset='paper'"):
-        settings_of(graph, preset="paper", **{name: value})
-
-
-def test_as_many_clusters_as_nodes(graph):
-    assert settings_of(graph, n_clusters=120).candidates == (120,)
-    assert settings_of(graph, n_clusters=1).candidates == (1,)
-    with pytest.raises(sc.SoftcutError, match="n_clusters is 121 but the graph has only 120 nodes"):
-        settings_of(graph, n_clusters=[2, 121])
-    one = sc.Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=1)
-    assert settings_of(one, n_clusters="auto").candidates == (1,)
 
 
 # ----------------------------------------------------------------------------------------------- preparing
@@ -254,6 +159,16 @@ def test_every_replica_starts_from_the_better_of_two_k_means_of_its_own_features
     torch.testing.assert_close(sizes, counted.clamp(min=least))
 
 
+def test_small_clusters_are_held_to_a_quarter_of_the_mean_size(monkeypatch):
+    labels = torch.tensor([[0] * 49 + [1], [0] * 30 + [1] * 20])
+    fixed = labels, torch.zeros(2, 5, 4)
+    monkeypatch.setattr(replicas, "kmeans_restarts", lambda *arguments, **options: fixed)
+    net = ReplicaNet(4, 5, seeds=[0])
+    start, sizes = replicas._start(DenseInput(torch.rand(50, 4)), net, 5, seed=0)
+    assert start.tolist() == labels[:1].tolist()
+    assert sizes.tolist() == [[49, 2.5, 2.5, 2.5, 2.5]]
+
+
 def some_trained(
     ari: torch.Tensor, used: list[int], k: int = 3, losses: list[float] | None = None
 ) -> Trained:
@@ -298,6 +213,24 @@ def test_replicas_are_judged_by_the_plain_losses(graph):
     assert [r.cut for r in trained.replicas] == pytest.approx(cut.tolist())
     assert [r.ortho for r in trained.replicas] == pytest.approx(ortho.tolist())
     assert [r.clusters_used for r in trained.replicas] == [len(s[:, r].argmax(1).unique()) for r in range(3)]
+
+
+def test_only_missing_replicas_are_trained(graph, monkeypatch):
+    settings = settings_of(graph, n_init=3, max_iter=3)
+    prepared = prepared_of(graph, settings)
+    few = train_replicas(prepared, 3, settings, [].append, wanted=2)
+    assert few.net.replicas == 2
+    all_of_them = train_replicas(prepared, 3, settings, [].append, more_of=few)
+    assert all_of_them.net.replicas == 3
+    assert all_of_them.net.scales == replicas._scales(6, 3)
+    assert sorted(r.seed for r in all_of_them.replicas) == sorted(replica_seeds(0, 3))
+    assert train_replicas(prepared, 3, settings, [].append, more_of=all_of_them) is all_of_them
+    assert train_replicas(prepared, 3, settings, [].append, wanted=1, more_of=few) is few
+    seeds = []
+    monkeypatch.setattr(replicas, "_start", lambda inputs, net, k, seed: seeds.append(seed) or (None, None))
+    train_replicas(prepared, 3, settings, [].append, more_of=few)
+    train_replicas(prepared, 3, settings, [].append)
+    assert seeds == [2000, 0], "k-means of added replicas starts from other points"
 
 
 def chosen(
@@ -441,69 +374,3 @@ def test_a_signature_knows_edges_and_weights():
     assert one == signed([[0, 1, 0], [1, 0, 2], [0, 2, 0]])
     assert one != signed([[0, 1, 0], [1, 0, 3], [0, 3, 0]])
     assert one != signed([[0, 0, 1], [0, 0, 2], [1, 2, 0]])
-
-
-# ----------------------------------------------------------------------------------------------- estimator
-
-
-def test_progress_is_printed_every_hundred_iterations_and_at_the_end(capsys):
-    for iteration in (25, 100, 101, 200, 210):
-        losses = np.array([-0.5, -0.7])
-        estimator._print_progress(
-            SimpleNamespace(iteration=iteration, iterations=210, cut=losses, ortho=-losses)
-        )
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines] == ["100", "200", "210"]
-    assert lines[0].endswith("mean cut loss -0.6000, mean orthogonality loss 0.6000")
-
-
-@pytest.mark.parametrize(
-    ("labels", "found", "agreement", "replicas", "words"),
-    [
-        ([0, 1, 2], True, 0.5, 4, []),
-        ([0, 1, 2], True, 0.1, 4, []),
-        ([0, 1, 2], True, 0.09, 4, ["restarts hardly agree (mean adjusted Rand index 0.09)"]),
-        ([0, 1, 2], True, 0.0, 1, []),
-        ([0, 1, 1], True, 0.5, 4, ["only 2 of 3 clusters are used"]),
-        (
-            [0, 0, 0],
-            False,
-            0.0,
-            4,
-            ["no clustering into 3 was found: every restart left clusters empty, and 1 is"],
-        ),
-        (
-            [0, 1, 1],
-            False,
-            0.0,
-            4,
-            ["no clustering into 3 was found: every restart left clusters empty, and 2 are"],
-        ),
-    ],
-)
-def test_what_speaks_against_a_result(labels, found, agreement, replicas, words):
-    est = sc.MinCutClustering(3)
-    est.labels_, est.n_clusters_, est.interrupted_ = np.array(labels), 3, False
-    est.agreement_, est.replicas_ = agreement, [None] * replicas
-    doubts = est._doubts(found)
-    assert len(doubts) == len(words)
-    for doubt, start in zip(doubts, words, strict=True):
-        assert doubt.startswith(start)
-
-
-def test_silent_nodes_get_the_same_probability_for_every_cluster(graph):
-    x = graph.x.toarray() if sp.issparse(graph.x) else graph.x
-    a = sp.block_diag([graph.adjacency, sp.csr_array((2, 2))], format="csr")
-    wider = sc.Graph.from_scipy(sp.csr_array(a), x=np.concatenate([x, np.zeros((2, x.shape[1]))]))
-    est = sc.MinCutClustering(3, n_init=3, max_iter=10).fit(wider)
-    plain = sc.MinCutClustering(3, n_init=3, max_iter=10).fit(graph.with_features(x))
-    np.testing.assert_allclose(est.soft_[:120], plain.soft_, atol=1e-6)
-    np.testing.assert_allclose(est.soft_[120:], 1 / 3)
-    assert est.labels_[120:].tolist() == [0, 0]
-    np.testing.assert_allclose(est.predict_proba(wider), est.soft_, atol=1e-5)
-    assert any("2 of 122 nodes" in note for note in est.notes_)
-
-
-def test_tags_for_scikit_learn():
-    tags = sc.MinCutClustering().__sklearn_tags__().input_tags
-    assert tags.pairwise and tags.positive_only and tags.sparse

@@ -278,6 +278,7 @@ def test_what_is_taken_for_what(given, kind):
     [
         (np.array([[0, 1], [2, 3]]), "2 x 2 array of integers"),
         ([[0, 1], [2, 3]], "nested list of shape (2, 2)"),
+        (([0, 1], [2, 3]), "nested list of shape (2, 2)"),
         ([], "an empty list"),
         ("graph.csv", "a path"),
         (b"graph.csv", "a path"),

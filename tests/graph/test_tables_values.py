@@ -321,6 +321,8 @@ def test_one_hot_columns():
     assert found.notes == ("column 'city' became 2 columns of 0 and 1",)
     some = feature_table(made_of, FeatureOptions(one_hot=("city",)))
     assert some.x.tolist() == found.x.tolist()
+    ids = chosen(table(city=["p", "q"], who=["b", "a"], age=[1, 2]), ["a", "b"], one_hot=("city",))
+    assert ids == (["b", "a"], ["city=p", "city=q", "age"])
     numbers = feature_table(table(age=[1.5, 2.5, 1.5]), FeatureOptions(one_hot=("age",)))
     assert numbers.names == ["age=1.5", "age=2.5"]
     assert numbers.x.tolist() == [[1, 0], [0, 1], [1, 0]]

@@ -139,6 +139,7 @@ def test_words_of_messages():
         ("sep=|\na|b", "|", [["a", "b"]]),
         ("# x,y,z\n\na b\n%q\n", " ", [["a", "b"]]),
         ('"a b" c\nd  e', " ", [["a b", "c"], ["d", "e"]]),
+        ('"a b" c \n"" e', " ", [["a b", "c"], ["", "e"]]),
     ],
 )
 def test_how_text_is_cut(text, delimiter, rows):
