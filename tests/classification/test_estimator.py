@@ -192,7 +192,7 @@ def test_a_collection_is_read_like_the_list_it_was_made_of(features: str) -> Non
         for given in (graphs, from_graphs(graphs))
     ]
     widths = {model._columns[2] for model in models}
-    assert widths == {{"auto": 2, "structure": 10, "both": 12}[features]}
+    assert widths == {{"auto": 2, "structure": 9, "both": 11}[features]}
     answers = [models[0].predict_proba(graphs), models[1].predict_proba(from_graphs(graphs))]
     assert np.array_equal(*answers)
 
