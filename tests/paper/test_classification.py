@@ -80,8 +80,8 @@ def test_out_of_time_is_clean(data: str, tmp_path: Path) -> None:
 
 
 KILLED = [
-    "-m", "softcut.paper.classification", "--dataset", SMALL, "--method", "mincut", "--folds", "2", "--epochs", "60",
-    "--patience", "60", "--device", "cpu",
+    "-m", "softcut.paper.classification", "--dataset", SMALL, "--method", "mincut", "--folds", "2", "--epochs", "30",
+    "--patience", "30", "--device", "cpu",
 ]  # fmt: skip
 
 
@@ -94,6 +94,7 @@ _STARTED = (
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_kill_9_at_20_random_moments_gives_the_undisturbed_result(data: str, tmp_path: Path) -> None:
     words = [sys.executable, "-c", _STARTED, *KILLED[1:], "--data", data, "--out"]
 
