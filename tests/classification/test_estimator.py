@@ -10,7 +10,7 @@ from made_graphs import made_graphs
 from sklearn.base import clone
 
 import softcut as sc
-from softcut.classification import from_graphs
+from softcut.classification import GraphClassification, from_graphs
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
 from softcut.graph import Graph
 
@@ -176,3 +176,31 @@ def test_unseen_degrees_are_the_largest_known(fitted: sc.GraphClassification) ->
     star = Graph.from_edges([np.zeros(60, int), np.arange(1, 61)])
     assert fitted.predict([star]).tolist() == ["star"]
     assert from_graphs([star]).degree.max() > fitted._structure.max_degree
+
+
+@pytest.mark.parametrize("features", ["auto", "structure", "both"])
+def test_a_collection_is_read_like_the_list_it_was_made_of(features: str) -> None:
+    rng = np.random.default_rng(0)
+    graphs, y = [], []
+    for i in range(24):
+        n = int(rng.integers(4, 9))
+        ends = [[*range(n - 1)], [*range(1, n)]] if i % 2 else [[0] * (n - 1), [*range(1, n)]]
+        graphs.append(Graph.from_edges(ends, x=rng.standard_normal((n, 2))))
+        y.append(i % 2)
+    models = [
+        GraphClassification(features=features, epochs=3, device="cpu").fit(given, y)
+        for given in (graphs, from_graphs(graphs))
+    ]
+    widths = {model._columns[2] for model in models}
+    assert widths == {{"auto": 2, "structure": 9, "both": 11}[features]}
+    answers = [models[0].predict_proba(graphs), models[1].predict_proba(from_graphs(graphs))]
+    assert np.array_equal(*answers)
+
+
+def test_metadata_is_saved_with_the_model(tmp_path: object) -> None:
+    path, star = Graph.from_edges([[0, 1, 2], [1, 2, 3]]), Graph.from_edges([[0, 0, 0], [1, 2, 3]])
+    model = GraphClassification(epochs=1, device="cpu").fit([path, star] * 8, [0, 1] * 8)
+    model.metadata_["labels"] = [3, 1]
+    again = GraphClassification.load(model.save(f"{tmp_path}/m"))
+    assert again.metadata_ == {"labels": [3, 1]}
+    assert again.interrupted_ is False

@@ -80,8 +80,8 @@ def test_out_of_time_is_clean(data: str, tmp_path: Path) -> None:
 
 
 KILLED = [
-    "-m", "softcut.paper.classification", "--dataset", SMALL, "--method", "mincut", "--folds", "2", "--epochs", "60",
-    "--patience", "60", "--device", "cpu",
+    "-m", "softcut.paper.classification", "--dataset", SMALL, "--method", "mincut", "--folds", "2", "--epochs", "30",
+    "--patience", "30", "--device", "cpu",
 ]  # fmt: skip
 
 
@@ -94,23 +94,29 @@ _STARTED = (
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_kill_9_at_20_random_moments_gives_the_undisturbed_result(data: str, tmp_path: Path) -> None:
     words = [sys.executable, "-c", _STARTED, *KILLED[1:], "--data", data, "--out"]
 
-    def timed(folder: str, *more: str) -> float:
-        began = time.monotonic()
-        subprocess.run([*words, str(tmp_path / folder), *more], stdout=subprocess.DEVNULL, check=True)
-        return time.monotonic() - began
+    def begin(folder: str) -> subprocess.Popen[str]:
+        """The command, when it says that training begins."""
+        process = subprocess.Popen([*words, str(tmp_path / folder)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert any("folds 0, 1" in line for line in iter(process.stdout.readline, ""))
+        return process
 
-    starting = timed("nothing", "--minutes", "0")
-    training = max(timed("straight") - starting, 1.0)
+    process = begin("straight")
+    began = time.monotonic()
+    process.communicate()
+    assert process.returncode == 0
+    training = time.monotonic() - began
     random = np.random.default_rng(0)
-    for _ in range(20):  # while it starts, and while it trains: never long enough to finish
-        process = subprocess.Popen([*words, str(tmp_path / "killed")], stdout=subprocess.DEVNULL)
+    for _ in range(20):  # never long enough to finish
+        process = begin("killed")
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(timeout=float(random.uniform(0.5 * starting, starting + training / 12)))
+            process.communicate(timeout=float(random.uniform(0, training / 10)))
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.communicate()
     assert list((tmp_path / "killed/checkpoints").glob("*.pt"))
     done = subprocess.run([*words, str(tmp_path / "killed")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
