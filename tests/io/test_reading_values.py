@@ -333,7 +333,7 @@ def test_tables_of_features(tmp_path, text, x, ids, names):
         ("a,b", "has a header but no rows"),
         ("# a", "has no rows, only comments"),
         ("a,b\n1,2\n3,x", "'x' is not a number"),
-        ("a;b\n1,5;2\n3.5;4", "the column has numbers with commas and with points"),
+        ("a;b\n1,5;2\n3.5;4", "the comma in '1,5' may mark decimals or thousands"),
     ],
 )
 def test_tables_of_features_that_are_none(tmp_path, text, words):

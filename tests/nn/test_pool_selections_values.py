@@ -16,9 +16,11 @@ from softcut.nn import (
     NoPool,
     get_pool,
 )
-from softcut.nn.pool.base import DenseSelection, PoolOutput, check_clusters, nodes_per_graph, same_rows
+from softcut.nn.pool.base import check_clusters, nodes_per_graph
 from softcut.nn.pool.graclus import ClusterSelection
+from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.registry import pool_options
+from softcut.nn.pool.selection import DenseSelection, same_rows
 from softcut.nn.pool.topological import FlatSelection, to_scipy
 from softcut.ops import Dense, Padded, Segments, as_operator
 
@@ -241,7 +243,9 @@ def test_nopool_is_the_identity():
     assert out.selection.pooled_rows == (9,)
     assert torch.equal(pool.lift(x, out.selection), x)
     assert pool(x, sparse(weighted())).batch is None
-    with pytest.raises(ParameterError, match="graphs of 9 rows, but adj has 4"):
+    with pytest.raises(
+        ParameterError, match="selection must come from the graphs that are pooled; it has other rows"
+    ):
         pool(x[:4], sparse(weighted(4)), selection=out.selection)
 
 
