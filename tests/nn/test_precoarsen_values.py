@@ -91,7 +91,7 @@ def test_what_is_refused():
     with pytest.raises(ParameterError, match="data must have edge_index and num_nodes"):
         PreCoarsen()(Data(x=torch.rand(3, 1)))
     assert repr(PreCoarsen("ndp", 3)) == "PreCoarsen(ndp, ndp, ndp)"
-    assert PreCoarsen().methods == ["graclus", "graclus"]
+    assert PreCoarsen().methods == ("graclus", "graclus")
     mean = Batch.from_data_list([PreCoarsen("graclus", 1, reduction="mean")(ring())] * 2)
     assert mean.selection().reduction == "mean"
     torch.testing.assert_close(mean.selection().reduce(mean.x), torch.tensor([[0.5], [2.5], [0.5], [2.5]]))
