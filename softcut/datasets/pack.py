@@ -48,7 +48,9 @@ def _timed(write: Callable[..., Path], *arguments: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m softcut.datasets.pack", description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(COLLECTIONS), help="data sets, QM9 too; all of table 2 by default")
+    parser.add_argument(
+        "names", nargs="*", default=list(COLLECTIONS), help="data sets, QM9 too; all of table 2 by default"
+    )
     parser.add_argument("--out", type=Path, default=Path("packed"), help="folder for the files")
     parser.add_argument("--data", default=None, help="folder to read from")
     parser.add_argument(

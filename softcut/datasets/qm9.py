@@ -235,5 +235,7 @@ def _read_packed(path: Path) -> Molecules:
             arrays = {field.name: file[field.name] for field in fields(Molecules)}
     except (ValueError, KeyError, EOFError, TypeError, OSError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be read as packed molecules: {error}; delete it.") from error
-    wide = {name: array if array.dtype.kind == "f" else array.astype(np.int64) for name, array in arrays.items()}
+    wide = {
+        name: array if array.dtype.kind == "f" else array.astype(np.int64) for name, array in arrays.items()
+    }
     return Molecules(**wide)

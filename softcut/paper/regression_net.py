@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from softcut.errors import ParameterError
 from softcut.nn.layers import SkipConv, UnitLinear
 from softcut.nn.models import GraphRegressor
-from softcut.nn.pool import DiffPool, MinCutPool, TopKPool
+from softcut.nn.pool import DiffPool, MinCutPool, NoPool, TopKPool
 from softcut.ops import orthogonality, pooled_adjacency
 from softcut.ops.cut import safe_ratio, safe_sqrt
 from softcut.ops.operator import inverse_sqrt
@@ -27,7 +27,12 @@ POOLERS = {"topk": "topk", "diffpool": "diffpool", "mincut": "mincut", "flat": "
 
 
 def regressor(
-    method: str, features: int, seed: int, hidden: int = 32, k: int = 4, pool_args: Mapping[str, Any] | None = None
+    method: str,
+    features: int,
+    seed: int,
+    hidden: int = 32,
+    k: int = 4,
+    pool_args: Mapping[str, Any] | None = None,
 ) -> PaddedRegressor:
     """MP - pool - MP - mean - linear with the weights that `seed` draws.
 
@@ -107,6 +112,8 @@ class PaddedRegressor(nn.Module):
 
     def __init__(self, net: GraphRegressor) -> None:
         super().__init__()
+        if len(net.pools) != 1 or not isinstance(net.pools[0], (MinCutPool, DiffPool, TopKPool, NoPool)):
+            raise ParameterError(f"net must have one pooler, one of {', '.join(POOLERS.values())}.")
         self.net = net
 
     def forward(self, products: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,10 +130,9 @@ class PaddedRegressor(nn.Module):
             return self._topk(pool, x, adjacency, mask)
         return self._predict(x * mask.unsqueeze(-1), adjacency, mask), torch.zeros_like(mask[:, 0])
 
-    def _mincut(
-        self, pool: MinCutPool, x: Tensor, adjacency: Tensor, mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        hidden, last = pool.mlp.layers
+    def _mincut(self, pool: MinCutPool, x: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        layers: Any = pool.mlp.layers
+        hidden, last = layers
         scores = _linear(torch.relu(_linear(x, hidden.weight, hidden.bias)), last.weight, last.bias)
         s = torch.softmax(scores, -1) * mask.unsqueeze(-1)
         quadratic, gram, pooled = _pooled(s, adjacency, x)
@@ -140,7 +146,7 @@ class PaddedRegressor(nn.Module):
     def _diffpool(
         self, pool: DiffPool, products: Tensor, adjacency: Tensor, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        layers = (pool.scores, pool.embed)
+        layers: Any = (pool.scores, pool.embed)
         kernel = torch.cat([layer.lin.weight for layer in layers])
         both = _linear(products, kernel, torch.cat([layer.bias.bias for layer in layers]))
         s = torch.softmax(both[..., : pool.k], -1) * mask.unsqueeze(-1)
@@ -153,9 +159,7 @@ class PaddedRegressor(nn.Module):
         auxiliary = pool.link_weight * link + pool.entropy_weight * entropy
         return self._predict(pooled, _normalised(quadratic)), auxiliary
 
-    def _topk(
-        self, pool: TopKPool, x: Tensor, adjacency: Tensor, mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _topk(self, pool: TopKPool, x: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         assert isinstance(pool.direction, UnitLinear)
         score = torch.tanh(_linear(x, UnitLinear.unit(pool.direction.weight), None).squeeze(-1))
         ranked = score.detach().masked_fill(mask == 0, -torch.inf)

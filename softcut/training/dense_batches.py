@@ -160,8 +160,11 @@ class DenseBatchTask(Task):
 
     # ------------------------------------------------------------------------------------------ the order of examples
 
-    def _ordered(self, replica: int, epoch: int) -> Tensor:
-        """Examples of one replica in an epoch: a window of one endless row of permutations."""
+    def order(self, replica: int, epoch: int) -> Tensor:
+        """Examples of one replica in an epoch, batch after batch: a window of an endless row of permutations.
+
+        It depends on the replica's seed and training part alone (and on the kind of device).
+        """
         own, length = self._train[replica], self.steps * self.batch
         first, start = divmod(epoch * length, len(own))
         pieces = []
@@ -174,7 +177,7 @@ class DenseBatchTask(Task):
     def _begin_epoch(self, epoch: int, cursor: int = 0) -> None:
         self.epoch = epoch
         for row, replica in enumerate(self.active):
-            self._order[row] = self._ordered(replica, epoch)
+            self._order[row] = self.order(replica, epoch)
         self._cursor.fill_(cursor)
         self._summed_from = cursor
         for total in self._training.values():

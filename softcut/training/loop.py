@@ -378,7 +378,9 @@ class Loop:
                 self.active = torch.arange(self.replicas, device=self.device)
                 self.task.select(self.active)
         numbers = {} if best is None else {n: v.double().cpu().numpy() for n, v in best.tensors.items()}
-        past = None if self.history is None else self.history[: self._recorded(self.done)].double().cpu().numpy()
+        past = (
+            None if self.history is None else self.history[: self._recorded(self.done)].double().cpu().numpy()
+        )
         rows = [row.cpu().numpy() for row in self.validations]
         return LoopResult(
             iterations=self.done,

@@ -122,7 +122,9 @@ class LoopSettings:
         if self.drop_finished and not (isinstance(self.stop, Patience) and self.stop.restore):
             raise ParameterError("drop_finished needs stop=Patience(..., restore=True).")
         if self.record_every != 1 and isinstance(self.stop, Plateau):
-            raise ParameterError("record_every must be 1 with stop=Plateau(...), which looks at every iteration.")
+            raise ParameterError(
+                "record_every must be 1 with stop=Plateau(...), which looks at every iteration."
+            )
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,19 @@ def molecules(seed: int = 0, count: int = 40, width: int = 9):
 
 def ragged(x, adjacency, mask):
     """The same graphs as features, edge_index, weights and graph numbers."""
-    number = mask.cumsum(1) - 1 + torch.cat([torch.zeros(1, dtype=torch.long), mask.sum(1).cumsum(0)[:-1]])[:, None]
+    number = (
+        mask.cumsum(1)
+        - 1
+        + torch.cat([torch.zeros(1, dtype=torch.long), mask.sum(1).cumsum(0)[:-1]])[:, None]
+    )
     graph, first, second = adjacency.nonzero(as_tuple=True)
     edges = torch.stack([number[graph, first], number[graph, second]])
     return x[mask], edges, adjacency[graph, first, second], mask.nonzero()[:, 0]
 
 
-@pytest.mark.parametrize("options", [None, {"connect": "two_hop"}, {"keep_diagonal": True}, {"link_weight": 0.3}])
+@pytest.mark.parametrize(
+    "options", [None, {"connect": "two_hop"}, {"keep_diagonal": True}, {"link_weight": 0.3}]
+)
 @pytest.mark.parametrize("method", POOLERS)
 def test_same_predictions_losses_and_gradients_as_the_ragged_model(method, options):
     valid = {"topk": "connect", "mincut": "keep_diagonal", "diffpool": "link_weight"}.get(method)
@@ -59,7 +65,8 @@ def test_padding_changes_nothing():
     x, adjacency, mask = molecules(1)
     for method in POOLERS:
         net = regressor(method, 4, seed=1).double()
-        wide = [torch.nn.functional.pad(t, pad) for t, pad in ((x, (0, 0, 0, 3)), (adjacency, (0, 3, 0, 3)), (mask, (0, 3)))]
+        given = ((x, (0, 0, 0, 3)), (adjacency, (0, 3, 0, 3)), (mask, (0, 3)))
+        wide = [torch.nn.functional.pad(t, pad) for t, pad in given]
         found = net(*padded_inputs(method, x, adjacency, mask))
         padded = net(*padded_inputs(method, *wide))
         for one, two in zip(found, padded, strict=True):
