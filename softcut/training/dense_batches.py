@@ -196,7 +196,7 @@ class DenseBatchTask(Task):
         return vmap(one)(parameters, inputs, targets)
 
     def _gather(self, rows: Tensor) -> tuple[list[Tensor], Tensor]:
-        return [x[rows] for x in self.inputs], self._targets[self._rank, rows]
+        return [x[rows] for x in self.inputs], self.targets[self._rank, rows]
 
     def step(self) -> Mapping[str, Tensor]:
         rows = self._order.index_select(1, self._cursor * self.batch + self._within)
@@ -240,7 +240,7 @@ class DenseBatchTask(Task):
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
         self._buffers = {name: value[active] for name, value in self._all_buffers.items()}
-        self._targets = self._all_targets[active]
+        self.targets = self._all_targets[active]
         self._rank = torch.arange(len(self.active), device=self.device).unsqueeze(1)
         self._order = torch.zeros(
             len(self.active), self.steps * self.batch, dtype=torch.long, device=self.device
