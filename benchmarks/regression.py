@@ -1,6 +1,6 @@
 """Training steps per second of table 3's networks: 90 replicas in one step against one training alone, times 90.
 
-``python benchmarks/regression.py [--method mincut] [--steps 1500] [--compile] [--device cuda] [--data DIR] [--out FILE]``
+``python benchmarks/regression.py [--method mincut] [--steps 1500] [--compile] [--device cuda] [--data DIR] [--out F]``
 
 Every way trains the same network on batches of 32 molecules that lie on the device, as the runner of the table does,
 without validation:
