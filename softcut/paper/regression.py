@@ -339,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         action="store_true",
         help="Top-K joins kept atoms with a common neighbour, as the paper's code",
     )
-    parser.add_argument("--quick", action="store_true", help=f"a trial, not the table: {QUICK}")
+    parser.add_argument("--quick", action="store_true", help=f"a trial, not the table: {dict(QUICK)}")
     parser.add_argument(
         "--compile", action="store_true", help="compile the step (a minute per method, then faster)"
     )

@@ -86,7 +86,7 @@ class RegressionSettings:
         return {name: value for name, value in pairs if value != getattr(default, name)}
 
 
-QUICK = {"molecules": 2000, "epochs": 10}  # a trial on a CPU: minutes, not the table
+QUICK: Mapping[str, Any] = {"molecules": 2000, "epochs": 10}  # a trial on a CPU: minutes, not the table
 
 
 def table_of(settings: RegressionSettings) -> str:

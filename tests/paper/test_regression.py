@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -187,3 +189,21 @@ def test_the_command_says_that_a_trial_is_one(tmp_path, capsys):
     regression.main([*arguments, "--out", str(tmp_path), "--device", "cpu"])
     said = capsys.readouterr().out
     assert "not the table of the paper" in said and "| mu | flat (epochs 1, molecules 100) |" in said
+
+
+def test_training_needs_no_rdkit_typer_rich_or_numba(tmp_path):
+    program = """
+import sys
+for name in ("rdkit", "typer", "rich", "numba", "torch_geometric"):
+    sys.modules[name] = None
+from softcut.paper import regression
+sys.path.insert(0, sys.argv[1])
+from test_regression import made_molecules
+regression.load_molecules = lambda data: made_molecules()
+regression.main(sys.argv[2:])
+"""
+    arguments = f"--quick --epochs 1 --molecules 100 --folds 1 --property mu --out {tmp_path} --device cpu"
+    words = [sys.executable, "-c", program, str(Path(__file__).parent), *arguments.split()]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(read(tmp_path / "table3_trials.json")) == 8
