@@ -31,7 +31,10 @@ __all__ = [
 ]
 
 DATASETS = ("Bench-easy", "Bench-hard", "Mutagenicity", "PROTEINS", "DD", "COLLAB", "REDDIT-BINARY")
-SMALL_DATASETS = ("Bench-easy-small", "Bench-hard-small")  # the published small sets, not in the paper's table
+SMALL_DATASETS = (
+    "Bench-easy-small",
+    "Bench-hard-small",
+)  # the published small sets, not in the paper's table
 PAPER_METHODS = ("wl", "dense", "nopool", "graclus", "ndp", "diffpool", "topk", "sagpool", "mincut")
 POOLERS = PAPER_METHODS[3:]
 METHODS = (*PAPER_METHODS, "random", "dmon", "justbalance")
@@ -79,7 +82,9 @@ def check_methods(given: Iterable[str], argument: str = "methods") -> None:
             read_trial(name)
         elif name not in (*METHODS, *ABLATIONS):
             valid = ", ".join((*METHODS, *ABLATIONS))
-            raise ParameterError(f"{argument} must be among {valid}, or a trial (mincut+lr=0.002), got {name!r}.")
+            raise ParameterError(
+                f"{argument} must be among {valid}, or a trial (mincut+lr=0.002), got {name!r}."
+            )
 
 
 def network_of(method: str, settings: ClassifierSettings) -> tuple[str, ClassifierSettings]:
