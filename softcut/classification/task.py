@@ -197,7 +197,7 @@ class FoldTask(Task):
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, Tensor]:
-        """Loss (with the auxiliary ones), cross entropy, accuracy and error on each active replica's validation part."""
+        """Loss with auxiliary ones, cross entropy, accuracy and error on each active replica's validation set."""
         if self._validation is None:
             pieces = self._batches([self.splits[r].validation for r in self.active])
             made = [self.batch(piece) for piece in pieces]

@@ -106,7 +106,9 @@ def test_what_training_stops_on() -> None:
     )
     epochs = {}
     for rule in ("loss", "task", "error"):
-        settings = ClassifierSettings(batch=8, epochs=12, patience=12, lr=0.02, hidden=8, stop_on=rule)
+        settings = ClassifierSettings(
+            batch=8, epochs=20, patience=20, lr=3e-3, hidden=8, k=(3, 2), stop_on=rule
+        )
         (result,), loop = train_folds(graphs, "mincut", [0], settings=settings, count=4)
         epochs[rule] = result.best_epoch
         assert result.best_epoch == 1 + int(loop.validation[rule][:, 0].argmin())
