@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,8 @@ from softcut.errors import DataError, SoftcutError
 from softcut.files import atomic_write
 from softcut.paper.classification_results import FOLDS, Table2, missing_cells
 from softcut.paper.classification_trials import UNCHANGED, is_trial, read_trial
+from softcut.paper.classification_uniform import FILE as UNIFORM
+from softcut.paper.classification_uniform import rows_of, uniform_ortho
 from softcut.paper.common import markdown_table
 from softcut.paper.significance import not_worse_than_the_best
 from softcut.paper.table2 import (
@@ -167,19 +168,14 @@ def degeneracy(table: Table2) -> str:
             rows.append(
                 [dataset, method, _plus_minus(cell["mean"], cell["std"])]
                 + [f"{numbers[f'clusters{i}']:.1f} of {k[i - 1]}" for i in (1, 2)]
-                + [f"{numbers['cut1']:.3f}", f"{numbers['ortho1']:.3f} ({_uniform(k[0]):.3f})"]
-                + [f"{numbers['cut2']:.3f}", f"{numbers['ortho2']:.3f} ({_uniform(k[1]):.3f})"]
+                + [f"{numbers['cut1']:.3f}", f"{numbers['ortho1']:.3f} ({uniform_ortho(k[0]):.3f})"]
+                + [f"{numbers['cut2']:.3f}", f"{numbers['ortho2']:.3f} ({uniform_ortho(k[1]):.3f})"]
             )
     names = [
         *("data", "method", "accuracy", "clusters used", "at level 2"),
         *("L_c", "L_o", "L_c 2", "L_o 2"),
     ]
     return markdown_table(names, rows)
-
-
-def _uniform(k: int) -> float:
-    """L_o where every node belongs to all K clusters alike."""
-    return math.sqrt(2 - 2 / math.sqrt(k))
 
 
 def trials(table: Table2) -> str:
@@ -228,7 +224,7 @@ def _trial_row(name: str, runs: Sequence[Mapping[str, Any]], cell: Mapping[str, 
         ("ortho2", "{:.3f} ({:.3f})"),
     ):
         size = k[int(name[-1]) - 1]
-        other = size if name.startswith("clusters") else _uniform(size)
+        other = size if name.startswith("clusters") else uniform_ortho(size)
         row.append(shown.format(np.mean([run[name] for run in runs]), other) if name in runs[0] else "-")
     return [*row, f"{sum(run['seconds'] for run in runs):.0f}"]
 
@@ -273,6 +269,18 @@ def page_text(out: str | Path) -> str:
         "`mincut-diagonal`: the diagonal of the pooled adjacency is kept.",
         degeneracy(table),
     ]
+    smoothness = read_cells(Path(out) / UNIFORM)
+    if smoothness:
+        parts += [
+            "### Why assignments stay uniform",
+            "The uniform assignment has the smallest L_c there is, and no gradient. It is left only where L_o gains "
+            "more than L_c loses, to second order: along changes of S with q below w_o / (w_c u √K), with w_o and w_c the "
+            "weights of the losses, u the uniform L_o and q the mean squared difference between neighbours over the "
+            "variance within the graph (formulas in `softcut.paper.classification_uniform`). `smallest q`: the least "
+            "that any direction of the first pooler's hidden features has before training, mean over ten networks. At "
+            "the second level nothing differs between clusters while the first is uniform, so it stays uniform as well.",
+            rows_of(smoothness),
+        ]
     tried = trials(table)
     if tried:
         parts += [
