@@ -274,11 +274,12 @@ def page_text(out: str | Path) -> str:
         parts += [
             "### Why assignments stay uniform",
             "The uniform assignment has the smallest L_c there is, and no gradient. It is left only where L_o gains "
-            "more than L_c loses, to second order: along changes of S with q below w_o / (w_c u √K), with w_o and w_c the "
-            "weights of the losses, u the uniform L_o and q the mean squared difference between neighbours over the "
-            "variance within the graph (formulas in `softcut.paper.classification_uniform`). `smallest q`: the least "
-            "that any direction of the first pooler's hidden features has before training, mean over ten networks. At "
-            "the second level nothing differs between clusters while the first is uniform, so it stays uniform as well.",
+            "more than L_c loses, to second order: along changes of S with q below w_o / (w_c u √K), with w_o and w_c "
+            "the weights of the losses, u the uniform L_o and q the mean squared difference between neighbours over "
+            "the variance within the graph (formulas in `softcut.paper.classification_uniform`). `smallest q`: the "
+            "least that any direction of the first pooler's hidden features has before training, mean over ten "
+            "networks. At the second level nothing differs between clusters while the first is uniform, so it stays "
+            "uniform as well.",
             rows_of(smoothness),
         ]
     tried = trials(table)
