@@ -83,7 +83,7 @@ def check_methods(given: Iterable[str], argument: str = "methods") -> None:
         elif name not in (*METHODS, *ABLATIONS):
             valid = ", ".join((*METHODS, *ABLATIONS))
             raise ParameterError(
-                f"{argument} must be among {valid}, or a trial (mincut+lr=0.002), got {name!r}."
+                f"{argument} must be one of {valid}, or a trial (mincut+lr=0.002), got {name!r}."
             )
 
 
