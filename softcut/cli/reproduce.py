@@ -155,7 +155,7 @@ def classification(
     from softcut.paper import table2
 
     datasets = table2.dataset_names(dataset or table2.DATASETS, "--dataset")
-    _check_names("--method", method, (*table2.METHODS, *table2.ABLATIONS))
+    table2.check_methods(method or (), "--method")
     methods = method or list(table2.METHODS)
     chosen, settings = choose_device(device), ClassifierSettings(batch=batch, epochs=epochs)
     with JobBar(err, len(datasets) * len(methods)) as bar:
