@@ -20,6 +20,7 @@ from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.errors import ParameterError
 from softcut.files import atomic_json
 from softcut.paper.common import check_names, experiment_parser, run_experiment
+from softcut.paper.regression_net import READOUTS
 from softcut.paper.regression_report import render
 from softcut.paper.regression_task import (
     QUICK,
@@ -335,6 +336,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{name}", type=kind, help=f"default {getattr(defaults, name) or 'all'}")
     parser.add_argument("--bond-orders", action="store_true", help="bonds weigh 1, 2, 3, and 1.5 if aromatic")
     parser.add_argument(
+        "--readout", choices=READOUTS, help="default mean, over the atoms; padded: sum divided by 9"
+    )
+    parser.add_argument(
+        "--unmasked", action="store_true", help="padding counts as atoms: all molecules have 9 nodes"
+    )
+    parser.add_argument(
+        "--pool-hidden", type=int, help="width of the hidden layer of MinCutPool (default 16)"
+    )
+    parser.add_argument(
         "--two-hop",
         action="store_true",
         help="Top-K joins kept atoms with a common neighbour, as the paper's code",
@@ -351,14 +361,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.merge:
             merge(given.out, given.merge)
             return render(given.out, given.property, given.method)
-        names = ("batch", "epochs", "lr", "k", "molecules")
+        names = ("batch", "epochs", "lr", "k", "molecules", "readout")
         chosen = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
         if given.two_hop:
             if given.method != ["topk"]:
                 raise ParameterError("--two-hop is an option of Top-K: add --method topk.")
             chosen["pool_args"] = {"connect": "two_hop"}
-        if given.bond_orders:
-            chosen["bond_orders"] = True
+        if given.pool_hidden is not None:
+            if given.method != ["mincut"]:
+                raise ParameterError("--pool-hidden is an option of MinCutPool: add --method mincut.")
+            chosen["pool_args"] = {"hidden": given.pool_hidden}
+        chosen |= {name: True for name in ("bond_orders", "unmasked") if getattr(given, name)}
         settings = RegressionSettings(**{**(QUICK if given.quick else {}), **chosen})
         if given.quick:
             print(f"a trial with {settings.changed()}, not the table of the paper", flush=True)

@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold
 from softcut.classification.splits import Split, hold_out
 from softcut.datasets.qm9 import Molecules
 from softcut.errors import ParameterError
-from softcut.paper.regression_net import padded_inputs, regressor, squared_error
+from softcut.paper.regression_net import READOUTS, padded_inputs, regressor, squared_error
 from softcut.paper.table3 import FOLDS, PROPERTIES
 from softcut.training import DenseBatchTask, LoopSettings
 
@@ -53,6 +53,12 @@ class RegressionSettings:
         Clusters (half of the mean number of heavy atoms, rounded up to 9, is 4).
     bond_orders : bool
         Bonds weigh 1, 2, 3, and 1.5 for aromatic ones. By default their types are ignored.
+    readout : str
+        How the last layer's nodes become one vector: "mean", "padded" or "sum", see
+        :class:`~softcut.paper.regression_net.PaddedRegressor`.
+    unmasked : bool
+        Padding counts as atoms: every molecule is a graph of 9 nodes, some of them isolated and without features. They
+        pass through biases, poolers and readout as the others do.
     molecules : int or None
         Use a random choice of so many; None: all 130,831.
     pool_args : mapping
@@ -65,6 +71,8 @@ class RegressionSettings:
     hidden: int = 32
     k: int = 4
     bond_orders: bool = False
+    readout: str = "mean"
+    unmasked: bool = False
     molecules: int | None = None
     pool_args: Mapping[str, Any] = field(default_factory=dict)
 
@@ -72,6 +80,8 @@ class RegressionSettings:
         for name in ("batch", "lr", "epochs", "hidden", "k"):
             if not getattr(self, name) > 0:
                 raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
+        if self.readout not in READOUTS:
+            raise ParameterError(f"readout must be one of {', '.join(READOUTS)}, got {self.readout!r}.")
         if self.molecules is not None and self.molecules < 10 * FOLDS:
             raise ParameterError(f"molecules must be at least {10 * FOLDS}, got {self.molecules}.")
 
@@ -136,7 +146,7 @@ def build_task(
     """
     device = torch.device(device)
     adjacency, mask = molecules.dense_adjacency(settings.bond_orders)
-    given = (molecules.dense_features(), adjacency, mask)
+    given = (molecules.dense_features(), adjacency, np.ones_like(mask) if settings.unmasked else mask)
     x, adjacency_, mask_ = (torch.from_numpy(array).to(device, dtype) for array in given)
     parts = folds_of(len(molecules), seed)
     targets = torch.empty(len(pairs), len(molecules), dtype=dtype)
@@ -144,12 +154,8 @@ def build_task(
         values = molecules.targets[:, PROPERTIES.index(name)].astype(np.float64)
         train = values[parts[fold].train]
         targets[row] = torch.from_numpy((values - train.mean()) / train.std())
-    models = [
-        regressor(method, x.shape[-1], _seed(pair, seed), settings.hidden, settings.k, settings.pool_args).to(
-            dtype
-        )
-        for pair in pairs
-    ]
+    options = (settings.hidden, settings.k, settings.pool_args, settings.readout)
+    models = [regressor(method, x.shape[-1], _seed(pair, seed), *options).to(dtype) for pair in pairs]
     return DenseBatchTask(
         models,
         padded_inputs(method, x, adjacency_, mask_),

@@ -145,6 +145,36 @@ def test_trials_stand_in_files_of_their_own_and_say_what_is_different(tmp_path):
     assert "flat (" in render(tmp_path, table="table3_trials")
 
 
+def test_readout_padding_and_width_of_the_pooler_are_trials_that_change_the_result(tmp_path):
+    base = [
+        "--quick",
+        "--epochs",
+        "1",
+        "--molecules",
+        "120",
+        "--batch",
+        "8",
+        "--folds",
+        "1",
+        "--property",
+        "mu",
+    ]
+    base += ["--out", str(tmp_path), "--device", "cpu", "--method", "mincut"]
+    changes = [[], ["--unmasked"], ["--readout", "sum"], ["--pool-hidden", "8"], ["--k", "2"]]
+    for change in changes:
+        regression.main([*base, *change])
+    cells = [cell for cell in read(tmp_path / "table3_trials.json") if cell["metric"] == "mse"]
+    assert len({cell["mean"] for cell in cells}) == len(changes)
+    names = " ".join(cell["method"] for cell in cells)
+    assert all(text in names for text in ("unmasked True", "readout sum", "{'hidden': 8}", "k 2"))
+
+
+def test_unmasked_padding_takes_part(tmp_path):
+    settings = RegressionSettings(**{**vars(QUICK), "unmasked": True})
+    assert bool((build_task(made_molecules(), "flat", [("mu", 0)], settings).inputs[2] == 1).all())
+    assert not bool((build_task(made_molecules(), "flat", [("mu", 0)], QUICK).inputs[2] == 1).all())
+
+
 def test_merged_folders_make_the_cells_of_one(tmp_path):
     regression.run(tmp_path / "a", ["mu"], ["flat"], 2, settings=QUICK)
     regression.run(tmp_path / "b", ["mu"], ["mincut"], 2, settings=QUICK)
@@ -167,9 +197,15 @@ def test_names_and_settings_that_do_not_exist_are_refused(tmp_path, capsys):
         regression.run(tmp_path, folds=11)
     with pytest.raises(ParameterError, match="k must be positive, got 0"):
         RegressionSettings(k=0)
-    with pytest.raises(SystemExit):
-        regression.main(["--two-hop", "--method", "flat"])
-    assert "--two-hop is an option of Top-K" in capsys.readouterr().err
+    with pytest.raises(ParameterError, match="readout must be one of mean, padded, sum, got 'max'"):
+        RegressionSettings(readout="max")
+    for option, text in (
+        ("--two-hop", "is an option of Top-K"),
+        ("--pool-hidden=8", "is an option of MinCutPool"),
+    ):
+        with pytest.raises(SystemExit):
+            regression.main([option, "--method", "flat"])
+        assert text in capsys.readouterr().err
 
 
 def test_the_command_says_that_a_trial_is_one(tmp_path, capsys):
