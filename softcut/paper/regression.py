@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from softcut.paper.regression_task import (
     Pair,
     RegressionSettings,
     build_task,
+    label_of,
     loop_settings,
     table_of,
 )
@@ -207,14 +208,11 @@ def _cells(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The cells of runs that share a property, a method and settings; those of a trial name what is different."""
     if not runs:
         return []
-    known = runs[0]["settings"]
-    names = {f.name for f in fields(RegressionSettings)}
-    changed = RegressionSettings(**{name: value for name, value in known.items() if name in names}).changed()
-    made = cells(runs, ["mse", "mse_last"], PAPER, command_for(runs[0]["method"]))
-    if not changed:
-        return list(made)
-    text = ", ".join(f"{name} {value}" for name, value in changed.items())
-    return [{**cell, "method": f"{cell['method']} ({text})"} for cell in made]
+    label = label_of(runs[0]["method"], runs[0]["settings"])
+    return [
+        {**cell, "method": label}
+        for cell in cells(runs, ["mse", "mse_last"], PAPER, command_for(runs[0]["method"]))
+    ]
 
 
 def _measured(result: LoopResult, row: int) -> dict[str, Any]:

@@ -24,6 +24,7 @@ __all__ = [
     "RegressionSettings",
     "build_task",
     "folds_of",
+    "label_of",
     "loop_settings",
     "table_of",
 ]
@@ -106,6 +107,21 @@ def table_of(settings: RegressionSettings) -> str:
     ('table3', 'table3_trials')
     """
     return "table3_trials" if settings.changed() else "table3"
+
+
+def label_of(method: str, known: Mapping[str, Any]) -> str:
+    """The method's name, and in brackets what differs from the paper's settings in those that a run is known by.
+
+    >>> label_of("mincut", {"k": 4}), label_of("mincut", {"k": 5, "unmasked": True, "pool_args": {"hidden": 8}})
+    ('mincut', 'mincut (k 5, unmasked, pool hidden 8)')
+    """
+    names = {f.name for f in fields(RegressionSettings)}
+    changed = RegressionSettings(**{name: value for name, value in known.items() if name in names}).changed()
+    parts = []
+    for name, value in changed.items():
+        pairs = {f"pool {n}": v for n, v in value.items()} if name == "pool_args" else {name: value}
+        parts += [n.replace("_", " ") + ("" if v is True else f" {v}") for n, v in pairs.items()]
+    return f"{method} ({', '.join(parts)})" if parts else method
 
 
 def folds_of(count: int, seed: int = 0) -> list[Split]:
