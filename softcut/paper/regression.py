@@ -159,7 +159,8 @@ class _Jobs:
     def train(self, molecules: Molecules, method: str, pairs: Sequence[Pair]) -> None:
         """Train properties and folds side by side, and record them; a checkpoint is left where the time is up."""
         settings = self.settings
-        self.tell(f"{method}: {len(pairs)} networks, {settings.epochs} epochs")
+        networks = f"{len(pairs)} network{'s' if len(pairs) > 1 else ''}"
+        self.tell(f"{method}: {networks}, {settings.epochs} epochs")
         task = build_task(
             molecules, method, pairs, settings, seed=self.seed, device=self.device, compiled=self.compiled
         )
@@ -190,7 +191,7 @@ class _Jobs:
         self.records.add(runs)
         _add_curves(self.out / f"{self.table}_curves.json", _curves(method, pairs, self.known, result))
         checkpoint.unlink(missing_ok=True)  # not before its results are on disk
-        self.tell(f"{method}: {len(pairs)} networks took {result.seconds:.1f} s")
+        self.tell(f"{method}: {networks} took {result.seconds:.1f} s")
 
     def write_cells(
         self, method: str, properties: Sequence[str], folds: Sequence[int]

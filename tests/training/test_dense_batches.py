@@ -163,7 +163,7 @@ def test_interrupted_and_resumed_training_is_the_uninterrupted_one(tmp_path):
     resumed = Loop(second, settings).run(checkpoint=saved)
     for name, value in whole.parameters.items():
         assert torch.equal(value, second.parameters[name]), name
-    for name in ("mse", "test_mse", "auxiliary"):
+    for name in ("mse", "test_mse", "auxiliary", "training_mse"):
         assert np.array_equal(expected.validation[name], resumed.validation[name]), name
 
 
