@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from softcut.training import LoopProgress
 
 __all__ = ["JobBar"]
 
+_EPOCH = re.compile(r"[,:] epoch \d")
 _EVERY = 30.0  # seconds between lines where there is no terminal to draw on
 
 
@@ -31,7 +33,7 @@ class JobBar:
 
     def __init__(self, console: Console, jobs: int = 1) -> None:
         self._console, self._jobs, self._job = console, jobs, 0
-        self._key: tuple[str, str, tuple[int, ...]] | None = None
+        self._key: tuple[str, tuple[int, ...]] | None = None
         self._said = time.monotonic()
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -59,23 +61,32 @@ class JobBar:
         """What is being done."""
         if not self._progress.disable:
             self._progress.update(self._task, description=text)
-        elif ", epoch " not in text or time.monotonic() - self._said >= _EVERY:
+        elif not _EPOCH.search(text) or time.monotonic() - self._said >= _EVERY:
             self._said = time.monotonic()
             self._console.print(text, markup=False, soft_wrap=True)
 
     def update(self, dataset: str, method: str, folds: Sequence[int], state: LoopProgress) -> None:
-        """An epoch has ended."""
-        key = (dataset, method, tuple(folds))
+        """An epoch of a classifier has ended."""
+        accuracy = 100 * float(state.validation["accuracy"].mean())
+        count = f"{len(state.active)} of {len(folds)} folds training, validation accuracy {accuracy:.1f} %"
+        self._advance(f"{dataset} {method}", tuple(folds), state, count)
+
+    def update_regression(self, method: str, state: LoopProgress) -> None:
+        """An epoch of a method's regressors has ended."""
+        count = f"{len(state.active)} networks, validation MSE {state.validation['mse'].mean():.3f}"
+        self._advance(method, (), state, count)
+
+    def _advance(self, job: str, folds: tuple[int, ...], state: LoopProgress, count: str) -> None:
+        key = (job, folds)
         if key != self._key:
-            if self._key is None or key[:2] != self._key[:2]:
+            if self._key is None or job != self._key[0]:
                 self._job += 1
             self._key = key
             self._progress.reset(self._task, total=state.iterations, completed=0, count="")
-        accuracy = 100 * float(state.validation["accuracy"].mean())
         self._progress.update(
             self._task,
             completed=state.iteration,
             total=state.iterations,
-            description=f"{dataset} {method} ({self._job} of {self._jobs})",
-            count=f"{len(state.active)} of {len(folds)} folds training, validation accuracy {accuracy:.1f} %",
+            description=f"{job} ({self._job} of {self._jobs})",
+            count=count,
         )

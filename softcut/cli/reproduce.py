@@ -192,6 +192,14 @@ def regression(
         float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, by default 50.")] = None,
+    k: Annotated[int | None, typer.Option(min=1, help="Clusters, by default 4.")] = None,
+    readout: Annotated[
+        str | None,
+        typer.Option(help="'mean' over the atoms (default), 'padded': sum divided by 9, or 'sum'."),
+    ] = None,
+    unmasked: Annotated[
+        bool, typer.Option("--unmasked", help="Padding counts as atoms: all molecules have 9 nodes.")
+    ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="A trial on few molecules for a few epochs, not the table.")
     ] = False,
@@ -201,18 +209,21 @@ def regression(
     device: Device = "auto",
 ) -> None:
     """E6: table 3, nine properties of molecules (QM9) by four methods; an interrupted run resumes."""
+    from softcut.cli.bars import JobBar
     from softcut.device import choose_device
     from softcut.paper import regression as paper
-    from softcut.paper import regression_task, table3
+    from softcut.paper import regression_net, regression_task, table3
 
     _check_names("--property", properties, table3.PROPERTIES)
     _check_names("--method", method, table3.METHODS)
-    changed = {**(regression_task.QUICK if quick else {}), **({} if epochs is None else {"epochs": epochs})}
-    settings = regression_task.RegressionSettings(**changed)
+    _check_names("--readout", [] if readout is None else [readout], regression_net.READOUTS)
+    given = {"epochs": epochs, "k": k, "readout": readout, "unmasked": unmasked or None}
+    changed = {name: value for name, value in given.items() if value is not None}
+    settings = regression_task.RegressionSettings(**{**(regression_task.QUICK if quick else {}), **changed})
     if settings.changed():
         note(f"a trial with {settings.changed()}, not the table of the paper.")
     names, methods = properties or list(table3.PROPERTIES), method or list(table3.METHODS)
-    with err.status("starting") as status:
+    with JobBar(err, len(methods)) as bar:
         cells = paper.run(
             out_dir,
             names,
@@ -223,7 +234,8 @@ def regression(
             settings=settings,
             device=choose_device(device),
             data=data,
-            tell=status.update,
+            tell=bar.tell,
+            progress=bar.update_regression,
         )
     if cells:
         _cell_table("Table 3: test MSE of standardised properties", [dict(cell) for cell in cells])

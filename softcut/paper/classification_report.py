@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from softcut.errors import DataError, SoftcutError
-from softcut.files import atomic_write
+from softcut.errors import SoftcutError
 from softcut.paper.classification_results import FOLDS, Table2, missing_cells
 from softcut.paper.classification_trials import UNCHANGED, is_trial, read_trial
 from softcut.paper.classification_uniform import FILE as UNIFORM
 from softcut.paper.classification_uniform import rows_of, uniform_ortho
-from softcut.paper.common import markdown_table
+from softcut.paper.common import markdown_table, write_between_marks
 from softcut.paper.significance import not_worse_than_the_best
 from softcut.paper.table2 import (
     ABLATION_DATASETS,
@@ -314,19 +313,11 @@ def _missing_text(gone: Sequence[tuple[str, str, int]]) -> str:
 
 def write_page(page: str | Path, out: str | Path) -> Path:
     """Replace what stands between the marks on a page by :func:`page_text`, and draw the curves beside it."""
-    page = Path(page)
-    text = page.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise DataError(
-            f"{page} does not hold the two lines {BEGIN} and {END}: add them where the table goes."
-        )
-    made = f"{before}{BEGIN}\n\n{page_text(out)}\n\n{END}{after}"
+    written = write_between_marks(page, BEGIN, END, page_text(out))
     curves = read_cells(Path(out) / "table2_curves.json")
     if curves:
-        draw_curves(curves, page.parent / "img" / "table2_curves.png")
-    return atomic_write(page, lambda file: file.write(made.encode()))
+        draw_curves(curves, written.parent / "img" / "table2_curves.png")
+    return written
 
 
 def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:

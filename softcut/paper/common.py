@@ -7,11 +7,13 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from softcut.clustering import PRESETS, MinCutClustering
 from softcut.device import choose_device
-from softcut.errors import ParameterError, SoftcutError
+from softcut.errors import DataError, ParameterError, SoftcutError
+from softcut.files import atomic_write
 
 __all__ = [
     "check_names",
@@ -21,6 +23,7 @@ __all__ = [
     "markdown_cells",
     "markdown_table",
     "run_experiment",
+    "write_between_marks",
 ]
 
 # Arguments that say what is clustered, where and how it is told, but do not decide how.
@@ -91,6 +94,27 @@ def markdown_cells(cells: Iterable[Mapping[str, Any]]) -> str:
         measured = f"{c['mean']:.3f} ± {c['std']:.3f}"
         rows.append([c["dataset"], c["method"], c["metric"], measured, str(c["n"]), paper])
     return markdown_table(["data", "method", "metric", "measured", "runs", "paper"], rows)
+
+
+def write_between_marks(page: str | Path, begin: str, end: str, text: str) -> Path:
+    """Replace what stands between two marks on a page; the marks and the rest of the page stay.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = Path(folder) / "page.md"
+    ...     _ = page.write_text("before [old] after")
+    ...     write_between_marks(page, "[", "]", "new").read_text()
+    'before [\\n\\nnew\\n\\n] after'
+    """
+    page = Path(page)
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise DataError(
+            f"{page} does not hold the two lines {begin} and {end}: add them where the table goes."
+        )
+    made = f"{before}{begin}\n\n{text}\n\n{end}{after}"
+    return atomic_write(page, lambda file: file.write(made.encode()))
 
 
 def experiment_parser(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.errors import ParameterError
 from softcut.files import atomic_json
 from softcut.paper.common import check_names, experiment_parser, run_experiment
+from softcut.paper.regression_net import READOUTS
 from softcut.paper.regression_report import render
 from softcut.paper.regression_task import (
     QUICK,
@@ -27,6 +28,7 @@ from softcut.paper.regression_task import (
     Pair,
     RegressionSettings,
     build_task,
+    label_of,
     loop_settings,
     table_of,
 )
@@ -157,7 +159,8 @@ class _Jobs:
     def train(self, molecules: Molecules, method: str, pairs: Sequence[Pair]) -> None:
         """Train properties and folds side by side, and record them; a checkpoint is left where the time is up."""
         settings = self.settings
-        self.tell(f"{method}: {len(pairs)} networks, {settings.epochs} epochs")
+        networks = f"{len(pairs)} network{'s' if len(pairs) > 1 else ''}"
+        self.tell(f"{method}: {networks}, {settings.epochs} epochs")
         task = build_task(
             molecules, method, pairs, settings, seed=self.seed, device=self.device, compiled=self.compiled
         )
@@ -188,7 +191,7 @@ class _Jobs:
         self.records.add(runs)
         _add_curves(self.out / f"{self.table}_curves.json", _curves(method, pairs, self.known, result))
         checkpoint.unlink(missing_ok=True)  # not before its results are on disk
-        self.tell(f"{method}: {len(pairs)} networks took {result.seconds:.1f} s")
+        self.tell(f"{method}: {networks} took {result.seconds:.1f} s")
 
     def write_cells(
         self, method: str, properties: Sequence[str], folds: Sequence[int]
@@ -206,14 +209,11 @@ def _cells(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The cells of runs that share a property, a method and settings; those of a trial name what is different."""
     if not runs:
         return []
-    known = runs[0]["settings"]
-    names = {f.name for f in fields(RegressionSettings)}
-    changed = RegressionSettings(**{name: value for name, value in known.items() if name in names}).changed()
-    made = cells(runs, ["mse", "mse_last"], PAPER, command_for(runs[0]["method"]))
-    if not changed:
-        return list(made)
-    text = ", ".join(f"{name} {value}" for name, value in changed.items())
-    return [{**cell, "method": f"{cell['method']} ({text})"} for cell in made]
+    label = label_of(runs[0]["method"], runs[0]["settings"])
+    return [
+        {**cell, "method": label}
+        for cell in cells(runs, ["mse", "mse_last"], PAPER, command_for(runs[0]["method"]))
+    ]
 
 
 def _measured(result: LoopResult, row: int) -> dict[str, Any]:
@@ -335,6 +335,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{name}", type=kind, help=f"default {getattr(defaults, name) or 'all'}")
     parser.add_argument("--bond-orders", action="store_true", help="bonds weigh 1, 2, 3, and 1.5 if aromatic")
     parser.add_argument(
+        "--readout", choices=READOUTS, help="default mean, over the atoms; padded: sum divided by 9"
+    )
+    parser.add_argument(
+        "--unmasked", action="store_true", help="padding counts as atoms: all molecules have 9 nodes"
+    )
+    parser.add_argument(
+        "--pool-hidden", type=int, help="width of the hidden layer of MinCutPool (default 16)"
+    )
+    parser.add_argument(
         "--two-hop",
         action="store_true",
         help="Top-K joins kept atoms with a common neighbour, as the paper's code",
@@ -351,14 +360,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.merge:
             merge(given.out, given.merge)
             return render(given.out, given.property, given.method)
-        names = ("batch", "epochs", "lr", "k", "molecules")
+        names = ("batch", "epochs", "lr", "k", "molecules", "readout")
         chosen = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
         if given.two_hop:
             if given.method != ["topk"]:
                 raise ParameterError("--two-hop is an option of Top-K: add --method topk.")
             chosen["pool_args"] = {"connect": "two_hop"}
-        if given.bond_orders:
-            chosen["bond_orders"] = True
+        if given.pool_hidden is not None:
+            if given.method != ["mincut"]:
+                raise ParameterError("--pool-hidden is an option of MinCutPool: add --method mincut.")
+            chosen["pool_args"] = {"hidden": given.pool_hidden}
+        chosen |= {name: True for name in ("bond_orders", "unmasked") if getattr(given, name)}
         settings = RegressionSettings(**{**(QUICK if given.quick else {}), **chosen})
         if given.quick:
             print(f"a trial with {settings.changed()}, not the table of the paper", flush=True)

@@ -20,10 +20,12 @@ from softcut.ops import orthogonality, pooled_adjacency
 from softcut.ops.cut import safe_ratio, safe_sqrt
 from softcut.ops.operator import inverse_sqrt
 
-__all__ = ["POOLERS", "PaddedRegressor", "padded_inputs", "regressor", "squared_error"]
+__all__ = ["POOLERS", "READOUTS", "PaddedRegressor", "padded_inputs", "regressor", "squared_error"]
 
 # Names of the table's columns to poolers.
 POOLERS = {"topk": "topk", "diffpool": "diffpool", "mincut": "mincut", "flat": "nopool"}
+# From node to graph: mean over the atoms; their sum divided by the padded size, the same for every molecule; their sum.
+READOUTS = ("mean", "padded", "sum")
 
 
 def regressor(
@@ -33,8 +35,9 @@ def regressor(
     hidden: int = 32,
     k: int = 4,
     pool_args: Mapping[str, Any] | None = None,
+    readout: str = "mean",
 ) -> PaddedRegressor:
-    """MP - pool - MP - mean - linear with the weights that `seed` draws.
+    """MP - pool - MP - mean (or another readout) - linear with the weights that `seed` draws.
 
     >>> net = regressor("mincut", 4, seed=0)
     >>> net.net.pools[0].k, [layer.out_features for layer in net.net.pools[0].mlp.layers]
@@ -45,7 +48,7 @@ def regressor(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = GraphRegressor(features, pool=POOLERS[method], hidden=hidden, k=k, pool_args=pool_args)
-    return PaddedRegressor(net)
+    return PaddedRegressor(net, readout)
 
 
 def padded_inputs(method: str, x: Tensor, adjacency: Tensor, mask: Tensor) -> list[Tensor]:
@@ -108,13 +111,19 @@ class PaddedRegressor(nn.Module):
     ----------
     net : GraphRegressor
         With one of the poolers mincut, diffpool, topk, or nopool, and ReLU between its layers.
+    readout : str
+        "mean" over the nodes that the pooler leaves, as in `net`; "padded": their sum divided by the number of
+        positions, of nodes and padding together; "sum". After mincut and diffpool all positions are nodes, and the
+        mean is the same as "padded".
     """
 
-    def __init__(self, net: GraphRegressor) -> None:
+    def __init__(self, net: GraphRegressor, readout: str = "mean") -> None:
         super().__init__()
         if len(net.pools) != 1 or not isinstance(net.pools[0], (MinCutPool, DiffPool, TopKPool, NoPool)):
             raise ParameterError(f"net must have one pooler, one of {', '.join(POOLERS.values())}.")
-        self.net = net
+        if readout not in READOUTS:
+            raise ParameterError(f"readout must be one of {', '.join(READOUTS)}, got {readout!r}.")
+        self.net, self.readout = net, readout
 
     def forward(self, products: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         pool = self.net.pools[0]
@@ -181,11 +190,13 @@ class PaddedRegressor(nn.Module):
         assert isinstance(conv, SkipConv)
         kernel = torch.cat([conv.neighbours.weight, conv.itself.weight], 1)
         x = torch.relu(_linear(torch.cat([adjacency @ x, x], -1), kernel, conv.itself.bias))
-        if mask is None:
-            mean = x.mean(-2)
-        else:
-            mean = (x * mask.unsqueeze(-1)).sum(-2) / mask.sum(-1, keepdim=True).clamp(min=1)
-        return _linear(mean, self.net.head.weight, self.net.head.bias).squeeze(-1)
+        kept = x if mask is None else x * mask.unsqueeze(-1)
+        total = kept.sum(-2)
+        if self.readout == "mean" and mask is not None:
+            total = total / mask.sum(-1, keepdim=True).clamp(min=1)
+        elif self.readout != "sum":
+            total = total / x.shape[-2]
+        return _linear(total, self.net.head.weight, self.net.head.bias).squeeze(-1)
 
 
 def _pooled(s: Tensor, adjacency: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

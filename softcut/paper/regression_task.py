@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold
 from softcut.classification.splits import Split, hold_out
 from softcut.datasets.qm9 import Molecules
 from softcut.errors import ParameterError
-from softcut.paper.regression_net import padded_inputs, regressor, squared_error
+from softcut.paper.regression_net import READOUTS, padded_inputs, regressor, squared_error
 from softcut.paper.table3 import FOLDS, PROPERTIES
 from softcut.training import DenseBatchTask, LoopSettings
 
@@ -24,6 +24,7 @@ __all__ = [
     "RegressionSettings",
     "build_task",
     "folds_of",
+    "label_of",
     "loop_settings",
     "table_of",
 ]
@@ -53,6 +54,12 @@ class RegressionSettings:
         Clusters (half of the mean number of heavy atoms, rounded up to 9, is 4).
     bond_orders : bool
         Bonds weigh 1, 2, 3, and 1.5 for aromatic ones. By default their types are ignored.
+    readout : str
+        How the last layer's nodes become one vector: "mean", "padded" or "sum", see
+        :class:`~softcut.paper.regression_net.PaddedRegressor`.
+    unmasked : bool
+        Padding counts as atoms: every molecule is a graph of 9 nodes, some of them isolated and without features. They
+        pass through biases, poolers and readout as the others do.
     molecules : int or None
         Use a random choice of so many; None: all 130,831.
     pool_args : mapping
@@ -65,6 +72,8 @@ class RegressionSettings:
     hidden: int = 32
     k: int = 4
     bond_orders: bool = False
+    readout: str = "mean"
+    unmasked: bool = False
     molecules: int | None = None
     pool_args: Mapping[str, Any] = field(default_factory=dict)
 
@@ -72,6 +81,8 @@ class RegressionSettings:
         for name in ("batch", "lr", "epochs", "hidden", "k"):
             if not getattr(self, name) > 0:
                 raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
+        if self.readout not in READOUTS:
+            raise ParameterError(f"readout must be one of {', '.join(READOUTS)}, got {self.readout!r}.")
         if self.molecules is not None and self.molecules < 10 * FOLDS:
             raise ParameterError(f"molecules must be at least {10 * FOLDS}, got {self.molecules}.")
 
@@ -96,6 +107,21 @@ def table_of(settings: RegressionSettings) -> str:
     ('table3', 'table3_trials')
     """
     return "table3_trials" if settings.changed() else "table3"
+
+
+def label_of(method: str, known: Mapping[str, Any]) -> str:
+    """The method's name, and in brackets what differs from the paper's settings in those that a run is known by.
+
+    >>> label_of("mincut", {"k": 4}), label_of("mincut", {"k": 5, "unmasked": True, "pool_args": {"hidden": 8}})
+    ('mincut', 'mincut (k 5, unmasked, pool hidden 8)')
+    """
+    names = {f.name for f in fields(RegressionSettings)}
+    changed = RegressionSettings(**{name: value for name, value in known.items() if name in names}).changed()
+    parts = []
+    for name, value in changed.items():
+        pairs = {f"pool {n}": v for n, v in value.items()} if name == "pool_args" else {name: value}
+        parts += [n.replace("_", " ") + ("" if v is True else f" {v}") for n, v in pairs.items()]
+    return f"{method} ({', '.join(parts)})" if parts else method
 
 
 def folds_of(count: int, seed: int = 0) -> list[Split]:
@@ -136,7 +162,7 @@ def build_task(
     """
     device = torch.device(device)
     adjacency, mask = molecules.dense_adjacency(settings.bond_orders)
-    given = (molecules.dense_features(), adjacency, mask)
+    given = (molecules.dense_features(), adjacency, np.ones_like(mask) if settings.unmasked else mask)
     x, adjacency_, mask_ = (torch.from_numpy(array).to(device, dtype) for array in given)
     parts = folds_of(len(molecules), seed)
     targets = torch.empty(len(pairs), len(molecules), dtype=dtype)
@@ -144,12 +170,8 @@ def build_task(
         values = molecules.targets[:, PROPERTIES.index(name)].astype(np.float64)
         train = values[parts[fold].train]
         targets[row] = torch.from_numpy((values - train.mean()) / train.std())
-    models = [
-        regressor(method, x.shape[-1], _seed(pair, seed), settings.hidden, settings.k, settings.pool_args).to(
-            dtype
-        )
-        for pair in pairs
-    ]
+    options = (settings.hidden, settings.k, settings.pool_args, settings.readout)
+    models = [regressor(method, x.shape[-1], _seed(pair, seed), *options).to(dtype) for pair in pairs]
     return DenseBatchTask(
         models,
         padded_inputs(method, x, adjacency_, mask_),

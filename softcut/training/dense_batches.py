@@ -259,7 +259,15 @@ class DenseBatchTask(Task):
         return torch.from_numpy(table).to(self.device), torch.from_numpy(weight).to(self.device)
 
     def state(self) -> dict[str, Any]:
-        return {"epoch": self.epoch, "cursor": int(self._cursor)}
+        sums = {name: total.detach().clone() for name, total in self._training.items()}
+        return {
+            "epoch": self.epoch,
+            "cursor": int(self._cursor),
+            "training": sums,
+            "summed_from": self._summed_from,
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         self._begin_epoch(int(state["epoch"]), int(state["cursor"]))
+        self._training = {name: total.to(self.device).clone() for name, total in state["training"].items()}
+        self._summed_from = int(state["summed_from"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from molecule_samples import made_molecules
 
-from softcut.datasets.qm9 import PROPERTIES, Molecules
+from softcut.datasets.qm9 import PROPERTIES
 from softcut.errors import ParameterError
 from softcut.paper import regression, table3
 from softcut.paper.regression_report import render
@@ -19,24 +21,6 @@ from softcut.paper.regression_task import RegressionSettings, build_task, folds_
 from softcut.training import Loop
 
 QUICK = RegressionSettings(batch=8, epochs=2, hidden=4, k=2, lr=0.01)
-
-
-def made_molecules(count: int = 130, seed: int = 0) -> Molecules:
-    """Chains of 2 to 6 atoms with properties that depend on their atoms."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(2, 7, count)
-    atoms = rng.integers(0, 4, sizes.sum())
-    first = np.concatenate([np.arange(size - 1) for size in sizes])
-    share = np.add.reduceat(atoms, np.cumsum(sizes) - sizes) / sizes
-    return Molecules(
-        sizes=sizes,
-        atoms=atoms,
-        num_bonds=sizes - 1,
-        bonds=np.stack([first, first + 1]),
-        bond_type=rng.integers(1, 5, len(first)),
-        targets=(share[:, None] * np.arange(1, 10) + 100).astype(np.float32),
-        number=np.arange(count),
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +89,7 @@ def test_finished_runs_are_not_repeated_and_more_can_be_asked_for(tmp_path):
     cells = regression.run(tmp_path, ["mu", "cv"], ["flat"], 2, **options)
     assert [cell["n"] for cell in cells] == [2] * 4
     assert [line for line in said if "epochs" in line] == [
-        "flat: 1 networks, 2 epochs",
+        "flat: 1 network, 2 epochs",
         "flat: 3 networks, 2 epochs",
     ]
     said.clear()
@@ -129,6 +113,50 @@ def test_out_of_time_leaves_a_checkpoint_that_the_same_call_continues(tmp_path):
         assert one["mse"] == two["mse"] and one["mse_last"] == two["mse_last"]
 
 
+# A run that kills itself after the third of its epochs; a checkpoint is written at every chance.
+_KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from molecule_samples import made_molecules
+from softcut.paper import regression
+from softcut.paper.regression_task import RegressionSettings
+from softcut.training.checkpoint import Checkpoint
+Checkpoint.__init__.__defaults__ = (*Checkpoint.__init__.__defaults__[:-1], 0.0)
+regression.load_molecules = lambda data: made_molecules()
+seen = []
+def kill(method, state):
+    seen.append(state)
+    if len(seen) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+settings = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01)
+regression.run(sys.argv[2], ["mu", "cv"], ["mincut"], 2, settings=settings, progress=kill)
+"""
+
+
+def test_a_run_that_was_killed_continues_to_the_undisturbed_result(tmp_path):
+    words = [sys.executable, "-c", _KILLED, str(Path(__file__).parents[1]), str(tmp_path / "killed")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert list((tmp_path / "killed/checkpoints").glob("*.pt"))
+    assert not (tmp_path / "killed/table3_trials_runs.json").exists()
+    settings, epochs = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01), []
+    for name in ("killed", "straight"):
+        looks: list[int] = []
+        options = {
+            "settings": settings,
+            "progress": lambda method, state, looks=looks: looks.append(state.iteration),
+        }
+        regression.run(tmp_path / name, ["mu", "cv"], ["mincut"], 2, **options)
+        epochs.append(len(looks))
+    assert epochs[0] < epochs[1] == 5  # what was trained before the kill is not repeated
+    for file in ("table3_trials.json", "table3_trials_runs.json", "table3_trials_curves.json"):
+        killed, straight = (
+            [{k: v for k, v in row.items() if k != "seconds"} for row in read(tmp_path / name / file)]
+            for name in ("killed", "straight")
+        )
+        assert killed == straight, file
+
+
 def test_trials_stand_in_files_of_their_own_and_say_what_is_different(tmp_path):
     assert table_of(RegressionSettings()) == "table3"
     other = RegressionSettings(**{**vars(QUICK), "bond_orders": True})
@@ -141,8 +169,38 @@ def test_trials_stand_in_files_of_their_own_and_say_what_is_different(tmp_path):
         if cell["metric"] == "mse"
     }
     assert len(cells) == 2 and len(set(cells.values())) == 2  # weights of bonds change the result
-    assert any("bond_orders True" in name for name in cells)
+    assert any("bond orders" in name for name in cells)
     assert "flat (" in render(tmp_path, table="table3_trials")
+
+
+def test_readout_padding_and_width_of_the_pooler_are_trials_that_change_the_result(tmp_path):
+    base = [
+        "--quick",
+        "--epochs",
+        "1",
+        "--molecules",
+        "120",
+        "--batch",
+        "8",
+        "--folds",
+        "1",
+        "--property",
+        "mu",
+    ]
+    base += ["--out", str(tmp_path), "--device", "cpu", "--method", "mincut"]
+    changes = [[], ["--unmasked"], ["--readout", "sum"], ["--pool-hidden", "8"], ["--k", "2"]]
+    for change in changes:
+        regression.main([*base, *change])
+    cells = [cell for cell in read(tmp_path / "table3_trials.json") if cell["metric"] == "mse"]
+    assert len({cell["mean"] for cell in cells}) == len(changes)
+    names = " ".join(cell["method"] for cell in cells)
+    assert all(text in names for text in ("unmasked", "readout sum", "pool hidden 8", "k 2"))
+
+
+def test_unmasked_padding_takes_part(tmp_path):
+    settings = RegressionSettings(**{**vars(QUICK), "unmasked": True})
+    assert bool((build_task(made_molecules(), "flat", [("mu", 0)], settings).inputs[2] == 1).all())
+    assert not bool((build_task(made_molecules(), "flat", [("mu", 0)], QUICK).inputs[2] == 1).all())
 
 
 def test_merged_folders_make_the_cells_of_one(tmp_path):
@@ -167,9 +225,15 @@ def test_names_and_settings_that_do_not_exist_are_refused(tmp_path, capsys):
         regression.run(tmp_path, folds=11)
     with pytest.raises(ParameterError, match="k must be positive, got 0"):
         RegressionSettings(k=0)
-    with pytest.raises(SystemExit):
-        regression.main(["--two-hop", "--method", "flat"])
-    assert "--two-hop is an option of Top-K" in capsys.readouterr().err
+    with pytest.raises(ParameterError, match="readout must be one of mean, padded, sum, got 'max'"):
+        RegressionSettings(readout="max")
+    for option, text in (
+        ("--two-hop", "is an option of Top-K"),
+        ("--pool-hidden=8", "is an option of MinCutPool"),
+    ):
+        with pytest.raises(SystemExit):
+            regression.main([option, "--method", "flat"])
+        assert text in capsys.readouterr().err
 
 
 def test_the_command_says_that_a_trial_is_one(tmp_path, capsys):
@@ -198,12 +262,12 @@ for name in ("rdkit", "typer", "rich", "numba", "torch_geometric"):
     sys.modules[name] = None
 from softcut.paper import regression
 sys.path.insert(0, sys.argv[1])
-from test_regression import made_molecules
+from molecule_samples import made_molecules
 regression.load_molecules = lambda data: made_molecules()
 regression.main(sys.argv[2:])
 """
     arguments = f"--quick --epochs 1 --molecules 100 --folds 1 --property mu --out {tmp_path} --device cpu"
-    words = [sys.executable, "-c", program, str(Path(__file__).parent), *arguments.split()]
+    words = [sys.executable, "-c", program, str(Path(__file__).parents[1]), *arguments.split()]
     done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert len(read(tmp_path / "table3_trials.json")) == 8

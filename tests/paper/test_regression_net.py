@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from softcut.paper.regression_net import POOLERS, padded_inputs, regressor, squared_error
+from softcut.errors import ParameterError
+from softcut.paper.regression_net import POOLERS, READOUTS, padded_inputs, regressor, squared_error
 
 
 def molecules(seed: int = 0, count: int = 40, width: int = 9):
@@ -71,3 +72,44 @@ def test_padding_changes_nothing():
         padded = net(*padded_inputs(method, *wide))
         for one, two in zip(found, padded, strict=True):
             assert torch.allclose(one, two, atol=1e-12, rtol=0), method
+
+
+@pytest.mark.parametrize("method", POOLERS)
+def test_readouts_divide_the_sum_over_nodes_by_what_they_say(method):
+    x, adjacency, mask = molecules(2)
+    inputs = padded_inputs(method, x, adjacency, mask)
+    nets = {name: regressor(method, 4, seed=1, k=3, readout=name).double() for name in READOUTS}
+    bias = nets["mean"].net.head.bias
+    found = {name: (net(*inputs)[0] - bias).detach() for name, net in nets.items()}
+    size = mask.sum(1).double()
+    count = {"flat": size, "topk": torch.ceil(size / 2)}.get(
+        method, torch.tensor(3.0)
+    )  # nodes after the pooler
+    positions = 9 if method in ("flat", "topk") else 3
+    assert torch.allclose(found["sum"], found["mean"] * count, atol=1e-12, rtol=0)
+    assert torch.allclose(found["padded"], found["sum"] / positions, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("method", POOLERS)
+def test_unmasked_padding_is_nodes_without_edges_and_features(method):
+    x, adjacency, mask = molecules(3)
+    every = torch.ones_like(mask)
+    net = regressor(method, 4, seed=2, k=3).double()
+    with torch.no_grad():  # biases as a training leaves them: padding is then more than zeros
+        for name, parameter in net.named_parameters():
+            if name.endswith("bias"):
+                parameter.uniform_(-0.5, 0.5)
+    found, auxiliary = net(*padded_inputs(method, x, adjacency, every))
+    features, edges, weight, batch = ragged(x, adjacency, every)
+    expected = net.net(features, edges, weight, batch)
+    assert torch.allclose(found, expected.y[:, 0], atol=1e-12, rtol=0)
+    assert torch.allclose(auxiliary.mean(), expected.loss, atol=1e-12, rtol=0)
+    masked = net(*padded_inputs(method, x, adjacency, mask))[0]
+    full = mask.all(1)
+    assert torch.allclose(found[full], masked[full], atol=1e-12, rtol=0)
+    assert (found[~full] - masked[~full]).abs().max() > 1e-3
+
+
+def test_a_readout_that_does_not_exist_is_refused():
+    with pytest.raises(ParameterError, match="readout must be one of mean, padded, sum, got 'max'"):
+        regressor("flat", 4, seed=0, readout="max")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,7 +165,7 @@ def test_interrupted_and_resumed_training_is_the_uninterrupted_one(tmp_path):
     resumed = Loop(second, settings).run(checkpoint=saved)
     for name, value in whole.parameters.items():
         assert torch.equal(value, second.parameters[name]), name
-    for name in ("mse", "test_mse", "auxiliary"):
+    for name in ("mse", "test_mse", "auxiliary", "training_mse"):
         assert np.array_equal(expected.validation[name], resumed.validation[name]), name
 
 
@@ -230,3 +232,15 @@ def test_what_does_not_fit_is_refused():
     empty = [Split(np.arange(5), np.arange(0), np.arange(5))] * 2
     with pytest.raises(ParameterError, match="parts must not be empty"):
         DenseBatchTask(models, inputs, targets(2), empty, squared_error, range(2))
+
+
+def test_the_example_of_the_page_runs():
+    page = (Path(__file__).parents[2] / "docs/regression.md").read_text(encoding="utf-8")
+    (example,) = (
+        block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "SetRegressor" in block
+    )
+    names: dict[str, object] = {}
+    torch.manual_seed(0)
+    exec(example, names)
+    variance = names["targets"].var(1).numpy()  # type: ignore[attr-defined]
+    assert (names["test_mse"] < 0.1 * variance).all()  # type: ignore[operator]
