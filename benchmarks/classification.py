@@ -84,7 +84,9 @@ class SparseNetwork(nn.Module):
         from torch_geometric.nn import GraphConv
 
         self.convs = nn.ModuleList(GraphConv(f, hidden) for f in (features, hidden, hidden))
-        self.pools = nn.ModuleList(MinCutPooling([hidden, 16], size, batched=False) for size in k)
+        self.pools = nn.ModuleList(
+            MinCutPooling([hidden, 16], size, batched=False, sparse_output=True) for size in k
+        )
         self.head = nn.Linear(hidden, classes)
 
     def forward(self, x: Tensor, data: Any) -> tuple[Tensor, Tensor]:
