@@ -146,6 +146,13 @@ def test_the_type_of_indices_and_values():
             sp.csr_array((np.array([1e308, 1e308]), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 2)),
             r"the repeated edge \(0, 1\) sums to more",
         ),
+        (
+            sp.csr_array(
+                (np.array([1.0, 2.0, 1e308, 1e308]), np.array([1, 0, 1, 1]), np.array([0, 1, 2, 4])),
+                shape=(3, 3),
+            ),
+            r"the repeated edge \(2, 1\) sums to more",
+        ),
     ],
 )
 def test_matrices_that_are_refused(matrix, words):
