@@ -9,7 +9,7 @@ import pytest
 
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.graph.edge_tables import EdgeColumns, EdgeTable, choose_edge_columns
+from softcut.graph.edge_tables import EdgeColumns, EdgeTable, choose_edge_columns, rows_of_nodes
 from softcut.graph.features import feature_table
 from softcut.graph.recognise import kind_of_graph
 from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table
@@ -76,7 +76,33 @@ def test_a_later_column_is_ids_only_where_the_names_do_not_count(known, ids):
     assert ids_of(values, known) == ([str(v) for v in values] if ids else None)
 
 
+@pytest.mark.parametrize(("nodes", "refused"), [(9, False), (10, True)])
+def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(nodes, refused):
+    columns = [Column("age", np.full(nodes, 0.5)), Column("rank", np.arange(nodes)[::-1].copy())]
+    table, known = Table("x", columns), [str(i) for i in range(nodes)]
+    if refused:
+        with pytest.raises(GraphError, match="column 'rank': the values are the ids of the nodes in another order"):
+            feature_table(table, FeatureOptions(), known)
+    else:
+        assert feature_table(table, FeatureOptions(), known).names == ["age", "rank"]
+
+
+def test_the_id_that_repeats_is_named():
+    table = FeatureTable("x", np.eye(4), ids=["a", "b", "c", "b"], id_origin="column 'id'")
+    with pytest.raises(GraphError, match="more than one row for node 'b'"):
+        rows_of_nodes(table, ["a", "b", "c"], "error", "g")
+
+
 # ------------------------------------------------------------------------------------------ lists and records
+
+
+def test_lists_of_one():
+    triangle = np.ones((3, 3)) - np.eye(3)
+    assert kind_of_graph((triangle,)) == "graphs"
+    assert kind_of_graph([triangle]) == "graphs"
+    assert kind_of_graph([[0, 1]]) == "edges"
+    assert Graph.from_any((triangle,)).num_edges == 3
+    assert Graph.from_any([[0, 1]]).num_nodes == 2
 
 
 def test_a_list_of_graphs_with_features_as_lists():

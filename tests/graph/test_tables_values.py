@@ -73,6 +73,7 @@ def test_which_columns_are_ends_and_weight(titles, options, wanted):
         (["a", "weight"], {}, "name two of them source and target"),
         (["a", "weight", "w"], {}, "name two of them source and target"),
         (["a", "b", "c"], {"source": "a"}, "name two of them source and target"),
+        (["a"], {"source": "a"}, "name two of them source and target"),
         (["a", "b"], {"source": "a", "target": "A"}, "source and target are both column 'a'"),
         (["source", "target"], {"weight": "target"}, "weight is column 'target' of t, which holds the ids"),
         (["source", "target", "year"], {"weighted": True}, "weighted=True but no column"),

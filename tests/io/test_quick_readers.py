@@ -41,6 +41,8 @@ def edges(text: str) -> list[list[int]]:
     [
         ("100 2000\n2000 3\n", [[100, 2000], [2000, 3]]),  # zeros inside a number and at its end
         ("100\t2000\n2000\t3\n", [[100, 2000], [2000, 3]]),
+        ("# first\n0 1\n# then\n1 2\n", [[0, 1], [1, 2]]),
+        ("0 1\n% then\n1 2\n", [[0, 1], [1, 2]]),
         ("0,10,0.5\n10,3,0\n", [[0, 10], [10, 3]]),
         ("0,1,1e+2\n1,2,2e-3\n", [[0, 1], [1, 2]]),
     ],
@@ -105,6 +107,13 @@ def test_one_letter_is_a_title_or_a_node(text, header):
     found, notes = read_edge_list(text, ReadOptions("g", "g"))
     assert ("no header" not in notes[0]) == header
     assert found.ends.shape[0] == (2 if header else 3)
+
+
+@pytest.mark.parametrize(("rows", "header"), [(49, False), (50, True)])
+def test_names_that_never_come_again_are_titles_unless_one_edge_in_fifty_stands_alone(rows, header):
+    hub = "".join(f"hub,n{i % 7}\n" for i in range(rows - 1))
+    _, notes = read_edge_list(f"employee,manager\n{hub}ann,bob\n".encode(), ReadOptions("g", "g"))
+    assert ("no header" not in notes[0]) == header
 
 
 @pytest.mark.parametrize("record", [ReadOptions("g", "g"), open_table(b"a b\n", "g", None, "#%")])
