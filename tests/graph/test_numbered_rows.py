@@ -17,7 +17,9 @@ from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table
 NAMES = [("ann", "bob"), ("bob", "cy"), ("cy", "ann")]
 
 
-def ends(rows: list[tuple[str, ...]], titles: tuple[str, ...] = ("row", "employee", "manager")) -> tuple[int, int]:
+def ends(
+    rows: list[tuple[str, ...]], titles: tuple[str, ...] = ("row", "employee", "manager")
+) -> tuple[int, int]:
     found = choose_edge_columns(titles, "t", rows=rows)
     return found.source, found.target
 
@@ -36,7 +38,11 @@ def test_a_first_column_that_counts_the_rows_is_no_node(first):
         [("0", *NAMES[0]), ("2", *NAMES[1]), ("1", *NAMES[2])],  # in another order
         [(str(i), u, v) for i, (u, v) in enumerate(NAMES[:2])],  # too few to tell
         [("0", "ann", "2001"), ("1", "bob", "2002"), ("2", "cy", "2001")],  # two columns of other things
-        [("0", *NAMES[0], "x"), ("1", *NAMES[1], "x"), ("2", *NAMES[2], "x")],  # not the columns of the titles
+        [
+            ("0", *NAMES[0], "x"),
+            ("1", *NAMES[1], "x"),
+            ("2", *NAMES[2], "x"),
+        ],  # not the columns of the titles
     ],
 )
 def test_otherwise_the_first_two_columns_are_the_ends(rows):
@@ -49,7 +55,9 @@ def test_a_titled_weight_is_no_node():
 
 
 def test_rows_or_nodes_is_for_the_caller_to_say():
-    with pytest.raises(GraphError, match="the first may number the rows or be a node: pass source= and target="):
+    with pytest.raises(
+        GraphError, match="the first may number the rows or be a node: pass source= and target="
+    ):
         ends([("1", "2", "3"), ("2", "3", "1"), ("3", "1", "2")])
 
 
@@ -81,7 +89,9 @@ def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(no
     columns = [Column("age", np.full(nodes, 0.5)), Column("rank", np.arange(nodes)[::-1].copy())]
     table, known = Table("x", columns), [str(i) for i in range(nodes)]
     if refused:
-        with pytest.raises(GraphError, match="column 'rank': the values are the ids of the nodes in another order"):
+        with pytest.raises(
+            GraphError, match="column 'rank': the values are the ids of the nodes in another order"
+        ):
             feature_table(table, FeatureOptions(), known)
     else:
         assert feature_table(table, FeatureOptions(), known).names == ["age", "rank"]

@@ -52,7 +52,9 @@ def test_edges_between_plain_integers(taken, text, ends):
     assert not taken
 
 
-@pytest.mark.parametrize("text", ["00 1\n1 2\n", "1\t02\n2\t3\n", "+1 2\n2 3\n", "1,+2\n2,3\n", "1 2 {}\n2 3 {}\n"])
+@pytest.mark.parametrize(
+    "text", ["00 1\n1 2\n", "1\t02\n2\t3\n", "+1 2\n2 3\n", "1,+2\n2,3\n", "1 2 {}\n2 3 {}\n"]
+)
 def test_edges_written_in_another_way(taken, text):
     assert len(edges(text)) == 2
     assert taken == ["g"]
@@ -81,7 +83,14 @@ def test_features_that_need_a_look_at_every_field(taken, tmp_path):
     assert taken == [str(path)]
 
 
-# ------------------------------------------------------------------------------------------- header or not
+# ------------------------------------------------------------------------------- delimiter, header or not
+
+
+@pytest.mark.parametrize(("before", "delimiter"), [(49, ","), (50, ";")])
+def test_the_delimiter_cuts_the_first_fifty_lines_evenly(before, delimiter):
+    """The first lines fit two delimiters, the next one only the comma."""
+    text = "a;x,b\n" * before + "y,z\n"
+    assert open_table(text.encode(), "g", None, None).delimiter == delimiter
 
 
 def test_a_comment_that_is_no_header():

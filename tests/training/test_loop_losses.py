@@ -44,7 +44,9 @@ def test_losses_count_by_their_weights():
     # 3 (p - 1)^2 + (p + 1)^2 is smallest at 1/2.
     task = Two()
     Loop(task, LoopSettings(400, 0.05, {"up": 3.0, "down": 1.0})).run()
-    torch.testing.assert_close(task.parameters["p"].detach(), torch.full((2,), 0.5).double(), atol=1e-3, rtol=0)
+    torch.testing.assert_close(
+        task.parameters["p"].detach(), torch.full((2,), 0.5).double(), atol=1e-3, rtol=0
+    )
 
 
 @pytest.mark.parametrize(("shape", "said"), [("number", r"got \[\]"), ("one", r"got \[1\]")])
@@ -80,7 +82,9 @@ def test_training_in_a_thread_has_nothing_to_do_with_ctrl_c():
     done = []
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        thread = threading.Thread(target=lambda: done.append(Loop(Two(), LoopSettings(3, 0.05, {"up": 1.0})).run()))
+        thread = threading.Thread(
+            target=lambda: done.append(Loop(Two(), LoopSettings(3, 0.05, {"up": 1.0})).run())
+        )
         thread.start()
         thread.join()
     finally:
