@@ -189,7 +189,7 @@ def limit_of(text: str) -> tuple[str, int]:
     from softcut.clustering.settings import LIMITS
 
     name, _, value = text.replace("-", "_").partition("=")
-    names = [name for name in LIMITS if name != "random_state"]
+    names = list(LIMITS)
     if name not in names or not value:
         raise ParameterError(f"--limit {text} must be NAME=NUMBER, with one of {', '.join(names)}.")
     return name, _whole("--limit", value, "NAME=NUMBER", given=text)

@@ -54,8 +54,8 @@ LIMITS = {
     "n_components": 10_000,
     "hidden": 10_000,
     "max_iter": 10_000_000,
-    "random_state": 2**32 - 1,
 }
+_LARGEST_SEED = 2**32 - 1  # what NumPy and scikit-learn take
 
 # What the paper's model does not have. Its network propagates once by itself and starts from random weights.
 _NOT_IN_PAPER = ("hops", "feature_graph", "init", "n_neighbors", "fusion", "refine", "n_components")
@@ -192,19 +192,22 @@ def seed_from(random_state: Any) -> int:
     >>> seed_from(7), seed_from(np.random.RandomState(0)) == seed_from(np.random.RandomState(0))
     (7, True)
     """
-    most = LIMITS["random_state"]
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(most, endpoint=True))
+        return int(random_state.integers(_LARGEST_SEED, endpoint=True))
     if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(0, most, dtype=np.int64))
+        return int(random_state.randint(0, _LARGEST_SEED, dtype=np.int64))
     if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
         raise ParameterError(
             "random_state must be a whole number, None, a numpy RandomState or a Generator, "
             f"got {random_state!r}."
         )
-    return _whole("random_state", random_state, 0)
+    if not 0 <= random_state <= _LARGEST_SEED:
+        raise ParameterError(
+            f"random_state must be between 0 and {_LARGEST_SEED} (2**32 - 1, as in NumPy), got {random_state}."
+        )
+    return int(random_state)
 
 
 def _candidates(n_clusters: Any, nodes: int) -> tuple[int, ...]:

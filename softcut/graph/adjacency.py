@@ -103,8 +103,13 @@ def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
             check_weight_values(adjacency.data.ravel(), f"{argument}.data")
         if adjacency.format in ("csr", "csc", "bsr"):
             adjacency.check_format(full_check=True)
+        if adjacency.dtype.kind in "iu":
+            # Before repeated entries are summed on conversion: in uint8, 200 + 100 is 44.
+            adjacency = adjacency.astype(np.float64)
         with np.errstate(over="ignore"):
             matrix = sp.csr_array(adjacency)
+            if adjacency.format == "coo":
+                _check_overflow(matrix, f"{argument}.data")
             data = check_weight_values(matrix.data, f"{argument}.data")
             # The flags are looked up on a fresh object: the caller may have edited the arrays behind them.
             matrix = sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -42,7 +42,7 @@ class BaseGraph:
     name: str | None = None
     feature_names: list[str] | None = None
     notes: list[str] = field(default_factory=list)
-    weighted: bool = field(init=False, default=False)
+    weighted: bool = field(init=False)
 
     def __post_init__(self) -> None:
         adjacency = canonical_csr(self.adjacency, "adjacency")

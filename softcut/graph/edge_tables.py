@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from softcut.errors import GraphError, ParameterError
-from softcut.graph.arrays import listed, plural
+from softcut.graph.arrays import listed, plural, warn_caller
 from softcut.graph.tables import INTEGER_ID, FeatureTable, looks_like_id
 
 __all__ = [
@@ -327,9 +327,17 @@ def _numbered(
         if start == 1:
             return edges.ends - 1, high, [str(i) for i in range(1, high + 1)], "ids count nodes from 1"
     elif table is not None:
-        raise GraphError(
-            f"{table.label} has no node ids, but the nodes of {label} have names (the first is "
-            f"{edges.names[0]!r}): give a table with a column of those names."
+        rows = int(table.x.shape[0])
+        if rows != len(edges.names):
+            raise GraphError(
+                f"{table.label} has {plural(rows, 'row')} and no node ids, but {label} has "
+                f"{plural(len(edges.names), 'node')} with names (the first is {edges.names[0]!r}): give a table with a "
+                "column of those names."
+            )
+        warn_caller(
+            f"{table.label} has no node ids: its rows were joined to the nodes of {label} in the order in which these "
+            f"are first mentioned, from {edges.names[0]!r} to {edges.names[-1]!r}; give a table with a column of the "
+            "names to join by them."
         )
     ends, names = _by_name(edges)
     kind = "numbers with gaps, kept as names" if edges.names is None else "text"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -98,7 +97,8 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
         raise FileFormatError(
             f"{label}: entry {at + 1} is in row {u[at] + 1}, column {v[at] + 1}, outside the {rows} x {rows} matrix."
         )
-    values = np.ones(entries) if pattern else table["value"]
+    # Entries without values are there or not: repeated ones are merged, not added up.
+    values = np.ones(entries, dtype=bool) if pattern else table["value"]
     if symmetry == "symmetric":
         off = u != v
         u, v, values = (
@@ -106,8 +106,6 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
             np.concatenate([v, u[off]]),
             np.concatenate([values, values[off]]),
         )
-    if pattern:  # entries without values: a repeated one is no weight of 2
-        options = replace(options, weighted=False)
     return _from_matrix(sp.coo_array((values, (u, v)), shape=(rows, rows)), options, "Matrix Market")
 
 

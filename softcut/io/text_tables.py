@@ -159,21 +159,41 @@ def check_comments(comments: str | None) -> str | None:
 def _find_delimiter(lines: list[str]) -> str:
     """The delimiter that cuts a sample of lines into equally many columns."""
     ordinary = [line for line in lines if line.strip() and line.strip()[0] not in "#%"]
-    sample = (ordinary or [line for line in lines if line.strip()])[:50]
-    present = []
-    # A semicolon before a comma: a comma may be a decimal sign, a semicolon hardly.
-    for candidate in "\t;,":
-        counts = set()
-        for line in sample:
-            try:
-                counts.add(len(_split_quoted(line, candidate) if '"' in line else line.split(candidate)))
-            except (csv.Error, StopIteration):
-                counts.add(0)
-        if len(counts) == 1 and counts.pop() > 1:
-            return candidate
-        if sample and candidate in sample[0]:
-            present.append(candidate)
-    return present[0] if present else " "
+    lines = ordinary or [line for line in lines if line.strip()]
+    # Lines first: a quote in the middle of a name quotes nothing, but would join many lines.
+    samples = lines[:50], _whole_rows(lines)[:50]
+    for rows in samples:
+        # A semicolon before a comma: a comma may be a decimal sign, a semicolon hardly.
+        for candidate in "\t;,":
+            if _is_cut_evenly(rows, candidate):
+                return candidate
+    firsts = [row for rows in samples for row in rows[:1]]
+    return next((candidate for row in firsts for candidate in "\t;," if candidate in row), " ")
+
+
+def _is_cut_evenly(rows: list[str], delimiter: str) -> bool:
+    """Whether all rows have the same number of columns, and more than one."""
+    counts = set()
+    for row in rows:
+        try:
+            counts.add(len(_split_quoted(row, delimiter) if '"' in row else row.split(delimiter)))
+        except (csv.Error, StopIteration):
+            return False
+    return len(counts) == 1 and counts.pop() > 1
+
+
+def _whole_rows(lines: list[str]) -> list[str]:
+    """Lines, joined where a quoted value goes on in the next one; a row that never ends is left out."""
+    rows: list[str] = []
+    begun: list[str] = []
+    quoted = False
+    for line in lines:
+        begun.append(line)
+        quoted ^= line.count('"') % 2 == 1
+        if not quoted:
+            rows.append("\n".join(begun))
+            begun = []
+    return rows
 
 
 def _find_comments(text: str, delimiter: str, label: str) -> tuple[str, list[str]]:
@@ -229,7 +249,8 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def _split_quoted(line: str, delimiter: str) -> list[str]:
-    return [f.strip() for f in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
+    lines = [part + "\n" for part in line.split("\n")]  # more than one where a new line is quoted
+    return [f.strip() for f in next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))]
 
 
 def _quoted_rows(

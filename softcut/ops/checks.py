@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import is_wrapped
 
-__all__ = ["can_be_read", "check_assignments", "check_tensor"]
+__all__ = ["can_be_read", "check_assignments", "check_finite", "check_tensor", "extremes"]
 
 
 def check_tensor(value: Any, name: str, what: str) -> Tensor:
@@ -52,3 +53,35 @@ def can_be_read(t: Tensor) -> bool:
     if torch.compiler.is_compiling() or is_wrapped(t):
         return False
     return not (t.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def extremes(values: Tensor) -> tuple[float, float]:
+    """The smallest and the largest of some values, in one pass; both are NaN where one value is.
+
+    >>> import torch
+    >>> extremes(torch.tensor([2.0, -1.0, 3.0]))
+    (-1.0, 3.0)
+    """
+    low, high = torch.stack(values.detach().aminmax()).tolist()
+    return low, high
+
+
+def check_finite(values: Tensor, name: str) -> None:
+    """A sentence where a value is NaN or infinite: it would spread without a word.
+
+    Values that cannot be looked at pass, and those on a GPU, where every call would wait for the device.
+
+    >>> import torch
+    >>> check_finite(torch.tensor([1.0, 2.0]), "edge_weight")
+    """
+    if values.is_cuda or not can_be_read(values) or not values.numel():
+        return
+    low, high = extremes(values)
+    if -math.inf < low and high < math.inf:
+        return
+    at = (~values.detach().isfinite()).nonzero()[0].tolist()
+    place = at[0] if len(at) == 1 else tuple(at)
+    raise GraphError(
+        f"{name} must hold finite numbers, got {values[tuple(at)].item():g} at position {place}; "
+        "correct or drop those edges."
+    )

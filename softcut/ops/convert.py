@@ -13,6 +13,7 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops.batching import Segments, counts_to_ptr
+from softcut.ops.checks import check_finite
 from softcut.ops.csr import CSR
 from softcut.ops.dense import Dense
 from softcut.ops.operator import Operator
@@ -100,7 +101,9 @@ def as_operator(
                 f"edge_index must hold whole numbers, got {adj.dtype} of shape {list(adj.shape)}; "
                 "call .long() on it (a dense adjacency has shape [N, N] or [B, N, N])."
             )
-        return Dense(adj if dtype is None else adj.to(torch.promote_types(adj.dtype, dtype)), mask)
+        op = Dense(adj if dtype is None else adj.to(torch.promote_types(adj.dtype, dtype)), mask)
+        check_finite(op.data, "adj")  # the padding is zero by now, whatever stood there
+        return op
     if adj.is_complex():
         raise GraphError(f"adj must hold real numbers, got {adj.dtype}.")
     if adj.dtype == torch.bool:
@@ -116,11 +119,15 @@ def as_operator(
             raise GraphError(f"adj must have shape [N, N] if it is a sparse tensor, got {list(adj.shape)}.")
         coo = adj.to_sparse_coo().coalesce()
         values = coo.values()
+        check_finite(values, "adj")
         values = values if dtype is None else values.to(torch.promote_types(values.dtype, dtype))
         return CSR.from_edge_index(coo.indices(), values, adj.shape[0], batch=batch)
     if isinstance(edge_weight, Tensor) and dtype is not None:
         edge_weight = edge_weight.to(torch.promote_types(edge_weight.dtype, dtype))
-    return CSR.from_edge_index(adj, edge_weight, num_nodes, batch=batch)
+    made = CSR.from_edge_index(adj, edge_weight, num_nodes, batch=batch)
+    if edge_weight is not None:
+        check_finite(edge_weight, "edge_weight")
+    return made
 
 
 def block_diagonal(operators: Sequence[CSR]) -> CSR:

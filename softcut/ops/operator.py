@@ -12,6 +12,7 @@ mask: what dense pooling returns), :class:`Sum` (of several, such as A-tilde plu
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import is_wrapped
 from softcut.ops.batching import Layout
-from softcut.ops.checks import can_be_read, check_tensor
+from softcut.ops.checks import can_be_read, check_tensor, extremes
 from softcut.ops.spmm import constants
 
 __all__ = ["Operator", "inverse_sqrt", "learned", "narrower", "refuse_negative", "refuse_negative_degree"]
@@ -42,15 +43,20 @@ def learned(t: Tensor | None) -> bool:
 
 
 def refuse_negative(values: Tensor) -> None:
-    """An error where an entry is negative: D^-1/2 may not exist, and 0 would replace it.
+    """An error where an entry is negative or no finite number: D^-1/2 may not exist, and 0 would replace it.
 
     Values that cannot be looked at (inside ``torch.compile`` or a CUDA graph) pass.
     """
-    if can_be_read(values) and bool((values < 0).any()):
+    if not can_be_read(values) or not values.numel():
+        return
+    low, high = extremes(values)
+    if low < 0:
         raise GraphError(
-            f"edge_weight must not be negative where the adjacency is normalised, got {values.min().item():g}; "
+            f"edge_weight must not be negative where the adjacency is normalised, got {low:g}; "
             "shift or drop those edges, or use a layer that does not normalise."
         )
+    if not high < math.inf:
+        raise GraphError(f"edge_weight must hold finite numbers, got {high:g}; correct or drop those edges.")
 
 
 def refuse_negative_degree(degree: Tensor) -> None:

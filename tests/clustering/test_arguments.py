@@ -42,6 +42,14 @@ def test_random_state_takes_what_scikit_learn_takes():
         assert seed_from(make(3)) == seed_from(make(3)) != seed_from(make(4))
         state = make(3)
         assert seed_from(state) != seed_from(state), "a generator moves on"
+    assert seed_from(2**32 - 1) == 2**32 - 1
+    for wrong in (2**32, 2**64, -1):
+        with pytest.raises(sc.SoftcutError) as caught:
+            seed_from(wrong)
+        assert (
+            str(caught.value)
+            == f"random_state must be between 0 and 4294967295 (2**32 - 1, as in NumPy), got {wrong}."
+        )
 
 
 def test_random_state_reaches_the_training(graph):

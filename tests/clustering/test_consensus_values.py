@@ -99,6 +99,13 @@ def test_by_default_replicas_weigh_the_same_and_read_the_first_distance():
     np.testing.assert_allclose(found.weights.numpy(), 1 / 3)
 
 
+def test_by_default_kmeans_starts_twenty_times():
+    s, z, _ = some_table(n=200)  # noise, in which every start ends elsewhere
+    found = Consensus.fit(s, z, 6)
+    torch.testing.assert_close(found.centres, Consensus.fit(s, z, 6, n_init=20).centres)
+    assert not torch.allclose(found.centres, Consensus.fit(s, z, 6, n_init=21).centres)
+
+
 def test_the_leading_directions_are_kept():
     s, z, weights = some_table()
     found = Consensus.fit(s, z, 2, scales=[0, 0, 1], weights=weights, dimensions=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,11 @@ import torch
 
 import softcut as sc
 from softcut.clustering import estimator, prepare
-from softcut.clustering.settings import LIMITS, PRESETS, resolve
+from softcut.clustering.encoder import Encoded
+from softcut.clustering.fit import Merged, Selected
+from softcut.clustering.prepare import Prepared
+from softcut.clustering.replicas import Replica
+from softcut.clustering.settings import LIMITS, PRESETS, Preset, Settings, resolve
 from softcut.datasets import attributed_communities
 
 
@@ -62,10 +67,22 @@ def test_the_presets_are_the_documented_ones(graph):
     assert set(PRESETS) == {"default", "paper"}
 
 
+def test_eight_clusters_unless_told_otherwise(graph):
+    est = sc.MinCutClustering(n_init=1, max_iter=2).fit(graph)
+    assert est.n_clusters_ == est.soft_.shape[1] == 8
+
+
+@pytest.mark.parametrize("kind", [Preset, Settings, Encoded, Prepared, Selected, Merged, Replica])
+def test_parts_of_a_fit_are_not_changed_by_later_parts(kind):
+    for field in dataclasses.fields(kind):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(object.__new__(kind), field.name, None)
+
+
 def test_the_limits_are_the_documented_ones():
     assert LIMITS == {
         "n_clusters": 10_000, "n_init": 10_000, "hops": 1_000, "n_neighbors": 10_000, "n_components": 10_000,
-        "hidden": 10_000, "max_iter": 10_000_000, "random_state": 4294967295,
+        "hidden": 10_000, "max_iter": 10_000_000,
     }  # fmt: skip
 
 

@@ -330,6 +330,18 @@ def test_large_graphs_are_merged_on_a_sample(graph, monkeypatch, rows, said):
     assert sum("consensus found on" in note for note in notes) == said
 
 
+def test_features_that_tell_nothing_refine_nothing():
+    """The nodes of two complete graphs are alike: no column is left, and neighbours alone are no reason."""
+    pair = sc.Graph.batch([sc.Graph.from_dense(np.ones((4, 4)) - np.eye(4))] * 2)
+    settings = settings_of(pair, n_clusters=2)
+    prepared, notes = prepared_of(pair, settings), []
+    assert prepared.encoded.x.shape == (8, 0)
+    soft = torch.tensor([[0.9, 0.1], [0.6, 0.4]] * 2 + [[0.2, 0.8], [0.4, 0.6]] * 2)
+    after, refiner = refine(prepared, soft, settings, notes.append)
+    assert refiner is None
+    assert torch.equal(after, soft)
+
+
 def test_a_refinement_that_empties_a_cluster_is_left_out(graph, monkeypatch):
     settings = settings_of(graph)
     prepared, notes = prepared_of(graph, settings), []

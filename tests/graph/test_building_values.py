@@ -146,6 +146,17 @@ def test_the_type_of_indices_and_values():
             sp.csr_array((np.array([1e308, 1e308]), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 2)),
             r"the repeated edge \(0, 1\) sums to more",
         ),
+        (
+            sp.csr_array(
+                (np.array([1.0, 2.0, 1e308, 1e308]), np.array([1, 0, 1, 1]), np.array([0, 1, 2, 4])),
+                shape=(3, 3),
+            ),
+            r"the repeated edge \(2, 1\) sums to more",
+        ),
+        (
+            sp.coo_array(([1.0, 1e308, 1e308], ([0, 2, 2], [1, 1, 1])), shape=(3, 3)),
+            r"the repeated edge \(2, 1\) sums to more",
+        ),
     ],
 )
 def test_matrices_that_are_refused(matrix, words):
@@ -159,6 +170,17 @@ def test_a_matrix_with_repeats_and_zeros():
     )
     assert adjacency.canonical_csr(matrix, "a").toarray().tolist() == [[0, 3], [4, 0]]
     assert matrix.nnz == 4, "the caller's matrix is left alone"
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64, np.float32, bool])
+def test_repeats_are_summed_in_a_type_that_holds_the_sum(dtype):
+    """In uint8, 200 + 100 is 44; booleans are there or not."""
+    value = {np.uint8: 200, np.int8: 100, np.int64: 2**62}.get(dtype, 1)
+    matrix = sp.coo_array((np.array([value] * 4, dtype=dtype), ([0, 0, 1, 1], [1, 1, 0, 0])), shape=(2, 2))
+    wanted = 1 if dtype is bool else 2 * float(value)
+    found = adjacency.canonical_csr(matrix, "a")
+    assert found.toarray().tolist() == [[0, wanted], [wanted, 0]]
+    assert found.dtype == (np.float32 if dtype is np.float32 else np.float64)
 
 
 def test_the_diagonal_is_taken_out():

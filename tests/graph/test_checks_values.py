@@ -59,6 +59,8 @@ def test_the_range_of_edges():
         checks.check_range(source, target, 3, "x")
     with pytest.raises(GraphError, match=r"node index 4 \(row 1, edge 2\), out of range for 4 nodes"):
         checks.check_range(source, np.array([1, 2, 4]), 4, "x")
+    with pytest.raises(GraphError, match=r"node index 7 \(row 0, edge 1\), out of range"):
+        checks.check_range(np.array([0, 7, 9]), target, 4, "x")  # the first of two is named
 
 
 def test_weights():
@@ -237,7 +239,8 @@ def test_nodes_of_a_subgraph():
     assert checks.check_node_selection([2, 0], 3).tolist() == [2, 0]
     assert checks.check_node_selection(np.array([0, 1], dtype=np.uint8), 2).dtype == np.int64
     for nodes, words in (
-        ([0, 3], "index 3, out of range"), ([-1, 0], "index -1, out of range"), ([1, 0, 1], "node 1 more than once"),
+        ([0, 3], "index 3, out of range"), ([-1, 0], "index -1, out of range"),
+        ([0, 5, -2], "index 5, out of range"), ([1, 0, 1], "node 1 more than once"),
         ([], "non-empty list"), ([0.0], "non-empty list"), ([[0]], "non-empty list"), ([True, False], "mask of shape"),
         ([False] * 3, "non-empty list"),
     ):  # fmt: skip

@@ -262,6 +262,20 @@ def test_igraph() -> None:
         Graph.from_igraph(igraph.Graph())
 
 
+def test_directions_of_igraph() -> None:
+    """Two directions of an edge are one edge given twice without directions, and two edges with them."""
+    igraph = pytest.importorskip("igraph")
+    edges, weight = [(0, 1), (1, 0), (1, 2)], [1.0, 3.0, 5.0]
+    graph = igraph.Graph(n=3, edges=edges)
+    graph.es["weight"] = weight
+    assert Graph.from_igraph(graph).adjacency.toarray()[0, 1] == 4, "summed"
+    graph = igraph.Graph(n=3, edges=edges, directed=True)
+    graph.es["weight"] = weight
+    with pytest.warns(UserWarning, match="1 of 3 edges has no edge in the other direction"):
+        found = Graph.from_igraph(graph)
+    assert found.adjacency.toarray().tolist() == [[0, 3, 0], [3, 0, 5], [0, 5, 0]], "the larger weight"
+
+
 def test_matrices_with_64_bit_indices() -> None:
     from sklearn.cluster import KMeans
 

@@ -73,6 +73,7 @@ def test_which_columns_are_ends_and_weight(titles, options, wanted):
         (["a", "weight"], {}, "name two of them source and target"),
         (["a", "weight", "w"], {}, "name two of them source and target"),
         (["a", "b", "c"], {"source": "a"}, "name two of them source and target"),
+        (["a"], {"source": "a"}, "name two of them source and target"),
         (["a", "b"], {"source": "a", "target": "A"}, "source and target are both column 'a'"),
         (["source", "target"], {"weight": "target"}, "weight is column 'target' of t, which holds the ids"),
         (["source", "target", "year"], {"weighted": True}, "weighted=True but no column"),
@@ -151,8 +152,15 @@ def test_rows_without_ids_are_joined_by_position():
     for ends, count in (([[0, 1], [1, 3]], 3), ([[1, 2], [2, 4]], 3)):
         with pytest.raises(GraphError, match="x has 3 rows but g has node"):
             made(ends, table=rows(count))
-    with pytest.raises(GraphError, match="the first is 'a'"):
-        made([[0, 1]], ["a", "b"], rows(2))
+    with pytest.warns(UserWarning, match="in the order in which these are first mentioned, from 'b' to 'a'"):
+        named = made([[0, 1]], ["b", "a"], rows(2))
+    assert (named["num_nodes"], named["node_names"]) == (2, ["b", "a"])
+    assert named["notes"] == ["ids are text", "features of x: 2 columns, rows joined by position"]
+    for count in (1, 3):
+        with pytest.raises(
+            GraphError, match=rf"x has {count} rows? and no node ids, .* \(the first is 'a'\)"
+        ):
+            made([[0, 1]], ["a", "b"], rows(count))
 
 
 def test_rows_are_joined_by_id():

@@ -59,8 +59,17 @@ def test_features_by_id(tmp_path: Path) -> None:
         read_graph(graph, features=write(tmp_path, "x.csv", "id,a\nann,1\n"))
     with pytest.raises(FileFormatError, match=r"x.csv, line 3: node 'ann' has a row already"):
         read_graph(graph, features=write(tmp_path, "x.csv", "id,a\nann,1\nann,2\n"))
-    with pytest.raises(FileFormatError, match=r"has no node ids, but the nodes of .* have names"):
-        read_graph(graph, features=np.ones((3, 1)))
+    with pytest.raises(
+        FileFormatError, match=r"has 2 rows and no node ids, but .*g.csv has 3 nodes with names"
+    ):
+        read_graph(graph, features=np.ones((2, 1)))
+    with pytest.warns(
+        UserWarning, match=r"joined to the nodes of .*g.csv in the order .* from 'cy' to 'bob'"
+    ):
+        g = read_graph(graph, features=np.array([[1.0], [2.0], [3.0]]))
+    assert g.node_names == ["cy", "ann", "bob"]
+    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
+    assert "features: 1 column, rows joined by position" in g.notes
 
 
 def test_integer_ids_in_features(tmp_path: Path) -> None:

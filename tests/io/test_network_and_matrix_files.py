@@ -64,6 +64,13 @@ def test_matrix_market_dense_and_repeated(tmp_path: Path) -> None:
     np.testing.assert_array_equal(quiet(tmp_path / "g.mtx").adjacency.toarray(), PATH)
     text = "%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n2 1\n"
     assert not quiet(write(tmp_path, "g.mtx", text)).weighted
+    # An entry without a value is there or not: given twice in one direction, it is no heavier there.
+    text = "%%MatrixMarket matrix coordinate pattern general\n3 3 5\n1 2\n1 2\n2 1\n2 3\n3 2\n"
+    g = quiet(write(tmp_path, "g.mtx", text))
+    assert g.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert "no weights" in g.notes
+    with pytest.raises(FileFormatError, match="weighted=True but every weight is 1"):
+        read_graph(tmp_path / "g.mtx", weighted=True)
     with pytest.raises(FileFormatError, match=r"g.mtx: a 2 x 3 matrix is not"):
         read_graph(write(tmp_path, "g.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n2 1 1\n"))
 

@@ -54,6 +54,15 @@ def test_quoted_new_lines(tmp_path: Path) -> None:
     assert g.node_names == ["ann\nlee", "bob", "c,y"]
     x = write(tmp_path, "x.csv", 'id,a\nbob,2\n"ann\nlee",1\n"c,y",3\n')
     np.testing.assert_array_equal(quiet(tmp_path / "g.csv", features=x).x, [[1], [2], [3]])
+    # In the first row it must not hide the delimiter.
+    for delimiter in ",;\t":
+        text = '"ann\nlee",bob\nbob,cy\n'.replace(",", delimiter)
+        assert quiet(write(tmp_path, "h.csv", text)).node_names == ["ann\nlee", "bob", "cy"]
+        text = '"the\nid",a\nann,1\nbob,2\n'.replace(",", delimiter)
+        np.testing.assert_array_equal(read_features(write(tmp_path, "y.csv", text)), [[1], [2]])
+    # A quote in the middle of a name quotes nothing.
+    inches = quiet(write(tmp_path, "h.csv", '5" disk,bob\nbob,cy\ncy,3" disk\n'))
+    assert inches.num_nodes == 4
     with pytest.raises(FileFormatError, match="line 3: a quote that is never closed"):
         read_graph(write(tmp_path, "h.csv", 'a,b\nb,c\n"d,e\nf,g\n'))
     with pytest.raises(FileFormatError, match="line 5: expected 2 columns"):

@@ -261,9 +261,16 @@ def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
     half = write(tmp_path, "z.csv", "user_id,age\n1,1\n2,2\n3,3\n4,4\n")
     with pytest.raises(FileFormatError, match="no row for node '0'"):
         read_graph(graph, features=half)
-    # Names have no order of their own: rows without ids cannot be joined to them.
-    with pytest.raises(FileFormatError, match="no node ids, but the nodes"):
-        read_graph(write(tmp_path, "n.csv", "a,b\nb,c\n"), features=write(tmp_path, "w.csv", "1\n2\n3\n"))
+    # Names have the order in which they are mentioned, which may be another than that of the rows: a warning.
+    named = write(tmp_path, "n.csv", "a,b\nb,c\n")
+    with pytest.warns(
+        UserWarning, match=r"w.csv has no node ids: its rows were joined to the nodes of .*n.csv"
+    ):
+        g = read_graph(named, features=write(tmp_path, "w.csv", "1\n2\n3\n"))
+    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
+    assert "rows joined by position" in line_of(g)
+    with pytest.raises(FileFormatError, match=r"has 4 rows and no node ids, but .* has 3 nodes with names"):
+        read_graph(named, features=write(tmp_path, "w.csv", "1\n2\n3\n4\n"))
 
 
 def test_a_column_that_numbers_the_rows_is_no_node(tmp_path: Path) -> None:

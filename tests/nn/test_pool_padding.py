@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_pool_api import GRAPHS, VARIANTS, F, collate, make, name_of
+from test_pool_api import GRAPHS, SETTINGS, VARIANTS, F, collate, make, name_of
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from softcut.errors import GraphError, ParameterError
@@ -116,6 +116,14 @@ def test_negative_weights_are_not_coarsened(name):
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     with pytest.raises(GraphError, match="negative"):
         get_pool(name)(torch.rand(3, 2), edges, torch.tensor([1.0, 1.0, -5.0, -5.0]))
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_weights_that_are_not_finite_are_refused_by_every_pooler(name):
+    edges, weight = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.ones(4, dtype=torch.double)
+    weight[2] = torch.nan
+    with pytest.raises(GraphError, match="edge_weight must hold finite numbers, got nan at position 2"):
+        make(name, SETTINGS[name])(torch.rand(3, F, dtype=torch.double), edges, weight)
 
 
 def test_negative_weights_are_fine_where_nothing_is_normalised():

@@ -109,6 +109,8 @@ def test_attn_of_one_column_and_what_is_refused():
     assert out.selection.index.tolist() == [a + b for a, b in zip(starts, best, strict=True)]
     with pytest.raises(GraphError, match="attn has 4 features, but the layer was made for in_channels=1"):
         pool(x, edge_index, batch=batch, attn=attn)
+    with pytest.raises(GraphError, match=r"attn must be a tensor of node features, .* got shape \[\]"):
+        pool(x, edge_index, batch=batch, attn=attn[0, 0])
     with pytest.raises(GraphError, match=r"attn has \[3\] nodes"):
         pool(x, edge_index, batch=batch, attn=attn[:3, :1])
     with pytest.raises(ParameterError, match="attn must be None"):

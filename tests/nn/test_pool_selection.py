@@ -88,6 +88,17 @@ def test_weights_and_a_matrix_of_ones_own_are_free():
     torch.testing.assert_close(pool(X, OTHER, selection=own).x, heavier.x)
 
 
+def test_a_selection_of_plain_tensors_under_vmap():
+    """The edges of one of the two graphs cannot be read there: the caller is believed."""
+    x, adj = padded()
+    pool = MinCutPool(F, 2).double()
+    selection = pool(x, adj).selection
+    scales = torch.tensor([1.0, 2.0], dtype=torch.double)
+    together = torch.func.vmap(lambda scale: pool(x, scale * adj, selection=selection).adj.to_dense())(scales)
+    for scale, found in zip(scales, together, strict=True):
+        torch.testing.assert_close(found, pool(x, scale * adj, selection=selection).adj.to_dense())
+
+
 def test_a_selection_keeps_no_operator_alive():
     import gc
     import weakref

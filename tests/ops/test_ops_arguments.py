@@ -227,3 +227,43 @@ def test_a_promoted_operator_is_made_once_and_keeps_its_gradient():
     learned = as_operator(PATH, weight.clone().requires_grad_(), num_nodes=4)
     assert learned.promoted(torch.float64).val.requires_grad
     assert TWO.promoted(torch.float64) is TWO  # a binary graph is exact in any precision
+
+
+# Weights that are no finite numbers.
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_not_finite_are_refused(wrong):
+    weight = torch.ones(PATH.shape[1], dtype=torch.double)
+    weight[2] = wrong
+    dense = torch.ones(2, 3, 3, dtype=torch.double)
+    dense[1, 0, 2] = wrong
+    for name, place, call in (
+        ("edge_weight", "2", lambda: as_operator(PATH, weight, num_nodes=4)),
+        ("edge_weight", "2", lambda: as_operator(PATH, weight.clone().requires_grad_(), num_nodes=4)),
+        ("edge_weight", "(2, 0)", lambda: as_operator(PATH, weight[:, None], num_nodes=4)),
+        ("adj", "(1, 0, 2)", lambda: as_operator(dense)),
+        ("adj", "2", lambda: as_operator(torch.sparse_coo_tensor(PATH, weight, (4, 4)).coalesce())),
+    ):
+        with pytest.raises(GraphError) as caught:
+            call()
+        sentence = f"{name} must hold finite numbers, got {wrong:g} at position {place}; correct or drop those edges."
+        assert str(caught.value) == sentence
+
+
+def test_what_stands_in_the_padding_may_be_anything():
+    adj = torch.ones(1, 3, 3)
+    adj[0, 2] = adj[0, :, 2] = float("nan")
+    op = as_operator(adj, mask=torch.tensor([[True, True, False]]))
+    assert op.normalise().to_dense().isfinite().all()
+
+
+def test_weights_that_are_not_finite_are_refused_where_an_operator_is_normalised():
+    """An operator that somebody made is looked at where it is normalised."""
+    for wrong in (float("nan"), float("inf")):
+        for op in (
+            CSR.from_edge_index(PATH, torch.full((PATH.shape[1],), wrong), 4),
+            Dense(torch.full((2, 2), wrong)),
+        ):
+            with pytest.raises(GraphError, match=f"edge_weight must hold finite numbers, got {wrong:g}"):
+                op.normalise()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -172,6 +173,15 @@ def test_converging_is_improving_by_less_than_the_tolerance():
     assert (Plateau().tolerance, Plateau().patience) == (1e-4, 50)
     with pytest.raises(ParameterError, match="patience must be positive, got 0"):
         Plateau(patience=0)
+
+
+@pytest.mark.parametrize(
+    "record", [Plateau(), Patience(3), TrainSettings(), LoopSettings(5, 0.1, {"loss": 1.0})]
+)
+def test_checked_settings_cannot_be_changed_behind_the_checks(record):
+    for field in dataclasses.fields(record):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(record, field.name, -1)
 
 
 def test_the_best_values_of_each_replica():
