@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
@@ -291,12 +292,44 @@ def page_text(out: str | Path) -> str:
             "In brackets the L_o of the uniform assignment.",
             tried,
         ]
+    speed = throughput(out)
+    if speed:
+        parts += [
+            "### Training graphs per second",
+            "MinCutPool's network, all ten folds, 32 graphs per fold and step; making the batch is part of a step "
+            "(`python benchmarks/classification.py`). PyG: PyTorch Geometric's dense layers with `dense_mincut_pool`, "
+            "one fold after another; tgp: GraphConv and torch-geometric-pool's MinCutPooling on sparse graphs, likewise.",
+            speed,
+        ]
     parts += [
         "### What is missing",
         _missing_text([*gone, *ablations]),
     ]
     if (Path(out) / "table2_curves.json").exists():
         parts += ["### Training curves", "![Validation loss and accuracy by epoch](img/table2_curves.png)"]
+    return "\n\n".join(parts)
+
+
+def throughput(out: str | Path) -> str:
+    """What ``benchmarks/classification.py`` measured on each device; empty where it was not run."""
+    parts = []
+    for name in ("classification_step_gpu.json", "classification_step_cpu.json"):
+        path = Path(out) / name
+        if not path.exists():
+            continue
+        measured = json.loads(path.read_text(encoding="utf-8"))
+        rows = [
+            [
+                row["dataset"],
+                row["way"],
+                f"{row['graphs_per_second']:,.{0 if row['graphs_per_second'] >= 10 else 1}f}",
+                f"{row['softcut_is_faster_by']:.1f}",
+                f"{row['memory_bytes'] / 2**30:.2f}",
+            ]
+            for row in measured["rows"]
+        ]
+        columns = ["data", "way", "training graphs per second", "softcut is faster by", "peak memory, GiB"]
+        parts += [f"{measured['device']}, PyTorch {measured['torch']}:", markdown_table(columns, rows)]
     return "\n\n".join(parts)
 
 
