@@ -15,7 +15,9 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, vmap
 from torch_geometric.nn import DMoNPooling
 
+from softcut import metrics
 from softcut.errors import GraphError, ParameterError
+from softcut.metrics.presence import looks_like_words
 from softcut.ops import (
     CSR,
     OBJECTIVES,
@@ -158,6 +160,28 @@ def test_hard_clusters_of_one_s_own_graph_score_as_counted_by_hand():
     assert word_gain(table, 8.0).item() == pytest.approx(gain)
     score = evidence(s.T @ op.to_dense().double() @ s, s.sum(0), table, num_edges=8, num_words=8, power=1.0)
     assert score.item() == pytest.approx(2 * gain / (8 * math.log(2)))
+
+
+@given(samples(graphs=(1, 1), nodes=(3, 9)), st.integers(0, 99))
+def test_on_hard_clusters_it_is_the_score_of_softcut_metrics(sample, seed):
+    labels = np.random.default_rng(seed).integers(0, 3, sample.n)
+    labels[:3] = [0, 1, 2]  # every cluster is used
+    s, x, adj = torch.eye(3).double()[labels], presence(sample), sample.block()
+    op = as_operator(sample.edge_index, sample.edge_weight, num_nodes=sample.n, dtype=torch.float64)
+    words = Words(x.numpy(), dtype=torch.float64)
+    score = evidence(
+        s.T @ adj @ s,
+        s.sum(0),
+        words.table(s),
+        num_edges=edge_count(op)[0],
+        num_words=words.count,
+        power=1.0,
+    )
+    judged = metrics.evidence(adj.numpy(), labels, sp.csr_array(x.numpy()))
+    if looks_like_words(sp.csr_array(x.numpy())):
+        assert score.item() == pytest.approx(judged, rel=1e-9, abs=1e-9)
+    edges_only = evidence(s.T @ adj @ s, s.sum(0), num_edges=edge_count(op)[0], power=1.0)
+    assert edges_only.item() == pytest.approx(metrics.evidence(adj.numpy(), labels), rel=1e-9, abs=1e-9)
 
 
 def test_weights_have_no_unit_and_equal_ones_count_edges():
