@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -182,3 +185,14 @@ def test_words_of_another_graph_and_negative_weights_are_refused(graph):
     negative = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), -torch.ones(2), graph.num_nodes)
     with pytest.raises(GraphError, match="must not be negative"):
         train(ReplicaNet(2, 3, [0]), inputs, negative, settings)
+
+
+def test_the_examples_of_the_page_run():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "objectives.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        exec(block, names)
+    assert names["result"].iterations == 20
+    assert re.findall(r'^\| `"(\w+)"` \|', page, flags=re.MULTILINE) == list(OBJECTIVES)
