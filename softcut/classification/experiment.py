@@ -47,6 +47,8 @@ METHODS = {
     "justbalance": "justbalance",
 }
 
+_STOP_ON = ("loss", "task", "error")
+
 
 @dataclass(frozen=True)
 class ClassifierSettings:
@@ -62,7 +64,7 @@ class ClassifierSettings:
     lr : float
         Adam's step size.
     epochs, patience : int
-        At most so many epochs; stop after so many without a better validation loss (task and auxiliary losses).
+        At most so many epochs; stop after so many without a better value of `stop_on`.
     l2 : float
         Times the sum of squares of the kernels of message passing and poolers, added to the loss.
     hidden : int
@@ -74,6 +76,9 @@ class ClassifierSettings:
         :func:`cluster_sizes`.
     pool_args : mapping
         Further options of the poolers.
+    stop_on : {"loss", "task", "error"}
+        What decides the best epoch on the validation graphs: the loss with the auxiliary ones (the paper's), the
+        cross entropy alone, or the share of wrong classes.
     """
 
     batch: int = 32
@@ -85,8 +90,11 @@ class ClassifierSettings:
     levels: int = 2
     k: tuple[int, ...] | None = None
     pool_args: Mapping[str, Any] = field(default_factory=dict)
+    stop_on: str = "loss"
 
     def __post_init__(self) -> None:
+        if self.stop_on not in _STOP_ON:
+            raise ParameterError(f"stop_on must be one of {', '.join(_STOP_ON)}, not {self.stop_on!r}.")
         for name in ("batch", "lr", "epochs", "patience", "hidden", "levels"):
             if not getattr(self, name) > 0:
                 raise ParameterError(f"{name} must be positive, not {getattr(self, name)}.")
@@ -105,9 +113,9 @@ class FoldResult:
     accuracy : float
         Share of the test graphs that were classified correctly.
     best_epoch, epochs : int
-        When the validation loss was lowest, and how many epochs were run.
-    validation_loss : float
-        The lowest one.
+        When the watched validation loss was lowest, and how many epochs were run.
+    validation_loss, validation_task, validation_accuracy : float
+        At the best epoch: the watched loss, the cross entropy, and the share classified correctly.
     details : dict
         Test loss, the poolers' losses and the clusters used at each level.
     """
@@ -117,6 +125,8 @@ class FoldResult:
     best_epoch: int
     epochs: int
     validation_loss: float
+    validation_task: float
+    validation_accuracy: float
     details: dict[str, float]
 
 
@@ -232,7 +242,7 @@ def task_of(
 def loop_settings(splits: Sequence[Split], settings: ClassifierSettings) -> tuple[LoopSettings, int]:
     """For the shared loop, and how many steps an epoch has."""
     steps = max(1, math.ceil(max(len(split.train) for split in splits) / settings.batch))
-    stop = Patience(patience=settings.patience, watch="loss")
+    stop = Patience(patience=settings.patience, watch=settings.stop_on)
     loop = LoopSettings(
         iterations=steps * settings.epochs, lr=settings.lr, check_every=steps, stop=stop, drop_finished=True
     )
@@ -324,14 +334,17 @@ def train_folds(
     assert result.ran is not None
     found = []
     for i, number in enumerate(numbers):
+        best_epoch = round(int(result.best_iteration[i]) / steps)
         details = {name: float(value[i]) for name, value in measured.items() if name != "accuracy"}
         found.append(
             FoldResult(
                 fold=int(number),
                 accuracy=float(measured["accuracy"][i]),
-                best_epoch=round(int(result.best_iteration[i]) / steps),
+                best_epoch=best_epoch,
                 epochs=round(int(result.ran[i]) / steps),
                 validation_loss=float(np.asarray(result.best_loss)[i]),
+                validation_task=float(result.validation["task"][best_epoch - 1, i]),
+                validation_accuracy=float(result.validation["accuracy"][best_epoch - 1, i]),
                 details=details,
             )
         )

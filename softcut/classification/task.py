@@ -197,7 +197,7 @@ class FoldTask(Task):
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, Tensor]:
-        """Loss (with the auxiliary ones) and accuracy on each active replica's validation graphs."""
+        """Loss with auxiliary ones, cross entropy, accuracy and error on each active replica's validation set."""
         if self._validation is None:
             pieces = self._batches([self.splits[r].validation for r in self.active])
             made = [self.batch(piece) for piece in pieces]
@@ -205,7 +205,9 @@ class FoldTask(Task):
         total: dict[str, Tensor] = {}
         for batch in self._validation:
             out, task, auxiliary = self.forward(batch)
-            _add(total, _sums(batch, {"loss": task + auxiliary, "accuracy": _hits(batch, out)}))
+            hits = _hits(batch, out)
+            values = {"loss": task + auxiliary, "task": task, "accuracy": hits, "error": 1 - hits}
+            _add(total, _sums(batch, values))
         return _means(total)
 
     @torch.no_grad()

@@ -29,15 +29,18 @@ from softcut.datasets.collections import load_graphs
 from softcut.datasets.hierarchies import load_hierarchy
 from softcut.files import atomic_json
 from softcut.paper.classification_report import render
-from softcut.paper.common import check_names, experiment_parser, run_experiment
+from softcut.paper.common import experiment_parser, run_experiment
 from softcut.paper.table2 import (
     ABLATIONS,
     DATASETS,
     METHODS,
     PAPER,
-    TRIALS,
+    SMALL_DATASETS,
+    TABLES,
+    check_methods,
     command_for,
     dataset_names,
+    graphs_for,
     network_of,
     table_of,
 )
@@ -56,13 +59,15 @@ _CURVES = "table2_curves.json"
 def settings_of(
     method: str, graphs: GraphCollection, settings: ClassifierSettings, seed: int = 0, folds: int = 10
 ) -> dict[str, Any]:
-    """Everything that decides the result of a fold besides its number."""
+    """Everything that decides the result of a fold besides its number; `graphs` as the method sees them."""
     if method == "wl":
         from softcut.baselines.wl import WL_SETTINGS
 
         return {**WL_SETTINGS, "split_seed": seed, "folds": folds}
     _, settings = network_of(method, settings)
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
+    if settings.stop_on == "loss":
+        del known["stop_on"]  # runs on disk are known without it
     return {
         **known,
         "k": list(settings.k or cluster_sizes(graphs, settings.levels)),
@@ -89,8 +94,9 @@ def run(
 ) -> list[Mapping[str, Any]]:
     """Train what is missing; write ``table2.json`` (cells) and ``table2_runs.json`` (runs, one per fold).
 
-    The variants of MinCutPool (``softcut.paper.table2.ABLATIONS``) are run where they are named, and go to
-    ``table2_ablation.json``. Validation curves, mean over the folds, go to ``table2_curves.json``.
+    The variants of MinCutPool (``softcut.paper.table2.ABLATIONS``) and trials
+    (:mod:`softcut.paper.classification_trials`) are run where they are named, and go to ``table2_ablation.json`` and
+    ``table2_trials.json``. Validation curves, mean over the folds, go to ``table2_curves.json``.
 
     Parameters
     ----------
@@ -116,7 +122,7 @@ def run(
         Called with the data set, the method, the folds in training and a LoopProgress once per epoch.
     """
     datasets = dataset_names(datasets)
-    check_names(methods, (*METHODS, *ABLATIONS), "methods")
+    check_methods(methods)
     settings = ClassifierSettings() if settings is None else settings
     job = _Jobs(Path(out), folds, seed, settings, torch.device(device), data, minutes, tell, progress)
     found: list[Mapping[str, Any]] = []
@@ -149,7 +155,7 @@ class _Jobs:
         self.out, self.folds, self.seed, self.settings = out, folds, seed, settings
         self.device, self.data, self.progress = device, data, progress
         self.tell = tell if tell is not None else (lambda text: None)
-        self.records = {name: _records(out, name) for name in ("table2", "table2_ablation")}
+        self.records = {name: _records(out, name) for name in TABLES}
         self.ends = None if minutes is None else time.monotonic() + 60 * minutes
 
     @property
@@ -163,10 +169,11 @@ class _Jobs:
 
     def run(self, graphs: GraphCollection, method: str) -> list[Mapping[str, Any]]:
         """Train the folds that are missing, in groups where that is faster, and write the cell."""
+        graphs = graphs_for(method, graphs)
         known = settings_of(method, graphs, self.settings, self.seed)
         records = self.records[table_of(method)]
         missing = records.missing(graphs.name, method, range(self.folds), known)
-        size = len(missing) if method == "wl" else folds_at_once(graphs, self.settings, self.device)
+        size = len(missing) if method == "wl" else self._at_once(graphs, method)
         size = size or max(len(missing), 1)
         origin = {"device": device_name(self.device if method != "wl" else "cpu"), "commit": commit()}
         shared = {"dataset": graphs.name, "method": method, "settings": known, "note": graphs.note}
@@ -179,6 +186,9 @@ class _Jobs:
                 checkpoint.unlink(missing_ok=True)  # not before its results are on disk
         done = records.of(graphs.name, method, range(self.folds), known)
         return _write_cells(self.out, done) if done else []
+
+    def _at_once(self, graphs: GraphCollection, method: str) -> int | None:
+        return folds_at_once(graphs, network_of(method, self.settings)[1], self.device)
 
     def _train(
         self, graphs: GraphCollection, method: str, numbers: list[int], known: Mapping[str, Any]
@@ -237,6 +247,8 @@ def _record(result: FoldResult, seconds: float) -> dict[str, Any]:
         "best_epoch": result.best_epoch,
         "epochs": result.epochs,
         "validation_loss": round(result.validation_loss, 6),
+        "validation_task": round(result.validation_task, 6),
+        "validation_accuracy": round(100 * result.validation_accuracy, 4),
         **{key: round(value, 6) for key, value in result.details.items()},
         "seconds": round(seconds, 3),
     }
@@ -285,7 +297,7 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> list[Mapping[str, A
     """
     out = Path(out)
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for table in ("table2", "table2_ablation"):
+    for table in TABLES:
         records = _records(out, table)
         for folder in folders:
             found = _records(Path(folder), table).runs
@@ -343,10 +355,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "classification",
         "E5: table 2, graph classification.",
         10,
-        (*DATASETS, *TRIALS),
-        (*METHODS, *ABLATIONS),
+        (*DATASETS, *SMALL_DATASETS),
     )
-    parser.set_defaults(dataset=list(DATASETS), method=list(METHODS))
+    parser.set_defaults(dataset=list(DATASETS))
+    parser.add_argument(
+        "--method",
+        nargs="+",
+        default=list(METHODS),
+        metavar="NAME",
+        help=f"among {', '.join((*METHODS, *ABLATIONS))}, or with other settings: mincut+lr=0.002+batch=8",
+    )
     defaults = ClassifierSettings()
     parser.add_argument(
         "--folds", dest="runs", type=int, help="the first so many of the ten folds (default 10)"

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,10 @@ import numpy as np
 
 from softcut.errors import DataError, SoftcutError
 from softcut.files import atomic_write
+from softcut.paper.classification_results import FOLDS, Table2, missing_cells
+from softcut.paper.classification_trials import UNCHANGED, is_trial, read_trial
+from softcut.paper.classification_uniform import FILE as UNIFORM
+from softcut.paper.classification_uniform import rows_of, uniform_ortho
 from softcut.paper.common import markdown_table
 from softcut.paper.significance import not_worse_than_the_best
 from softcut.paper.table2 import (
@@ -27,73 +30,13 @@ from softcut.paper.table2 import (
     PAPER_METHODS,
     POOLERS,
     command_for,
-    table_of,
 )
-from softcut.training.runs import Records, read_cells
+from softcut.training.runs import read_cells
 
-__all__ = ["Table2", "draw_curves", "main", "missing_cells", "page_text", "render", "write_page"]
+__all__ = ["draw_curves", "main", "page_text", "render", "write_page"]
 
 BEGIN, END = "<!-- table 2: written by softcut.paper.classification_report -->", "<!-- end of table 2 -->"
-FOLDS = 10
 _CURVES = ("PROTEINS", "DD", "Bench-hard", "REDDIT-BINARY")
-
-
-class Table2:
-    """The cells and runs of a folder of results.
-
-    Attributes
-    ----------
-    cells : dict
-        By data set (the loader's name) and method.
-    """
-
-    def __init__(self, out: str | Path) -> None:
-        self.out = Path(out)
-        self.cells: dict[tuple[str, str], Mapping[str, Any]] = {}
-        self._runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for table in ("table2", "table2_ablation"):
-            runs = Records(self.out / f"{table}_runs.json").runs
-            names = {run["dataset"].lower(): run["dataset"] for run in runs}
-            for cell in read_cells(self.out / f"{table}.json"):
-                if cell["metric"] == "acc":
-                    self.cells[names.get(cell["dataset"], cell["dataset"]), cell["method"]] = cell
-            for run in runs:
-                self._runs.setdefault((run["dataset"], run["method"]), []).append(run)
-
-    def runs(self, dataset: str, method: str) -> list[Mapping[str, Any]]:
-        """The runs that a cell is the mean of: those with the settings of the first, as many as it has."""
-        found = self._runs.get((dataset, method), [])
-        cell = self.cells.get((dataset, method))
-        if cell is None:
-            return []
-        groups: list[list[Mapping[str, Any]]] = []
-        for run in found:
-            for group in groups:
-                if group[0]["settings"] == run["settings"]:
-                    group.append(run)
-                    break
-            else:
-                groups.append([run])
-        for group in groups:
-            accuracy = np.mean([run["accuracy"] for run in group])
-            if len(group) == cell["n"] and abs(accuracy - cell["mean"]) < 1e-3:
-                return group
-        raise DataError(
-            f"{self.out / table_of(method)}.json and its runs disagree on {method} on {dataset}: "
-            f"merge them again with python -m softcut.paper.classification --out {self.out} --merge {self.out}."
-        )
-
-    def accuracies(self, dataset: str, methods: Iterable[str]) -> dict[str, dict[int, float]]:
-        """By method, the accuracy of every fold or seed."""
-        return {
-            method: {run["seed"]: run["accuracy"] for run in self.runs(dataset, method)}
-            for method in methods
-            if (dataset, method) in self.cells
-        }
-
-    def drawn(self, dataset: str) -> bool:
-        """Whether the data set is a fresh draw of its process, not the published graphs."""
-        return any(cell.get("note") for (name, _), cell in self.cells.items() if name == dataset)
 
 
 def is_repeated(dataset: str) -> bool:
@@ -105,19 +48,6 @@ def best_of(table: Table2, dataset: str, methods: Sequence[str]) -> dict[str, fl
     """The best of some methods and those not significantly worse, with their p-values."""
     found = table.accuracies(dataset, methods)
     return not_worse_than_the_best(found, folds=not is_repeated(dataset)) if len(found) > 1 else {}
-
-
-def missing_cells(
-    out: str | Path, datasets: Sequence[str] = DATASETS, methods: Sequence[str] = PAPER_METHODS
-) -> list[tuple[str, str, int]]:
-    """Cells that are not there or have fewer than ten folds: (data set, method, folds so far).
-
-    >>> missing_cells("no such folder", ["DD"], ["mincut"])
-    [('DD', 'mincut', 0)]
-    """
-    known = Table2(out).cells
-    counts = {(d, m): int(known[d, m]["n"]) if (d, m) in known else 0 for d in datasets for m in methods}
-    return [(*key, count) for key, count in counts.items() if count < FOLDS]
 
 
 def render(out: str | Path, datasets: Sequence[str] = DATASETS, methods: Sequence[str] = METHODS) -> str:
@@ -238,8 +168,8 @@ def degeneracy(table: Table2) -> str:
             rows.append(
                 [dataset, method, _plus_minus(cell["mean"], cell["std"])]
                 + [f"{numbers[f'clusters{i}']:.1f} of {k[i - 1]}" for i in (1, 2)]
-                + [f"{numbers['cut1']:.3f}", f"{numbers['ortho1']:.3f} ({_uniform(k[0]):.3f})"]
-                + [f"{numbers['cut2']:.3f}", f"{numbers['ortho2']:.3f} ({_uniform(k[1]):.3f})"]
+                + [f"{numbers['cut1']:.3f}", f"{numbers['ortho1']:.3f} ({uniform_ortho(k[0]):.3f})"]
+                + [f"{numbers['cut2']:.3f}", f"{numbers['ortho2']:.3f} ({uniform_ortho(k[1]):.3f})"]
             )
     names = [
         *("data", "method", "accuracy", "clusters used", "at level 2"),
@@ -248,9 +178,68 @@ def degeneracy(table: Table2) -> str:
     return markdown_table(names, rows)
 
 
-def _uniform(k: int) -> float:
-    """L_o where every node belongs to all K clusters alike."""
-    return math.sqrt(2 - 2 / math.sqrt(k))
+def trials(table: Table2) -> str:
+    """What was tried beside the table, the best by validation accuracy first, and what choosing by it gives."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for dataset, name in table.cells:
+        if is_trial(name):
+            groups.setdefault((dataset, read_trial(name).method), []).append(name)
+    parts = []
+    for (dataset, method), names in sorted(groups.items()):
+        runs = {name: table.runs(dataset, name) for name in names}
+        by_validation = sorted(names, key=lambda name: _validated(runs[name]), reverse=True)
+        parts.append(f"**{dataset}, {method}**")
+        rows = [_trial_row(name, runs[name], table.cells[dataset, name]) for name in by_validation]
+        head = [
+            "changed",
+            "validation accuracy",
+            "cross entropy",
+            "test accuracy",
+            "best epoch",
+            "clusters used",
+        ]
+        parts.append(markdown_table([*head, "L_o", "L_o 2", "seconds"], rows))
+        parts.append(_chosen_text(list(runs.values())))
+    return "\n\n".join(parts)
+
+
+def _validated(runs: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Mean validation accuracy, and the cross entropy (less is better) that decides between equals."""
+    return (
+        float(np.mean([run["validation_accuracy"] for run in runs])),
+        -float(np.mean([run["validation_task"] for run in runs])),
+    )
+
+
+def _trial_row(name: str, runs: Sequence[Mapping[str, Any]], cell: Mapping[str, Any]) -> list[str]:
+    accuracy, entropy = _validated(runs)
+    changed = name.partition("+")[2]
+    row = ["nothing" if changed == UNCHANGED else changed.replace("+", ", ")]
+    row += [f"{accuracy:.1f}", f"{-entropy:.3f}", _cell_text(cell, False)]
+    row.append(f"{np.median([run['best_epoch'] for run in runs]):.0f}")
+    k = runs[0]["settings"]["k"]
+    for name, shown in (
+        ("clusters1", "{:.1f} of {}"),
+        ("ortho1", "{:.3f} ({:.3f})"),
+        ("ortho2", "{:.3f} ({:.3f})"),
+    ):
+        size = k[int(name[-1]) - 1]
+        other = size if name.startswith("clusters") else uniform_ortho(size)
+        row.append(shown.format(np.mean([run[name] for run in runs]), other) if name in runs[0] else "-")
+    return [*row, f"{sum(run['seconds'] for run in runs):.0f}"]
+
+
+def _chosen_text(trials: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+    """Test accuracy where each fold takes the settings that are best on its own validation graphs."""
+    found = []
+    for fold in range(FOLDS):
+        mine = [run for runs in trials for run in runs if run["seed"] == fold]
+        if mine:
+            found.append(max(mine, key=lambda run: _validated([run]))["accuracy"])
+    return (
+        f"With the settings chosen in each fold by its own validation graphs: "
+        f"{_plus_minus(float(np.mean(found)), float(np.std(found)))}."
+    )
 
 
 def page_text(out: str | Path) -> str:
@@ -258,7 +247,11 @@ def page_text(out: str | Path) -> str:
     table = Table2(out)
     gone = missing_cells(out)
     ablations = missing_cells(out, ABLATION_DATASETS, tuple(ABLATIONS))
-    gpu = sum(c["seconds"] for c in table.cells.values() if "CPU" not in c["device"])
+    gpu = sum(
+        cell["seconds"]
+        for (_, method), cell in table.cells.items()
+        if method in PAPER_METHODS and "CPU" not in cell["device"]
+    )
     parts = [
         render(out),
         "Significance: Student's paired test over folds with the variance corrected for the overlap of their training "
@@ -267,7 +260,7 @@ def page_text(out: str | Path) -> str:
         verdicts(table),
         "### Epochs and seconds",
         "Median epochs of a fold / seconds of all folds together. "
-        f"Networks took {gpu / 60:.0f} minutes of a GPU in sum.",
+        f"The networks of the paper's table took {gpu / 60:.0f} minutes of a GPU in sum.",
         costs(table, DATASETS, METHODS),
         "### Does MinCutPool degenerate?",
         "Test graphs, mean over folds: clusters that are the first choice of at least one node, and both losses before "
@@ -275,6 +268,31 @@ def page_text(out: str | Path) -> str:
         "alike, which has L_c = -1 and is degenerate. `mincut-nolosses`: both losses off; `mincut-noortho`: L_o off; "
         "`mincut-diagonal`: the diagonal of the pooled adjacency is kept.",
         degeneracy(table),
+    ]
+    smoothness = read_cells(Path(out) / UNIFORM)
+    if smoothness:
+        parts += [
+            "### Why assignments stay uniform",
+            "The uniform assignment has the smallest L_c there is, and no gradient. It is left only where L_o gains "
+            "more than L_c loses, to second order: along changes of S with q below w_o / (w_c u √K), with w_o and w_c "
+            "the weights of the losses, u the uniform L_o and q the mean squared difference between neighbours over "
+            "the variance within the graph (formulas in `softcut.paper.classification_uniform`). `smallest q`: the "
+            "least that any direction of the first pooler's hidden features has before training, mean over ten "
+            "networks. At the second level nothing differs between clusters while the first is uniform, so it stays "
+            "uniform as well.",
+            rows_of(smoothness),
+        ]
+    tried = trials(table)
+    if tried:
+        parts += [
+            "### What was tried",
+            "Other settings than the table's, the best on the validation graphs first; the test accuracy stands beside "
+            "it for all of them and chose nothing. `changed` is what follows the method's name in the command: "
+            "`--method mincut+lr=0.002+batch=8`. Cross entropy: of the validation graphs, without auxiliary losses. "
+            "In brackets the L_o of the uniform assignment.",
+            tried,
+        ]
+    parts += [
         "### What is missing",
         _missing_text([*gone, *ablations]),
     ]

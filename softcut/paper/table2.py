@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from softcut.classification.collection import GraphCollection
 from softcut.classification.experiment import ClassifierSettings
 from softcut.datasets.collections import COLLECTIONS
 from softcut.errors import ParameterError
+from softcut.paper.classification_trials import is_trial, read_trial, with_degree
 
 __all__ = [
     "ABLATIONS",
@@ -18,15 +20,21 @@ __all__ = [
     "PAPER",
     "PAPER_METHODS",
     "POOLERS",
-    "TRIALS",
+    "SMALL_DATASETS",
+    "TABLES",
+    "check_methods",
     "command_for",
     "dataset_names",
+    "graphs_for",
     "network_of",
     "table_of",
 ]
 
 DATASETS = ("Bench-easy", "Bench-hard", "Mutagenicity", "PROTEINS", "DD", "COLLAB", "REDDIT-BINARY")
-TRIALS = ("Bench-easy-small", "Bench-hard-small")  # the published small sets, not in the paper's table
+SMALL_DATASETS = (
+    "Bench-easy-small",
+    "Bench-hard-small",
+)  # the published small sets, not in the paper's table
 PAPER_METHODS = ("wl", "dense", "nopool", "graclus", "ndp", "diffpool", "topk", "sagpool", "mincut")
 POOLERS = PAPER_METHODS[3:]
 METHODS = (*PAPER_METHODS, "random", "dmon", "justbalance")
@@ -38,6 +46,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "mincut-diagonal": {"keep_diagonal": True},
 }
 ABLATION_DATASETS = ("PROTEINS", "DD", "Bench-hard")
+TABLES = ("table2", "table2_ablation", "table2_trials")  # names of the files of cells and runs
 
 _PAPER_ROWS: dict[str, str] = {
     "Bench-easy": "92.6 29.3±0.3 98.5±0.3 97.5±0.5 97.9±0.5 98.6±0.4 82.4±8.9 84.2±2.3 99.0±0.0",
@@ -63,26 +72,60 @@ def _paper() -> dict[tuple[str, str, str], tuple[float, float | None]]:
 PAPER: Mapping[tuple[str, str, str], tuple[float, float | None]] = _paper()
 
 
+def check_methods(given: Iterable[str], argument: str = "methods") -> None:
+    """An error where a name is neither a method of the table, nor a variant of MinCutPool, nor a trial.
+
+    >>> check_methods(["mincut", "mincut-noortho", "mincut+lr=0.002"])
+    """
+    for name in given:
+        if is_trial(name):
+            read_trial(name)
+        elif name not in (*METHODS, *ABLATIONS):
+            valid = ", ".join((*METHODS, *ABLATIONS))
+            raise ParameterError(
+                f"{argument} must be one of {valid}, or a trial (mincut+lr=0.002), got {name!r}."
+            )
+
+
 def network_of(method: str, settings: ClassifierSettings) -> tuple[str, ClassifierSettings]:
     """The network that a method trains, and its settings: a variant is MinCutPool with other options.
 
     >>> network_of("mincut-noortho", ClassifierSettings())[0]
     'mincut'
+    >>> network_of("topk+batch=8", ClassifierSettings())[1].batch
+    8
     >>> network_of("topk", ClassifierSettings()) == ("topk", ClassifierSettings())
     True
     """
+    if is_trial(method):
+        trial = read_trial(method)
+        return trial.method, trial.settings(settings)
     if method not in ABLATIONS:
         return method, settings
     return "mincut", replace(settings, pool_args={**settings.pool_args, **ABLATIONS[method]})
 
 
+def graphs_for(method: str, graphs: GraphCollection) -> GraphCollection:
+    """The graphs as a method sees them: a trial may give the degree in another form.
+
+    >>> from softcut import Graph
+    >>> from softcut.classification import from_graphs, with_structure
+    >>> star = with_structure(from_graphs([Graph.from_edges([[0, 0, 0], [1, 2, 3]])]))
+    >>> graphs_for("mincut", star) is star, graphs_for("mincut+degree=log", star).num_features
+    (True, 2)
+    """
+    degree = read_trial(method).degree if is_trial(method) else None
+    return graphs if degree is None else with_degree(graphs, degree)
+
+
 def table_of(method: str) -> str:
     """The name of the files that hold a method's cells and runs.
 
-    >>> table_of("mincut"), table_of("mincut-diagonal")
-    ('table2', 'table2_ablation')
+    >>> table_of("mincut"), table_of("mincut-diagonal"), table_of("mincut+lr=0.002")
+    ('table2', 'table2_ablation', 'table2_trials')
     """
-    return "table2_ablation" if method in ABLATIONS else "table2"
+    plain, ablation, trials = TABLES
+    return trials if is_trial(method) else ablation if method in ABLATIONS else plain
 
 
 def command_for(dataset: str, method: str) -> str:
@@ -100,7 +143,7 @@ def dataset_names(given: Iterable[str], argument: str = "datasets") -> list[str]
     >>> dataset_names(["proteins", "Bench_Hard"])
     ['PROTEINS', 'Bench-hard']
     """
-    valid = {name.lower(): name for name in COLLECTIONS if name in (*DATASETS, *TRIALS)}
+    valid = {name.lower(): name for name in COLLECTIONS if name in (*DATASETS, *SMALL_DATASETS)}
     found = []
     for name in given:
         key = str(name).strip().lower().replace("_", "-")

@@ -1,0 +1,174 @@
+"""Trials beside table 2: a method with other settings, named by them.
+
+``mincut+lr=0.002+batch=8`` is MinCutPool with another learning rate and batch. A trial is trained, resumed, recorded
+and merged as a method of the table is, into files of its own (``table2_trials.json``). What can be changed:
+
+- ``batch``, ``lr``, ``epochs``, ``patience``, ``l2``, ``hidden``: numbers of
+  :class:`~softcut.classification.ClassifierSettings`;
+- ``k=20,10``: clusters at each level;
+- ``stop_on``: loss, task (cross entropy alone) or error;
+- ``degree``: how the degree is given: ``seen`` (one-hot of the degrees that occur), ``log`` (the z-scored logarithm of
+  1 + degree) or a number (one-hot, higher degrees count as it);
+- any option of the pooler, such as ``ortho_weight=4`` or ``temperature=0.1``.
+
+``mincut+table`` changes nothing: the settings of the table, with what is recorded of a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softcut.classification.collection import GraphCollection
+from softcut.classification.experiment import METHODS as NETWORKS
+from softcut.classification.experiment import ClassifierSettings
+from softcut.errors import ParameterError
+from softcut.nn.pool import pool_options
+
+__all__ = ["UNCHANGED", "Trial", "is_trial", "read_trial", "with_degree"]
+
+UNCHANGED = "table"
+_NUMBERS: dict[str, Callable[[str], Any]] = {
+    "batch": int,
+    "lr": float,
+    "epochs": int,
+    "patience": int,
+    "l2": float,
+    "hidden": int,
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A method, and what is changed for it.
+
+    >>> trial = read_trial("mincut+lr=0.002+ortho_weight=4+degree=log")
+    >>> trial.method, trial.changes
+    ('mincut', {'lr': '0.002', 'ortho_weight': '4', 'degree': 'log'})
+    >>> settings = trial.settings(ClassifierSettings())
+    >>> settings.lr, settings.pool_args
+    (0.002, {'ortho_weight': 4.0})
+    """
+
+    method: str
+    changes: dict[str, str]
+
+    @property
+    def degree(self) -> str | None:
+        """How the degree is given; None: as in the table."""
+        return self.changes.get("degree")
+
+    def settings(self, base: ClassifierSettings) -> ClassifierSettings:
+        """The settings of the table with the changes."""
+        changed: dict[str, Any] = {}
+        options = dict(base.pool_args)
+        for name, text in self.changes.items():
+            if name in _NUMBERS:
+                changed[name] = _number(_NUMBERS[name], name, text)
+            elif name == "k":
+                changed["k"] = tuple(_number(int, name, part) for part in text.split(","))
+            elif name == "stop_on":
+                changed["stop_on"] = text
+            elif name != "degree":
+                options[name] = _option(text)
+        return replace(base, **changed, pool_args=options)
+
+
+def is_trial(method: str) -> bool:
+    """Whether a name is that of a trial.
+
+    >>> is_trial("mincut"), is_trial("mincut+batch=8")
+    (False, True)
+    """
+    return "+" in method
+
+
+def read_trial(name: str) -> Trial:
+    """A trial by its name.
+
+    >>> read_trial("topk+table")
+    Trial(method='topk', changes={})
+    >>> read_trial("mincut+rate=2")
+    Traceback (most recent call last):
+    softcut.errors.ParameterError: method 'mincut+rate=2' must change one of batch, lr, ..., not rate.
+    """
+    method, _, rest = name.partition("+")
+    if method not in NETWORKS:
+        raise ParameterError(
+            f"method {name!r} must begin with a network ({', '.join(NETWORKS)}), not {method!r}."
+        )
+    if rest == UNCHANGED:
+        return Trial(method, {})
+    known = (*_NUMBERS, "k", "stop_on", "degree")
+    options = [o for o in pool_options(NETWORKS[method]) if o not in ("in_channels", *known)]
+    changes: dict[str, str] = {}
+    for part in rest.split("+"):
+        key, given, value = part.partition("=")
+        if key not in (*known, *options):
+            valid = ", ".join((*known, *options))
+            raise ParameterError(f"method {name!r} must change one of {valid}, not {key}.")
+        if not given or not value or key in changes:
+            raise ParameterError(f"method {name!r} must give {key} one value, as in {key}=VALUE.")
+        changes[key] = value
+    trial = Trial(method, changes)
+    trial.settings(ClassifierSettings())  # values that cannot be are refused before anything is trained
+    return trial
+
+
+def _number(kind: Callable[[str], Any], name: str, text: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ParameterError(f"{name} must be a number, not {text!r}.") from None
+
+
+def _option(text: str) -> Any:
+    """The value of a pooler's option."""
+    words = {"True": True, "False": False, "None": None}
+    if text in words:
+        return words[text]
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def with_degree(graphs: GraphCollection, how: str) -> GraphCollection:
+    """The graphs with another form of the degree, which is the first feature of the TU data sets.
+
+    >>> from softcut import Graph
+    >>> from softcut.classification import from_graphs, with_structure
+    >>> star = with_structure(from_graphs([Graph.from_edges([[0, 0, 0], [1, 2, 3]])]))
+    >>> star.num_features, with_degree(star, "seen").num_features, with_degree(star, "log").num_features
+    (5, 3, 2)
+    >>> with_degree(star, "2").dense_features()[0].tolist()
+    [0.0, 0.0, 1.0, 0.0]
+    """
+    degree = graphs.degree
+    if not graphs.index.shape[1] or not np.array_equal(graphs.index[:, 0], degree):
+        raise ParameterError(
+            f"degree must be left as it is for {graphs.name}: its first feature is not the degree."
+        )
+    old = int(degree.max(initial=0)) + 1
+    if how == "log":
+        logarithm = np.log1p(degree)
+        scaled = (logarithm - logarithm.mean()) / (logarithm.std() or 1.0)
+        value = np.column_stack([scaled, graphs.value]).astype(np.float32)
+        # The logarithm goes to the numbers, which are the last features.
+        index = graphs.index[:, 1:] - old
+        return replace(graphs, index=index, value=value, num_features=graphs.num_features - old + 1)
+    column: NDArray[Any]
+    if how == "seen":
+        _, column = np.unique(degree, return_inverse=True)
+    else:
+        highest = _number(int, "degree", how)
+        if highest < 1:
+            raise ParameterError(f"degree must be seen, log or at least 1, not {how}.")
+        column = np.minimum(degree, highest)
+    new = int(column.max(initial=0)) + 1
+    index = np.column_stack([column, graphs.index[:, 1:] - old + new]).astype(np.int32)
+    return replace(graphs, index=index, num_features=graphs.num_features - old + new)

@@ -1,0 +1,186 @@
+r"""When MinCutPool stays at the uniform assignment, and which weight of L_o leaves it.
+
+At S = 1/K (every node belongs to all clusters alike) L_c is -1, its smallest value, and the gradients of both losses
+are 0. For a small change E of S (rows that sum to 0) and A the normalised adjacency with degrees D, to second order
+
+.. math::
+    L_c + 1 = K \frac{Tr(E^T (D - A) E)}{\sum_i d_i}, \qquad
+    L_o - u = -\frac{K}{N} \frac{||E - \bar E||^2}{u \sqrt K}, \qquad u = \sqrt{2 - 2 / \sqrt K}
+
+with u the L_o of the uniform assignment and the mean of E over the nodes. The uniform assignment is therefore left
+only along directions with
+
+.. math::
+    q = \frac{Tr(E^T (D - A) E) / \sum_i d_i}{||E - \bar E||^2 / N} < \frac{w_o}{w_c u \sqrt K}
+
+that is, smooth ones: q is small where neighbours have similar values. E can only be what the features of the nodes
+allow. This module measures the smallest q over all directions that the pooler's hidden layer gives before training.
+
+``python -m softcut.paper.classification_uniform --out results`` writes ``table2_uniform.json``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from softcut.classification.collection import GraphCollection
+from softcut.classification.experiment import ClassifierSettings, build_task, cluster_sizes
+from softcut.classification.splits import folds
+from softcut.datasets.collections import load_graphs
+from softcut.files import atomic_json
+from softcut.ops import Segments
+from softcut.paper.common import experiment_parser, markdown_table, run_experiment
+from softcut.paper.table2 import DATASETS
+from softcut.provenance import command_line, commit
+
+__all__ = ["FILE", "largest_quotient", "main", "rows_of", "run", "smallest_quotient", "uniform_ortho"]
+
+FILE = "table2_uniform.json"
+_GRAPHS = 64  # of each fold
+_VARIANCE = 1e-3  # directions with less of the largest variance are left out: noise would decide them
+
+
+def uniform_ortho(k: int) -> float:
+    """L_o where every node belongs to all K clusters alike.
+
+    >>> uniform_ortho(4)
+    1.0
+    """
+    return math.sqrt(2 - 2 / math.sqrt(k))
+
+
+def largest_quotient(k: int, cut_weight: float = 1.0, ortho_weight: float = 1.0) -> float:
+    """The uniform assignment to K clusters is left along directions whose q is below this number.
+
+    >>> round(largest_quotient(20), 3), largest_quotient(4, ortho_weight=3.0)
+    (0.179, 1.5)
+    """
+    return ortho_weight / (cut_weight * uniform_ortho(k) * math.sqrt(k))
+
+
+def smallest_quotient(graphs: GraphCollection, seeds: Sequence[int] = range(10)) -> np.ndarray:
+    """The smallest q that the first pooler's hidden features allow, mean over graphs; one number per seed.
+
+    >>> from softcut import Graph
+    >>> from softcut.classification import from_graphs
+    >>> rng = np.random.default_rng(0)
+    >>> path = [range(29), range(1, 30)]
+    >>> smooth = np.linspace(-1, 1, 30)[:, None]
+    >>> features = (smooth, rng.normal(size=(30, 1)))
+    >>> made = [from_graphs([Graph.from_edges(path, x=x)] * 20, y=[0, 1] * 10) for x in features]
+    >>> [bool(smallest_quotient(graphs, [0])[0] < 0.1) for graphs in made]
+    [True, False]
+
+    Parameters
+    ----------
+    graphs : GraphCollection
+        With classes.
+    seeds : sequence of int
+        Of the weights; the network is that of table 2, before training.
+    """
+    parts = folds(graphs)[: len(seeds)]
+    task = build_task(graphs, "mincut", parts, list(seeds), ClassifierSettings())
+    seen: dict[str, Any] = {}
+    pool: Any = task.net.pools[0]
+    handles = [
+        pool.register_forward_pre_hook(lambda _, given: seen.update(op=given[1])),
+        pool.mlp.layers[-1].register_forward_pre_hook(lambda _, given: seen.update(hidden=given[0])),
+    ]
+    try:
+        with torch.no_grad():
+            task.forward(task.batch(np.stack([part.train[:_GRAPHS] for part in parts])))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return _quotients(seen["op"].normalise(), seen["hidden"].double(), len(parts))
+
+
+def _quotients(op: Any, hidden: torch.Tensor, replicas: int) -> np.ndarray:
+    """Smallest q of each replica, from the hidden features [R * N, H] of its graphs."""
+    layout = op.layout
+    assert isinstance(layout, Segments)
+    degree, owner = op.degree.double(), layout.batch
+    ones = torch.ones_like(degree)
+
+    def per_graph(values: torch.Tensor) -> torch.Tensor:
+        shape = (layout.num_graphs, *values.shape[1:])
+        return values.new_zeros(shape).index_add_(0, owner, values)
+
+    volume, size = per_graph(degree), per_graph(ones)
+    # Graphs without edges, as those that pad a replica, have no cut.
+    counted = (volume > 0).double()
+    by_volume = (counted / volume.clamp(min=1e-12))[owner].unsqueeze(1)
+    by_size = (counted / size.clamp(min=1))[owner].unsqueeze(1)
+    centred = hidden - (per_graph(hidden) / size.clamp(min=1).unsqueeze(1))[owner]
+    smooth = degree.unsqueeze(1) * hidden - op.matmul(hidden)
+    found = []
+    for row in range(replicas):
+        mine = slice(row * len(hidden) // replicas, (row + 1) * len(hidden) // replicas)
+        cut = (hidden[mine].mT @ (by_volume * smooth)[mine]).numpy()
+        spread = (centred[mine].mT @ (by_size * centred)[mine]).numpy()
+        variance, directions = np.linalg.eigh(spread)
+        kept = variance > _VARIANCE * variance.max()
+        whitened = directions[:, kept] / np.sqrt(variance[kept])
+        found.append(np.linalg.eigvalsh(whitened.T @ (cut + cut.T) / 2 @ whitened)[0])
+    return np.array(found)
+
+
+def run(
+    out: str | Path, datasets: Sequence[str] = DATASETS, runs: int = 10, data: str | None = None
+) -> list[dict[str, Any]]:
+    """Measure every data set and write ``table2_uniform.json``."""
+    found = []
+    for name in datasets:
+        graphs = load_graphs(name, data)
+        k = cluster_sizes(graphs)[0]
+        quotients = smallest_quotient(graphs, range(runs))
+        found.append(
+            {
+                "dataset": name,
+                "k": k,
+                "smallest": round(float(quotients.mean()), 4),
+                "smallest_std": round(float(quotients.std()), 4),
+                "largest": round(largest_quotient(k), 4),
+                "ortho_weight": round(float(quotients.mean()) / largest_quotient(k), 2),
+                "n": runs,
+                "note": graphs.note,
+                "commit": commit(),
+                "command": command_line(),
+            }
+        )
+    atomic_json(Path(out) / FILE, found)
+    return found
+
+
+def rows_of(found: Sequence[dict[str, Any]]) -> str:
+    """The numbers as a table in Markdown."""
+    rows = [
+        [
+            cell["dataset"],
+            str(cell["k"]),
+            f"{cell['smallest']:.3f} ± {cell['smallest_std']:.3f}",
+            f"{cell['largest']:.3f}",
+            f"{cell['ortho_weight']:.1f}",
+        ]
+        for cell in found
+    ]
+    return markdown_table(["data", "K", "smallest q", "left below", "weight of L_o that leaves it"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """``python -m softcut.paper.classification_uniform --dataset PROTEINS DD``."""
+    parser = experiment_parser("classification_uniform", "Smoothness of the poolers' features.", 10, DATASETS)
+    parser.add_argument("--data", help="folder of the data sets")
+    run_experiment(
+        parser, lambda given: rows_of(run(given.out, given.dataset, given.runs, given.data)), arguments
+    )
+
+
+if __name__ == "__main__":
+    main()
