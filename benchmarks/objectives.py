@@ -192,6 +192,7 @@ def main() -> None:
                 key = {"dataset": name, "method": method, "seed": seed, "settings": settings}
                 records.add([{**key, **found, **origin}])
             command = f"python benchmarks/objectives.py --dataset {name} --seeds {options.seeds}"
+            command += f" --replicas {options.replicas}"
             runs = records.of(name, method, range(options.seeds), settings)
             merge_cells(options.out / "objectives.json", cells(runs, METRICS, {}, command))
     report(records, options.dataset, options.seeds, settings)
