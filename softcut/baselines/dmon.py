@@ -18,29 +18,10 @@ from torch import Tensor
 from softcut.baselines.base import check_n_clusters
 from softcut.clustering.features import rows_that_sum_to_one
 from softcut.graph import Graph
-from softcut.ops import CSR, Operator, cut_terms
+from softcut.ops import CSR
 from softcut.training import ConvInput, ReplicaNet, TrainSettings, replica_seeds, train
 
-__all__ = ["dmon", "dmon_losses", "dmon_replicas"]
-
-
-def dmon_losses(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
-    """Minus the modularity and the collapse term of every replica, [R] each, from S [N, R, K].
-
-    >>> import torch
-    >>> from softcut.ops import CSR
-    >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), num_nodes=4)
-    >>> modularity, collapse = dmon_losses(op, torch.eye(2)[[0, 0, 1, 1]].unsqueeze(1))
-    >>> modularity.tolist(), collapse.abs().round(decimals=4).tolist()
-    ([-0.5], [0.0])
-    """
-    n, _, k = s.shape
-    total = op.degree.sum().clamp(min=1e-12)  # 2m
-    inside, _ = cut_terms(op, s)
-    pull = torch.einsum("n,nrk->rk", op.degree.to(s.dtype), s).square().sum(-1)
-    modularity = (inside[0] - pull / total) / total
-    collapse = s.sum(0).norm(dim=-1) * k**0.5 / n - 1
-    return -modularity, collapse
+__all__ = ["dmon", "dmon_replicas"]
 
 
 def dmon_replicas(
@@ -65,8 +46,8 @@ def dmon_replicas(
     net = ReplicaNet(x.shape[1], n_clusters, seeds, hidden=hidden, terms=2, act=torch.nn.functional.selu).to(
         device
     )
-    settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=None)
-    if train(net, inputs, op, settings, loss=dmon_losses).interrupted:
+    settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=None, objective="dmon")
+    if train(net, inputs, op, settings).interrupted:
         raise KeyboardInterrupt
     return net.assign(inputs)
 

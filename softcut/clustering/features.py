@@ -18,6 +18,7 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.graph import Graph
+from softcut.metrics.presence import looks_like_words
 from softcut.ops import CSR, Operator
 from softcut.ops.operator import inverse_sqrt
 
@@ -25,7 +26,6 @@ __all__ = [
     "MANY_COLUMNS",
     "FeatureMap",
     "leading_eigenvectors",
-    "looks_like_words",
     "propagate",
     "rows_that_sum_to_one",
     "structural_features",
@@ -63,17 +63,6 @@ def _unit_rows_array(x: Any) -> Any:
 
 def _nonzero(x: np.ndarray | sp.csr_array) -> np.ndarray:
     return np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
-
-
-def looks_like_words(x: np.ndarray | sp.csr_array) -> bool:
-    """Whether features are counts of words or the like: non-negative and at most half of them not 0.
-
-    >>> import numpy as np
-    >>> looks_like_words(np.eye(3)), looks_like_words(np.array([[0.5, -1.0], [2.0, 0.0]]))
-    (True, False)
-    """
-    values = _nonzero(x)
-    return bool(values.size == 0 or values.min() >= 0) and values.size <= 0.5 * x.shape[0] * x.shape[1]
 
 
 @dataclass

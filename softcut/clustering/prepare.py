@@ -11,10 +11,11 @@ import scipy.sparse as sp
 import torch
 
 from softcut.clustering.encoder import Encoded, Encoder
-from softcut.clustering.features import looks_like_words, structural_features
+from softcut.clustering.features import structural_features
 from softcut.clustering.neighbours import feature_graph, have_approximate
 from softcut.clustering.settings import Settings
 from softcut.graph import Graph
+from softcut.metrics.presence import looks_like_words
 from softcut.ops import Operator, Sum
 
 __all__ = ["BUDGET", "Note", "Prepared", "budget", "prepare", "silence_rule", "silent_nodes", "without"]

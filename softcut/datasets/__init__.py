@@ -2,7 +2,7 @@
 
 >>> from softcut.datasets import available, grid_graph
 >>> [info.name for info in available()]
-['cora', 'citeseer', 'pubmed', 'photo', 'computers']
+['cora', 'citeseer', 'pubmed', 'photo', 'computers', 'blogcatalog', 'physics', 'polblogs']
 >>> grid_graph(15, 10).num_nodes
 150
 """

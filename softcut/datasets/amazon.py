@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from softcut.datasets.info import DatasetInfo, Entry, RawGraph
 from softcut.errors import DataError
 
-__all__ = ["ENTRIES", "content_checksum"]
+__all__ = ["ENTRIES", "URL", "content_checksum", "read_csr"]
 
 URL = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
 CITATION = (
@@ -31,6 +31,8 @@ def content_checksum(raw: RawGraph) -> str:
     """SHA-256 over the canonical arrays of a graph: edges, non-zero features and classes, all as int64."""
     digest = hashlib.sha256()
     for matrix in (raw.adjacency, raw.x):
+        if matrix is None:
+            continue
         matrix = matrix.sorted_indices()
         for array in (np.array(matrix.shape), matrix.indptr, matrix.indices):
             digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
@@ -47,7 +49,7 @@ def read_file(path: Path, file: str, expected: str) -> RawGraph:
     """Only the numeric arrays are read, and pickled ones are refused: nothing in the file can run."""
     try:
         with np.load(path, allow_pickle=False) as npz:
-            adjacency, x = (_csr(npz, name) for name in ("adj", "attr"))
+            adjacency, x = (read_csr(npz, name) for name in ("adj", "attr"))
             y = npz["labels"].astype(np.int64)
     except (ValueError, KeyError, EOFError, TypeError, IndexError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be read as the data file {file}: {error}.") from error
@@ -63,7 +65,8 @@ def read_file(path: Path, file: str, expected: str) -> RawGraph:
     return raw
 
 
-def _csr(npz: np.lib.npyio.NpzFile, name: str) -> sp.csr_matrix:
+def read_csr(npz: np.lib.npyio.NpzFile, name: str) -> sp.csr_matrix:
+    """The CSR matrix stored as ``NAME_data``, ``NAME_indices``, ``NAME_indptr`` and ``NAME_shape``."""
     data, indices, indptr, shape = (npz[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape"))
     matrix = sp.csr_matrix((data.astype(np.float32), indices, indptr), shape=tuple(map(int, shape)))
     matrix.check_format(full_check=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class RawGraph:
     """What a family's reader returns: plain arrays, before they become a :class:`~softcut.Graph`."""
 
     adjacency: sp.csr_matrix
-    x: sp.csr_matrix
+    x: sp.csr_matrix | None
     y: NDArray[np.int64]
 
 
@@ -54,7 +54,8 @@ class Entry:
     """One data set of a family: its description, its files and its reader.
 
     ``read(folder)`` parses the files and verifies their checksums; ``check(path, file=name)`` accepts or
-    refuses one downloaded file before it enters the cache.
+    refuses one downloaded file before it enters the cache. ``remote`` has the names of the files at their
+    source where they are others; where it is empty there is no source to download from.
     """
 
     info: DatasetInfo
@@ -63,3 +64,4 @@ class Entry:
     read: Callable[[Path], RawGraph]
     check: Callable[..., object]
     aliases: Sequence[str] = field(default_factory=tuple)
+    remote: Mapping[str, str] | None = None

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import scipy.sparse as sp
 
-from softcut.datasets import amazon, fetching, planetoid
+from softcut.datasets import amazon, attributed, fetching, planetoid
 from softcut.datasets.collections import COLLECTIONS
 from softcut.datasets.info import DatasetInfo, Entry
 from softcut.errors import DataError, ParameterError
@@ -26,7 +26,7 @@ SelfLoops: TypeAlias = Literal["drop", "keep"]
 
 
 def _entries() -> dict[str, Entry]:
-    families = (planetoid, amazon)
+    families = (planetoid, amazon, attributed)
     return {entry.info.name: entry for family in families for entry in family.ENTRIES}
 
 
@@ -74,7 +74,7 @@ def load(
     ----------
     name
         One of the names of :func:`available`, in any case: ``cora``, ``citeseer``, ``pubmed``, ``photo``,
-        ``computers``.
+        ``computers``, ``blogcatalog``, ``physics``, ``polblogs``.
     root
         A folder to use instead of ``$SOFTCUT_DATA`` and the cache, with the same layout
         (``planetoid/Cora/raw/ind.cora.x``, ``amazon/Photo/raw/...``, or PyTorch Geometric's
@@ -115,9 +115,15 @@ def _provide(entry: Entry, root: str | os.PathLike[str] | None, download: bool) 
             f"The data set '{name}' is not in {places}: {advice} that holds {entry.folders[0]}, or allow the "
             "download."
         )
+    if entry.remote is not None and not entry.remote:
+        raise DataError(
+            f"The data set '{name}' cannot be downloaded, since its source ({entry.info.url}) has it in another "
+            f"format: {advice} that holds {entry.folders[0]}/{entry.files[0]}."
+        )
     folder = roots[-1] / entry.folders[0]
     for file in entry.files:
         if not (folder / file).is_file():
             check = partial(entry.check, file=file)
-            fetching.fetch(entry.info.url + file, folder / file, check, name, advice)
+            source = entry.info.url + (entry.remote or {}).get(file, file)
+            fetching.fetch(source, folder / file, check, name, advice)
     return folder

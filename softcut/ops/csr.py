@@ -154,13 +154,7 @@ class CSR(Operator):
         CSR(3 rows, 4 entries, 1 graph(s))
         """
         matrix = graph.adjacency
-        fits = max(*matrix.shape, matrix.nnz) < 2**31
-        index = np.int32 if fits else np.int64
-        pattern = CSRPattern(
-            torch.from_numpy(matrix.indptr.astype(index)),
-            torch.from_numpy(matrix.indices.astype(index)),
-            matrix.shape,
-        )
+        pattern = CSRPattern.from_scipy(matrix)
         val = None
         if graph.weighted:
             data = np.asarray(matrix.data, dtype=np.float64)

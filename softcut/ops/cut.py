@@ -26,7 +26,6 @@ from softcut.ops.dense import Dense
 from softcut.ops.operator import Operator
 
 __all__ = [
-    "OBJECTIVES",
     "Recall",
     "assignment_input",
     "cut_terms",
@@ -43,8 +42,6 @@ __all__ = [
     "takes_fast_path",
     "zero_padding",
 ]
-
-OBJECTIVES = ("trace_ratio", "ratio_trace")
 
 
 def full_precision(s: Tensor) -> Tensor:

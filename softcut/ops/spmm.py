@@ -88,6 +88,13 @@ class CSRPattern:
         dtype = _index_type(*shape, row.numel())
         return cls(rowptr.to(dtype), col.to(dtype), shape), order
 
+    @classmethod
+    def from_scipy(cls, matrix: sp.csr_array) -> CSRPattern:
+        """The pattern of a scipy matrix in CSR form with sorted indices."""
+        index = np.int32 if max(*matrix.shape, matrix.nnz) < 2**31 else np.int64
+        rowptr, col = (torch.from_numpy(part.astype(index)) for part in (matrix.indptr, matrix.indices))
+        return cls(rowptr, col, matrix.shape)
+
     @property
     def nnz(self) -> int:
         return self.col.numel()

@@ -18,11 +18,9 @@ from torch import Tensor
 
 from softcut.ops import CSRPattern, Operator
 from softcut.ops.spmm import sparse_product
+from softcut.ops.words import SPARSE_COST
 
 __all__ = ["ConvInput", "DenseInput", "FirstLayer"]
-
-# A multiplication in a sparse product costs about this many of a dense one (measured).
-_SPARSE_COST = {"cpu": 4.0, "cuda": 64.0}
 
 
 class FirstLayer(Protocol):
@@ -52,11 +50,7 @@ class _ConstantSparse:
 
 def _pattern(x: sp.csr_array, dtype: torch.dtype, device: torch.device | str) -> tuple[CSRPattern, Tensor]:
     x.sort_indices()
-    index = np.int32 if max(*x.shape, x.nnz) < 2**31 else np.int64
-    pattern = CSRPattern(
-        torch.from_numpy(x.indptr.astype(index)), torch.from_numpy(x.indices.astype(index)), x.shape
-    )
-    return pattern.to(device), torch.from_numpy(x.data).to(device=device, dtype=dtype)
+    return CSRPattern.from_scipy(x).to(device), torch.from_numpy(x.data).to(device=device, dtype=dtype)
 
 
 class _ConstantProduct(torch.autograd.Function):
@@ -144,7 +138,7 @@ class ConvInput:
         self.in_channels = f
         nnz = int(x.nnz) if sp.issparse(x) else int(np.count_nonzero(x))
         edges = getattr(getattr(op, "pattern", None), "nnz", 0)
-        cost = _SPARSE_COST.get(torch.device(device).type, 4.0)
+        cost = SPARSE_COST.get(torch.device(device).type, 4.0)
         # Multiplications a column, forward: A~ (X T) with sparse or dense X, or (A~ X) T, made once.
         costs = {
             "sparse": cost * (self.terms * nnz + edges),

@@ -1,4 +1,4 @@
-"""Training a clustering network: L_c + w L_o, or another objective, for all replicas in one pass."""
+"""Training a clustering network: L_c + w L_o, or another objective of the family, for all replicas in one pass."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.ops import OBJECTIVES, Operator, cut_terms, orthogonality, self_gram
-from softcut.ops.cut import ratio_trace, safe_ratio
+from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
+from softcut.ops.objectives import edge_count, word_table
 from softcut.training.inputs import FirstLayer
 from softcut.training.loop import Loop
 from softcut.training.net import ReplicaNet
@@ -41,10 +41,10 @@ class TrainSettings:
         Adam's step size.
     temperature : float
         Of the softmax.
-    objective : {"trace_ratio", "ratio_trace"}
-        Which cut loss.
+    objective : {"trace_ratio", "ratio_trace", "dmon", "just_balance", "evidence"}
+        What is minimised; see :mod:`softcut.ops.objectives`.
     ortho_weight : float
-        Weight of L_o.
+        Weight of the term that keeps clusters apart: L_o, or DMoN's collapse term. The last two have none.
     start : int
         Iterations spent, before the cut is minimised, on learning the given start (see :func:`train`).
     tolerance : float or None
@@ -65,8 +65,7 @@ class TrainSettings:
     check_every: int = 25
 
     def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
-            raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}.")
+        get_objective(self.objective)
         for name in ("iterations", "lr", "temperature", "patience", "check_every"):
             if not getattr(self, name) > 0:
                 raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
@@ -93,7 +92,8 @@ class TrainResult:
     Attributes
     ----------
     cut, ortho : array [T, R]
-        L_c and L_o of every replica at every iteration.
+        L_c and L_o of every replica at every iteration. Other objectives: the objective, and its term that keeps
+        clusters apart (zeros where it has none).
     iterations : int
         How many were run.
     converged : bool
@@ -110,9 +110,18 @@ class TrainResult:
 
 
 def replica_losses(
-    op: Operator, s: Tensor, objective: str = "trace_ratio", sizes: Tensor | None = None
+    op: Operator,
+    s: Tensor,
+    objective: str = "trace_ratio",
+    sizes: Tensor | None = None,
+    *,
+    words: Words | None = None,
+    num_edges: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """L_c and L_o of every replica, mean over the graphs: two vectors [R]; `sizes` [R, K] as in L_o.
+    """L_c and L_o of every replica, or the two terms of another objective: two vectors [R].
+
+    They are means over the graphs, except the evidence: a clustering network gives the clusters of all graphs the
+    same meaning, so edges and words of all of them are counted in one table.
 
     >>> import torch
     >>> from softcut.ops import CSR
@@ -120,12 +129,61 @@ def replica_losses(
     >>> cut, ortho = replica_losses(op, torch.eye(2).unsqueeze(1))
     >>> cut.tolist(), ortho.tolist()
     ([-0.0], [0.0])
+
+    Parameters
+    ----------
+    op : Operator
+        A~, or for "dmon" and "evidence" A itself.
+    s : Tensor
+        [N, R, K].
+    objective : str
+        Its name.
+    sizes : Tensor, optional
+        [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
+    words : Words, optional
+        What "evidence" counts besides the edges.
+    num_edges : Tensor, optional
+        The number of edges, where it is known already.
     """
-    if objective == "trace_ratio":
-        cut = -safe_ratio(*cut_terms(op, s)).mean(0)
-    else:
-        cut = -ratio_trace(op, s).mean(0)
-    return cut, orthogonality(self_gram(op.layout, s), sizes).mean(0)
+    chosen = get_objective(objective)
+    tables = ClusterTables(op, s, target=sizes)
+    if objective == "evidence":
+        op = _one_graph(op)
+        table, count = word_table(op, s, words)
+        count_edges = edge_count(op) if num_edges is None else num_edges
+        tables = ClusterTables(op, s, words=table, num_edges=count_edges, num_words=count)
+    first, *rest = (loss.mean(0) for loss in chosen.losses(tables))
+    return first, rest[0] if rest else torch.zeros_like(first)
+
+
+def _one_graph(op: Operator) -> Operator:
+    """A batch of graphs as one graph of several components."""
+    if op.num_graphs == 1 or not isinstance(op, CSR):
+        return op
+    return CSR(op.pattern, op.val, scale=op.scale, symmetric=op.symmetric, normalised=op.normalised)
+
+
+def _named_loss(
+    op: Operator,
+    settings: TrainSettings,
+    sizes: Tensor | None,
+    adjacency: Operator | None,
+    words: Words | None,
+) -> tuple[Operator, Loss]:
+    """The operator that an objective reads, and its two terms as a function of it and S."""
+    name = settings.objective
+    if get_objective(name).normalised:
+        return op.normalise(), partial(replica_losses, objective=name, sizes=sizes)
+    op = op if adjacency is None else adjacency
+    if op.normalised:
+        raise ParameterError(
+            f"adjacency must be the graph as it is for objective={name!r}, which counts edges, got a normalised one."
+        )
+    op.refuse_negative()
+    if name != "evidence":
+        return op, partial(replica_losses, objective=name)
+    op = _one_graph(op)
+    return op, partial(replica_losses, objective=name, words=words, num_edges=edge_count(op))
 
 
 def train(
@@ -138,8 +196,10 @@ def train(
     start: Tensor | None = None,
     sizes: Tensor | None = None,
     loss: Loss | None = None,
+    adjacency: Operator | None = None,
+    words: Words | None = None,
 ) -> TrainResult:
-    """Minimise L_c + w L_o for all replicas at once; `net` is changed in place.
+    """Minimise L_c + w L_o, or another objective, for all replicas at once; `net` is changed in place.
 
     Both losses have degenerate neighbourhoods: on dense graphs with weak features a random network can slide
     into a single cluster. With `start`, each replica first learns a given assignment (k-means on its own
@@ -163,7 +223,7 @@ def train(
     inputs : FirstLayer
         The constant features.
     op : Operator
-        The graph whose cut is minimised (normalised here).
+        The graph whose cut is minimised (normalised here where the objective reads A~).
     settings : TrainSettings, optional
         See there.
     callback : callable, optional
@@ -174,12 +234,15 @@ def train(
     sizes : Tensor, optional
         [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
     loss : callable, optional
-        Another objective: from (op, S [N, R, K]) to its two terms, [R] each; `op` is then used as it is.
+        An objective of your own: from (op, S [N, R, K]) to its two terms, [R] each; `op` is then used as it is.
+    adjacency : Operator, optional
+        A as it is, in place of `op`, for the objectives that count edges ("dmon" and "evidence").
+    words : Words, optional
+        What "evidence" counts besides the edges.
     """
     settings = settings or TrainSettings()
     if loss is None:
-        op = op.normalise()
-        loss = partial(replica_losses, objective=settings.objective, sizes=sizes)
+        op, loss = _named_loss(op, settings, sizes, adjacency, words)
     task = _ClusteringTask(net, inputs, op, settings, loss, start)
     stop = None if settings.tolerance is None else Plateau(settings.tolerance, settings.patience)
     loop_settings = LoopSettings(

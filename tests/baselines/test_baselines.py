@@ -15,7 +15,6 @@ from softcut import datasets, metrics
 from softcut.baselines import BASELINES, kmeans_features, kmeans_propagated, leiden, propagate, spectral
 from softcut.baselines import kmeans as kmeans_module
 from softcut.baselines.diffpool import diffpool_losses
-from softcut.baselines.dmon import dmon_losses
 from softcut.errors import DataError, DependencyError, GraphError, ParameterError
 from softcut.graph import Graph
 from softcut.ops import CSR
@@ -232,16 +231,3 @@ def test_diffpool_losses_are_the_dense_formulas(easy):
     for r in range(2):
         torch.testing.assert_close(link[r], torch.linalg.norm(a - s[:, r] @ s[:, r].T))
         torch.testing.assert_close(entropy[r], -(s[:, r] * s[:, r].log()).sum(-1).mean())
-
-
-def test_dmon_losses_are_the_dense_formulas(easy):
-    s = torch.softmax(
-        torch.randn(400, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), -1
-    )
-    a = torch.from_numpy(easy.adjacency.toarray()).double()
-    d = a.sum(1)
-    b = a - torch.outer(d, d) / d.sum()
-    modularity, collapse = dmon_losses(CSR.from_graph(easy, dtype=torch.float64), s)
-    for r in range(2):
-        torch.testing.assert_close(modularity[r], -torch.trace(s[:, r].T @ b @ s[:, r]) / d.sum())
-        torch.testing.assert_close(collapse[r], 3**0.5 / 400 * s[:, r].sum(0).norm() - 1)

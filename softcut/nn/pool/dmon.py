@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -10,9 +9,9 @@ from torch import Tensor
 
 from softcut.nn.activations import Activation
 from softcut.nn.checks import check_number
-from softcut.nn.pool.base import MLPPool, nodes_per_graph
+from softcut.nn.pool.base import MLPPool
 from softcut.ops import Operator, PooledProducts, orthogonality
-from softcut.ops.cut import per_row, safe_ratio
+from softcut.ops.objectives import collapse, modularity
 
 __all__ = ["DMoNPool"]
 
@@ -81,15 +80,9 @@ class DMoNPool(MLPPool):
         return torch.nn.functional.selu(x_pool)
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        degree = per_row(op.degree_like(s), s)
-        twice_m = op.layout.total(degree)
-        inside = products.quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A S)
-        expected = safe_ratio(op.layout.total(degree.unsqueeze(-1) * s).square().sum(-1), twice_m)
-        sizes = op.layout.total(s)
-        spread = torch.linalg.vector_norm(sizes, dim=-1) * math.sqrt(self.k) / nodes_per_graph(op, s)
         losses = {
-            "spectral": -self.spectral_weight * safe_ratio(inside - expected, twice_m),
-            "cluster": self.cluster_weight * torch.where(sizes.sum(-1) > 0, spread - 1, 0.0),
+            "spectral": -self.spectral_weight * modularity(products.quadratic),
+            "cluster": self.cluster_weight * collapse(op.layout.total(s)),
         }
         if self.ortho_weight:
             losses["ortho"] = self.ortho_weight * orthogonality(products.gram)

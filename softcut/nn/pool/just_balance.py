@@ -10,7 +10,7 @@ from softcut.nn.activations import Activation
 from softcut.nn.checks import check_number
 from softcut.nn.pool.base import MLPPool, nodes_per_graph
 from softcut.ops import Operator, PooledProducts
-from softcut.ops.cut import safe_sqrt
+from softcut.ops.objectives import balance
 
 __all__ = ["JustBalancePool"]
 
@@ -66,6 +66,4 @@ class JustBalancePool(MLPPool):
         self.balance_weight = check_number(balance_weight, "balance_weight")
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        lengths = safe_sqrt(products.gram.diagonal(dim1=-2, dim2=-1)).sum(-1)
-        largest = (nodes_per_graph(op, s) * self.k).sqrt()
-        return {"balance": -self.balance_weight * lengths / largest}
+        return {"balance": -self.balance_weight * balance(products.gram, nodes_per_graph(op, s))}

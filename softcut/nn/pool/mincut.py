@@ -13,8 +13,9 @@ from softcut.nn.checks import check_number
 from softcut.nn.layers import graph_input
 from softcut.nn.pool.base import MLPPool, dense_output, given_selection
 from softcut.nn.pool.output import PoolOutput
-from softcut.ops import OBJECTIVES, Dense, Operator, PooledProducts, orthogonality, pooled_adjacency
-from softcut.ops.cut import no_autocast, per_row, ratio_trace, safe_ratio
+from softcut.ops import ClusterTables, Dense, Operator, PooledProducts, get_objective, pooled_adjacency
+from softcut.ops.checks import can_be_read
+from softcut.ops.cut import no_autocast
 
 __all__ = ["MinCutPool", "mincut_pool"]
 
@@ -51,14 +52,19 @@ class MinCutPool(MLPPool):
     temperature : float
         Below 1: harder assignments; above 1: fuzzier ones.
     cut_weight, ortho_weight : float
-        Weights of the two losses.
-    objective : {"trace_ratio", "ratio_trace"}
-        The paper's cut loss, or the classic one (appendix A).
+        Weights of the two losses: the objective, and the term that keeps clusters apart where it has one.
+    objective : {"trace_ratio", "ratio_trace", "dmon", "just_balance", "evidence"}
+        The paper's cut loss, the classic one (appendix A), or another of the family (:mod:`softcut.ops.objectives`):
+        losses `spectral` and `cluster`, `balance`, or `evidence`, in place of `cut` and `ortho`.
     normalise : bool
         True: A is normalised to A~ first, as in the paper. False: A is used as it comes, in the losses and
-        in A', as PyTorch Geometric's ``dense_mincut_pool`` uses the adjacency it is given.
+        in A', as PyTorch Geometric's ``dense_mincut_pool`` uses the adjacency it is given. "dmon" and "evidence"
+        count edges and always use A as it comes.
     keep_diagonal : bool
         Keep the diagonal of A', which the paper sets to zero: clusters then pass messages mostly to themselves.
+    count_words : bool
+        For "evidence": whether clusters are to explain the features, too. These must then be data, and counts
+        (0 or more, such as words or one-hot labels). False: the edges alone.
 
     Notes
     -----
@@ -80,22 +86,27 @@ class MinCutPool(MLPPool):
         objective: str = "trace_ratio",
         normalise: bool = True,
         keep_diagonal: bool = False,
+        count_words: bool = False,
     ) -> None:
         super().__init__(in_channels, k, hidden, act, temperature)
-        _check_objective(objective)
+        _check_objective(objective, count_words)
         if not isinstance(normalise, bool):
             raise ParameterError(f"normalise must be True or False, got {normalise!r}.")
         self.objective, self.normalise = objective, normalise
         self.cut_weight = check_number(cut_weight, "cut_weight")
         self.ortho_weight = check_number(ortho_weight, "ortho_weight")
-        self.keep_diagonal = bool(keep_diagonal)
+        self.keep_diagonal, self.count_words = bool(keep_diagonal), bool(count_words)
+
+    def features(self, x: Tensor, op: Operator) -> Tensor:
+        return _refuse_negative_words(x) if self.count_words else x
 
     def operator(self, op: Operator) -> Operator:
-        return _operator(op, self.normalise)
+        return _operator(op, self.objective, self.normalise)
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        cut, ortho = _cut_and_orthogonality(op, s, products, self.objective)
-        return {"cut": self.cut_weight * cut, "ortho": self.ortho_weight * ortho}
+        found = _losses(op, s, products, self.objective, self.count_words)
+        weights = (self.cut_weight, self.ortho_weight)
+        return {name: weight * loss for weight, (name, loss) in zip(weights, found.items(), strict=False)}
 
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:
         return pooled_adjacency(quadratic, symmetric=op.symmetric, keep_diagonal=self.keep_diagonal)
@@ -104,29 +115,39 @@ class MinCutPool(MLPPool):
         return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"
 
 
-def _check_objective(objective: str) -> None:
-    if objective not in OBJECTIVES:
-        raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {objective!r}.")
+def _check_objective(objective: str, count_words: bool) -> None:
+    get_objective(objective)
+    if count_words and objective != "evidence":
+        raise ParameterError(
+            f"count_words is an option of objective='evidence' and has no effect with {objective!r}."
+        )
 
 
-def _operator(op: Operator, normalise: bool) -> Operator:
-    if normalise:
+def _refuse_negative_words(x: Tensor) -> Tensor:
+    if can_be_read(x) and bool((x < 0).any()):
+        raise ParameterError(
+            f"x must hold counts, which are not negative, for count_words=True, got {x.min().item():g}; "
+            "leave count_words out to count the edges alone."
+        )
+    return x
+
+
+def _operator(op: Operator, objective: str, normalise: bool) -> Operator:
+    if normalise and get_objective(objective).normalised:
         return op.normalise()
     op.refuse_negative()  # the loss divides by degrees either way
     return op
 
 
-def _cut_and_orthogonality(
-    op: Operator, s: Tensor, products: PooledProducts, objective: str
-) -> tuple[Tensor, Tensor]:
-    """The two losses of every graph."""
-    if objective == "trace_ratio":
-        num = products.quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A~ S)
-        den = op.layout.total(per_row(op.degree_like(s), s) * s.square().sum(-1))  # Tr(S' D~ S)
-        cut = -safe_ratio(num, den)
-    else:
-        cut = -ratio_trace(op, s, quadratic=products.quadratic)
-    return cut, orthogonality(products.gram)
+def _losses(
+    op: Operator, s: Tensor, products: PooledProducts, objective: str, count_words: bool
+) -> dict[str, Tensor]:
+    """The losses of every graph, by name."""
+    chosen = get_objective(objective)
+    tables = ClusterTables(op, s, products)
+    if count_words:
+        tables = ClusterTables(op, s, products, words=products.x, num_words=products.x.sum((-2, -1)))
+    return dict(zip(chosen.names, chosen.losses(tables), strict=True))
 
 
 def mincut_pool(
@@ -139,8 +160,9 @@ def mincut_pool(
     batch: Tensor | None = None,
     objective: str = "trace_ratio",
     normalise: bool = True,
+    count_words: bool = False,
 ) -> PoolOutput:
-    r"""MinCutPool with an assignment matrix of one's own: S'X, the pooled graph and the losses `cut` and `ortho`.
+    r"""MinCutPool with an assignment matrix of one's own: S'X, the pooled graph and the losses of the objective.
 
     >>> import torch
     >>> from softcut.nn import mincut_pool
@@ -156,18 +178,18 @@ def mincut_pool(
     s : Tensor
         Assignments [N, K] or [B, N, K]: 0 or more, 1 in sum per node. Not the scores before the softmax, which
         PyTorch Geometric's ``dense_mincut_pool`` takes: pass ``scores.softmax(-1)``.
-    objective, normalise
+    objective, normalise, count_words
         As for :class:`~softcut.nn.MinCutPool`.
     """
-    _check_objective(objective)
+    _check_objective(objective, count_words)
     x, op = graph_input(x, adj, edge_weight, batch, mask)
+    x = _refuse_negative_words(x) if count_words else x
     selection = given_selection(s, op)
     with no_autocast(selection.s):
-        op = _operator(op, normalise)
+        op = _operator(op, objective, normalise)
 
     def auxiliary(op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        cut, ortho = _cut_and_orthogonality(op, s, products, objective)
-        return {"cut": cut, "ortho": ortho}
+        return _losses(op, s, products, objective, count_words)
 
     return dense_output(
         x, op, selection, auxiliary, lambda op, q: pooled_adjacency(q, symmetric=op.symmetric)

@@ -1,36 +1,18 @@
-"""Every score in one place: agreement with known classes, and quality of a partition of a graph.
-
-Two families of functions:
-
-* **label scores** compare a clustering with known classes: :func:`nmi`, :func:`homogeneity`,
-  :func:`completeness`, :func:`ari`, :func:`matched_accuracy`;
-* **graph scores** need no classes: :func:`normalised_cut`, :func:`modularity`, :func:`conductance`,
-  :func:`balance`, :func:`clusters_used`.
-
-:func:`evaluate` computes all of them at once.
-
-Conventions. Labels are any values that can be compared (integers in most cases, not necessarily
-``0..k-1``); a cluster exists when at least one node carries its label, so empty clusters never count.
-The adjacency matrix ``A`` is symmetric and non-negative, the degree of a node is its row sum (a self-loop
-counts once), ``vol(c)`` is the sum of the degrees of the nodes in ``c`` and ``cut(c)`` the total weight of
-the edges that leave ``c``. A ratio whose denominator is zero (isolated nodes, a graph without edges) is 0.
-"""
+"""Agreement with known classes, and quality of a partition of a graph."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as _sk
 from sklearn.metrics.cluster import contingency_matrix
 
-from softcut.errors import GraphError, ParameterError
-
-if TYPE_CHECKING:
-    from softcut.graph import Graph
+from softcut.errors import ParameterError
+from softcut.metrics.arguments import GraphLike, as_adjacency, as_labels, codes
+from softcut.metrics.judge import evidence
 
 __all__ = [
     "GRAPH_SCORES",
@@ -47,8 +29,6 @@ __all__ = [
     "nmi",
     "normalised_cut",
 ]
-
-GraphLike: TypeAlias = "Graph | sp.spmatrix | sp.sparray | NDArray[Any]"
 
 LABEL_SCORES: tuple[str, ...] = (
     "nmi",
@@ -67,58 +47,18 @@ GRAPH_SCORES: tuple[str, ...] = (
     "conductance_max",
     "balance",
     "clusters_used",
+    "evidence",
 )
 """Keys of :func:`evaluate` that are always present."""
 
 
-# ------------------------------------------------------------------------------------------ arguments
-
-
-def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
-    """A one-dimensional, non-empty label array, or an error that names the argument."""
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise ParameterError(f"{name} must be one label per node, but it has shape {array.shape}.")
-    if array.size == 0:
-        raise ParameterError(f"{name} is empty: there must be at least one node.")
-    if array.dtype.kind == "f":
-        if not np.isfinite(array).all():
-            raise ParameterError(f"{name} holds NaN or infinite values; labels must be comparable.")
-        if (array == np.round(array)).all():
-            array = array.astype(np.int64)
-    return array
-
-
-def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    first, second = _as_labels(y, "y"), _as_labels(labels, "labels")
+def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    first, second = as_labels(y, "y"), as_labels(labels, "labels")
     if len(first) != len(second):
         raise ParameterError(
             f"y has {len(first)} entries but labels has {len(second)}; they must be of the same nodes."
         )
-    return _codes(first), _codes(second)
-
-
-def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Labels renumbered ``0..used-1``."""
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
-
-
-def _as_adjacency(graph: GraphLike) -> sp.csr_matrix:
-    """The adjacency matrix of a graph, a scipy matrix or a square array, checked unless it is a Graph."""
-    adjacency = getattr(graph, "adjacency", None)
-    if adjacency is not None:
-        return adjacency.tocsr()
-    matrix: Any = graph if sp.issparse(graph) else np.asarray(graph)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise GraphError(f"The adjacency matrix must be square, but its shape is {matrix.shape}.")
-    csr = sp.csr_matrix(matrix)
-    if csr.nnz:
-        if not np.isfinite(csr.data).all() or csr.data.min() < 0:
-            raise GraphError("The adjacency matrix holds negative, NaN or infinite weights.")
-        difference = abs(csr - csr.T)
-        if difference.nnz and difference.max() > 1e-6 * csr.data.max():
-            raise GraphError("The adjacency matrix is not symmetric; pass A + A.T or a Graph.")
-    return csr
+    return codes(first), codes(second)
 
 
 class _Parts(NamedTuple):
@@ -137,14 +77,14 @@ class _Parts(NamedTuple):
 
 
 def _parts(graph: GraphLike, labels: ArrayLike) -> _Parts:
-    adjacency = _as_adjacency(graph)
-    array = _as_labels(labels, "labels")
+    adjacency = as_adjacency(graph)
+    array = as_labels(labels, "labels")
     if len(array) != adjacency.shape[0]:
         raise ParameterError(f"labels has {len(array)} entries but the graph has {adjacency.shape[0]} nodes.")
-    codes = _codes(array)
-    used = int(codes.max()) + 1
-    rows = np.repeat(codes, np.diff(adjacency.indptr))
-    same = rows == codes[adjacency.indices]
+    numbers = codes(array)
+    used = int(numbers.max()) + 1
+    rows = np.repeat(numbers, np.diff(adjacency.indptr))
+    same = rows == numbers[adjacency.indices]
     weight = adjacency.data
     volume = np.bincount(rows, weights=weight, minlength=used)
     inside = np.bincount(rows[same], weights=weight[same], minlength=used)
@@ -299,7 +239,7 @@ def clusters_used(labels: ArrayLike) -> int:
     >>> clusters_used([0, 0, 4, 4])
     2
     """
-    return len(np.unique(_as_labels(labels, "labels")))
+    return len(np.unique(as_labels(labels, "labels")))
 
 
 def balance(labels: ArrayLike, k: int | None = None) -> float:
@@ -314,7 +254,7 @@ def balance(labels: ArrayLike, k: int | None = None) -> float:
     """
     if k is not None and k < 1:
         raise ParameterError(f"k must be at least 1, not {k}.")
-    _, sizes = np.unique(_as_labels(labels, "labels"), return_counts=True)
+    _, sizes = np.unique(as_labels(labels, "labels"), return_counts=True)
     k = max(k or 1, len(sizes))
     if k == 1:
         return 1.0
@@ -346,7 +286,7 @@ def evaluate(
     parts = _parts(graph, labels)
     scores: dict[str, float] = {}
     if y is not None:
-        truth, found = _as_labels(y, "y"), _as_labels(labels, "labels")
+        truth, found = as_labels(y, "y"), as_labels(labels, "labels")
         if truth.dtype.kind == "i" and len(truth) == len(found):
             known = truth >= 0
             truth, found = truth[known], found[known]
@@ -364,4 +304,5 @@ def evaluate(
     scores["conductance_max"] = float(conductances.max())
     scores["balance"] = balance(labels, k)
     scores["clusters_used"] = clusters_used(labels)
+    scores["evidence"] = evidence(graph, labels)
     return scores

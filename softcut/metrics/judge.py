@@ -1,0 +1,184 @@
+r"""Evidence: how much of a graph a clustering explains, judged without classes.
+
+A clustering c of N nodes is a message of N H(c) nats (H: entropy of the cluster sizes). What it is worth is
+what it tells about the data, counted in the same unit:
+
+    edges      G_e = E I(c(u); c(v))   over the edges (u, v): mutual information of the K x K table S'AS
+    features   G_x = W I(word; c)      over the W words of all nodes: mutual information of the K x F table S'X
+    evidence   (G_e + G_x) / (N H(c))  nats explained per nat of labels
+
+E I(c(u); c(v)) is the logarithm of how much more likely the edges are when the clusters of their ends are drawn
+from S'AS than when they are drawn one by one; W I(word; c) the same for words. A table of counts has
+mutual information even where there is none: on average half a nat for each of its degrees of freedom, (K - 1)^2 / 2 and
+(K - 1)(F - 1) / 2, which are taken off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from softcut.errors import ParameterError
+from softcut.metrics.arguments import GraphLike, as_adjacency, as_labels, codes
+from softcut.metrics.presence import presence
+
+__all__ = ["Evidence", "Judge", "evidence", "evidence_parts"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a clustering explains, in nats: numbers, or one of each per clustering.
+
+    >>> parts = Evidence(edges=30.0, features=10.0, entropy=0.5, nodes=40)
+    >>> parts.value
+    2.0
+
+    Attributes
+    ----------
+    edges, features : float or Tensor
+        G_e and G_x, less their bias; negative where there is less than chance would give.
+    entropy : float or Tensor
+        H(c), entropy of the cluster sizes.
+    nodes : int
+        N.
+    """
+
+    edges: Any
+    features: Any
+    entropy: Any
+    nodes: int
+
+    @property
+    def value(self) -> Any:
+        """(G_e + G_x) / (N H); 0 for a single cluster."""
+        gain, cost = self.edges + self.features, self.nodes * self.entropy
+        if isinstance(cost, Tensor):
+            return torch.where(cost > 0, gain / cost.clamp(min=1e-300), 0.0)
+        return gain / cost if cost > 0 else 0.0
+
+
+class Judge:
+    """The edges and the words of one graph, ready to judge many clusterings of it.
+
+    >>> import torch
+    >>> from softcut.datasets import attributed_communities
+    >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
+    >>> judge = Judge(graph.adjacency, graph.x)
+    >>> classes = torch.from_numpy(graph.y)
+    >>> shuffled = classes[torch.randperm(200, generator=torch.Generator().manual_seed(0))]
+    >>> found = judge(torch.stack([classes, shuffled], dim=1), 3).value
+    >>> bool(found[0] > 10 * found[1].abs())
+    True
+
+    Parameters
+    ----------
+    adjacency : sparse matrix
+        Symmetric; edge weights count in proportion, and a graph of unequal weights has as many edges as its
+        weights are worth, (sum w)^2 / sum w^2.
+    x : array or sparse matrix, optional
+        Features; words count by presence, other columns in bins (see :func:`softcut.metrics.presence.presence`).
+    device : torch.device, optional
+        Where labels will be.
+    """
+
+    def __init__(self, adjacency: Any, x: Any = None, device: torch.device | None = None) -> None:
+        device = device or torch.device("cpu")
+        entries = sp.coo_array(adjacency)
+        self.nodes = int(entries.shape[0])
+        weight = np.asarray(entries.data, dtype=np.float64)
+        total = float(weight.sum())
+        self.edges = total * total / float((weight * weight).sum()) / 2 if total > 0 else 0.0
+        self._row, self._column = _index(entries.row, device), _index(entries.col, device)
+        self._weight = torch.from_numpy(weight / total if total > 0 else weight).to(device)
+        words = sp.csr_array((self.nodes, 0)) if x is None else presence(x)
+        used = np.flatnonzero(np.bincount(words.indices, minlength=words.shape[1]))
+        place = np.zeros(words.shape[1], dtype=np.int64)
+        place[used] = np.arange(len(used))
+        self.words, self.vocabulary = int(words.nnz), len(used)
+        self._owner = _index(np.repeat(np.arange(self.nodes), np.diff(words.indptr)), device)
+        self._word = _index(place[words.indices], device)
+
+    def __call__(self, labels: Tensor, k: int) -> Evidence:
+        """Judge clusterings: `labels` [N] or [N, R] from 0 to `k` - 1; each part is [] or [R], float64."""
+        if labels.dim() == 1:
+            edges, features, entropy = self._one(labels, k)
+            return Evidence(edges, features, entropy, self.nodes)
+        parts = [self._one(labels[:, r].contiguous(), k) for r in range(labels.shape[1])]
+        edges, features, entropy = (torch.stack(part) for part in zip(*parts, strict=True))
+        return Evidence(edges, features, entropy, self.nodes)
+
+    def _one(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        sizes = torch.bincount(labels, minlength=k).double()
+        used = int((sizes > 0).sum())  # an empty cluster is none
+        share = sizes / max(1, self.nodes)
+        entropy = -torch.xlogy(share, share).sum()
+        place = labels[self._row] * k + labels[self._column]
+        table = torch.bincount(place, self._weight, minlength=k * k).view(k, k)
+        edges = self.edges * _mutual_information(table) - (used - 1) ** 2 / 2 * (self.edges > 0)
+        place = labels[self._owner] * self.vocabulary + self._word
+        counts = torch.bincount(place, minlength=k * self.vocabulary).view(k, self.vocabulary).double()
+        features = self.words * _mutual_information(counts / max(1, self.words))
+        return edges, features - (used - 1) * max(0, self.vocabulary - 1) / 2, entropy
+
+
+def _index(values: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(values.astype(np.int64)).to(device)
+
+
+def _mutual_information(joint: Tensor) -> Tensor:
+    """Of a table that sums to one (or is empty), in nats."""
+    rows, columns = joint.sum(1), joint.sum(0)
+    own = torch.xlogy(joint, joint).sum()
+    return own - torch.xlogy(rows, rows).sum() - torch.xlogy(columns, columns).sum()
+
+
+def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Evidence:
+    """G_e, G_x and H of one clustering; see :func:`evidence`.
+
+    >>> import numpy as np
+    >>> two_edges = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
+    >>> parts = evidence_parts(two_edges, [0, 0, 1, 1])
+    >>> round(parts.edges, 4), parts.features, round(parts.entropy, 4)
+    (0.8863, 0.0, 0.6931)
+    """
+    adjacency = as_adjacency(graph)
+    found = as_labels(labels, "labels")
+    if len(found) != adjacency.shape[0]:
+        raise ParameterError(f"labels has {len(found)} entries but the graph has {adjacency.shape[0]} nodes.")
+    x = getattr(graph, "x", None) if x is None else x
+    if x is not None and x.shape[0] != adjacency.shape[0]:
+        raise ParameterError(f"x has {x.shape[0]} rows but the graph has {adjacency.shape[0]} nodes.")
+    numbers = codes(found)
+    parts = Judge(adjacency, x)(torch.from_numpy(numbers), int(numbers.max()) + 1)
+    return Evidence(float(parts.edges), float(parts.features), float(parts.entropy), parts.nodes)
+
+
+def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:
+    """Nats that a clustering explains of the edges and of the features, per nat of its labels.
+
+    Compares clusterings of one graph, of one size or of several: the higher, the better. No classes are used. 0 for a
+    single cluster; about 0, or below, for labels at random. See :mod:`softcut.metrics.judge` for the
+    definition.
+
+    >>> from softcut.datasets import attributed_communities
+    >>> from softcut.metrics import evidence
+    >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
+    >>> round(evidence(graph, graph.y), 2), evidence(graph, [0] * 200)
+    (4.22, 0.0)
+
+    Parameters
+    ----------
+    graph : Graph or adjacency matrix
+        What was clustered.
+    labels : array [N]
+        Clusters.
+    x : array or sparse matrix, optional
+        Features in place of the graph's own.
+    """
+    return float(evidence_parts(graph, labels, x).value)

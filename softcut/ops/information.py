@@ -1,0 +1,77 @@
+r"""Entropy and mutual information of tables of counts, in nats.
+
+    I = sum_ij p_ij log(p_ij / (p_i p_j)),   p = T / sum(T)
+
+The gradient of I is (log(p_ij / (p_i p_j)) - I) / sum(T): the logarithms of the forward pass are kept, so
+backward is one subtraction and one product.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["entropy", "mutual_information"]
+
+
+def _log(x: Tensor) -> Tensor:
+    """The logarithm, finite at 0 (where it is always multiplied by 0)."""
+    return x.clamp(min=torch.finfo(x.dtype).tiny).log()
+
+
+def _information(table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """I, log(p_ij / (p_i p_j)) and the sum of every table."""
+    rows, columns = table.sum(-1, keepdim=True), table.sum(-2, keepdim=True)
+    total = rows.sum(-2, keepdim=True)
+    ratio = _log(table) - _log(rows) - (_log(columns) - _log(total))
+    share = torch.where(total > 0, 1 / torch.where(total > 0, total, 1.0), 0.0)
+    return (table * ratio).sum((-2, -1)) * share[..., 0, 0], ratio, share
+
+
+class _MutualInformation(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        # Rows of many columns are read along memory; a product with a sparse matrix leaves them across it.
+        return _information(table.contiguous())
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.mark_non_differentiable(output[1], output[2])
+        ctx.save_for_backward(inputs[0], *output)
+
+    @staticmethod
+    def backward(ctx, g, _, __):  # type: ignore[no-untyped-def]
+        table, information, ratio, share = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative: the saved logarithms would count as constants
+            information, ratio, share = _information(table)
+        return (ratio - information[..., None, None]) * (g[..., None, None] * share)
+
+
+def mutual_information(table: Tensor) -> Tensor:
+    """Mutual information of the rows and columns of tables [..., I, J] of non-negative numbers: [...], in nats.
+
+    0 for a table of zeros. Value and gradient are finite where entries are 0.
+
+    >>> import torch
+    >>> mutual_information(torch.eye(2)).exp().item()              # one of two, known exactly
+    2.0
+    >>> mutual_information(torch.ones(3, 2)).abs().item() < 1e-6   # independent
+    True
+    """
+    if torch.compiler.is_compiling():
+        return _information(table)[0]
+    return _MutualInformation.apply(table)[0]
+
+
+def entropy(sizes: Tensor) -> Tensor:
+    """Entropy of the shares that sizes [..., K] are of their sum: [...], in nats; 0 where all are 0.
+
+    >>> import torch
+    >>> entropy(torch.tensor([3.0, 3.0])).exp().item()
+    2.0
+    """
+    total = sizes.sum(-1, keepdim=True)
+    shares = torch.where(total > 0, sizes / torch.where(total > 0, total, 1.0), 0.0)
+    return -(shares * _log(shares)).sum(-1)
