@@ -181,6 +181,56 @@ def classification(
         note(f"the time was up; not finished: {shown}. The same command continues.")
 
 
+@reproduce.command()
+def regression(
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", help="A property; may be repeated.")
+    ] = None,
+    method: Methods = None,
+    folds: Annotated[int, typer.Option(min=1, max=10, help="The first so many of the ten folds.")] = 10,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, by default 50.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A trial on few molecules for a few epochs, not the table.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of the folds and of all weights.")] = 0,
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """E6: table 3, nine properties of molecules (QM9) by four methods; an interrupted run resumes."""
+    from softcut.device import choose_device
+    from softcut.paper import regression as paper
+    from softcut.paper import regression_task, table3
+
+    _check_names("--property", properties, table3.PROPERTIES)
+    _check_names("--method", method, table3.METHODS)
+    changed = {**(regression_task.QUICK if quick else {}), **({} if epochs is None else {"epochs": epochs})}
+    settings = regression_task.RegressionSettings(**changed)
+    if settings.changed():
+        note(f"a trial with {settings.changed()}, not the table of the paper.")
+    names, methods = properties or list(table3.PROPERTIES), method or list(table3.METHODS)
+    with err.status("starting") as status:
+        cells = paper.run(
+            out_dir,
+            names,
+            methods,
+            folds,
+            minutes=minutes,
+            seed=seed,
+            settings=settings,
+            device=choose_device(device),
+            data=data,
+            tell=status.update,
+        )
+    if cells:
+        _cell_table("Table 3: test MSE of standardised properties", [dict(cell) for cell in cells])
+    if len(cells) < 2 * len(names) * len(methods):
+        note("the time was up before everything was finished. The same command continues.")
+
+
 def _accuracy_table(cells: Iterable[Mapping[str, Any]]) -> None:
     """Accuracies beside the paper's, in percent."""
     names = ("data set", "method")

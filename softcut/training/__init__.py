@@ -5,6 +5,7 @@
 
 from softcut.training.checkpoint import Checkpoint
 from softcut.training.cuda_graph import repeat
+from softcut.training.dense_batches import DenseBatchTask
 from softcut.training.inputs import ConvInput, DenseInput, FirstLayer
 from softcut.training.loop import Loop
 from softcut.training.mincut import Progress, TrainResult, TrainSettings, replica_losses, train
@@ -15,6 +16,7 @@ from softcut.training.task import LoopProgress, LoopResult, LoopSettings, Task
 __all__ = [
     "Checkpoint",
     "ConvInput",
+    "DenseBatchTask",
     "DenseInput",
     "FirstLayer",
     "Loop",

@@ -223,10 +223,15 @@ class Loop:
     def _record(self, values: Mapping[str, Tensor], total: Tensor) -> None:
         if self.history is None:
             self.names = [name for name, value in values.items() if value.shape == total.shape]
-            shape = (self.settings.iterations, self.replicas, len(self.names))
+            shape = (self._recorded(self.settings.iterations), self.replicas, len(self.names))
             self.history = torch.full(shape, torch.nan, dtype=total.dtype, device=self.device)
         numbers = torch.stack([values[name].to(total.dtype) for name in self.names], dim=1)
-        self.history.index_put_((self.position.expand(len(self.active)), self.active), numbers)
+        row = self.position // self.settings.record_every
+        self.history.index_put_((row.expand(len(self.active)), self.active), numbers)
+
+    def _recorded(self, iterations: int) -> int:
+        """Rows of the history after so many iterations."""
+        return -(-iterations // self.settings.record_every)
 
     def _look(self, values: Mapping[str, Tensor], watched: Tensor) -> None:
         assert self.best is not None
@@ -285,7 +290,7 @@ class Loop:
 
     def _progress(self, validation: Mapping[str, Tensor]) -> LoopProgress:
         assert self.history is not None
-        last = self.history[self.done - 1][self.active].double().cpu().numpy()
+        last = self.history[self._recorded(self.done) - 1][self.active].double().cpu().numpy()
         return LoopProgress(
             self.done,
             self.settings.iterations,
@@ -326,7 +331,7 @@ class Loop:
             "moments": {name: dict(self.optimiser.state[p]) for name, p in self.parameters.items()},
             "rate": float(self.optimiser.param_groups[0]["lr"]),
             "names": self.names,
-            "history": None if self.history is None else self.history[: self.done].clone(),
+            "history": None if self.history is None else self.history[: self._recorded(self.done)].clone(),
             "validation_names": self.validation_names,
             "validations": self.validations,
             "validated_at": self.validated_at,
@@ -354,7 +359,7 @@ class Loop:
         self.names = state["names"]
         if state["history"] is not None:
             past = state["history"]
-            shape = (self.settings.iterations, *past.shape[1:])
+            shape = (self._recorded(self.settings.iterations), *past.shape[1:])
             self.history = torch.full(shape, torch.nan, dtype=past.dtype, device=self.device)
             self.history[: len(past)] = past
         self.validation_names = state["validation_names"]
@@ -373,7 +378,9 @@ class Loop:
                 self.active = torch.arange(self.replicas, device=self.device)
                 self.task.select(self.active)
         numbers = {} if best is None else {n: v.double().cpu().numpy() for n, v in best.tensors.items()}
-        past = None if self.history is None else self.history[: self.done].double().cpu().numpy()
+        past = (
+            None if self.history is None else self.history[: self._recorded(self.done)].double().cpu().numpy()
+        )
         rows = [row.cpu().numpy() for row in self.validations]
         return LoopResult(
             iterations=self.done,

@@ -96,6 +96,9 @@ class LoopSettings:
         The stop rule; None: all iterations are run.
     drop_finished : bool
         With :class:`Patience`: replicas that have stopped leave the computation at the next check.
+    record_every : int
+        Keep the numbers of every so many iterations (the last of each group) in the history. Long trainings of many
+        replicas keep their checkpoints small with it. :class:`Plateau` needs all of them.
     """
 
     iterations: int
@@ -106,9 +109,10 @@ class LoopSettings:
     check_every: int = 25
     stop: Plateau | Patience | None = None
     drop_finished: bool = False
+    record_every: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "lr", "check_every"):
+        for name in ("iterations", "lr", "check_every", "record_every"):
             if not getattr(self, name) > 0:
                 raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
         if self.warm_up < 0:
@@ -117,6 +121,10 @@ class LoopSettings:
             raise ParameterError("minimise must name at least one loss.")
         if self.drop_finished and not (isinstance(self.stop, Patience) and self.stop.restore):
             raise ParameterError("drop_finished needs stop=Patience(..., restore=True).")
+        if self.record_every != 1 and isinstance(self.stop, Plateau):
+            raise ParameterError(
+                "record_every must be 1 with stop=Plateau(...), which looks at every iteration."
+            )
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,8 @@ class LoopResult:
     iterations : int
         How many were run.
     history : dict of str to array [T, R]
-        Every number per replica that the steps returned; NaN after a replica was dropped.
+        Every number per replica that the steps returned; NaN after a replica was dropped. T counts iterations, or
+        groups of :attr:`LoopSettings.record_every`.
     validation : dict of str to array [C, R]
         The same for the C validations; `validated_at` holds the number of iterations done before each.
     best_loss, best_iteration, ran : array [R]

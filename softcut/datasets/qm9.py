@@ -1,0 +1,241 @@
+"""QM9 (Ramakrishnan et al., 2014): small molecules as graphs of their heavy atoms, with nine properties to predict.
+
+The 130,831 molecules are QM9's 133,885 without the 3,054 that failed its authors' consistency check. Reading the table
+of SMILES needs rdkit; the compact file that is written from it does not.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import os
+import zipfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from softcut.classification.collection import pointer
+from softcut.datasets import fetching
+from softcut.errors import DataError, require
+from softcut.files import atomic_write
+
+__all__ = ["ATOMS", "PROPERTIES", "Molecules", "load_molecules", "read_table", "write_molecules"]
+
+ATOMS = ("C", "N", "O", "F")
+PROPERTIES = ("mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0_atom", "cv")
+
+_PACKED = ("graphs/QM9.npz", "QM9.npz")
+_TABLE = "qm9/qm9.csv.gz"
+_TABLE_SHA256 = "4ac988ea98607e728bc39c4193ebac0de37b170c9f44b09048dd50a7a345318d"
+_CONTENT_SHA256 = "ba5ee38d4bd9b88ef6dcc92509f98a9caeeb4c2cf656418dc5d76aef96e5cdf4"
+_AROMATIC = 4  # the number of an aromatic bond in `bond_type`; 1, 2 and 3 are single, double and triple ones
+
+
+@dataclass(frozen=True)
+class Molecules:
+    """Molecules one after another: heavy atoms, the bonds between them, and numbers to predict.
+
+    >>> import numpy as np
+    >>> carbon_monoxide_and_methane = Molecules(
+    ...     sizes=np.array([2, 1]), atoms=np.array([0, 2, 0]), num_bonds=np.array([1, 0]),
+    ...     bonds=np.array([[0], [1]]), bond_type=np.array([3]), targets=np.zeros((2, 9)), number=np.array([1, 2]))
+    >>> adjacency, mask = carbon_monoxide_and_methane.dense_adjacency()
+    >>> adjacency.tolist(), mask.tolist()
+    ([[[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]], [[True, True], [True, False]])
+    >>> carbon_monoxide_and_methane.dense_features()[1].tolist()
+    [[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+
+    Attributes
+    ----------
+    sizes : ndarray
+        Heavy atoms of every molecule [G].
+    atoms : ndarray
+        Positions in ``ATOMS``, molecule after molecule.
+    num_bonds : ndarray
+        Bonds of every molecule [G].
+    bonds : ndarray
+        [2, E], atom numbers local to the molecule, each bond once.
+    bond_type : ndarray
+        [E]: 1, 2, 3 for single, double and triple bonds, 4 for aromatic ones.
+    targets : ndarray
+        [G, 9], the columns of ``PROPERTIES`` in the units of the source.
+    number : ndarray
+        QM9's own number of every molecule.
+    """
+
+    sizes: NDArray[Any]
+    atoms: NDArray[Any]
+    num_bonds: NDArray[Any]
+    bonds: NDArray[Any]
+    bond_type: NDArray[Any]
+    targets: NDArray[Any]
+    number: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"Molecules({len(self)} molecules, {len(self.atoms)} heavy atoms, {self.bonds.shape[1]} bonds)"
+
+    def __getitem__(self, chosen: Sequence[int] | NDArray[Any] | slice) -> Molecules:
+        """Some of the molecules, in their own order."""
+        keep = np.zeros(len(self), bool)
+        keep[chosen] = True
+        of_bond = np.repeat(keep, self.num_bonds)
+        return replace(
+            self,
+            sizes=self.sizes[keep],
+            atoms=self.atoms[np.repeat(keep, self.sizes)],
+            num_bonds=self.num_bonds[keep],
+            bonds=self.bonds[:, of_bond],
+            bond_type=self.bond_type[of_bond],
+            targets=self.targets[keep],
+            number=self.number[keep],
+        )
+
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Molecule of every atom, and the atom's number in it."""
+        molecule = np.repeat(np.arange(len(self)), self.sizes)
+        return molecule, np.arange(len(self.atoms)) - pointer(self.sizes)[molecule]
+
+    def dense_features(self) -> NDArray[np.float32]:
+        """One-hot atom types [G, N, 4], N being the atoms of the largest molecule; zeros in the padding."""
+        x = np.zeros((len(self), int(self.sizes.max(initial=0)), len(ATOMS)), np.float32)
+        molecule, place = self._places()
+        x[molecule, place, self.atoms] = 1.0
+        return x
+
+    def dense_adjacency(self, bond_orders: bool = False) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Adjacency matrices [G, N, N] and which rows are atoms [G, N].
+
+        `bond_orders`: bonds weigh 1, 2, 3, and 1.5 for aromatic ones; by default all of them weigh 1.
+        """
+        widest = int(self.sizes.max(initial=0))
+        adjacency = np.zeros((len(self), widest, widest), np.float32)
+        molecule = np.repeat(np.arange(len(self)), self.num_bonds)
+        weight = np.ones(len(self.bond_type), np.float32)
+        if bond_orders:
+            weight = np.where(self.bond_type == _AROMATIC, 1.5, self.bond_type).astype(np.float32)
+        first, second = self.bonds
+        adjacency[molecule, first, second] = adjacency[molecule, second, first] = weight
+        return adjacency, np.arange(widest) < self.sizes[:, None]
+
+    def checksum(self) -> str:
+        """SHA-256 over all arrays: numbers as int64, properties as float32."""
+        digest = hashlib.sha256()
+        for field in fields(self):
+            array = getattr(self, field.name)
+            kind = "<f4" if field.name == "targets" else "<i8"
+            digest.update(np.array(array.shape, dtype="<i8").tobytes())
+            digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
+        return digest.hexdigest()
+
+
+def load_molecules(root: str | os.PathLike[str] | None = None) -> Molecules:
+    """QM9 from the compact file ``QM9.npz``, or from the table ``qm9/qm9.csv.gz`` (needs rdkit, half a minute).
+
+    Both are looked for in ``$SOFTCUT_DATA`` and in the cache, where the compact file is kept once it was made.
+
+    >>> load_molecules()                                                     # doctest: +SKIP
+    Molecules(130831 molecules, 1150724 heavy atoms, 1231874 bonds)
+
+    Parameters
+    ----------
+    root : path, optional
+        A folder to use instead of ``$SOFTCUT_DATA`` and the cache.
+    """
+    roots = fetching.search_roots(root)
+    for path in (place / name for place in roots for name in _PACKED):
+        if path.is_file():
+            return _verified(_read_packed(path), str(path))
+    for path in (place / _TABLE for place in roots):
+        if path.is_file():
+            content = path.read_bytes()
+            fetching.check_sha256(content, _TABLE_SHA256, str(path))
+            found = _verified(read_table(gzip.decompress(content).decode("ascii")), str(path))
+            if root is None:
+                with suppress(OSError):  # a cache that cannot be written costs time, nothing else
+                    write_molecules(fetching.cache_dir() / _PACKED[0], found)
+            return found
+    places = " or ".join(str(place) for place in roots)
+    raise DataError(
+        f"The data set 'QM9' is not in {places}: it would be {_PACKED[1]} (as written by python -m "
+        f"softcut.datasets.pack QM9) or {_TABLE} there; copy one of them there."
+    )
+
+
+def _verified(found: Molecules, where: str) -> Molecules:
+    if found.checksum() != _CONTENT_SHA256:
+        raise DataError(
+            f"{where} does not hold the 130,831 molecules of QM9, its content differs; delete it and make it again "
+            "with python -m softcut.datasets.pack QM9."
+        )
+    return found
+
+
+def read_table(text: str) -> Molecules:
+    """Molecules from a table with the columns mol_id, smiles and those of ``PROPERTIES``.
+
+    >>> header = "mol_id,smiles," + ",".join(PROPERTIES)
+    >>> found = read_table(header + "\\ngdb_4,C#C,0,1,2,3,4,5,6,7,8")        # doctest: +SKIP
+    >>> found.bond_type.tolist(), found.targets.tolist()                     # doctest: +SKIP
+    ([3], [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]])
+    """
+    chem = require("rdkit.Chem", "molecules", "reading molecules from SMILES")
+    types = {
+        chem.BondType.SINGLE: 1,
+        chem.BondType.DOUBLE: 2,
+        chem.BondType.TRIPLE: 3,
+        chem.BondType.AROMATIC: _AROMATIC,
+    }
+    sizes, atoms, num_bonds, bonds, bond_type, targets, number = [], [], [], [], [], [], []
+    for row in csv.DictReader(io.StringIO(text)):
+        molecule = chem.MolFromSmiles(row["smiles"])
+        if molecule is None:
+            raise DataError(f"{row['mol_id']}: {row['smiles']!r} is not a molecule that rdkit can read.")
+        sizes.append(molecule.GetNumAtoms())
+        atoms += [ATOMS.index(atom.GetSymbol()) for atom in molecule.GetAtoms()]
+        num_bonds.append(molecule.GetNumBonds())
+        for bond in molecule.GetBonds():
+            bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
+            bond_type.append(types[bond.GetBondType()])
+        targets.append([float(row[name]) for name in PROPERTIES])
+        number.append(int(row["mol_id"].removeprefix("gdb_")))
+    return Molecules(
+        sizes=np.array(sizes, np.int64),
+        atoms=np.array(atoms, np.int64),
+        num_bonds=np.array(num_bonds, np.int64),
+        bonds=np.sort(np.array(bonds, np.int64).reshape(-1, 2), axis=1).T,
+        bond_type=np.array(bond_type, np.int64),
+        targets=np.array(targets, np.float32).reshape(-1, len(PROPERTIES)),
+        number=np.array(number, np.int64),
+    )
+
+
+def write_molecules(path: str | Path, molecules: Molecules) -> Path:
+    """The compact file: compressed arrays of small types, no pickles."""
+    arrays: dict[str, Any] = {}
+    for field in fields(molecules):
+        array = getattr(molecules, field.name)
+        kind = {"targets": np.float32, "number": np.int32}.get(field.name, np.uint8)
+        arrays[field.name] = array.astype(kind)
+    return atomic_write(path, lambda file: np.savez_compressed(file, **arrays))
+
+
+def _read_packed(path: Path) -> Molecules:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {field.name: file[field.name] for field in fields(Molecules)}
+    except (ValueError, KeyError, EOFError, TypeError, OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} cannot be read as packed molecules: {error}; delete it.") from error
+    wide = {
+        name: array if array.dtype.kind == "f" else array.astype(np.int64) for name, array in arrays.items()
+    }
+    return Molecules(**wide)

@@ -1,0 +1,168 @@
+"""How the networks of table 3 are trained: settings, folds, standardised targets, the task for the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.model_selection import KFold
+
+from softcut.classification.splits import Split, hold_out
+from softcut.datasets.qm9 import Molecules
+from softcut.errors import ParameterError
+from softcut.paper.regression_net import padded_inputs, regressor, squared_error
+from softcut.paper.table3 import FOLDS, PROPERTIES
+from softcut.training import DenseBatchTask, LoopSettings
+
+__all__ = [
+    "QUICK",
+    "VALIDATION",
+    "Pair",
+    "RegressionSettings",
+    "build_task",
+    "folds_of",
+    "loop_settings",
+    "table_of",
+]
+
+Pair = tuple[str, int]  # a property and a fold: one replica
+VALIDATION = 0.1  # share of each training part
+
+
+@dataclass(frozen=True)
+class RegressionSettings:
+    """How a regressor is trained; the defaults are the paper's.
+
+    >>> RegressionSettings().epochs
+    50
+
+    Attributes
+    ----------
+    batch : int
+        Molecules of each replica in a step.
+    lr : float
+        Adam's step size.
+    epochs : int
+        All of them are run; the test error is taken at the one with the lowest validation error.
+    hidden : int
+        Width of every layer.
+    k : int
+        Clusters (half of the mean number of heavy atoms, rounded up to 9, is 4).
+    bond_orders : bool
+        Bonds weigh 1, 2, 3, and 1.5 for aromatic ones. By default their types are ignored.
+    molecules : int or None
+        Use a random choice of so many; None: all 130,831.
+    pool_args : mapping
+        Further options of the poolers.
+    """
+
+    batch: int = 32
+    lr: float = 5e-4
+    epochs: int = 50
+    hidden: int = 32
+    k: int = 4
+    bond_orders: bool = False
+    molecules: int | None = None
+    pool_args: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "lr", "epochs", "hidden", "k"):
+            if not getattr(self, name) > 0:
+                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
+        if self.molecules is not None and self.molecules < 10 * FOLDS:
+            raise ParameterError(f"molecules must be at least {10 * FOLDS}, got {self.molecules}.")
+
+    def changed(self) -> dict[str, Any]:
+        """What differs from the paper's settings.
+
+        >>> RegressionSettings(k=3).changed()
+        {'k': 3}
+        """
+        default = RegressionSettings()
+        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {name: value for name, value in pairs if value != getattr(default, name)}
+
+
+QUICK: Mapping[str, Any] = {"molecules": 2000, "epochs": 10}  # a trial on a CPU: minutes, not the table
+
+
+def table_of(settings: RegressionSettings) -> str:
+    """The name of the files for cells and runs: trials with other settings stand in files of their own.
+
+    >>> table_of(RegressionSettings()), table_of(RegressionSettings(epochs=5))
+    ('table3', 'table3_trials')
+    """
+    return "table3_trials" if settings.changed() else "table3"
+
+
+def folds_of(count: int, seed: int = 0) -> list[Split]:
+    """Ten shuffled folds of so many molecules; a tenth of each training part is for validation.
+
+    >>> [len(part) for part in folds_of(1000)[0]]
+    [810, 90, 100]
+    """
+    found = []
+    for number, (rest, test) in enumerate(
+        KFold(FOLDS, shuffle=True, random_state=seed).split(np.arange(count))
+    ):
+        own = hold_out(np.zeros(len(rest), np.int64), VALIDATION, seed=1000 * seed + number)
+        found.append(Split(rest[own.train], rest[own.validation], test))
+    return found
+
+
+def _seed(pair: Pair, seed: int) -> int:
+    """Of a replica's weights and order: another one for every property and fold."""
+    name, fold = pair
+    return 1000 * seed + 100 * PROPERTIES.index(name) + fold
+
+
+def build_task(
+    molecules: Molecules,
+    method: str,
+    pairs: Sequence[Pair],
+    settings: RegressionSettings,
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    compiled: bool = False,
+) -> DenseBatchTask:
+    """Models, molecules on the device, standardised targets and orders for some properties and folds.
+
+    Targets are standardised by the mean and standard deviation of each replica's own training molecules.
+    """
+    device = torch.device(device)
+    adjacency, mask = molecules.dense_adjacency(settings.bond_orders)
+    given = (molecules.dense_features(), adjacency, mask)
+    x, adjacency_, mask_ = (torch.from_numpy(array).to(device, dtype) for array in given)
+    parts = folds_of(len(molecules), seed)
+    targets = torch.empty(len(pairs), len(molecules), dtype=dtype)
+    for row, (name, fold) in enumerate(pairs):
+        values = molecules.targets[:, PROPERTIES.index(name)].astype(np.float64)
+        train = values[parts[fold].train]
+        targets[row] = torch.from_numpy((values - train.mean()) / train.std())
+    models = [
+        regressor(method, x.shape[-1], _seed(pair, seed), settings.hidden, settings.k, settings.pool_args).to(
+            dtype
+        )
+        for pair in pairs
+    ]
+    return DenseBatchTask(
+        models,
+        padded_inputs(method, x, adjacency_, mask_),
+        targets.to(device),
+        [parts[fold] for _, fold in pairs],
+        squared_error,
+        [_seed(pair, seed) for pair in pairs],
+        settings.batch,
+        evaluation_batch=1024 if device.type == "cuda" else 128,
+        compiled=compiled,
+    )
+
+
+def loop_settings(task: DenseBatchTask, settings: RegressionSettings) -> LoopSettings:
+    """For the loop. The best epoch is that of the lowest validation MSE; the poolers' losses do not count in it."""
+    return task.settings(settings.epochs, settings.lr, {"mse": 1.0, "auxiliary": 1.0}, watch="mse")

@@ -1,0 +1,98 @@
+"""QM9 as molecules: reading SMILES, the compact file, padded matrices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softcut.datasets import qm9
+from softcut.datasets.pack import pack
+from softcut.datasets.qm9 import ATOMS, PROPERTIES, load_molecules, read_table, write_molecules
+from softcut.errors import DataError
+
+SMILES = {"gdb_1": "C", "gdb_7": "CC#N", "gdb_9": "c1ccoc1", "gdb_12": "OC(F)=O"}
+
+
+def table() -> str:
+    lines = ["mol_id,smiles,A," + ",".join(PROPERTIES)]
+    for row, (name, smiles) in enumerate(SMILES.items()):
+        lines.append(f"{name},{smiles},0," + ",".join(f"{row}.{column}5" for column in range(9)))
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def molecules() -> qm9.Molecules:
+    pytest.importorskip("rdkit")
+    return read_table(table())
+
+
+def test_smiles_become_heavy_atoms_and_bonds(molecules):
+    assert molecules.sizes.tolist() == [1, 3, 5, 4]
+    assert [ATOMS[a] for a in molecules.atoms] == list("C" + "CCN" + "CCCOC" + "OCFO")
+    assert molecules.num_bonds.tolist() == [0, 2, 5, 3]
+    assert molecules.bonds.T[:2].tolist() == [[0, 1], [1, 2]]
+    assert molecules.bond_type[:7].tolist() == [1, 3, 4, 4, 4, 4, 4]
+    assert sorted(molecules.bond_type[-3:].tolist()) == [1, 1, 2]
+    assert molecules.number.tolist() == [1, 7, 9, 12]
+    np.testing.assert_allclose(molecules.targets[1], [1.05, 1.15, 1.25, 1.35, 1.45, 1.55, 1.65, 1.75, 1.85])
+
+
+def test_padded_matrices(molecules):
+    adjacency, mask = molecules.dense_adjacency()
+    weighted, _ = molecules.dense_adjacency(bond_orders=True)
+    x = molecules.dense_features()
+    assert (mask.sum(1) == molecules.sizes).all()
+    assert (x.sum(-1) == mask).all()
+    assert (adjacency.sum((1, 2)) == 2 * molecules.num_bonds).all()
+    assert (adjacency == adjacency.transpose(0, 2, 1)).all()
+    assert ((weighted > 0) == (adjacency > 0)).all()
+    assert weighted[1, :3, :3].tolist() == [[0, 1, 0], [1, 0, 3], [0, 3, 0]]
+    assert set(weighted[2].flatten().tolist()) == {0.0, 1.5}  # an aromatic ring
+    assert not adjacency[0].any()
+
+
+def test_some_of_the_molecules(molecules):
+    part = molecules[[3, 1]]
+    assert part.number.tolist() == [7, 12]
+    whole, _ = molecules.dense_adjacency()
+    adjacency, _ = part.dense_adjacency()
+    np.testing.assert_array_equal(adjacency, whole[[1, 3], :4, :4])
+    np.testing.assert_array_equal(part.dense_features(), molecules.dense_features()[[1, 3], :4])
+
+
+def test_compact_file_has_the_same_content_and_another_is_refused(molecules, tmp_path, monkeypatch):
+    path = write_molecules(tmp_path / "QM9.npz", molecules)
+    with pytest.raises(DataError, match=r"does not hold the 130,831 molecules"):
+        load_molecules(tmp_path)
+    monkeypatch.setattr(qm9, "_CONTENT_SHA256", molecules.checksum())
+    again = load_molecules(tmp_path)
+    assert again.checksum() == molecules.checksum()
+    assert pack("qm9", tmp_path / "copy", tmp_path).read_bytes()
+    assert load_molecules(tmp_path / "copy").checksum() == molecules.checksum()
+    path.write_bytes(b"not a file of numpy")
+    with pytest.raises(DataError, match=r"QM9\.npz cannot be read as packed molecules"):
+        load_molecules(tmp_path)
+
+
+def test_a_changed_bond_changes_the_checksum(molecules):
+    changed = molecules.bond_type.copy()
+    changed[0] = 2
+    assert qm9.replace(molecules, bond_type=changed).checksum() != molecules.checksum()
+
+
+def test_missing_data_and_a_wrong_table_are_named(tmp_path: Path):
+    with pytest.raises(DataError, match=r"'QM9' is not in .*python -m softcut.datasets.pack QM9"):
+        load_molecules(tmp_path)
+    (tmp_path / "qm9").mkdir()
+    (tmp_path / "qm9/qm9.csv.gz").write_bytes(b"something else")
+    with pytest.raises(DataError, match="is not the published file"):
+        load_molecules(tmp_path)
+
+
+def test_a_row_that_is_no_molecule_is_named():
+    pytest.importorskip("rdkit")
+    broken = table().replace("CC#N", "C(C")
+    with pytest.raises(DataError, match=r"gdb_7: 'C\(C' is not a molecule"):
+        read_table(broken)
