@@ -25,6 +25,7 @@ from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
 from softcut.ops.checks import can_be_read, check_assignments, check_tensor
+from softcut.ops.csr import CSR
 from softcut.ops.cut import (
     assignment_input,
     cut_terms,
@@ -38,11 +39,11 @@ from softcut.ops.cut import (
     zero_padding,
 )
 from softcut.ops.dense import Dense
-from softcut.ops.entries import frobenius_squared
 from softcut.ops.information import entropy, mutual_information
 from softcut.ops.operator import Operator
 from softcut.ops.orthogonality import orthogonality, self_gram
 from softcut.ops.products import PooledProducts
+from softcut.ops.sum import Sum
 from softcut.ops.words import Words
 
 __all__ = [
@@ -173,7 +174,21 @@ def edge_count(op: Operator) -> Tensor:
     [2.0]
     """
     wide = op.promoted(torch.float64)  # squares of large weights
-    return safe_ratio(wide.layout.total(wide.degree).square(), 2 * frobenius_squared(wide))
+    like = torch.empty(0, dtype=torch.float64, device=op.degree.device)
+    total, squares = (op.layout.total(each.degree_like(like)) for each in (wide, _squared(wide)))
+    return safe_ratio(total.square(), 2 * squares)
+
+
+def _squared(op: Operator) -> Operator:
+    """The operator with every entry squared; entries of the parts of a sum are edges of their own."""
+    if isinstance(op, Dense):
+        return Dense(op.data.square(), op.mask, symmetric=op.symmetric)
+    if isinstance(op, Sum):
+        scale = None if op.scale is None else op.scale.square()
+        return Sum([_squared(part) for part in op.parts], [w * w for w in op.weights], scale=scale)
+    assert isinstance(op, CSR)
+    val, scale = (None if t is None else t.square() for t in (op.val, op.scale))
+    return CSR(op.pattern, val, scale=scale, layout=op.layout, symmetric=op.symmetric)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops.spmm import CSRPattern, spmm
 
-__all__ = ["SPARSE_COST", "Words"]
+__all__ = ["BINARY_COST", "SPARSE_COST", "Words"]
 
-# A multiplication in a sparse product costs about this many of a dense one (measured).
+# A multiplication in a sparse product costs about this many of a dense one (measured); an addition, where the
+# matrix holds ones, this many.
 SPARSE_COST = {"cpu": 4.0, "cuda": 64.0}
+BINARY_COST = {"cpu": 2.0, "cuda": 64.0}
 
 
 class Words:
@@ -66,15 +68,15 @@ class Words:
         squares = float(np.square(matrix.data).sum())
         self.count = float(matrix.data.sum()) ** 2 / squares if squares else 0.0
         self.shape: tuple[int, int] = matrix.shape
-        cost = SPARSE_COST.get(torch.device(device).type, 4.0) * matrix.nnz
+        binary = bool((matrix.data == 1).all())
+        cost = (BINARY_COST if binary else SPARSE_COST).get(torch.device(device).type, 4.0)
         self._dense: Tensor | None = None
-        if cost > self.shape[0] * self.shape[1]:
+        if cost * matrix.nnz > self.shape[0] * self.shape[1]:
             self._dense = torch.from_numpy(matrix.toarray()).to(device=device, dtype=dtype)
             return
         turned = matrix.T.tocsr()  # X' [F, N]: S'X is the transpose of X'S
         turned.sort_indices()
         self._turned = CSRPattern.from_scipy(turned).to(device)
-        binary = bool((turned.data == 1).all())
         self._values = None if binary else torch.from_numpy(turned.data).to(device=device)
 
     def table(self, s: Tensor) -> Tensor:

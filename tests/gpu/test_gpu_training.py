@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from softcut.datasets import attributed_communities
-from softcut.ops import CSR
+from softcut.ops import CSR, OBJECTIVES, Words
 from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
 from softcut.training.cuda_graph import repeat
 
@@ -49,11 +49,14 @@ def trained(device, dtype, **settings):
     x = torch.from_numpy(np.asarray(graph.x.toarray(), dtype=np.float64)).to(device, dtype)
     net = ReplicaNet(x.shape[1], 4, replica_seeds(0, 3)).to(device, dtype)
     op = CSR.from_graph(graph, device=device)
-    result = train(net, DenseInput(x), op, TrainSettings(iterations=50, tolerance=None, **settings))
+    words = Words(graph.x, dtype=dtype, device=device)
+    result = train(
+        net, DenseInput(x), op, TrainSettings(iterations=50, tolerance=None, **settings), words=words
+    )
     return net, result
 
 
-@pytest.mark.parametrize("objective", ["trace_ratio", "ratio_trace"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_training_is_that_of_the_cpu(objective):
     here = trained("cpu", torch.float64, objective=objective)
     there = trained("cuda", torch.float64, objective=objective)

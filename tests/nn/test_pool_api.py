@@ -30,6 +30,9 @@ SETTINGS = {
 VARIANTS = [
     *SETTINGS.items(),
     ("mincut", {"k": 3, "objective": "ratio_trace"}),
+    ("mincut", {"k": 3, "objective": "dmon"}),
+    ("mincut", {"k": 3, "objective": "just_balance"}),
+    ("mincut", {"k": 3, "objective": "evidence"}),
     ("mincut", {"k": 3, "normalise": False}),
     ("dmon", {"k": 3, "ortho_weight": 1.0}),
     ("diffpool", {"k": 4, "out_channels": F, "assignment": "skip", "link_scale": "divided"}),
