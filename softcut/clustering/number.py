@@ -2,10 +2,10 @@
 
     score(K) = (G_e + G_x) / (N H^1/2) * agreement
 
-The first factor, which the evidence replicas maximise too, is what a clustering explains of edges and
-features: it rises with K as long as there is more to explain, and ever more slowly. The second, the mean adjusted Rand index
-between replicas, falls as soon as there are several equally good ways to divide what belongs together. Both are means weighted
-by evidence: replicas that read a distance without signal do not vote.
+The first factor, which the evidence replicas maximise too, is what a clustering explains of edges and features:
+it rises with K as long as there is more to explain. The second, the mean adjusted Rand index between replicas,
+falls as soon as there are several equally good ways to divide what belongs together. Both are means weighted by
+evidence: replicas that read a distance without signal do not vote.
 """
 
 from __future__ import annotations

@@ -111,7 +111,8 @@ class Judge:
         if labels.dim() == 1:
             return Evidence(*self._one(labels, k), self.nodes)
         parts = [self._one(labels[:, r].contiguous(), k) for r in range(labels.shape[1])]
-        return Evidence(*(torch.stack(part) for part in zip(*parts, strict=True)), self.nodes)
+        edges, features, sizes = (torch.stack(part) for part in zip(*parts, strict=True))
+        return Evidence(edges, features, sizes, self.nodes)
 
     def _one(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         sizes = torch.bincount(labels, minlength=k).double()

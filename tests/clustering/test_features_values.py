@@ -16,13 +16,13 @@ from softcut.clustering import features as module
 from softcut.clustering.encoder import Encoder
 from softcut.clustering.features import (
     FeatureMap,
-    looks_like_words,
     rows_that_sum_to_one,
     structural_features,
 )
 from softcut.clustering.neighbours import exact_neighbours, feature_graph, have_approximate
 from softcut.datasets import attributed_communities
 from softcut.errors import DependencyError
+from softcut.metrics.presence import looks_like_words
 
 
 def words(n: int = 40, f: int = 24, seed: int = 0, binary: bool = True) -> np.ndarray:
