@@ -59,7 +59,10 @@ def choose_k(
         )
     else:
         curve = ", ".join(f"{c}: {value / scores[k]:.2f}" for c, value in scores.items())
-        note(f"n_clusters: {k} chosen by evidence and agreement of restarts (score relative to it: {curve}).")
+        note(
+            f"n_clusters: {k} chosen from {min(scores)} to {max(scores)} by evidence and agreement of restarts "
+            f"(scores relative to it: {curve})."
+        )
     trained = train_replicas(prepared, k, settings, note, callback)
     trained.candidates = scores
     return trained

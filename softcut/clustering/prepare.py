@@ -17,7 +17,7 @@ from softcut.clustering.settings import Settings
 from softcut.graph import Graph
 from softcut.metrics import Judge
 from softcut.metrics.presence import looks_like_words, presence
-from softcut.ops import Operator, Sum, Words
+from softcut.ops import CSR, Operator, Sum, Words
 
 __all__ = ["BUDGET", "Note", "Prepared", "budget", "prepare", "silence_rule", "silent_nodes", "without"]
 
@@ -44,6 +44,8 @@ class Prepared:
         The encoder, and the graph as it sees it.
     op : Operator
         What the cut is of: the graph, and the nearest-neighbour graph of its features.
+    adjacency : Operator
+        A, for objectives that count edges; weights are at most 1.
     judge : Judge
         Finds the evidence of clusterings.
     words : Words or None
@@ -55,6 +57,7 @@ class Prepared:
     encoder: Encoder
     encoded: Encoded
     op: Operator
+    adjacency: Operator
     judge: Judge
     words: Words | None
     positional: bool
@@ -96,7 +99,16 @@ def prepare(graph: Graph, settings: Settings, device: torch.device, note: Note) 
         op = op if other is None else Sum([op, other], [1.0, settings.feature_graph]).normalise()
     features = None if structural else graph.x
     words = None if features is None else Words(presence(features), device=device)
-    return Prepared(encoder, encoded, op, Judge(graph.adjacency, features, device), words, positional)
+    judge = Judge(graph.adjacency, features, device)
+    return Prepared(encoder, encoded, op, _at_most_one(encoded.op), judge, words, positional)
+
+
+def _at_most_one(op: CSR) -> CSR:
+    """The operator in units of its largest weight, whose square is finite."""
+    if op.val is None or op.val.numel() == 0:
+        return op
+    most = op.val.abs().max()
+    return CSR(op.pattern, op.val / torch.where(most > 0, most, 1.0), layout=op.layout, symmetric=op.symmetric)
 
 
 def _feature_operator(encoded: Encoded, settings: Settings, note: Note) -> Operator | None:

@@ -174,7 +174,7 @@ def _train(
         callback,
         start=None if given is None else given.labels,
         sizes=None if given is None else given.sizes,
-        adjacency=prepared.encoded.op,
+        adjacency=prepared.adjacency,
         words=prepared.words,
     )
     return _Part(net, result, seeds, objective)
@@ -207,7 +207,7 @@ def _losses(prepared: Prepared, s: Tensor, family: list[str]) -> tuple[list[floa
     cut, ortho = [0.0] * len(family), [0.0] * len(family)
     for objective in set(family):
         members = [r for r, name in enumerate(family) if name == objective]
-        op = prepared.op if get_objective(objective).normalised else prepared.encoded.op
+        op = prepared.op if get_objective(objective).normalised else prepared.adjacency
         found = replica_losses(op, s[:, members], objective, words=prepared.words)
         for r, first, second in zip(members, *(terms.tolist() for terms in found), strict=True):
             cut[r], ortho[r] = first, second

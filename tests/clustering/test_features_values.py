@@ -168,7 +168,7 @@ def test_positions_are_propagated_less_and_are_directions():
     encoder, encoded = Encoder.fit(graph, positions=True)
     assert encoder.hops == (0, 1, 2)
     assert encoder.directions
-    wanted = encoded_by_hand(graph, encoder.features.transform(graph.x), (0, 1, 2), True)
+    wanted = encoded_by_hand(graph, encoder.features.transform(graph.x), encoder.hops, True)
     np.testing.assert_allclose(encoded.z.numpy(), np.stack(wanted), atol=1e-3, rtol=1e-4)
 
 

@@ -20,6 +20,7 @@ from softcut.clustering.prepare import budget, is_constant, silence_rule, silent
 from softcut.clustering.replicas import Replica, Trained, train_replicas
 from softcut.clustering.settings import resolve
 from softcut.datasets import attributed_communities
+from softcut.metrics import Evidence, evidence
 from softcut.training import DenseInput, ReplicaNet, TrainResult, replica_losses, replica_seeds
 
 
@@ -102,7 +103,7 @@ def test_local_structure_serves_several_graphs_and_positions_one():
     notes = []
     single = prepared_of(graph, settings, notes)
     assert single.positional
-    assert single.encoder.hops == (0, 1, 2, 4, 8, 16)
+    assert single.encoder.hops == (0, 1, 2)
     assert single.words is None, "positions are not words"
     assert "leading eigenvectors" in notes[0]
     several = prepared_of(sc.Graph.batch([graph, graph]), settings, notes)
@@ -228,7 +229,7 @@ def test_replicas_are_judged_by_the_plain_losses(graph):
     assert [r.cut for r in trained.replicas] == pytest.approx([float(value) for value in own])
     first = [r for r, x in enumerate(trained.replicas) if x.objective == "trace_ratio"]
     assert [trained.replicas[r].ortho for r in first] == pytest.approx(ortho[first].tolist())
-    found = [sc.metrics.evidence(graph, s[:, r].argmax(1).numpy()) for r in range(3)]
+    found = [evidence(graph, s[:, r].argmax(1).numpy()) for r in range(3)]
     assert [r.evidence for r in trained.replicas] == pytest.approx(found)
     assert [r.clusters_used for r in trained.replicas] == [len(s[:, r].argmax(1).unique()) for r in range(3)]
 
@@ -266,14 +267,14 @@ def test_a_family_of_replicas_is_the_same_alone_and_beside_another(graph):
 
 def test_the_score_of_a_number_of_clusters():
     gains, entropy = torch.tensor([6.0, 6.0, 1.0]), torch.tensor([1.0, 1.0, 1.0])
-    parts = sc.metrics.Evidence(gains, torch.zeros(3), entropy, nodes=2)
+    parts = Evidence(gains, torch.zeros(3), entropy, nodes=2)
     ari = torch.tensor([[1.0, 0.8, 0.1], [0.8, 1.0, 0.1], [0.1, 0.1, 1.0]])
     # The third replica explains far less: neither it nor its disagreement counts.
     assert score(parts, ari) == pytest.approx(3.0 * 0.8)
-    halved = sc.metrics.Evidence(gains, torch.zeros(3), 4 * entropy, nodes=2)
+    halved = Evidence(gains, torch.zeros(3), 4 * entropy, nodes=2)
     assert score(halved, ari) == pytest.approx(1.5 * 0.8), "divided by the root of the entropy"
     assert score(parts, -ari) == 0.0
-    nothing = sc.metrics.Evidence(-gains, torch.zeros(3), entropy, nodes=2)
+    nothing = Evidence(-gains, torch.zeros(3), entropy, nodes=2)
     assert score(nothing, ari) == 0.0
 
 
