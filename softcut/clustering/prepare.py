@@ -108,7 +108,9 @@ def _at_most_one(op: CSR) -> CSR:
     if op.val is None or op.val.numel() == 0:
         return op
     most = op.val.abs().max()
-    return CSR(op.pattern, op.val / torch.where(most > 0, most, 1.0), layout=op.layout, symmetric=op.symmetric)
+    return CSR(
+        op.pattern, op.val / torch.where(most > 0, most, 1.0), layout=op.layout, symmetric=op.symmetric
+    )
 
 
 def _feature_operator(encoded: Encoded, settings: Settings, note: Note) -> Operator | None:

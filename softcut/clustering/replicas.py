@@ -14,7 +14,9 @@ from softcut.clustering.consensus import agreement
 from softcut.clustering.kmeans import kmeans_restarts
 from softcut.clustering.prepare import Note, Prepared, budget
 from softcut.clustering.settings import Settings
-from softcut.ops import get_objective
+from softcut.ops import Operator, get_objective
+from softcut.ops.objectives import edge_count
+from softcut.ops.orthogonality import orthogonality, self_gram
 from softcut.training import (
     DenseInput,
     FirstLayer,
@@ -30,6 +32,8 @@ __all__ = ["Replica", "Trained", "train_replicas"]
 
 # The smallest cluster a replica starts with or is held to, as a share of the mean size.
 _LEAST = 0.25
+# L_o beside the evidence, as a share of its weight beside the cut: enough to keep clusters from being given up.
+_HOLD = 0.1
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,9 @@ def _train(
         scales=scales,
     ).to(prepared.device)
     given = None if start is None else start.of(scales)
+    sizes = None if given is None else given.sizes
+    # The evidence alone lets go of a cluster that its distance does not show.
+    held = _held_evidence(prepared, sizes) if objective == "evidence" and sizes is not None else None
     result = train(
         net,
         inputs,
@@ -173,11 +180,24 @@ def _train(
         settings.training(objective),
         callback,
         start=None if given is None else given.labels,
-        sizes=None if given is None else given.sizes,
+        sizes=sizes,
+        loss=held,
         adjacency=prepared.adjacency,
         words=prepared.words,
     )
     return _Part(net, result, seeds, objective)
+
+
+def _held_evidence(prepared: Prepared, sizes: Tensor) -> Callable[[Operator, Tensor], tuple[Tensor, Tensor]]:
+    """Minus the evidence, and the L_o that holds clusters to the sizes of the start."""
+    adjacency, words = prepared.adjacency, prepared.words
+    edges = edge_count(adjacency)
+
+    def loss(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
+        found, _ = replica_losses(adjacency, s, "evidence", words=words, num_edges=edges)
+        return found, _HOLD * orthogonality(self_gram(op.layout, s), sizes).mean(0)
+
+    return loss
 
 
 def _judged(prepared: Prepared, parts: list[_Part], settings: Settings) -> Trained:

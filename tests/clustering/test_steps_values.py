@@ -265,6 +265,19 @@ def test_a_family_of_replicas_is_the_same_alone_and_beside_another(graph):
     torch.testing.assert_close(beside.s[:, first], single.s[:, :1])
 
 
+def test_evidence_replicas_are_held_to_the_sizes_of_their_start(graph):
+    prepared = prepared_of(graph, settings_of(graph))
+    s = torch.rand(120, 2, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    sizes = torch.tensor([[60.0, 40.0, 20.0], [40.0, 40.0, 40.0]])
+    found, held = replicas._held_evidence(prepared, sizes)(prepared.op, s)
+    plain, _ = replica_losses(prepared.encoded.op, s, "evidence", words=prepared.words)
+    torch.testing.assert_close(found, plain)
+    for r in range(2):
+        gram = s[:, r].T @ s[:, r]
+        target = torch.diag(sizes[r]) / sizes[r].norm()
+        torch.testing.assert_close(held[r], 0.1 * (gram / gram.norm() - target).norm())
+
+
 def test_the_score_of_a_number_of_clusters():
     gains, entropy = torch.tensor([6.0, 6.0, 1.0]), torch.tensor([1.0, 1.0, 1.0])
     parts = Evidence(gains, torch.zeros(3), entropy, nodes=2)
