@@ -384,7 +384,7 @@ def test_a_few_columns_of_noise_do_not_hide_communities(columns):
     x = rng.normal(40, 10, (90, columns))
     est = sc.MinCutClustering(3, device="cpu").fit(sp.csr_array((edges + edges.T).astype(float)), x)
     assert adjusted_rand_score(y, est.labels_) > 0.9
-    assert not any(r.collapsed for r in est.replicas_)
+    assert sum(r.collapsed for r in est.replicas_) <= 0.05 * len(est.replicas_)
 
 
 def test_auto_with_one_replica_still_compares():
