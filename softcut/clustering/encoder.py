@@ -24,8 +24,10 @@ from softcut.training import ConvInput, DenseInput, FirstLayer
 __all__ = ["Encoded", "Encoder"]
 
 # How far features should be propagated differs between graphs and cannot be read off one: replicas read
-# features propagated over different distances, and the consensus weighs them by how well they agree.
+# features propagated over different distances, and the consensus weighs them by what they explain.
 _HOPS = (0, 1, 2, 4, 8, 16)
+# Positions in the graph hold what propagation would add already, and far hops leave only their first direction.
+_HOPS_OF_POSITIONS = (0, 1, 2)
 # After many hops connected nodes are almost alike and isolated ones are not: rows longer than this many
 # times the median are shortened, or a few isolated nodes would be all that a clustering sees.
 _CLIP = 2.0
@@ -154,7 +156,8 @@ class Encoder:
         if paper:
             encoder = cls(True, (0,), graph.num_features, structural)
             return encoder, encoder.encode(graph, device)
-        chosen = _HOPS if hops is None else (int(hops),)
+        auto = _HOPS_OF_POSITIONS if positions else _HOPS
+        chosen = auto if hops is None else (int(hops),)
         features = FeatureMap.fit(graph.x, n_components)
         directions = positions or features.matrix.shape[1] >= MANY_COLUMNS
         encoder = cls(False, chosen, graph.num_features, structural, directions, features)

@@ -14,8 +14,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 
 from softcut.clustering.fit import merge, number, refine, select
 from softcut.clustering.model import Model, signature
+from softcut.clustering.number import choose_k
 from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, without
-from softcut.clustering.replicas import choose_k, train_replicas
+from softcut.clustering.replicas import train_replicas
 from softcut.clustering.settings import resolve
 from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
@@ -33,13 +34,15 @@ LOW_AGREEMENT = 0.1
 class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     r"""Cluster the nodes of a graph, by connection and by features, with the minCUT objective.
 
-    R small networks are trained at once to minimise
+    R small networks are trained at once, half of them to minimise
 
     .. math::
         L_c + L_o = -\frac{Tr(S^T \tilde A S)}{Tr(S^T \tilde D S)}
         + \left\| \frac{S^T S}{\|S^T S\|_F} - \frac{I_K}{\sqrt K} \right\|_F
 
-    and their soft assignments are merged into one clustering. No labels are used anywhere.
+    and half of them to maximise the evidence, what a clustering explains of edges and features
+    (:func:`softcut.metrics.evidence`). Their soft assignments are merged into one clustering, weighted by
+    evidence. No labels are used anywhere.
 
     >>> import softcut as sc
     >>> from softcut.datasets import attributed_communities
@@ -53,15 +56,15 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     Parameters
     ----------
     n_clusters : int, range or "auto"
-        K. A range (or list) of numbers, such as ``range(2, 21)``: the one on which independent restarts agree
-        best (the largest of several). "auto" is ``range(2, 13)``.
+        K. A range (or list) of numbers, such as ``range(2, 21)``: the one with the highest product of what
+        replicas explain and how well they agree; see :mod:`softcut.clustering.number`. "auto" is ``range(2, 13)``.
     n_init : int, optional
-        Replicas, trained together. None: the preset's (32; 10 for the paper's).
+        Replicas, those of one objective trained together. None: the preset's (48; 10 for the paper's).
     select : {"consensus", "best"}, optional
-        Merge the replicas, or take the one with the lowest loss. None: the preset's.
+        Merge the replicas, or take the best one (see `judge`). None: the preset's.
     hops : int or "auto"
         How often features are propagated before the networks see them; "auto": replicas read features
-        propagated 0, 1, 2, 4, 8 or 16 times, and are weighted by how well they agree.
+        propagated 0, 1, 2, 4, 8 or 16 times, and are weighted by what they explain.
     feature_graph : bool or float
         Weight of the nearest-neighbour graph of the features in the cut; True is 1, False is 0.
     n_neighbors : int
@@ -79,8 +82,14 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Hidden units of each network.
     temperature : float
         Of the softmax: below 1 harder, above 1 fuzzier assignments.
-    objective : {"trace_ratio", "ratio_trace"}
-        The paper's cut loss, or the classic one.
+    objective : str, optional
+        What replicas minimise: "trace_ratio" (the paper's cut), "ratio_trace" (the classic one), "dmon",
+        "just_balance", "evidence", or several of them joined by "+", with as many replicas for each. None: the
+        preset's ("trace_ratio+evidence"; "trace_ratio" in the paper's).
+    judge : {"evidence", "agreement"}, optional
+        What weighs replicas in the consensus: how much of the graph they explain
+        (:func:`softcut.metrics.evidence`), or how well they agree with others. The best one is then the one with most
+        evidence, or the one with the lowest loss. None: the preset's ("evidence"; "agreement" in the paper's).
     ortho_weight : float, optional
         Weight of L_o. None: the preset's (2, at which few replicas lose a cluster; 1 in the paper's).
     max_iter, learning_rate, tol : optional
@@ -107,7 +116,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     n_clusters_ : int
         K.
     candidates_ : dict
-        Agreement of restarts by number of clusters, where several were compared.
+        Score by number of clusters, where several were compared.
     replicas_ : list of Replica
         How each restart ended.
     history_ : dict
@@ -115,7 +124,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     agreement_ : float
         Mean adjusted Rand index between pairs of replicas.
     weights_ : array
-        Weight of each selected replica in the consensus.
+        Weight of each replica in the consensus, of those that have one.
     interrupted_ : bool
         Whether Ctrl-C ended the training; the result is what was learnt until then.
     feature_names_in_ : array
@@ -139,7 +148,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         n_components: int = 64,
         hidden: int | None = None,
         temperature: float = 1.0,
-        objective: str = "trace_ratio",
+        objective: str | None = None,
+        judge: str | None = None,
         ortho_weight: float | None = None,
         max_iter: int | None = None,
         learning_rate: float | None = None,
@@ -163,6 +173,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.hidden = hidden
         self.temperature = temperature
         self.objective = objective
+        self.judge = judge
         self.ortho_weight = ortho_weight
         self.max_iter = max_iter
         self.learning_rate = learning_rate
@@ -228,7 +239,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.candidates_ = trained.candidates
         self.replicas_ = trained.replicas
         self.agreement_ = trained.mean_agreement()
-        self.weights_ = merged.weights
+        self.weights_ = selected.weights.cpu().numpy()
         self.history_ = {"cut": trained.result.cut, "ortho": trained.result.ortho}
         self.n_iter_ = trained.result.iterations
         self.converged_ = trained.result.converged

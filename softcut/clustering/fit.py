@@ -2,7 +2,7 @@
 
 prepare   the graph with its features, encoded once, and the operator whose cut is minimised (prepare.py)
 train     R replicas in one vectorised pass (replicas.py)
-select    which replicas count: those that use every cluster, or the one with the lowest loss
+select    which replicas count, and how much: those that use every cluster, by their evidence; or the best one
 merge     one soft clustering from theirs (the consensus)
 refine    a node's own features and its neighbours settle what the replicas leave open
 number    the largest cluster becomes number 0
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.consensus import Consensus, replica_weights
+from softcut.clustering.consensus import Consensus, agreement_weights, evidence_weights
 from softcut.clustering.prepare import Note, Prepared
 from softcut.clustering.refine import Refiner
 from softcut.clustering.replicas import Trained
@@ -30,15 +30,16 @@ CONSENSUS_ROWS = 50_000
 
 @dataclass(frozen=True)
 class Selected:
-    """The replicas that count, their networks and their assignments [N, R', K]."""
+    """The replicas that count, their networks, assignments [N, R', K] and weights [R']."""
 
     index: list[int]
     net: ReplicaNet
     s: Tensor
+    weights: Tensor
 
 
 def select(trained: Trained, settings: Settings, note: Note) -> Selected:
-    """The replicas that use every cluster; with ``select="best"`` the one of them with the lowest loss."""
+    """The replicas that use every cluster and have a weight; with ``select="best"`` the best of them."""
     keep, count = trained.full, trained.net.replicas
     lost = count - len(keep)
     if lost and keep:
@@ -47,14 +48,35 @@ def select(trained: Trained, settings: Settings, note: Note) -> Selected:
         note(
             f"all {lost} replicas used fewer than {trained.k} clusters; the one that used most of them was taken."
         )
+    weights = torch.ones(1)
     if not keep:  # the one that says most; merging them would invent clusters that none of them has
+        most = max(replica.clusters_used for replica in trained.replicas)
         keep = [
-            max(range(count), key=lambda r: (trained.replicas[r].clusters_used, -trained.replicas[r].loss))
+            _best([r for r in range(count) if trained.replicas[r].clusters_used == most], trained, settings)
         ]
     elif settings.select == "best":
-        keep = [min(keep, key=lambda r: trained.replicas[r].loss)]
+        keep = [_best(keep, trained, settings)]
+    else:
+        weights = _weights(keep, trained, settings)
+        keep = [r for r, weight in zip(keep, weights.tolist(), strict=True) if weight > 0]
+        weights = weights[weights > 0]
     s = trained.s if len(keep) == count else trained.s[:, keep]
-    return Selected(keep, trained.net.keep(keep), s)
+    return Selected(keep, trained.net.keep(keep), s, weights)
+
+
+def _best(among: list[int], trained: Trained, settings: Settings) -> int:
+    """The replica with most evidence; or with the lowest loss, which only those of one objective share."""
+    if settings.judge == "evidence":
+        return max(among, key=lambda r: trained.replicas[r].evidence)
+    first = [r for r in among if trained.replicas[r].objective == settings.objectives[0]] or among
+    return min(first, key=lambda r: trained.replicas[r].loss)
+
+
+def _weights(keep: list[int], trained: Trained, settings: Settings) -> Tensor:
+    if settings.judge == "agreement":
+        return agreement_weights(trained.nmi[keep][:, keep])
+    chosen = [trained.replicas[r] for r in keep]
+    return evidence_weights(torch.tensor([r.evidence for r in chosen]), [r.objective for r in chosen])
 
 
 @dataclass(frozen=True)
@@ -64,14 +86,9 @@ class Merged:
     soft: Tensor
     consensus: Consensus | None
 
-    @property
-    def weights(self) -> np.ndarray:
-        """Weight of each selected replica."""
-        return np.ones(1) if self.consensus is None else self.consensus.weights.cpu().numpy()
-
 
 def merge(prepared: Prepared, trained: Trained, selected: Selected, settings: Settings, note: Note) -> Merged:
-    """The consensus of the selected replicas, weighted by their agreement."""
+    """The consensus of the selected replicas, by their weights."""
     if settings.select == "best" or not trained.full:
         return Merged(selected.s[:, 0], None)
     n = selected.s.shape[0]
@@ -83,7 +100,7 @@ def merge(prepared: Prepared, trained: Trained, selected: Selected, settings: Se
         prepared.encoded.rows,
         trained.k,
         scales=selected.net.scales,
-        weights=replica_weights(trained.nmi[selected.index][:, selected.index]),
+        weights=selected.weights.to(selected.s.device),
         fusion=settings.fusion,
         sample=sample,
         random_state=settings.seed,

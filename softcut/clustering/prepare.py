@@ -15,8 +15,9 @@ from softcut.clustering.features import structural_features
 from softcut.clustering.neighbours import feature_graph, have_approximate
 from softcut.clustering.settings import Settings
 from softcut.graph import Graph
-from softcut.metrics.presence import looks_like_words
-from softcut.ops import Operator, Sum
+from softcut.metrics import Judge
+from softcut.metrics.presence import looks_like_words, presence
+from softcut.ops import CSR, Operator, Sum, Words
 
 __all__ = ["BUDGET", "Note", "Prepared", "budget", "prepare", "silence_rule", "silent_nodes", "without"]
 
@@ -35,12 +36,31 @@ def budget(device: torch.device) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the steps share: the encoded graph and the operator whose cut is minimised."""
+    """What the steps share.
+
+    Attributes
+    ----------
+    encoder, encoded
+        The encoder, and the graph as it sees it.
+    op : Operator
+        What the cut is of: the graph, and the nearest-neighbour graph of its features.
+    adjacency : Operator
+        A, for objectives that count edges; weights are at most 1.
+    judge : Judge
+        Finds the evidence of clusterings.
+    words : Words or None
+        What the evidence counts besides edges; None where softcut made the features.
+    positional : bool
+        Whether features say where a node is in this graph, and mean nothing in another.
+    """
 
     encoder: Encoder
     encoded: Encoded
     op: Operator
-    positional: bool  # features say where a node is in this graph, and mean nothing in another
+    adjacency: Operator
+    judge: Judge
+    words: Words | None
+    positional: bool
 
     @property
     def device(self) -> torch.device:
@@ -77,7 +97,20 @@ def prepare(graph: Graph, settings: Settings, device: torch.device, note: Note) 
     if settings.feature_graph > 0 and not positional:
         other = _feature_operator(encoded, settings, note)
         op = op if other is None else Sum([op, other], [1.0, settings.feature_graph]).normalise()
-    return Prepared(encoder, encoded, op, positional)
+    features = None if structural else graph.x
+    words = None if features is None else Words(presence(features), device=device)
+    judge = Judge(graph.adjacency, features, device)
+    return Prepared(encoder, encoded, op, _at_most_one(encoded.op), judge, words, positional)
+
+
+def _at_most_one(op: CSR) -> CSR:
+    """The operator in units of its largest weight, whose square is finite."""
+    if op.val is None or op.val.numel() == 0:
+        return op
+    most = op.val.abs().max()
+    return CSR(
+        op.pattern, op.val / torch.where(most > 0, most, 1.0), layout=op.layout, symmetric=op.symmetric
+    )
 
 
 def _feature_operator(encoded: Encoded, settings: Settings, note: Note) -> Operator | None:

@@ -1,4 +1,4 @@
-"""The second step of a fit: replicas with K clusters, trained in one pass and judged; or several K, compared."""
+"""The second step of a fit: replicas with K clusters, trained and judged."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from softcut.clustering.consensus import agreement
 from softcut.clustering.kmeans import kmeans_restarts
 from softcut.clustering.prepare import Note, Prepared, budget
 from softcut.clustering.settings import Settings
+from softcut.ops import Operator, get_objective
+from softcut.ops.objectives import edge_count
+from softcut.ops.orthogonality import orthogonality, self_gram
 from softcut.training import (
     DenseInput,
     FirstLayer,
@@ -25,28 +28,32 @@ from softcut.training import (
     train,
 )
 
-__all__ = ["Replica", "Trained", "choose_k", "train_replicas"]
+__all__ = ["Replica", "Trained", "train_replicas"]
 
-# Agreements (adjusted Rand index) that differ by less count as equal when numbers of clusters are compared.
-_AUTO_MARGIN = 0.015
-_AUTO_REPLICAS = 8
 # The smallest cluster a replica starts with or is held to, as a share of the mean size.
 _LEAST = 0.25
+# L_o beside the evidence, as a share of its weight beside the cut: enough to keep clusters from being given up.
+_HOLD = 0.1
 
 
 @dataclass(frozen=True)
 class Replica:
-    """How one restart ended: its losses, how many clusters it uses, whether it was left out."""
+    """How one restart ended: its losses, its evidence, how many clusters it uses, whether it was left out.
+
+    `cut` and `ortho` are the two terms of its own objective: L_c and L_o for the cuts.
+    """
 
     seed: int
+    objective: str
     cut: float
     ortho: float
+    evidence: float
     clusters_used: int
     collapsed: bool
 
     @property
     def loss(self) -> float:
-        """L_c + L_o."""
+        """L_c + L_o, or the loss of another objective."""
         return self.cut + self.ortho
 
 
@@ -67,7 +74,7 @@ class Trained:
     replicas : list of Replica
         How each ended.
     candidates : dict
-        Agreement by number of clusters, where several were compared.
+        Score by number of clusters, where several were compared; see :mod:`softcut.clustering.number`.
     """
 
     net: ReplicaNet
@@ -103,79 +110,154 @@ def train_replicas(
     note: Note,
     callback: Callable[[Progress], None] | None = None,
     wanted: int | None = None,
-    more_of: Trained | None = None,
 ) -> Trained:
-    """Train replicas with K clusters.
+    """Train replicas with K clusters, as many for each objective, from the same starts.
 
     Parameters
     ----------
     wanted : int, optional
         How many; the settings' number by default, fewer where the budget does not allow them.
-    more_of : Trained, optional
-        Replicas with the same K that are trained already: only the missing ones are added.
     """
     count = _affordable(prepared, k, settings, wanted or settings.n_init, note)
-    seeds, scales = replica_seeds(settings.seed, count), _scales(len(prepared.encoder.hops), count)
-    done = 0 if more_of is None else more_of.net.replicas
-    if more_of is not None and done >= count:
-        return more_of
-    if more_of is not None:
-        for scale in more_of.net.scales:
-            scales.remove(scale)
+    seeds, distances = replica_seeds(settings.seed, count), len(prepared.encoder.hops)
+    objectives = settings.objectives[:count]
+    share = -(-count // len(objectives))
+    start = (
+        _start(prepared.encoded.inputs, _scales(distances, share), k, settings.seed)
+        if settings.warm
+        else None
+    )
+    parts: list[_Part] = []
+    for i, objective in enumerate(objectives):
+        own = seeds[i :: len(objectives)]
+        part = _train(prepared, k, settings, objective, own, _scales(distances, len(own)), start, callback)
+        if part.result.iterations > 0:
+            parts.append(part)
+        if part.result.interrupted:
+            break
+    if not parts:
+        raise KeyboardInterrupt  # nothing was learnt that could be kept
+    return _judged(prepared, parts, settings)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Replicas of one objective."""
+
+    net: ReplicaNet
+    result: TrainResult
+    seeds: list[int]
+    objective: str
+
+
+def _train(
+    prepared: Prepared,
+    k: int,
+    settings: Settings,
+    objective: str,
+    seeds: list[int],
+    scales: list[int],
+    start: _Start | None,
+    callback: Callable[[Progress], None] | None,
+) -> _Part:
     inputs = prepared.encoded.inputs
     net = ReplicaNet(
         in_channels=inputs.in_channels,
         k=k,
-        seeds=seeds[done:],
+        seeds=seeds,
         hidden=settings.hidden,
         terms=inputs.terms,
         scales=scales,
     ).to(prepared.device)
-    start, sizes = _start(inputs, net, k, settings.seed + 1000 * done) if settings.warm else (None, None)
-    result = train(net, inputs, prepared.op, settings.train, callback, start=start, sizes=sizes)
-    if result.iterations == 0:
-        raise KeyboardInterrupt  # nothing was learnt that could be kept
-    if more_of is not None:
-        net, order = _joined_nets(more_of.net, net)
-        net = net.to(prepared.device)
-        result = _joined_results(more_of.result, result, order)
-        seeds = [seeds[i] for i in order]
-    return _judged(prepared, net, result, seeds, settings)
+    given = None if start is None else start.of(scales)
+    sizes = None if given is None else given.sizes
+    # The evidence alone lets go of a cluster that its distance does not show.
+    held = _held_evidence(prepared, sizes) if objective == "evidence" and sizes is not None else None
+    result = train(
+        net,
+        inputs,
+        prepared.op,
+        settings.training(objective),
+        callback,
+        start=None if given is None else given.labels,
+        sizes=sizes,
+        loss=held,
+        adjacency=prepared.adjacency,
+        words=prepared.words,
+    )
+    return _Part(net, result, seeds, objective)
 
 
-def _judged(
-    prepared: Prepared, net: ReplicaNet, result: TrainResult, seeds: list[int], settings: Settings
-) -> Trained:
+def _held_evidence(prepared: Prepared, sizes: Tensor) -> Callable[[Operator, Tensor], tuple[Tensor, Tensor]]:
+    """Minus the evidence, and the L_o that holds clusters to the sizes of the start."""
+    adjacency, words = prepared.adjacency, prepared.words
+    edges = edge_count(adjacency)
+
+    def loss(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
+        found, _ = replica_losses(adjacency, s, "evidence", words=words, num_edges=edges)
+        return found, _HOLD * orthogonality(self_gram(op.layout, s), sizes).mean(0)
+
+    return loss
+
+
+def _judged(prepared: Prepared, parts: list[_Part], settings: Settings) -> Trained:
+    net, order = _joined_nets([part.net for part in parts])
+    net = net.to(prepared.device)
     s = net.assign(prepared.encoded.inputs, settings.temperature)
     hard = s.argmax(-1)
     nmi, ari = agreement(hard, net.k)
-    # Judged with equal sizes in L_o, so that replicas that are held to different ones can be compared.
-    cut, ortho = (loss.tolist() for loss in replica_losses(prepared.op, s, settings.train.objective))
+    evidence = prepared.judge(hard, net.k).value.tolist()
+    seeds = [seed for part in parts for seed in part.seeds]
+    family = [part.objective for part in parts for _ in part.seeds]
+    family, seeds = [family[i] for i in order], [seeds[i] for i in order]
+    cut, ortho = _losses(prepared, s, family)
     used = [int(torch.unique(hard[:, r]).numel()) for r in range(net.replicas)]
-    replicas = [Replica(seeds[r], cut[r], ortho[r], used[r], used[r] < net.k) for r in range(net.replicas)]
-    return Trained(net, result, s, nmi, ari, replicas)
+    replicas = [
+        Replica(seeds[r], family[r], cut[r], ortho[r], evidence[r], used[r], used[r] < net.k)
+        for r in range(net.replicas)
+    ]
+    return Trained(net, _joined_results([part.result for part in parts], order), s, nmi, ari, replicas)
 
 
-def _joined_nets(first: ReplicaNet, second: ReplicaNet) -> tuple[ReplicaNet, list[int]]:
-    """The replicas of both, in rising order of their scales, and that order."""
-    scales = [*first.scales, *second.scales]
+def _losses(prepared: Prepared, s: Tensor, family: list[str]) -> tuple[list[float], list[float]]:
+    """The two terms of every replica's own objective.
+
+    With equal sizes in L_o, so that replicas that are held to different ones can be compared.
+    """
+    cut, ortho = [0.0] * len(family), [0.0] * len(family)
+    for objective in set(family):
+        members = [r for r, name in enumerate(family) if name == objective]
+        op = prepared.op if get_objective(objective).normalised else prepared.adjacency
+        found = replica_losses(op, s[:, members], objective, words=prepared.words)
+        for r, first, second in zip(members, *(terms.tolist() for terms in found), strict=True):
+            cut[r], ortho[r] = first, second
+    return cut, ortho
+
+
+def _joined_nets(nets: list[ReplicaNet]) -> tuple[ReplicaNet, list[int]]:
+    """The replicas of all, in rising order of their scales, and that order."""
+    scales = [scale for net in nets for scale in net.scales]
     order = sorted(range(len(scales)), key=lambda r: scales[r])
-    states = first.state_dict(), second.state_dict()
+    if len(nets) == 1:
+        return nets[0], order
+    states = [net.state_dict() for net in nets]
     state = {name: torch.cat([s[name] for s in states])[order].cpu() for name in states[0]}
-    return ReplicaNet.restore({**first.meta(), "scales": [scales[r] for r in order]}, state), order
+    return ReplicaNet.restore({**nets[0].meta(), "scales": [scales[r] for r in order]}, state), order
 
 
-def _joined_results(first: TrainResult, second: TrainResult, order: list[int]) -> TrainResult:
-    """Histories side by side; the shorter one holds its last value."""
-    most = max(first.iterations, second.iterations)
+def _joined_results(results: list[TrainResult], order: list[int]) -> TrainResult:
+    """Histories side by side; the shorter ones hold their last value."""
+    most = max(result.iterations for result in results)
 
     def stretch(values: np.ndarray) -> np.ndarray:
         return np.concatenate([values, np.repeat(values[-1:], most - len(values), axis=0)])
 
-    cut = np.concatenate([stretch(first.cut), stretch(second.cut)], axis=1)[:, order]
-    ortho = np.concatenate([stretch(first.ortho), stretch(second.ortho)], axis=1)[:, order]
     return TrainResult(
-        cut, ortho, most, first.converged and second.converged, first.interrupted or second.interrupted
+        np.concatenate([stretch(result.cut) for result in results], axis=1)[:, order],
+        np.concatenate([stretch(result.ortho) for result in results], axis=1)[:, order],
+        most,
+        all(result.converged for result in results),
+        any(result.interrupted for result in results),
     )
 
 
@@ -194,12 +276,26 @@ def _scales(distances: int, replicas: int) -> list[int]:
     return sorted(order[i % distances] for i in range(replicas))
 
 
-def _start(inputs: FirstLayer, net: ReplicaNet, k: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Where each replica begins: a k-means of the features at its own scale, and its cluster sizes."""
+@dataclass(frozen=True)
+class _Start:
+    """Where replicas begin: labels [R, N] at rising scales, and the cluster sizes [R, K] that L_o holds them to."""
+
+    scales: list[int]
+    labels: Tensor
+    sizes: Tensor
+
+    def of(self, scales: list[int]) -> _Start:
+        """As many of them at each scale as asked for."""
+        places = [self.scales.index(scale) + scales[:i].count(scale) for i, scale in enumerate(scales)]
+        return _Start(scales, self.labels[places], self.sizes[places])
+
+
+def _start(inputs: FirstLayer, scales: list[int], k: int, seed: int) -> _Start:
+    """For each replica a k-means of the features at its own scale."""
     assert isinstance(inputs, DenseInput)
     labels = []
     n = inputs.z.shape[1]
-    for scale, members in itertools.groupby(net.scales):
+    for scale, members in itertools.groupby(scales):
         count = len(list(members))
         z = inputs.z[scale]
         found, centres = kmeans_restarts(
@@ -211,44 +307,4 @@ def _start(inputs: FirstLayer, net: ReplicaNet, k: int, seed: int) -> tuple[Tens
         labels.append(found[better])
     start = torch.cat(labels)
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).to(z.dtype)
-    return start, sizes.clamp(min=_LEAST * n / k)
-
-
-def choose_k(
-    prepared: Prepared, settings: Settings, note: Note, callback: Callable[[Progress], None] | None
-) -> Trained:
-    """Train a few replicas for each number of clusters, and the rest of them for the one that is chosen.
-
-    Of the numbers on which restarts agree (almost) best, the largest: it says most about the graph.
-    """
-    few = min(_AUTO_REPLICAS, max(2, settings.n_init))
-    agreements: dict[int, float] = {}
-    best: dict[int, Trained] = {}
-    for k in settings.candidates:
-        trained = train_replicas(prepared, k, settings, lambda text: None, None, wanted=few)
-        # Replicas that lost clusters agree easily: they do not count.
-        full = trained.full
-        agreements[k] = trained.mean_agreement(full) if len(full) > 1 else 0.0
-        best[k] = trained
-        good = max(agreements.values()) - _AUTO_MARGIN
-        best = {c: kept for c, kept in best.items() if agreements[c] >= good}  # only these can be chosen
-    if max(agreements.values()) <= 0:
-        k = min(agreements)
-        note(
-            f"n_clusters: no number from {k} to {max(agreements)} is better than another: restarts do not agree on "
-            f"any of them; {k} was taken."
-        )
-        return _with_candidates(train_replicas(prepared, k, settings, note, callback), agreements)
-    k = max(best)
-    note(
-        f"n_clusters: {k} chosen from {min(agreements)} to {max(agreements)}, where restarts agree best "
-        f"(adjusted Rand index {agreements[k]:.2f})."
-    )
-    return _with_candidates(
-        train_replicas(prepared, k, settings, note, callback, more_of=best[k]), agreements
-    )
-
-
-def _with_candidates(trained: Trained, agreements: dict[int, float]) -> Trained:
-    trained.candidates = agreements
-    return trained
+    return _Start(scales, start, sizes.clamp(min=_LEAST * n / k))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,17 +27,33 @@ class Preset:
     learning_rate: float
     tol: float | None
     ortho_weight: float
+    objective: str
+    judge: str
     hidden: int = 16
 
 
 PRESETS = {
     # One setting for every graph; docs/quality.md says how each part was found and what it gains.
     "default": Preset(
-        n_init=32, select="consensus", max_iter=200, learning_rate=1e-2, tol=1e-3, ortho_weight=2.0
+        n_init=48,
+        select="consensus",
+        max_iter=200,
+        learning_rate=1e-2,
+        tol=1e-3,
+        ortho_weight=2.0,
+        objective="trace_ratio+evidence",
+        judge="evidence",
     ),
     # Section 5.1 of the paper: one message-passing layer, one softmax layer, Adam, a fixed number of steps.
     "paper": Preset(
-        n_init=10, select="best", max_iter=10_000, learning_rate=5e-4, tol=None, ortho_weight=1.0
+        n_init=10,
+        select="best",
+        max_iter=10_000,
+        learning_rate=5e-4,
+        tol=None,
+        ortho_weight=1.0,
+        objective="trace_ratio",
+        judge="agreement",
     ),
 }
 
@@ -71,6 +87,10 @@ class Settings:
         The numbers of clusters to compare; one where the number is known.
     feature_graph : float
         Weight of the nearest-neighbour graph of the features in the cut; 0 for none.
+    judge : str
+        What replicas are weighted by: "evidence" or "agreement".
+    objectives : tuple of str
+        What replicas minimise, as many of them for each.
     hops : int or None
         None: several distances.
     paper : bool
@@ -84,6 +104,8 @@ class Settings:
     candidates: tuple[int, ...]
     n_init: int
     select: str
+    judge: str
+    objectives: tuple[str, ...]
     hops: int | None
     feature_graph: float
     n_neighbors: int
@@ -97,6 +119,19 @@ class Settings:
     warm: bool
     train: TrainSettings
 
+    def first(self) -> Settings:
+        """The same with the first objective only."""
+        return replace(self, objectives=self.objectives[:1])
+
+    def training(self, objective: str) -> TrainSettings:
+        """How replicas of one objective are trained.
+
+        Beside others, those that maximise the evidence have half of the iterations: they are done by then.
+        """
+        short = objective == "evidence" and len(self.objectives) > 1
+        iterations = (self.train.iterations + 1) // 2 if short else self.train.iterations
+        return replace(self.train, objective=objective, iterations=iterations)
+
 
 def resolve(params: Mapping[str, Any], init: Callable[..., None], graph: Graph) -> tuple[Settings, list[str]]:
     """Check every argument, fill in the preset's values, and say which arguments have no effect.
@@ -106,7 +141,7 @@ def resolve(params: Mapping[str, Any], init: Callable[..., None], graph: Graph) 
     >>> pair = Graph.from_edges([[0], [1]])
     >>> settings, notes = resolve(est.get_params(), MinCutClustering.__init__, pair)
     >>> settings.n_init, notes
-    (32, ["fusion has no effect with select='best'."])
+    (48, ["fusion has no effect with select='best'."])
 
     Parameters
     ----------
@@ -127,10 +162,13 @@ def resolve(params: Mapping[str, Any], init: Callable[..., None], graph: Graph) 
     hops = params["hops"]
     weight = params["feature_graph"]
     temperature = _number("temperature", params["temperature"])
+    objectives = _objectives(given("objective"))
     settings = Settings(
         candidates=_candidates(params["n_clusters"], graph.num_nodes),
         n_init=_whole("n_init", given("n_init"), 1),
         select=_choice("select", given("select"), ("consensus", "best")),
+        judge=_choice("judge", given("judge"), ("evidence", "agreement")),
+        objectives=objectives,
         hops=None if isinstance(hops, str) and hops == "auto" else _whole("hops", hops, 0, "or 'auto'"),
         feature_graph=float(weight)
         if isinstance(weight, bool)
@@ -148,7 +186,7 @@ def resolve(params: Mapping[str, Any], init: Callable[..., None], graph: Graph) 
             iterations=_whole("max_iter", given("max_iter"), 1),
             lr=_number("learning_rate", given("learning_rate")),
             temperature=temperature,
-            objective=_choice("objective", params["objective"], OBJECTIVES),
+            objective=objectives[0],
             ortho_weight=_number("ortho_weight", given("ortho_weight"), zero=True),
             tolerance=None if given("tol") is None else _number("tol", given("tol"), zero=True),
         ),
@@ -227,6 +265,17 @@ def _candidates(n_clusters: Any, nodes: int) -> tuple[int, ...]:
             f"n_clusters is {found[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
         )
     return tuple(found)
+
+
+def _objectives(value: Any) -> tuple[str, ...]:
+    """The names in "trace_ratio+evidence"."""
+    names = tuple(value.split("+")) if isinstance(value, str) else (value,)
+    if any(name not in OBJECTIVES for name in names) or len(set(names)) < len(names):
+        raise ParameterError(
+            f"objective must be one of {', '.join(map(repr, OBJECTIVES))}, or several of them joined by +, "
+            f"got {value!r}."
+        )
+    return names
 
 
 def _choice(name: str, value: Any, valid: tuple[str, ...]) -> str:

@@ -201,7 +201,7 @@ def test_collapsed_replicas_are_reported_and_left_out(graph, monkeypatch):
         return result
 
     monkeypatch.setattr(module, "train", sabotage)
-    est = sc.MinCutClustering(3, n_init=4).fit(graph)
+    est = sc.MinCutClustering(3, n_init=4, objective="trace_ratio").fit(graph)
     assert [r.collapsed for r in est.replicas_] == [True, False, False, False]
     assert est.replicas_[0].clusters_used == 1
     assert est._model.net.replicas == 3
@@ -384,7 +384,7 @@ def test_a_few_columns_of_noise_do_not_hide_communities(columns):
     x = rng.normal(40, 10, (90, columns))
     est = sc.MinCutClustering(3, device="cpu").fit(sp.csr_array((edges + edges.T).astype(float)), x)
     assert adjusted_rand_score(y, est.labels_) > 0.9
-    assert not any(r.collapsed for r in est.replicas_)
+    assert sum(r.collapsed for r in est.replicas_) <= 0.05 * len(est.replicas_)
 
 
 def test_auto_with_one_replica_still_compares():

@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from softcut.clustering import consensus as module
-from softcut.clustering.consensus import Consensus, agreement, replica_weights
+from softcut.clustering.consensus import Consensus, agreement, agreement_weights
 
 
 def partitions(n: int = 60, k: int = 4, seed: int = 0) -> np.ndarray:
@@ -49,12 +49,12 @@ def test_weights_are_the_leading_eigenvector_of_the_agreements_with_others():
     others = nmi.numpy().copy()
     np.fill_diagonal(others, 0)
     leading = np.abs(np.linalg.eigh(others)[1][:, -1])
-    np.testing.assert_allclose(replica_weights(nmi).numpy(), leading / leading.sum(), rtol=1e-5)
+    np.testing.assert_allclose(agreement_weights(nmi).numpy(), leading / leading.sum(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("nmi", [torch.ones(1, 1), torch.eye(3), torch.eye(2) - 0.1])
 def test_weights_are_equal_where_nothing_agrees(nmi):
-    torch.testing.assert_close(replica_weights(nmi), torch.full((len(nmi),), 1 / len(nmi)))
+    torch.testing.assert_close(agreement_weights(nmi), torch.full((len(nmi),), 1 / len(nmi)))
 
 
 def some_table(n: int = 30, seed: int = 3) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -67,29 +67,28 @@ def test_the_soft_assignments_of_the_fit_are_those_of_predict_proba(graph):
     np.testing.assert_array_equal(est.soft_.argmax(1), est.labels_)
 
 
-def test_comparing_numbers_of_clusters_trains_no_replica_twice(graph, monkeypatch):
+def test_comparing_numbers_of_clusters_trains_a_few_replicas_for_each(graph, monkeypatch):
     trained = []
     real = replicas.train
 
-    def counted(net, *args, **kwargs):
-        trained.append((net.k, net.replicas))
-        return real(net, *args, **kwargs)
+    def counted(net, inputs, op, settings, *args, **kwargs):
+        trained.append((net.k, net.replicas, settings.objective))
+        return real(net, inputs, op, settings, *args, **kwargs)
 
     monkeypatch.setattr(replicas, "train", counted)
-    est = sc.MinCutClustering(range(2, 5), n_init=12, max_iter=30).fit(graph)
-    assert trained[:3] == [(2, 8), (3, 8), (4, 8)]
-    assert trained[3:] == [(est.n_clusters_, 4)], "only the missing replicas of the chosen number"
-    assert len(est.replicas_) == 12
-    assert len({r.seed for r in est.replicas_}) == 12
-    assert est.history_["cut"].shape == (est.n_iter_, 12)
+    est = sc.MinCutClustering(range(2, 5), n_init=16, max_iter=30).fit(graph)
+    assert trained[:3] == [(k, 12, "trace_ratio") for k in (2, 3, 4)]
+    assert trained[3:] == [(est.n_clusters_, 8, "trace_ratio"), (est.n_clusters_, 8, "evidence")]
+    assert len(est.replicas_) == 16
+    assert len({r.seed for r in est.replicas_}) == 16
+    assert est.history_["cut"].shape == (est.n_iter_, 16)
 
 
-def test_added_replicas_are_those_of_one_training(graph):
-    """Seeds and scales of eight replicas and four more are those of twelve."""
-    together = sc.MinCutClustering(3, n_init=12, max_iter=5, init="random", select="consensus").fit(graph)
-    compared = sc.MinCutClustering([3, 4], n_init=12, max_iter=5, init="random").fit(graph)
-    assert sorted(r.seed for r in together.replicas_) == sorted(r.seed for r in compared.replicas_)
-    assert together._model.net.scales == sorted(together._model.net.scales)
+def test_a_number_that_was_chosen_gives_what_it_gives_when_asked_for(graph):
+    compared = sc.MinCutClustering([3, 4], n_init=4, max_iter=5).fit(graph)
+    asked = sc.MinCutClustering(compared.n_clusters_, n_init=4, max_iter=5).fit(graph)
+    assert (compared.labels_ == asked.labels_).all()
+    assert compared.replicas_ == asked.replicas_
 
 
 def test_prediction_moves_nothing_of_the_model(graph):

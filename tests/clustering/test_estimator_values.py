@@ -37,7 +37,7 @@ def prepared_of(graph, settings, notes=None):
 def test_the_presets_are_the_documented_ones(graph):
     usual = settings_of(graph)
     assert (usual.n_init, usual.select, usual.hidden, usual.paper, usual.warm) == (
-        32,
+        48,
         "consensus",
         16,
         False,

@@ -16,13 +16,13 @@ from softcut.clustering import features as module
 from softcut.clustering.encoder import Encoder
 from softcut.clustering.features import (
     FeatureMap,
-    looks_like_words,
     rows_that_sum_to_one,
     structural_features,
 )
 from softcut.clustering.neighbours import exact_neighbours, feature_graph, have_approximate
 from softcut.datasets import attributed_communities
 from softcut.errors import DependencyError
+from softcut.metrics.presence import looks_like_words
 
 
 def words(n: int = 40, f: int = 24, seed: int = 0, binary: bool = True) -> np.ndarray:
@@ -168,7 +168,7 @@ def test_positions_are_propagated_less_and_are_directions():
     encoder, encoded = Encoder.fit(graph, positions=True)
     assert encoder.hops == (0, 1, 2)
     assert encoder.directions
-    wanted = encoded_by_hand(graph, encoder.features.transform(graph.x), (0, 1, 2), True)
+    wanted = encoded_by_hand(graph, encoder.features.transform(graph.x), encoder.hops, True)
     np.testing.assert_allclose(encoded.z.numpy(), np.stack(wanted), atol=1e-3, rtol=1e-4)
 
 

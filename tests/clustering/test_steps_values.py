@@ -11,13 +11,16 @@ import torch
 
 import softcut as sc
 from softcut.clustering import fit, prepare, replicas
+from softcut.clustering import number as numbers
 from softcut.clustering.fit import merge, number, refine, select
 from softcut.clustering.kmeans import kmeans_restarts
 from softcut.clustering.model import signature
+from softcut.clustering.number import choose_k, score
 from softcut.clustering.prepare import budget, is_constant, silence_rule, silent_nodes, without
-from softcut.clustering.replicas import Replica, Trained, choose_k, train_replicas
+from softcut.clustering.replicas import Replica, Trained, train_replicas
 from softcut.clustering.settings import resolve
 from softcut.datasets import attributed_communities
+from softcut.metrics import Evidence, evidence
 from softcut.training import DenseInput, ReplicaNet, TrainResult, replica_losses, replica_seeds
 
 
@@ -101,6 +104,7 @@ def test_local_structure_serves_several_graphs_and_positions_one():
     single = prepared_of(graph, settings, notes)
     assert single.positional
     assert single.encoder.hops == (0, 1, 2)
+    assert single.words is None, "positions are not words"
     assert "leading eigenvectors" in notes[0]
     several = prepared_of(sc.Graph.batch([graph, graph]), settings, notes)
     assert not several.positional
@@ -142,8 +146,7 @@ def test_as_many_replicas_as_the_budget_allows(graph, monkeypatch, numbers, coun
 
 def test_every_replica_starts_from_the_better_of_two_k_means_of_its_own_features():
     z = torch.randn(2, 50, 4, generator=torch.Generator().manual_seed(0))
-    net = ReplicaNet(4, 5, seeds=[0, 1, 2], scales=[0, 0, 1])
-    start, sizes = replicas._start(DenseInput(z), net, 5, seed=11)
+    start = replicas._start(DenseInput(z), [0, 0, 1], 5, seed=11)
     least = 0.25 * 50 / 5
     wanted = []
     for scale, count in ((0, 2), (1, 1)):
@@ -154,29 +157,39 @@ def test_every_replica_starts_from_the_better_of_two_k_means_of_its_own_features
             [(z[scale] - c[row]).square().sum() for row, c in zip(labels, centres, strict=True)]
         )
         wanted += [labels[2 * i + int(error[2 * i] > error[2 * i + 1])] for i in range(count)]
-    assert torch.equal(start, torch.stack(wanted))
+    assert torch.equal(start.labels, torch.stack(wanted))
     counted = torch.stack([torch.bincount(row, minlength=5) for row in wanted]).float()
-    torch.testing.assert_close(sizes, counted.clamp(min=least))
+    torch.testing.assert_close(start.sizes, counted.clamp(min=least))
+    fewer = start.of([0, 1])
+    assert torch.equal(fewer.labels, start.labels[[0, 2]])
+    assert torch.equal(fewer.sizes, start.sizes[[0, 2]])
 
 
 def test_small_clusters_are_held_to_a_quarter_of_the_mean_size(monkeypatch):
     labels = torch.tensor([[0] * 49 + [1], [0] * 30 + [1] * 20])
     fixed = labels, torch.zeros(2, 5, 4)
     monkeypatch.setattr(replicas, "kmeans_restarts", lambda *arguments, **options: fixed)
-    net = ReplicaNet(4, 5, seeds=[0])
-    start, sizes = replicas._start(DenseInput(torch.rand(50, 4)), net, 5, seed=0)
-    assert start.tolist() == labels[:1].tolist()
-    assert sizes.tolist() == [[49, 2.5, 2.5, 2.5, 2.5]]
+    start = replicas._start(DenseInput(torch.rand(50, 4)), [0], 5, seed=0)
+    assert start.labels.tolist() == labels[:1].tolist()
+    assert start.sizes.tolist() == [[49, 2.5, 2.5, 2.5, 2.5]]
 
 
 def some_trained(
-    ari: torch.Tensor, used: list[int], k: int = 3, losses: list[float] | None = None
+    ari: torch.Tensor,
+    used: list[int],
+    k: int = 3,
+    losses: list[float] | None = None,
+    evidence: list[float] | None = None,
+    objectives: list[str] | None = None,
 ) -> Trained:
     count = len(ari)
     net = ReplicaNet(2, k, seeds=range(count), hidden=2)
     history = np.zeros((4, count))
-    losses = losses or [0.0] * count
-    ended = [Replica(r, losses[r], 0.5, used[r], used[r] < k) for r in range(count)]
+    losses, evidence = losses or [0.0] * count, evidence or [1.0] * count
+    objectives = objectives or ["trace_ratio"] * count
+    ended = [
+        Replica(r, objectives[r], losses[r], 0.5, evidence[r], used[r], used[r] < k) for r in range(count)
+    ]
     s = torch.arange(count).float().view(1, count, 1).expand(5, count, k)
     return Trained(net, TrainResult(history, history, 4, True, False), s, ari.clone(), ari, ended)
 
@@ -195,12 +208,12 @@ def test_mean_agreement_is_over_pairs():
 def test_histories_are_joined_side_by_side():
     long = TrainResult(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), np.zeros((3, 2)), 3, True, False)
     short = TrainResult(np.array([[7.0], [8.0]]), np.ones((2, 1)), 2, False, True)
-    joined = replicas._joined_results(long, short, [0, 2, 1])
+    joined = replicas._joined_results([long, short], [0, 2, 1])
     assert joined.cut.tolist() == [[1, 7, 2], [3, 8, 4], [5, 8, 6]]
     assert joined.ortho.tolist() == [[0, 1, 0]] * 3
     assert (joined.iterations, joined.converged, joined.interrupted) == (3, False, True)
-    assert not replicas._joined_results(long, long, [0, 1, 2, 3]).interrupted
-    assert replicas._joined_results(long, long, [0, 1, 2, 3]).converged
+    assert not replicas._joined_results([long, long], [0, 1, 2, 3]).interrupted
+    assert replicas._joined_results([long, long], [0, 1, 2, 3]).converged
 
 
 def test_replicas_are_judged_by_the_plain_losses(graph):
@@ -210,68 +223,101 @@ def test_replicas_are_judged_by_the_plain_losses(graph):
     s = trained.net.assign(prepared.encoded.inputs, 0.5)
     torch.testing.assert_close(trained.s, s)
     cut, ortho = replica_losses(prepared.op, s)
-    assert [r.cut for r in trained.replicas] == pytest.approx(cut.tolist())
-    assert [r.ortho for r in trained.replicas] == pytest.approx(ortho.tolist())
+    explained, _ = replica_losses(prepared.encoded.op, s, "evidence", words=prepared.words)
+    own = [cut[r] if x.objective == "trace_ratio" else explained[r] for r, x in enumerate(trained.replicas)]
+    assert sorted(r.objective for r in trained.replicas) == ["evidence", "trace_ratio", "trace_ratio"]
+    assert [r.cut for r in trained.replicas] == pytest.approx([float(value) for value in own])
+    first = [r for r, x in enumerate(trained.replicas) if x.objective == "trace_ratio"]
+    assert [trained.replicas[r].ortho for r in first] == pytest.approx(ortho[first].tolist())
+    found = [evidence(graph, s[:, r].argmax(1).numpy()) for r in range(3)]
+    assert [r.evidence for r in trained.replicas] == pytest.approx(found)
     assert [r.clusters_used for r in trained.replicas] == [len(s[:, r].argmax(1).unique()) for r in range(3)]
 
 
-def test_only_missing_replicas_are_trained(graph, monkeypatch):
-    settings = settings_of(graph, n_init=3, max_iter=3)
-    prepared = prepared_of(graph, settings)
-    few = train_replicas(prepared, 3, settings, [].append, wanted=2)
-    assert few.net.replicas == 2
-    all_of_them = train_replicas(prepared, 3, settings, [].append, more_of=few)
-    assert all_of_them.net.replicas == 3
-    assert all_of_them.net.scales == replicas._scales(6, 3)
-    assert sorted(r.seed for r in all_of_them.replicas) == sorted(replica_seeds(0, 3))
-    assert train_replicas(prepared, 3, settings, [].append, more_of=all_of_them) is all_of_them
-    assert train_replicas(prepared, 3, settings, [].append, wanted=1, more_of=few) is few
-    seeds = []
-    monkeypatch.setattr(replicas, "_start", lambda inputs, net, k, seed: seeds.append(seed) or (None, None))
-    train_replicas(prepared, 3, settings, [].append, more_of=few)
-    train_replicas(prepared, 3, settings, [].append)
-    assert seeds == [2000, 0], "k-means of added replicas starts from other points"
+def test_replicas_are_divided_among_the_objectives(graph):
+    settings = settings_of(graph, n_init=5, max_iter=8, tol=0)
+    trained = train_replicas(prepared_of(graph, settings), 3, settings, [].append)
+    assert trained.net.scales == sorted([*replicas._scales(6, 3), *replicas._scales(6, 2)])
+    of = {o: [r for r in trained.replicas if r.objective == o] for o in ("trace_ratio", "evidence")}
+    seeds = replica_seeds(0, 5)
+    assert sorted(r.seed for r in of["trace_ratio"]) == sorted(seeds[::2])
+    assert sorted(r.seed for r in of["evidence"]) == sorted(seeds[1::2])
+    short = [r for r, x in enumerate(trained.replicas) if x.objective == "evidence"]
+    assert trained.result.cut.shape == (8, 5)
+    assert (trained.result.cut[4:, short] == trained.result.cut[3, short]).all(), "half of the iterations"
+    alone = settings_of(graph, n_init=1, max_iter=3)
+    assert [r.objective for r in train_replicas(prepared_of(graph, alone), 3, alone, [].append).replicas] == [
+        "trace_ratio"
+    ]
 
 
-def chosen(
-    monkeypatch, agreements: dict[int, float], used: dict[int, list[int]] | None = None, n_init: int = 20
-):
-    """choose_k, where restarts agree as told."""
+def test_a_family_of_replicas_is_the_same_alone_and_beside_another(graph):
+    both = settings_of(graph, n_init=4, max_iter=6)
+    alone = settings_of(graph, n_init=2, max_iter=6, objective="trace_ratio")
+    prepared = prepared_of(graph, both)
+    beside = train_replicas(prepared, 3, both, [].append)
+    single = train_replicas(prepared, 3, alone, [].append)
+    first = [
+        r
+        for r, x in enumerate(beside.replicas)
+        if x.objective == "trace_ratio" and x.seed == replica_seeds(0, 1)[0]
+    ]
+    torch.testing.assert_close(beside.s[:, first], single.s[:, :1])
+
+
+def test_evidence_replicas_are_held_to_the_sizes_of_their_start(graph):
+    prepared = prepared_of(graph, settings_of(graph))
+    s = torch.rand(120, 2, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    sizes = torch.tensor([[60.0, 40.0, 20.0], [40.0, 40.0, 40.0]])
+    found, held = replicas._held_evidence(prepared, sizes)(prepared.op, s)
+    plain, _ = replica_losses(prepared.encoded.op, s, "evidence", words=prepared.words)
+    torch.testing.assert_close(found, plain)
+    for r in range(2):
+        gram = s[:, r].T @ s[:, r]
+        target = torch.diag(sizes[r]) / sizes[r].norm()
+        torch.testing.assert_close(held[r], 0.1 * (gram / gram.norm() - target).norm())
+
+
+def test_the_score_of_a_number_of_clusters():
+    gains, entropy = torch.tensor([6.0, 6.0, 1.0]), torch.tensor([1.0, 1.0, 1.0])
+    parts = Evidence(gains, torch.zeros(3), entropy, nodes=2)
+    ari = torch.tensor([[1.0, 0.8, 0.1], [0.8, 1.0, 0.1], [0.1, 0.1, 1.0]])
+    # The third replica explains far less: neither it nor its disagreement counts.
+    assert score(parts, ari) == pytest.approx(3.0 * 0.8)
+    halved = Evidence(gains, torch.zeros(3), 4 * entropy, nodes=2)
+    assert score(halved, ari) == pytest.approx(1.5 * 0.8), "divided by the root of the entropy"
+    assert score(parts, -ari) == 0.0
+    nothing = Evidence(-gains, torch.zeros(3), entropy, nodes=2)
+    assert score(nothing, ari) == 0.0
+
+
+def chosen(monkeypatch, scores: dict[int, float], used: dict[int, list[int]] | None = None, n_init: int = 20):
+    """choose_k, where scores are as told."""
     asked = []
 
-    def fake(prepared, k, settings, note, callback=None, wanted=None, more_of=None):
-        if more_of is not None:
-            assert more_of.k == k
-        asked.append((k, wanted, more_of is not None))
-        ari = torch.full((2, 2), agreements[k]).fill_diagonal_(1.0)
-        return some_trained(ari, (used or {}).get(k, [k, k]), k)
+    class Told(SimpleNamespace):
+        def first(self):
+            return SimpleNamespace(only_first=True)
 
-    monkeypatch.setattr(replicas, "train_replicas", fake)
+    def fake(prepared, k, settings, note, callback=None, wanted=None):
+        asked.append((k, wanted, hasattr(settings, "only_first")))
+        return some_trained(torch.eye(2), (used or {}).get(k, [k, k]), k)
+
+    monkeypatch.setattr(numbers, "train_replicas", fake)
+    monkeypatch.setattr(numbers, "score", lambda parts, ari: scores[parts])
     notes = []
-    settings = SimpleNamespace(n_init=n_init, candidates=tuple(agreements))
-    trained = choose_k(None, settings, notes.append, None)
+    prepared = SimpleNamespace(judge=lambda labels, k: k)
+    trained = choose_k(prepared, Told(n_init=n_init, candidates=tuple(scores)), notes.append, None)
     return trained, asked, notes
 
 
-def test_the_largest_number_on_which_restarts_agree_almost_best(monkeypatch):
-    trained, asked, notes = chosen(monkeypatch, {2: 0.8, 3: 0.9, 4: 0.886, 5: 0.884, 6: 0.3})
-    assert trained.k == 4
-    assert asked == [
-        (2, 8, False),
-        (3, 8, False),
-        (4, 8, False),
-        (5, 8, False),
-        (6, 8, False),
-        (4, None, True),
-    ]
-    assert trained.candidates == pytest.approx({2: 0.8, 3: 0.9, 4: 0.886, 5: 0.884, 6: 0.3})
-    assert "4 chosen from 2 to 6" in notes[0]
-    assert "0.89" in notes[0]
-
-
-def test_a_later_number_can_be_better_by_more(monkeypatch):
-    assert chosen(monkeypatch, {2: 0.8, 3: 0.7, 4: 0.9})[0].k == 4
-    assert chosen(monkeypatch, {2: 0.9, 3: 0.7, 4: 0.8})[0].k == 2
+def test_the_number_with_the_highest_score(monkeypatch):
+    trained, asked, notes = chosen(monkeypatch, {2: 0.8, 3: 1.6, 4: 0.4})
+    assert trained.k == 3
+    assert asked == [(2, 12, True), (3, 12, True), (4, 12, True), (3, None, False)]
+    assert trained.candidates == {2: 0.8, 3: 1.6, 4: 0.4}
+    assert "3 chosen" in notes[0]
+    assert "2: 0.50, 3: 1.00, 4: 0.25" in notes[0]
 
 
 def test_replicas_that_lost_clusters_do_not_count(monkeypatch):
@@ -281,9 +327,9 @@ def test_replicas_that_lost_clusters_do_not_count(monkeypatch):
 
 
 def test_where_nothing_agrees_the_smallest_number_is_taken(monkeypatch):
-    trained, asked, notes = chosen(monkeypatch, {2: 0.0, 3: -0.1}, n_init=1)
+    trained, asked, notes = chosen(monkeypatch, {2: 0.0, 3: 0.0}, n_init=1)
     assert trained.k == 2
-    assert asked == [(2, 2, False), (3, 2, False), (2, None, False)]
+    assert asked == [(2, 2, True), (3, 2, True), (2, None, False)]
     assert "no number from 2 to 3" in notes[0]
 
 
@@ -292,7 +338,10 @@ def test_where_nothing_agrees_the_smallest_number_is_taken(monkeypatch):
 
 def test_selecting():
     ari = torch.eye(4)
-    consensus, best = SimpleNamespace(select="consensus"), SimpleNamespace(select="best")
+    consensus, best = (
+        SimpleNamespace(select=name, judge="agreement", objectives=("trace_ratio",))
+        for name in ("consensus", "best")
+    )
     notes = []
     all_full = some_trained(ari, [3] * 4, losses=[4.0, 2.0, 1.0, 3.0])
     assert select(all_full, consensus, notes.append).index == [0, 1, 2, 3]
@@ -312,11 +361,33 @@ def test_selecting():
 
 def test_merging_a_single_replica_leaves_it_as_it_is(graph):
     trained = some_trained(torch.eye(2), [3, 3])
-    selected = select(trained, SimpleNamespace(select="best"), [].append)
-    merged = merge(None, trained, selected, SimpleNamespace(select="best"), [].append)
+    settings = SimpleNamespace(select="best", judge="evidence")
+    selected = select(trained, settings, [].append)
+    merged = merge(None, trained, selected, settings, [].append)
     assert merged.consensus is None
     torch.testing.assert_close(merged.soft, selected.s[:, 0])
-    assert merged.weights.tolist() == [1.0]
+    assert selected.weights.tolist() == [1.0]
+
+
+def test_the_best_replica_and_the_weights_by_evidence():
+    best, consensus = (SimpleNamespace(select=name, judge="evidence") for name in ("best", "consensus"))
+    families = ["trace_ratio", "trace_ratio", "evidence", "evidence"]
+    trained = some_trained(
+        torch.eye(4), [3] * 4, losses=[1.0, 9.0, 5.0, 5.0], evidence=[1.0, 2.0, 3.0, 1.0], objectives=families
+    )
+    assert select(trained, best, [].append).index == [2]
+    found = select(trained, consensus, [].append)
+    assert found.index == [1, 2], "the others explain far less"
+    assert found.weights.tolist() == [0.5, 0.5], "as much for every objective"
+    lost = some_trained(torch.eye(3), [1, 2, 2], evidence=[9.0, 1.0, 2.0])
+    assert select(lost, consensus, [].append).index == [2]
+
+
+def test_the_lowest_loss_is_of_the_first_objective():
+    settings = SimpleNamespace(select="best", judge="agreement", objectives=("trace_ratio", "evidence"))
+    families = ["trace_ratio", "trace_ratio", "evidence"]
+    trained = some_trained(torch.eye(3), [3] * 3, losses=[-0.5, -0.7, -9.0], objectives=families)
+    assert select(trained, settings, [].append).index == [1]
 
 
 @pytest.mark.parametrize(("rows", "said"), [(120, 0), (119, 1), (10, 1)])
