@@ -101,6 +101,7 @@ def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) 
         ("normalised cut", f"{metrics['normalised_cut']:.4f}"),
         ("modularity", f"{metrics['modularity']:.4f}"),
         ("balance", f"{metrics['balance']:.4f}"),
+        ("evidence (nats per nat of labels)", f"{metrics['evidence']:.4f}"),
     ]
     if "agreement_of_replicas" in metrics:
         rows.append(("agreement of replicas (ARI)", f"{metrics['agreement_of_replicas']:.4f}"))

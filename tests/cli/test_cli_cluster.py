@@ -38,6 +38,7 @@ def test_cluster_writes_labels_with_names(run, people, tmp_path):
     assert metrics["clusters_used"] == 3
     assert metrics["nodes"] == 120
     assert metrics["interrupted"] is False
+    assert f"{metrics['evidence']:.4f}" in out  # in the closing table too
     chosen = [float(r["probability"]) for r in rows]
     np.testing.assert_allclose(chosen, soft.max(1), atol=1e-6)
     import pyarrow.parquet as parquet
