@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softcut.clustering import MinCutClustering
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
+from softcut.metrics import nmi
 from softcut.paper import citation, quality, synthetic
 from softcut.training.runs import Records, cells, read_cells
 
@@ -99,6 +101,19 @@ def test_quality_and_synthetic(small, tmp_path):
     assert (tmp_path / "synthetic_20_iterations.png").exists()
     assert not (tmp_path / "synthetic.json").exists(), "a trial is not the figure"
     assert {"nmi", "balance_std"} <= set(rows[0])
+
+
+def test_quality_where_the_number_of_clusters_is_chosen(small, graph, tmp_path, monkeypatch):
+    name = "number of clusters chosen"
+    assert quality.ABLATIONS[name] == {"n_clusters": "auto"}
+    quick = {"n_clusters": "auto", "max_iter": 20, "n_init": 4}
+    monkeypatch.setitem(quality.ABLATIONS, name, quick)
+    quality.run(tmp_path, ["cora"], [name], runs=1)
+    (run,) = Records(tmp_path / "quality_runs.json").runs
+    est = MinCutClustering(random_state=0, device="cpu", **quick).fit(graph)
+    assert run["settings"]["n_clusters"] == "auto"
+    assert run["clusters_used"] == est.n_clusters_
+    assert run["nmi"] == pytest.approx(nmi(graph.y, est.labels_), abs=1e-9)
 
 
 def test_a_trial_with_few_iterations_is_not_a_run_of_the_table(small, tmp_path):
