@@ -3,7 +3,7 @@
 Average degree from 4 to 100, 16 to 8,000 features of weak signal, feature graph on and off. Writes
 ``results/collapse.json`` and prints a table.
 
-    python benchmarks/collapse.py [--nodes 1000] [--replicas 24]
+    python benchmarks/collapse.py [--nodes 1000] [--replicas 48]
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ K = 6
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--replicas", type=int, default=24)
+    parser.add_argument("--replicas", type=int, default=48)
     parser.add_argument("--out", type=Path, default=Path("results/collapse.json"))
     options = parser.parse_args()
     rows = []

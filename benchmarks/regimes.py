@@ -2,14 +2,16 @@
 
 Tables of scikit-learn as nearest-neighbour graphs, Zachary's karate club, and generated graphs of many kinds: signal in
 the edges, in the features, in both; classes of unequal size, many classes, dense graphs, no features at all.
-Writes ``results/regimes.json`` and prints a table of NMI.
+Writes ``results/regimes.json`` after each row and prints a table of NMI. Rows and methods that are not run stay in
+that file as they were, each with the commit that measured it.
 
-    python benchmarks/regimes.py [--states 3] [--only NAME ...]
+    python benchmarks/regimes.py [--states 3] [--only NAME ...] [--method NAME ...]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -94,16 +96,18 @@ def main() -> None:
     )
     parser.add_argument("--states", type=int, default=3, help="values of random_state")
     parser.add_argument("--only", nargs="+", choices=list(DATA), default=list(DATA))
+    parser.add_argument("--method", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--out", type=Path, default=Path("results/regimes.json"))
     given = parser.parse_args()
-    rows = []
+    kept = json.loads(given.out.read_text(encoding="utf-8"))["rows"] if given.out.exists() else []
+    rows = {row["data"]: row for row in kept}
     print("| NMI | " + " | ".join(METHODS) + " |\n|" + "---|" * (len(METHODS) + 1))
     for name in given.only:
         graph = DATA[name]()
         assert graph.y is not None
         k = len(np.unique(graph.y))
-        found = {}
-        for method in METHODS:
+        found = rows[name]["methods"] if name in rows else {}
+        for method in given.method:
             if graph.x is None and method.startswith("kmeans"):
                 continue
             start = time.perf_counter()
@@ -112,11 +116,12 @@ def main() -> None:
                 "nmi": scores,
                 "mean": float(np.mean(scores)),
                 "seconds": (time.perf_counter() - start) / given.states,
+                "commit": commit(),
             }
-        rows.append({"data": name, "nodes": graph.num_nodes, "classes": k, "methods": found})
+        rows[name] = {"data": name, "nodes": graph.num_nodes, "classes": k, "methods": found}
         cells = [f"{found[m]['mean']:.3f}" if m in found else "-" for m in METHODS]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
-    atomic_json(given.out, {"commit": commit(), "states": given.states, "rows": rows})
+        atomic_json(given.out, {"rows": [rows[data] for data in DATA if data in rows]})
 
 
 if __name__ == "__main__":

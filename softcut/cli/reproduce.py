@@ -105,6 +105,28 @@ def quality(
 
 
 @reproduce.command()
+def evidence(
+    dataset: Datasets = None,
+    runs: Annotated[int, typer.Option(min=1, help="Seeds of the pool.")] = 1,
+    out_dir: ResultFolder = Path("results"),
+    device: Device = "auto",
+) -> None:
+    """Beyond the paper: rank correlation of evidence, and of other scores, with NMI over a pool of clusterings."""
+    from softcut.device import choose_device
+    from softcut.paper import evidence as paper
+    from softcut.paper.quality import DATASETS
+
+    _check_names("--dataset", dataset, DATASETS)
+    with err.status("starting") as status:
+        rows = paper.run(out_dir, dataset or DATASETS, runs, choose_device(device), status.update)
+    titles, lines = paper.table(rows)
+    listing = table("Rank correlation with NMI", titles, text=("data",))
+    for line in lines:
+        listing.add_row(*line)
+    out.print(listing)
+
+
+@reproduce.command()
 def autoencoder(
     runs: Annotated[int, typer.Option(min=1, help="Seeds of each pooler.")] = 10,
     out_dir: ResultFolder = Path("results"),

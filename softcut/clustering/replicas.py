@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -32,8 +32,9 @@ __all__ = ["Replica", "Trained", "train_replicas"]
 
 # The smallest cluster a replica starts with or is held to, as a share of the mean size.
 _LEAST = 0.25
-# L_o beside the evidence, as a share of its weight beside the cut: enough to keep clusters from being given up.
-_HOLD = 0.1
+# L_o beside the evidence, as a share of its weight beside the cut: enough to keep most clusters from being given up,
+# and for those replicas that lost one nevertheless.
+_HOLD, _FIRM_HOLD = 0.1, 2.0
 
 
 @dataclass(frozen=True)
@@ -160,42 +161,70 @@ def _train(
     start: _Start | None,
     callback: Callable[[Progress], None] | None,
 ) -> _Part:
-    inputs = prepared.encoded.inputs
-    net = ReplicaNet(
-        in_channels=inputs.in_channels,
-        k=k,
-        seeds=seeds,
-        hidden=settings.hidden,
-        terms=inputs.terms,
-        scales=scales,
-    ).to(prepared.device)
     given = None if start is None else start.of(scales)
-    sizes = None if given is None else given.sizes
-    # The evidence alone lets go of a cluster that its distance does not show.
-    held = _held_evidence(prepared, sizes) if objective == "evidence" and sizes is not None else None
-    result = train(
-        net,
-        inputs,
-        prepared.op,
-        settings.training(objective),
-        callback,
-        start=None if given is None else given.labels,
-        sizes=sizes,
-        loss=held,
-        adjacency=prepared.adjacency,
-        words=prepared.words,
-    )
+
+    def trained(members: list[int], hold: float) -> tuple[ReplicaNet, TrainResult]:
+        inputs = prepared.encoded.inputs
+        net = ReplicaNet(
+            in_channels=inputs.in_channels,
+            k=k,
+            seeds=[seeds[r] for r in members],
+            hidden=settings.hidden,
+            terms=inputs.terms,
+            scales=[scales[r] for r in members],
+        ).to(prepared.device)
+        labels, sizes = (None, None) if given is None else (given.labels[members], given.sizes[members])
+        # The evidence alone lets go of a cluster that its distance does not show.
+        loss = (
+            _held_evidence(prepared, sizes, hold) if objective == "evidence" and sizes is not None else None
+        )
+        result = train(
+            net,
+            inputs,
+            prepared.op,
+            settings.training(objective),
+            callback,
+            start=labels,
+            sizes=sizes,
+            loss=loss,
+            adjacency=prepared.adjacency,
+            words=prepared.words,
+        )
+        return net, result
+
+    net, result = trained(list(range(len(seeds))), _HOLD)
+    if objective == "evidence" and given is not None and not result.interrupted:
+        hard = net.assign(prepared.encoded.inputs, settings.temperature).argmax(-1)
+        lost = [r for r in range(len(seeds)) if torch.unique(hard[:, r]).numel() < k]
+        if lost:
+            net, result = _replaced(net, result, lost, *trained(lost, _FIRM_HOLD))
     return _Part(net, result, seeds, objective)
 
 
-def _held_evidence(prepared: Prepared, sizes: Tensor) -> Callable[[Operator, Tensor], tuple[Tensor, Tensor]]:
+def _replaced(
+    net: ReplicaNet, result: TrainResult, members: list[int], new: ReplicaNet, new_result: TrainResult
+) -> tuple[ReplicaNet, TrainResult]:
+    """Some of the replicas in the form of a second training, each where the first one stood."""
+    if new_result.interrupted:  # half a second training is worth less than a whole first one
+        return net, replace(result, interrupted=True)
+    place = {r: len(net.scales) + i for i, r in enumerate(members)}
+    order = [place.get(r, r) for r in range(len(net.scales))]
+    first, second = net.state_dict(), new.state_dict()
+    state = {name: torch.cat([first[name], second[name]])[order].cpu() for name in first}
+    restored = ReplicaNet.restore(net.meta(), state).to(next(net.parameters()).device)
+    return restored, _joined_results([result, new_result], order)
+
+
+def _held_evidence(
+    prepared: Prepared, sizes: Tensor, hold: float
+) -> Callable[[Operator, Tensor], tuple[Tensor, Tensor]]:
     """Minus the evidence, and the L_o that holds clusters to the sizes of the start."""
     adjacency, words = prepared.adjacency, prepared.words
     edges = edge_count(adjacency)
 
     def loss(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
         found, _ = replica_losses(adjacency, s, "evidence", words=words, num_edges=edges)
-        return found, _HOLD * orthogonality(self_gram(op.layout, s), sizes).mean(0)
+        return found, hold * orthogonality(self_gram(op.layout, s), sizes).mean(0)
 
     return loss
 

@@ -8,6 +8,7 @@ are compared with NMI by Spearman's rank correlation; labels do nothing else.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ from softcut.paper.quality import DATASETS
 from softcut.provenance import commit, device_name
 from softcut.training import ReplicaNet, replica_seeds, train
 
-__all__ = ["SCORES", "main", "pool", "rank_correlations", "run"]
+__all__ = ["SCORES", "main", "pool", "rank_correlations", "run", "table"]
 
 SCORES = ("evidence", "edges", "features", "agreement", "modularity", "normalised cut")
 
@@ -98,12 +99,14 @@ def rank_correlations(values: dict[str, np.ndarray], truth: np.ndarray) -> dict[
 def run(
     out: str | Path,
     datasets: Sequence[str] = DATASETS,
-    seed: int = 0,
+    runs: int = 1,
     device: torch.device | str = "cpu",
     tell: Callable[[str], None] | None = None,
     data: str | Path | None = None,
 ) -> list[dict[str, Any]]:
-    """One row per data set; writes ``evidence.json``, after each of them.
+    """One row per data set and seed; writes ``evidence.json`` after each of them.
+
+    Rows of other data sets and seeds that are in that file stay there.
 
     Parameters
     ----------
@@ -111,8 +114,8 @@ def run(
         Folder of the results.
     datasets : sequence of str
         Which data sets.
-    seed : int
-        Of the pool.
+    runs : int
+        Seeds of the pool, from 0.
     device : str
         Where to compute.
     tell : callable, optional
@@ -121,51 +124,79 @@ def run(
         Folder of the data sets, as for :func:`softcut.datasets.load`.
     """
     check_names(datasets, DATASETS, "datasets")
-    rows = []
+    path = Path(out) / "evidence.json"
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    found = []
     for name in datasets:
-        began = time.perf_counter()
         whole = load(name, root=data)
         silent = silent_nodes(whole, silence_rule(whole))
         graph = without(whole, silent) if silent.any() else whole
-        assert graph.y is not None
-        k = len(np.unique(graph.y))
-        prepared, found = pool(graph, k, seed, torch.device(device))
-        labels = torch.stack(list(found.values()), dim=1)
-        parts = prepared.judge(labels, k)
-        hard = labels.cpu().numpy()
-        close = agreement(labels, k)[0].fill_diagonal_(0).sum(1) / (labels.shape[1] - 1)
-        values = {
-            "evidence": parts.value.cpu().numpy(),
-            "edges": parts.edges.cpu().numpy(),
-            "features": parts.features.cpu().numpy(),
-            "agreement": close.cpu().numpy(),
-            "modularity": np.array([modularity(graph, c) for c in hard.T]),
-            "normalised cut": -np.array([normalised_cut(graph, c) for c in hard.T]),
-        }
-        truth = np.array([nmi(graph.y, c) for c in hard.T])
-        order = np.argsort(-values["evidence"])
-        rows.append(
-            {
-                "dataset": name,
-                "rank_correlation": rank_correlations(values, truth),
-                "nmi_of_most_evidence": round(float(truth[order[0]]), 4),
-                "best_nmi": round(float(truth.max()), 4),
-                "mean_nmi": round(float(truth.mean()), 4),
-                "pool": {
-                    label: {"evidence": round(float(e), 4), "nmi": round(float(t), 4)}
-                    for label, e, t in zip(found, values["evidence"], truth, strict=True)
-                },
-                "seed": seed,
-                "seconds": round(time.perf_counter() - began, 2),
-                "device": device_name(device),
-                "commit": commit(),
-                "command": f"python -m softcut.paper.evidence --dataset {name}",
-            }
-        )
-        atomic_json(Path(out) / "evidence.json", rows)
-        if tell is not None:
-            tell(f"{name}: {rows[-1]['rank_correlation']}, {rows[-1]['seconds']} s")
-    return rows
+        for seed in range(runs):
+            if tell is not None:
+                tell(f"{name}: pool of seed {seed}")
+            row = {"dataset": name, **_row(graph, seed, torch.device(device))}
+            row["command"] = f"softcut reproduce evidence --dataset {name} --runs {seed + 1}"
+            rows = [old for old in rows if (old["dataset"], old["seed"]) != (name, seed)] + [row]
+            rows.sort(key=lambda r: (DATASETS.index(r["dataset"]), r["seed"]))
+            atomic_json(path, rows)
+            found.append(row)
+    return found
+
+
+def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
+    """The rank correlations on one graph, and the pool they come from."""
+    began = time.perf_counter()
+    assert graph.y is not None
+    k = len(np.unique(graph.y))
+    prepared, found = pool(graph, k, seed, device)
+    labels = torch.stack(list(found.values()), dim=1)
+    parts = prepared.judge(labels, k)
+    hard = labels.cpu().numpy()
+    close = agreement(labels, k)[0].fill_diagonal_(0).sum(1) / (labels.shape[1] - 1)
+    values = {
+        "evidence": parts.value.cpu().numpy(),
+        "edges": parts.edges.cpu().numpy(),
+        "features": parts.features.cpu().numpy(),
+        "agreement": close.cpu().numpy(),
+        "modularity": np.array([modularity(graph, c) for c in hard.T]),
+        "normalised cut": -np.array([normalised_cut(graph, c) for c in hard.T]),
+    }
+    truth = np.array([nmi(graph.y, c) for c in hard.T])
+    return {
+        "seed": seed,
+        "rank_correlation": rank_correlations(values, truth),
+        "nmi_of_most_evidence": round(float(truth[values["evidence"].argmax()]), 4),
+        "best_nmi": round(float(truth.max()), 4),
+        "mean_nmi": round(float(truth.mean()), 4),
+        "pool": {
+            label: {"evidence": round(float(e), 4), "nmi": round(float(t), 4)}
+            for label, e, t in zip(found, values["evidence"], truth, strict=True)
+        },
+        "seconds": round(time.perf_counter() - began, 2),
+        "device": device_name(device),
+        "commit": commit(),
+    }
+
+
+def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Titles and cells, one line per data set: the means over its seeds; "-" for a score that was constant.
+
+    >>> score = {"evidence": 0.9, "edges": None}
+    >>> row = {"dataset": "cora", "rank_correlation": {**dict.fromkeys(SCORES), **score}}
+    >>> table([{**row, "nmi_of_most_evidence": 0.5, "best_nmi": 0.6}])[1]
+    [['cora', '0.90', '-', '-', '-', '-', '-', '0.500', '0.600']]
+    """
+    lines = []
+    for name in dict.fromkeys(row["dataset"] for row in rows):
+        own = [row for row in rows if row["dataset"] == name]
+        known = [
+            [row["rank_correlation"][score] for row in own if row["rank_correlation"][score] is not None]
+            for score in SCORES
+        ]
+        numbers = [f"{np.mean(values):.2f}" if values else "-" for values in known]
+        best = [f"{np.mean([row[key] for row in own]):.3f}" for key in ("nmi_of_most_evidence", "best_nmi")]
+        lines.append([name, *numbers, *best])
+    return ["data", *SCORES, "NMI of most evidence", "best NMI"], lines
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -177,14 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         def tell(text: str) -> None:
             print(text, flush=True)
 
-        rows = run(given.out, given.dataset, 0, given.device, tell, given.data)
-        cells = []
-        for row in rows:
-            found = (row["rank_correlation"][score] for score in SCORES)
-            numbers = ["-" if value is None else f"{value:.2f}" for value in found]
-            best = [f"{row[key]:.3f}" for key in ("nmi_of_most_evidence", "best_nmi")]
-            cells.append([row["dataset"], *numbers, *best])
-        return markdown_table(["data", *SCORES, "NMI of most evidence", "best NMI"], cells)
+        return markdown_table(
+            *table(run(given.out, given.dataset, given.runs, given.device, tell, given.data))
+        )
 
     run_experiment(parser, run_it, arguments)
 

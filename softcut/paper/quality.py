@@ -60,6 +60,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "orthogonality weight 1": {"ortho_weight": 1.0},
     "8 replicas": {"n_init": 8},
     "96 replicas": {"n_init": 96},
+    "number of clusters chosen": {"n_clusters": "auto"},
 }
 # What the minCUT replicas are measured against: everything else of the default, without them.
 _EXTRA = "k-means on softcut's features, no minCUT"
@@ -165,7 +166,8 @@ def settings_of(method: str) -> dict[str, Any]:
     8
     """
     if method in ABLATIONS:
-        return estimator_settings(**ABLATIONS[method])
+        changed = ABLATIONS[method]
+        return {**estimator_settings(**changed), **changed}
     if method in (_EXTRA, _EXTRA_REFINED):
         return {name: estimator_settings()[name] for name in ("hops", "n_components")}
     if method == "dmon":
@@ -178,7 +180,8 @@ def _labels(
 ) -> tuple[np.ndarray, int]:
     """Labels, and how many replicas lost a cluster."""
     if method in ABLATIONS:
-        est = MinCutClustering(k, random_state=seed, device=str(device), **ABLATIONS[method]).fit(graph)
+        arguments = {"n_clusters": k, **ABLATIONS[method]}
+        est = MinCutClustering(random_state=seed, device=str(device), **arguments).fit(graph)
         if est.interrupted_:  # half a training is no result
             raise KeyboardInterrupt
         return est.labels_, sum(r.collapsed for r in est.replicas_)

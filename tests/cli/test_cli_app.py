@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import subprocess
 import sys
 
@@ -44,6 +45,23 @@ def test_reproduce_names_what_is_valid(run):
     code, _, err = run("reproduce", "citation", "--dataset", "cara")
     assert code == 2
     assert "cora, citeseer, pubmed, got 'cara'" in err
+
+
+def test_reproduce_evidence_ends_with_a_table(run, tmp_path, monkeypatch):
+    from softcut.datasets import attributed_communities
+    from softcut.paper import evidence
+
+    small = attributed_communities(60, 3, n_features=30, seed=0)
+    monkeypatch.setattr(evidence, "load", lambda name, **options: small)
+    code, out, _ = run("reproduce", "evidence", "--dataset", "cora", "--device", "cpu", "--out", "found")
+    assert code == 0
+    assert "Rank correlation with NMI" in out
+    assert "cora" in out
+    (row,) = json.loads((tmp_path / "found" / "evidence.json").read_text())
+    assert f"{row['best_nmi']:.3f}" in out
+    code, _, err = run("reproduce", "evidence", "--dataset", "cara")
+    assert code == 2
+    assert "polblogs, got 'cara'" in err
 
 
 @pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])

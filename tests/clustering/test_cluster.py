@@ -384,7 +384,8 @@ def test_a_few_columns_of_noise_do_not_hide_communities(columns):
     x = rng.normal(40, 10, (90, columns))
     est = sc.MinCutClustering(3, device="cpu").fit(sp.csr_array((edges + edges.T).astype(float)), x)
     assert adjusted_rand_score(y, est.labels_) > 0.9
-    assert sum(r.collapsed for r in est.replicas_) <= 0.05 * len(est.replicas_)
+    lost = [r.objective for r in est.replicas_ if r.collapsed]
+    assert lost in ([], ["trace_ratio"])  # one of 24 at most, and none of those that are trained again
 
 
 def test_auto_with_one_replica_still_compares():

@@ -49,7 +49,7 @@ def test_smooth_kernels_are_clustered_as_well_as_by_spectral_clustering(seed):
     np.fill_diagonal(a, 0)
     spectral = SpectralClustering(3, affinity="precomputed", random_state=0).fit_predict(a)
     found = sc.MinCutClustering(3).fit_predict(a)
-    wanted = normalized_mutual_info_score(y, spectral) - 0.03
+    wanted = normalized_mutual_info_score(y, spectral) - 0.02
     assert normalized_mutual_info_score(y, found) >= wanted
 
 

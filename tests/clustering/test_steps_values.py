@@ -21,7 +21,7 @@ from softcut.clustering.replicas import Replica, Trained, train_replicas
 from softcut.clustering.settings import resolve
 from softcut.datasets import attributed_communities
 from softcut.metrics import Evidence, evidence
-from softcut.training import DenseInput, ReplicaNet, TrainResult, replica_losses, replica_seeds
+from softcut.training import DenseInput, ReplicaNet, TrainResult, replica_losses
 
 
 @pytest.fixture(scope="module")
@@ -232,50 +232,6 @@ def test_replicas_are_judged_by_the_plain_losses(graph):
     found = [evidence(graph, s[:, r].argmax(1).numpy()) for r in range(3)]
     assert [r.evidence for r in trained.replicas] == pytest.approx(found)
     assert [r.clusters_used for r in trained.replicas] == [len(s[:, r].argmax(1).unique()) for r in range(3)]
-
-
-def test_replicas_are_divided_among_the_objectives(graph):
-    settings = settings_of(graph, n_init=5, max_iter=8, tol=0)
-    trained = train_replicas(prepared_of(graph, settings), 3, settings, [].append)
-    assert trained.net.scales == sorted([*replicas._scales(6, 3), *replicas._scales(6, 2)])
-    of = {o: [r for r in trained.replicas if r.objective == o] for o in ("trace_ratio", "evidence")}
-    seeds = replica_seeds(0, 5)
-    assert sorted(r.seed for r in of["trace_ratio"]) == sorted(seeds[::2])
-    assert sorted(r.seed for r in of["evidence"]) == sorted(seeds[1::2])
-    short = [r for r, x in enumerate(trained.replicas) if x.objective == "evidence"]
-    assert trained.result.cut.shape == (8, 5)
-    assert (trained.result.cut[4:, short] == trained.result.cut[3, short]).all(), "half of the iterations"
-    alone = settings_of(graph, n_init=1, max_iter=3)
-    assert [r.objective for r in train_replicas(prepared_of(graph, alone), 3, alone, [].append).replicas] == [
-        "trace_ratio"
-    ]
-
-
-def test_a_family_of_replicas_is_the_same_alone_and_beside_another(graph):
-    both = settings_of(graph, n_init=4, max_iter=6)
-    alone = settings_of(graph, n_init=2, max_iter=6, objective="trace_ratio")
-    prepared = prepared_of(graph, both)
-    beside = train_replicas(prepared, 3, both, [].append)
-    single = train_replicas(prepared, 3, alone, [].append)
-    first = [
-        r
-        for r, x in enumerate(beside.replicas)
-        if x.objective == "trace_ratio" and x.seed == replica_seeds(0, 1)[0]
-    ]
-    torch.testing.assert_close(beside.s[:, first], single.s[:, :1])
-
-
-def test_evidence_replicas_are_held_to_the_sizes_of_their_start(graph):
-    prepared = prepared_of(graph, settings_of(graph))
-    s = torch.rand(120, 2, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
-    sizes = torch.tensor([[60.0, 40.0, 20.0], [40.0, 40.0, 40.0]])
-    found, held = replicas._held_evidence(prepared, sizes)(prepared.op, s)
-    plain, _ = replica_losses(prepared.encoded.op, s, "evidence", words=prepared.words)
-    torch.testing.assert_close(found, plain)
-    for r in range(2):
-        gram = s[:, r].T @ s[:, r]
-        target = torch.diag(sizes[r]) / sizes[r].norm()
-        torch.testing.assert_close(held[r], 0.1 * (gram / gram.norm() - target).norm())
 
 
 def test_the_score_of_a_number_of_clusters():

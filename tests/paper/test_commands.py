@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from softcut.paper import autoencoder, citation, quality, synthetic
+from softcut.paper import autoencoder, citation, evidence, quality, synthetic
 
 BLOCKED = """
 import runpy, sys
@@ -28,6 +28,7 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 COMMANDS = {
     "citation": ["--dataset", "cora", "--method", "mincut", "kmeans", "--max-iter", "3", "--runs", "2"],
     "quality": ["--dataset", "cora", "--method", "8 replicas", "kmeans_raw", "--runs", "1"],
+    "evidence": ["--dataset", "cora", "--runs", "1"],
     "synthetic": ["--max-iter", "3", "--runs", "2"],
     "autoencoder": ["--dataset", "ring", "--method", "topk", "--iterations", "3", "--runs", "2"],
 }
@@ -43,7 +44,7 @@ def test_runs_without_typer_and_rich(name, tmp_path):
     assert list(tmp_path.glob("*.json"))
 
 
-@pytest.mark.parametrize("module", [autoencoder, citation, quality, synthetic])
+@pytest.mark.parametrize("module", [autoencoder, citation, evidence, quality, synthetic])
 def test_a_mistake_is_one_sentence_and_exit_code_2(module, tmp_path, capsys):
     for mistake in (["--runs", "0"], ["--device", "abacus"]):
         with pytest.raises(SystemExit) as exit:
