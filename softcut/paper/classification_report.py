@@ -5,21 +5,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from softcut.errors import SoftcutError
 from softcut.paper.classification_results import FOLDS, Table2, missing_cells
 from softcut.paper.classification_trials import UNCHANGED, is_trial, read_trial
 from softcut.paper.classification_uniform import FILE as UNIFORM
 from softcut.paper.classification_uniform import rows_of, uniform_ortho
-from softcut.paper.common import markdown_table, write_between_marks
+from softcut.paper.common import markdown_table, report_command, write_between_marks
 from softcut.paper.significance import not_worse_than_the_best
 from softcut.paper.table2 import (
     ABLATION_DATASETS,
@@ -398,18 +395,7 @@ def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """``python -m softcut.paper.classification_report --out results --page docs/classification.md``."""
-    parser = argparse.ArgumentParser(
-        prog="python -m softcut.paper.classification_report", description="Write table 2 to its page."
-    )
-    parser.add_argument("--out", default="results", help="folder of the results (default results)")
-    parser.add_argument("--page", default="docs/classification.md", help="the page with the two marks")
-    given = parser.parse_args(arguments)
-    try:
-        print(write_page(given.page, given.out))
-    except (SoftcutError, OSError) as error:
-        print(f"softcut: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return report_command("classification_report", "docs/classification.md", write_page, arguments)
 
 
 if __name__ == "__main__":

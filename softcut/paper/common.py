@@ -22,6 +22,7 @@ __all__ = [
     "keyword_settings",
     "markdown_cells",
     "markdown_table",
+    "report_command",
     "run_experiment",
     "write_between_marks",
 ]
@@ -162,3 +163,26 @@ def run_experiment(
     except KeyboardInterrupt:
         print("softcut: interrupted; the same command continues.", file=sys.stderr)
         sys.exit(130)
+
+
+def report_command(
+    name: str, page: str, write: Callable[[str, str], Path], arguments: Sequence[str] | None = None
+) -> int:
+    """``python -m softcut.paper.NAME --out results --page PAGE``: write a page from the results; the exit code.
+
+    >>> report_command("table9_report", "docs/nine.md", lambda page, out: Path(page), ["--page", "here.md"])
+    here.md
+    0
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m softcut.paper.{name}", description="Write the table to its page."
+    )
+    parser.add_argument("--out", default="results", help="folder of the results (default results)")
+    parser.add_argument("--page", default=page, help="the page with the two marks")
+    given = parser.parse_args(arguments)
+    try:
+        print(write(given.page, given.out))
+    except (SoftcutError, OSError) as error:
+        print(f"softcut: {error}", file=sys.stderr)
+        return 2
+    return 0

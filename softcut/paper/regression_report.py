@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from softcut.errors import DataError, SoftcutError
-from softcut.paper.common import markdown_table, write_between_marks
+from softcut.errors import DataError
+from softcut.paper.common import markdown_table, report_command, write_between_marks
 from softcut.paper.regression_task import label_of
 from softcut.paper.significance import not_worse_than_the_best, worse_by_folds
 from softcut.paper.table3 import FOLDS, METHODS, PAPER, PROPERTIES, command_for
@@ -331,18 +329,7 @@ def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """``python -m softcut.paper.regression_report --out results --page docs/regression.md``."""
-    parser = argparse.ArgumentParser(
-        prog="python -m softcut.paper.regression_report", description="Write table 3 to its page."
-    )
-    parser.add_argument("--out", default="results", help="folder of the results (default results)")
-    parser.add_argument("--page", default="docs/regression.md", help="the page with the two marks")
-    given = parser.parse_args(arguments)
-    try:
-        print(write_page(given.page, given.out))
-    except (SoftcutError, OSError) as error:
-        print(f"softcut: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return report_command("regression_report", "docs/regression.md", write_page, arguments)
 
 
 if __name__ == "__main__":
