@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from pool_samples import BATCH, PTR, features, sparse, weighted
 
 from softcut.errors import ParameterError
 from softcut.nn import (
@@ -22,30 +23,7 @@ from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.registry import pool_options
 from softcut.nn.pool.selection import DenseSelection, same_rows
 from softcut.nn.pool.topological import FlatSelection, to_scipy
-from softcut.ops import Dense, Padded, Segments, as_operator
-
-PTR = torch.tensor([0, 4, 5, 9])
-BATCH = torch.tensor([0] * 4 + [1] + [2] * 4)
-
-
-def weighted(n: int = 9, seed: int = 0, ptr=None) -> torch.Tensor:
-    """A symmetric weighted adjacency matrix, with edges inside the graphs of `ptr` only."""
-    generator = torch.Generator().manual_seed(seed)
-    a = torch.rand(n, n, generator=generator, dtype=torch.float64)
-    a = torch.triu(a * (a > 0.3), 1)
-    a = a + a.T
-    for start, end in pairwise(ptr if ptr is not None else [0, n]):
-        a[start:end, :start] = a[start:end, end:] = 0
-    return a
-
-
-def sparse(a: torch.Tensor, batch: torch.Tensor | None = None):
-    index = a.nonzero().T
-    return as_operator(index, a[index[0], index[1]], num_nodes=len(a), batch=batch)
-
-
-def features(n: int = 9, f: int = 3, seed: int = 1) -> torch.Tensor:
-    return torch.randn(n, f, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from softcut.ops import Dense, Padded, Segments
 
 
 def test_dense_selections_of_batches():
