@@ -17,12 +17,18 @@ from softcut.cli.app import app
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs/how-to").glob("*.md")) + [ROOT / "docs/index.md", ROOT / "README.md"]
 # Default fits take seconds: here only that the code runs is looked at.
-QUICK = (("random_state=0).fit(graph)", "n_init=2, max_iter=5).fit(graph)"), ("epochs=40", "epochs=2"), ("epochs=20", "epochs=1"))
+QUICK = (
+    ("random_state=0).fit(graph)", "n_init=2, max_iter=5).fit(graph)"),
+    ("epochs=40", "epochs=2"),
+    ("epochs=20", "epochs=1"),
+)
 QUICKER = {"cluster": ["--n-init", "2", "--max-iter", "5", "--no-plot"]}
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
 
 
 def commands(page: Path, language: str) -> list[list[str]]:

@@ -33,12 +33,20 @@ class Shown:
 
     def page(self, name: str) -> str:
         pictures = "\n\n".join(f"![{self.title}]({name}-{picture})" for picture in self.pictures)
-        parts = [f"# {self.title}", self.text, f"```python\n{self.code}\n```", "It prints", f"```\n{self.printed}\n```"]
+        parts = [
+            f"# {self.title}",
+            self.text,
+            f"```python\n{self.code}\n```",
+            "It prints",
+            f"```\n{self.printed}\n```",
+        ]
         parts += [f"and draws\n\n{pictures}"] if pictures else []
         return "\n\n".join([*parts, f"The file is `examples/{name}.py`."])
 
 
-_SEEN: dict[str, tuple[str, Shown]] = {}  # while `mkdocs serve` runs, an example is run again only when it has changed
+_SEEN: dict[
+    str, tuple[str, Shown]
+] = {}  # while `mkdocs serve` runs, an example is run again only when it has changed
 
 
 def run(path: Path, root: Path) -> Shown:
