@@ -372,8 +372,8 @@ def read_npy_edges(path: str, options: ReadOptions) -> tuple[EdgeTable, list[str
     [[0, 1], [1, 2], [2, 3]]
     """
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # a damaged header fails in many ways
         raise FileFormatError(
             f"{options.label} cannot be read as a NumPy array: {reason_of(error)}."
         ) from None

@@ -213,7 +213,7 @@ def test_edges_and_features_from_a_pair_of_arrays(tmp_path: Path, turned: bool) 
         (np.zeros((3, 2)), "holds float64"),
         (np.zeros((2, 0), dtype=int), "has no edges"),
         (np.array([[0, -1], [1, 2], [3, 4]]), "has the id -1"),
-        (np.array([{}], dtype=object), "cannot be read as a NumPy array: .*Python objects"),
+        (np.array([{}], dtype=object), "cannot be read as a NumPy array: .*"),
     ],
 )
 def test_mistakes_in_arrays_are_named(array: np.ndarray, sentence: str, tmp_path: Path) -> None:
