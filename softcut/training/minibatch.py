@@ -152,7 +152,7 @@ class _Batch:
 def train_in_batches(
     net: ReplicaNet,
     inputs: FirstLayer,
-    op: Operator,
+    op: Operator | PartedOperator,
     parts: Parts,
     settings: TrainSettings | None = None,
     callback: Callable[[Progress], None] | None = None,
@@ -187,8 +187,9 @@ def train_in_batches(
     inputs : DenseInput
         The constant features of all nodes. They may be on another device than the one that computes, as may
         `op`, `adjacency` and `start`: a batch is copied to it.
-    op : Operator
-        The graph whose cut is minimised: a single graph, not a batch of several.
+    op : Operator or PartedOperator
+        The graph whose cut is minimised: a single graph, not a batch of several. Or, made from it already, what the
+        objective reads, part by part.
     parts : Parts
         The parts, and how many of them a step takes.
     start : Tensor, optional
@@ -205,7 +206,6 @@ def train_in_batches(
         Where to compute; by default where the inputs are.
     """
     settings = settings or TrainSettings()
-    objective = get_objective(settings.objective)
     if settings.objective == "ratio_trace":
         raise ParameterError(
             "objective 'ratio_trace' cannot be trained in batches: it needs more than sums over nodes and edges; "
@@ -213,18 +213,25 @@ def train_in_batches(
         )
     if not isinstance(inputs, DenseInput):
         raise ParameterError("inputs must be dense features of every node for training in batches.")
-    if op.num_graphs > 1:
-        raise ParameterError(f"op holds {op.num_graphs} graphs: training in batches is for a single one.")
-    read = op.normalise() if objective.normalised or adjacency is None else adjacency
-    if not objective.normalised:
-        read.refuse_negative()
+    parted = op if isinstance(op, PartedOperator) else PartedOperator(_read(op, settings, adjacency), parts)
     where = inputs.z.device if device is None else torch.device(device)
-    loss = _Loss(settings.objective, sizes, hold, words, read, parts, where)
-    task = _BatchTask(net.to(where), inputs, PartedOperator(read, parts), parts, settings, loss, start)
+    loss = _Loss(settings.objective, sizes, hold, words, parted.op, parts, where)
+    task = _BatchTask(net.to(where), inputs, parted, parts, settings, loss, start)
     try:
         return run_task(task, net, settings, callback, rows=parts.largest_batch, warm=start is not None)
     finally:
         net.to(inputs.z.device)
+
+
+def _read(op: Operator, settings: TrainSettings, adjacency: Operator | None) -> Operator:
+    """What an objective reads: A~, or A as it is."""
+    if op.num_graphs > 1:
+        raise ParameterError(f"op holds {op.num_graphs} graphs: training in batches is for a single one.")
+    if get_objective(settings.objective).normalised:
+        return op.normalise()
+    op = op if adjacency is None else adjacency
+    op.refuse_negative()
+    return op
 
 
 class _Loss:

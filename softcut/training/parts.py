@@ -145,14 +145,16 @@ class PartedOperator:
         A CSR operator or a sum of such; symmetric, its entries not learned.
     parts : Parts
         The parts.
+    degree : Tensor, optional
+        The degrees of `op`, where they are known already.
     """
 
-    def __init__(self, op: Operator, parts: Parts) -> None:
+    def __init__(self, op: Operator, parts: Parts, degree: Tensor | None = None) -> None:
         if op.num_rows != parts.nodes:
             raise ParameterError(f"parts are of {parts.nodes} nodes, but the operator has {op.num_rows}.")
         self.parts = parts
         self.op = _arranged(op, parts)
-        self.degree = parts.arranged(op.degree, 0)
+        self.degree = parts.arranged(op.degree if degree is None else degree, 0)
         self.normalised = op.normalised
 
     def take(self, chosen: Sequence[int], device: torch.device) -> BatchOperator:
