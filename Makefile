@@ -13,6 +13,8 @@ endif
 # Threads that wait sleep instead of spinning: many times faster where cores are shared.
 export OMP_WAIT_POLICY ?= PASSIVE
 QUIET := --quiet --disable-pip-version-check
+# One process per core, up to eight, each with one thread.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip install $(QUIET) --constraint constraints.txt
 
 .PHONY: setup demo test test-slow test-gpu test-oldest mutants bench lint format wheel clean
@@ -66,7 +68,7 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff format .
 
 test: lint  ## lint, then the suite without the tests marked slow or gpu
-	@$(BIN)/python -m pytest
+	@$(TESTS)
 
 test-slow: $(VENV)/.dev  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow
