@@ -16,6 +16,7 @@ __all__ = ["cut_gradient", "cut_sums", "on_device", "row_product"]
 
 # The second pass over long rows adds up few rows with many pieces each.
 _LAST_PASS = Tiles(1, 32, 16, 4)
+# Numbers of Y that one program of the gradient writes.
 _BLOCK = 1024
 
 
@@ -82,11 +83,15 @@ class _Pass:
         )
 
 
-def _run(work: _Pass, plan: RowPlan, col: Tensor, val: Tensor | None, inner: Tensor | None, tiles: Tiles) -> None:
+def _run(
+    work: _Pass, plan: RowPlan, col: Tensor, val: Tensor | None, inner: Tensor | None, tiles: Tiles
+) -> None:
     rows, long = plan.first.numel(), plan.long
     last_pass = Tiles(_LAST_PASS.rows, _LAST_PASS.neighbours, tiles.columns, _LAST_PASS.warps)
     if work.s is not None:
-        used = [_programs(rows, work.k, tiles)] + ([_programs(long.rows.numel(), work.k, last_pass)] if long else [])
+        used = [_programs(rows, work.k, tiles)] + (
+            [_programs(long.rows.numel(), work.k, last_pass)] if long else []
+        )
         counts = [a * b for a, b in used]
         dtype = torch.float64 if work.wide else torch.float32
         work.sums = torch.empty(2, sum(counts), dtype=dtype, device=work.x.device)
@@ -211,9 +216,12 @@ def cut_gradient(
         Whether the result is written over `y`.
     """
     out = y if in_place else torch.empty_like(s)
+    n, k = s.shape
+    columns = 1 << (k - 1).bit_length()
+    rows = max(1, _BLOCK // columns)
     with on_device(s):
-        programs.add_scaled[(-(-s.numel() // _BLOCK),)](
-            out, y, s, scale, degree, g_num.contiguous(), g_den.contiguous(), graph, s.numel(),
-            K=s.shape[1], BLOCK=_BLOCK, WIDE=s.dtype == torch.float64, num_warps=4,
+        programs.add_scaled[(-(-n // rows),)](
+            out, y, s, scale, degree, g_num.contiguous(), g_den.contiguous(), graph, n,
+            K=k, ROWS=rows, COLUMNS=columns, WIDE=s.dtype == torch.float64, num_warps=4,
         )  # fmt: skip
     return out

@@ -69,7 +69,9 @@ def sum_rows(
     ACC: tl.constexpr = tl.float64 if WIDE else tl.float32
     ONCE: tl.constexpr = "evict_first" if STREAM else ""
     OFTEN: tl.constexpr = "evict_last" if STREAM else ""
-    AXIS: tl.constexpr = 1 if ALONG_ROWS else 0  # Triton spreads threads along columns, then along the first axis
+    AXIS: tl.constexpr = (
+        1 if ALONG_ROWS else 0
+    )  # Triton spreads threads along columns, then along the first axis
     block = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     within = c < K
@@ -145,30 +147,34 @@ def add_scaled(
     g_y,  # a number of each graph
     g_s,
     graph,  # [N]: graph of each row; None: there is one
-    size,
+    rows,
     K: tl.constexpr,
-    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,  # at least K
     WIDE: tl.constexpr,
 ):
     """out = 2 g_y scale y + 2 g_s degree s: the gradient of both cut terms in one pass."""
     ACC: tl.constexpr = tl.float64 if WIDE else tl.float32
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    valid = place < size
-    row = place // K
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, COLUMNS)
+    there = row < rows
     if graph is None:
         factor = tl.load(g_y).to(ACC)
         own = tl.load(g_s).to(ACC)
     else:
-        which = tl.load(graph + row, mask=valid, other=0)
-        factor = tl.load(g_y + which, mask=valid, other=0.0).to(ACC)
-        own = tl.load(g_s + which, mask=valid, other=0.0).to(ACC)
-    factor = 2 * factor
-    own = 2 * own * tl.load(degree + row, mask=valid, other=0.0).to(ACC)
-    if scale is not None:
-        factor = factor * tl.load(scale + row, mask=valid, other=0.0).to(ACC)
-    value = factor * tl.load(y + place, mask=valid, other=0.0).to(ACC)
-    value += own * tl.load(s + place, mask=valid, other=0.0).to(ACC)
-    tl.store(out + place, value.to(out.dtype.element_ty), mask=valid)
+        which = tl.load(graph + row, mask=there, other=0)
+        factor = tl.load(g_y + which, mask=there, other=0.0).to(ACC)
+        own = tl.load(g_s + which, mask=there, other=0.0).to(ACC)
+    own = 2 * own * tl.load(degree + row, mask=there, other=0.0).to(ACC)
+    if scale is None:
+        factor = 2 * factor * tl.full([ROWS], 1.0, ACC)
+    else:
+        factor = 2 * factor * tl.load(scale + row, mask=there, other=0.0).to(ACC)
+    places = row[:, None] * K + c[None, :]
+    valid = there[:, None] & (c < K)[None, :]
+    value = factor[:, None] * tl.load(y + places, mask=valid, other=0.0).to(ACC)
+    value += own[:, None] * tl.load(s + places, mask=valid, other=0.0).to(ACC)
+    tl.store(out + places, value.to(out.dtype.element_ty), mask=valid)
 
 
 @_jit
@@ -204,8 +210,12 @@ def gram_chunks(
     acc = tl.zeros([BLOCK_K, BLOCK_F], tl.float32)
     row = begin + tl.arange(0, STEP)
     for _ in range(begin, end, STEP):
-        left = tl.load(a + row[None, :] * K + k[:, None], mask=(row[None, :] < end) & (k[:, None] < K), other=0.0)
-        right = tl.load(b + row[:, None] * F + f[None, :], mask=(row[:, None] < end) & (f[None, :] < F), other=0.0)
+        left = tl.load(
+            a + row[None, :] * K + k[:, None], mask=(row[None, :] < end) & (k[:, None] < K), other=0.0
+        )
+        right = tl.load(
+            b + row[:, None] * F + f[None, :], mask=(row[:, None] < end) & (f[None, :] < F), other=0.0
+        )
         acc = tl.dot(left, right, acc, input_precision="ieee")
         row += STEP
     places = (chunk * K + k[:, None]) * F + f[None, :]

@@ -17,7 +17,7 @@ import torch
 
 from softcut.files import atomic_json
 
-__all__ = ["Tiles", "choose", "choices_file", "device_label", "remember", "table"]
+__all__ = ["Tiles", "choices_file", "choose", "device_label", "remember", "table"]
 
 _MOST_COLUMNS = 64
 
@@ -88,7 +88,8 @@ def table(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Tiles:
 
 
 def _key(k: int, mean: float, dtype: torch.dtype, device: str) -> str:
-    return f"{device} {str(dtype).removeprefix('torch.')} columns {_power(k, 1, 1 << 20)} mean {_power(mean, 1, 1 << 20)}"
+    columns, entries = _power(k, 1, 1 << 20), _power(mean, 1, 1 << 20)
+    return f"{device} {str(dtype).removeprefix('torch.')} columns {columns} mean {entries}"
 
 
 def choices_file() -> Path:
@@ -98,7 +99,11 @@ def choices_file() -> Path:
     'kernels.json'
     """
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "softcut" / "kernels.json"
+    return (
+        (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache")
+        / "softcut"
+        / "kernels.json"
+    )
 
 
 @cache
