@@ -23,6 +23,16 @@ def _jit(function):
     return function if triton is None else triton.jit(function)
 
 
+def _jit_any_size(function):
+    """Compiled once for all numbers of rows and all places in memory of their bounds."""
+    if triton is None:
+        return function
+    sizes = ["count", "sums_at", "sums_stride"]
+    return triton.jit(
+        function, do_not_specialize=sizes, do_not_specialize_on_alignment=["first", "last", "dest"]
+    )
+
+
 def _mend_interpreter():
     """Triton's interpreter turns arrays of one element into loop bounds, which NumPy 2.4 refuses."""
     from triton.runtime import interpreter
@@ -40,7 +50,7 @@ if triton is not None and os.environ.get("TRITON_INTERPRET") == "1":
     _mend_interpreter()
 
 
-@_jit
+@_jit_any_size
 def sum_rows(
     out,  # [.., K]: sums of rows of x
     x,  # [M, K]
