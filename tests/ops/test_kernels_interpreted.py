@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") != "1", reason="with a GPU, tests/gpu runs the kernels themselves"
 )
 
-SMALL = Tiles(rows=4, neighbours=4, columns=8, warps=1, repeat=2)
+SMALL = Tiles(rows=4, neighbours=4, columns=8, warps=1, programs=2)
 EPSILON = {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat16: 2e-2}
 
 
@@ -64,7 +64,7 @@ def test_product_sums_and_gradient(dtype, k, weighted, scaled, piece, along_rows
     kind = torch.promote_types(dtype, torch.float32)
     x, degree = random(n, k, dtype=dtype), random(n, seed=2)
     scale = random(n, seed=3) if scaled else None
-    tiles = Tiles(4, 4, 8, 1, along_rows, repeat=2, gather_scale=gather_scale)
+    tiles = Tiles(4, 4, 8, 1, along_rows, programs=2, gather_scale=gather_scale)
     matrix = dense if scale is None else scale[:, None] * dense * scale
     expected = matrix @ x.double()
     given = [None if t is None else t.to(kind) for t in (val, scale)]

@@ -71,6 +71,7 @@ def test_a_measured_choice_is_kept(tmp_path, monkeypatch):
         path = remember(16, 30.0, torch.float32, cpu, mine)
         assert path == tmp_path / "softcut" / "kernels.json"
         assert choose(16, 31.0, torch.float32, cpu) == mine  # about the same mean
+        assert choose(16, 31.0, torch.float32, cpu, uneven=True) == before
         assert choose(16, 70.0, torch.float32, cpu) == table(16, 70.0)
         assert choose(16, 30.0, torch.bfloat16, cpu) == table(16, 30.0, torch.bfloat16)
         path.write_text("[1]")

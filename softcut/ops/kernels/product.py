@@ -25,8 +25,9 @@ def on_device(t: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(t.device) if t.is_cuda else nullcontext()
 
 
-def _programs(count: int, k: int, tiles: Tiles) -> tuple[int, int]:
-    return -(-count // (tiles.rows * tiles.repeat)), -(-k // tiles.columns)
+def _grid(count: int, k: int, tiles: Tiles) -> tuple[int, int]:
+    """Programs for `count` sums, and for the blocks of their columns."""
+    return min(tiles.programs, -(-count // tiles.rows)), -(-k // tiles.columns)
 
 
 class _Pass:
@@ -55,7 +56,8 @@ class _Pass:
     ) -> None:
         partial = out is not None  # pieces: no factor of a row, nothing to add to the sums
         with_sums = self.sums is not None and not partial
-        programs.sum_rows[_programs(first.numel(), self.k, tiles)](
+        grid = _grid(first.numel(), self.k, tiles)
+        programs.sum_rows[grid](
             out if out is not None else self.out,
             self.x if x is None else x,
             col,
@@ -71,11 +73,11 @@ class _Pass:
             sums_at,
             self.sums.shape[1] if with_sums and self.sums is not None else 0,
             first.numel(),
+            -(-first.numel() // (tiles.rows * grid[0])),
             K=self.k,
             ROWS=tiles.rows,
             NEIGHBOURS=tiles.neighbours,
             COLUMNS=tiles.columns,
-            REPEAT=tiles.repeat,
             ALONG_ROWS=tiles.along_rows,
             STREAM=tiles.stream,
             WIDE=self.wide,
@@ -89,9 +91,7 @@ def _run(
     rows, long = plan.first.numel(), plan.long
     last_pass = Tiles(_LAST_PASS.rows, _LAST_PASS.neighbours, tiles.columns, _LAST_PASS.warps)
     if work.s is not None:
-        used = [_programs(rows, work.k, tiles)] + (
-            [_programs(long.rows.numel(), work.k, last_pass)] if long else []
-        )
+        used = [_grid(rows, work.k, tiles)] + ([_grid(long.rows.numel(), work.k, last_pass)] if long else [])
         counts = [a * b for a, b in used]
         dtype = torch.float64 if work.wide else torch.float32
         work.sums = torch.empty(2, sum(counts), dtype=dtype, device=work.x.device)
@@ -138,7 +138,7 @@ def row_product(
     if plan is None:
         assert rowptr is not None
         plan = row_plan(rowptr)
-    tiles = tiles or choose(x.shape[1], plan.mean, x.dtype, x.device)
+    tiles = tiles or choose(x.shape[1], plan.mean, x.dtype, x.device, plan.dest is not None)
     rows = plan.first.numel() + (0 if plan.long is None else plan.long.rows.numel())
     inner = scale
     if scale is not None and not tiles.gather_scale:
@@ -176,7 +176,7 @@ def cut_sums(
     degree : Tensor
         [N].
     """
-    tiles = tiles or choose(s.shape[1], plan.mean, s.dtype, s.device)
+    tiles = tiles or choose(s.shape[1], plan.mean, s.dtype, s.device, plan.dest is not None)
     x, inner = s, scale
     if scale is not None and not tiles.gather_scale:
         x, inner = scaled_rows(s, scale), None

@@ -27,7 +27,7 @@ def _jit_any_size(function):
     """Compiled once for all numbers of rows and all places in memory of their bounds."""
     if triton is None:
         return function
-    sizes = ["count", "sums_at", "sums_stride"]
+    sizes = ["count", "repeat", "sums_at", "sums_stride"]
     return triton.jit(
         function, do_not_specialize=sizes, do_not_specialize_on_alignment=["first", "last", "dest"]
     )
@@ -67,11 +67,11 @@ def sum_rows(
     sums_at,  # where the programs of this launch begin in it
     sums_stride,
     count,
+    repeat,  # blocks of ROWS sums that a program does one after another
     K: tl.constexpr,
     ROWS: tl.constexpr,
     NEIGHBOURS: tl.constexpr,
     COLUMNS: tl.constexpr,
-    REPEAT: tl.constexpr,  # blocks of ROWS sums that a program does one after another
     ALONG_ROWS: tl.constexpr,  # threads of a warp share out rows; else the neighbours of a row
     STREAM: tl.constexpr,  # what is read once leaves the cache first
     WIDE: tl.constexpr,  # float64 sums
@@ -88,8 +88,9 @@ def sum_rows(
     total_cut = tl.zeros([ROWS, COLUMNS], ACC)
     total_degree = tl.zeros([ROWS, COLUMNS], ACC)
     t = tl.arange(0, NEIGHBOURS)
-    for again in range(REPEAT):
-        slot = (block * REPEAT + again) * ROWS + tl.arange(0, ROWS)
+    for again in range(repeat):
+        # Neighbouring blocks run at one time: what they share is in the cache.
+        slot = (again * tl.num_programs(0) + block) * ROWS + tl.arange(0, ROWS)
         there = slot < count
         begin = tl.load(first + slot, mask=there, other=0)
         end = tl.load(last + slot, mask=there, other=0)

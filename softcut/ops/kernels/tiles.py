@@ -36,8 +36,8 @@ class Tiles:
         Whether the threads of a warp share out rows, or the neighbours of a row.
     stream : bool
         Whether indices are marked as read once, so that rows stay in the cache.
-    repeat : int
-        Blocks of rows that one program does one after another.
+    programs : int
+        The most programs that are launched; with more rows, each does several blocks of them.
     gather_scale : bool
         Whether D^-1/2 is gathered entry by entry; otherwise D^-1/2 S is made first.
     """
@@ -48,7 +48,7 @@ class Tiles:
     warps: int
     along_rows: bool = False
     stream: bool = True
-    repeat: int = 1
+    programs: int = 1 << 16
     gather_scale: bool = False
 
 
@@ -65,7 +65,7 @@ def table(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Tiles:
 
     >>> import torch
     >>> table(16, 32.0)
-    Tiles(rows=4, neighbours=16, columns=16, warps=4, along_rows=False, stream=True, repeat=4, gather_scale=False)
+    Tiles(rows=1, neighbours=32, columns=16, warps=1, along_rows=False, stream=True, programs=65536, gather_scale=False)
 
     Parameters
     ----------
@@ -77,19 +77,18 @@ def table(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Tiles:
         Of the dense matrix.
     """
     columns = _power(k, 4, _MOST_COLUMNS)
-    neighbours = _power(mean / 2, 4, 32 if columns < 64 else 16)
-    # A warp reads 16 bytes with each thread: so many rows of the tile at once.
+    neighbours = 32 if mean > 24 and columns < 64 else 16
+    # Fewer numbers than a warp has threads that read 16 bytes each: several rows at once.
     width = 16 // torch.empty(0, dtype=dtype).element_size()
-    together = max(1, 32 * width // columns)
-    neighbours = max(neighbours, min(together, 16))
-    warps = 4
-    rows = max(warps, _power(1024 / (neighbours * columns), 1, 32))
-    return Tiles(rows, neighbours, columns, warps, repeat=max(1, 16 // rows))
+    rows = max(1, 32 * width // (neighbours * columns))
+    return Tiles(rows, neighbours, columns, warps=1)
 
 
-def _key(k: int, mean: float, dtype: torch.dtype, device: str) -> str:
+def _key(k: int, mean: float, dtype: torch.dtype, device: str, uneven: bool) -> str:
     columns, entries = _power(k, 1, 1 << 20), _power(mean, 1, 1 << 20)
-    return f"{device} {str(dtype).removeprefix('torch.')} columns {columns} mean {entries}"
+    return f"{device} {str(dtype).removeprefix('torch.')} columns {columns} mean {entries}" + (
+        " uneven" if uneven else ""
+    )
 
 
 def choices_file() -> Path:
@@ -127,20 +126,31 @@ def device_label(device: torch.device) -> str:
 
 
 @cache
-def choose(k: int, mean: float, dtype: torch.dtype, device: torch.device) -> Tiles:
+def choose(k: int, mean: float, dtype: torch.dtype, device: torch.device, uneven: bool = False) -> Tiles:
     """The measured choice for this device where there is one, otherwise the table's.
 
     >>> import torch
     >>> choose(16, 32.0, torch.float32, torch.device("cpu")).columns
     16
+
+    Parameters
+    ----------
+    k, mean, dtype
+        As for :func:`table`.
+    device : torch.device
+        Where the product is made.
+    uneven : bool
+        Whether rows differ much in length.
     """
-    return _measured().get(_key(k, mean, dtype, device_label(device))) or table(k, mean, dtype)
+    return _measured().get(_key(k, mean, dtype, device_label(device), uneven)) or table(k, mean, dtype)
 
 
-def remember(k: int, mean: float, dtype: torch.dtype, device: torch.device, tiles: Tiles) -> Path:
+def remember(
+    k: int, mean: float, dtype: torch.dtype, device: torch.device, tiles: Tiles, uneven: bool = False
+) -> Path:
     """Keep a measured choice for later runs of any process."""
     known = {key: asdict(value) for key, value in _measured().items()}
-    known[_key(k, mean, dtype, device_label(device))] = asdict(tiles)
+    known[_key(k, mean, dtype, device_label(device), uneven)] = asdict(tiles)
     path = atomic_json(choices_file(), dict(sorted(known.items())))
     _measured.cache_clear()
     choose.cache_clear()

@@ -35,11 +35,10 @@ def candidates(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Itera
         (2, True, 16, 8), (4, True, 32, 2), (4, True, 32, 4), (4, True, 32, 8), (4, True, 64, 4), (8, True, 64, 4),
     ):  # fmt: skip
         if rows * neighbours * first.columns <= most * warps:
-            other = Tiles(rows, neighbours, first.columns, warps, along, repeat=max(1, 16 // rows))
+            other = Tiles(rows, neighbours, first.columns, warps, along)
             if other != first:
                 yield other
     yield replace(first, stream=False)
-    yield replace(first, repeat=1)
     yield replace(first, gather_scale=True)
 
 
@@ -101,5 +100,5 @@ def tune(plan: RowPlan, col: Tensor, k: int, dtype: torch.dtype = torch.float32,
         return min(found)
 
     best, _ = fastest(candidates(k, plan.mean, dtype), seconds)
-    remember(k, plan.mean, dtype, col.device, best)
+    remember(k, plan.mean, dtype, col.device, best, plan.dest is not None)
     return best
