@@ -14,7 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ALWAYS = ("CONTRIBUTING.md", "CHANGELOG.md")  # in the navigation
+ALWAYS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")  # in the navigation
 LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)#\s:]+)(?P<after>[)#])")
 
 
@@ -38,7 +38,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     root = Path(config.config_file_path).parent
     waiting = [file.src_uri for file in files.documentation_pages()]
     found = list(ALWAYS)
-    texts = {uri: (root / "docs" / uri).read_text(encoding="utf-8") for uri in waiting if (root / "docs" / uri).exists()}
+    texts = {
+        uri: (root / "docs" / uri).read_text(encoding="utf-8")
+        for uri in waiting
+        if (root / "docs" / uri).exists()
+    }
     texts |= {name: (root / name).read_text(encoding="utf-8") for name in ALWAYS}
     for page, text in texts.items():
         found += targets(text, page, root).values()
