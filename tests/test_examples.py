@@ -42,7 +42,7 @@ def test_own_csv(run, tmp_path):
 
 
 def test_pyg_classifier(run):
-    said = run("pyg_classifier", "90")
+    said = run("pyg_classifier", "150")
     assert len(re.findall(r"epoch \d+: loss", said)) == 3
     assert number("test accuracy", said.splitlines()[-1]) > 0.5  # of three classes
 

@@ -22,7 +22,7 @@ README = ROOT / "README.md"
 PAGES = [*sorted((ROOT / "docs/how-to").glob("*.md")), README, ROOT / "examples/README.md"]
 # Default fits take seconds: here only that the code runs is looked at.
 QUICK = {
-    "random_state=0).fit(graph)": "n_init=2, max_iter=5).fit(graph)",
+    "random_state=0).fit(": "max_iter=5).fit(",
     '(pool="mincut").fit': '(pool="mincut", epochs=2).fit',
     "epochs=40": "epochs=2",
     "epochs=20": "epochs=1",
