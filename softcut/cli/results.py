@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
@@ -16,9 +16,19 @@ from softcut.cli.console import note, out
 from softcut.errors import DependencyError, require
 from softcut.graph import Graph
 
-__all__ = ["RESULT_FILES", "closing_table", "spreadsheet_text", "write_results"]
+if TYPE_CHECKING:
+    from softcut.clustering import MinCutClustering
 
-RESULT_FILES = ("labels.csv", "labels.parquet", "assignments.npy", "metrics.json", "clusters.png")
+__all__ = ["RESULT_FILES", "closing_table", "spreadsheet_text", "write_report", "write_results"]
+
+RESULT_FILES = (
+    "labels.csv",
+    "labels.parquet",
+    "assignments.npy",
+    "metrics.json",
+    "clusters.png",
+    "report.html",
+)
 
 
 def write_results(
@@ -70,6 +80,22 @@ def write_results(
         from softcut.report.plots import plot_clustering
 
         plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"])
+
+
+def write_report(folder: Path, graph: Graph, estimator: MinCutClustering, metrics: dict[str, Any]) -> None:
+    """The page report.html: clusters, nodes, features and training, to look at and to search."""
+    from softcut.provenance import command_line
+    from softcut.report.html_clustering import clustering_page
+
+    page = clustering_page(
+        graph,
+        estimator.soft_,
+        metrics,
+        history=estimator.history_,
+        replicas=estimator.replicas_,
+        command=command_line(),
+    )
+    (folder / "report.html").write_text(page, encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from softcut.report.positions import FEW_NODES, node_positions
 
 __all__ = [
     "cluster_colours",
+    "cluster_flow",
     "cluster_marks",
     "draw_adjacency",
     "draw_groups",
@@ -180,7 +181,7 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     >>> ax.get_xlabel()
     'widest line: edges of weight 4'
     """
-    groups, sizes, flow = _flow(graph, labels)
+    groups, sizes, flow = cluster_flow(graph, labels)
     used = len(groups)
     angle = np.pi / 2 - 2 * np.pi * np.arange(used) / used
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1) if used > 1 else np.zeros((1, 2))
@@ -267,7 +268,7 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
     """
     from matplotlib.lines import Line2D
 
-    groups, sizes, flow = _flow(graph, labels)
+    groups, sizes, flow = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
     total = flow.sum(axis=1)
     leaving = np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
@@ -280,8 +281,14 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
     return marks
 
 
-def _flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The used clusters, their sizes, and the weight of the edges between each two of them."""
+def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The used clusters, their sizes, and the weight of the edges between each two of them.
+
+    >>> from softcut.datasets import grid_graph
+    >>> groups, sizes, flow = cluster_flow(grid_graph(3, 3), np.arange(9) // 5)
+    >>> groups.tolist(), sizes.tolist(), flow.tolist()
+    ([0, 1], [5, 4], [[10.0, 4.0], [4.0, 6.0]])
+    """
     groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     n = len(codes)
     member = sp.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(groups)))
