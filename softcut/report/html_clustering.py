@@ -86,8 +86,9 @@ def clustering_page(
             [
                 Table(
                     *cluster_rows(graph, soft),
-                    caption="Cut: share of the weight of a cluster's edges that leave it. Conductance: the same share of "
-                    "the smaller side. Certainty: mean probability of its nodes. Typical nodes: the largest probabilities.",
+                    caption="Cut: share of the weight of a cluster's edges that leave it. Conductance: the cut over the "
+                    "volume of the smaller side. Certainty: mean probability of its nodes. Typical nodes: those with the "
+                    "largest probabilities.",
                 ),
                 cluster_view(
                     graph,
