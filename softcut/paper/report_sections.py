@@ -16,6 +16,7 @@ import numpy as np
 from softcut.errors import DataError
 from softcut.files import atomic_write
 from softcut.paper import evidence, quality, table2, table3
+from softcut.paper.reconstruction_figure import percent
 from softcut.paper.report_origin import origin_of_cells, origin_of_file
 from softcut.paper.report_schemata import schemata_section
 from softcut.paper.report_tables import statistics_section, table1_section, table2_section, table3_section
@@ -36,7 +37,7 @@ from softcut.report.html_page import (
     plain,
     render_page,
 )
-from softcut.report.plots import cluster_colours
+from softcut.report.plots import cluster_colours, line_styles
 from softcut.training.runs import read_cells
 
 __all__ = ["any_table", "report_sections", "write_report"]
@@ -181,10 +182,7 @@ def _autoencoder(folder: Path) -> Section:
         rows: list[list[str | Cell]] = [
             [
                 graph,
-                *(
-                    Cell(f"{100 * by_name[graph, method]['median_over_variance']:.2g} %")
-                    for method in methods
-                ),
+                *(Cell(percent(by_name[graph, method]["median_over_variance"])) for method in methods),
             ]
             for graph in graphs
         ]
@@ -253,7 +251,7 @@ def _curves(folder: Path) -> Section:
         if not curves:
             parts.append(Missing(what.lower(), f"softcut reproduce {command}"))
             continue
-        data = plain({"panels": _panels(curves, names, methods, key)})
+        data = plain({"panels": _panels(curves, names, methods, key), "legend": methods})
         parts.append(
             View("curves", data, f"{what} by epoch, mean over folds while at least half of them train.")
         )
@@ -265,7 +263,7 @@ def _panels(
 ) -> list[dict[str, Any]]:
     """One panel per data set, one line per method; of several curves the one with most folds."""
     chosen = {(c["dataset"], c["method"]): c for c in sorted(curves, key=lambda curve: len(curve["folds"]))}
-    colours = dict(zip(methods, cluster_colours(len(methods)), strict=True))
+    styles = line_styles(methods)
     panels = []
     for name in names:
         series = []
@@ -278,7 +276,7 @@ def _panels(
                 values = values[: int((2 * np.array(curve["training"]) >= len(curve["folds"])).sum())]
             at = np.unique(np.linspace(0, len(values) - 1, min(120, len(values))).astype(int))
             y = [float(f"{values[i]:.4g}") for i in at]
-            series.append({"name": method, "x": at + 1, "y": y, "colour": colours[method]})
+            series.append({"name": method, "x": at + 1, "y": y, **styles[method]})
         if series:
             panels.append({"title": name, "x": "epoch", "series": series})
     return panels
@@ -368,6 +366,8 @@ def any_table(value: Any, title: str = "") -> list[Part]:
     (['a', 'b, c'], [['1', '0.5'], ['2', '-']])
     """
     if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        if all({"dataset", "method", "metric", "mean", "std"} <= set(item) for item in value):
+            return _cell_tables(value)
         flat = [_flat(item) for item in value]
         names = list(dict.fromkeys(key for row in flat for key in row))[:_MANY]
         names = [n for n in names if n not in ("command", "commit", "id", "settings")] or names
@@ -393,6 +393,16 @@ def any_table(value: Any, title: str = "") -> list[Part]:
                 parts += any_table(item, str(key))
         return parts
     return [Text(f"`{json.dumps(value)[:200]}`")]
+
+
+def _cell_tables(cells: Sequence[Mapping[str, Any]]) -> list[Part]:
+    """One table per metric: methods down, data sets across."""
+    parts: list[Part] = []
+    for metric in dict.fromkeys(cell["metric"] for cell in cells):
+        own = {(c["dataset"], c["method"]): c for c in cells if c["metric"] == metric}
+        datasets = list(dict.fromkeys(key[0] for key in own))
+        parts.append(_pivot(own, datasets, (), metric.replace("_", " "), folded=bool(parts)))
+    return parts
 
 
 def _flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -37,6 +37,12 @@ _SCORES = {
 }
 
 
+_COLUMNS = (
+    "Cut: share of the weight of a cluster's edges that leave it. Conductance: the cut over the volume of the smaller "
+    "side. Certainty: mean probability of its nodes. Typical nodes: those with the largest probabilities."
+)
+
+
 def clustering_page(
     graph: Graph,
     soft: np.ndarray,
@@ -86,9 +92,7 @@ def clustering_page(
             [
                 Table(
                     *cluster_rows(graph, soft),
-                    caption="Cut: share of the weight of a cluster's edges that leave it. Conductance: the cut over the "
-                    "volume of the smaller side. Certainty: mean probability of its nodes. Typical nodes: those with the "
-                    "largest probabilities.",
+                    caption=_COLUMNS,
                 ),
                 cluster_view(
                     graph,

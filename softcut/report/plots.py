@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ __all__ = [
     "draw_groups",
     "draw_partition",
     "figure",
+    "line_styles",
     "plot_clustering",
     "save_figure",
 ]
@@ -32,6 +34,7 @@ _PALETTE = (
     *("#4B1E1E", "#1E2D4B", "#00F087", "#A578FF", "#F00F5A", "#4B0078", "#A5D2B4"),
     *("#5A3CC3", "#870000", "#B4A54B", "#D2C3E1", "#874B78", "#4B693C"),
 )
+_LINES = 7  # colours of the palette that can be seen as thin lines on white and on black
 _NAMED_NODES = 40  # names are written beside nodes up to here
 _DOTS = 20_000  # a scatter of more is one blot
 _BINS = 400  # rows and columns of the image of the adjacency matrix
@@ -44,6 +47,19 @@ def cluster_colours(k: int) -> list[str]:
     20
     """
     return [_PALETTE[i % len(_PALETTE)] for i in range(k)]
+
+
+def line_styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """A colour and a dash pattern per line, by name: Okabe and Ito's seven colours, then the same with dashes.
+
+    >>> line_styles(["a", "b"])["b"]
+    {'colour': '#E69F00', 'dash': 'none'}
+    """
+    dashes = ("none", "7 3", "2 3")
+    return {
+        name: {"colour": _PALETTE[i % _LINES], "dash": dashes[i // _LINES % len(dashes)]}
+        for i, name in enumerate(names)
+    }
 
 
 def figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:

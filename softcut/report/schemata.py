@@ -221,7 +221,7 @@ def layer_svg(pool: MinCutPool, label: str = "The MinCutPool layer") -> Any:
 
 
 def deep_svg(model: nn.Module, x: Tensor, edge_index: Tensor, positions: Tensor, label: str) -> Any:
-    """The graph at every level of a model with soft poolers: clusters stand where their nodes stand.
+    """The graph at every level of a model with soft poolers: clusters stand as their nodes do, each level enlarged.
 
     >>> from softcut.nn import GraphClassifier
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -247,9 +247,9 @@ def deep_svg(model: nn.Module, x: Tensor, edge_index: Tensor, positions: Tensor,
     weight[edge_index[0], edge_index[1]] = 1.0
     places = positions.to(torch.float32)
     size, made, y = 150, "", 6
-    low, high = places.min(0).values, places.max(0).values
     for level in range(len(pooled) + 1):
         count = len(places)
+        low, high = places.min(0).values, places.max(0).values  # each level fills its square
         made += _small_graph(
             (places - low) / (high - low).clamp(min=1e-9), weight, (_WIDTH - size) / 2, y, size
         )

@@ -41,11 +41,19 @@
     const off = new Set(), said = status();
     const box = make("div", { class: data.panels.length > 1 ? "charts" : "charts one" });
     const names = [...new Map(data.panels.flatMap((p) => p.series).map((s) => [s.name, s])).values()];
+    if (data.legend) names.sort((a, b) => data.legend.indexOf(a.name) - data.legend.indexOf(b.name));
     const legend = make("div", { class: "tools", role: "group", "aria-label": "Lines shown" });
-    legend.append(...names.map((series) => chip(series.name, series.colour, (on) => {
-      if (on) off.delete(series.name); else off.add(series.name);
-      paint();
-    })));
+    legend.append(...names.map((series) => {
+      const one = chip(series.name, null, (on) => {
+        if (on) off.delete(series.name); else off.add(series.name);
+        paint();
+      });
+      const sample = draw("svg", { width: 26, height: 8, "aria-hidden": "true" });
+      sample.append(draw("line", { x1: 0, x2: 26, y1: 4, y2: 4, stroke: series.colour, "stroke-width": 2.5,
+        "stroke-dasharray": series.dash || "none" }));
+      one.prepend(sample);
+      return one;
+    }));
     function paint() { box.replaceChildren(...data.panels.map(panel)); }
 
     function panel(given) {
