@@ -47,7 +47,7 @@ def trace(model: nn.Module, x: Tensor, edge_index: Tensor) -> list[Step]:
     >>> for step in trace(model, torch.rand(4, 4), torch.cat([ring, ring.flip(0)], 1)):
     ...     print(step.name, step.detail, step.shape)
     message passing 4 to 32, relu (4, 32)
-    MinCutPool MLP 32 to 16 to 2, softmax (2, 32)
+    MinCutPool MLP 32 to 16 to 2, softmax: S 4 × 2 (2, 32)
     message passing 32 to 32, relu (2, 32)
     mean over the nodes  (1, 32)
     linear 32 to 1 (1, 1)
@@ -73,8 +73,11 @@ def trace(model: nn.Module, x: Tensor, edge_index: Tensor) -> list[Step]:
         elif before.shape[-2] < rows:
             steps.append(Step("mean over the nodes", "", (before.shape[-2], width)))
         rows = after.shape[-2]
+        name, detail = _named(module)
         kind = "pool" if isinstance(found, PoolOutput) else ""
-        steps.append(Step(*_named(module), (after.shape[-2], after.shape[-1]), kind))
+        if "softmax" in detail:
+            detail += f": S {before.shape[-2]:,} × {rows:,}"
+        steps.append(Step(name, detail, (rows, after.shape[-1]), kind))
 
     handles = [module.register_forward_hook(watch) for module in _children(model)]
     try:

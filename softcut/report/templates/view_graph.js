@@ -85,7 +85,7 @@ softcutViews.kinds.graph = (element, data) => {
       context.stroke();
     }
     const size = Math.min(9, Math.max(2.2, 70 / Math.sqrt(count)) * Math.sqrt(Math.max(1, zoom)));
-    context.strokeStyle = colour("ground");
+    context.strokeStyle = colour("outline");
     context.lineWidth = size > 4 ? 1 : 0.5;
     data.order.forEach((i) => {
       if (!visible(i)) return;
