@@ -94,5 +94,5 @@ def _levels() -> object:
         slopes = torch.autograd.grad(model(x, edge_index).loss, own)
         with torch.no_grad():
             for weight, slope in zip(own, slopes, strict=True):
-                weight -= _RATE * slope
+                weight.sub_(_RATE * slope)
     return deep_svg(model, x, edge_index, x, "A graph of 48 nodes, pooled to 12 and to 4 clusters")
