@@ -16,6 +16,7 @@ from softcut.cli.datasets import datasets
 from softcut.cli.demo import demo
 from softcut.cli.report import report
 from softcut.cli.reproduce import reproduce
+from softcut.cli.serve import serve
 from softcut.cli.wording import with_options
 from softcut.errors import SoftcutError
 
@@ -27,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (cluster, predict, classify, datasets, demo, report):
+for command in (cluster, predict, classify, datasets, demo, report, serve):
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 

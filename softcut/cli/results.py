@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from pathlib import Path
@@ -15,11 +14,12 @@ from rich.text import Text
 from softcut.cli.console import note, out
 from softcut.errors import DependencyError, require
 from softcut.graph import Graph
+from softcut.report.label_files import write_labels
 
 if TYPE_CHECKING:
     from softcut.clustering import MinCutClustering
 
-__all__ = ["RESULT_FILES", "closing_table", "spreadsheet_text", "write_report", "write_results"]
+__all__ = ["RESULT_FILES", "closing_table", "write_report", "write_results"]
 
 RESULT_FILES = (
     "labels.csv",
@@ -55,16 +55,12 @@ def write_results(
     plot : bool
         Whether to draw.
     spreadsheet_safe : bool
-        Whether names in labels.csv are changed by :func:`spreadsheet_text`.
+        Whether names in labels.csv are changed by :func:`softcut.report.label_files.spreadsheet_text`.
     """
     labels = soft.argmax(1)
     probability = soft[np.arange(len(soft)), labels]
     names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
-    with (folder / "labels.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["node", "cluster", "probability"])
-        shown = map(spreadsheet_text, names) if spreadsheet_safe else names
-        writer.writerows(zip(shown, labels.tolist(), (f"{p:.6f}" for p in probability), strict=True))
+    write_labels(folder / "labels.csv", names, soft, spreadsheet_safe=spreadsheet_safe)
     np.save(folder / "assignments.npy", soft.astype(np.float32))
     try:
         arrow = require("pyarrow", "parquet", "labels.parquet")
@@ -105,15 +101,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def spreadsheet_text(name: str) -> str:
-    """A name that spreadsheets show as it is: ``'`` is put before what they might take for a formula.
-
-    >>> [spreadsheet_text(n) for n in ("ann", "=1+1", "-5", "@x")]
-    ['ann', "'=1+1", "'-5", "'@x"]
-    """
-    return "'" + name if name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else name
 
 
 def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) -> None:

@@ -24,6 +24,7 @@ from softcut import __version__
 from softcut.errors import require
 
 __all__ = [
+    "VIEW_SCRIPTS",
     "Cell",
     "Details",
     "Drawings",
