@@ -7,6 +7,7 @@ else.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -39,6 +40,7 @@ _POLICY = (
 # The report of a graph brings its own policy; it stands alone and may ask the server for nothing.
 _REPORT_POLICY = "sandbox allow-scripts; frame-ancestors 'none'"
 _MOST_CLUSTERS = 100
+_TIDY_SECONDS = 30
 
 
 class _TooLarge(Exception):
@@ -135,10 +137,17 @@ def create_app(jobs: Jobs, hosts: Iterable[str], max_upload: int = 50_000_000) -
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
+        async def tidy() -> None:
+            while True:
+                await asyncio.sleep(_TIDY_SECONDS)
+                await threads.run_in_threadpool(jobs.tidy)
+
+        task = asyncio.create_task(tidy())
         try:
             yield
         finally:
-            jobs.close()
+            task.cancel()
+            await threads.run_in_threadpool(jobs.close)
 
     route = routing.Route
     app = applications.Starlette(

@@ -64,11 +64,20 @@ class Jobs:
     most_kept : int
         Finished jobs whose results are kept; the oldest go first.
     idle_seconds : float
-        A job that nobody has asked about for so long is removed.
+        Results that nobody has asked for during so long are removed.
+    abandoned_seconds : float
+        A running job that nobody has asked about for so long is ended and removed.
     """
 
-    def __init__(self, most_running: int = 4, most_kept: int = 20, idle_seconds: float = 1800.0) -> None:
-        self.most_running, self.most_kept, self.idle_seconds = most_running, most_kept, idle_seconds
+    def __init__(
+        self,
+        most_running: int = 4,
+        most_kept: int = 20,
+        idle_seconds: float = 1800.0,
+        abandoned_seconds: float = 300.0,
+    ) -> None:
+        self.most_running, self.most_kept = most_running, most_kept
+        self.idle_seconds, self.abandoned_seconds = idle_seconds, abandoned_seconds
         self._root = Path(tempfile.mkdtemp(prefix="softcut-serve-"))
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
@@ -94,7 +103,7 @@ class Jobs:
     def check_free(self) -> None:
         """A ParameterError where as many jobs run as may."""
         self.tidy()
-        running = sum(job.state == "running" for job in self._jobs.values())
+        running = [job.state for job in list(self._jobs.values())].count("running")
         if running >= self.most_running:
             raise ParameterError(
                 f"{running} jobs are running, as many as may; try again when one of them is done."
@@ -139,9 +148,10 @@ class Jobs:
     def tidy(self) -> None:
         """Remove jobs that nobody asks about any more, and the oldest results beyond those that are kept."""
         now = time.monotonic()
-        jobs = sorted(self._jobs.values(), key=lambda job: job.seen)
+        jobs = sorted(list(self._jobs.values()), key=lambda job: job.seen)
         finished = [job for job in jobs if job.state != "running"]
-        old = [job for job in jobs if now - job.seen > self.idle_seconds]
+        limit = {True: self.abandoned_seconds, False: self.idle_seconds}
+        old = [job for job in jobs if now - job.seen > limit[job.state == "running"]]
         for job in [*old, *finished[: max(0, len(finished) - self.most_kept)]]:
             self._forget(job)
 
@@ -160,7 +170,7 @@ def _work(folder: Path, order: Order, sender: Connection) -> None:
     """In the process of a job: the server itself never loads what computes."""
     from softcut.report import serve_worker
 
-    serve_worker.work(folder, order, sender)
+    serve_worker.run_process(folder, order, sender)
 
 
 def _listen(job: Job, receiver: Connection) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from softcut import __version__
 from softcut.clustering import MinCutClustering
@@ -23,40 +24,43 @@ from softcut.errors import FileFormatError, ParameterError, SoftcutError
 from softcut.io import read_graph
 from softcut.metrics import evaluate
 from softcut.report.html_clustering import clustering_page
-from softcut.report.html_page import View
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view
 from softcut.report.label_files import write_labels
 from softcut.report.serve_order import Order
 from softcut.training import Progress
 
-__all__ = ["work"]
+__all__ = ["run_process", "work"]
 
 _PIXELS = 20_000_000
 
 
-def work(folder: Path, order: Order, sender: Connection) -> None:
+def run_process(folder: Path, order: Order, sender: Connection) -> None:
+    """What the process of a job runs: :func:`work` in the job's folder, with its share of the processors."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its jobs
+    os.chdir(folder)
+    torch.set_num_threads(order.threads)
+    work(order, sender)
+
+
+def work(order: Order, sender: Connection) -> None:
     """Do a job and tell how it goes: ("progress", ...) often, then ("done", summary) or ("failed", sentence).
+
+    Reads from and writes to the current folder, so that messages name files as people know them.
 
     Parameters
     ----------
-    folder : path
-        Holds the upload; results are written to it.
     order : Order
         What to do.
     sender : Connection
         Gets the messages.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its jobs
     try:
-        import torch
-
-        torch.set_num_threads(order.threads)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said again by the notes of the fit
-            done = _segment(folder, order) if order.is_picture else _cluster(folder, order, sender)
+            done = _segment(order) if order.is_picture else _cluster(order, sender)
         sender.send(("done", done))
     except SoftcutError as error:
-        sender.send(("failed", str(error).replace(f"{folder}{os.sep}", "")))
+        sender.send(("failed", str(error)))
     except MemoryError:
         sender.send(("failed", "the memory is full; a smaller file needs less."))
     except Exception:
@@ -66,9 +70,8 @@ def work(folder: Path, order: Order, sender: Connection) -> None:
         sender.close()
 
 
-def _cluster(folder: Path, order: Order, sender: Connection) -> dict[str, Any]:
-    features = None if order.features is None else str(folder / order.features)
-    graph = read_graph(folder / order.file, features=features, max_bytes=order.max_bytes)
+def _cluster(order: Order, sender: Connection) -> dict[str, Any]:
+    graph = read_graph(order.file, features=order.features, max_bytes=order.max_bytes)
     sender.send(("read", "; ".join(graph.notes)))
     phase, last = 0, 0
 
@@ -93,18 +96,19 @@ def _cluster(folder: Path, order: Order, sender: Connection) -> dict[str, Any]:
         "notes": est.notes_,
         "seconds": {"fit": est.fit_seconds_},
     }
-    write_labels(folder / "labels.csv", graph.node_names, est.soft_)
+    write_labels("labels.csv", graph.node_names, est.soft_)
     page = clustering_page(
         graph, est.soft_, metrics, history=est.history_, replicas=est.replicas_, command="softcut serve"
     )
-    (folder / "report.html").write_text(page, encoding="utf-8")
+    Path("report.html").write_text(page, encoding="utf-8")
     views = [
         graph_view(graph, est.soft_, order.file),
         cluster_view(graph, est.labels_),
         assignment_view(graph, est.soft_, "Nodes from left to right, by cluster, the most certain first."),
         evidence_view(est.replicas_, "Evidence of each distance: a mark is a replica, a bar the mean."),
     ]
-    _write_views(folder, views)
+    found = [{"view": view.view, "caption": view.caption, "data": view.data} for view in views]
+    Path("views.json").write_text(json.dumps(found, allow_nan=False), encoding="utf-8")
     return {
         "kind": "graph",
         "clusters": est.n_clusters_,
@@ -115,12 +119,7 @@ def _cluster(folder: Path, order: Order, sender: Connection) -> dict[str, Any]:
     }
 
 
-def _write_views(folder: Path, views: list[View]) -> None:
-    found = [{"view": view.view, "caption": view.caption, "data": view.data} for view in views]
-    (folder / "views.json").write_text(json.dumps(found, allow_nan=False), encoding="utf-8")
-
-
-def _segment(folder: Path, order: Order) -> dict[str, Any]:
+def _segment(order: Order) -> dict[str, Any]:
     from PIL import Image
 
     try:
@@ -130,7 +129,7 @@ def _segment(folder: Path, order: Order) -> dict[str, Any]:
             "pictures cannot be segmented by this version of softcut; drop in an edge list."
         ) from None
     try:
-        with Image.open(folder / order.file, formats=("PNG", "JPEG", "WEBP", "BMP", "TIFF")) as opened:
+        with Image.open(order.file, formats=("PNG", "JPEG", "WEBP", "BMP", "TIFF")) as opened:
             if opened.width * opened.height > _PIXELS:
                 raise ParameterError(
                     f"{order.file} has {opened.width} x {opened.height} pixels, more than {_PIXELS:,}; make it smaller."
@@ -149,8 +148,8 @@ def _segment(folder: Path, order: Order) -> dict[str, Any]:
     edge[1:] |= labels[1:] != labels[:-1]
     overlay = (0.5 * image + 0.5 * mean).astype(np.uint8)
     overlay[edge] = (255, 230, 0)
-    Image.fromarray(overlay).save(folder / "overlay.png")
-    Image.fromarray(labels.astype(np.uint8 if labels.max() < 256 else np.uint16)).save(folder / "labels.png")
+    Image.fromarray(overlay).save("overlay.png")
+    Image.fromarray(labels.astype(np.uint8 if labels.max() < 256 else np.uint16)).save("labels.png")
     return {
         "kind": "picture",
         "clusters": used,
