@@ -42,7 +42,8 @@ _HOLD, _FIRM_HOLD = 0.1, 2.0
 class Replica:
     """How one restart ended: its losses, its evidence, how many clusters it uses, whether it was left out.
 
-    `cut` and `ortho` are the two terms of its own objective: L_c and L_o for the cuts.
+    `cut` and `ortho` are the two terms of its own objective: L_c and L_o for the cuts. `hops` is how often the
+    features it reads were propagated.
     """
 
     seed: int
@@ -52,6 +53,7 @@ class Replica:
     evidence: float
     clusters_used: int
     collapsed: bool
+    hops: int = 0
 
     @property
     def loss(self) -> float:
@@ -259,8 +261,9 @@ def _judged(prepared: Prepared, parts: list[_Part], settings: Settings, batches:
     family, seeds = [family[i] for i in order], [seeds[i] for i in order]
     cut, ortho = _losses(prepared, s, family)
     used = [int(torch.unique(hard[:, r]).numel()) for r in range(net.replicas)]
+    hops = [prepared.encoder.hops[scale] for scale in net.scales]
     replicas = [
-        Replica(seeds[r], family[r], cut[r], ortho[r], evidence[r], used[r], used[r] < net.k)
+        Replica(seeds[r], family[r], cut[r], ortho[r], evidence[r], used[r], used[r] < net.k, hops[r])
         for r in range(net.replicas)
     ]
     return Trained(net, _joined_results([part.result for part in parts], order), s, nmi, ari, replicas)
