@@ -14,6 +14,7 @@ from softcut.cli.cluster import cluster, predict
 from softcut.cli.console import err, out
 from softcut.cli.datasets import datasets
 from softcut.cli.demo import demo
+from softcut.cli.partition import partition
 from softcut.cli.reproduce import reproduce
 from softcut.cli.wording import with_options
 from softcut.errors import SoftcutError
@@ -26,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (cluster, predict, classify, datasets, demo):
+for command in (cluster, predict, classify, partition, datasets, demo):
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 

@@ -41,7 +41,9 @@ def partition_nodes(
     """
     n = adjacency.shape[0]
     if isinstance(parts, bool) or not isinstance(parts, (int, np.integer)) or not 1 <= parts <= n:
-        raise ParameterError(f"parts must be a whole number from 1 to the number of nodes, {n}, got {parts!r}.")
+        raise ParameterError(
+            f"parts must be a whole number from 1 to the number of nodes, {n}, got {parts!r}."
+        )
     if method not in _METHODS:
         raise ParameterError(f"method must be one of {', '.join(_METHODS)}, got {method!r}.")
     ranges = (np.arange(n) * parts) // n

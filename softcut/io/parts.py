@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -168,12 +169,16 @@ def write_parts(
             raise ParameterError(f"{name} has {rows} rows, but the graph has {n} nodes.")
     sizes = np.bincount(owner)
     if not sizes.all():
-        raise ParameterError(f"owner leaves part {int(sizes.argmin())} without nodes; number the parts from 0 on.")
+        raise ParameterError(
+            f"owner leaves part {int(sizes.argmin())} without nodes; number the parts from 0 on."
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         manifest = _write(staged, adjacency, owner, x, words, names, dict(about or {}))
-        staged.chmod(0o755)  # mkdtemp makes private folders
+        umask = os.umask(0)
+        os.umask(umask)
+        staged.chmod(0o777 & ~umask)  # mkdtemp makes private folders
         staged.replace(folder)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
@@ -208,7 +213,9 @@ def _write(
         for q, piece in enumerate(np.split(halo, np.cumsum(counts[p])[:-1])):
             sent[q].append(place[piece])
         number[halo] = len(nodes) + np.arange(len(halo))
-        local = sp.csr_array((rows.data, number[rows.indices], rows.indptr), shape=(len(nodes), len(nodes) + len(halo)))
+        local = sp.csr_array(
+            (rows.data, number[rows.indices], rows.indptr), shape=(len(nodes), len(nodes) + len(halo))
+        )
         number[halo] = place[halo]
         local.sort_indices()
         entries.append(int(local.nnz))
@@ -269,7 +276,7 @@ def read_manifest(folder: str | Path) -> Manifest:
 
     >>> read_manifest("no-such-folder")
     Traceback (most recent call last):
-    softcut.errors.FileFormatError: no-such-folder holds no parts (no manifest.json); write them with 'softcut partition'.
+    softcut.errors.FileFormatError: no-such-folder holds no parts (no manifest.json); ...
     """
     file = Path(folder) / "manifest.json"
     if not file.is_file():
@@ -281,7 +288,7 @@ def read_manifest(folder: str | Path) -> Manifest:
         if values.pop("format") != _FORMAT:
             raise ValueError
         lists = {name: tuple(map(int, values.pop(name))) for name in ("rows", "halo", "entries")}
-        manifest = Manifest(**values, **lists)
+        manifest = Manifest(**{**values, **lists})
         if any(len(each) != manifest.parts for each in lists.values()):
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -303,7 +310,9 @@ def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
     """
     folder, manifest = Path(folder), read_manifest(folder)
     if not 0 <= number < manifest.parts:
-        raise ParameterError(f"number must be from 0 to {manifest.parts - 1}, the parts of {folder}, got {number}.")
+        raise ParameterError(
+            f"number must be from 0 to {manifest.parts - 1}, the parts of {folder}, got {number}."
+        )
     names = ["nodes", "rowptr", "col", "send", "counts"]
     names += ["val"] if manifest.weighted else []
     names += ["x"] if manifest.columns else []

@@ -352,9 +352,7 @@ class Halo(Operator):
         pattern = self.pattern if device is None else self.pattern.to(device)
         exchange = self.exchange if device is None else self.exchange.to(device)
         val, scale = (t if t is None else t.to(device=device, dtype=dtype) for t in (self.val, self.scale))
-        return Halo(
-            pattern, exchange, val, scale=scale, symmetric=self.symmetric, normalised=self.normalised
-        )
+        return Halo(pattern, exchange, val, scale=scale, symmetric=self.symmetric, normalised=self.normalised)
 
     @property
     def requires_grad(self) -> bool:

@@ -1,0 +1,69 @@
+"""Processes that are threads of one process: the exchange of rows and sums, without torch.distributed."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from softcut.io.parts import Part, open_part, write_parts
+
+# A thread that fails leaves the others waiting; they give up after this many seconds.
+_WAIT = 20
+
+
+class ThreadGroup:
+    """One of several threads; what each lays on the table, all can read after the barrier."""
+
+    def __init__(self, rank: int, table: list[Any], barrier: threading.Barrier) -> None:
+        self.rank, self.size, self._table, self._barrier = rank, len(table), table, barrier
+
+    def _all(self, value: Any) -> list[Any]:
+        self._table[self.rank] = value
+        self._barrier.wait(_WAIT)
+        seen = list(self._table)
+        self._barrier.wait(_WAIT)
+        return seen
+
+    def all_reduce(self, values: Tensor) -> Tensor:
+        return torch.stack(self._all(values.clone())).sum(0)
+
+    def all_to_all(self, rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> Tensor:
+        pieces = [each[self.rank] for each in self._all(rows.clone().split(list(send)))]
+        assert [len(piece) for piece in pieces] == list(receive)
+        return torch.cat(pieces)
+
+
+def in_parts(parts: int, work: Callable[[ThreadGroup], Any]) -> list[Any]:
+    """What `work` returns in each of `parts` threads that run together."""
+    barrier, table = threading.Barrier(parts), [None] * parts
+
+    def run(rank: int) -> Any:
+        try:
+            return work(ThreadGroup(rank, table, barrier))
+        except BaseException:
+            barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(parts) as pool:
+        futures = [pool.submit(run, rank) for rank in range(parts)]
+        errors = [error for error in (future.exception() for future in futures) if error is not None]
+        for error in sorted(errors, key=lambda e: isinstance(e, threading.BrokenBarrierError)):
+            raise error  # the one that broke the barrier, not those who found it broken
+        return [future.result() for future in futures]
+
+
+def parts_of(matrix: Tensor, owner: np.ndarray, **extra: Any) -> list[Part]:
+    """The parts of a small dense matrix, written and read again."""
+    adjacency = sp.csr_array(matrix.numpy())
+    with tempfile.TemporaryDirectory() as folder:
+        write_parts(Path(folder, "parts"), adjacency, owner, **extra)
+        return [open_part(Path(folder, "parts"), p) for p in range(int(owner.max()) + 1)]
