@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,30 +16,32 @@ import torch
 from torch import Tensor
 
 from softcut.io.parts import Part, open_part, write_parts
+from softcut.training.distributed import JobGroup
 
 # A thread that fails leaves the others waiting; they give up after this many seconds.
 _WAIT = 20
 
 
-class ThreadGroup:
+class ThreadGroup(JobGroup):
     """One of several threads; what each lays on the table, all can read after the barrier."""
 
-    def __init__(self, rank: int, table: list[Any], barrier: threading.Barrier) -> None:
-        self.rank, self.size, self._table, self._barrier = rank, len(table), table, barrier
+    def __init__(self, rank: int, table: list[Any], barrier: threading.Barrier | None) -> None:
+        super().__init__(rank, len(table))
+        self._table, self._barrier = table, barrier
 
-    def _all(self, value: Any) -> list[Any]:
+    def gather(self, value: Any) -> list[Any]:
         self._table[self.rank] = value
         self._barrier.wait(_WAIT)
-        seen = list(self._table)
+        seen = copy.deepcopy(self._table)  # as if it had been sent
         self._barrier.wait(_WAIT)
         return seen
 
-    def all_reduce(self, values: Tensor) -> Tensor:
-        return torch.stack(self._all(values.clone())).sum(0)
+    def add_up(self, values: Tensor) -> Tensor:
+        return torch.stack(self.gather(values.clone())).sum(0)
 
-    def all_to_all(self, rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> Tensor:
-        pieces = [each[self.rank] for each in self._all(rows.clone().split(list(send)))]
-        assert [len(piece) for piece in pieces] == list(receive)
+    def deliver(self, rows: Tensor, send: list[int], receive: list[int]) -> Tensor:
+        pieces = [each[self.rank] for each in self.gather(rows.clone().split(send))]
+        assert [len(piece) for piece in pieces] == receive
         return torch.cat(pieces)
 
 

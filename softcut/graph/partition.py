@@ -60,7 +60,7 @@ def partition_nodes(
     loops = sp.diags_array(adjacency.diagonal())
     plain = sp.csr_array(adjacency - loops) if loops.nnz else adjacency
     _, found = metis.part_graph(
-        int(parts), xadj=plain.indptr, adjncy=plain.indices, options=metis.Options(seed=seed)
+        int(parts), metis.CSRAdjacency(plain.indptr, plain.indices), options=metis.Options(seed=seed)
     )
     return _without_empty(np.asarray(found, dtype=np.int64), int(parts)), "metis"
 

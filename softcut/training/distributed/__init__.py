@@ -9,13 +9,15 @@ processes, so every process makes the same step as a single process with the who
 up to rounding. See docs/distributed.md for what a step costs.
 """
 
-from softcut.training.distributed.group import ProcessError, TorchGroup, process_group
+from softcut.training.distributed.group import JobError, JobGroup, ProcessError, TorchGroup, process_group
 from softcut.training.distributed.job import DistributedResult, DistributedSettings, train_part
 from softcut.training.distributed.traffic import Traffic, parameter_count, step_traffic
 
 __all__ = [
     "DistributedResult",
     "DistributedSettings",
+    "JobError",
+    "JobGroup",
     "ProcessError",
     "TorchGroup",
     "Traffic",

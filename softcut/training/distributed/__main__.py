@@ -13,7 +13,7 @@ from typing import Any
 
 from softcut.errors import ParameterError, SoftcutError
 from softcut.io.parts import read_manifest
-from softcut.training.distributed.group import TorchGroup, process_group
+from softcut.training.distributed.group import JobGroup, ProcessError, process_group
 from softcut.training.distributed.job import DistributedSettings, train_part
 from softcut.training.distributed.results import CHECKPOINT, check_folder, write_result
 from softcut.training.task import LoopProgress
@@ -91,7 +91,7 @@ def _tell(progress: LoopProgress) -> None:
     )
 
 
-def _run(given: dict[str, Any], group: TorchGroup) -> None:
+def _run(given: dict[str, Any], group: JobGroup) -> None:
     began = time.perf_counter()
     parts = given["parts"]
     out = given["out"] or parts.with_name(parts.name + "-clusters")
@@ -132,16 +132,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Train as one of the processes; the exit code."""
     given = vars(_parser().parse_args(arguments))
     # Ctrl-C reaches all processes, each at another moment: they stop at once, and go on from the last checkpoint.
-    signal.signal(signal.SIGINT, lambda number, frame: sys.exit(130))
+    before = signal.signal(signal.SIGINT, lambda number, frame: sys.exit(130))
     first = int(os.environ.get("RANK", 0)) == 0
     try:
         with process_group(given["device"], given["timeout"]) as group:
             _run(given, group)
     except SoftcutError as error:
-        lost = str(error).startswith("process ")
+        lost = isinstance(error, ProcessError)
         if first or lost:  # the others have the same to say
             print(f"softcut: {error}", file=sys.stderr, flush=True)
         return 1 if lost else 2
+    finally:
+        signal.signal(signal.SIGINT, before)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +17,17 @@ from torch import Tensor
 from softcut.errors import ParameterError, SoftcutError
 from softcut.training.distributed.traffic import Traffic
 
-__all__ = ["ProcessError", "TorchGroup", "process_group"]
+__all__ = ["JobError", "JobGroup", "ProcessError", "TorchGroup", "process_group"]
 
 _T = TypeVar("_T")
 
 
+class JobError(SoftcutError, ValueError):
+    """What one process cannot do (a damaged part, say), said by all of them."""
+
+
 class ProcessError(SoftcutError, RuntimeError):
-    """Another process of the job ended or failed, so this one cannot go on."""
+    """Another process of the job ended or cannot be reached, so this one cannot go on."""
 
 
 @contextmanager
@@ -31,10 +36,11 @@ def _speaking(rank: int) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = (str(error).strip().splitlines() or ["no reason given"])[0]
+        # gloo: "[file:line] Read error [address]: reason. Advice ..."
+        reason = re.sub(r"^\[\S+\] (.*error \[\S+: )?", "", str(error).strip()).split(". ")[0].splitlines()[0]
         raise ProcessError(
             f"process {rank}: another process of the job ended or cannot be reached ({reason}); run the same "
-            "command again to go on from the last checkpoint, or start it with torchrun --max-restarts."
+            "command again to go on from the last checkpoint; torchrun --max-restarts does so by itself."
         ) from error
 
 
@@ -46,8 +52,14 @@ class _Counter:
     reduced: int = 0
 
 
-class TorchGroup:
-    """The processes of ``torch.distributed`` (see :func:`process_group`); counts what this one sends.
+class JobGroup:
+    """The processes of a job; counts the bytes that this one sends. Subclasses say how they are sent.
+
+    By itself, a job of a single process:
+
+    >>> group = JobGroup()
+    >>> group.all_reduce(torch.ones(2)).tolist(), group.traffic
+    ([1.0, 1.0], Traffic(halo=0, reduced=8))
 
     Attributes
     ----------
@@ -57,10 +69,21 @@ class TorchGroup:
         Where tensors are exchanged.
     """
 
-    def __init__(self, device: torch.device | str = "cpu") -> None:
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self.device = torch.device(device)
+    def __init__(self, rank: int = 0, size: int = 1, device: torch.device | str = "cpu") -> None:
+        self.rank, self.size, self.device = rank, size, torch.device(device)
         self._sent = _Counter()
+
+    def add_up(self, values: Tensor) -> Tensor:
+        """The sum over all processes."""
+        return values
+
+    def deliver(self, rows: Tensor, send: list[int], receive: list[int]) -> Tensor:
+        """Rows of all processes for this one."""
+        return rows
+
+    def gather(self, value: Any) -> list[Any]:
+        """What every process has, in their order; for small things, and never in a step."""
+        return [value]
 
     @property
     def traffic(self) -> Traffic:
@@ -68,23 +91,14 @@ class TorchGroup:
         return Traffic(self._sent.halo, self._sent.reduced)
 
     def all_reduce(self, values: Tensor) -> Tensor:
-        """The sum over all processes, the same on all of them; `values` is overwritten."""
+        """The sum over all processes, the same on all of them; `values` may be overwritten."""
         self._sent.reduced += values.numel() * values.element_size()
-        if self.size > 1:
-            with _speaking(self.rank):
-                dist.all_reduce(values)
-        return values
+        return self.add_up(values)
 
     def all_to_all(self, rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> Tensor:
         """Rows for every process, one after another; returns those received."""
-        rows = rows.contiguous()
-        self._sent.halo += rows[0].numel() * rows.element_size() * sum(send) if len(rows) else 0
-        if self.size == 1:
-            return rows
-        received = rows.new_empty(sum(receive), *rows.shape[1:])
-        with _speaking(self.rank):
-            dist.all_to_all_single(received, rows, list(receive), list(send))
-        return received
+        self._sent.halo += rows.numel() * rows.element_size()
+        return self.deliver(rows.contiguous(), list(send), list(receive))
 
     def together(self, work: Callable[[], _T]) -> _T:
         """Do what each process does by itself; where it fails in one, all stop with its sentence."""
@@ -94,33 +108,42 @@ class TorchGroup:
             result = work()
         except (SoftcutError, OSError) as error:
             problem = str(error)
-        problems = self._gathered(problem)
-        found = list(dict.fromkeys(each for each in problems if each is not None))
-        if found:
-            raise ProcessError(" ".join(found))
+        problems = [each for each in self.gather(problem) if each is not None]
+        if problems:
+            raise JobError(" ".join(dict.fromkeys(problems)))
         return result
 
-    def _gathered(self, value: Any) -> list[Any]:
-        if self.size == 1:
-            return [value]
+    def shared(self, work: Callable[[], _T]) -> _T:
+        """What `work` returns on process 0, on all of them."""
+        return self.gather(self.together(lambda: work() if self.rank == 0 else None))[0]
+
+
+class TorchGroup(JobGroup):
+    """The processes of ``torch.distributed``, which :func:`process_group` starts."""
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        super().__init__(dist.get_rank(), dist.get_world_size(), device)
+
+    def add_up(self, values: Tensor) -> Tensor:
+        with _speaking(self.rank):
+            dist.all_reduce(values)
+        return values
+
+    def deliver(self, rows: Tensor, send: list[int], receive: list[int]) -> Tensor:
+        received = rows.new_empty(sum(receive), *rows.shape[1:])
+        with _speaking(self.rank):
+            dist.all_to_all_single(received, rows, receive, send)
+        return received
+
+    def gather(self, value: Any) -> list[Any]:
         values: list[Any] = [None] * self.size
         with _speaking(self.rank):
             dist.all_gather_object(values, value)
         return values
 
-    def shared(self, work: Callable[[], _T]) -> _T:
-        """What `work` returns on process 0, on all of them."""
-        first = self.together(lambda: work() if self.rank == 0 else None)
-        if self.size == 1:
-            return first  # type: ignore[return-value]
-        box = [first]
-        with _speaking(self.rank):
-            dist.broadcast_object_list(box, src=0, device=self.device)
-        return box[0]  # type: ignore[return-value]
-
 
 @contextmanager
-def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[TorchGroup]:
+def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[JobGroup]:
     """The processes that ``torchrun`` started; without torchrun, this process alone.
 
     >>> with process_group("cpu") as group:
@@ -143,17 +166,16 @@ def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[Torc
         raise ParameterError(
             f"device is 'cuda', but {here} processes of this machine have {gpus} GPUs; start as many as there are."
         )
-    chosen = torch.device("cuda", local) if gpus >= here and gpus else torch.device("cpu")
-    backend = "gloo"
+    chosen = torch.device("cuda", local) if gpus >= here else torch.device("cpu")
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
-        backend = "nccl"
-    wait = timedelta(seconds=timeout)
-    if "RANK" in os.environ:
-        with _speaking(int(os.environ["RANK"])):
-            dist.init_process_group(backend, timeout=wait)
-    else:
-        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, timeout=wait)
+    if "RANK" not in os.environ:
+        yield JobGroup(device=chosen)
+        return
+    with _speaking(int(os.environ["RANK"])):
+        dist.init_process_group(
+            "nccl" if chosen.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout)
+        )
     try:
         yield TorchGroup(chosen)
     finally:

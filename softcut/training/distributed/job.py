@@ -18,7 +18,7 @@ from softcut.ops import quadratic_form
 from softcut.ops.halo import Halo
 from softcut.ops.information import entropy
 from softcut.ops.objectives import edge_gain, word_gain
-from softcut.training.distributed.group import TorchGroup
+from softcut.training.distributed.group import JobGroup
 from softcut.training.distributed.inputs import (
     PaperInput,
     Sample,
@@ -156,7 +156,7 @@ class DistributedResult:
 def train_part(
     folder: str | Path,
     settings: DistributedSettings,
-    group: TorchGroup,
+    group: JobGroup,
     *,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 60.0,
@@ -170,7 +170,7 @@ def train_part(
         The parts, as ``softcut partition`` writes them; process p opens part p.
     settings : DistributedSettings
         The same on every process.
-    group : TorchGroup
+    group : JobGroup
         The processes; as many as there are parts.
     checkpoint : path, optional
         Where process 0 saves the training now and then; it is resumed from there.
@@ -204,6 +204,8 @@ def train_part(
     normalised.degree_like(net.bias)  # constant, and asked of the other processes once: here
     result = loop.run(callback, saved)
     step = group.traffic - task.step_began
+    for iteration in [] if saved is None else saved.resumed_at:
+        notes.append(f"resumed from a checkpoint after {iteration} iterations.")
     with torch.no_grad():
         s = net.soft(inputs, settings.temperature)
         labels = s.argmax(-1)
@@ -249,7 +251,7 @@ def _checked(folder: str | Path, settings: DistributedSettings, size: int) -> Ma
 
 
 def _inputs(
-    part: Part, op: Halo, manifest: Manifest, settings: DistributedSettings, group: TorchGroup
+    part: Part, op: Halo, manifest: Manifest, settings: DistributedSettings, group: JobGroup
 ) -> tuple[FirstLayer, Start | None, list[str]]:
     dtype = _DTYPES[settings.dtype]
     x = torch.from_numpy(np.array(part.x)).to(device=group.device, dtype=dtype)

@@ -18,7 +18,7 @@ from softcut.errors import ParameterError
 from softcut.files import atomic_json, atomic_write
 from softcut.io.parts import read_manifest, read_names
 from softcut.provenance import command_line, commit
-from softcut.training.distributed.group import TorchGroup
+from softcut.training.distributed.group import JobGroup
 from softcut.training.distributed.job import DistributedResult, DistributedSettings
 from softcut.training.distributed.traffic import Traffic, step_traffic
 
@@ -41,7 +41,7 @@ def check_folder(folder: str | Path, overwrite: bool) -> None:
 
 
 def all_labels(
-    result: DistributedResult, rows: tuple[int, ...], group: TorchGroup
+    result: DistributedResult, rows: tuple[int, ...], group: JobGroup
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels and probabilities of all nodes on process 0, in the original order; empty arrays on the others.
 
@@ -51,7 +51,7 @@ def all_labels(
         Of this process.
     rows : tuple of int
         Nodes of every part.
-    group : TorchGroup
+    group : JobGroup
         The processes.
     """
     total = sum(rows) if group.rank == 0 else 0
@@ -76,7 +76,7 @@ def write_result(
     out: str | Path,
     settings: DistributedSettings,
     result: DistributedResult,
-    group: TorchGroup,
+    group: JobGroup,
     seconds: float,
 ) -> dict[str, Any]:
     """Write labels, networks and what is known of the training; called by all processes, written by process 0.
@@ -124,6 +124,7 @@ def write_result(
 
     def write() -> None:
         out.mkdir(parents=True, exist_ok=True)
+        (out / "result.json").unlink(missing_ok=True)  # of an earlier run: it must not describe these labels
         file = io.BytesIO()
         np.save(file, labels)
         atomic_write(out / "labels.npy", file.getvalue())

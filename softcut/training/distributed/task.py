@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from softcut.ops.halo import Group, Halo
 from softcut.training.checkpoint import Checkpoint
-from softcut.training.distributed.group import TorchGroup
+from softcut.training.distributed.group import JobGroup
 from softcut.training.distributed.inputs import Start
 from softcut.training.distributed.traffic import Traffic
 from softcut.training.inputs import FirstLayer
@@ -29,22 +29,26 @@ class SharedCheckpoint(Checkpoint):
 
     Attributes
     ----------
-    group : TorchGroup
+    group : JobGroup
         The processes.
+    resumed_at : list of int
+        The iterations that a training had done when it was resumed from here; empty for a new one.
     """
 
-    group: TorchGroup | None = None
+    group: JobGroup = field(default_factory=JobGroup)
+    resumed_at: list[int] = field(default_factory=list)
 
     def write(self, state: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-        if self.group is None or self.group.rank == 0:
+        if self.group.rank == 0:
             super().write(state, settings)
 
     def read(self, settings: Mapping[str, Any], device: torch.device) -> dict[str, Any] | None:
         read = super().read
-        if self.group is None:
-            return read(settings, device)
         state = self.group.shared(lambda: read(settings, torch.device("cpu")))
-        return None if state is None else _moved(state, device)
+        if state is None:
+            return None
+        self.resumed_at.append(state["done"])
+        return _moved(state, device)
 
 
 def _moved(value: Any, device: torch.device) -> Any:
