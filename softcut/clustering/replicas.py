@@ -315,7 +315,7 @@ def _affordable(
     prepared: Prepared, k: int, settings: Settings, wanted: int, note: Note, batches: Batches | None
 ) -> int:
     """As many replicas as the budget allows, and at least four (or as many as were asked for)."""
-    n = max(1, prepared.encoded.graph.num_nodes if batches is None else batches.parts.largest_batch)
+    n = max(1, prepared.encoded.graph.num_nodes // (1 if batches is None else batches.parts.steps))
     device = prepared.device if batches is None else batches.device
     most = max(4, budget(device)[0] // (n * (settings.hidden + k)))
     if most < wanted:
