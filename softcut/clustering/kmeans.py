@@ -11,7 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["KMeansResult", "kmeans", "kmeans_restarts", "nearest", "squared_distances"]
+from softcut.ops import CSRPattern
+from softcut.ops.spmm import sparse_product
+
+__all__ = ["KMeansResult", "group_sums", "kmeans", "kmeans_restarts", "nearest", "squared_distances"]
 
 
 class KMeansResult(NamedTuple):
@@ -102,6 +105,20 @@ def kmeans_restarts(
         if active.numel() == 0:
             break
     return labels, centres
+
+
+def group_sums(x: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Size [K] and sum [K, F] of each cluster, for many clusters: the same result every time, on any device.
+
+    >>> import torch
+    >>> [t.tolist() for t in group_sums(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1, 0, 1]), 2)]
+    [[1, 2], [[2.0], [5.0]]]
+    """
+    order = torch.argsort(labels, stable=True)
+    counts = torch.bincount(labels, minlength=k)
+    offsets = torch.zeros(k + 1, dtype=counts.dtype, device=x.device)
+    offsets[1:] = counts.cumsum(0)
+    return counts, sparse_product(CSRPattern(offsets, order, (k, x.shape[0])), None, x)
 
 
 def _scores(x: Tensor, centres: Tensor) -> Tensor:
