@@ -40,6 +40,8 @@ _HOLD, _FIRM_HOLD = 0.1, 2.0
 # A replica of a large graph stops when so many iterations improved its loss by less than so many times the tolerance,
 # as a share of the loss.
 _PATIENCE, _TIMES = 10, 2.0
+# k-means per start of a large graph, of which the best is taken: there are few replicas, and a sample costs little.
+_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -346,16 +348,17 @@ def _start(inputs: FirstLayer, scales: list[int], k: int, seed: int) -> _Start:
     assert isinstance(inputs, DenseInput)
     labels = []
     n = inputs.z.shape[1]
+    tries = 2 if n <= LARGE else _TRIES
     for scale, members in itertools.groupby(scales):
         count = len(list(members))
         every = inputs.z[scale]
         z = every if n <= LARGE else every[sample_rows(n, random_state=seed, device=every.device)]
         found, centres = kmeans_restarts(
-            z, k, 2 * count, max_iter=30, least=_LEAST * len(z) / k, random_state=seed + scale
+            z, k, tries * count, max_iter=30, least=_LEAST * len(z) / k, random_state=seed + scale
         )
         own = centres.gather(1, found.unsqueeze(-1).expand(-1, -1, z.shape[1]))
         error = (z - own).square().sum((1, 2))
-        better = error.view(count, 2).argmin(1) + 2 * torch.arange(count, device=z.device)
+        better = error.view(count, tries).argmin(1) + tries * torch.arange(count, device=z.device)
         labels.append(found[better] if z is every else assign(every, centres[better]))
     start = torch.cat(labels)
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).to(z.dtype)
