@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from softcut.clustering.batches import Batches
 from softcut.clustering.consensus import agreement
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.prepare import Note, Prepared, budget
@@ -118,6 +119,7 @@ def train_replicas(
     note: Note,
     callback: Callable[[Progress], None] | None = None,
     wanted: int | None = None,
+    batches: Batches | None = None,
 ) -> Trained:
     """Train replicas with K clusters, as many for each objective, from the same starts.
 
@@ -125,8 +127,10 @@ def train_replicas(
     ----------
     wanted : int, optional
         How many; the settings' number by default, fewer where the budget does not allow them.
+    batches : Batches, optional
+        The parts that a step trains on; by default all of the graph at once.
     """
-    count = _affordable(prepared, k, settings, wanted or settings.n_init, note)
+    count = _affordable(prepared, k, settings, wanted or settings.n_init, note, batches)
     seeds, distances = replica_seeds(settings.seed, count), len(prepared.encoder.hops)
     objectives = settings.objectives[:count]
     share = -(-count // len(objectives))
@@ -138,14 +142,16 @@ def train_replicas(
     parts: list[_Part] = []
     for i, objective in enumerate(objectives):
         own = seeds[i :: len(objectives)]
-        part = _train(prepared, k, settings, objective, own, _scales(distances, len(own)), start, callback)
+        part = _train(
+            prepared, k, settings, objective, own, _scales(distances, len(own)), start, callback, batches
+        )
         if part.result.iterations > 0:
             parts.append(part)
         if part.result.interrupted:
             break
     if not parts:
         raise KeyboardInterrupt  # nothing was learnt that could be kept
-    return _judged(prepared, parts, settings)
+    return _judged(prepared, parts, settings, batches)
 
 
 @dataclass(frozen=True)
@@ -167,6 +173,7 @@ def _train(
     scales: list[int],
     start: _Start | None,
     callback: Callable[[Progress], None] | None,
+    batches: Batches | None,
 ) -> _Part:
     given = None if start is None else start.of(scales)
 
@@ -181,6 +188,11 @@ def _train(
             scales=[scales[r] for r in members],
         ).to(prepared.device)
         labels, sizes = (None, None) if given is None else (given.labels[members], given.sizes[members])
+        if batches is not None:
+            firm = hold if objective == "evidence" and sizes is not None else 0.0
+            return net, batches.train(
+                net, prepared, settings.training(objective), callback, start=labels, sizes=sizes, hold=firm
+            )
         # The evidence alone lets go of a cluster that its distance does not show.
         loss = _HeldEvidence(prepared, sizes, hold) if objective == "evidence" and sizes is not None else None
         result = train(
@@ -199,7 +211,7 @@ def _train(
 
     net, result = trained(list(range(len(seeds))), _HOLD)
     if objective == "evidence" and given is not None and not result.interrupted:
-        hard = net.assign(prepared.encoded.inputs, settings.temperature).argmax(-1)
+        hard = _assigned(net, prepared, settings, batches).argmax(-1)
         lost = [r for r, used in enumerate(_clusters_used(hard, k)) if used < k]
         if lost:
             net, result = _replaced(net, result, lost, *trained(lost, _FIRM_HOLD))
@@ -253,10 +265,16 @@ class _HeldEvidence:
         self.sizes = self.all[active]
 
 
-def _judged(prepared: Prepared, parts: list[_Part], settings: Settings) -> Trained:
+def _assigned(net: ReplicaNet, prepared: Prepared, settings: Settings, batches: Batches | None) -> Tensor:
+    if batches is not None:
+        return batches.assign(net, prepared, settings.temperature)
+    return net.assign(prepared.encoded.inputs, settings.temperature)
+
+
+def _judged(prepared: Prepared, parts: list[_Part], settings: Settings, batches: Batches | None) -> Trained:
     net, order = _joined_nets([part.net for part in parts])
     net = net.to(prepared.device)
-    s = net.assign(prepared.encoded.inputs, settings.temperature)
+    s = _assigned(net, prepared, settings, batches)
     hard = s.argmax(-1)
     nmi, ari = agreement(hard, net.k)
     evidence = prepared.judge(hard, net.k).value.tolist()
@@ -314,12 +332,16 @@ def _joined_results(results: list[TrainResult], order: list[int]) -> TrainResult
     )
 
 
-def _affordable(prepared: Prepared, k: int, settings: Settings, wanted: int, note: Note) -> int:
+def _affordable(
+    prepared: Prepared, k: int, settings: Settings, wanted: int, note: Note, batches: Batches | None
+) -> int:
     """As many replicas as the budget allows, and at least four (or as many as were asked for)."""
-    n = max(1, prepared.encoded.graph.num_nodes)
-    most = max(4, budget(prepared.device)[0] // (n * (settings.hidden + k)))
+    n = max(1, prepared.encoded.graph.num_nodes if batches is None else batches.parts.largest_batch)
+    device = prepared.device if batches is None else batches.device
+    most = max(4, budget(device)[0] // (n * (settings.hidden + k)))
     if most < wanted:
-        note(f"{most} replicas instead of {wanted}: {n:,} nodes, to stay within memory and time.")
+        each = "" if batches is None else " per step"
+        note(f"{most} replicas instead of {wanted}: {n:,} nodes{each}, to stay within memory and time.")
     return min(wanted, most)
 
 

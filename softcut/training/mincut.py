@@ -19,7 +19,7 @@ from softcut.training.net import ReplicaNet
 from softcut.training.stopping import Patience, Plateau
 from softcut.training.task import LoopProgress, LoopSettings, Task
 
-__all__ = ["Progress", "TrainResult", "TrainSettings", "replica_losses", "train"]
+__all__ = ["Progress", "TrainResult", "TrainSettings", "replica_losses", "run_task", "train"]
 
 # From (op, S [N, R, K]) to the two terms of an objective, one number per replica each.
 Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
@@ -268,6 +268,27 @@ def train(
     if loss is None:
         op, loss = _named_loss(op, settings, sizes, adjacency, words)
     task = _ClusteringTask(net, inputs, op, settings, loss, start)
+    return run_task(task, net, settings, callback, rows=op.num_rows, warm=start is not None)
+
+
+def run_task(
+    task: Task,
+    net: ReplicaNet,
+    settings: TrainSettings,
+    callback: Callable[[Progress], None] | None,
+    *,
+    rows: int,
+    warm: bool,
+) -> TrainResult:
+    """Run the loop for a task whose steps give the losses "cut" and "ortho" of every replica of `net`.
+
+    Parameters
+    ----------
+    rows : int
+        Nodes that a step computes.
+    warm : bool
+        Whether the task has a start to learn first, for ``settings.start`` iterations.
+    """
     stop: Plateau | Patience | None = None
     if settings.tolerance is not None and settings.one_by_one:
         stop = Patience(settings.patience, settings.tolerance, relative=True)
@@ -277,7 +298,7 @@ def train(
         iterations=settings.iterations,
         lr=settings.lr,
         minimise={"cut": 1.0, "ortho": settings.ortho_weight},
-        warm_up=0 if start is None else settings.start,
+        warm_up=settings.start if warm else 0,
         check_every=settings.check_every,
         stop=stop,
         drop_finished=isinstance(stop, Patience),
@@ -291,7 +312,7 @@ def train(
         cut, ortho = (values.copy() for values in last.values())
         callback(Progress(progress.iteration, progress.iterations, cut, ortho, net))
 
-    with _threads_for(net, op):
+    with _threads_for(net, rows):
         result = Loop(task, loop_settings).run(None if callback is None else tell)
     nothing = np.zeros((0, net.replicas))
     return TrainResult(
@@ -355,10 +376,10 @@ _ONE_THREAD = 1 << 18
 
 
 @contextmanager
-def _threads_for(net: ReplicaNet, op: Operator) -> Iterator[None]:
+def _threads_for(net: ReplicaNet, rows: int) -> Iterator[None]:
     """One thread for small work on the CPU, as many as before for the rest."""
     before = torch.get_num_threads()
-    small = op.num_rows * net.replicas * (net.hidden + net.k) < _ONE_THREAD
+    small = rows * net.replicas * (net.hidden + net.k) < _ONE_THREAD
     if net.bias.is_cuda or before == 1 or not small:
         yield
         return
