@@ -24,40 +24,24 @@ import torch
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from gpu_measuring import CUDA, DEVICE, TYPES, Bench, Graph, captured, compile_all, compile_share, slope
+from gpu_measuring import (
+    CUDA,
+    DEVICE,
+    TYPES,
+    Bench,
+    Graph,
+    captured,
+    compile_all,
+    compile_share,
+    copy_speed,
+    machine,
+    report,
+    short,
+    slope,
+)
 
-SECTIONS = ("machine", "sweep", "product", "loss", "ragged", "crossover", "growth", "cora", "fits")
 PIECES = (128, 256, 512, 1024, 2048)
-
-
-def machine(bench: Bench) -> None:
-    def measure() -> dict[str, Any]:
-        from softcut.provenance import commit, device_name
-
-        size = 1 << (16 if bench.tiny else 30)
-        a, b = torch.zeros(2, size // 4, device=DEVICE)
-        ms = bench.milliseconds(lambda: b.copy_(a))
-        try:
-            import triton
-
-            version = triton.__version__
-        except ImportError:
-            version = "none"
-        return {
-            "device": device_name(DEVICE),
-            "torch": torch.__version__,
-            "triton": version,
-            "commit": commit(),
-            "copy GB/s": 2 * size / ms / 1e6,
-        }
-
-    print(bench.record("machine", measure))
-
-
-def copy_speed(bench: Bench) -> float:
-    return bench.known["machine"]["copy GB/s"]
 
 
 def sweep(bench: Bench) -> None:
@@ -152,16 +136,6 @@ def sweep(bench: Bench) -> None:
         print(f"long rows cut at {piece}:", bench.record(f"sweep piece {piece}", measure), "ms", flush=True)
     if not bench.skipped:
         bench.record(f"sweep done {bench.tiny}", lambda: True)
-
-
-def short(tiles: Any) -> str:
-    flags = (
-        ("r" if tiles.along_rows else "")
-        + ("" if tiles.stream else "n")
-        + ("g" if tiles.gather_scale else "")
-    )
-    size = f"{tiles.rows}x{tiles.neighbours}x{tiles.columns}"
-    return f"{size} w{tiles.warps} p{tiles.programs} {flags}".strip()
 
 
 def cases(bench: Bench) -> Iterable[tuple[str, int, str]]:
@@ -302,6 +276,27 @@ def ragged(bench: Bench) -> None:
               bench.record(f"ragged | {graphs} {size} {k} {f}", measure), flush=True)  # fmt: skip
 
 
+def order(bench: Bench) -> None:
+    """A product before and after nodes are sorted by community: nine of ten edges inside one of 256."""
+    from softcut.ops.entries import submatrix
+    from softcut.ops.kernels import use
+    from softcut.ops.kernels.reorder import locality_order
+
+    def measure() -> dict[str, Any]:
+        bench.graphs.clear()
+        graph = Graph("planted", bench.sizes[1], bench.entries)
+        by_group = locality_order(graph.pattern.rowptr, graph.pattern.col, graph.groups)
+        after, found = submatrix(graph.plain, by_group, None), {}
+        with use("triton"):
+            for k in bench.columns:
+                x = graph.s(k)
+                for name, op in (("as it is", graph.plain), ("sorted", after)):
+                    found[f"K={k} {name} ms"] = bench.milliseconds(lambda op=op, x=x: op @ x)
+        return found
+
+    print("nodes sorted by community:", bench.record("order", measure), flush=True)
+
+
 def crossover(bench: Bench) -> None:
     """From which size on the kernels are faster than the embedding bag; as replays of a CUDA graph, as in training."""
     from softcut.ops.kernels import use
@@ -412,7 +407,7 @@ def fits(bench: Bench) -> None:
         def measure(name: str = name) -> dict[str, Any]:
             graph = load(name)
             k = len(np.unique(graph.y))
-            short_run = {"max_iter": 2, "n_replicas": 1} if bench.tiny else {}
+            short_run = {"max_iter": 2, "n_init": 1} if bench.tiny else {}
             found: dict[str, list[float]] = {}
             MinCutClustering(k, device=str(DEVICE), **{"max_iter": 5} | short_run).fit(graph)
             for mode in ("torch", "auto") * (1 if bench.tiny else 2):
@@ -426,18 +421,27 @@ def fits(bench: Bench) -> None:
         print(f"default fit of {name}:", bench.record(f"fit {name}", measure), flush=True)
 
 
+RUN = {f.__name__: f for f in (machine, sweep, product, loss, ragged, order, crossover, growth, cora, fits)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the results")
-    parser.add_argument("--sections", nargs="*", default=list(SECTIONS), choices=SECTIONS)
+    parser.add_argument("--sections", nargs="*", default=list(RUN), choices=list(RUN))
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which nothing new is begun")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to rehearse")
+    parser.add_argument(
+        "--report", action="store_true", help="print what is known as tables of a page, measure nothing"
+    )
     parser.add_argument("--compile", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.compile:
         compile_share()
+        return
+    if arguments.report:
+        report(Bench(arguments.out, arguments.tiny, 0).known)
         return
     if not CUDA and not arguments.tiny:
         raise SystemExit("this benchmark needs a CUDA device; --tiny rehearses it without")
@@ -447,7 +451,7 @@ def main() -> None:
         begin = time.monotonic()
         print(f"\n== {section}", flush=True)
         try:
-            globals()[section](bench)
+            RUN[section](bench)
         except ImportError as error:
             print(f"left out: {error}")
         print(f"({section}: {time.monotonic() - begin:.0f} s)", flush=True)

@@ -98,7 +98,7 @@ class Bench:
 
 
 class Graph:
-    """A random graph with `entries` stored entries: uniform, or expected degrees that fall as rank^-0.7."""
+    """A random graph: "uniform", "power law" (expected degrees fall as rank^-0.7), or "planted" (256 groups)."""
 
     def __init__(self, kind: str, n: int, entries: int, seed: int = 0) -> None:
         from softcut.ops import CSR, CSRPattern
@@ -107,16 +107,25 @@ class Graph:
         generator = torch.Generator(DEVICE).manual_seed(seed)
         ends = torch.empty(2, entries // 2, dtype=torch.int32, device=DEVICE)
         shuffled = torch.randperm(n, generator=generator, device=DEVICE).int()
-        for end in ends:
+        self.groups = torch.empty(n, dtype=torch.long, device=DEVICE)
+        self.groups[shuffled.long()] = torch.arange(n, device=DEVICE) * 256 // n
+        first = torch.empty(0)
+        for number, end in enumerate(ends):
             u = torch.rand(entries // 2, dtype=torch.float64, generator=generator, device=DEVICE)
             u = u if kind == "uniform" else u ** (1 / 0.3)  # inverse of the distribution of ranks
+            if kind == "planted" and number:
+                near = torch.rand(entries // 2, generator=generator, device=DEVICE) < 0.9
+                u = torch.where(near, ((256 * first).floor() + u) / 256, u)  # the group of the first end
+                del near
+            first = u
             end.copy_(shuffled[(u * n).long().clamp_(max=n - 1)])
-            del u
+        del u, first
         row, col = torch.cat([ends[0], ends[1]]), torch.cat([ends[1], ends[0]])
         pattern, order = CSRPattern.from_coo(row, col, (n, n))
         del row, col, order, ends, shuffled
         self.pattern = pattern
-        self.op = CSR(pattern, symmetric=True).normalise()
+        self.plain = CSR(pattern, symmetric=True)
+        self.op = self.plain.normalise()
         self.longest = int(pattern.counts.max())
 
     def s(self, k: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -192,3 +201,61 @@ def slope(points: list[dict[str, float]], name: str) -> float:
     x, y = (torch.tensor([math.log(p[c]) for p in points]) for c in ("edges", name))
     x, y = x - x.mean(), y - y.mean()
     return ((x * y).sum() / (x * x).sum()).item()
+
+
+def machine(bench: Bench) -> None:
+    def measure() -> dict[str, Any]:
+        from softcut.provenance import commit, device_name
+
+        size = 1 << (16 if bench.tiny else 30)
+        a, b = torch.zeros(2, size // 4, device=DEVICE)
+        ms = bench.milliseconds(lambda: b.copy_(a))
+        try:
+            import triton
+
+            version = triton.__version__
+        except ImportError:
+            version = "none"
+        return {
+            "device": device_name(DEVICE),
+            "torch": torch.__version__,
+            "triton": version,
+            "commit": commit(),
+            "copy GB/s": 2 * size / ms / 1e6,
+        }
+
+    print(bench.record("machine", measure))
+
+
+def copy_speed(bench: Bench) -> float:
+    return bench.known["machine"]["copy GB/s"]
+
+
+def short(tiles: Any) -> str:
+    flags = (
+        ("r" if tiles.along_rows else "")
+        + ("" if tiles.stream else "n")
+        + ("g" if tiles.gather_scale else "")
+    )
+    size = f"{tiles.rows}x{tiles.neighbours}x{tiles.columns}"
+    return f"{size} w{tiles.warps} p{tiles.programs} {flags}".strip()
+
+
+def report(known: dict[str, Any]) -> None:
+    """Tables of a page, from what was measured."""
+    print(f"{known['machine']['device']}, copying {known['machine']['copy GB/s']:.0f} GB/s\n")
+    for section, columns in (
+        ("product", ("ms", "share", "scaled ms", "bag ms", "cuSPARSE ms", "error")),
+        (
+            "loss",
+            ("ms", "extra", "torch ms", "torch extra", "peer ms", "peer GiB", "ratio", "gradient error"),
+        ),
+    ):
+        print("| graph | K | precision | " + " | ".join(columns) + " |")
+        print("|---|---|---|" + "---|" * len(columns))
+        for key, row in known.items():
+            kind, *case = key.split(" | ")
+            if kind == section:
+                shown = ("" if row.get(c) is None else f"{row[c]:.3g}" for c in columns)
+                print(f"| {case[0]} | {case[1].removeprefix('K=')} | {case[2]} | " + " | ".join(shown) + " |")
+        print()
