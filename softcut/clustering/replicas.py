@@ -49,7 +49,8 @@ _TRIES = 5
 class Replica:
     """How one restart ended: its losses, its evidence, how many clusters it uses, whether it was left out.
 
-    `cut` and `ortho` are the two terms of its own objective: L_c and L_o for the cuts.
+    `cut` and `ortho` are the two terms of its own objective: L_c and L_o for the cuts. `hops` is how often the
+    features it reads were propagated.
     """
 
     seed: int
@@ -59,6 +60,7 @@ class Replica:
     evidence: float
     clusters_used: int
     collapsed: bool
+    hops: int = 0
 
     @property
     def loss(self) -> float:
@@ -283,8 +285,9 @@ def _judged(prepared: Prepared, parts: list[_Part], settings: Settings, batches:
     family, seeds = [family[i] for i in order], [seeds[i] for i in order]
     cut, ortho = _losses(prepared, s, family)
     used = _clusters_used(hard, net.k)
+    hops = [prepared.encoder.hops[scale] for scale in net.scales]
     replicas = [
-        Replica(seeds[r], family[r], cut[r], ortho[r], evidence[r], used[r], used[r] < net.k)
+        Replica(seeds[r], family[r], cut[r], ortho[r], evidence[r], used[r], used[r] < net.k, hops[r])
         for r in range(net.replicas)
     ]
     return Trained(net, _joined_results([part.result for part in parts], order), s, nmi, ari, replicas)
@@ -336,7 +339,7 @@ def _affordable(
     prepared: Prepared, k: int, settings: Settings, wanted: int, note: Note, batches: Batches | None
 ) -> int:
     """As many replicas as the budget allows, and at least four (or as many as were asked for)."""
-    n = max(1, prepared.encoded.graph.num_nodes if batches is None else batches.parts.largest_batch)
+    n = max(1, prepared.encoded.graph.num_nodes // (1 if batches is None else batches.parts.steps))
     device = prepared.device if batches is None else batches.device
     most = max(4, budget(device)[0] // (n * (settings.hidden + k)))
     if most < wanted:
