@@ -8,7 +8,8 @@ clusters, R replicas, P parts with h_p halo rows each, and b bytes a number:
     halo rows sent          b R K sum_p h_p          in all; none in backward
     numbers added up        b (R (K^2 + 2) + parameters),  parameters = R (T H F + H + K H + K)
 
-for a network of T kernels in its first layer. Nothing else is sent in a step.
+for a network of T kernels in its first layer. Nothing else is sent in a step. Before the training, features are
+propagated in float64: 8 F h_p bytes received by part p for each hop.
 
     python -m softcut.training.distributed.cost --nodes 111e6 --entries 3.2e9 --columns 128 -k 16 --parts 8
 """
@@ -19,6 +20,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from softcut.training.distributed.inputs import COLUMNS_AT_ONCE
 from softcut.training.distributed.traffic import step_traffic
 
 __all__ = ["Scale"]
@@ -123,6 +125,18 @@ class Scale:
         return self.graph_memory + self.feature_memory + self.step_memory
 
     @property
+    def preparation_memory(self) -> float:
+        """Bytes of a part while features are propagated: all of them once in float64, a few columns at a time more."""
+        at_once = min(COLUMNS_AT_ONCE, self.columns)
+        own = self.rows * (self.columns + 3 * at_once) + self.halo * at_once
+        return self.graph_memory + self.feature_memory + 8 * own
+
+    @property
+    def hop_bytes(self) -> float:
+        """Rows received by a part when features are propagated once, in float64."""
+        return 8 * self.columns * self.halo
+
+    @property
     def disk(self) -> float:
         """Bytes of all parts on disk: rows of the graph, features, words (one per column), node numbers."""
         return self.parts * self.graph_memory + self.nodes * (self.columns * (self.itemsize + 4) + 24)
@@ -145,13 +159,15 @@ def _table(job: Scale, memory_speed: float, network_speed: float) -> str:
         ("memory of a part: graph", f"{job.graph_memory / 2**30:,.1f} GiB"),
         ("memory of a part: features", f"{job.feature_memory / 2**30:,.1f} GiB"),
         ("memory of a part: a step", f"{job.step_memory / 2**30:,.1f} GiB"),
-        ("memory of a part", f"{job.memory / 2**30:,.1f} GiB"),
+        ("memory of a part in training", f"{job.memory / 2**30:,.1f} GiB"),
+        ("memory of a part in preparation", f"{job.preparation_memory / 2**30:,.1f} GiB"),
         ("disk of all parts", f"{job.disk / 2**30:,.0f} GiB"),
         ("operations of a part: product", f"{job.product_operations / 1e9:,.1f} G"),
         ("operations of a part: networks", f"{job.network_operations / 1e9:,.1f} G"),
         ("memory traffic of a part: product", f"{job.product_bytes / 1e9:,.1f} GB"),
         ("memory traffic of a part: networks", f"{job.network_bytes / 1e9:,.1f} GB"),
         ("halo received by a part", f"{job.halo_bytes / 1e9:,.2f} GB"),
+        ("halo received by a part, once a hop", f"{job.hop_bytes / 1e9:,.2f} GB"),
         ("numbers added up", f"{job.reduced_bytes / 1e3:,.1f} kB"),
         ("seconds of a step: memory", f"{compute:,.3f}"),
         ("seconds of a step: messages", f"{messages:,.3f}"),
