@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from softcut.clustering.partition import partition
 from softcut.datasets import attributed_communities
+from softcut.graph.partition import partition_nodes
 from softcut.io.parts import open_part
 from softcut.training import ReplicaNet
 from softcut.training.distributed import Traffic, parameter_count, step_traffic
-from softcut.training.distributed.cost import Scale, main
+from softcut.training.distributed.cost import Scale, main, random_halo_share
 
 
 @pytest.mark.parametrize("terms", [1, 2])
@@ -68,10 +70,24 @@ def test_features_are_propagated_in_float64():
 
 
 def test_the_command_prints_what_a_job_needs(capsys):
-    main(["--nodes", "111e6", "--entries", "3.2e9", "--parts", "8"])
+    main(["--nodes", "111e6", "--entries", "3.2e9", "--parts", "8", "--halo-share", "0.5"])
     lines = [line.rsplit("  ", 1) for line in capsys.readouterr().out.splitlines()]
     table = {name.strip(): value.strip() for name, value in lines}
     job = Scale(111e6, 3.2e9, 128, 16, parts=8, halo_share=0.5)
     assert table["memory of a part in training"] == f"{job.memory / 2**30:,.1f} GiB"
     assert table["own nodes of a part"] == "13.9 M"
     assert table["halo received by a part"] == f"{4 * 16 * 0.5 * 111e6 / 8 / 1e9:.2f} GB"
+    main(["--nodes", "1e6", "--entries", "2e7", "--parts", "4"])
+    halo = random_halo_share(4, 20.0) * 1e6 / 4
+    assert f"{halo / 1e6:,.1f} M" in capsys.readouterr().out.splitlines()[1]
+
+
+def test_the_halo_of_random_parts():
+    n, degree = 2000, 10
+    ring = sum(sp.eye_array(n, n, k=k) + sp.eye_array(n, n, k=k - n) for k in range(1, degree // 2 + 1))
+    adjacency = sp.csr_array(ring + ring.T)
+    owner, _ = partition_nodes(adjacency, 4, "random")
+    rows = owner[adjacency.tocoo().row]
+    crossing = rows != owner[adjacency.indices]
+    pairs = set(zip(rows[crossing].tolist(), adjacency.indices[crossing].tolist(), strict=True))
+    assert len(pairs) / n == pytest.approx(random_halo_share(4, degree), rel=0.02)

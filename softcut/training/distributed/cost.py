@@ -23,7 +23,16 @@ from dataclasses import dataclass
 from softcut.training.distributed.inputs import COLUMNS_AT_ONCE
 from softcut.training.distributed.traffic import step_traffic
 
-__all__ = ["Scale"]
+__all__ = ["Scale", "random_halo_share"]
+
+
+def random_halo_share(parts: int, degree: float) -> float:
+    """Halo rows per own row where nodes of one degree are divided at random; less where degrees differ.
+
+    >>> round(random_halo_share(8, 20.0), 2)
+    6.52
+    """
+    return (parts - 1) * (1 - (1 - 1 / parts) ** degree)
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,8 @@ class Scale:
     parts : int
         P.
     halo_share : float
-        Halo rows of a part as a share of its own rows; 0 for a single part. It depends on the graph and on how it is
-        divided: manifest.json says it (halo / rows), random parts come close to min(P - 1, mean degree).
+        Halo rows of a part as a share of its own rows. It depends on the graph and on how it is divided:
+        manifest.json says it (halo / rows); for random parts see :func:`random_halo_share`.
     itemsize : int
         Bytes a number.
     """
@@ -189,12 +198,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--distances", type=int, default=1)
     parser.add_argument("--parts", type=int, default=8)
-    parser.add_argument("--halo-share", type=float, default=0.5, help="halo rows / own rows of a part")
+    parser.add_argument(
+        "--halo-share", type=float, help="halo rows / own rows of a part; by default that of random parts"
+    )
     parser.add_argument("--itemsize", type=int, default=4)
     parser.add_argument("--memory-speed", type=float, default=3.5e12, help="bytes a second of a device")
     parser.add_argument("--network-speed", type=float, default=5e10, help="bytes a second between devices")
     given = vars(parser.parse_args(arguments))
     memory_speed, network_speed = given.pop("memory_speed"), given.pop("network_speed")
+    if given["halo_share"] is None:
+        given["halo_share"] = random_halo_share(given["parts"], given["entries"] / given["nodes"])
     print(_table(Scale(**given), memory_speed, network_speed))
 
 
