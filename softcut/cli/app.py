@@ -15,6 +15,7 @@ from softcut.cli.console import err, out
 from softcut.cli.datasets import datasets
 from softcut.cli.demo import demo
 from softcut.cli.reproduce import reproduce
+from softcut.cli.segment import segment
 from softcut.cli.wording import with_options
 from softcut.errors import SoftcutError
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (cluster, predict, classify, datasets, demo):
+for command in (cluster, predict, classify, segment, datasets, demo):
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 
