@@ -13,9 +13,11 @@ endif
 # Threads that wait sleep instead of spinning: many times faster where cores are shared.
 export OMP_WAIT_POLICY ?= PASSIVE
 QUIET := --quiet --disable-pip-version-check
+# One process per core, up to eight, each with one thread.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip install $(QUIET) --constraint constraints.txt
 
-.PHONY: setup demo test test-slow test-gpu test-oldest mutants bench lint format wheel clean
+.PHONY: setup demo test tables docs test-slow test-gpu test-oldest mutants bench lint format wheel clean
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -66,7 +68,7 @@ format: $(VENV)/.dev
 	@$(BIN)/ruff format .
 
 test: lint  ## lint, then the suite without the tests marked slow or gpu
-	@$(BIN)/python -m pytest
+	@$(TESTS)
 
 test-slow: $(VENV)/.dev  ## the tests that take minutes
 	@$(BIN)/python -m pytest -m slow
@@ -77,6 +79,18 @@ test-gpu: $(VENV)/.dev  ## the tests that need a CUDA device
 test-oldest: $(OLDEST)/.ready  ## the suite on the oldest versions pyproject.toml allows, in .venv-oldest
 	@# Old versions warn about each other; what they deprecate was an error when they were new.
 	@$(OLDEST)/bin/python -m pytest -W default::DeprecationWarning -W default::PendingDeprecationWarning
+
+tables: $(VENV)/.dev  ## every table of results in README.md and docs, rendered from results/
+	@$(BIN)/python -m softcut.paper.tables
+
+$(VENV)/.docs: $(VENV)/.dev
+	@echo "Installing the tools of the documentation ..."
+	@$(PIP) --no-build-isolation --editable ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.docs  ## the documentation site, in site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo site/index.html
 
 mutants: $(MUTANTS)/.ready  ## how many of SAMPLE small wrong changes, drawn with SEED, the tests notice
 	@nice -n 10 $(MUTANTS)/bin/python benchmarks/mutants.py --seed $(SEED) --sample $(SAMPLE)

@@ -250,15 +250,6 @@ def child(arguments: list[str], limit: float) -> dict[str, Any] | None:
     return json.loads(lines[-1])
 
 
-def exponent(rows: list[dict[str, Any]], key: str) -> float | None:
-    """Slope of log time over log nodes, from 10^4 nodes on (below, fixed costs rule)."""
-    points = [(math.log(r["nodes"]), math.log(r[key])) for r in rows if key in r and r["nodes"] >= 10_000]
-    if len(points) < 2:
-        return None
-    mx, my = (statistics.fmean(p[i] for p in points) for i in (0, 1))
-    return sum((a - mx) * (b - my) for a, b in points) / sum((a - mx) ** 2 for a, _ in points)
-
-
 def write(path: str | None, value: Any) -> None:
     if path:
         target = Path(path)
@@ -292,42 +283,9 @@ def speed(given: argparse.Namespace) -> None:
                 write(given.out, {"environment": environment(), "rows": rows})
                 if "failed" in row:
                     break
+    from softcut.paper.cost_tables import speed_table
+
     print(speed_table(rows))
-
-
-def speed_table(rows: list[dict[str, Any]]) -> str:
-    sizes = sorted({r["nodes"] for r in rows})
-    head = [
-        "operator",
-        "library",
-        *[f"{n:,}" for n in sizes],
-        "growth",
-        "peak GiB at largest",
-        "once at largest",
-    ]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    present = {r["operator"] for r in rows}
-    for name in (o for o in OPERATORS if o in present):
-        by = {(r["library"], r["nodes"]): r for r in rows if r["operator"] == name}
-        for library in ("softcut", "tgp"):
-            if not any((library, n) in by for n in sizes):
-                continue
-            mine = [by[library, n] for n in sizes if (library, n) in by]
-            cells = []
-            for n in sizes:
-                row = by.get((library, n), {})
-                cell = f"{1e3 * row['step']:.1f} ms" if "step" in row else row.get("failed", "-")[:60]
-                base = by.get(("softcut", n), {})
-                if library == "tgp" and "step" in row and "step" in base:
-                    cell += f" ({row['step'] / base['step']:.1f}x)"
-                cells.append(cell)
-            done = [r for r in mine if "step" in r]
-            slope = exponent(done, "step")
-            cells.append("-" if slope is None else f"{slope:.2f}")
-            cells.append(f"{done[-1]['peak_gib']:.2f}" if done else "-")
-            cells.append(f"{done[-1]['once']:.2f} s" if done else "-")
-            lines.append("| " + " | ".join([name, library, *cells]) + " |")
-    return "\n".join(lines)
 
 
 def memory(given: argparse.Namespace) -> None:

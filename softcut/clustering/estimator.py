@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
+from softcut.clustering.batches import make_batches, nodes_per_step, rows_at_a_time
 from softcut.clustering.fit import merge, number, refine, select
-from softcut.clustering.model import Model, signature
+from softcut.clustering.model import Model, features_by_name, signature
 from softcut.clustering.number import choose_k
 from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, without
 from softcut.clustering.replicas import train_replicas
 from softcut.clustering.settings import resolve
 from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
-from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
+from softcut.errors import ModelFileError, NotFittedError, ParameterError
 from softcut.graph import Graph
 from softcut.io import read_model, write_model
 from softcut.training import Progress
@@ -94,6 +96,11 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Weight of L_o. None: the preset's (2, at which few replicas lose a cluster; 1 in the paper's).
     max_iter, learning_rate, tol : optional
         Of the training; None: the preset's. Training stops when no replica's loss improved by `tol`.
+    batch : int or "auto", optional
+        Nodes that one step of the training takes, for graphs that do not fit the device; see docs/mini-batches.md.
+        None: all of them. "auto": as many as the budget of the device allows, where that is less than all.
+    batch_parts : {"random", "metis"}
+        The parts of the graph that batches are made of: drawn at random, or with few edges between them (METIS).
     preset : {"default", "paper"}
         "paper": the paper's model and settings (one message-passing layer, rows of X summing to one, Adam 5e-4
         for 10,000 iterations, no feature graph). Arguments that this model does not have are refused.
@@ -154,6 +161,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         max_iter: int | None = None,
         learning_rate: float | None = None,
         tol: float | None = None,
+        batch: int | str | None = None,
+        batch_parts: str = "random",
         preset: str = "default",
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         device: str = "auto",
@@ -178,6 +187,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.max_iter = max_iter
         self.learning_rate = learning_rate
         self.tol = tol
+        self.batch = batch
+        self.batch_parts = batch_parts
         self.preset = preset
         self.random_state = random_state
         self.device = device
@@ -211,11 +222,15 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
                 f"{int(silent.sum()):,} of {len(silent):,} nodes have neither edges nor features: they were left out "
                 "and get the largest cluster, with the same probability for every cluster."
             )
-        prepared = prepare(graph, settings, choose_device(self.device), self._note)
+        device = choose_device(self.device)
+        nodes = nodes_per_step(graph, settings, device, self._note)
+        prepared = prepare(graph, settings, device if nodes is None else torch.device("cpu"), self._note)
+        batches = make_batches(prepared, nodes, settings, device, self._note)
         if len(settings.candidates) > 1:
-            trained = choose_k(prepared, settings, self._note, self._watch())
+            trained = choose_k(prepared, settings, self._note, self._watch(), batches)
         else:
-            trained = train_replicas(prepared, settings.candidates[0], settings, self._note, self._watch())
+            k = settings.candidates[0]
+            trained = train_replicas(prepared, k, settings, self._note, self._watch(), batches=batches)
         selected = select(trained, settings, self._note)
         merged = merge(prepared, trained, selected, settings, self._note)
         soft, refiner = refine(prepared, merged.soft, settings, self._note)
@@ -319,8 +334,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         """Soft clusters [N, K]; rows sum to one and the largest entry is what predict says."""
         self._check_fitted()
         several = isinstance(graph, list | tuple) and X is None
-        graph = self._by_name(self._gather(graph, X))
-        out = self._model.apply(graph, choose_device(self.device))
+        graph = features_by_name(self._gather(graph, X), getattr(self, "feature_names_in_", None))
+        out = self._model.apply(graph, choose_device(self.device), rows_at_a_time(self.batch))
         if several and graph.ptr is not None:
             return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
         return out
@@ -384,32 +399,6 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
             del self.feature_names_in_
         if graph.feature_names is not None:
             self.feature_names_in_: np.ndarray = np.asarray(graph.feature_names, dtype=object)
-
-    def _by_name(self, graph: Graph) -> Graph:
-        """The graph with its features in the order of the fit, where both have names."""
-        known, given = getattr(self, "feature_names_in_", None), graph.feature_names
-        if known is None or graph.x is None:
-            return graph
-        if given is None:
-            warnings.warn(
-                "the features have no names, but those of the fit had: they are taken in the order of the fit.",
-                stacklevel=3,
-            )
-            return graph
-        wanted = known.tolist()
-        if given == wanted:
-            return graph
-        place = {name: i for i, name in enumerate(given)}
-        missing = [name for name in wanted if name not in place]
-        unknown = sorted(set(given) - set(wanted))
-        if missing or unknown or len(place) < len(given):
-            words = [f"{what} {', '.join(map(repr, names[:3]))}{' ...' if len(names) > 3 else ''}"
-                     for what, names in (("missing:", missing), ("not known:", unknown)) if names]  # fmt: skip
-            raise GraphError(
-                f"the features are not those of the fit ({'; '.join(words) or 'names repeat'}); "
-                "give columns with the same names, in any order."
-            )
-        return graph.with_features(graph.x[:, [place[name] for name in wanted]])
 
     def _note(self, text: str) -> None:
         if not hasattr(self, "notes_"):

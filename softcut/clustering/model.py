@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,9 @@ from softcut.clustering.prepare import silent_nodes, without
 from softcut.clustering.refine import Refiner
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.training import ReplicaNet
+from softcut.training import ReplicaNet, assign_in_chunks
 
-__all__ = ["Model", "signature"]
+__all__ = ["Model", "features_by_name", "signature"]
 
 
 @dataclass
@@ -51,13 +52,16 @@ class Model:
     signature: str = ""
     silence: str = "never"
 
-    def apply(self, graph: Graph, device: torch.device) -> np.ndarray:
-        """Soft clusters [N, K], the largest cluster of the training nodes first."""
+    def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
+        """Soft clusters [N, K], the largest cluster of the training nodes first.
+
+        With `rows`, so many nodes at a time are assigned on the device, and everything else is on the CPU.
+        """
         silent = silent_nodes(graph, self.silence)
         if silent.any() and not silent.all():
             inner = self._with_features(without(graph, silent), graph)
-            return self.spread(self._apply(inner, device), silent)
-        return self._apply(self._with_features(graph, graph), device)
+            return self.spread(self._apply(inner, device, rows), silent)
+        return self._apply(self._with_features(graph, graph), device, rows)
 
     def spread(self, soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
         """Soft clusters of all nodes; those that say nothing have probability 1/K for each, so label 0."""
@@ -65,9 +69,14 @@ class Model:
         out[~silent] = soft
         return out
 
-    def _apply(self, graph: Graph, device: torch.device) -> np.ndarray:
-        encoded = self.encoder.encode(graph, device)
-        s = self.net.to(device).assign(encoded.inputs, self.temperature)
+    def _apply(self, graph: Graph, device: torch.device, rows: int | None) -> np.ndarray:
+        if rows is None:
+            encoded = self.encoder.encode(graph, device)
+            s = self.net.to(device).assign(encoded.inputs, self.temperature)
+        else:
+            where, device = device, torch.device("cpu")
+            encoded = self.encoder.encode(graph, device)
+            s = assign_in_chunks(self.net, encoded.inputs, self.temperature, rows, where)
         soft = s[:, 0] if self.consensus is None else self.consensus.to(device).proba(s, encoded.rows)
         if self.refiner is not None:
             soft = self.refiner.to(device).apply(encoded.x, soft, encoded.op)
@@ -154,3 +163,30 @@ def signature(graph: Graph) -> str:
     digest.update(np.ascontiguousarray(adjacency.indices, dtype=np.int64).tobytes())
     digest.update(np.ascontiguousarray(adjacency.data, dtype=np.float64).tobytes())
     return digest.hexdigest()
+
+
+def features_by_name(graph: Graph, known: np.ndarray | None) -> Graph:
+    """The graph with its features in the order of the fit, where both have names."""
+    given = graph.feature_names
+    if known is None or graph.x is None:
+        return graph
+    if given is None:
+        warnings.warn(
+            "the features have no names, but those of the fit had: they are taken in the order of the fit.",
+            stacklevel=3,
+        )
+        return graph
+    wanted = known.tolist()
+    if given == wanted:
+        return graph
+    place = {name: i for i, name in enumerate(given)}
+    missing = [name for name in wanted if name not in place]
+    unknown = sorted(set(given) - set(wanted))
+    if missing or unknown or len(place) < len(given):
+        words = [f"{what} {', '.join(map(repr, names[:3]))}{' ...' if len(names) > 3 else ''}"
+                 for what, names in (("missing:", missing), ("not known:", unknown)) if names]  # fmt: skip
+        raise GraphError(
+            f"the features are not those of the fit ({'; '.join(words) or 'names repeat'}); "
+            "give columns with the same names, in any order."
+        )
+    return graph.with_features(graph.x[:, [place[name] for name in wanted]])

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from softcut.clustering.batches import Batches
 from softcut.clustering.consensus import evidence_weights
 from softcut.clustering.prepare import Note, Prepared
 from softcut.clustering.replicas import Trained, train_replicas
@@ -43,14 +44,18 @@ def score(parts: Evidence, ari: Tensor) -> float:
 
 
 def choose_k(
-    prepared: Prepared, settings: Settings, note: Note, callback: Callable[[Progress], None] | None
+    prepared: Prepared,
+    settings: Settings,
+    note: Note,
+    callback: Callable[[Progress], None] | None,
+    batches: Batches | None = None,
 ) -> Trained:
     """Train a few replicas of the first objective for each number of clusters, and all for the one that is chosen."""
     few = min(_REPLICAS, max(2, settings.n_init))
-    scores = {
-        k: _score_of(prepared, train_replicas(prepared, k, settings.first(), _silent, None, wanted=few))
-        for k in settings.candidates
-    }
+    scores = {}
+    for k in settings.candidates:
+        trial = train_replicas(prepared, k, settings.first(), _silent, None, wanted=few, batches=batches)
+        scores[k] = _score_of(prepared, trial)
     k = max(scores, key=lambda c: (scores[c], -c))
     if scores[k] <= 0:
         note(
@@ -63,7 +68,7 @@ def choose_k(
             f"n_clusters: {k} chosen from {min(scores)} to {max(scores)} by evidence and agreement of restarts "
             f"(scores relative to it: {curve})."
         )
-    trained = train_replicas(prepared, k, settings, note, callback)
+    trained = train_replicas(prepared, k, settings, note, callback, batches=batches)
     trained.candidates = scores
     return trained
 

@@ -71,6 +71,7 @@ LIMITS = {
     "hidden": 10_000,
     "max_iter": 10_000_000,
 }
+_LEAST_BATCH = 16  # two nodes in each of eight parts
 _LARGEST_SEED = 2**32 - 1  # what NumPy and scikit-learn take
 
 # What the paper's model does not have. Its network propagates once by itself and starts from random weights.
@@ -99,6 +100,10 @@ class Settings:
         Whether replicas first learn a k-means of their own features.
     seed : int
         What all random numbers of the fit are drawn from.
+    batch : int, "auto" or None
+        Nodes that a step of the training takes; None for all of them.
+    batch_parts : str
+        How parts of the graph are found: "metis" or "random".
     """
 
     candidates: tuple[int, ...]
@@ -118,6 +123,8 @@ class Settings:
     paper: bool
     warm: bool
     train: TrainSettings
+    batch: int | str | None = None
+    batch_parts: str = "random"
 
     def first(self) -> Settings:
         """The same with the first objective only."""
@@ -190,10 +197,16 @@ def resolve(params: Mapping[str, Any], init: Callable[..., None], graph: Graph) 
             ortho_weight=_number("ortho_weight", given("ortho_weight"), zero=True),
             tolerance=None if given("tol") is None else _number("tol", given("tol"), zero=True),
         ),
+        batch=_batch(params["batch"], objectives),
+        batch_parts=_choice("batch_parts", params["batch_parts"], ("random", "metis")),
     )
     defaults = {k: p.default for k, p in inspect.signature(init).parameters.items() if k in params}
     changed = {name for name, value in params.items() if not _same(value, defaults[name])}
     if paper:
+        if settings.batch is not None:
+            raise ParameterError(
+                "batch is for preset='default': the paper's network passes messages along all edges; leave it out."
+            )
         for name in _NOT_IN_PAPER:
             if name in changed:
                 raise ParameterError(
@@ -216,6 +229,8 @@ def _no_effect(settings: Settings, changed: set[str]) -> list[str]:
         found.append("n_neighbors has no effect with feature_graph=False.")
     if "fusion" in changed and settings.select == "best":
         found.append("fusion has no effect with select='best'.")
+    if "batch_parts" in changed and settings.batch is None:
+        found.append("batch_parts has no effect without batch.")
     return found
 
 
@@ -265,6 +280,19 @@ def _candidates(n_clusters: Any, nodes: int) -> tuple[int, ...]:
             f"n_clusters is {found[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
         )
     return tuple(found)
+
+
+def _batch(value: Any, objectives: tuple[str, ...]) -> int | str | None:
+    """Nodes per step; objectives that need more than sums over nodes and edges are refused."""
+    if value is None:
+        return None
+    if "ratio_trace" in objectives:
+        raise ParameterError(
+            "objective 'ratio_trace' cannot be trained in batches; use 'trace_ratio', or leave batch out."
+        )
+    if isinstance(value, str) and value == "auto":
+        return value
+    return _whole("batch", value, _LEAST_BATCH, "None or 'auto'")
 
 
 def _objectives(value: Any) -> tuple[str, ...]:

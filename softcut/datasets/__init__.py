@@ -9,19 +9,24 @@
 
 from softcut.datasets.collections import available_collections, load_graphs
 from softcut.datasets.fetching import cache_dir
+from softcut.datasets.generators import GeneratedGraph, generate, planted_graph, power_law_graph
 from softcut.datasets.info import DatasetInfo
 from softcut.datasets.registry import available, load
 from softcut.datasets.synthetic import attributed_communities, community_graph, grid_graph, ring_graph
 
 __all__ = [
     "DatasetInfo",
+    "GeneratedGraph",
     "attributed_communities",
     "available",
     "available_collections",
     "cache_dir",
     "community_graph",
+    "generate",
     "grid_graph",
     "load",
     "load_graphs",
+    "planted_graph",
+    "power_law_graph",
     "ring_graph",
 ]

@@ -56,7 +56,7 @@ class DividedImage:
 
     def image(self) -> NDArray[np.uint8]:
         """The photograph, uint8 [H, W, 3]."""
-        images = require("PIL.Image", "segment", "Reading images")
+        images = require("PIL.Image", "images", "Reading images")
         try:
             with images.open(self.image_path) as file:
                 return np.asarray(file.convert("RGB"))

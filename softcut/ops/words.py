@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,16 @@ class Words:
         values = None if self._values is None else self._values.to(s.dtype)
         found = spmm(self._turned, values, s.reshape(s.shape[0], -1))
         return found.view(-1, *s.shape[1:]).movedim(0, -1)
+
+    def to(self, device: torch.device | str) -> Words:
+        """The same words on another device; sparse stays sparse."""
+        moved = copy.copy(self)
+        if self._dense is not None:
+            moved._dense = self._dense.to(device)
+            return moved
+        moved._turned = self._turned.to(device)
+        moved._values = None if self._values is None else self._values.to(device)
+        return moved
 
     def __repr__(self) -> str:
         return f"Words({self.shape[0]} nodes, {self.shape[1]} words)"

@@ -1,6 +1,6 @@
 """Table 2 as text: ours beside the paper's, what differs significantly, what is missing, and the page that shows it.
 
-``python -m softcut.paper.classification_report --out results --page docs/classification.md``
+:mod:`softcut.paper.tables` writes it to its page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from softcut.paper.classification_results import FOLDS, Table2, missing_cells
 from softcut.paper.classification_trials import UNCHANGED, is_trial, read_trial
 from softcut.paper.classification_uniform import FILE as UNIFORM
 from softcut.paper.classification_uniform import rows_of, uniform_ortho
-from softcut.paper.common import markdown_table, report_command, write_between_marks
+from softcut.paper.common import markdown_table
 from softcut.paper.significance import not_worse_than_the_best
 from softcut.paper.table2 import (
     ABLATION_DATASETS,
@@ -30,9 +30,8 @@ from softcut.paper.table2 import (
 )
 from softcut.training.runs import read_cells
 
-__all__ = ["draw_curves", "main", "page_text", "render", "write_page"]
+__all__ = ["draw_curves", "page_text", "render"]
 
-BEGIN, END = "<!-- table 2: written by softcut.paper.classification_report -->", "<!-- end of table 2 -->"
 _CURVES = ("PROTEINS", "DD", "Bench-hard", "REDDIT-BINARY")
 
 
@@ -343,15 +342,6 @@ def _missing_text(gone: Sequence[tuple[str, str, int]]) -> str:
     return "\n".join([f"{len(gone)} cells, each with the command that makes it:", "", *lines])
 
 
-def write_page(page: str | Path, out: str | Path) -> Path:
-    """Replace what stands between the marks on a page by :func:`page_text`, and draw the curves beside it."""
-    written = write_between_marks(page, BEGIN, END, page_text(out))
-    curves = read_cells(Path(out) / "table2_curves.json")
-    if curves:
-        draw_curves(curves, written.parent / "img" / "table2_curves.png")
-    return written
-
-
 def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     """Validation loss and accuracy by epoch, one column per data set, one line per method.
 
@@ -391,12 +381,3 @@ def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     axes[1, 0].set_ylabel("validation accuracy (%)")
     axes[0, -1].legend(fontsize=7)
     return save_figure(fig, path)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m softcut.paper.classification_report --out results --page docs/classification.md``."""
-    return report_command("classification_report", "docs/classification.md", write_page, arguments)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

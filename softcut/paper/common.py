@@ -7,13 +7,11 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from softcut.clustering import PRESETS, MinCutClustering
 from softcut.device import choose_device
-from softcut.errors import DataError, ParameterError, SoftcutError
-from softcut.files import atomic_write
+from softcut.errors import ParameterError, SoftcutError
 
 __all__ = [
     "check_names",
@@ -22,9 +20,7 @@ __all__ = [
     "keyword_settings",
     "markdown_cells",
     "markdown_table",
-    "report_command",
     "run_experiment",
-    "write_between_marks",
 ]
 
 # Arguments that say what is clustered, where and how it is told, but do not decide how.
@@ -53,6 +49,8 @@ def estimator_settings(**changed: Any) -> dict[str, Any]:
     known = MinCutClustering(**changed).get_params()
     preset = asdict(PRESETS[known["preset"]])
     filled = {name: preset.get(name) if value is None else value for name, value in known.items()}
+    if filled["batch"] is None:  # the way the parts of a batch are found decides nothing
+        filled = {name: value for name, value in filled.items() if name not in ("batch", "batch_parts")}
     return {name: value for name, value in filled.items() if name not in _NOT_SETTINGS}
 
 
@@ -95,27 +93,6 @@ def markdown_cells(cells: Iterable[Mapping[str, Any]]) -> str:
         measured = f"{c['mean']:.3f} ± {c['std']:.3f}"
         rows.append([c["dataset"], c["method"], c["metric"], measured, str(c["n"]), paper])
     return markdown_table(["data", "method", "metric", "measured", "runs", "paper"], rows)
-
-
-def write_between_marks(page: str | Path, begin: str, end: str, text: str) -> Path:
-    """Replace what stands between two marks on a page; the marks and the rest of the page stay.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = Path(folder) / "page.md"
-    ...     _ = page.write_text("before [old] after")
-    ...     write_between_marks(page, "[", "]", "new").read_text()
-    'before [\\n\\nnew\\n\\n] after'
-    """
-    page = Path(page)
-    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise DataError(
-            f"{page} does not hold the two lines {begin} and {end}: add them where the table goes."
-        )
-    made = f"{before}{begin}\n\n{text}\n\n{end}{after}"
-    return atomic_write(page, lambda file: file.write(made.encode()))
 
 
 def experiment_parser(
@@ -163,26 +140,3 @@ def run_experiment(
     except KeyboardInterrupt:
         print("softcut: interrupted; the same command continues.", file=sys.stderr)
         sys.exit(130)
-
-
-def report_command(
-    name: str, page: str, write: Callable[[str, str], Path], arguments: Sequence[str] | None = None
-) -> int:
-    """``python -m softcut.paper.NAME --out results --page PAGE``: write a page from the results; the exit code.
-
-    >>> report_command("table9_report", "docs/nine.md", lambda page, out: Path(page), ["--page", "here.md"])
-    here.md
-    0
-    """
-    parser = argparse.ArgumentParser(
-        prog=f"python -m softcut.paper.{name}", description="Write the table to its page."
-    )
-    parser.add_argument("--out", default="results", help="folder of the results (default results)")
-    parser.add_argument("--page", default=page, help="the page with the two marks")
-    given = parser.parse_args(arguments)
-    try:
-        print(write(given.page, given.out))
-    except (SoftcutError, OSError) as error:
-        print(f"softcut: {error}", file=sys.stderr)
-        return 2
-    return 0

@@ -1,6 +1,6 @@
 """Table 3 as text: measured beside published, what differs significantly, trials, speed, and the page that shows it.
 
-``python -m softcut.paper.regression_report --out results --page docs/regression.md``
+:mod:`softcut.paper.tables` writes it to its page.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 
 from softcut.errors import DataError
-from softcut.paper.common import markdown_table, report_command, write_between_marks
+from softcut.paper.common import markdown_table
 from softcut.paper.regression_task import label_of
 from softcut.paper.significance import not_worse_than_the_best, worse_by_folds
 from softcut.paper.table3 import FOLDS, METHODS, PAPER, PROPERTIES, command_for
 from softcut.training.runs import Records, read_cells
 
-__all__ = ["BEGIN", "END", "Table3", "draw_curves", "main", "page_text", "render", "write_page"]
+__all__ = ["Table3", "draw_curves", "page_text", "render"]
 
-BEGIN, END = "<!-- table 3: written by softcut.paper.regression_report -->", "<!-- end of table 3 -->"
-_PICTURE = "table3_curves.png"
 _NAMES = {"topk": "Top-K", "diffpool": "DiffPool", "mincut": "MinCutPool", "flat": "Flat"}
 _DOTTED = (0, (2, 3))
 _RIVALS = ("topk", "diffpool")  # the poolers that MinCutPool is compared with
@@ -273,17 +271,8 @@ def page_text(out: str | Path) -> str:
     if table.trials:
         parts += ["### Trials with other settings", trials(table)]
     if (Path(out) / "table3_curves.json").exists():
-        parts += ["### Training curves", f"![Validation MSE by epoch](img/{_PICTURE})"]
+        parts += ["### Training curves", "![Validation MSE by epoch](img/table3_curves.png)"]
     return "\n\n".join(parts)
-
-
-def write_page(page: str | Path, out: str | Path) -> Path:
-    """Replace what stands between the marks on a page by :func:`page_text`, and draw the curves beside it."""
-    written = write_between_marks(page, BEGIN, END, page_text(out))
-    curves = read_cells(Path(out) / "table3_curves.json")
-    if curves:
-        draw_curves(curves, Path(page).parent / "img" / _PICTURE)
-    return written
 
 
 def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
@@ -325,12 +314,3 @@ def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     handles, labels = axes.flat[0].get_legend_handles_labels()
     fig.legend(handles, labels, ncols=len(handles), loc="outside upper center", frameon=False)
     return save_figure(fig, path)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m softcut.paper.regression_report --out results --page docs/regression.md``."""
-    return report_command("regression_report", "docs/regression.md", write_page, arguments)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -34,8 +34,8 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     path : path
         PNG, JPEG, TIFF or any other format that Pillow reads.
     """
-    image_module = require("PIL.Image", "segment", "Reading images")
-    operations = require("PIL.ImageOps", "segment", "Reading images")
+    image_module = require("PIL.Image", "images", "Reading images")
+    operations = require("PIL.ImageOps", "images", "Reading images")
     path = Path(path)
     if not path.is_file():
         raise FileFormatError(f"{path} is not a file: name an image, such as a PNG or a JPEG.")

@@ -93,7 +93,7 @@ def region_graph(
         )
     if weights not in WEIGHTS:
         raise ParameterError(f"weights must be one of {', '.join(map(repr, WEIGHTS))}, got {weights!r}.")
-    colour = require("skimage.color", "segment", "Segmenting images")
+    colour = require("skimage.color", "images", "Segmenting images")
     lab = np.asarray(colour.rgb2lab(rgb), dtype=np.float32)
     area = np.bincount(regions.ravel())
     mean_rgb, mean_lab = region_means(regions, rgb), region_means(regions, lab)

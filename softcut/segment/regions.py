@@ -45,7 +45,7 @@ def over_segment(
     """
     if kind not in REGION_KINDS:
         raise ParameterError(f"regions must be one of {', '.join(map(repr, REGION_KINDS))}, got {kind!r}.")
-    methods = require("skimage.segmentation", "segment", "Segmenting images")
+    methods = require("skimage.segmentation", "images", "Segmenting images")
     if kind == "felzenszwalb":
         found = methods.felzenszwalb(rgb, scale=scale, sigma=sigma, min_size=min_size)
     else:

@@ -68,7 +68,7 @@ class Segmentation:
         """
         if not 0 <= opacity <= 1:
             raise ParameterError(f"opacity must be from 0 to 1, got {opacity!r}.")
-        segments = require("skimage.segmentation", "segment", "Segmenting images")
+        segments = require("skimage.segmentation", "images", "Segmenting images")
         area = self.regions.area
         weight = np.bincount(self.region_labels, weights=area)
         colours = np.stack(
@@ -79,7 +79,7 @@ class Segmentation:
         width = max(1, round(max(self.labels.shape) / 800))  # a line that can be seen on large images too
         lines = segments.find_boundaries(self.labels, mode="inner" if width == 1 else "thick")
         if width > 1:
-            morphology = require("scipy.ndimage", "segment", "Segmenting images")
+            morphology = require("scipy.ndimage", "images", "Segmenting images")
             lines = morphology.binary_dilation(lines, iterations=width // 2)
         found[lines] = (1.0, 0.85, 0.0)
         return np.asarray(found * 255 + 0.5).astype(np.uint8)

@@ -9,7 +9,9 @@ from softcut.training.dense_batches import DenseBatchTask
 from softcut.training.inputs import ConvInput, DenseInput, FirstLayer
 from softcut.training.loop import Loop
 from softcut.training.mincut import Progress, TrainResult, TrainSettings, replica_losses, train
+from softcut.training.minibatch import assign_in_chunks, train_in_batches
 from softcut.training.net import ReplicaNet, replica_seeds
+from softcut.training.parts import Parts
 from softcut.training.stopping import Patience, Plateau
 from softcut.training.task import LoopProgress, LoopResult, LoopSettings, Task
 
@@ -23,6 +25,7 @@ __all__ = [
     "LoopProgress",
     "LoopResult",
     "LoopSettings",
+    "Parts",
     "Patience",
     "Plateau",
     "Progress",
@@ -30,8 +33,10 @@ __all__ = [
     "Task",
     "TrainResult",
     "TrainSettings",
+    "assign_in_chunks",
     "repeat",
     "replica_losses",
     "replica_seeds",
     "train",
+    "train_in_batches",
 ]

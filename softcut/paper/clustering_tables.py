@@ -1,0 +1,328 @@
+"""Tables of clusterings in the pages, from ``results/``: table 1, quality, evidence, objectives, other data.
+
+Each function takes the folder of the results and returns Markdown; a number that is not there is "-".
+:mod:`softcut.paper.tables` knows which page shows which.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softcut.datasets import available
+from softcut.paper.common import markdown_table
+from softcut.paper.evidence import SCORES
+from softcut.paper.quality import DATASETS
+from softcut.training.runs import Records, read_cells
+
+__all__ = ["CLUSTERING_TABLES", "TITLES", "plus_minus", "short"]
+
+TITLES = {
+    "cora": "Cora",
+    "citeseer": "CiteSeer",
+    "pubmed": "PubMed",
+    "photo": "Photo",
+    "computers": "Computers",
+    "blogcatalog": "BlogCatalog",
+    "physics": "Physics",
+    "polblogs": "PolBlogs",
+}
+_CITATION = ("cora", "citeseer", "pubmed")
+# Rows of the tables of quality: what a row is called, and the method in quality.json.
+_QUALITY = {
+    "spectral clustering": "sc",
+    "k-means on features": "kmeans_raw",
+    "Leiden": "leiden",
+    "DMoN": "dmon",
+    "k-means on propagated features": "kmeans",
+    "k-means on softcut's features, no replicas": "k-means on softcut's features, no minCUT",
+    "the same, refined": "k-means on softcut's features, refined, no minCUT",
+    "default before evidence": "minCUT replicas by agreement",
+    "**softcut**": "consensus",
+}
+_HEADLINE = {
+    "Leiden": "leiden",
+    "DMoN": "dmon",
+    "k-means on softcut's features, refined": "k-means on softcut's features, refined, no minCUT",
+    "**softcut**": "consensus",
+}
+_PARTS = {
+    "default": "consensus",
+    "weights by agreement": "weights by agreement",
+    "no evidence replicas": "no evidence replicas",
+    "no minCUT replicas": "no minCUT replicas",
+}
+_FORMER = (
+    *("no feature graph", "no fusion", "random start, equal sizes", "features from 2 hops only"),
+    *("features from 8 hops only", "best replica instead of consensus", "orthogonality weight 1"),
+    *("8 replicas", "96 replicas", "ratio trace instead of trace ratio"),
+)
+_OBJECTIVES = {
+    "k-means (the start)": "k-means",
+    "`trace_ratio`": "trace_ratio",
+    "`ratio_trace`": "ratio_trace",
+    "`dmon`": "dmon",
+    "`just_balance`": "just_balance",
+    "`evidence`": "evidence",
+}
+_REGIMES = {
+    "softcut": "softcut",
+    "default before evidence": "default before evidence",
+    "k-means": "kmeans",
+    "k-means, propagated features": "kmeans_propagated",
+    "Leiden": "leiden",
+}
+
+
+def short(value: float | None, digits: int = 3) -> str:
+    """A number below 1 without its leading zero; "-" where there is none.
+
+    >>> short(0.5946), short(-0.0042), short(1.0, 2), short(None)
+    ('.595', '-.004', '1.00', '-')
+    """
+    if value is None:
+        return "-"
+    text = f"{value:.{digits}f}"
+    return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
+
+
+def plus_minus(mean: float | None, std: float | None) -> str:
+    """Mean and standard deviation.
+
+    >>> plus_minus(0.39, 0.038), plus_minus(None, None)
+    ('.390 ± .038', '-')
+    """
+    return "-" if mean is None else f"{short(mean)} ± {short(std)}"
+
+
+def _by_name(cells: Iterable[Mapping[str, Any]], metric: str) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Cells of one metric by data set and method."""
+    return {(c["dataset"], c["method"]): c for c in cells if c["metric"] == metric}
+
+
+def _json(out: Path, name: str) -> Any:
+    return json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _quality(
+    out: Path, metric: str, rows: Mapping[str, str], datasets: Sequence[str], spread: bool = True
+) -> str:
+    cells = _by_name(read_cells(out / "quality.json"), metric)
+    lines = []
+    for title, method in rows.items():
+        found = [cells.get((name, method), {"mean": None, "std": None}) for name in datasets]
+        lines.append(
+            [title, *(plus_minus(c["mean"], c["std"]) if spread else short(c["mean"]) for c in found)]
+        )
+    first = metric.upper() if spread else ""
+    return markdown_table([first, *(TITLES[name] for name in datasets)], lines)
+
+
+def headline(out: Path) -> str:
+    """NMI of the default beside the strongest baselines: the table of the README."""
+    return _quality(out, "nmi", _HEADLINE, DATASETS, spread=False)
+
+
+def ablations(out: Path) -> str:
+    """NMI of one seed with one part of the default off."""
+    runs = Records(out / "quality_runs.json").runs
+    found = {(r["dataset"], r["method"]): r["nmi"] for r in runs if r["seed"] == 0}
+    names = [n for n in DATASETS if (n, "no evidence replicas") in found]
+    lines = [
+        [title, *(short(found.get((name, method))) for name in names)] for title, method in _PARTS.items()
+    ]
+    return markdown_table(["NMI, random_state 0", *(TITLES[name] for name in names)], lines)
+
+
+def former(out: Path) -> str:
+    """NMI of the default before evidence with one change."""
+    cells = _by_name(read_cells(out / "quality_former.json"), "nmi")
+    names = [n for n in DATASETS if (n, "consensus") in cells]
+    rows = {"former default (5 values)": "consensus", "no refinement (5 values)": "no refinement"}
+    rows |= {method: method for method in _FORMER}
+    lines = [
+        [title, *(short(cells[name, method]["mean"]) for name in names)] for title, method in rows.items()
+    ]
+    return markdown_table(["", *(TITLES[name] for name in names)], lines)
+
+
+def number_of_clusters(out: Path) -> str:
+    """Classes, clusters that ``n_clusters="auto"`` chose, and NMI with either number."""
+    classes = {info.name: info.classes for info in available()}
+    runs = Records(out / "quality_runs.json").runs
+    chosen = {r["dataset"]: r for r in runs if r["method"] == "number of clusters chosen" and r["seed"] == 0}
+    known = _by_name(read_cells(out / "quality.json"), "nmi")
+    names = [name for name in DATASETS if name in chosen]
+    lines = [
+        ["classes", *(str(classes[name]) for name in names)],
+        ["clusters chosen", *(str(chosen[name]["clusters_used"]) for name in names)],
+        ["NMI with that number", *(short(chosen[name]["nmi"]) for name in names)],
+        [
+            "NMI with the number of classes (5 seeds)",
+            *(short(known[name, "consensus"]["mean"]) for name in names),
+        ],
+    ]
+    return markdown_table(["", *(TITLES[name] for name in names)], lines)
+
+
+def rank_correlations(out: Path) -> str:
+    """Rank correlation of scores that need no classes with NMI."""
+    rows = _json(out, "evidence")
+    lines = []
+    for name in dict.fromkeys(row["dataset"] for row in rows):
+        own = [row for row in rows if row["dataset"] == name]
+        line = [TITLES[name]]
+        for score in SCORES:
+            known = [r["rank_correlation"][score] for r in own if r["rank_correlation"][score] is not None]
+            line.append(short(float(np.mean(known)), 2) if known else "-")
+        line += [
+            short(float(np.mean([row[key] for row in own]))) for key in ("nmi_of_most_evidence", "best_nmi")
+        ]
+        lines.append(line)
+    titles = ["", "evidence", "its edges", "its features", *SCORES[3:], "NMI of most evidence", "best NMI"]
+    return markdown_table(titles, lines)
+
+
+def regimes(out: Path) -> str:
+    """NMI on tables of scikit-learn, the karate club and generated graphs."""
+    lines = []
+    for row in _json(out, "regimes")["rows"]:
+        found = row["methods"]
+        means = [found[m]["mean"] if m in found else None for m in _REGIMES.values()]
+        lines.append([row["data"], *map(short, means)])
+    return markdown_table(["NMI", *_REGIMES], lines)
+
+
+def edge_lists(out: Path) -> str:
+    """Modularity beside Leiden's on plain graphs."""
+    rows = _json(out, "edgelists")
+    counts = sorted({row["clusters"] for row in rows})
+    lines = []
+    for name, nodes in dict.fromkeys((row["graph"], row["nodes"]) for row in rows):
+        line = [name, f"{nodes:,}"]
+        for k in counts:
+            found = [row for row in rows if (row["graph"], row["clusters"]) == (name, k)]
+            line += [short(found[0][m]["modularity"]) if found else "-" for m in ("softcut", "leiden")]
+        lines.append(line)
+    titles = [title for k in counts for title in (f"K = {k}: softcut", "Leiden")]
+    return markdown_table(["modularity", "nodes", *titles], lines)
+
+
+def _scores(runs: Iterable[Mapping[str, Any]], metric: str) -> dict[tuple[str, str], dict[int, float]]:
+    """By data set and method, a score of every seed; cells are rounded, and rounding twice shows."""
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for run in runs:
+        found.setdefault((run["dataset"], run["method"]), {})[run["seed"]] = run[metric]
+    return found
+
+
+def _objectives(out: Path, metric: str, title: str) -> str:
+    scores = _scores(Records(out / "objectives_runs.json").runs, metric)
+    rows: list[list[str]] = [[name] for name in _OBJECTIVES]
+    for dataset in DATASETS:
+        values = [short(float(np.mean([*scores[dataset, m].values()]))) for m in _OBJECTIVES.values()]
+        best = max(values, key=float)
+        for row, value in zip(rows, values, strict=True):
+            row.append(f"**{value}**" if value == best else value)
+    return markdown_table([title, *(TITLES[name] for name in DATASETS)], rows)
+
+
+def objectives_by_distance(out: Path) -> str:
+    """Mean NMI of replicas that read features propagated over so many hops."""
+    runs = Records(out / "objectives_runs.json").runs
+    lines, hops = [], []
+    for dataset in ("blogcatalog", "cora", "photo", "polblogs"):
+        for title in ("k-means (the start)", "`trace_ratio`", "`dmon`", "`evidence`"):
+            own = [r for r in runs if (r["dataset"], r["method"]) == (dataset, _OBJECTIVES[title])]
+            distance = np.concatenate([r["hops"] for r in own])
+            scores = np.concatenate([r["nmi"] for r in own])
+            hops = np.unique(distance).tolist()
+            means = [short(float(scores[distance == h].mean())) for h in hops]
+            lines.append([f"{TITLES[dataset]}, {title}", *means])
+    return markdown_table(["mean NMI", f"{hops[0]} hops", *map(str, hops[1:])], lines)
+
+
+def _spread(values: Iterable[float]) -> str:
+    numbers = np.array(list(values))
+    return plus_minus(float(numbers.mean()), float(numbers.std()))
+
+
+def table1(out: Path) -> str:
+    """The paper's table 1: all seeds, the first ten, and the published numbers."""
+    cells, runs = read_cells(out / "table1.json"), Records(out / "table1_runs.json").runs
+    lines = []
+    for key in itertools.product(_CITATION, ("sc", "diffpool", "mincut")):
+        line, count = [*key], 0
+        for metric in ("nmi", "cs"):
+            scores, cell = _scores(runs, metric)[key], _by_name(cells, metric)[key]
+            count = len(scores)
+            ten = [score for seed, score in scores.items() if seed < 10]
+            line += [
+                _spread(scores.values()),
+                _spread(ten),
+                plus_minus(cell["paper_mean"], cell["paper_std"]),
+            ]
+        lines.append([*line, str(count)])
+    titles = ["data", "method", "NMI, all", "first ten", "paper", "CS, all", "first ten", "paper", "n"]
+    return markdown_table(titles, lines)
+
+
+def beyond_table1(out: Path) -> str:
+    """What the paper did not compare with, on the data of its table 1."""
+    cells = _by_name(read_cells(out / "table1.json"), "nmi")
+    quality = _by_name(read_cells(out / "quality.json"), "nmi")
+    rows = {
+        "k-means on propagated features": (cells, "kmeans"),
+        "Leiden": (cells, "leiden"),
+        "DMoN (100 seeds)": (cells, "dmon"),
+        "softcut, default": (quality, "consensus"),
+    }
+    lines = []
+    for title, (source, method) in rows.items():
+        own = [source[name, method] for name in _CITATION]
+        lines.append([title, *(plus_minus(c["mean"], c["std"]) for c in own)])
+    return markdown_table(["NMI", *_CITATION], lines)
+
+
+def synthetic(out: Path) -> str:
+    """Communities and a grid by three methods."""
+    keys = ("nmi", "accuracy", "normalised_cut", "balance")
+    lines = [
+        [row["dataset"], row["method"], *(plus_minus(row.get(key), row.get(f"{key}_std")) for key in keys)]
+        for row in _json(out, "synthetic")
+    ]
+    return markdown_table(["graph", "method", "NMI", "accuracy", "normalised cut", "balance"], lines)
+
+
+def generated(out: Path) -> str:
+    """Baselines on the generated graph of the examples."""
+    rows = _json(out, "generated")["rows"]
+    lines = [[f"`{row['baseline']}`", row["sees"], short(row["nmi"], 2)] for row in rows]
+    return markdown_table(["baseline (key of `softcut.baselines.BASELINES`)", "sees", "NMI"], lines)
+
+
+CLUSTERING_TABLES: dict[str, Callable[[Path], str]] = {
+    "headline": headline,
+    "quality-nmi": lambda out: _quality(out, "nmi", _QUALITY, DATASETS),
+    "quality-accuracy": lambda out: _quality(out, "acc", _QUALITY, DATASETS),
+    "quality-ari": lambda out: _quality(out, "ari", _QUALITY, DATASETS),
+    "ablations": ablations,
+    "former-default": former,
+    "number-of-clusters": number_of_clusters,
+    "rank-correlations": rank_correlations,
+    "regimes": regimes,
+    "edge-lists": edge_lists,
+    "objectives-mean": lambda out: _objectives(out, "nmi_mean", "mean NMI"),
+    "objectives-most-evidence": lambda out: _objectives(out, "nmi_by_evidence", "NMI, most evidence"),
+    "objectives-rank-correlation": lambda out: _objectives(out, "rank_correlation", "rank correlation"),
+    "objectives-by-distance": objectives_by_distance,
+    "table1": table1,
+    "beyond-table1": beyond_table1,
+    "synthetic": synthetic,
+    "generated": generated,
+}

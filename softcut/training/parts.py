@@ -1,0 +1,289 @@
+"""Parts of a graph: which nodes stand together, which parts a step takes, and the operator between these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from softcut.errors import ParameterError, require
+from softcut.ops import CSR, CSRPattern, Operator, Sum
+
+__all__ = ["BatchOperator", "PartedOperator", "Parts"]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Nodes in parts, of which each step takes a few at random; every pass through the graph takes each once.
+
+    >>> parts = Parts.random(10, count=4, per_step=2, seed=0)
+    >>> parts.bounds.tolist(), parts.steps, parts.node_weight, parts.largest_batch
+    ([0, 3, 6, 8, 10], 2, 2.0, 6)
+    >>> sorted(p for _, batch in zip(range(2), parts.batches()) for p in batch)
+    [0, 1, 2, 3]
+
+    Attributes
+    ----------
+    order : Tensor or None
+        [N], the nodes part by part; None where they stand like that already.
+    bounds : Tensor
+        [P + 1], where each part begins in `order`.
+    per_step : int
+        q, the number of parts a step takes; it divides P. At least two where there are several: with one at a time
+        no edge between parts would ever be seen.
+    seed : int
+        Of the order in which parts are taken.
+    """
+
+    order: Tensor | None
+    bounds: Tensor
+    per_step: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.per_step < 1 or self.count % self.per_step or (self.per_step == 1 and self.count > 1):
+            raise ParameterError(
+                f"per_step must divide the number of parts, {self.count}, and be 2 or more, got {self.per_step}."
+            )
+
+    @classmethod
+    def ranges(cls, nodes: int, count: int, per_step: int, seed: int = 0) -> Parts:
+        """Equal parts of nodes that stand together: for graphs whose order says nothing, or keeps neighbours close."""
+        part = torch.arange(count + 1)
+        return cls(None, part * (nodes // count) + part.clamp(max=nodes % count), per_step, seed)
+
+    @classmethod
+    def random(cls, nodes: int, count: int, per_step: int, seed: int = 0) -> Parts:
+        """Equal parts at random: every batch is like the whole graph, with few of its edges."""
+        order = torch.randperm(nodes, generator=torch.Generator().manual_seed(seed))
+        return cls(order, cls.ranges(nodes, count, per_step).bounds, per_step, seed)
+
+    @classmethod
+    def metis(cls, adjacency: sp.csr_array, count: int, per_step: int, seed: int = 0) -> Parts:
+        """Parts with few edges between them (METIS): every batch has most of the edges of its nodes.
+
+        >>> from softcut.datasets import grid_graph
+        >>> parts = Parts.metis(grid_graph(8, 8).adjacency, count=4, per_step=2)
+        >>> parts.count, len(parts.order)
+        (4, 64)
+        """
+        pymetis = require("pymetis", "parts", "batch_parts='metis'")
+        pairs = pymetis.CSRAdjacency(adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int64))
+        options = pymetis.Options(seed=seed)
+        _, member = pymetis.part_graph(count, adjacency=pairs, options=options)
+        member = np.asarray(member)
+        order = np.argsort(member, kind="stable")
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(member, minlength=count))])
+        return cls(torch.from_numpy(order), torch.from_numpy(bounds), per_step, seed)
+
+    @property
+    def count(self) -> int:
+        """P."""
+        return len(self.bounds) - 1
+
+    @property
+    def nodes(self) -> int:
+        """N."""
+        return int(self.bounds[-1])
+
+    @property
+    def steps(self) -> int:
+        """Steps of one pass through the graph, P / q."""
+        return self.count // self.per_step
+
+    @property
+    def node_weight(self) -> float:
+        """What a node counts for in a batch, P / q; an entry of A inside a part counts as much."""
+        return self.count / self.per_step
+
+    @property
+    def pair_weight(self) -> float:
+        """What an entry of A between two parts counts for, P (P - 1) / (q (q - 1))."""
+        if self.per_step == 1:
+            return 1.0
+        return self.node_weight * (self.count - 1) / (self.per_step - 1)
+
+    @property
+    def largest_batch(self) -> int:
+        """Nodes of the largest batch there can be."""
+        sizes = (self.bounds[1:] - self.bounds[:-1]).sort().values
+        return int(sizes[-self.per_step :].sum())
+
+    def rows(self, part: int) -> slice:
+        """Where a part stands."""
+        return slice(int(self.bounds[part]), int(self.bounds[part + 1]))
+
+    def batches(self) -> Iterator[list[int]]:
+        """Parts of every step, without end."""
+        generator = torch.Generator().manual_seed(self.seed)
+        while True:
+            drawn = torch.randperm(self.count, generator=generator).view(self.steps, self.per_step)
+            yield from drawn.sort(dim=1).values.tolist()
+
+    def arranged(self, values: Tensor, axis: int) -> Tensor:
+        """Values of all nodes, part by part."""
+        return values if self.order is None else values.index_select(axis, self.order.to(values.device))
+
+
+class PartedOperator:
+    """An operator whose rows and columns stand part by part, and the operators between some of the parts.
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
+    >>> parted = PartedOperator(op, Parts.ranges(3, 3, per_step=3))
+    >>> parted.take([0, 1, 2], torch.device("cpu")).to_dense().int().tolist()
+    [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+
+    Parameters
+    ----------
+    op : Operator
+        A CSR operator or a sum of such; symmetric, its entries not learned.
+    parts : Parts
+        The parts.
+    """
+
+    def __init__(self, op: Operator, parts: Parts) -> None:
+        if op.num_rows != parts.nodes:
+            raise ParameterError(f"parts are of {parts.nodes} nodes, but the operator has {op.num_rows}.")
+        self.parts = parts
+        self.op = _arranged(op, parts)
+        self.degree = parts.arranged(op.degree, 0)
+        self.normalised = op.normalised
+
+    def take(self, chosen: Sequence[int], device: torch.device) -> BatchOperator:
+        """The operator between some of the parts, weighted so that it estimates the whole one."""
+        inner = _between(self.op, self.parts, chosen, device)
+        degree = torch.cat([self.degree[self.parts.rows(p)].to(device) for p in chosen])
+        return BatchOperator(inner, degree * self.parts.node_weight, self.normalised)
+
+
+class BatchOperator(Operator):
+    """What a batch knows of the whole operator: weighted entries, and the weighted degrees of the whole graph."""
+
+    def __init__(self, op: Operator, degree: Tensor, normalised: bool) -> None:
+        self.op, self.own_degree = op, degree
+        self.layout, self.symmetric, self.normalised = op.layout, op.symmetric, normalised
+
+    def matmul(self, s: Tensor) -> Tensor:
+        return self.op.matmul(s)
+
+    @property
+    def degree(self) -> Tensor:
+        return self.own_degree
+
+    def row_sums(self, v: Tensor) -> Tensor:
+        return self.op.row_sums(v)
+
+    def normalise(self) -> BatchOperator:
+        if not self.normalised:
+            raise ParameterError("a batch cannot be normalised: normalise the whole operator first.")
+        return self
+
+    def to_dense(self) -> Tensor:
+        return self.op.to_dense()
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> BatchOperator:
+        degree = self.own_degree.to(device=device, dtype=dtype)
+        return BatchOperator(self.op.to(device, dtype), degree, self.normalised)
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.op.requires_grad
+
+    @property
+    def num_rows(self) -> int:
+        return self.op.num_rows
+
+    def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self.op.factors(s)
+
+    def row_scale(self, dtype: torch.dtype) -> Tensor | None:
+        return self.op.row_scale(dtype)
+
+
+def _arranged(op: Operator, parts: Parts) -> Operator:
+    """Rows and columns part by part."""
+    if isinstance(op, Sum):
+        scale = None if op.scale is None else parts.arranged(op.scale, 0)
+        return Sum(
+            [_arranged(part, parts) for part in op.parts], op.weights, scale=scale, normalised=op.normalised
+        )
+    if not isinstance(op, CSR) or not op.symmetric or op.requires_grad:
+        raise ParameterError(
+            f"training in batches needs a symmetric sparse operator, got {type(op).__name__}."
+        )
+    if parts.order is None:
+        return op
+    pattern = op.pattern
+    # The values of a binary matrix are not needed: one byte each.
+    val = np.ones(pattern.nnz, dtype=np.int8) if op.val is None else op.val.cpu().numpy()
+    matrix = sp.csr_array((val, pattern.col.cpu().numpy(), pattern.rowptr.cpu().numpy()), shape=pattern.shape)
+    order = parts.order.numpy()
+    rows = matrix[order]
+    place = np.empty(len(order), dtype=pattern.col.cpu().numpy().dtype)
+    place[order] = np.arange(len(order), dtype=place.dtype)
+    arranged = CSRPattern(
+        torch.from_numpy(rows.indptr).to(pattern.rowptr.dtype),
+        torch.from_numpy(place[rows.indices]),
+        pattern.shape,
+    )
+    scale = None if op.scale is None else parts.arranged(op.scale.cpu(), 0)
+    values = None if op.val is None else torch.from_numpy(rows.data)
+    return CSR(arranged, values, scale=scale, symmetric=True, normalised=op.normalised)
+
+
+def _between(op: Operator, parts: Parts, chosen: Sequence[int], device: torch.device) -> Operator:
+    """The rows and columns of some parts; entries weighted by how often they are seen."""
+    rows = [parts.rows(p) for p in chosen]
+
+    def own(values: Tensor | None) -> Tensor | None:
+        return None if values is None else torch.cat([values[r].to(device) for r in rows])
+
+    if isinstance(op, Sum):
+        inner = [_between(part, parts, chosen, device) for part in op.parts]
+        return Sum(inner, op.weights, scale=own(op.scale), normalised=op.normalised)
+    assert isinstance(op, CSR)
+    pattern = op.pattern
+    if parts.count == parts.per_step and parts.steps == 1:
+        return op if op.pattern.col.device == device else op.to(device)
+    # Everything of the rows is copied to the device, and what leads to other parts is dropped there.
+    begins = [(int(pattern.rowptr[r.start]), int(pattern.rowptr[r.stop])) for r in rows]
+    col = torch.cat([pattern.col[a:b].to(device) for a, b in begins])
+    val = None if op.val is None else torch.cat([op.val[a:b].to(device) for a, b in begins])
+    count = torch.cat([(pattern.rowptr[r.start + 1 : r.stop + 1] - pattern.rowptr[r.start : r.stop]).to(device)
+                       for r in rows])  # fmt: skip
+    bounds = parts.bounds.to(device)
+    other = torch.bucketize(col, bounds[1:-1], right=True, out_int32=True)
+    same = torch.cat(
+        [
+            torch.full((b - a,), p, dtype=torch.int32, device=device)
+            for p, (a, b) in zip(chosen, begins, strict=True)
+        ]
+    )
+    # Where each part begins in the batch, less where it begins in the graph.
+    here = torch.zeros(parts.count, dtype=torch.bool, device=device)
+    shift = torch.zeros(parts.count, dtype=col.dtype, device=device)
+    begin = 0
+    for p, r in zip(chosen, rows, strict=True):
+        here[p], shift[p] = True, begin - r.start
+        begin += r.stop - r.start
+    kept = here[other].nonzero().squeeze(1)
+    weight = torch.where(other[kept] == same[kept], parts.node_weight, parts.pair_weight)
+    new_col = col[kept] + shift[other[kept]]
+    old_ptr = torch.zeros(begin + 1, dtype=torch.long, device=device)
+    torch.cumsum(count, 0, out=old_ptr[1:])
+    rowptr = torch.searchsorted(kept, old_ptr).to(pattern.rowptr.dtype)
+    values = weight.to(torch.get_default_dtype() if val is None else val.dtype)
+    values = values if val is None else values * val[kept]
+    return CSR(
+        CSRPattern(rowptr, new_col, (begin, begin)),
+        values,
+        scale=own(op.scale),
+        symmetric=True,
+        normalised=op.normalised,
+    )

@@ -1,0 +1,115 @@
+"""Tables of the pages: they are those of results/, and nothing that differs goes unnoticed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from softcut.errors import DataError
+from softcut.paper import tables
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_page_shows_what_is_in_the_results() -> None:
+    assert tables.problems(ROOT) == []
+
+
+def test_every_table_is_on_a_page() -> None:
+    shown = {
+        name
+        for page in tables.pages(ROOT)
+        for name in re.findall(r"<!-- table: (\S+) -->", page.read_text(encoding="utf-8"))
+    }
+    assert shown == set(tables.TABLES)
+
+
+def test_every_first_line_that_is_no_result_is_on_a_page() -> None:
+    lines = {line for page in tables.pages(ROOT) for line in page.read_text(encoding="utf-8").splitlines()}
+    assert [titles for titles in tables.NO_RESULTS if titles not in lines] == []
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with one page that shows one table, rendered."""
+    (tmp_path / "results").mkdir()
+    shutil.copy(ROOT / "results/generated.json", tmp_path / "results")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/page.md").write_text("# Page\n\n<!-- table: generated -->\n<!-- end -->\n\nafter\n")
+    (tmp_path / "README.md").write_text("| file | what |\n|---|---|\n| a | b |\n")
+    assert tables.main(["--root", str(tmp_path)]) == 0
+    return tmp_path
+
+
+def test_the_command_writes_the_numbers_and_nothing_else(checkout: Path, capsys) -> None:
+    text = (checkout / "docs/page.md").read_text()
+    rows = json.loads((checkout / "results/generated.json").read_text())["rows"]
+    assert text.startswith("# Page\n\n<!-- table: generated -->\n\n| baseline")
+    assert text.endswith("|\n\n<!-- end -->\n\nafter\n")
+    for row in rows:
+        score = f"{row['nmi']:.2f}"[1:]  # without its zero
+        assert f"| `{row['baseline']}` | {row['sees']} | {score} |" in text
+    capsys.readouterr()
+    assert tables.main(["--root", str(checkout)]) == 0  # nothing is left to write
+    assert capsys.readouterr().out == ""
+
+
+def test_another_number_in_the_results_is_noticed_and_written(checkout: Path, capsys) -> None:
+    path = checkout / "results/generated.json"
+    found = json.loads(path.read_text())
+    found["rows"][0]["nmi"] = 0.99
+    path.write_text(json.dumps(found))
+    before = (checkout / "docs/page.md").read_text()
+    assert tables.main(["--root", str(checkout), "--check"]) == 1
+    assert "docs/page.md differs from results/" in capsys.readouterr().err
+    assert (checkout / "docs/page.md").read_text() == before
+    assert tables.main(["--root", str(checkout)]) == 0
+    assert "| `sc` | edges | .99 |" in (checkout / "docs/page.md").read_text()
+
+
+def test_a_number_changed_by_hand_is_noticed(checkout: Path) -> None:
+    page = checkout / "docs/page.md"
+    page.write_text(page.read_text().replace("| both | .88 |", "| both | .89 |"))
+    assert tables.problems(checkout) == ["docs/page.md differs from results/: run make tables."]
+
+
+def test_a_table_without_marks_is_noticed(checkout: Path) -> None:
+    readme = checkout / "README.md"
+    table = "| NMI | Cora |\n|:---|---:|\n| ours | .9 |\n"
+    readme.write_text(readme.read_text() + f"\n```\n{table}```\n\n{table}")
+    (problem,) = tables.problems(checkout)  # the one in the code block is no table
+    assert problem.startswith("README.md, line 11: the table '| NMI | Cora |' is not marked")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<!-- table: generated -->\n", "not closed"),
+        ("<!-- table: generated -->\n<!-- table: generated -->\n<!-- end -->\n", "not closed"),
+        ("<!-- table: no such -->\n<!-- end -->\n", "there is no table 'no such'"),
+    ],
+)
+def test_marks_that_are_wrong_are_named(checkout: Path, capsys, text: str, said: str) -> None:
+    (checkout / "docs/page.md").write_text(text)
+    assert tables.main(["--root", str(checkout)]) == 2
+    assert re.search(rf"page\.md: .*{said}", capsys.readouterr().err)
+    with pytest.raises(DataError, match=said):
+        tables.problems(checkout)
+
+
+def test_results_that_are_missing_are_named(checkout: Path, capsys) -> None:
+    (checkout / "results/generated.json").unlink()
+    assert tables.main(["--root", str(checkout)]) == 2
+    assert "generated.json" in capsys.readouterr().err
+
+
+def test_pictures_are_drawn_from_the_curves(checkout: Path) -> None:
+    curve = {"dataset": "DD", "method": "mincut", "settings": "z", "folds": [0, 1], "training": [2, 2, 1]}
+    curve |= {"loss": [1.0, 0.9, 0.8], "accuracy": [50.0, 60.0, 70.0]}
+    (checkout / "results/table2_curves.json").write_text(json.dumps([curve]))
+    assert tables.write_all(checkout) == [checkout / "docs/img/table2_curves.png"]
+    assert (checkout / "docs/img/table2_curves.png").read_bytes().startswith(b"\x89PNG")
