@@ -119,10 +119,10 @@ def _unit_range(pixels: NDArray[Any]) -> NDArray[np.float32]:
         raise ParameterError(f"image must hold numbers, got the type {pixels.dtype}.")
     if not np.isfinite(pixels).all():
         raise ParameterError("image holds values that are no numbers (NaN or infinite): replace them first.")
-    low, high = float(pixels.min()), float(pixels.max())
-    if low < 0 or high > 1:
+    darkest, brightest = float(pixels.min()), float(pixels.max())
+    if darkest < 0 or brightest > 1:
         raise ParameterError(
-            f"image must hold floats from 0 to 1, got {low:g} to {high:g}: divide by the largest."
+            f"image must hold floats from 0 to 1, got {darkest:g} to {brightest:g}: divide by the largest."
         )
     return pixels.astype(np.float32)
 
