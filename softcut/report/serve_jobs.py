@@ -148,7 +148,7 @@ class Jobs:
     def tidy(self) -> None:
         """Remove jobs that nobody asks about any more, and the oldest results beyond those that are kept."""
         now = time.monotonic()
-        jobs = sorted(list(self._jobs.values()), key=lambda job: job.seen)
+        jobs = sorted(self._jobs.values(), key=lambda job: job.seen)
         finished = [job for job in jobs if job.state != "running"]
         limit = {True: self.abandoned_seconds, False: self.idle_seconds}
         old = [job for job in jobs if now - job.seen > limit[job.state == "running"]]

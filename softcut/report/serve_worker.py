@@ -81,7 +81,9 @@ def _cluster(order: Order, sender: Connection) -> dict[str, Any]:
         losses = float(progress.cut.mean()), float(progress.ortho.mean())
         sender.send(("progress", phase, progress.iteration, progress.iterations, *losses))
 
-    est = MinCutClustering(order.n_clusters, random_state=order.seed, device="cpu", callbacks=[tell])
+    est = MinCutClustering(
+        order.n_clusters, n_init=order.n_init, random_state=order.seed, device="cpu", callbacks=[tell]
+    )
     est.fit(graph)
     scores = evaluate(graph, est.labels_, k=est.n_clusters_)
     metrics = {
