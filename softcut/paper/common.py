@@ -49,6 +49,8 @@ def estimator_settings(**changed: Any) -> dict[str, Any]:
     known = MinCutClustering(**changed).get_params()
     preset = asdict(PRESETS[known["preset"]])
     filled = {name: preset.get(name) if value is None else value for name, value in known.items()}
+    if filled["batch"] is None:  # the way the parts of a batch are found decides nothing
+        filled = {name: value for name, value in filled.items() if name not in ("batch", "batch_parts")}
     return {name: value for name, value in filled.items() if name not in _NOT_SETTINGS}
 
 

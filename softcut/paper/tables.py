@@ -61,6 +61,7 @@ NO_RESULTS = (
     "| `objective=` | minimised | second term | graph | losses of a pooling layer |",
     "| peer | version | what is measured |",
     "| place | change | why nothing can notice it |",
+    "| script | what |",
     "| table | size | what it counts |",
     "| what you have | what you pass |",
     "| you have | call |",
