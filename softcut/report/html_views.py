@@ -150,7 +150,8 @@ def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
     n, k = soft.shape
     labels = soft.argmax(1)
     order = np.lexsort((-soft.max(axis=1), labels))
-    columns = np.array_split(order, min(n, _COLUMNS))
+    count = min(n, _COLUMNS)
+    columns = np.split(order, np.arange(1, count) * n // count)  # of one and of two nodes evenly mixed
     values = np.stack([soft[members].mean(axis=0) for members in columns])
     named = graph.node_names
     names = []

@@ -46,6 +46,7 @@ def test_upload_run_look_and_download(open_page, address):
     assert f"{len(nodes)} nodes in 3 clusters" in page.text_content("#summary")
     assert page.locator("#losses path[stroke]").count() >= 2  # the losses were drawn while it ran
     canvas = page.locator("#views canvas").first
+    canvas.scroll_into_view_if_needed()
     x, y = page.evaluate("document.querySelector('#views .view').graphView.place(0)")
     box = canvas.bounding_box()
     page.mouse.move(box["x"] + x, box["y"] + y)

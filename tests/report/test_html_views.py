@@ -100,6 +100,9 @@ def test_the_heat_map_is_sorted_by_cluster_and_certainty(graph, soft, monkeypatc
         np.mean(np.reshape(few.data["values"], (10, 4)), 0), 100 * soft.mean(0), atol=1
     )
     assert "about 12 nodes" in few.caption
+    monkeypatch.setattr("softcut.report.html_views._COLUMNS", 80)  # a column holds one node or two
+    first = np.reshape(assignment_view(graph, soft).data["values"], (80, 4)).argmax(1)
+    assert np.abs(np.bincount(first, minlength=4) - np.bincount(soft.argmax(1)) * 80 / 120).max() <= 1
 
 
 def test_losses_are_means_of_the_replicas_of_an_objective():

@@ -2,7 +2,8 @@
 // The graph, coloured by cluster: zoom, drag, hover, filter by cluster, find a node.
 softcutViews.kinds.graph = (element, data) => {
   const { make, colour, redrawn, sized, status, chip } = softcutViews;
-  const count = data.labels.length, height = Math.min(560, Math.max(340, window.innerHeight * 0.6));
+  const count = data.labels.length;
+  const height = Math.min(560, Math.max(300, Math.min(window.innerHeight * 0.6, element.clientWidth || 560)));
   const colours = new Map(data.clusters.map((cluster) => [cluster.number, cluster.colour]));
   const hidden = new Set();
   const neighbours = Array.from({ length: count }, () => []);
