@@ -57,6 +57,7 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
     caption : str
         Below the view.
     """
+    soft = np.asarray(soft, dtype=np.float64)  # float32 would show its last digits
     labels = soft.argmax(1)
     nodes = shown_nodes(labels)
     part = sp.coo_array(sp.triu(sp.csr_array(graph.adjacency)[nodes][:, nodes], k=1))
