@@ -78,6 +78,12 @@ def test_a_large_graph_is_sampled_and_says_so(monkeypatch, graph, soft):
         assert graph.adjacency[2 * a, 2 * b] != 0
 
 
+def test_a_very_large_graph_gets_no_positions(monkeypatch, graph, soft):
+    monkeypatch.setattr("softcut.report.html_views._PLACED", 100)
+    data = graph_view(graph, soft).data
+    assert data["x"] is None and data["y"] is None
+
+
 def test_the_graph_of_clusters_adds_up(graph, soft):
     labels = soft.argmax(1)
     data = cluster_view(graph, labels).data

@@ -311,15 +311,22 @@ def test_bad_files_are_one_sentence(folder, capsys, monkeypatch):
     assert "secret" in capsys.readouterr().err
 
 
-def test_bad_pictures_are_one_sentence(folder, monkeypatch):
+def test_pictures_are_segmented_and_bad_ones_are_one_sentence(folder, monkeypatch):
     pytest.importorskip("softcut.segment")
+    image = np.zeros((40, 60, 3), np.uint8)
+    image[:, 30:] = (250, 200, 0)
+    Image.fromarray(image).save("b.png")
+    ((kind, done),) = outcome(Order("b.png", None, 2))
+    assert kind == "done" and done["files"] == ["labels.png", "overlay.png"]
+    labels = np.asarray(Image.open("labels.png"))
+    assert (labels[:, :30] == labels[0, 0]).mean() > 0.9 and labels[0, 0] != labels[0, -1]
+    assert Image.open("overlay.png").size == (60, 40)
     Path("a.png").write_bytes(b"no picture")
     ((kind, sentence),) = outcome(Order("a.png", None, 2))
-    assert kind == "failed" and "a.png is not a picture" in sentence
-    Image.fromarray(np.zeros((30, 30, 3), np.uint8)).save("b.png")
+    assert kind == "failed" and "a.png cannot be read as an image" in sentence
     monkeypatch.setattr(serve_worker, "_PIXELS", 100)
     ((kind, sentence),) = outcome(Order("b.png", None, 2))
-    assert kind == "failed" and "30 x 30 pixels" in sentence
+    assert kind == "failed" and "60 x 40 pixels" in sentence
 
 
 def test_jobs_are_processes_that_can_be_ended():
