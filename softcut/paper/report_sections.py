@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from softcut.errors import DataError
+from softcut.errors import DataError, SoftcutError
 from softcut.files import atomic_write
 from softcut.paper import evidence, quality, table2, table3
 from softcut.paper.reconstruction_figure import percent
@@ -22,6 +22,7 @@ from softcut.paper.report_schemata import schemata_section
 from softcut.paper.report_tables import statistics_section, table1_section, table2_section, table3_section
 from softcut.paper.report_views import FILE as VIEWS
 from softcut.paper.report_views import view_sections
+from softcut.paper.tables import TABLES
 from softcut.provenance import commit
 from softcut.report.html_page import (
     Cell,
@@ -104,7 +105,7 @@ def report_sections(folder: str | Path) -> list[Section]:
         _quality(folder),
         _evidence(folder),
     ]
-    return [*known, *_others(folder)]
+    return [*known, *_others(folder), _pages(folder)]
 
 
 def write_report(folder: str | Path, out: str | Path, extra: Sequence[Section] = ()) -> Path:
@@ -356,6 +357,22 @@ def _others(folder: Path) -> list[Section]:
             )
         )
     return sections
+
+
+def _pages(folder: Path) -> Section:
+    """The tables of the documentation, which are rendered from the same files."""
+    parts: list[Part] = [Text("As they stand in README.md and docs/, by their names there.")]
+    absent = []
+    for name, render in TABLES.items():
+        if name in ("table2", "table3"):
+            continue  # whole pages; the same as the sections above
+        try:
+            parts.append(Details(name, [Text(render(folder))]))
+        except (SoftcutError, OSError, LookupError, ValueError, StopIteration):
+            absent.append(name)
+    if absent:
+        parts.append(Missing(f"the results behind {', '.join(absent)}", "softcut reproduce, make bench"))
+    return Section("Tables of the documentation", parts)
 
 
 def any_table(value: Any, title: str = "") -> list[Part]:
