@@ -51,7 +51,7 @@ def test_pyg_classifier(run):
     not importlib.util.find_spec("softcut.datasets.generators"), reason="no planted_graph yet"
 )
 def test_millions_of_edges(run):
-    said = run("millions_of_edges", "20000")
+    said = run("millions_of_edges", "10000")
     assert number("NMI with the communities", said) > 0.9
 
 
