@@ -99,8 +99,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     batch : int or "auto", optional
         Nodes that one step of the training takes, for graphs that do not fit the device; see docs/mini-batches.md.
         None: all of them. "auto": as many as the budget of the device allows, where that is less than all.
-    batch_parts : {"metis", "random"}
-        The parts of the graph that batches are made of: with few edges between them (METIS), or drawn at random.
+    batch_parts : {"random", "metis"}
+        The parts of the graph that batches are made of: drawn at random, or with few edges between them (METIS).
     preset : {"default", "paper"}
         "paper": the paper's model and settings (one message-passing layer, rows of X summing to one, Adam 5e-4
         for 10,000 iterations, no feature graph). Arguments that this model does not have are refused.
@@ -162,7 +162,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         learning_rate: float | None = None,
         tol: float | None = None,
         batch: int | str | None = None,
-        batch_parts: str = "metis",
+        batch_parts: str = "random",
         preset: str = "default",
         random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         device: str = "auto",

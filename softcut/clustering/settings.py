@@ -124,7 +124,7 @@ class Settings:
     warm: bool
     train: TrainSettings
     batch: int | str | None = None
-    batch_parts: str = "metis"
+    batch_parts: str = "random"
 
     def first(self) -> Settings:
         """The same with the first objective only."""
@@ -198,7 +198,7 @@ def resolve(params: Mapping[str, Any], init: Callable[..., None], graph: Graph) 
             tolerance=None if given("tol") is None else _number("tol", given("tol"), zero=True),
         ),
         batch=_batch(params["batch"], objectives),
-        batch_parts=_choice("batch_parts", params["batch_parts"], ("metis", "random")),
+        batch_parts=_choice("batch_parts", params["batch_parts"], ("random", "metis")),
     )
     defaults = {k: p.default for k, p in inspect.signature(init).parameters.items() if k in params}
     changed = {name for name, value in params.items() if not _same(value, defaults[name])}

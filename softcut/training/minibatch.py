@@ -7,13 +7,15 @@ large. A step takes q of P parts at random. With T^ the sum over these parts,
     a node          times P / q
     an entry of A   times P / q where both ends are in one part, P (P - 1) / (q (q - 1)) where they are in two
 
-is an unbiased estimate of T, and dT^ one of dT. T itself is followed by a running mean of T^ over about one pass
-through the graph. docs/mini-batches.md has the derivation.
+is an unbiased estimate of T, and dT^ one of dT. T itself is followed from step to step (:class:`RunningSums`).
+docs/mini-batches.md has the derivation.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -31,42 +33,71 @@ from softcut.training.task import Task
 
 __all__ = ["BatchTables", "RunningSums", "assign_in_chunks", "train_in_batches"]
 
+# Passes through the graph that sums are averaged over.
+_PASSES = 3
+
 
 class RunningSums:
-    """Sums of the whole graph as running means of estimates, with the gradient of the newest one.
+    """Sums of the whole graph, followed from batch to batch, with the gradient of the newest batch.
+
+    An estimate from one batch alone is noisy, and a running mean of estimates lags behind the parameters, which makes
+    clusters swing. Here the mean is moved along: with T^(w) the estimate of this batch at parameters w,
+
+        T = T^(w) + (1 - a) (T_before - T^(w_before))
+
+    is as new as the parameters, and its noise is that of the mean (Cutkosky and Orabona, 2019, for gradients).
 
     >>> import torch
-    >>> sums = RunningSums(steps=4)
+    >>> sums = RunningSums(memory=4)
     >>> sums.begin()
     >>> sums("gram", torch.tensor(2.0)).item()
     2.0
+    >>> with sums.before():                              # the second batch, at the parameters of the first
+    ...     _ = sums("gram", torch.tensor(5.0))
     >>> sums.begin()
-    >>> new = torch.tensor(4.0, requires_grad=True)
-    >>> value = sums("gram", new)                       # the mean of 2 and 4, the gradient of 4
+    >>> new = torch.tensor(6.0, requires_grad=True)
+    >>> value = sums("gram", new)                        # the mean of 2 and 5, and 1 more because parameters moved
     >>> value.backward()
     >>> value.item(), new.grad.item()
-    (3.0, 1.0)
+    (4.5, 1.0)
 
     Parameters
     ----------
-    steps : int
-        Steps of one pass through the graph: what lies further back counts little.
+    memory : int
+        Steps that the mean is taken over.
     """
 
-    def __init__(self, steps: int) -> None:
-        self.steps, self.seen = steps, 0
+    def __init__(self, memory: int) -> None:
+        self.memory, self.seen = memory, 0
         self.means: dict[str, Tensor] = {}
+        self.older: dict[str, Tensor] | None = None
 
     def begin(self) -> None:
         """Before every step."""
         self.seen += 1
 
+    @contextmanager
+    def before(self) -> Iterator[None]:
+        """What is estimated in here is from the batch of the next step, at the parameters of the last one."""
+        self.older = {}
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self._kept, self.older = self.older, None
+
     def __call__(self, name: str, estimate: Tensor) -> Tensor:
-        """The running mean including `estimate`, with the gradient of `estimate`."""
+        """The sum of the whole graph, with the gradient of `estimate`."""
         new = estimate.detach()
-        weight = 1 / min(self.seen, self.steps)
-        old = self.means.get(name)
-        mean = new if old is None or weight == 1 else torch.lerp(old, new, weight)
+        if self.older is not None:
+            self.older[name] = new
+            return new
+        weight = 1 / min(self.seen, self.memory)
+        mean = new
+        if weight < 1:
+            old = self.means[name]
+            # These sums are positive: where noise is as large as what is summed, none becomes 0 or less.
+            mean = torch.maximum(new + (1 - weight) * (old - self._kept[name]), old / 2)
         self.means[name] = mean
         return mean + (estimate - new)
 
@@ -212,13 +243,12 @@ class _Loss:
         self.name, self.hold, self.factor = name, hold, parts.node_weight
         self.losses, self.words = get_objective(name).losses, words
         self.target = None if sizes is None else sizes.to(device)
-        self.sums = RunningSums(parts.steps)
+        self.sums = RunningSums(_PASSES * parts.steps if parts.steps > 1 else 1)
         self.evidence = name == "evidence"
         self.num_edges = float(edge_count(op)) if self.evidence else None
         self.num_words = float(sum(part.count for part in words)) if words is not None else 0.0
 
     def __call__(self, batch: _Batch, s: Tensor) -> tuple[Tensor, Tensor]:
-        self.sums.begin()
         tables = BatchTables(
             batch.op,
             s,
@@ -257,6 +287,7 @@ class _BatchTask(Task):
         self.z = parts.arranged(inputs.z, 1)
         self.start = None if start is None else parts.arranged(start, 1)
         self.parameters = dict(net.named_parameters())
+        self.before = copy.deepcopy(net)  # with the parameters of the last step
         self.batches = self._batches()
 
     def _batches(self) -> Iterator[_Batch]:
@@ -269,8 +300,15 @@ class _BatchTask(Task):
             yield _Batch(rows, DenseInput(z), self.op.take(chosen, device), own)
 
     def step(self) -> dict[str, Tensor]:
-        batch = next(self.batches)
-        cut, ortho = self.loss(batch, self.net.soft(batch.inputs, self.settings.temperature))
+        batch, sums, temperature = next(self.batches), self.loss.sums, self.settings.temperature
+        if sums.seen and sums.memory > 1:
+            with sums.before():
+                self.loss(batch, self.before.soft(batch.inputs, temperature))
+        sums.begin()
+        cut, ortho = self.loss(batch, self.net.soft(batch.inputs, temperature))
+        with torch.no_grad():
+            for old, new in zip(self.before.parameters(), self.net.parameters(), strict=True):
+                old.copy_(new)
         return {"cut": cut, "ortho": ortho}
 
     def warm_up(self) -> Tensor:

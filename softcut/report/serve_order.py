@@ -1,0 +1,29 @@
+"""What a job of the local page is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["PICTURES", "Order"]
+
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a job is asked to do: files in its folder, the number of clusters ("auto" or a number), a seed.
+
+    >>> Order("graph.csv", None, 3).n_clusters
+    3
+    """
+
+    file: str
+    features: str | None
+    n_clusters: int | str
+    seed: int = 0
+    threads: int = 1
+    max_bytes: int = 2**28
+
+    @property
+    def is_picture(self) -> bool:
+        return self.file.lower().endswith(PICTURES)

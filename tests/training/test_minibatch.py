@@ -1,0 +1,268 @@
+"""Training in batches: unbiased estimates of sums and gradients, and the same training with a single part."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from softcut.datasets import attributed_communities
+from softcut.errors import ParameterError
+from softcut.graph import Graph
+from softcut.ops import CSR, ClusterTables, Operator, Sum, Words, get_objective
+from softcut.ops.objectives import edge_count, word_table
+from softcut.training import (
+    DenseInput,
+    Parts,
+    ReplicaNet,
+    TrainSettings,
+    assign_in_chunks,
+    replica_losses,
+    train,
+    train_in_batches,
+)
+from softcut.training.minibatch import BatchTables, RunningSums
+from softcut.training.parts import PartedOperator
+
+CPU = torch.device("cpu")
+OBJECTIVES = ["trace_ratio", "dmon", "just_balance", "evidence"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _float64() -> object:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+def a_graph(n: int = 24, weighted: bool = False) -> Graph:
+    graph = attributed_communities(n, 3, average_degree=5, n_features=12, seed=1)
+    if not weighted:
+        return graph
+    upper = sp.triu(graph.adjacency)
+    upper.data = np.random.default_rng(0).uniform(0.5, 2.0, upper.nnz)
+    return Graph.from_scipy(upper + upper.T, x=graph.x)
+
+
+def operators(graph: Graph) -> dict[str, Operator]:
+    """A~, A~ plus another graph, and A."""
+    plain = CSR.from_graph(graph, dtype=torch.float64)
+    ring = torch.arange(graph.num_nodes)
+    pairs = torch.stack([ring, (ring + 1) % graph.num_nodes])
+    other = CSR.from_edge_index(torch.cat([pairs, pairs.flip(0)], 1), num_nodes=graph.num_nodes)
+    joined = Sum([plain.normalise(), other.normalise()], [1.0, 0.5]).normalise()
+    return {"A~": plain.normalise(), "sum": joined, "A": plain}
+
+
+def soft(n: int, replicas: int = 2, k: int = 3) -> Tensor:
+    return torch.softmax(torch.randn(n, replicas, k, generator=torch.Generator().manual_seed(0)), -1)
+
+
+def all_batches(parts: Parts) -> list[tuple[int, ...]]:
+    return list(itertools.combinations(range(parts.count), parts.per_step))
+
+
+@pytest.mark.parametrize("kind", ["A~", "sum", "A"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_mean_over_all_batches_is_the_whole_operator(kind: str, weighted: bool) -> None:
+    graph = a_graph(weighted=weighted)
+    op = operators(graph)[kind]
+    parts = Parts.random(24, count=6, per_step=3, seed=2)
+    assert parts.order is not None
+    parted, whole, degree = PartedOperator(op, parts), torch.zeros(24, 24), torch.zeros(24)
+    chosen = all_batches(parts)
+    for batch in chosen:
+        rows = torch.cat([parts.order[parts.rows(p)] for p in batch])
+        taken = parted.take(batch, CPU)
+        dense = torch.zeros(24, 24)
+        dense[rows.unsqueeze(1), rows] = taken.to_dense()
+        whole += dense / len(chosen)
+        degree[rows] += taken.degree / len(chosen)
+        x = torch.rand(len(rows), 2)
+        torch.testing.assert_close(taken @ x, taken.to_dense() @ x)
+    torch.testing.assert_close(whole, op.to_dense())
+    torch.testing.assert_close(degree, op.degree)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_expected_gradient_is_the_gradient_of_the_whole_graph(objective: str) -> None:
+    """With the sums of the whole graph known, over all batches, for every objective and for its held form."""
+    graph = a_graph()
+    chosen = get_objective(objective)
+    op = operators(graph)["sum" if chosen.normalised else "A"]
+    parts = Parts.random(24, count=6, per_step=3, seed=2)
+    assert parts.order is not None
+    z, sizes = torch.randn(24, 5), torch.tensor([[9.0, 8.0, 7.0], [6.0, 6.0, 12.0]])
+    words = Words(graph.x, dtype=torch.float64) if objective == "evidence" else None
+    net = ReplicaNet(in_channels=5, k=3, seeds=[0, 1], dtype=torch.float64)
+    s = net.soft(DenseInput(z))
+    target = sizes if objective == "trace_ratio" else None
+    count = float(edge_count(op))
+
+    def loss_of(tables: ClusterTables) -> Tensor:
+        return torch.stack([term.mean(0) for term in chosen.losses(tables)]).sum()
+
+    table, number = word_table(op, s, words)
+    whole = ClusterTables(op, s, words=table, num_edges=count, num_words=number, target=target)
+    wanted = torch.autograd.grad(loss_of(whole), list(net.parameters()))
+    exact = {"edges": whole.edges, "gram": whole.gram, "sizes": whole.sizes, "words": table}
+    exact["inside"], exact["volume"] = whole.cut_terms
+    parted, found = PartedOperator(op, parts), [torch.zeros_like(p) for p in net.parameters()]
+    batches = all_batches(parts)
+    for batch in batches:
+        rows = torch.cat([parts.order[parts.rows(p)] for p in batch])
+        own = net.soft(DenseInput(z[rows]))
+
+        def known(name: str, estimate: Tensor) -> Tensor:
+            return exact[name].detach() + estimate - estimate.detach()
+
+        own_words = None
+        if words is not None:
+            own_words = known("words", 2 * Words(graph.x[rows.numpy()], dtype=torch.float64).table(own)[None])
+        tables = BatchTables(
+            parted.take(batch, CPU), own, None, own_words, count, number, target, sums=known, factor=2.0
+        )
+        loss = loss_of(tables)
+        torch.testing.assert_close(loss, loss_of(whole))
+        for total, part in zip(found, torch.autograd.grad(loss, list(net.parameters())), strict=True):
+            total += part / len(batches)
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-12)
+        assert theirs.abs().max() > 1e-6
+
+
+def test_without_the_weight_of_pairs_the_estimate_would_be_wrong() -> None:
+    parts = Parts.ranges(8, count=4, per_step=2)
+    assert (parts.node_weight, parts.pair_weight) == (2.0, 6.0)
+    assert Parts.ranges(8, count=4, per_step=4).pair_weight == 1.0
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_single_batch_is_the_training_of_the_whole_graph(objective: str) -> None:
+    graph = a_graph()
+    ops = operators(graph)
+    z = torch.randn(24, 5, generator=torch.Generator().manual_seed(1))
+    settings = TrainSettings(iterations=15, objective=objective, tolerance=None, start=5)
+    start = torch.arange(24).remainder(3).repeat(2, 1)
+    parts = Parts.random(24, count=4, per_step=4, seed=0)
+    assert parts.order is not None
+    nets = [ReplicaNet(in_channels=5, k=3, seeds=[0, 1], dtype=torch.float64) for _ in range(2)]
+    words = Words(graph.x, dtype=torch.float64)
+    found = graph.x[parts.order.numpy()]
+    split = [Words(found[parts.rows(p)], dtype=torch.float64) for p in range(4)]
+    whole = train(nets[0], DenseInput(z), ops["sum"], settings, start=start, adjacency=ops["A"], words=words)
+    batched = train_in_batches(
+        nets[1], DenseInput(z), ops["sum"], parts, settings, start=start, adjacency=ops["A"], words=split
+    )
+    np.testing.assert_allclose(batched.cut, whole.cut, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(batched.ortho, whole.ortho, rtol=1e-8, atol=1e-10)
+    for mine, theirs in zip(nets[1].parameters(), nets[0].parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-7, atol=1e-9)
+
+
+def test_several_batches_come_close_to_the_training_of_the_whole_graph() -> None:
+    graph = attributed_communities(300, 3, average_degree=12, n_features=12, edge_signal=0.8, seed=1)
+    op = CSR.from_graph(graph, dtype=torch.float64)
+    z = op.normalise() @ torch.from_numpy(graph.x.toarray().astype(np.float64))
+    z = (z - z.mean(0)) / z.std()
+    settings = TrainSettings(iterations=100, lr=1e-2, tolerance=None, start=5)
+    start = torch.from_numpy(graph.y).repeat(2, 1)
+    losses = []
+    for parts in (None, Parts.random(300, 16, 4, 0), Parts.metis(graph.adjacency, 16, 4, 0)):
+        net = ReplicaNet(in_channels=12, k=3, seeds=[0, 1], dtype=torch.float64)
+        if parts is None:
+            train(net, DenseInput(z), op, settings, start=start)
+        else:
+            train_in_batches(net, DenseInput(z), op, parts, settings, start=start)
+        losses.append(torch.stack(replica_losses(op.normalise(), net.assign(DenseInput(z)))).sum(0))
+    begin = ReplicaNet(in_channels=12, k=3, seeds=[0, 1], dtype=torch.float64).assign(DenseInput(z))
+    gain = torch.stack(replica_losses(op.normalise(), begin)).sum(0) - losses[0]
+    assert bool((gain > 0.2).all())
+    for batched in losses[1:]:
+        assert bool((batched - losses[0] < 0.25 * gain).all())
+
+
+def test_running_sums_are_as_new_as_the_parameters_and_as_exact_as_a_mean() -> None:
+    """A sum that grows with the parameter w, seen through noise that differs from batch to batch."""
+    generator = torch.Generator().manual_seed(0)
+    sums, lagging, errors = RunningSums(memory=20), 0.0, []
+    w, before = 1.0, 1.0
+    for step in range(200):
+        noise = 1 + 0.5 * torch.randn((), generator=generator)
+        if step:
+            with sums.before():
+                sums("t", before * noise)
+        sums.begin()
+        found = sums("t", w * noise)
+        lagging = lagging + (float(w * noise) - lagging) / min(step + 1, 20)
+        errors.append((abs(float(found) - w), abs(float(w * noise) - w), abs(lagging - w)))
+        before, w = w, w * 1.02
+    ours, alone, mean = np.mean(np.array(errors[50:]) / 1.02 ** np.arange(50, 200)[:, None], axis=0)
+    assert ours < 0.3 * alone and ours < 0.6 * mean
+
+
+def test_running_sums_never_fall_to_zero_by_noise() -> None:
+    sums = RunningSums(memory=10)
+    sums.begin()
+    sums("t", torch.tensor([1.0, 4.0]))
+    with sums.before():
+        sums("t", torch.tensor([9.0, 4.0]))
+    sums.begin()
+    assert sums("t", torch.tensor([0.1, 4.0])).tolist() == [0.5, 4.0]
+    alone = RunningSums(memory=1)
+    for value in (1.0, 3.0):
+        alone.begin()
+        assert alone("t", torch.tensor(value)).item() == value
+
+
+def test_every_pass_takes_each_part_once_in_a_new_order() -> None:
+    parts = Parts.random(40, count=8, per_step=2, seed=3)
+    drawn = list(itertools.islice(parts.batches(), 8))
+    for taken in (drawn[:4], drawn[4:]):
+        assert sorted(itertools.chain(*taken)) == list(range(8))
+    assert drawn[:4] != drawn[4:] and drawn == list(itertools.islice(parts.batches(), 8))
+    assert sorted(parts.order.tolist()) == list(range(40))  # type: ignore[union-attr]
+    assert torch.equal(parts.arranged(torch.arange(40), 0), parts.order)
+
+
+def test_metis_parts_cut_fewer_edges_than_random_ones() -> None:
+    graph = attributed_communities(400, 4, average_degree=8, n_features=0, edge_signal=0.95, seed=0)
+
+    def cut(parts: Parts) -> float:
+        member = np.empty(400, dtype=int)
+        for p in range(parts.count):
+            member[parts.order[parts.rows(p)].numpy()] = p  # type: ignore[index]
+        (u, v), _ = graph.edge_index()
+        return float((member[u] != member[v]).mean())
+
+    assert cut(Parts.metis(graph.adjacency, 8, 4)) < 0.75 * cut(Parts.random(400, 8, 4))
+
+
+@pytest.mark.parametrize(("count", "per_step"), [(4, 1), (4, 3), (4, 0)])
+def test_parts_that_cannot_be_estimated_from_are_refused(count: int, per_step: int) -> None:
+    with pytest.raises(ParameterError, match="per_step must divide"):
+        Parts.ranges(20, count, per_step)
+
+
+def test_what_cannot_be_trained_in_batches_is_refused() -> None:
+    graph = a_graph()
+    op, parts = CSR.from_graph(graph), Parts.ranges(24, 4, 2)
+    net, inputs = ReplicaNet(in_channels=5, k=3, seeds=[0]), DenseInput(torch.randn(24, 5))
+    with pytest.raises(ParameterError, match="ratio_trace"):
+        train_in_batches(net, inputs, op, parts, TrainSettings(objective="ratio_trace"))
+    with pytest.raises(ParameterError, match="2 graphs"):
+        train_in_batches(net, inputs, CSR.from_graph(Graph.batch([graph, graph])), parts)
+    with pytest.raises(ParameterError, match="parts are of 24 nodes"):
+        train_in_batches(net, inputs, CSR.from_graph(a_graph(30)), parts)
+
+
+def test_assignments_in_chunks_are_the_same() -> None:
+    net = ReplicaNet(in_channels=4, k=3, seeds=[0, 1], scales=[0, 1], dtype=torch.float64)
+    inputs = DenseInput(torch.randn(2, 17, 4))
+    found = assign_in_chunks(net, inputs, 0.5, rows=5)
+    torch.testing.assert_close(found, net.assign(inputs, 0.5))
