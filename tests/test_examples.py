@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import runpy
 import sys
@@ -47,17 +46,11 @@ def test_pyg_classifier(run):
     assert number("test accuracy", said.splitlines()[-1]) > 0.5  # of three classes
 
 
-@pytest.mark.skipif(
-    not importlib.util.find_spec("softcut.datasets.generators"), reason="no planted_graph yet"
-)
 def test_millions_of_edges(run):
     said = run("millions_of_edges", "10000")
     assert number("NMI with the communities", said) > 0.9
 
 
-@pytest.mark.skipif(
-    not importlib.util.find_spec("softcut.training.distributed"), reason="no distributed training yet"
-)
 def test_several_machines(run, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
     said = run("several_machines", "300")

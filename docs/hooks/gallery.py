@@ -22,6 +22,7 @@ EXAMPLES: dict[str, list[str]] = {
     "own_csv": [],
     "pyg_classifier": [],
     "millions_of_edges": ["100000"],
+    "several_machines": ["2000"],
 }
 LIMIT = 300  # seconds an example may take
 
