@@ -7,7 +7,9 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -44,6 +46,16 @@ def test_pyg_classifier(run):
     said = run("pyg_classifier", "150")
     assert len(re.findall(r"epoch \d+: loss", said)) == 3
     assert number("test accuracy", said.splitlines()[-1]) > 0.5  # of three classes
+
+
+def test_photo(run, tmp_path):
+    image = np.zeros((60, 80, 3), dtype=np.uint8)
+    image[:, 40:] = (240, 200, 40)
+    Image.fromarray(image).save(tmp_path / "halves.png")
+    said = run("photo", "halves.png", "2")
+    assert "80 x 60 pixels" in said and said.count("50% of the photo") == 2
+    with Image.open(tmp_path / "photo-segments.png") as picture:
+        assert picture.size == (80, 60)
 
 
 def test_millions_of_edges(run):
