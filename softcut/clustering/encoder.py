@@ -219,14 +219,13 @@ class Encoder:
 
     def _distances(self, op: CSR, x: Tensor) -> Iterator[Tensor]:
         """P^h X for each h of `hops`, rows of unit length if only directions count."""
+        same, far = None, x.double()
         if x.shape[0] > LARGE:
-            u, c, far = apart_from_constant(op, x)
-        else:
-            u, c, far = None, None, x.double()
+            *same, far = apart_from_constant(op, x)
         for h in range(max(self.hops) + 1):
             far = propagate(op, far, 1) if h else far
             if h in self.hops:
-                z = far if u is None else torch.addr(far.double(), u, c)
+                z = far if same is None else torch.addr(far.double(), *same)
                 yield unit_rows(z) if self.directions else z
 
     def meta(self) -> dict[str, Any]:

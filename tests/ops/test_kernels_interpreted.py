@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -277,3 +279,43 @@ def test_index_types_around_the_end_of_int32(mode, monkeypatch):
             torch.testing.assert_close(
                 spmm(pattern, None, x.float()).double(), dense @ x, rtol=1e-6, atol=1e-6
             )
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from softcut.ops.kernels import programs
+
+def compiled(function, pointers, sizes, **constants):
+    signature, fixed = {}, {}
+    for i, name in enumerate(function.arg_names):
+        if name in pointers or name in sizes:
+            signature[name] = pointers.get(name, "i32")
+        else:
+            signature[name], fixed[i,] = "constexpr", constants.get(name)
+    source = ASTSource(function, signature, fixed, {})
+    assert "ld.global" in triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+
+index = dict.fromkeys(("col", "first", "last", "dest"), "*i32")
+sizes = ("sums_at", "sums_stride", "count", "repeat")
+tiles = dict(K=16, ROWS=4, NEIGHBOURS=16, COLUMNS=16, STREAM=True, WIDE=False)
+for kind in ("*fp32", "*bf16"):
+    rows = {name: kind for name in ("out", "x", "s")}
+    sums = {name: "*fp32" for name in ("outer", "inner", "val", "degree", "sums")}
+    for along in (False, True):
+        compiled(programs.sum_rows, {**rows, **index}, sizes, ALONG_ROWS=along, **tiles)
+        compiled(programs.sum_rows, {**rows, **index, **sums}, sizes, ALONG_ROWS=along, **tiles)
+    given = {**rows, "y": kind, "scale": "*fp32", "degree": "*fp32", "g_y": "*fp32", "g_s": "*fp32"}
+    compiled(programs.add_scaled, given, ("rows",), K=7, ROWS=64, COLUMNS=8, WIDE=False)
+    given = {name: kind for name in ("out", "a", "b", "m")} | dict.fromkeys(("owner", "bounds", "ptr"), "*i64")
+    for function in (programs.gram_chunks, programs.multiply_chunks):
+        compiled(function, given, (), K=20, F=70, LENGTH=512, STEP=32, BLOCK_K=16, BLOCK_F=64)
+"""
+
+
+@pytest.mark.slow
+def test_kernels_compile_for_a_gpu_that_is_not_there():
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["TRITON_ALWAYS_COMPILE"] = "1"
+    subprocess.run([sys.executable, "-c", COMPILE], check=True, env=environment)
