@@ -17,7 +17,7 @@ QUIET := --quiet --disable-pip-version-check
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip install $(QUIET) --constraint constraints.txt
 
-.PHONY: setup demo test tables test-slow test-gpu test-oldest mutants bench lint format wheel clean
+.PHONY: setup demo test tables docs test-slow test-gpu test-oldest mutants bench lint format wheel clean
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -82,6 +82,15 @@ test-oldest: $(OLDEST)/.ready  ## the suite on the oldest versions pyproject.tom
 
 tables: $(VENV)/.dev  ## every table of results in README.md and docs, rendered from results/
 	@$(BIN)/python -m softcut.paper.tables
+
+$(VENV)/.docs: $(VENV)/.dev
+	@echo "Installing the tools of the documentation ..."
+	@$(PIP) --no-build-isolation --editable ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.docs  ## the documentation site, in site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo site/index.html
 
 mutants: $(MUTANTS)/.ready  ## how many of SAMPLE small wrong changes, drawn with SEED, the tests notice
 	@nice -n 10 $(MUTANTS)/bin/python benchmarks/mutants.py --seed $(SEED) --sample $(SAMPLE)

@@ -56,7 +56,7 @@ graphs = [make(COMMUNITIES[seed % 3], seed) for seed in range(count)]
 train = DataLoader(graphs[: count * 3 // 4], batch_size=32, shuffle=True)
 test = DataLoader(graphs[count * 3 // 4 :], batch_size=256)
 net = Net()
-optimiser = torch.optim.Adam(net.parameters(), lr=5e-3)
+optimiser = torch.optim.Adam(net.parameters(), lr=1e-2)
 
 for epoch in range(1, 31):
     net.train()

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 
 import pytest
+import torch
+
+# Without a GPU the kernels run in Triton's interpreter, which must be known before anything imports Triton.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 try:
     from hypothesis import HealthCheck, settings
@@ -32,9 +38,9 @@ def products(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     module = importlib.import_module("softcut.ops.spmm")  # the name in softcut.ops is the function
     original, shapes = module.sparse_product, []
 
-    def counted(pattern, val, s):
+    def counted(pattern, val, s, *scale):
         shapes.append(tuple(s.shape))
-        return original(pattern, val, s)
+        return original(pattern, val, s, *scale)
 
     monkeypatch.setattr(module, "sparse_product", counted)
     return shapes

@@ -17,7 +17,14 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
-EXAMPLES = ("own_csv",)
+# Examples in the order of the gallery, with the arguments that they are run with.
+EXAMPLES: dict[str, list[str]] = {
+    "own_csv": [],
+    "pyg_classifier": [],
+    "photo": [],
+    "millions_of_edges": ["100000"],
+    "several_machines": ["2000"],
+}
 LIMIT = 300  # seconds an example may take
 
 
@@ -33,15 +40,11 @@ class Shown:
 
     def page(self, name: str) -> str:
         pictures = "\n\n".join(f"![{self.title}]({name}-{picture})" for picture in self.pictures)
-        parts = [
-            f"# {self.title}",
-            self.text,
-            f"```python\n{self.code}\n```",
-            "It prints",
-            f"```\n{self.printed}\n```",
-        ]
+        command = " ".join(["python", f"examples/{name}.py", *EXAMPLES[name]])
+        parts = [f"# {self.title}", self.text, f"```python\n{self.code}\n```", f"`{command}` prints"]
+        parts += [f"```\n{self.printed}\n```"]
         parts += [f"and draws\n\n{pictures}"] if pictures else []
-        return "\n\n".join([*parts, f"The file is `examples/{name}.py`."])
+        return "\n\n".join(parts)
 
 
 _SEEN: dict[
@@ -49,7 +52,7 @@ _SEEN: dict[
 ] = {}  # while `mkdocs serve` runs, an example is run again only when it has changed
 
 
-def run(path: Path, root: Path) -> Shown:
+def run(path: Path, arguments: list[str], root: Path) -> Shown:
     source = path.read_text(encoding="utf-8")
     if path.stem in _SEEN and _SEEN[path.stem][0] == source:
         return _SEEN[path.stem][1]
@@ -59,7 +62,7 @@ def run(path: Path, root: Path) -> Shown:
     paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH", "")]))
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, str(path)],
+            [sys.executable, str(path), *arguments],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": paths, "OMP_WAIT_POLICY": "PASSIVE", "MPLBACKEND": "Agg"},
             capture_output=True,
@@ -79,8 +82,8 @@ def run(path: Path, root: Path) -> Shown:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     root = Path(config.config_file_path).parent
     lines = ["# Gallery", "Short scripts to copy. Each was run while this site was built."]
-    for name in EXAMPLES:
-        shown = run(root / "examples" / f"{name}.py", root)
+    for name, arguments in EXAMPLES.items():
+        shown = run(root / "examples" / f"{name}.py", arguments, root)
         files.append(File.generated(config, f"gallery/{name}.md", content=shown.page(name)))
         for picture, content in shown.pictures.items():
             files.append(File.generated(config, f"gallery/{name}-{picture}", content=content))

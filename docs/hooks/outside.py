@@ -14,7 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-ALWAYS = ("CONTRIBUTING.md", "CHANGELOG.md")  # in the navigation
+ALWAYS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")  # in the navigation
 LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)#\s:]+)(?P<after>[)#])")
 
 
@@ -36,19 +36,18 @@ def targets(text: str, page: str, root: Path) -> dict[str, str]:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     root = Path(config.config_file_path).parent
-    waiting = [file.src_uri for file in files.documentation_pages()]
-    found = list(ALWAYS)
-    texts = {
-        uri: (root / "docs" / uri).read_text(encoding="utf-8")
-        for uri in waiting
-        if (root / "docs" / uri).exists()
-    }
-    texts |= {name: (root / name).read_text(encoding="utf-8") for name in ALWAYS}
-    for page, text in texts.items():
-        found += targets(text, page, root).values()
-    for path in dict.fromkeys(found):
-        if files.get_file_from_path(path) is None:
-            files.append(File.generated(config, path, abs_src_path=str(root / path)))
+    waiting = [*ALWAYS, *(file.src_uri for file in files.documentation_pages())]
+    seen = set()
+    while waiting:  # pages outside docs/ link to files outside docs/, too
+        uri = waiting.pop()
+        path = root / in_checkout(uri, root)
+        if uri in seen or not path.exists():  # pages of the gallery are made by another hook
+            continue
+        seen.add(uri)
+        if files.get_file_from_path(uri) is None:
+            files.append(File.generated(config, uri, abs_src_path=str(path)))
+        if uri.endswith(".md"):
+            waiting += targets(path.read_text(encoding="utf-8"), uri, root).values()
     return files
 
 

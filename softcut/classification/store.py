@@ -35,6 +35,8 @@ class SymmetricPattern(CSRPattern):
     so that the device need not be asked.
     """
 
+    lasting = False  # it belongs to one batch
+
     def __init__(self, rowptr: Tensor, col: Tensor, shape: tuple[int, int], total_pieces: int) -> None:
         super().__init__(rowptr, col, shape)
         self.total_pieces = total_pieces

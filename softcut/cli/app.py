@@ -14,7 +14,11 @@ from softcut.cli.cluster import cluster, predict
 from softcut.cli.console import err, out
 from softcut.cli.datasets import datasets
 from softcut.cli.demo import demo
+from softcut.cli.partition import partition
+from softcut.cli.report import report
 from softcut.cli.reproduce import reproduce
+from softcut.cli.segment import segment
+from softcut.cli.serve import serve
 from softcut.cli.wording import with_options
 from softcut.errors import SoftcutError
 
@@ -26,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (cluster, predict, classify, datasets, demo):
+for command in (cluster, predict, classify, segment, partition, datasets, demo, report, serve):
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 

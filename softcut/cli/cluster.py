@@ -13,7 +13,7 @@ from softcut.cli.console import err, note, spoken_warnings
 from softcut.cli.options import ReadGraph, reads_a_graph
 from softcut.cli.output import Output, Overwrite
 from softcut.cli.reading import GraphFile
-from softcut.cli.results import RESULT_FILES, closing_table, write_results
+from softcut.cli.results import RESULT_FILES, closing_table, write_report, write_results
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 
@@ -28,6 +28,9 @@ SpreadsheetSafe = Annotated[
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),
 ]
 Plot = Annotated[bool, typer.Option(help="Draw a picture.")]
+Report = Annotated[
+    bool, typer.Option("--report", help="Also write report.html, a page to look at the clusters in.")
+]
 _LARGEST_SEED = 2**32 - 1  # of NumPy and scikit-learn
 
 
@@ -57,6 +60,7 @@ def cluster(
     device: Device = "auto",
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
+    report: Report = False,
 ) -> None:
     """Cluster the nodes of a graph; writes labels, soft assignments, metrics and a picture.
 
@@ -117,6 +121,8 @@ def cluster(
     with output:
         part = output.staged(folder)
         write_results(part, data, estimator.soft_, metrics, plot=plot, spreadsheet_safe=spreadsheet_safe)
+        if report:
+            write_report(part, data, estimator, metrics)
         if models is not None and model_out is not None:
             estimator.save(output.staged(models) / model_out.name)
         written = output.files_to_come()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
@@ -15,10 +14,21 @@ from rich.text import Text
 from softcut.cli.console import note, out
 from softcut.errors import DependencyError, require
 from softcut.graph import Graph
+from softcut.report.label_files import write_labels
 
-__all__ = ["RESULT_FILES", "closing_table", "spreadsheet_text", "write_results"]
+if TYPE_CHECKING:
+    from softcut.clustering import MinCutClustering
 
-RESULT_FILES = ("labels.csv", "labels.parquet", "assignments.npy", "metrics.json", "clusters.png")
+__all__ = ["RESULT_FILES", "closing_table", "write_report", "write_results"]
+
+RESULT_FILES = (
+    "labels.csv",
+    "labels.parquet",
+    "assignments.npy",
+    "metrics.json",
+    "clusters.png",
+    "report.html",
+)
 
 
 def write_results(
@@ -45,16 +55,12 @@ def write_results(
     plot : bool
         Whether to draw.
     spreadsheet_safe : bool
-        Whether names in labels.csv are changed by :func:`spreadsheet_text`.
+        Whether names in labels.csv are changed by :func:`softcut.report.label_files.spreadsheet_text`.
     """
     labels = soft.argmax(1)
     probability = soft[np.arange(len(soft)), labels]
     names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
-    with (folder / "labels.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["node", "cluster", "probability"])
-        shown = map(spreadsheet_text, names) if spreadsheet_safe else names
-        writer.writerows(zip(shown, labels.tolist(), (f"{p:.6f}" for p in probability), strict=True))
+    write_labels(folder / "labels.csv", names, soft, spreadsheet_safe=spreadsheet_safe)
     np.save(folder / "assignments.npy", soft.astype(np.float32))
     try:
         arrow = require("pyarrow", "parquet", "labels.parquet")
@@ -72,6 +78,22 @@ def write_results(
         plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"])
 
 
+def write_report(folder: Path, graph: Graph, estimator: MinCutClustering, metrics: dict[str, Any]) -> None:
+    """The page report.html: clusters, nodes, features and training, to look at and to search."""
+    from softcut.provenance import command_line
+    from softcut.report.html_clustering import clustering_page
+
+    page = clustering_page(
+        graph,
+        estimator.soft_,
+        metrics,
+        history=estimator.history_,
+        replicas=estimator.replicas_,
+        command=command_line(),
+    )
+    (folder / "report.html").write_text(page, encoding="utf-8")
+
+
 def _plain(value: Any) -> Any:
     """The same with null for numbers that JSON does not have: NaN and the infinities."""
     if isinstance(value, dict):
@@ -79,15 +101,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def spreadsheet_text(name: str) -> str:
-    """A name that spreadsheets show as it is: ``'`` is put before what they might take for a formula.
-
-    >>> [spreadsheet_text(n) for n in ("ann", "=1+1", "-5", "@x")]
-    ['ann', "'=1+1", "'-5", "'@x"]
-    """
-    return "'" + name if name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else name
 
 
 def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) -> None:

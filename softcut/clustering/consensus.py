@@ -20,14 +20,15 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.kmeans import kmeans, nearest, squared_distances
+from softcut.clustering.sampling import sample_rows
 
 __all__ = ["Consensus", "agreement", "agreement_weights", "evidence_weights"]
 
-_BLOCK = 1 << 26  # numbers of T held at a time
 _ROWS = 50_000  # rows that agreements are counted on
 # A replica whose evidence is this share below the best one has 1/e of its weight; below _NO_WEIGHT it has none.
 _WIDTH = 0.08
 _NO_WEIGHT = 1e-3
+_FINALISTS = 4  # starts of k-means that are run to their end on a sample of a large graph
 
 
 def agreement(hard: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -187,11 +188,10 @@ class Consensus:
         """
         n, r, own = s.shape
         weights = s.new_full((r,), 1 / r) if weights is None else weights.to(s.dtype)
-        if sample is not None and sample < n:
-            generator = torch.Generator().manual_seed(random_state)
-            rows = torch.randperm(n, generator=generator)[:sample].to(s.device)
+        sampled = sample is not None and sample < n
+        if sampled:
+            rows = sample_rows(n, sample, random_state=random_state, device=s.device)
             s, z = s[rows], z[rows]
-            n = sample
         t = _table(s, z)
         mean = t.mean(0)
         t -= mean
@@ -207,18 +207,21 @@ class Consensus:
         _, vectors = torch.linalg.eigh((t.mT @ t).double())
         basis = vectors.flip(1)[:, :dimensions].to(t.dtype)
         t = t @ basis
-        result = kmeans(t, k, n_init=n_init, random_state=random_state)
+        finalists = _FINALISTS if sampled else None
+        result = kmeans(t, k, n_init=n_init, finalists=finalists, random_state=random_state)
         spread = squared_distances(t, result.centres).amin(1).mean().clamp(min=torch.finfo(t.dtype).tiny)
         return cls(mean, scale, basis, result.centres, spread, weights)
 
     def transform(self, s: Tensor, z: Tensor) -> Tensor:
         """The coordinates of nodes in which k-means was run."""
-        step = max(1, _BLOCK // max(1, self.mean.numel()))
-        parts = [
-            ((_table(s[i : i + step], z[i : i + step]) - self.mean) * self.scale) @ self.basis
-            for i in range(0, s.shape[0], step)
-        ]
-        return torch.cat(parts)
+        # (T - mean) diag(scale) basis, with the part of each replica and distance where it lies: T is never made.
+        turn = self.scale.unsqueeze(1) * self.basis
+        columns, width = s.shape[1] * s.shape[2], z.shape[2]
+        found = torch.addmm(-(self.mean @ turn), s.flatten(1), turn[:columns])
+        for distance in range(z.shape[1]):
+            first = columns + distance * width
+            found.addmm_(z[:, distance].to(s.dtype), turn[first : first + width])
+        return found
 
     def predict(self, s: Tensor, z: Tensor) -> Tensor:
         """Cluster of each node."""

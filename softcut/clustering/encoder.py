@@ -8,6 +8,7 @@ that sum to one and leaves the propagation to the network (eq. 1).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.features import MANY_COLUMNS, FeatureMap, propagate, rows_that_sum_to_one, unit_rows
+from softcut.clustering.features import (
+    MANY_COLUMNS,
+    FeatureMap,
+    apart_from_constant,
+    propagate,
+    rows_that_sum_to_one,
+    unit_rows,
+)
+from softcut.clustering.sampling import LARGE, sample_rows
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops import CSR
@@ -35,18 +44,29 @@ _CLIP = 2.0
 
 def _clip(z: Tensor, limit: Tensor) -> Tensor:
     length = z.norm(dim=-1, keepdim=True)
-    return z * (limit[:, None, None] / length.clamp(min=torch.finfo(z.dtype).tiny)).clamp(max=1)
+    return z * (limit / length.clamp(min=torch.finfo(z.dtype).tiny)).clamp(max=1)
 
 
 def _typical(length: Tensor) -> Tensor:
-    """Median length of the rows of each scale that have one.
+    """Median length of the rows that have one.
 
     A group of half of the nodes with equal rows has its own row for a median, and lengths of 0 after centring.
     """
-    real = length > 1e-9 * length.amax(1, keepdim=True)
-    return torch.stack(
-        [row[kept].median() if kept.any() else row.sum() for row, kept in zip(length, real, strict=True)]
-    )
+    real = length > 1e-9 * length.amax()
+    return length[real].median() if real.any() else length.sum()
+
+
+def _measure(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Centre, longest row allowed and scale of features [N, F] at one distance."""
+    if z.shape[0] > LARGE:
+        z = z[sample_rows(z.shape[0], device=z.device)]
+    centre = z.median(0).values  # not the mean, which isolated nodes would pull away
+    z = z - centre
+    limit = _CLIP * _typical(z.norm(dim=-1))
+    length = _clip(z, limit).square().sum(-1).mean().sqrt()
+    # Unit variance per column on average: He-normal first kernels then give logits of order one.
+    scale = torch.where(length > 1e-12, z.shape[-1] ** 0.5 / length.clamp(min=1e-12), 0.0)
+    return centre, limit, scale
 
 
 @dataclass(frozen=True)
@@ -158,18 +178,18 @@ class Encoder:
             return encoder, encoder.encode(graph, device)
         auto = _HOPS_OF_POSITIONS if positions else _HOPS
         chosen = auto if hops is None else (int(hops),)
-        features = FeatureMap.fit(graph.x, n_components)
+        features = FeatureMap.fit(graph.x, n_components, device=device)
         directions = positions or features.matrix.shape[1] >= MANY_COLUMNS
         encoder = cls(False, chosen, graph.num_features, structural, directions, features)
-        op, x, z = encoder._propagated(graph, device)
-        encoder.centre = z.median(1).values  # not the mean, which isolated nodes would pull away
-        z -= encoder.centre.unsqueeze(1)
-        encoder.limit = _CLIP * _typical(z.norm(dim=-1))
-        z = _clip(z, encoder.limit)
-        length = z.square().sum(-1).mean(1).sqrt()
-        # Unit variance per column on average: He-normal first kernels then give logits of order one.
-        encoder.scale = torch.where(length > 1e-12, z.shape[-1] ** 0.5 / length.clamp(min=1e-12), 0.0)
-        return encoder, _encoded(graph, op, x, z, encoder.scale)
+        op, x, distances = encoder._propagated(graph, device)
+        z, measures = x.new_empty(len(chosen), *x.shape), []
+        for i, rows in enumerate(distances):
+            measures.append(_measure(rows))
+            z[i] = _scaled(rows, *measures[-1])
+        encoder.centre, encoder.limit, encoder.scale = (
+            torch.stack(part) for part in zip(*measures, strict=True)
+        )
+        return encoder, Encoded(graph, op, x, z, DenseInput(z))
 
     def encode(self, graph: Graph, device: torch.device) -> Encoded:
         """A graph, seen or unseen, as the networks read it."""
@@ -184,22 +204,31 @@ class Encoder:
             inputs = ConvInput(op, rows_that_sum_to_one(graph), device=device)
             return Encoded(graph, op, nothing[0], nothing, inputs)
         assert self.centre is not None and self.limit is not None and self.scale is not None
-        centre, limit, scale = (t.to(device) for t in (self.centre, self.limit, self.scale))
-        op, x, z = self._propagated(graph, device)
-        return _encoded(graph, op, x, _clip(z - centre.unsqueeze(1), limit), scale)
+        measures = zip(*(t.to(device) for t in (self.centre, self.limit, self.scale)), strict=True)
+        op, x, distances = self._propagated(graph, device)
+        z = x.new_empty(len(self.hops), *x.shape)
+        for i, (rows, measure) in enumerate(zip(distances, measures, strict=True)):
+            z[i] = _scaled(rows, *measure)
+        return Encoded(graph, op, x, z, DenseInput(z))
 
-    def _propagated(self, graph: Graph, device: torch.device) -> tuple[CSR, Tensor, Tensor]:
-        """A, the projected features, and P^h of them at every scale, rows of unit length if only directions count."""
+    def _propagated(self, graph: Graph, device: torch.device) -> tuple[CSR, Tensor, Iterator[Tensor]]:
+        """A, the projected features, and P^h of them at each scale in turn, in float64."""
         assert self.features is not None
-        x = torch.from_numpy(self.features.transform(graph.x)).to(device)
+        x = self.features.project(graph.x, device)
         # Far hops make all rows alike: what is left after centring needs the digits of float64.
         op = CSR.from_graph(graph, dtype=torch.float64, device=device)
-        found, far = [], x.double()
+        return op, x, self._distances(op, x)
+
+    def _distances(self, op: CSR, x: Tensor) -> Iterator[Tensor]:
+        """P^h X for each h of `hops`, rows of unit length if only directions count."""
+        same, far = None, x.double()
+        if x.shape[0] > LARGE:
+            *same, far = apart_from_constant(op, x)
         for h in range(max(self.hops) + 1):
             far = propagate(op, far, 1) if h else far
             if h in self.hops:
-                found.append(unit_rows(far) if self.directions else far)
-        return op, x, torch.stack(found)
+                z = far if same is None else torch.addr(far.double(), *same)
+                yield unit_rows(z) if self.directions else z
 
     def meta(self) -> dict[str, Any]:
         """The part of a saved model that is plain JSON."""
@@ -242,6 +271,5 @@ class Encoder:
         )
 
 
-def _encoded(graph: Graph, op: CSR, x: Tensor, z: Tensor, scale: Tensor) -> Encoded:
-    z = (z * scale[:, None, None]).float()
-    return Encoded(graph, op, x, z, DenseInput(z))
+def _scaled(z: Tensor, centre: Tensor, limit: Tensor, scale: Tensor) -> Tensor:
+    return _clip(z - centre, limit) * scale

@@ -16,6 +16,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from softcut.clustering.rows import FeatureRows, leading_directions
+from softcut.clustering.sampling import LARGE
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.metrics.presence import looks_like_words
@@ -25,6 +27,7 @@ from softcut.ops.operator import inverse_sqrt
 __all__ = [
     "MANY_COLUMNS",
     "FeatureMap",
+    "apart_from_constant",
     "leading_eigenvectors",
     "propagate",
     "rows_that_sum_to_one",
@@ -59,6 +62,19 @@ def _unit_rows_array(x: Any) -> Any:
         return sp.csr_array(sp.diags_array(1 / np.where(length > 0, length, 1)) @ x)
     length = np.linalg.norm(x, axis=1, keepdims=True)
     return x / np.where(length > 0, length, 1)
+
+
+def _randomised(rows: Any, d: int, random_state: int) -> tuple[np.ndarray, np.ndarray]:
+    """Leading right singular vectors [F, d] and singular values."""
+    from sklearn.utils.extmath import randomized_svd
+    from threadpoolctl import threadpool_limits
+
+    # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
+    with threadpool_limits(1, user_api="blas"):
+        _, s, vt = randomized_svd(
+            rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=random_state
+        )
+    return vt.T, s
 
 
 def _nonzero(x: np.ndarray | sp.csr_array) -> np.ndarray:
@@ -98,11 +114,14 @@ class FeatureMap:
     offset: np.ndarray | None = None
 
     @classmethod
-    def fit(cls, x: np.ndarray | sp.csr_array, n_components: int = 64, random_state: int = 0) -> FeatureMap:
-        """Learn the map from the features of the training graph."""
-        from sklearn.utils.extmath import randomized_svd
-        from threadpoolctl import threadpool_limits
-
+    def fit(
+        cls,
+        x: np.ndarray | sp.csr_array,
+        n_components: int = 64,
+        random_state: int = 0,
+        device: torch.device | None = None,
+    ) -> FeatureMap:
+        """Learn the map from the features of the training graph; those of a large one on `device`."""
         n, f = x.shape
         words, values = looks_like_words(x), _nonzero(x)
         weight = offset = None
@@ -118,19 +137,24 @@ class FeatureMap:
             count = np.bincount(used.indices, minlength=f)
             weight = (np.log((1 + n) / (1 + count)) + 1).astype(np.float32)
         unprojected = cls(np.zeros((f, 0), dtype=np.float32), f, words, weight, offset)
-        rows = unprojected._rows(x)
         d = min(n_components, n, f)
         if d == 0:
             return unprojected
-        # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
-        with threadpool_limits(1, user_api="blas"):
-            _, s, vt = randomized_svd(
-                rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=random_state
-            )
+        if n > LARGE:
+            found = leading_directions(unprojected._on_device(x, device), d, random_state)
+            v, s = (t.cpu().numpy() for t in found)
+        else:
+            v, s = _randomised(unprojected._rows(x), d, random_state)
         deviation = s / max(1, n) ** 0.5
         keep = deviation > 1e-6 * deviation.max(initial=0)
-        matrix = vt[keep].T / np.sqrt(deviation[keep])
+        matrix = v[:, keep] / np.sqrt(deviation[keep])
         return cls(np.ascontiguousarray(matrix, dtype=np.float32), f, words, weight, offset)
+
+    def _on_device(self, x: np.ndarray | sp.csr_array, device: torch.device | None) -> FeatureRows:
+        if self.words:
+            return FeatureRows(sp.csr_array(x), weight=self.weight, unit=True, device=device)
+        many = x.shape[1] >= MANY_COLUMNS
+        return FeatureRows(_dense(x), weight=self.weight, offset=self.offset, unit=many, device=device)
 
     def _rows(self, x: np.ndarray | sp.csr_array) -> Any:
         if self.words:
@@ -149,6 +173,12 @@ class FeatureMap:
                 "give the same features in the same order."
             )
         return np.asarray(self._rows(x) @ self.matrix, dtype=np.float32)
+
+    def project(self, x: np.ndarray | sp.csr_array, device: torch.device) -> Tensor:
+        """The same columns on a device; the rows of a large graph are scaled and projected there."""
+        if x.shape[0] <= LARGE or x.shape[1] != self.in_channels:
+            return torch.from_numpy(self.transform(x)).to(device)
+        return self._on_device(x, device).times(torch.from_numpy(self.matrix).to(device))
 
 
 def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:
@@ -174,6 +204,25 @@ def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:
         inner = scale * x
         x = scale * (op @ inner + inner)
     return x
+
+
+def apart_from_constant(op: Operator, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """X = u c' + rest, with u the eigenvector (D + 1)^1/2 1 of P: u [N] and c [F] in float64, and the rest.
+
+    P leaves u c' as it is. What many hops leave of the rest is small beside it: propagated apart, it keeps its digits
+    in single precision.
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> u, c, rest = apart_from_constant(op, torch.tensor([[1.0], [0.0]]))
+    >>> torch.outer(u, c).flatten().tolist(), rest.flatten().tolist()
+    ([0.5, 0.5], [0.5, -0.5])
+    """
+    u = (op.degree.double() + 1).sqrt()
+    u = u / u.norm()
+    c = u @ x.double()
+    return u, c, torch.addr(x.double(), u, c, alpha=-1).to(x.dtype)
 
 
 def structural_features(

@@ -11,7 +11,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["KMeansResult", "kmeans", "kmeans_restarts", "nearest", "squared_distances"]
+from softcut.ops import CSRPattern
+from softcut.ops.spmm import sparse_product
+
+__all__ = [
+    "KMeansResult",
+    "assign",
+    "group_sums",
+    "kmeans",
+    "kmeans_restarts",
+    "nearest",
+    "squared_distances",
+]
+
+
+_TRIAL = 10  # iterations after which the best starts are chosen
 
 
 class KMeansResult(NamedTuple):
@@ -38,8 +52,24 @@ def squared_distances(x: Tensor, centres: Tensor) -> Tensor:
     return (x.square().sum(1, keepdim=True) - 2 * cross + centres.square().sum(1)).clamp(min=0)
 
 
+def assign(x: Tensor, centres: Tensor) -> Tensor:
+    """Number of the nearest centre of each row, [B, N], for B sets of centres [B, K, F].
+
+    >>> import torch
+    >>> assign(torch.tensor([[0.0], [9.0]]), torch.tensor([[[1.0], [8.0]], [[8.0], [1.0]]])).tolist()
+    [[0, 1], [1, 0]]
+    """
+    return _scores(x, centres).argmin(1)
+
+
 def kmeans(
-    x: Tensor, k: int, *, n_init: int = 20, max_iter: int = 100, random_state: int = 0
+    x: Tensor,
+    k: int,
+    *,
+    n_init: int = 20,
+    max_iter: int = 100,
+    finalists: int | None = None,
+    random_state: int = 0,
 ) -> KMeansResult:
     """Lloyd's algorithm from `n_init` k-means++ starts; the best of them.
 
@@ -57,22 +87,44 @@ def kmeans(
         Clusters.
     n_init, max_iter : int
         Restarts, and the most iterations of each.
+    finalists : int, optional
+        Of the restarts, only so many go on after the first ten iterations: the best ones. None: all.
     random_state : int
         Seed; random numbers are drawn on the CPU, so every device sees the same ones.
     """
-    _, centres = kmeans_restarts(x, k, n_init, max_iter=max_iter, random_state=random_state)
-    inertia = (_scores(x, centres).amin(1) + x.square().sum(1)).clamp(min=0).sum(1)
+    some = finalists is not None and finalists < n_init and max_iter > _TRIAL
+    first = _TRIAL if some else max_iter
+    _, centres = kmeans_restarts(x, k, n_init, max_iter=first, random_state=random_state)
+    inertia = _inertia(x, centres)
+    if some:
+        best_ones = inertia.argsort(stable=True)[:finalists]
+        _, centres = kmeans_restarts(
+            x, k, len(best_ones), max_iter=max_iter - first, start=centres[best_ones]
+        )
+        inertia = _inertia(x, centres)
     best = int(inertia.argmin())
     return KMeansResult(nearest(x, centres[best]), centres[best], float(inertia[best]))
 
 
+def _inertia(x: Tensor, centres: Tensor) -> Tensor:
+    return (_scores(x, centres).amin(1) + x.square().sum(1)).clamp(min=0).sum(1)
+
+
 def kmeans_restarts(
-    x: Tensor, k: int, restarts: int, *, max_iter: int = 100, least: float = 0.0, random_state: int = 0
+    x: Tensor,
+    k: int,
+    restarts: int,
+    *,
+    max_iter: int = 100,
+    least: float = 0.0,
+    random_state: int = 0,
+    start: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Labels [restarts, N] and centres [restarts, K, F] of every restart.
 
     A cluster that shrinks below `least` points gives up its centre for a random point, during the first half
-    of the iterations: no centre is spent on a few outliers while there is a better use for it.
+    of the iterations: no centre is spent on a few outliers while there is a better use for it. Centres begin at `start`
+    [restarts, K, F], or where k-means++ puts them.
 
     >>> import torch
     >>> labels, centres = kmeans_restarts(torch.rand(10, 2), 3, 4)
@@ -80,7 +132,7 @@ def kmeans_restarts(
     (torch.Size([4, 10]), torch.Size([4, 3, 2]))
     """
     generator = torch.Generator().manual_seed(random_state)
-    centres = _plus_plus(x, x.square().sum(1), k, restarts, generator)
+    centres = _plus_plus(x, x.square().sum(1), k, restarts, generator) if start is None else start.clone()
     labels = torch.full((restarts, x.shape[0]), -1, device=x.device)
     active = torch.arange(restarts, device=x.device)
     for iteration in range(max_iter):
@@ -102,6 +154,18 @@ def kmeans_restarts(
         if active.numel() == 0:
             break
     return labels, centres
+
+
+def group_sums(x: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Size [K] and sum [K, F] of each cluster, for many clusters: the same result every time, on any device.
+
+    >>> import torch
+    >>> [t.tolist() for t in group_sums(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1, 0, 1]), 2)]
+    [[1, 2], [[2.0], [5.0]]]
+    """
+    rows = torch.arange(x.shape[0], device=x.device)
+    members, _ = CSRPattern.from_coo(labels, rows, (k, x.shape[0]))
+    return members.counts, sparse_product(members, None, x)
 
 
 def _scores(x: Tensor, centres: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 
 from softcut.clustering.encoder import Encoded, Encoder
 from softcut.clustering.features import structural_features
-from softcut.clustering.neighbours import feature_graph, have_approximate
+from softcut.clustering.neighbours import feature_graph
 from softcut.clustering.settings import Settings
 from softcut.graph import Graph
 from softcut.metrics import Judge
@@ -96,7 +96,7 @@ def prepare(graph: Graph, settings: Settings, device: torch.device, note: Note) 
     op: Operator = encoded.op.normalise()
     if settings.feature_graph > 0 and not positional:
         other = _feature_operator(encoded, settings, note)
-        op = op if other is None else Sum([op, other], [1.0, settings.feature_graph]).normalise()
+        op = Sum([op, other], [1.0, settings.feature_graph]).normalise()
     features = None if structural else graph.x
     words = None if features is None else Words(presence(features), device=device)
     judge = Judge(graph.adjacency, features, device)
@@ -113,18 +113,12 @@ def _at_most_one(op: CSR) -> CSR:
     )
 
 
-def _feature_operator(encoded: Encoded, settings: Settings, note: Note) -> Operator | None:
-    """The normalised nearest-neighbour graph of the features, or None where it costs too much."""
+def _feature_operator(encoded: Encoded, settings: Settings, note: Note) -> Operator:
+    """The normalised nearest-neighbour graph of the features."""
     ptr = None if encoded.graph.ptr is None else encoded.graph.ptr.tolist()
     n, columns = encoded.x.shape
     sizes = np.diff([0, n] if ptr is None else ptr).astype(float)
     approximate = float((sizes * sizes).sum()) * columns > budget(encoded.x.device)[1]
-    if approximate and not have_approximate():
-        note(
-            f"no feature graph: comparing all pairs of {n:,} nodes would take too long, and the package for "
-            "approximate neighbours is not installed (pip install 'softcut[neighbours]')."
-        )
-        return None
     if approximate:
         note(f"feature graph from approximate neighbours: {n:,} nodes are too many to compare all pairs.")
     return feature_graph(
@@ -135,6 +129,8 @@ def _feature_operator(encoded: Encoded, settings: Settings, note: Note) -> Opera
 def is_constant(x: Any) -> bool:
     """Whether every node has the same features."""
     first = x[[0]]
+    if abs(x[[x.shape[0] // 2]] - first).max() > 0:  # one look at another node decides nearly always
+        return False
     if sp.issparse(x):
         return bool(abs(x - sp.csr_array(np.ones((x.shape[0], 1))) @ sp.csr_array(first)).max() == 0)
     return bool((x == first).all())
@@ -162,6 +158,8 @@ def silent_nodes(graph: Graph, rule: str) -> np.ndarray:
         return isolated & (rule != "never")
     if rule == "never":
         return np.zeros_like(isolated)
+    if not isolated.any():
+        return isolated
     return isolated & (np.asarray(abs(graph.x).sum(axis=1)).ravel() == 0)
 
 

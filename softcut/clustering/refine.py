@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from softcut.clustering.sampling import sample_rows
 from softcut.ops import Operator
 
 __all__ = ["Refiner"]
@@ -70,8 +71,7 @@ class Refiner:
             Of the rows that are used where there are more than enough.
         """
         if x.shape[0] > _ROWS:
-            generator = torch.Generator().manual_seed(random_state)
-            rows = torch.randperm(x.shape[0], generator=generator)[:_ROWS].to(x.device)
+            rows = sample_rows(x.shape[0], _ROWS, random_state=random_state, device=x.device)
             x, labels = x[rows], labels[rows]
         x = x.float()
         centre = x.mean(0)

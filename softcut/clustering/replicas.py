@@ -12,8 +12,9 @@ from torch import Tensor
 
 from softcut.clustering.batches import Batches
 from softcut.clustering.consensus import agreement
-from softcut.clustering.kmeans import kmeans_restarts
+from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.prepare import Note, Prepared, budget
+from softcut.clustering.sampling import LARGE, sample_rows
 from softcut.clustering.settings import Settings
 from softcut.ops import Operator, get_objective
 from softcut.ops.objectives import edge_count
@@ -24,6 +25,7 @@ from softcut.training import (
     Progress,
     ReplicaNet,
     TrainResult,
+    TrainSettings,
     replica_losses,
     replica_seeds,
     train,
@@ -36,13 +38,19 @@ _LEAST = 0.25
 # L_o beside the evidence, as a share of its weight beside the cut: enough to keep most clusters from being given up,
 # and for those replicas that lost one nevertheless.
 _HOLD, _FIRM_HOLD = 0.1, 2.0
+# A replica of a large graph stops when so many iterations improved its loss by less than so many times the tolerance,
+# as a share of the loss.
+_PATIENCE, _TIMES = 10, 2.0
+# k-means per start of a large graph, of which the best is taken: there are few replicas, and a sample costs little.
+_TRIES = 5
 
 
 @dataclass(frozen=True)
 class Replica:
     """How one restart ended: its losses, its evidence, how many clusters it uses, whether it was left out.
 
-    `cut` and `ortho` are the two terms of its own objective: L_c and L_o for the cuts.
+    `cut` and `ortho` are the two terms of its own objective: L_c and L_o for the cuts. `hops` is how often the
+    features it reads were propagated.
     """
 
     seed: int
@@ -52,6 +60,7 @@ class Replica:
     evidence: float
     clusters_used: int
     collapsed: bool
+    hops: int = 0
 
     @property
     def loss(self) -> float:
@@ -187,14 +196,12 @@ def _train(
                 net, prepared, settings.training(objective), callback, start=labels, sizes=sizes, hold=firm
             )
         # The evidence alone lets go of a cluster that its distance does not show.
-        loss = (
-            _held_evidence(prepared, sizes, hold) if objective == "evidence" and sizes is not None else None
-        )
+        loss = _HeldEvidence(prepared, sizes, hold) if objective == "evidence" and sizes is not None else None
         result = train(
             net,
             inputs,
             prepared.op,
-            settings.training(objective),
+            _schedule(prepared, settings, objective),
             callback,
             start=labels,
             sizes=sizes,
@@ -207,10 +214,25 @@ def _train(
     net, result = trained(list(range(len(seeds))), _HOLD)
     if objective == "evidence" and given is not None and not result.interrupted:
         hard = _assigned(net, prepared, settings, batches).argmax(-1)
-        lost = [r for r in range(len(seeds)) if torch.unique(hard[:, r]).numel() < k]
+        lost = [r for r, used in enumerate(_clusters_used(hard, k)) if used < k]
         if lost:
             net, result = _replaced(net, result, lost, *trained(lost, _FIRM_HOLD))
     return _Part(net, result, seeds, objective)
+
+
+def _schedule(prepared: Prepared, settings: Settings, objective: str) -> TrainSettings:
+    """How replicas of one objective are trained; those of a large graph stop one by one."""
+    chosen = settings.training(objective)
+    if prepared.encoded.graph.num_nodes <= LARGE or chosen.tolerance is None:
+        return chosen
+    return replace(
+        chosen, tolerance=_TIMES * chosen.tolerance, patience=_PATIENCE, check_every=5, one_by_one=True
+    )
+
+
+def _clusters_used(hard: Tensor, k: int) -> list[int]:
+    """How many clusters each replica [N, R] uses."""
+    return [int((torch.bincount(column, minlength=k) > 0).sum()) for column in hard.mT]
 
 
 def _replaced(
@@ -227,18 +249,22 @@ def _replaced(
     return restored, _joined_results([result, new_result], order)
 
 
-def _held_evidence(
-    prepared: Prepared, sizes: Tensor, hold: float
-) -> Callable[[Operator, Tensor], tuple[Tensor, Tensor]]:
+class _HeldEvidence:
     """Minus the evidence, and the L_o that holds clusters to the sizes of the start."""
-    adjacency, words = prepared.adjacency, prepared.words
-    edges = edge_count(adjacency)
 
-    def loss(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
-        found, _ = replica_losses(adjacency, s, "evidence", words=words, num_edges=edges)
-        return found, hold * orthogonality(self_gram(op.layout, s), sizes).mean(0)
+    def __init__(self, prepared: Prepared, sizes: Tensor, hold: float) -> None:
+        self.adjacency, self.words = prepared.adjacency, prepared.words
+        self.edges = edge_count(self.adjacency)
+        self.all = self.sizes = sizes
+        self.hold = hold
 
-    return loss
+    def __call__(self, op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
+        found, _ = replica_losses(self.adjacency, s, "evidence", words=self.words, num_edges=self.edges)
+        return found, self.hold * orthogonality(self_gram(op.layout, s), self.sizes).mean(0)
+
+    def select(self, active: Tensor) -> None:
+        """Some of the replicas only."""
+        self.sizes = self.all[active]
 
 
 def _assigned(net: ReplicaNet, prepared: Prepared, settings: Settings, batches: Batches | None) -> Tensor:
@@ -258,9 +284,10 @@ def _judged(prepared: Prepared, parts: list[_Part], settings: Settings, batches:
     family = [part.objective for part in parts for _ in part.seeds]
     family, seeds = [family[i] for i in order], [seeds[i] for i in order]
     cut, ortho = _losses(prepared, s, family)
-    used = [int(torch.unique(hard[:, r]).numel()) for r in range(net.replicas)]
+    used = _clusters_used(hard, net.k)
+    hops = [prepared.encoder.hops[scale] for scale in net.scales]
     replicas = [
-        Replica(seeds[r], family[r], cut[r], ortho[r], evidence[r], used[r], used[r] < net.k)
+        Replica(seeds[r], family[r], cut[r], ortho[r], evidence[r], used[r], used[r] < net.k, hops[r])
         for r in range(net.replicas)
     ]
     return Trained(net, _joined_results([part.result for part in parts], order), s, nmi, ari, replicas)
@@ -346,16 +373,18 @@ def _start(inputs: FirstLayer, scales: list[int], k: int, seed: int) -> _Start:
     assert isinstance(inputs, DenseInput)
     labels = []
     n = inputs.z.shape[1]
+    tries = 2 if n <= LARGE else _TRIES
     for scale, members in itertools.groupby(scales):
         count = len(list(members))
-        z = inputs.z[scale]
+        every = inputs.z[scale]
+        z = every if n <= LARGE else every[sample_rows(n, random_state=seed, device=every.device)]
         found, centres = kmeans_restarts(
-            z, k, 2 * count, max_iter=30, least=_LEAST * n / k, random_state=seed + scale
+            z, k, tries * count, max_iter=30, least=_LEAST * len(z) / k, random_state=seed + scale
         )
         own = centres.gather(1, found.unsqueeze(-1).expand(-1, -1, z.shape[1]))
         error = (z - own).square().sum((1, 2))
-        better = error.view(count, 2).argmin(1) + 2 * torch.arange(count, device=z.device)
-        labels.append(found[better])
+        better = error.view(count, tries).argmin(1) + tries * torch.arange(count, device=z.device)
+        labels.append(found[better] if z is every else assign(every, centres[better]))
     start = torch.cat(labels)
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).to(z.dtype)
     return _Start(scales, start, sizes.clamp(min=_LEAST * n / k))

@@ -254,7 +254,7 @@ def _check_tensors(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int
 def _replicas(meta: Mapping[str, Any]) -> list[Replica]:
     values = meta.get("replicas_")
     kinds = {"seed": int, "objective": str, "cut": float, "ortho": float, "evidence": float}
-    kinds |= {"clusters_used": int, "collapsed": bool}
+    kinds |= {"clusters_used": int, "collapsed": bool, "hops": int}
     if not isinstance(values, list) or not values:
         raise ModelFileError("the model is damaged: replicas_ is missing; fit it again.")
     for value in values:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
+from softcut.ops.kernels.dispatch import takes
 from softcut.ops.spmm import constants, unwrapped
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "batch_to_ptr",
     "counts_to_ptr",
     "fold_replicas",
+    "ragged_on_kernels",
     "unfold_replicas",
 ]
 
@@ -91,6 +93,17 @@ def unfold_replicas(x: Tensor, size: int, position: int, had_replicas: bool) -> 
     """Undo :func:`fold_replicas` on a result whose replica axis stands at `position`."""
     shape = (*x.shape[:position], size, -1) if had_replicas else (*x.shape[:position], size)
     return x.reshape(*shape, *x.shape[position + 1 :])
+
+
+def ragged_on_kernels(a: Tensor, b: Tensor) -> bool:
+    """Whether products per graph of `a` [N, K] with `b` ([N, F], or a matrix [K, F] per graph) go to a GPU kernel.
+
+    >>> import torch
+    >>> ragged_on_kernels(torch.ones(5, 2), torch.ones(5, 3))
+    False
+    """
+    fits = a.dim() == 2 and a.dtype == b.dtype and a.dtype != torch.float64
+    return fits and min(a.shape) > 0 and b.shape[-1] > 0 and takes(a, a.shape[0] * b.shape[-1])
 
 
 class Chunks(NamedTuple):
@@ -213,6 +226,12 @@ class Segments(Layout):
         one_each = bool((per_graph == 1).all())
         return Chunks(owner, place, None if one_each else bounds)
 
+    def chunk_rows(self, size: int) -> tuple[Tensor, Tensor | None, Tensor]:
+        """What a kernel needs to find the rows of a chunk: graph of each chunk, `bounds` of :class:`Chunks`, `ptr`."""
+        assert self.ptr is not None
+        chunks = self.chunks(size)
+        return chunks.owner, chunks.bounds, self.ptr
+
     @cached_property
     def _largest(self) -> int:
         """Rows of the largest graph."""
@@ -299,9 +318,19 @@ class _SegmentTotal(torch.autograd.Function):
         return _SegmentTotal.apply(layout, v.movedim(in_dims[1], -1)), -1
 
 
+def _rows(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """What a kernel reads: row after row."""
+    return a.detach().contiguous(), b.detach().contiguous()
+
+
 class _SegmentGram(torch.autograd.Function):
     @staticmethod
     def forward(layout: Segments, a: Tensor, b: Tensor) -> Tensor:
+        if ragged_on_kernels(a, b):
+            from softcut.ops.kernels.ragged import CHUNK, gram  # imports Triton, which takes a while
+
+            a, b = _rows(a, b)
+            return layout.add_up(gram(a, b, *layout.chunk_rows(CHUNK)), CHUNK).to(a.dtype)
         size = layout.chunk_size(a.shape[-1])
         left = layout.cut([a], size)
         right = left if a is b else layout.cut([b], size)
@@ -334,6 +363,11 @@ class _SegmentGram(torch.autograd.Function):
 class _SegmentMatmul(torch.autograd.Function):
     @staticmethod
     def forward(layout: Segments, a: Tensor, m: Tensor) -> Tensor:
+        if ragged_on_kernels(a, m):
+            from softcut.ops.kernels.ragged import CHUNK, matmul  # imports Triton, which takes a while
+
+            a, m = _rows(a, m)
+            return matmul(a, m, *layout.chunk_rows(CHUNK))
         size = layout.chunk_size(a.shape[-1])
         chunks, matrices = layout.cut([a], size), layout.per_chunk(m, size)
         if a.dim() == 2:

@@ -21,8 +21,9 @@ from softcut.ops.operator import (
     narrower,
     refuse_negative,
     refuse_negative_degree,
+    sum_type,
 )
-from softcut.ops.spmm import CSRPattern, constants, spmm, unwrapped
+from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
 
 __all__ = ["CSR"]
 
@@ -168,14 +169,13 @@ class CSR(Operator):
 
     def matmul(self, s: Tensor) -> Tensor:
         val, scale = self._in(s.dtype, "val"), self._in(s.dtype, "scale")
-        if scale is None:
-            return spmm(self.pattern, val, s)
+        if not learned(scale):
+            if on_kernels(self.pattern, s):
+                scale = self._in(sum_type(s), "scale")
+            return spmm(self.pattern, val, s, scale)
+        assert scale is not None
         scale = scale.unsqueeze(-1)
-        y = spmm(self.pattern, val, scale * s)
-        # Fresh and not part of a graph of gradients: scaled where it stands.
-        if torch.compiler.is_compiling() or is_wrapped(y) or y.requires_grad or scale.requires_grad:
-            return scale * y
-        return y.mul_(scale)
+        return scale * spmm(self.pattern, val, scale * s)
 
     def _in(self, dtype: torch.dtype, name: str) -> Tensor | None:
         """The values or the scale in the precision of a product; the original keeps its own."""
@@ -258,6 +258,19 @@ class CSR(Operator):
             return super().factors(s)
         inner = scale.unsqueeze(-1) * s.flatten(1)
         return inner.view(s.shape), spmm(self.pattern, self._in(s.dtype, "val"), inner).view(s.shape), scale
+
+    def fuses_cut(self, s: Tensor) -> bool:
+        one_replica = s.shape[1:-1].numel() == 1
+        return one_replica and self.layout.single and not self.requires_grad and on_kernels(self.pattern, s)
+
+    def cut_sums(self, s: Tensor, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        from softcut.ops.kernels.product import cut_sums  # imports Triton, which takes a while
+
+        val, scale = (self._in(sum_type(s), name) for name in ("val", "scale"))
+        pattern, rows = self.pattern, s.flatten(1).detach()
+        num, den, y = cut_sums(pattern.col, val, rows, scale, degree, plan=pattern.plan)
+        shape = (1, *s.shape[1:-1])
+        return num.view(shape), den.view(shape), y.view(s.shape)
 
     def normalise(self) -> CSR:
         return self if self.normalised else self._kept("normal", self._normal_form)

@@ -23,7 +23,7 @@ from softcut.ops.batching import fold_replicas, unfold_replicas
 from softcut.ops.checks import check_assignments
 from softcut.ops.convert import as_operator
 from softcut.ops.dense import Dense
-from softcut.ops.operator import Operator
+from softcut.ops.operator import Operator, sum_type
 
 __all__ = [
     "Recall",
@@ -97,6 +97,8 @@ class _CutTerms(torch.autograd.Function):
     @staticmethod
     def forward(op: Operator, s: Tensor, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         s = s.contiguous()
+        if op.fuses_cut(s):
+            return op.cut_sums(s, degree)
         t, y, _ = op.factors(s)
         # Row sums without a temporary the size of S: making one costs more than the arithmetic.
         num = op.layout.total(torch.einsum("...k,...k->...", t, y))
@@ -108,6 +110,7 @@ class _CutTerms(torch.autograd.Function):
         op, s, degree = inputs
         ctx.op = op
         ctx.mark_non_differentiable(output[2])
+        ctx.set_materialize_grads(False)  # for Y it would be zeros of the size of S
         # Nobody else holds Y: no hook was given it, and it is not S under another name.
         same = not is_wrapped(s) and s.untyped_storage().data_ptr() == output[2].untyped_storage().data_ptr()
         ctx.owns_y = not same and not saving_is_hooked()
@@ -117,19 +120,28 @@ class _CutTerms(torch.autograd.Function):
     def backward(ctx, g_num, g_den, _):  # type: ignore[no-untyped-def]
         s, degree, y = ctx.saved_tensors
         layout = ctx.op.layout
+        if g_num is None or g_den is None:  # only one of the two was used
+            known = g_den if g_num is None else g_num
+            if known is None:
+                return None, None, None
+            g_num, g_den = (torch.zeros_like(known) if g is None else g for g in (g_num, g_den))
+        first = not torch.is_grad_enabled() and not _transformed(g_num) and not _transformed(g_den)
+        in_place = ctx.owns_y and first and not keeps_graph()
+        if first and ctx.op.fuses_cut(s):
+            return None, _fused_gradient(ctx.op, s, y, degree, g_num, g_den, in_place), None
         own = 2 * _from_graphs(layout, g_den) * per_row(degree, s).unsqueeze(-1)
         factor = 2 * _from_graphs(layout, g_num)
         scale = ctx.op.row_scale(s.dtype)
         scale = None if scale is None else per_row(scale, s).unsqueeze(-1)
-        if not torch.is_grad_enabled() and not _transformed(factor) and not _transformed(own):
+        if first:
             # Nobody will differentiate again: the scaling of Y is done in the same pass, and where Y is not needed
             # again either, the gradient is written over it. A fresh array costs more than the arithmetic.
             factor = factor if scale is None else factor * scale
-            if ctx.owns_y and not keeps_graph():
+            if in_place:
                 return None, y.mul_(factor).addcmul_(s, own.expand_as(s)), None
             return None, (s * own).addcmul_(y, factor.expand_as(y)), None
         y = Recall.apply(ctx.op, s, y if scale is None else scale * y)
-        return None, torch.addcmul(s * own, y, factor), None
+        return None, s * own + y * factor if own.dtype != s.dtype else torch.addcmul(s * own, y, factor), None
 
     @staticmethod
     def vmap(info, in_dims, op, s, degree):  # type: ignore[no-untyped-def]
@@ -139,6 +151,16 @@ class _CutTerms(torch.autograd.Function):
         num, den, y = _CutTerms.apply(op, folded, degree)
         back = [unfold_replicas(t, info.batch_size, p, had) for t, p in ((num, 1), (den, 1), (y, rows))]
         return tuple(back), (1, 1, rows)
+
+
+def _fused_gradient(
+    op: Operator, s: Tensor, y: Tensor, degree: Tensor, g_num: Tensor, g_den: Tensor, in_place: bool
+) -> Tensor:
+    """Both terms in one pass of a GPU kernel, over Y where it is not needed again."""
+    from softcut.ops.kernels.product import cut_gradient  # imports Triton, which takes a while
+
+    rows, scale = s.contiguous().flatten(1), op.row_scale(sum_type(s))
+    return cut_gradient(y.flatten(1), rows, scale, degree, g_num, g_den, in_place=in_place).view(s.shape)
 
 
 class _QuadraticForm(torch.autograd.Function):
@@ -153,10 +175,13 @@ class _QuadraticForm(torch.autograd.Function):
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
         ctx.op = inputs[0]
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)  # for Y it would be zeros of the size of S
         ctx.save_for_backward(inputs[1], output[1])
 
     @staticmethod
     def backward(ctx, g, _):  # type: ignore[no-untyped-def]
+        if g is None:
+            return None, None
         s, y = ctx.saved_tensors
         return None, ctx.op.layout.matmul(Recall.apply(ctx.op, s, y), g + g.mT)
 
@@ -185,8 +210,11 @@ def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
     """
     op.check_rows(s, "s")
     if takes_fast_path(op):
-        num, den, _ = _CutTerms.apply(op, s, op.degree_like(s))
+        if not op.fuses_cut(s):
+            s = full_precision(s)
+        num, den, _ = _CutTerms.apply(op, s, op.degree_like(s.new_empty(0, dtype=sum_type(s))))
         return num, den
+    s = full_precision(s)
     y = op.product(s)
     num = op.layout.total((s * y).sum(-1))
     den = op.layout.total(per_row(op.degree_like(s), s) * s.square().sum(-1))
@@ -265,7 +293,7 @@ def mincut_loss(
         Mean or sum over the graphs, or one value per graph. A graph without edges has L_c = 0.
     """
     with no_autocast(check_assignments(s)):
-        s, op = assignment_input(s, adj, edge_weight, batch, mask)
+        s, op = assignment_input(s, adj, edge_weight, batch, mask, half=True)
         num, den = cut_terms(op.normalise(), s)
         return reduce_graphs(-safe_ratio(num, den), reduction)
 
@@ -326,13 +354,18 @@ def zero_padding(s: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def assignment_input(
-    s: Tensor, adj: Any, edge_weight: Tensor | None, batch: Tensor | None, mask: Tensor | None
+    s: Tensor,
+    adj: Any,
+    edge_weight: Tensor | None,
+    batch: Tensor | None,
+    mask: Tensor | None,
+    half: bool = False,
 ) -> tuple[Tensor, Operator]:
-    """S in the precision of losses, padding zeroed, and the operator it belongs to."""
+    """S in the precision of losses, padding zeroed, and the operator it belongs to; with `half`, S as it is."""
     check_assignments(s)
-    s = full_precision(s)
+    s = s if half else full_precision(s)
     op = as_operator(
-        adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=s.dtype, device=s.device
+        adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=sum_type(s), device=s.device
     )
     if isinstance(op, Dense) and s.dim() == 2:
         s = s.unsqueeze(0)

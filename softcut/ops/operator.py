@@ -26,7 +26,15 @@ from softcut.ops.batching import Layout
 from softcut.ops.checks import can_be_read, check_tensor, extremes
 from softcut.ops.spmm import constants
 
-__all__ = ["Operator", "inverse_sqrt", "learned", "narrower", "refuse_negative", "refuse_negative_degree"]
+__all__ = [
+    "Operator",
+    "inverse_sqrt",
+    "learned",
+    "narrower",
+    "refuse_negative",
+    "refuse_negative_degree",
+    "sum_type",
+]
 
 _T = TypeVar("_T")
 
@@ -81,6 +89,16 @@ def narrower(t: Tensor | None, dtype: torch.dtype) -> bool:
     (True, False)
     """
     return t is not None and t.is_floating_point() and torch.finfo(t.dtype).bits < torch.finfo(dtype).bits
+
+
+def sum_type(s: Tensor) -> torch.dtype:
+    """The precision in which rows of `s` are added up: float32 at least.
+
+    >>> import torch
+    >>> sum_type(torch.ones(1, dtype=torch.bfloat16)), sum_type(torch.ones(1, dtype=torch.float64))
+    (torch.float32, torch.float64)
+    """
+    return torch.promote_types(s.dtype, torch.float32)
 
 
 class Operator(ABC):
@@ -164,6 +182,14 @@ class Operator(ABC):
     def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """(t, y, scale) with op @ s = scale * y and s' op s = sum(t * y): scaling may wait until it is free."""
         return s, self @ s, None
+
+    def fuses_cut(self, s: Tensor) -> bool:
+        """Whether one GPU kernel makes the product with `s` and both sums of the cut loss."""
+        return False
+
+    def cut_sums(self, s: Tensor, degree: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """sum(s * op s), sum(degree * s * s) and the y of :meth:`factors`, where :meth:`fuses_cut` says so."""
+        raise NotImplementedError
 
     def row_scale(self, dtype: torch.dtype) -> Tensor | None:
         """The scale that :meth:`factors` leaves out."""

@@ -1,7 +1,8 @@
 r"""What a dense pooler needs of S, from one product with A: S'X, S'AS and S'S of every graph.
 
 For a batch of graphs of different sizes X, Y = A S and S stand side by side and are cut into chunks once;
-one batched product with the chunks of S then gives all three. The backward pass needs the same chunks:
+one batched product with the chunks of S then gives all three. (Large batches on a GPU: three kernels that read the
+rows where they are.) The backward pass needs the same chunks:
 
     dS = X G_x' + Y (G_q + G_q') + S (G_s + G_s'),      dX = S G_x
 
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from softcut.ops._torch import in_gradient_batch, is_wrapped
-from softcut.ops.batching import Segments
+from softcut.ops.batching import Segments, ragged_on_kernels
 from softcut.ops.cut import Recall, quadratic_form, takes_fast_path
 from softcut.ops.operator import Operator
 from softcut.ops.orthogonality import self_gram
@@ -86,7 +87,7 @@ def pooled_products(op: Operator, s: Tensor, x: Tensor) -> PooledProducts:
     """
     layout = op.layout
     ragged = isinstance(layout, Segments) and not layout.single and s.dim() == x.dim() == 2
-    if ragged and not is_wrapped(s) and not is_wrapped(x):
+    if ragged and not ragged_on_kernels(s, x) and not is_wrapped(s) and not is_wrapped(x):
         if takes_fast_path(op):
             return PooledProducts(*_RaggedProducts.apply(op, s, x)[:3])
         together = layout.gram(s, torch.cat([x, op.product(s), s], -1))

@@ -3,8 +3,8 @@ r"""The sparse product Y = A S: pattern, backends, and the differentiable functi
 A sparse product with a binary matrix is a sum of table rows, which is what an embedding bag computes;
 PyTorch's kernel for it needs no edge values and no sparse tensor. On CPUs it measures about twice as fast as
 the CSR product of PyTorch's sparse module (benchmarks/kernels.py), except in float64, where that one is many
-times faster and is taken. On GPUs long rows are cut into pieces, and it
-adds in a fixed order, which the vendor's product does not.
+times faster and is taken. On GPUs large products go to the kernels of :mod:`softcut.ops.kernels`, small ones to an
+embedding bag with long rows cut into pieces; both add in a fixed order, which the vendor's product does not.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import is_batched, is_wrapped, outside_transforms, unwrap_once
 from softcut.ops.checks import check_tensor
+from softcut.ops.kernels.dispatch import takes
+from softcut.ops.kernels.plan import RowPlan, row_plan
 
-__all__ = ["CSRPattern", "constants", "sparse_product", "spmm", "unwrapped"]
+__all__ = ["CSRPattern", "constants", "on_kernels", "sparse_product", "spmm", "unwrapped"]
 
 # A gradient with respect to edge values gathers at most this many numbers at a time.
 _GATHER_LIMIT = 1 << 24
 # Entries of a row that one GPU thread sums.
 _PIECE = 64
+# The first number that int32 does not hold.
+_INT32_END = 2**31
 
 
 @contextmanager
@@ -54,21 +58,26 @@ def unwrapped(t: Tensor, name: str) -> Tensor:
     return t
 
 
-def _index_type(*sizes: int) -> torch.dtype:
-    return torch.int32 if max(sizes) < 2**31 else torch.int64
+def _index_types(shape: tuple[int, int], nnz: int) -> tuple[torch.dtype, torch.dtype]:
+    """Types of `rowptr`, which counts entries, and of `col`, which numbers columns: each int32 while it fits."""
+    rowptr, col = (torch.int32 if size < _INT32_END else torch.int64 for size in (nnz, shape[1]))
+    return rowptr, col
 
 
 class CSRPattern:
     """Where a sparse matrix has its entries, sorted by row and then by column.
 
-    Indices are int32 while they fit. The transpose, row numbers and a vector of ones are made when
-    first asked for and kept.
+    Indices are int32 while they fit: `rowptr` up to 2^31 - 1 entries, `col` up to as many columns. The transpose, row
+    numbers, a vector of ones and the plan of a GPU product are made when first asked for and kept.
 
     >>> import torch
     >>> pattern, order = CSRPattern.from_coo(torch.tensor([1, 0, 1]), torch.tensor([0, 1, 2]), (2, 3))
     >>> pattern.rowptr.tolist(), pattern.col.tolist()
     ([0, 1, 3], [1, 0, 2])
     """
+
+    # Whether it serves many products; a plan, which waits for the device, would not pay for a single one.
+    lasting = True
 
     def __init__(self, rowptr: Tensor, col: Tensor, shape: tuple[int, int]) -> None:
         self.rowptr, self.col, self.shape = rowptr, col, shape
@@ -85,15 +94,15 @@ class CSRPattern:
         counts = torch.bincount(row.long(), minlength=shape[0])
         rowptr = torch.zeros(shape[0] + 1, dtype=torch.int64, device=row.device)
         rowptr[1:] = counts.cumsum(0)
-        dtype = _index_type(*shape, row.numel())
-        return cls(rowptr.to(dtype), col.to(dtype), shape), order
+        rowptr_type, col_type = _index_types(shape, row.numel())
+        return cls(rowptr.to(rowptr_type), col.to(col_type), shape), order
 
     @classmethod
     def from_scipy(cls, matrix: sp.csr_array) -> CSRPattern:
         """The pattern of a scipy matrix in CSR form with sorted indices."""
-        index = np.int32 if max(*matrix.shape, matrix.nnz) < 2**31 else np.int64
-        rowptr, col = (torch.from_numpy(part.astype(index)) for part in (matrix.indptr, matrix.indices))
-        return cls(rowptr, col, matrix.shape)
+        rowptr_type, col_type = _index_types(matrix.shape, matrix.nnz)
+        rowptr = torch.from_numpy(matrix.indptr).to(rowptr_type, copy=True)
+        return cls(rowptr, torch.from_numpy(matrix.indices).to(col_type, copy=True), matrix.shape)
 
     @property
     def nnz(self) -> int:
@@ -121,9 +130,9 @@ class CSRPattern:
             # Counting instead of sorting, which takes ten times as long.
             numbers = np.arange(self.nnz)
             matrix = sp.csr_array((numbers, self.col.numpy(), self.rowptr.numpy()), shape=self.shape).tocsc()
-            dtype = self.col.dtype
+            rowptr_type, col_type = _index_types(shape, self.nnz)
             rowptr, col, order = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
-            return CSRPattern(rowptr.to(dtype), col.to(dtype), shape), order
+            return CSRPattern(rowptr.to(rowptr_type), col.to(col_type), shape), order
 
     @cached_property
     def symmetric(self) -> bool:
@@ -151,6 +160,12 @@ class CSRPattern:
             first = torch.cat([start.to(self.rowptr.dtype), self.rowptr[-1:]])
             return first, place.to(self.col.dtype), second
 
+    @cached_property
+    def plan(self) -> RowPlan:
+        """How a GPU kernel shares out the rows."""
+        with constants():
+            return row_plan(self.rowptr)
+
     def same_as(self, other: CSRPattern) -> bool:
         return (
             self.shape == other.shape
@@ -169,9 +184,39 @@ class CSRPattern:
         return CSRPattern(self.rowptr.to(device), self.col.to(device), self.shape)
 
 
-def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
-    """Y = A S for a two-dimensional S, outside autograd."""
+def on_kernels(pattern: CSRPattern, s: Tensor) -> bool:
+    """Whether the product of a pattern with `s` goes to the GPU kernels.
+
+    >>> import torch
+    >>> pattern, _ = CSRPattern.from_coo(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))
+    >>> on_kernels(pattern, torch.ones(2, 3))
+    False
+    """
+    return pattern.nnz > 0 and s.shape[-1] > 0 and pattern.lasting and takes(s, pattern.nnz)
+
+
+def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Tensor | None = None) -> Tensor:
+    """Y = diag(scale) A diag(scale) S for a two-dimensional S, outside autograd; without `scale`, Y = A S.
+
+    >>> import torch
+    >>> pattern, _ = CSRPattern.from_coo(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))
+    >>> sparse_product(pattern, None, torch.eye(2), scale=torch.tensor([2.0, 3.0])).tolist()
+    [[0.0, 6.0], [6.0, 0.0]]
+    """
     s = s.detach().contiguous()
+    if on_kernels(pattern, s):
+        from softcut.ops.kernels.product import row_product  # imports Triton, which takes a while
+
+        return row_product(pattern.col, None if val is None else val.detach(), s, scale, plan=pattern.plan)
+    if scale is None:
+        return _torch_product(pattern, val, s)
+    scale = scale.detach().to(s.dtype).unsqueeze(-1)
+    y = _torch_product(pattern, val, scale * s)
+    # Scaled where it stands, except inside torch.compile and torch.func, which have their own idea of that.
+    return scale * y if torch.compiler.is_compiling() or is_wrapped(y) else y.mul_(scale)
+
+
+def _torch_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
     if val is not None:
         val = val.detach().to(s.dtype)
     if s.shape[1] == 0 or pattern.nnz == 0 or pattern.shape[0] == 0:
@@ -187,6 +232,8 @@ def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor
 
 def _bag(s: Tensor, index: Tensor, offsets: Tensor, val: Tensor | None) -> Tensor:
     """Sums of (weighted) rows of `s`, in the order of `index`: the same result every time."""
+    if index.dtype != offsets.dtype:  # more than 2^31 entries: PyTorch wants one type for both
+        index, offsets = index.long(), offsets.long()
     return torch.embedding_bag(s, index, offsets, False, 0, False, val, True)[0]
 
 
@@ -195,7 +242,10 @@ def _csr_product(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
     if val is None:
         val = s.new_ones(pattern.nnz)  # made each time: a binary matrix keeps no values
     _silence()
-    matrix = torch.sparse_csr_tensor(pattern.rowptr, pattern.col, val, pattern.shape, check_invariants=False)
+    rowptr, col = pattern.rowptr, pattern.col
+    if rowptr.dtype != col.dtype:
+        rowptr, col = rowptr.long(), col.long()
+    matrix = torch.sparse_csr_tensor(rowptr, col, val, pattern.shape, check_invariants=False)
     return matrix @ s
 
 
@@ -219,16 +269,16 @@ def _value_gradient(pattern: CSRPattern, grad: Tensor, s: Tensor) -> Tensor:
 
 
 class _SpMM(torch.autograd.Function):
-    """Y = A S with gradients for S (A' G) and for the values of A."""
+    """Y = diag(scale) A diag(scale) S with gradients for S and for the values of A; `scale` is constant."""
 
     @staticmethod
-    def forward(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
-        return sparse_product(pattern, val, s)
+    def forward(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Tensor | None) -> Tensor:
+        return sparse_product(pattern, val, s, scale)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-        pattern, val, s = inputs
-        ctx.pattern = pattern
+        pattern, val, s, scale = inputs
+        ctx.pattern, ctx.scale = pattern, scale
         ctx.save_for_backward(val, s if val is not None and val.requires_grad else None)
 
     @staticmethod
@@ -237,24 +287,27 @@ class _SpMM(torch.autograd.Function):
         grad_val = grad_s = None
         if ctx.needs_input_grad[2]:
             transposed, order = ctx.pattern.transpose
-            grad_s = _SpMM.apply(transposed, None if val is None else val[order], grad)
+            grad_s = _SpMM.apply(transposed, None if val is None else val[order], grad, ctx.scale)
         if ctx.needs_input_grad[1]:
+            if ctx.scale is not None:
+                grad, s = (ctx.scale.to(t.dtype).unsqueeze(-1) * t for t in (grad, s))
             grad_val = _value_gradient(ctx.pattern, grad, s)
-        return None, grad_val, grad_s
+        return None, grad_val, grad_s, None
 
     @staticmethod
-    def vmap(info, in_dims, pattern, val, s):  # type: ignore[no-untyped-def]
+    def vmap(info, in_dims, pattern, val, s, scale):  # type: ignore[no-untyped-def]
         if in_dims[1] is not None:  # different edge values per replica: no shared product
             values = val.movedim(in_dims[1], 0)
             columns = [s] * info.batch_size if in_dims[2] is None else s.movedim(in_dims[2], 0)
-            return torch.stack([_SpMM.apply(pattern, v, c) for v, c in zip(values, columns, strict=True)]), 0
+            each = [_SpMM.apply(pattern, v, c, scale) for v, c in zip(values, columns, strict=True)]
+            return torch.stack(each), 0
         # Replicas are columns: [N, R, K] -> one product with R*K columns.
         s = s.movedim(in_dims[2], 1)
-        y = _SpMM.apply(pattern, val, s.reshape(s.shape[0], -1))
+        y = _SpMM.apply(pattern, val, s.reshape(s.shape[0], -1), scale)
         return y.view(y.shape[0], *s.shape[1:]), 1
 
 
-def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
+def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Tensor | None = None) -> Tensor:
     """Sparse times dense, Y = A S, differentiable in S and in the values of A.
 
     >>> import torch
@@ -271,5 +324,7 @@ def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor) -> Tensor:
         One value per entry; None stands for a binary matrix and stores nothing.
     s : Tensor
         Dense matrix of shape [N, K].
+    scale : Tensor, optional
+        [N], a constant: diag(scale) A diag(scale) is multiplied instead of A.
     """
-    return _SpMM.apply(pattern, val, s)
+    return _SpMM.apply(pattern, val, s, scale)

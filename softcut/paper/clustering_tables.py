@@ -272,18 +272,6 @@ def table1(out: Path) -> str:
     return markdown_table(titles, lines)
 
 
-def table1_short(out: Path) -> str:
-    """NMI of DiffPool and MinCutPool beside the paper's."""
-    cells = _by_name(read_cells(out / "table1.json"), "nmi")
-    scores = _scores(Records(out / "table1_runs.json").runs, "nmi")
-    lines = []
-    for title, method in (("DiffPool", "diffpool"), ("MinCutPool", "mincut")):
-        published = [cells[name, method] for name in _CITATION]
-        lines.append([f"{title}, measured", *(_spread(scores[name, method].values()) for name in _CITATION)])
-        lines.append([f"{title}, paper", *(plus_minus(c["paper_mean"], c["paper_std"]) for c in published)])
-    return markdown_table(["NMI", *(TITLES[name] for name in _CITATION)], lines)
-
-
 def beyond_table1(out: Path) -> str:
     """What the paper did not compare with, on the data of its table 1."""
     cells = _by_name(read_cells(out / "table1.json"), "nmi")
@@ -334,7 +322,6 @@ CLUSTERING_TABLES: dict[str, Callable[[Path], str]] = {
     "objectives-rank-correlation": lambda out: _objectives(out, "rank_correlation", "rank correlation"),
     "objectives-by-distance": objectives_by_distance,
     "table1": table1,
-    "table1-short": table1_short,
     "beyond-table1": beyond_table1,
     "synthetic": synthetic,
     "generated": generated,

@@ -136,7 +136,7 @@ def benchmarks(out: Path) -> str:
 
 
 def benchmarks_short(out: Path) -> str:
-    """What is worth a line in the README's neighbourhood: times faster, share of the memory."""
+    """The same in short: times faster, share of the memory."""
     found = _Benchmarks(out)
     rows = {
         "a training step on Cora, against PyTorch Geometric's `GraphConv` + `dense_mincut_pool`": (

@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from scipy import stats
 
-__all__ = ["FOLD_OVERLAP", "not_worse_than_the_best", "worse_by_folds", "worse_by_runs"]
+__all__ = [
+    "FOLD_OVERLAP",
+    "differs_from_published",
+    "not_worse_than_the_best",
+    "worse_by_folds",
+    "worse_by_runs",
+]
 
 # Test graphs per training graph of ten folds (validation graphs decide when to stop, so they count as training).
 FOLD_OVERLAP = 1 / 9
@@ -96,3 +102,42 @@ def not_worse_than_the_best(
         if p >= level:
             found[method] = p
     return found
+
+
+def differs_from_published(
+    mean: float,
+    std: float,
+    n: int,
+    published: float,
+    published_std: float | None,
+    *,
+    digits: int,
+    overlap: float = 0.0,
+    published_n: int = 10,
+) -> float:
+    """Two-sided p-value that a measured mean and a published one differ (Welch's test); NaN where it cannot be tested.
+
+    >>> round(differs_from_published(0.390, 0.038, 100, 0.404, 0.018, digits=3), 3)
+    0.056
+    >>> differs_from_published(0.390, 0.038, 100, 0.404, None, digits=3)
+    nan
+
+    Parameters
+    ----------
+    mean, std, n
+        Measured, the standard deviation with n in its denominator.
+    published, published_std, published_n
+        The paper's.
+    digits : int
+        Decimals of the published numbers: a deviation of 0 is taken as half of the last one.
+    overlap : float
+        Test graphs per training graph, where the runs are folds whose training parts overlap (both then count
+        with the variance of :func:`worse_by_folds`); 0 for independent runs.
+    """
+    if published_std is None or n < 2:
+        return math.nan
+    least = 0.5 * 10.0**-digits
+    ours = max(std * math.sqrt(n / (n - 1)), least) ** 2 * (1 / n + overlap)
+    theirs = max(published_std, least) ** 2 * (1 / published_n + overlap)
+    freedom = (ours + theirs) ** 2 / (ours**2 / (n - 1) + theirs**2 / (published_n - 1))
+    return float(2 * stats.t.sf(abs(mean - published) / math.sqrt(ours + theirs), freedom))

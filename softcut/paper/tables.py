@@ -44,6 +44,7 @@ PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
 NO_RESULTS = (
     "| attribute | what |",
     "| before | now | test |",
+    "| call | in one pass |",
     "| command | what |",
     "| experiment | command | results |",
     "| extension (also with `.gz`) | content |",
@@ -61,6 +62,7 @@ NO_RESULTS = (
     "| `objective=` | minimised | second term | graph | losses of a pooling layer |",
     "| peer | version | what is measured |",
     "| place | change | why nothing can notice it |",
+    "| script | what |",
     "| table | size | what it counts |",
     "| what you have | what you pass |",
     "| you have | call |",

@@ -18,6 +18,8 @@ from softcut.datasets import attributed_communities, community_graph, grid_graph
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
+from softcut.report.html_page import Section, number_table, picture_of
+from softcut.report.html_views import assignment_view, cluster_view, graph_view
 from softcut.report.plots import (
     cluster_marks,
     draw_adjacency,
@@ -30,6 +32,7 @@ from softcut.report.positions import FEW_NODES, node_positions
 
 __all__ = ["METHODS", "demo_graphs", "draw_methods", "numbered_like", "run_demo"]
 
+# From a graph, K and a seed to labels [N] or soft assignments [N, K].
 Method = Callable[[Graph, int, int], np.ndarray]
 
 
@@ -38,7 +41,7 @@ def _one_run(graph: Graph, k: int, seed: int) -> np.ndarray:
 
 
 def _default(graph: Graph, k: int, seed: int) -> np.ndarray:
-    return MinCutClustering(k, random_state=seed).fit_predict(graph)
+    return MinCutClustering(k, random_state=seed).fit_transform(graph)
 
 
 METHODS: dict[str, Method] = {
@@ -68,7 +71,10 @@ def demo_graphs() -> list[tuple[Graph, int]]:
 
 
 def run_demo(
-    out: str | Path, seed: int = 0, tell: Callable[[str], None] | None = None
+    out: str | Path,
+    seed: int = 0,
+    tell: Callable[[str], None] | None = None,
+    sections: list[Section] | None = None,
 ) -> list[dict[str, Any]]:
     """Cluster the demo graphs with every method; writes ``results.json`` and one picture per graph.
 
@@ -80,6 +86,8 @@ def run_demo(
         Random state of every method.
     tell : callable, optional
         Told what is being done.
+    sections : list, optional
+        Gets a section for a report per graph.
     """
     out = Path(out)
     rows: list[dict[str, Any]] = []
@@ -91,13 +99,39 @@ def run_demo(
             start = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found[method] = cluster(graph, k, seed)
+                made = cluster(graph, k, seed)
             seconds = time.perf_counter() - start
+            found[method] = made if made.ndim == 1 else made.argmax(1)
             scores = evaluate(graph, found[method], graph.y if graph.name != "grid" else None, k)
             rows.append({"graph": graph.name, "k": k, "method": method, "seconds": seconds, **scores})
-        draw_methods(out / f"{graph.name}.png", graph, found, rows[-len(METHODS) :])
+        picture = out / f"{graph.name}.png"
+        draw_methods(picture, graph, found, rows[-len(METHODS) :])
+        if sections is not None:
+            sections.append(_section(graph, made, rows[-len(METHODS) :], picture))
     atomic_json(out / "results.json", rows)
     return rows
+
+
+def _section(graph: Graph, soft: np.ndarray, rows: list[dict[str, Any]], picture: Path) -> Section:
+    """The scores of all methods, the picture, and the default's clusters to look at."""
+    scores = ("nmi", "completeness", "normalised_cut", "modularity", "clusters_used", "seconds")
+    table = number_table(
+        ["method", *(name.replace("_", " ") for name in scores)],
+        [[row["method"], *(row.get(name) for name in scores)] for row in rows],
+        f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {rows[0]['k']} clusters asked for.",
+    )
+    title = f"Demo: {graph.name}"
+    labels = soft.argmax(1)
+    return Section(
+        title,
+        [
+            table,
+            graph_view(graph, soft, title, "The default clustering."),
+            cluster_view(graph, labels),
+            assignment_view(graph, soft),
+            picture_of(picture, f"{graph.name} by every method"),
+        ],
+    )
 
 
 def draw_methods(path: Path, graph: Graph, found: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> None:

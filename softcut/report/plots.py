@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from softcut.report.positions import FEW_NODES, node_positions
 
 __all__ = [
     "cluster_colours",
+    "cluster_flow",
     "cluster_marks",
     "draw_adjacency",
     "draw_groups",
     "draw_partition",
     "figure",
+    "line_styles",
     "plot_clustering",
     "save_figure",
 ]
@@ -31,6 +34,7 @@ _PALETTE = (
     *("#4B1E1E", "#1E2D4B", "#00F087", "#A578FF", "#F00F5A", "#4B0078", "#A5D2B4"),
     *("#5A3CC3", "#870000", "#B4A54B", "#D2C3E1", "#874B78", "#4B693C"),
 )
+_LINES = 7  # colours of the palette that can be seen as thin lines on white and on black
 _NAMED_NODES = 40  # names are written beside nodes up to here
 _DOTS = 20_000  # a scatter of more is one blot
 _BINS = 400  # rows and columns of the image of the adjacency matrix
@@ -43,6 +47,19 @@ def cluster_colours(k: int) -> list[str]:
     20
     """
     return [_PALETTE[i % len(_PALETTE)] for i in range(k)]
+
+
+def line_styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """A colour and a dash pattern per line, by name: Okabe and Ito's seven colours, then the same with dashes.
+
+    >>> line_styles(["a", "b"])["b"]
+    {'colour': '#E69F00', 'dash': 'none'}
+    """
+    dashes = ("none", "7 3", "2 3")
+    return {
+        name: {"colour": _PALETTE[i % _LINES], "dash": dashes[i // _LINES % len(dashes)]}
+        for i, name in enumerate(names)
+    }
 
 
 def figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -180,7 +197,7 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     >>> ax.get_xlabel()
     'widest line: edges of weight 4'
     """
-    groups, sizes, flow = _flow(graph, labels)
+    groups, sizes, flow = cluster_flow(graph, labels)
     used = len(groups)
     angle = np.pi / 2 - 2 * np.pi * np.arange(used) / used
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1) if used > 1 else np.zeros((1, 2))
@@ -267,7 +284,7 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
     """
     from matplotlib.lines import Line2D
 
-    groups, sizes, flow = _flow(graph, labels)
+    groups, sizes, flow = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
     total = flow.sum(axis=1)
     leaving = np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
@@ -280,8 +297,14 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
     return marks
 
 
-def _flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The used clusters, their sizes, and the weight of the edges between each two of them."""
+def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The used clusters, their sizes, and the weight of the edges between each two of them.
+
+    >>> from softcut.datasets import grid_graph
+    >>> groups, sizes, flow = cluster_flow(grid_graph(3, 3), np.arange(9) // 5)
+    >>> groups.tolist(), sizes.tolist(), flow.tolist()
+    ([0, 1], [5, 4], [[10.0, 4.0], [4.0, 6.0]])
+    """
     groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     n = len(codes)
     member = sp.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(groups)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import torch
@@ -14,10 +13,10 @@ from torch import Tensor, nn
 from softcut.errors import ParameterError
 from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
 from softcut.ops.objectives import edge_count, word_table
-from softcut.training.inputs import FirstLayer
+from softcut.training.inputs import DenseInput, FirstLayer
 from softcut.training.loop import Loop
 from softcut.training.net import ReplicaNet
-from softcut.training.stopping import Plateau
+from softcut.training.stopping import Patience, Plateau
 from softcut.training.task import LoopProgress, LoopSettings, Task
 
 __all__ = ["Progress", "TrainResult", "TrainSettings", "replica_losses", "run_task", "train"]
@@ -52,6 +51,9 @@ class TrainSettings:
         training stops when all have. None: never stops early.
     patience, check_every : int
         See `tolerance`; how often it is looked at (and callbacks are called).
+    one_by_one : bool
+        Each replica stops on its own and leaves the computation, when its loss improved by less than `tolerance`
+        times itself over `patience` iterations; its parameters are those of its last improvement.
     """
 
     iterations: int = 700
@@ -63,6 +65,7 @@ class TrainSettings:
     tolerance: float | None = 1e-4
     patience: int = 50
     check_every: int = 25
+    one_by_one: bool = False
 
     def __post_init__(self) -> None:
         get_objective(self.objective)
@@ -163,6 +166,26 @@ def _one_graph(op: Operator) -> Operator:
     return CSR(op.pattern, op.val, scale=op.scale, symmetric=op.symmetric, normalised=op.normalised)
 
 
+@dataclass
+class _NamedLoss:
+    """The two terms of a named objective as a function of an operator and S."""
+
+    objective: str
+    sizes: Tensor | None = None
+    words: Words | None = None
+    num_edges: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self.all = self.sizes
+
+    def __call__(self, op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
+        return replica_losses(op, s, self.objective, self.sizes, words=self.words, num_edges=self.num_edges)
+
+    def select(self, active: Tensor) -> None:
+        """Some of the replicas only."""
+        self.sizes = None if self.all is None else self.all[active]
+
+
 def _named_loss(
     op: Operator,
     settings: TrainSettings,
@@ -173,7 +196,7 @@ def _named_loss(
     """The operator that an objective reads, and its two terms as a function of it and S."""
     name = settings.objective
     if get_objective(name).normalised:
-        return op.normalise(), partial(replica_losses, objective=name, sizes=sizes)
+        return op.normalise(), _NamedLoss(name, sizes)
     op = op if adjacency is None else adjacency
     if op.normalised:
         raise ParameterError(
@@ -181,9 +204,9 @@ def _named_loss(
         )
     op.refuse_negative()
     if name != "evidence":
-        return op, partial(replica_losses, objective=name)
+        return op, _NamedLoss(name)
     op = _one_graph(op)
-    return op, partial(replica_losses, objective=name, words=words, num_edges=edge_count(op))
+    return op, _NamedLoss(name, words=words, num_edges=edge_count(op))
 
 
 def train(
@@ -235,6 +258,7 @@ def train(
         [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
     loss : callable, optional
         An objective of your own: from (op, S [N, R, K]) to its two terms, [R] each; `op` is then used as it is.
+        Where it holds values per replica, its method ``select(active)`` picks those of the replicas that are left.
     adjacency : Operator, optional
         A as it is, in place of `op`, for the objectives that count edges ("dmon" and "evidence").
     words : Words, optional
@@ -265,7 +289,11 @@ def run_task(
     warm : bool
         Whether the task has a start to learn first, for ``settings.start`` iterations.
     """
-    stop = None if settings.tolerance is None else Plateau(settings.tolerance, settings.patience)
+    stop: Plateau | Patience | None = None
+    if settings.tolerance is not None and settings.one_by_one:
+        stop = Patience(settings.patience, settings.tolerance, relative=True)
+    elif settings.tolerance is not None:
+        stop = Plateau(settings.tolerance, settings.patience)
     loop_settings = LoopSettings(
         iterations=settings.iterations,
         lr=settings.lr,
@@ -273,23 +301,37 @@ def run_task(
         warm_up=settings.start if warm else 0,
         check_every=settings.check_every,
         stop=stop,
+        drop_finished=isinstance(stop, Patience),
     )
+    last = {name: np.full(net.replicas, np.nan) for name in ("cut", "ortho")}
 
     def tell(progress: LoopProgress) -> None:
         assert callback is not None
-        losses = progress.losses
-        callback(Progress(progress.iteration, progress.iterations, losses["cut"], losses["ortho"], net))
+        for name, values in last.items():
+            values[list(progress.active)] = progress.losses[name]
+        cut, ortho = (values.copy() for values in last.values())
+        callback(Progress(progress.iteration, progress.iterations, cut, ortho, net))
 
     with _threads_for(net, rows):
         result = Loop(task, loop_settings).run(None if callback is None else tell)
     nothing = np.zeros((0, net.replicas))
     return TrainResult(
-        result.history.get("cut", nothing),
-        result.history.get("ortho", nothing),
+        _held(result.history.get("cut", nothing)),
+        _held(result.history.get("ortho", nothing)),
         result.iterations,
         result.converged,
         result.interrupted,
     )
+
+
+def _held(history: np.ndarray) -> np.ndarray:
+    """A history [T, R] in which replicas that left hold their last value."""
+    ran = np.maximum.accumulate(np.where(np.isnan(history), 0, np.arange(len(history))[:, None]), axis=0)
+    return np.take_along_axis(history, ran, axis=0)
+
+
+# Rows of a large graph that a start is learned from.
+_START_ROWS = 50_000
 
 
 class _ClusteringTask(Task):
@@ -303,7 +345,11 @@ class _ClusteringTask(Task):
         start: Tensor | None,
     ) -> None:
         self.net, self.inputs, self.op, self.settings = net, inputs, op, settings
-        self.loss, self.start = loss, start
+        self.loss, self.start, self.start_inputs = loss, start, inputs
+        if start is not None and start.shape[1] > _START_ROWS and isinstance(inputs, DenseInput):
+            rows = torch.arange(0, start.shape[1], -(-start.shape[1] // _START_ROWS), device=start.device)
+            self.start, self.start_inputs = start[:, rows], DenseInput(inputs.z[:, rows])
+        self.scales = list(net.scales)
         self.parameters = dict(net.named_parameters())
         # The solver inside the ratio-trace objective cannot be captured.
         self.capturable = settings.objective != "ratio_trace"
@@ -314,8 +360,15 @@ class _ClusteringTask(Task):
 
     def warm_up(self) -> Tensor:
         assert self.start is not None
-        logits = self.net(self.inputs)  # [R, K, N]
+        logits = self.net(self.start_inputs)  # [R, K, N]
         return nn.functional.cross_entropy(logits, self.start, reduction="none").mean(1)
+
+    def select(self, active: Tensor) -> None:
+        self.net.scales = [self.scales[r] for r in active.tolist()]
+        self.net.replicas = len(self.net.scales)
+        choose = getattr(self.loss, "select", None)
+        if choose is not None:
+            choose(active)
 
 
 # Below this many numbers (rows x replicas x units) one thread is faster than waking others at every operation.

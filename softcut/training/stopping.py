@@ -37,7 +37,7 @@ class Plateau:
 
 @dataclass(frozen=True)
 class Patience:
-    """Stop a replica when its watched loss has not improved by more than `tolerance` for `patience` looks.
+    """Stop a replica when its watched loss has not improved by more than `tolerance` within `patience` looks.
 
     The watched loss is looked at in every iteration, or, for a task with ``validate``, at every check.
 
@@ -49,7 +49,7 @@ class Patience:
     patience : int
         Looks without an improvement: iterations, or validations for a task that validates.
     tolerance : float
-        What an improvement must exceed.
+        What an improvement must exceed; with `relative`, as a share of the best loss.
     watch : str or None
         Name of the watched loss among what ``validate`` (else ``step``) returns. None: what is minimised
         (for a task that validates: its only entry).
@@ -57,6 +57,8 @@ class Patience:
         Names of tensors (from the same place) whose values at each replica's best moment are kept.
     restore : bool
         Keep the parameters of the best moment as well, and put them back at the end.
+    relative : bool
+        See `tolerance`.
     """
 
     patience: int
@@ -64,6 +66,7 @@ class Patience:
     watch: str | None = None
     keep: tuple[str, ...] = ()
     restore: bool = True
+    relative: bool = False
 
     def __post_init__(self) -> None:
         if not self.patience > 0:
@@ -121,7 +124,10 @@ class BestValues:
                 state["at"].shape, torch.inf, dtype=watched.dtype, device=watched.device
             )
         mine = {name: value.index_select(0, active) for name, value in state.items()}
-        better = mine["running"] & (watched < mine["loss"] - self.rule.tolerance)
+        margin: Tensor | float = self.rule.tolerance
+        if self.rule.relative:
+            margin = margin * mine["loss"].abs().nan_to_num(posinf=0.0)  # the first loss improves on nothing
+        better = mine["running"] & (watched < mine["loss"] - margin)
         for name, value in values.items():
             if name not in self.kept:  # a replica that never improves (NaN) keeps its first values
                 self.kept[name] = value.detach().clone()

@@ -13,12 +13,17 @@ def test_the_demo_runs_twice(run, tmp_path, monkeypatch):
     code, out, err = run("demo", "--out", "shown")
     assert code == 0, err
     assert "communities" in out
-    assert sorted(p.name for p in (tmp_path / "shown").iterdir()) == ["communities.png", "results.json"]
+    assert out.splitlines()[-1] == "Report: shown/report.html"
+    assert sorted(p.name for p in (tmp_path / "shown").iterdir()) == FILES
     assert len(json.loads((tmp_path / "shown" / "results.json").read_text())) == 2
     assert run("demo", "--out", "shown")[0] == 2
     monkeypatch.setattr(demo, "demo_graphs", lambda: GRAPHS[1:2])
     assert run("demo", "--out", "shown", "--overwrite")[0] == 0
-    assert sorted(p.name for p in (tmp_path / "shown").iterdir()) == ["grid.png", "results.json"]
+    assert sorted(p.name for p in (tmp_path / "shown").iterdir()) == [
+        "grid.png",
+        "report.html",
+        "results.json",
+    ]
     (tmp_path / "shown" / "holiday.png").write_bytes(b"mine")
     code, _, err = run("demo", "--out", "shown", "--overwrite")
     assert code == 2
@@ -26,5 +31,6 @@ def test_the_demo_runs_twice(run, tmp_path, monkeypatch):
     assert {f"{graph.name}.png" for graph, _ in GRAPHS} == {"communities.png", "grid.png", "attributed.png"}
 
 
+FILES = ["communities.png", "report.html", "results.json"]
 GRAPHS = demo.demo_graphs()
 METHODS = ("k-means, propagated", "softcut (default)")

@@ -213,11 +213,10 @@ def test_the_budget_is_kept_and_said(graph, monkeypatch):
     from softcut.clustering import fit, prepare
 
     monkeypatch.setitem(prepare.BUDGET, "cpu", (300 * 19 * 5, 1))
-    monkeypatch.setattr(prepare, "have_approximate", lambda: False)
     monkeypatch.setattr(fit, "CONSENSUS_ROWS", 100)
     est = sc.MinCutClustering(3, n_init=32).fit(graph)
     assert len(est.replicas_) == 5
-    for word in ("5 replicas instead of 32", "no feature graph", "100 of 300"):
+    for word in ("5 replicas instead of 32", "approximate neighbours", "100 of 300"):
         assert any(word in note for note in est.notes_), word
     np.testing.assert_array_equal(est.predict(graph), est.labels_)
 
@@ -363,7 +362,7 @@ def test_import_is_light():
 
     code = (
         "import sys, softcut; softcut.Graph; softcut.MinCutClustering;"
-        "heavy = {'torch_geometric', 'matplotlib', 'numba', 'pynndescent', 'typer', 'igraph'};"
+        "heavy = {'torch_geometric', 'matplotlib', 'numba', 'typer', 'igraph'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

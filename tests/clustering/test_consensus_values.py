@@ -81,11 +81,10 @@ def table(s, z, weights, scales, fusion) -> np.ndarray:
 
 @pytest.mark.parametrize("fusion", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("scales", [[0, 0, 1], [0, 1, 1]])
-def test_coordinates_are_those_of_the_table(fusion, scales, monkeypatch):
+def test_coordinates_are_those_of_the_table(fusion, scales):
     s, z, weights = some_table()
     found = Consensus.fit(s, z, 2, scales=scales, weights=weights, fusion=fusion)
     wanted = table(s, z, weights, scales, fusion)
-    monkeypatch.setattr(module, "_BLOCK", 14 * 7)  # rows are transformed seven at a time
     coordinates = found.transform(s, z).numpy()
     np.testing.assert_allclose(coordinates @ coordinates.T, wanted @ wanted.T, atol=1e-9)
 

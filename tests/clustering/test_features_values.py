@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import ClassVar
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from sklearn.neighbors import NearestNeighbors
 
 import softcut as sc
 from softcut.clustering import features as module
@@ -19,9 +15,8 @@ from softcut.clustering.features import (
     rows_that_sum_to_one,
     structural_features,
 )
-from softcut.clustering.neighbours import exact_neighbours, feature_graph, have_approximate
+from softcut.clustering.neighbours import exact_neighbours, feature_graph
 from softcut.datasets import attributed_communities
-from softcut.errors import DependencyError
 from softcut.metrics.presence import looks_like_words
 
 
@@ -265,37 +260,6 @@ def test_a_graph_with_one_node_or_no_column_joins_nothing():
     assert (dense[0] == 0).all() and (dense[:, 0] == 0).all()
     assert dense[1, 2] > 0.99
     assert feature_graph(torch.zeros(3, 0), 2).to_dense().sum() == 0
-
-
-class ExactDescent:
-    """What softcut uses of pynndescent, with exact neighbours (the package compiles itself for a minute)."""
-
-    asked: ClassVar[list[dict]] = []
-
-    def __init__(self, data, **options) -> None:
-        self.asked.append(options)
-        finder = NearestNeighbors(n_neighbors=options["n_neighbors"], metric=options["metric"]).fit(data)
-        distance, index = finder.kneighbors(data)
-        self.neighbor_graph = index.astype(np.int32), distance.astype(np.float32)
-
-
-def test_approximate_neighbours_of_larger_graphs(monkeypatch):
-    package = SimpleNamespace(NNDescent=ExactDescent)
-    monkeypatch.setattr("softcut.clustering.neighbours.require", lambda *names: package)
-    assert have_approximate()
-    z = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
-    ptr = [0, 50, 56, 60]  # the last two have too few nodes for five neighbours and the node itself
-    near = feature_graph(z, 5, ptr=ptr, approximate=True, random_state=3)
-    torch.testing.assert_close(near.to_dense(), feature_graph(z, 5, ptr=ptr).to_dense(), atol=1e-5, rtol=1e-5)
-    assert [(o["n_neighbors"], o["random_state"], o["n_jobs"]) for o in ExactDescent.asked] == [(6, 3, -1)]
-
-
-def test_without_the_package_there_are_no_approximate_neighbours(monkeypatch):
-    def refuse(*names):
-        raise DependencyError("not installed")
-
-    monkeypatch.setattr("softcut.clustering.neighbours.require", refuse)
-    assert not have_approximate()
 
 
 def test_structural_encodings_name_themselves():

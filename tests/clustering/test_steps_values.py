@@ -50,12 +50,11 @@ def test_the_budget_of_a_device():
 def test_the_feature_graph_is_approximate_only_above_the_budget(graph, monkeypatch):
     settings = settings_of(graph)
     columns = prepared_of(graph, settings).encoded.x.shape[1]
-    monkeypatch.setattr(prepare, "have_approximate", lambda: False)
     for pairs, words in ((120 * 120 * columns, 0), (120 * 120 * columns - 1, 1)):
         monkeypatch.setitem(prepare.BUDGET, "cpu", (1 << 24, pairs))
         notes = []
         prepared_of(graph, settings, notes)
-        assert sum("no feature graph" in note for note in notes) == words
+        assert sum("approximate neighbours" in note for note in notes) == words
     both = sc.Graph.batch([graph, graph])
     monkeypatch.setitem(prepare.BUDGET, "cpu", (1 << 24, 2 * 120 * 120 * columns))
     notes = []

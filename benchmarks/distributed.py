@@ -1,0 +1,253 @@
+"""Distributed training equals single: parameters, bytes between processes, and a process that is killed.
+
+    python benchmarks/distributed.py [--quick] [--out results/distributed.json]
+
+Runs 1, 2 and 4 gloo processes on this machine, 50 iterations in float64, and compares their parameters. The bytes of
+a step are counted three ways: by the code that sends, by the model of docs/distributed.md, and by the operating
+system (what a process wrote to its sockets; Linux only). Then one of two processes is killed in the middle of a
+training, once with torchrun --max-restarts and once without, where the command is run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from softcut.clustering.partition import partition
+from softcut.datasets import attributed_communities, load
+from softcut.files import atomic_json
+from softcut.graph import Graph
+from softcut.metrics import nmi
+from softcut.provenance import command_line, commit, device_name
+from softcut.training.distributed import DistributedSettings, Traffic, process_group, step_traffic, train_part
+
+ITERATIONS = 50
+PROCESSES = (1, 2, 4)
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+
+
+def graph_of(name: str) -> Graph:
+    return load("cora") if name == "cora" else attributed_communities(20_000, 8, 20, 100, seed=0)
+
+
+def settings_of(preset: str, k: int) -> DistributedSettings:
+    changed: dict[str, Any] = {"iterations": ITERATIONS, "dtype": "float64", "replicas": 4, "tolerance": None}
+    return (
+        DistributedSettings.paper(k, **changed)
+        if preset == "paper"
+        else DistributedSettings(k, hops=(0, 1, 2, 4), **changed)
+    )
+
+
+# ------------------------------------------------------------------------------------------------ one process
+
+
+def bytes_written() -> int | None:
+    """What this process has written to files and sockets so far; None where the system does not say."""
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError:
+        return None
+    return int(dict(line.split(": ") for line in lines)["wchar"])
+
+
+def worker(parts: Path, preset: str, k: int, out: Path) -> None:
+    """Train as one of the processes, and write what it found."""
+    written: list[tuple[int, int | None, float]] = []
+    settings = settings_of(preset, k)
+    with process_group("cpu") as group:
+        result = train_part(
+            parts,
+            settings,
+            group,
+            callback=lambda p: written.append((p.iteration, bytes_written(), time.perf_counter())),
+        )
+        (first, before, began), (last, after, ended) = written[0], written[-1]
+        rows = len(result.part.send)
+        model = step_traffic(
+            rows, k, result.net.in_channels, replicas=settings.replicas, terms=result.net.terms, itemsize=8
+        )
+        measured = None if before is None or after is None else (after - before) / (last - first)
+        found = {
+            "sent_rows": rows,
+            "counted": vars(result.step),
+            "model": vars(model),
+            "model_on_the_wire": model.halo + model.ring(group.size),
+            "written_to_sockets": measured,
+            "milliseconds_per_step": 1000 * (ended - began) / (last - first),
+        }
+        every = group.gather(found)
+        if group.rank == 0:
+            state = {name: value.detach().clone() for name, value in result.net.state_dict().items()}
+            save_file(state, out / "networks.safetensors")
+            atomic_json(out / "found.json", {"processes": every, "evidence": result.evidence.tolist()})
+
+
+# ----------------------------------------------------------------------------------------- all processes
+
+
+def torchrun(processes: int, *words: Any, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [*TORCHRUN, "--nproc-per-node", str(processes), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), **options)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def equality(name: str, preset: str, folder: Path) -> list[dict[str, Any]]:
+    """Parameters and bytes of 1, 2 and 4 processes on one graph."""
+    graph = graph_of(name)
+    k = len(np.unique(graph.y))
+    rows, alone = [], None
+    for processes in PROCESSES:
+        parts, out = folder / f"{name}-{preset}-{processes}", folder / f"out-{name}-{preset}-{processes}"
+        manifest = partition(graph, processes, parts, preset=preset)
+        out.mkdir()
+        torchrun(processes, __file__, "--worker", parts, preset, k, out, check=True)
+        state = load_file(out / "networks.safetensors")
+        alone = alone or state
+        found = json.loads((out / "found.json").read_text())["processes"]
+        sent = sum((Traffic(**each["counted"]) for each in found), Traffic(0, 0))
+        model = sum((Traffic(**each["model"]) for each in found), Traffic(0, 0))
+        sockets = [each["written_to_sockets"] for each in found]
+        row = {
+            "graph": name,
+            "nodes": graph.num_nodes,
+            "edges": graph.num_edges,
+            "preset": preset,
+            "processes": processes,
+            "method": manifest.about["method"],
+            "crossing_share": manifest.about["crossing_share"],
+            "halo_rows_per_node": sum(manifest.halo) / manifest.nodes,
+            "largest_difference_of_a_parameter": max(float((state[n] - alone[n]).abs().max()) for n in state),
+            "counted_bytes_per_step": sent.halo + sent.reduced,
+            "model_bytes_per_step": model.halo + model.reduced,
+            "model_bytes_on_the_wire": sum(each["model_on_the_wire"] for each in found),
+            "bytes_written_to_sockets": None if None in sockets else sum(sockets),
+            "milliseconds_per_step": max(each["milliseconds_per_step"] for each in found),
+        }
+        rows.append(row)
+        wire, real = row["model_bytes_on_the_wire"], row["bytes_written_to_sockets"]
+        print(
+            f"{name:8s} {preset:8s} {processes} processes: largest difference "
+            f"{row['largest_difference_of_a_parameter']:.1e}; "
+            f"bytes a step {row['counted_bytes_per_step']:,} (model {row['model_bytes_per_step']:,}); on the wire "
+            f"{0 if real is None else real:,.0f} (model {wire:,.0f})",
+            flush=True,
+        )
+    return rows
+
+
+def rank_of(process: str) -> str | None:
+    """The rank of a process of torchrun, from its environment."""
+    try:
+        text = Path("/proc", process, "environ").read_bytes().decode(errors="replace")
+    except OSError:
+        return None
+    return next((line.removeprefix("RANK=") for line in text.split("\0") if line.startswith("RANK=")), None)
+
+
+def children(parent: int) -> list[str]:
+    return Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+
+
+def run_and_kill(command: list[str], log: Path, line: str) -> tuple[int, str]:
+    """Start a job, kill -9 its second process once `line` is in its output, and wait for the end."""
+    with log.open("w") as file:
+        job = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, text=True, env=environment())
+        while line not in log.read_text():
+            if job.poll() is not None:
+                raise SystemExit(f"the job ended before it could be disturbed:\n{log.read_text()}")
+            time.sleep(0.02)
+        victim = next(int(p) for p in children(job.pid) if rank_of(p) == "1")
+        os.kill(victim, signal.SIGKILL)
+        code = job.wait()
+    return code, log.read_text()
+
+
+def killing(folder: Path) -> dict[str, Any]:
+    """Labels after a process was killed, with and without automatic restarts, against an undisturbed run."""
+    graph = graph_of("cora")
+    parts = folder / "killed"
+    partition(graph, 2, parts)
+    options = ["-m", "softcut.training.distributed", str(parts), "-k", "7", "--iterations", "300"]
+    options += ["--tolerance", "none", "--device", "cpu"]
+    disturbed = [*options, "--checkpoint-every", "0.2"]
+    done = torchrun(2, *options, "--out", folder / "calm")
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    expected = np.load(folder / "calm" / "labels.npy")
+    command = [*TORCHRUN, "--nproc-per-node", "2"]
+
+    def compared(name: str) -> dict[str, Any]:
+        labels = np.load(folder / name / "labels.npy")
+        states = [load_file(folder / each / "networks.safetensors") for each in ("calm", name)]
+        notes = json.loads((folder / name / "result.json").read_text())["notes"]
+        return {
+            "labels_equal": bool(np.array_equal(labels, expected)),
+            "parameters_equal_to_the_bit": all(torch.equal(states[0][n], states[1][n]) for n in states[0]),
+            "resumed": [note for note in notes if note.startswith("resumed")],
+            "nmi": nmi(graph.y, labels),
+        }
+
+    restart = [*command, "--max-restarts", "1", *disturbed, "--out", str(folder / "restarted")]
+    code, _ = run_and_kill(restart, folder / "restarted.log", "iteration 100 of")
+    by_itself = {"exit_code": code, **compared("restarted")}
+    again = [*command, *disturbed, "--out", str(folder / "again")]
+    code, output = run_and_kill(again, folder / "again.log", "iteration 100 of")
+    sentence = next((line for line in output.splitlines() if line.startswith("softcut: ")), None)
+    second = subprocess.run(again, capture_output=True, text=True, env=environment())
+    by_hand = {
+        "exit_code": code,
+        "sentence": sentence,
+        "second_exit_code": second.returncode,
+        **compared("again"),
+    }
+    print("killed, restarted by torchrun:", by_itself)
+    print("killed, command run again:", by_hand, flush=True)
+    return {"restarted_by_torchrun": by_itself, "run_again": by_hand}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("results/distributed.json"))
+    parser.add_argument("--quick", action="store_true", help="Cora only")
+    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        parts, preset, k, out = options.worker
+        worker(Path(parts), preset, int(k), Path(out))
+        return
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, preset in (("cora", "paper"), ("cora", "default"), ("made", "default"))[
+            : 2 if options.quick else 3
+        ]:
+            rows += equality(name, preset, Path(temporary))
+        killed = killing(Path(temporary))
+    content = {
+        "settings": {"iterations": ITERATIONS, "dtype": "float64", "backend": "gloo"},
+        "rows": rows,
+        "killed": killed,
+        "commit": commit(),
+        "device": device_name("cpu"),
+        "command": command_line(),
+    }
+    atomic_json(options.out, content)
+
+
+if __name__ == "__main__":
+    main()

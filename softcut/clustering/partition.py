@@ -1,0 +1,95 @@
+"""A graph made ready for distributed training: features as the networks read them, and parts on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.clustering.features import FeatureMap, rows_that_sum_to_one, structural_features
+from softcut.clustering.prepare import is_constant
+from softcut.errors import GraphError, ParameterError
+from softcut.graph import Graph
+from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
+from softcut.io.parts import Manifest, write_parts
+from softcut.metrics.presence import presence
+
+__all__ = ["partition"]
+
+
+def partition(
+    graph: Graph,
+    parts: int,
+    out: str | Path,
+    *,
+    method: PartitionMethod = "auto",
+    preset: str = "default",
+    n_components: int = 64,
+    seed: int = 0,
+) -> Manifest:
+    """Divide a graph into parts for :mod:`softcut.training.distributed`, and write them into a folder.
+
+    >>> import tempfile
+    >>> from softcut.datasets import attributed_communities
+    >>> graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     manifest = partition(graph, 2, Path(folder, "parts"), method="contiguous")
+    >>> manifest.rows
+    (50, 50)
+
+    Parameters
+    ----------
+    graph : Graph
+        A single graph.
+    parts : int
+        How many: one per process that will train.
+    out : path
+        A new folder.
+    method : {"auto", "metis", "contiguous", "random"}
+        How nodes are divided; see :func:`softcut.graph.partition.partition_nodes`.
+    preset : {"default", "paper"}
+        Whose network will read the features. "default": features projected to `n_components` columns, as
+        :class:`softcut.MinCutClustering` does, or structural features where there are none. "paper": the features as
+        they are, rows that sum to one.
+    n_components : int
+        Columns that features are reduced to.
+    seed : int
+        Of the division.
+    """
+    if preset not in ("default", "paper"):
+        raise ParameterError(f"preset must be 'default' or 'paper', got {preset!r}.")
+    if graph.num_graphs > 1:
+        raise GraphError(f"graph is a batch of {graph.num_graphs} graphs; divide each of them by itself.")
+    owner, used = partition_nodes(graph.adjacency, parts, method, seed)
+    x, words, source = _features(graph, preset, n_components)
+    return write_parts(
+        out,
+        graph.adjacency,
+        owner,
+        x=x,
+        words=words,
+        names=graph.node_names,
+        about={
+            "preset": preset,
+            "method": used,
+            "features": source,
+            "crossing_share": crossing_share(graph.adjacency, owner),
+        },
+    )
+
+
+def _features(graph: Graph, preset: str, n_components: int) -> tuple[np.ndarray, sp.csr_array | None, str]:
+    """The columns that networks read, the words that clusterings are judged by, and where the columns come from."""
+    if preset == "paper":
+        rows = rows_that_sum_to_one(graph)
+        dense = rows.toarray() if sp.issparse(rows) else rows
+        return np.asarray(dense, dtype=np.float32), presence(graph.x), "rows that sum to one"
+    if graph.x is None or graph.num_features == 0 or is_constant(graph.x):
+        return structural_features(graph), None, "leading eigenvectors of the normalised adjacency"
+    columns = FeatureMap.fit(graph.x, n_components).transform(graph.x)
+    return (
+        columns,
+        presence(graph.x),
+        f"{graph.num_features} features projected to {columns.shape[1]} columns",
+    )

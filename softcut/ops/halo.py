@@ -1,0 +1,368 @@
+r"""The Halo operator: the rows of a graph that one process of several owns.
+
+    Y_own = A_own,own S_own + A_own,halo S_halo
+
+A process stores the rows of its own nodes. Their neighbours among the other processes' nodes are its halo: before
+a product it receives their rows of S, and sends the rows that others need. Backward, gradients of halo rows go
+back to their owners. Sums over nodes (Tr S'AS, Tr S'DS, S'S) are sums over processes: the layout of a Halo
+operator adds them up, so the losses, which are written in the operations of a layout, are those of the whole graph.
+
+Every process computes the same loss from the same sums, and its backward pass gives the gradient with respect to
+its own rows of S. The gradient of a parameter that all processes share is therefore the sum of what each of
+them finds; adding it up is left to whoever trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softcut.errors import GraphError
+from softcut.io.parts import Part
+from softcut.ops.batching import Segments
+from softcut.ops.operator import Operator, inverse_sqrt, learned, refuse_negative
+from softcut.ops.spmm import CSRPattern, constants, sparse_product, spmm
+
+__all__ = ["Exchange", "Group", "Halo", "SharedRows", "shared_sum"]
+
+
+class Group(Protocol):
+    """How processes exchange rows and add up numbers; see :mod:`softcut.training.distributed` for the real one."""
+
+    rank: int
+    size: int
+
+    def all_reduce(self, values: Tensor) -> Tensor:
+        """The sum over all processes of a tensor that each of them has; the same on all."""
+
+    def all_to_all(self, rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> Tensor:
+        """Rows for every process, one after another, `send[p]` of them for process p; returns those received."""
+
+
+class _SharedSum(torch.autograd.Function):
+    """Sum over processes. Backward is the identity: each process computes the gradient of its own summand."""
+
+    @staticmethod
+    def forward(group: Group, values: Tensor) -> Tensor:
+        return group.all_reduce(values.detach().clone(memory_format=torch.contiguous_format))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        pass
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        return None, grad
+
+    @staticmethod
+    def vmap(info, in_dims, group, values):  # type: ignore[no-untyped-def]
+        return _SharedSum.apply(group, values), in_dims[1]
+
+
+def shared_sum(group: Group, values: Tensor) -> Tensor:
+    """The sum of `values` over all processes, differentiable in this process's share."""
+    return _SharedSum.apply(group, values)
+
+
+class SharedRows(Segments):
+    """The rows of one graph, spread over processes: sums over rows are sums over all processes.
+
+    Parameters
+    ----------
+    num_rows : int
+        Rows of this process.
+    group : Group
+        The processes.
+    """
+
+    def __init__(self, num_rows: int, group: Group) -> None:
+        super().__init__(num_rows)
+        self.group = group
+
+    def to(self, device: torch.device | str) -> SharedRows:
+        return self
+
+    def total(self, v: Tensor) -> Tensor:
+        return shared_sum(self.group, super().total(v))
+
+    def gram(self, a: Tensor, b: Tensor) -> Tensor:
+        return shared_sum(self.group, super().gram(a, b))
+
+
+class Exchange:
+    """Which rows this process sends to the others, and how many it receives: the plan of a halo exchange.
+
+    Parameters
+    ----------
+    group : Group
+        The processes.
+    num_rows : int
+        Rows of this process.
+    send : Tensor
+        [m] own rows that others need, grouped by who receives them.
+    send_counts, receive_counts : sequence of int
+        How many rows go to each process, and come from it.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        num_rows: int,
+        send: Tensor,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+    ) -> None:
+        if len(send_counts) != group.size or len(receive_counts) != group.size:
+            raise GraphError(
+                f"send_counts and receive_counts must have one number for each of the {group.size} processes, "
+                f"got {len(send_counts)} and {len(receive_counts)}."
+            )
+        if sum(send_counts) != send.numel():
+            raise GraphError(f"send has {send.numel()} rows, but send_counts add up to {sum(send_counts)}.")
+        self.group, self.num_rows, self.send = group, num_rows, send.long()
+        self.send_counts, self.receive_counts = list(send_counts), list(receive_counts)
+
+    @property
+    def num_halo(self) -> int:
+        """Rows received."""
+        return sum(self.receive_counts)
+
+    @cached_property
+    def _returned(self) -> CSRPattern:
+        """Where returned rows are added: a sparse sum, which adds in a fixed order on every device."""
+        with constants():
+            numbers = torch.arange(self.send.numel(), device=self.send.device)
+            return CSRPattern.from_coo(self.send, numbers, (self.num_rows, max(1, self.send.numel())))[0]
+
+    def __call__(self, s: Tensor) -> Tensor:
+        """Rows of the halo [h, C] from the own rows [n, C]."""
+        return _Receive.apply(self, s)
+
+    def receive(self, s: Tensor) -> Tensor:
+        rows = s.detach().index_select(0, self.send)
+        return self.group.all_to_all(rows, self.send_counts, self.receive_counts)
+
+    def give_back(self, halo: Tensor) -> Tensor:
+        """The adjoint: values of halo rows go to their owners, who add up what they get."""
+        back = self.group.all_to_all(halo.detach().contiguous(), self.receive_counts, self.send_counts)
+        return sparse_product(self._returned, None, back)
+
+    def to(self, device: torch.device | str) -> Exchange:
+        return Exchange(
+            self.group, self.num_rows, self.send.to(device), self.send_counts, self.receive_counts
+        )
+
+
+def _as_columns(info, in_dims, function, exchange, values):  # type: ignore[no-untyped-def]
+    """The vmap rule of both directions: replicas are columns of one exchange."""
+    values = values.movedim(in_dims[1], 1)
+    got = function.apply(exchange, values.reshape(values.shape[0], -1))
+    return got.view(got.shape[0], *values.shape[1:]), 1
+
+
+class _Receive(torch.autograd.Function):
+    @staticmethod
+    def forward(exchange: Exchange, s: Tensor) -> Tensor:
+        return exchange.receive(s)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.exchange = inputs[0]
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        return None, _GiveBack.apply(ctx.exchange, grad)
+
+    @staticmethod
+    def vmap(info, in_dims, exchange, s):  # type: ignore[no-untyped-def]
+        return _as_columns(info, in_dims, _Receive, exchange, s)
+
+
+class _GiveBack(torch.autograd.Function):
+    @staticmethod
+    def forward(exchange: Exchange, halo: Tensor) -> Tensor:
+        return exchange.give_back(halo)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.exchange = inputs[0]
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        return None, _Receive.apply(ctx.exchange, grad)
+
+    @staticmethod
+    def vmap(info, in_dims, exchange, halo):  # type: ignore[no-untyped-def]
+        return _as_columns(info, in_dims, _GiveBack, exchange, halo)
+
+
+class Halo(Operator):
+    """The rows of a symmetric matrix that belong to one process.
+
+    Products, degrees and losses take and give the rows of this process only, and every process must call them
+    together, in the same order. With a single process it is the whole graph:
+
+    >>> import torch
+    >>> class Alone:
+    ...     rank, size = 0, 1
+    ...     def all_reduce(self, values):
+    ...         return values
+    ...     def all_to_all(self, rows, send, receive):
+    ...         return rows
+    >>> pattern, _ = CSRPattern.from_coo(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))
+    >>> op = Halo(pattern, Exchange(Alone(), 2, torch.zeros(0), [0], [0]))
+    >>> (op @ torch.tensor([[1.0], [2.0]])).flatten().tolist()
+    [2.0, 1.0]
+
+    Parameters
+    ----------
+    pattern : CSRPattern
+        [n, n + h]: the first n columns are the own nodes, the others the halo.
+    exchange : Exchange
+        How the rows of the halo are received.
+    val : Tensor, optional
+        Values of the entries; None for a binary matrix.
+    scale : Tensor, optional
+        [n], a diagonal applied on both sides (each process knows its own rows of it).
+    symmetric : bool
+        Whether the whole matrix is symmetric; it cannot be found out from one part.
+    """
+
+    layout: SharedRows
+
+    def __init__(
+        self,
+        pattern: CSRPattern,
+        exchange: Exchange,
+        val: Tensor | None = None,
+        *,
+        scale: Tensor | None = None,
+        symmetric: bool = True,
+        normalised: bool = False,
+    ) -> None:
+        rows = pattern.shape[0]
+        if exchange.num_rows != rows or pattern.shape[1] != rows + exchange.num_halo:
+            raise GraphError(
+                f"pattern must have {exchange.num_rows} rows and {exchange.num_rows + exchange.num_halo} columns, the "
+                f"own nodes and the halo of the exchange, got {list(pattern.shape)}."
+            )
+        self.pattern, self.exchange, self.val, self.scale = pattern, exchange, val, scale
+        self.layout = SharedRows(rows, exchange.group)
+        self.symmetric, self.normalised = symmetric, normalised
+
+    @classmethod
+    def from_part(
+        cls,
+        part: Part,
+        group: Group,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> Halo:
+        """The operator of an opened part (see :func:`softcut.io.parts.open_part`), as it is: not normalised."""
+        n = len(part.nodes)
+        shape = (n, n + part.num_halo)
+        index = np.int32 if max(*shape, len(part.col)) < 2**31 else np.int64
+        rowptr, col = (torch.from_numpy(np.array(a, dtype=index)) for a in (part.rowptr, part.col))
+        pattern = CSRPattern(rowptr, col, shape).to(device)
+        send = torch.from_numpy(np.array(part.send, dtype=np.int64)).to(device)
+        exchange = Exchange(group, n, send, part.counts[0].tolist(), part.counts[1].tolist())
+        val = None
+        if part.val is not None:
+            val = torch.from_numpy(np.array(part.val)).to(device=device, dtype=dtype)
+        return cls(pattern, exchange, val)
+
+    def matmul(self, s: Tensor) -> Tensor:
+        scale = self._in(s.dtype, "scale")
+        y = self._unscaled(s if scale is None else scale.unsqueeze(-1) * s)
+        return y if scale is None else scale.unsqueeze(-1) * y
+
+    def _unscaled(self, inner: Tensor) -> Tensor:
+        """The product with the bare matrix, after the halo rows were received."""
+        together = torch.cat([inner, self.exchange(inner)])
+        return spmm(self.pattern, self._in(inner.dtype, "val"), together)
+
+    def _in(self, dtype: torch.dtype, name: str) -> Tensor | None:
+        t: Tensor | None = getattr(self, name)
+        return t if t is None or t.dtype == dtype else self._kept(f"{name} {dtype}", lambda: t.to(dtype))
+
+    @property
+    def degree(self) -> Tensor:
+        dtype = torch.get_default_dtype() if self.val is None else self.val.dtype
+        return self.degree_like(torch.empty(0, dtype=dtype))
+
+    def degree_like(self, s: Tensor) -> Tensor:
+        return self._kept(f"degree {s.dtype}", lambda: self._exact_degree.to(s.dtype))
+
+    @property
+    def _exact_degree(self) -> Tensor:
+        """Row sums in float64; rows are whole, so only a scaled matrix asks the other processes."""
+        return self._kept("exact degree", self._own_degree)
+
+    def _own_degree(self) -> Tensor:
+        if self.scale is None and self.val is None:
+            return self.pattern.counts.double()
+        return self.row_sums(torch.ones(self.num_rows, dtype=torch.float64, device=self.pattern.col.device))
+
+    def row_sums(self, v: Tensor) -> Tensor:
+        return self.matmul(v.unsqueeze(-1)).squeeze(-1)
+
+    def refuse_negative(self) -> None:
+        if self.val is not None:
+            refuse_negative(self.val)
+
+    def normalise(self) -> Halo:
+        return self if self.normalised else self._kept("normal", self._normal_form)
+
+    def _normal_form(self) -> Halo:
+        self.refuse_negative()
+        scale = inverse_sqrt(self._exact_degree)
+        if self.scale is not None:
+            scale = scale * self.scale
+        return Halo(
+            self.pattern, self.exchange, self.val, scale=scale, symmetric=self.symmetric, normalised=True
+        )
+
+    def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        scale = self._in(s.dtype, "scale")
+        if scale is None:
+            return super().factors(s)
+        inner = scale.unsqueeze(-1) * s.flatten(1)
+        return inner.view(s.shape), self._unscaled(inner).view(s.shape), scale
+
+    def row_scale(self, dtype: torch.dtype) -> Tensor | None:
+        return self._in(dtype, "scale")
+
+    def to_dense(self) -> Tensor:
+        """The rows of this process, [n, n + h]."""
+        val = self.pattern.ones(torch.get_default_dtype()) if self.val is None else self.val
+        if self.scale is not None:
+            scale = self.scale.to(val.dtype)
+            outer = torch.cat([scale, self.exchange(scale.unsqueeze(-1)).squeeze(-1)])
+            val = val * scale[self.pattern.rows] * outer[self.pattern.col.long()]
+        dense = torch.zeros(self.pattern.shape, dtype=val.dtype, device=val.device)
+        return dense.index_put((self.pattern.rows, self.pattern.col.long()), val)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Halo:
+        pattern = self.pattern if device is None else self.pattern.to(device)
+        exchange = self.exchange if device is None else self.exchange.to(device)
+        val, scale = (t if t is None else t.to(device=device, dtype=dtype) for t in (self.val, self.scale))
+        return Halo(pattern, exchange, val, scale=scale, symmetric=self.symmetric, normalised=self.normalised)
+
+    @property
+    def requires_grad(self) -> bool:
+        return learned(self.val) or learned(self.scale)
+
+    @property
+    def num_rows(self) -> int:
+        return self.pattern.shape[0]
+
+    def __repr__(self) -> str:
+        own, halo, entries = self.num_rows, self.exchange.num_halo, self.pattern.nnz
+        place = f"part {self.layout.group.rank + 1} of {self.layout.group.size}"
+        return f"Halo({own} rows, {halo} halo rows, {entries} entries, {place})"

@@ -1,0 +1,116 @@
+"""Which products go to a GPU kernel."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from softcut.errors import ParameterError
+from softcut.ops._torch import is_wrapped
+
+__all__ = ["FEWEST", "installed", "takes", "use"]
+
+MODES = ("auto", "torch", "triton")
+# Gathered numbers (entries times columns) below which PyTorch's own product is as fast.
+FEWEST = 1 << 22
+_PRECISIONS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+def _checked(mode: str, name: str) -> str:
+    if mode not in MODES:
+        raise ParameterError(f"{name} must be one of {', '.join(map(repr, MODES))}, got {mode!r}.")
+    return mode
+
+
+_mode = [_checked(os.environ.get("SOFTCUT_KERNELS", "auto"), "the environment variable SOFTCUT_KERNELS")]
+
+
+@contextmanager
+def use(mode: str) -> Iterator[None]:
+    """Products in here go to the kernels that `mode` names; for comparisons and tests.
+
+    The environment variable SOFTCUT_KERNELS sets the mode for a whole process.
+
+    >>> import torch
+    >>> from softcut.ops.kernels import takes, use
+    >>> with use("torch"):
+    ...     takes(torch.ones(2, 2), entries=10**9)
+    False
+
+    Parameters
+    ----------
+    mode : {"auto", "torch", "triton"}
+        "auto" decides by device, size and precision; "torch" is PyTorch only; "triton" takes the kernels
+        wherever they can run, however small the product.
+    """
+    _mode.append(_checked(mode, "mode"))
+    try:
+        yield
+    finally:
+        _mode.pop()
+
+
+@cache
+def installed() -> bool:
+    """Whether Triton can be imported.
+
+    >>> installed() in (True, False)
+    True
+    """
+    return importlib.util.find_spec("triton") is not None
+
+
+@cache
+def _works(device: torch.device) -> bool:
+    """Whether a kernel compiles and runs on this device; Triton needs a C compiler, for one."""
+    try:
+        from softcut.ops.kernels.product import row_product
+
+        rowptr = torch.tensor([0, 1, 2], dtype=torch.int32, device=device)
+        x = torch.ones(2, 4, device=device)
+        return bool((row_product(rowptr[:-1].clone(), None, x, None, rowptr=rowptr) == 1).all())
+    except Exception as error:  # whatever a compiler or a driver may raise
+        warnings.warn(
+            f"the GPU kernels of softcut cannot be used here ({type(error).__name__}: {error}); "
+            "PyTorch's own products are used, which are slower.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+
+
+def takes(s: Tensor, entries: int) -> bool:
+    """Whether a product of a matrix with `entries` entries and the rows of `s` goes to a kernel.
+
+    >>> import torch
+    >>> takes(torch.ones(3, 2), entries=4)  # a CPU
+    False
+
+    Parameters
+    ----------
+    s : Tensor
+        [N, K]: its device, precision and number of columns decide.
+    entries : int
+        Stored entries of the matrix.
+    """
+    mode = _mode[-1]
+    if mode == "torch" or torch.compiler.is_compiling() or is_wrapped(s) or s.dtype not in _PRECISIONS:
+        return False
+    if mode == "triton":
+        return installed()
+    if os.environ.get("TRITON_INTERPRET") == "1":  # hours, on a large product
+        return False
+    if not s.is_cuda or entries * s.shape[-1] < FEWEST or not installed():
+        return False
+    device = torch.device("cuda", s.device.index or 0)
+    # The first launch compiles and waits, which must not happen while a CUDA graph is captured.
+    if _works.cache_info().currsize == 0 and torch.cuda.is_current_stream_capturing():
+        return False
+    return _works(device)

@@ -1,0 +1,66 @@
+"""Small products per graph of a ragged batch on a GPU: A'B and A M, without padding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from softcut.ops.kernels import programs
+from softcut.ops.kernels.product import on_device
+
+__all__ = ["CHUNK", "gram", "matmul"]
+
+# The most rows of a graph that one program goes through; graphs up to this size need no second pass.
+CHUNK = 512
+_STEP = 32
+
+
+def _block(size: int, most: int = 64) -> int:
+    """A tile of a matrix unit: a power of two, 16 at least."""
+    return min(most, max(16, 1 << (size - 1).bit_length()))
+
+
+def gram(a: Tensor, b: Tensor, owner: Tensor, bounds: Tensor | None, ptr: Tensor) -> Tensor:
+    """a' b of the rows of every chunk, [chunks, K, F]; sums are accumulated in float32.
+
+    Parameters
+    ----------
+    a, b : Tensor
+        [N, K] and [N, F], contiguous, of one precision (float32 or less).
+    owner, bounds : Tensor
+        Graph of each chunk, and first chunk of each graph (None: each graph is one chunk).
+    ptr : Tensor
+        [B + 1]: first row of each graph.
+    """
+    k, f, chunks = a.shape[1], b.shape[1], owner.numel()
+    out = torch.empty(chunks, k, f, dtype=a.dtype if bounds is None else torch.float32, device=a.device)
+    block_k, block_f = _block(k), _block(f)
+    with on_device(a):
+        programs.gram_chunks[(chunks, -(-k // block_k), -(-f // block_f))](
+            out, a, b, owner, bounds, ptr,
+            K=k, F=f, LENGTH=CHUNK, STEP=_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
+        )  # fmt: skip
+    return out
+
+
+def matmul(a: Tensor, m: Tensor, owner: Tensor, bounds: Tensor | None, ptr: Tensor) -> Tensor:
+    """Each row times the matrix of its graph, [N, F].
+
+    Parameters
+    ----------
+    a : Tensor
+        [N, K], contiguous.
+    m : Tensor
+        [B, K, F], contiguous, of the precision of `a`.
+    owner, bounds, ptr
+        As for :func:`gram`.
+    """
+    k, f = m.shape[1:]
+    out = torch.empty(a.shape[0], f, dtype=a.dtype, device=a.device)
+    block_k, block_f = 16, _block(f)
+    with on_device(a):
+        programs.multiply_chunks[(owner.numel(), -(-f // block_f))](
+            out, a, m, owner, bounds, ptr,
+            K=k, F=f, LENGTH=CHUNK, STEP=_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
+        )  # fmt: skip
+    return out

@@ -1,0 +1,104 @@
+"""Measuring tile sizes on the device that will use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from softcut.errors import ParameterError
+from softcut.ops.kernels.plan import RowPlan
+from softcut.ops.kernels.tiles import Tiles, remember, table
+
+__all__ = ["candidates", "fastest", "tune"]
+
+
+def candidates(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Iterator[Tiles]:
+    """Tile sizes worth measuring, the table's choice first.
+
+    >>> all(tiles.columns == 16 for tiles in candidates(16, 32.0))
+    True
+
+    Parameters
+    ----------
+    k, mean, dtype
+        As for :func:`softcut.ops.kernels.tiles.table`.
+    """
+    first = table(k, mean, dtype)
+    yield first
+    most = 4096
+    for warps, along, rows, neighbours in (
+        (1, False, 1, 16), (1, False, 1, 32), (2, False, 2, 32), (4, False, 4, 16), (4, False, 4, 32),
+        (4, False, 8, 8), (4, False, 8, 16), (4, False, 16, 8), (8, False, 8, 16), (2, True, 16, 4),
+        (2, True, 16, 8), (4, True, 32, 2), (4, True, 32, 4), (4, True, 32, 8), (4, True, 64, 4), (8, True, 64, 4),
+    ):  # fmt: skip
+        if rows * neighbours * first.columns <= most * warps:
+            other = Tiles(rows, neighbours, first.columns, warps, along)
+            if other != first:
+                yield other
+    yield replace(first, stream=False)
+    yield replace(first, gather_scale=True)
+
+
+def fastest(choices: Iterator[Tiles], seconds: Callable[[Tiles], float]) -> tuple[Tiles, dict[Tiles, float]]:
+    """The choice that took the least time, and the times of all that could be run.
+
+    >>> from softcut.ops.kernels.tiles import Tiles
+    >>> small, large = Tiles(1, 8, 8, 1), Tiles(8, 8, 8, 4)
+    >>> fastest(iter([small, large]), lambda tiles: 1 / tiles.rows)[0] == large
+    True
+    """
+    times: dict[Tiles, float] = {}
+    for tiles in choices:
+        try:
+            times[tiles] = seconds(tiles)
+        except Exception as error:  # a tile that needs more registers or memory than the device has
+            if isinstance(error, torch.cuda.OutOfMemoryError):
+                raise
+    if not times:
+        raise ParameterError("choices: none of the tile sizes could be run on this device.")
+    return min(times, key=lambda tiles: times[tiles]), times
+
+
+def tune(plan: RowPlan, col: Tensor, k: int, dtype: torch.dtype = torch.float32, rounds: int = 5) -> Tiles:
+    """Measure the sparse product of a graph on its GPU with `k` columns, and keep the best tile sizes.
+
+    Later runs of any process use them for graphs of about the same mean degree and number of columns. The choice
+    is read when a process first multiplies, so it never changes while one runs.
+
+    Parameters
+    ----------
+    plan, col : RowPlan, Tensor
+        Of the pattern: ``pattern.plan`` and ``pattern.col``.
+    k : int
+        Columns.
+    dtype : torch.dtype
+        Of the dense matrix.
+    rounds : int
+        How often each choice is measured; the fastest round counts.
+    """
+    if not col.is_cuda:
+        raise ParameterError("col must be on a GPU: tile sizes are measured where they are used.")
+    from softcut.ops.kernels.product import row_product
+
+    n = int(col.max()) + 1
+    x = torch.rand(n, k, device=col.device).to(dtype)
+    scale = torch.rand(max(n, plan.first.numel()), device=col.device)
+
+    def seconds(tiles: Tiles) -> float:
+        row_product(col, None, x, scale, plan=plan, tiles=tiles)
+        found = []
+        for _ in range(rounds):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            row_product(col, None, x, scale, plan=plan, tiles=tiles)
+            end.record()
+            end.synchronize()
+            found.append(start.elapsed_time(end) / 1e3)
+        return min(found)
+
+    best, _ = fastest(candidates(k, plan.mean, dtype), seconds)
+    remember(k, plan.mean, dtype, col.device, best, plan.dest is not None)
+    return best

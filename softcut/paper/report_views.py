@@ -1,0 +1,130 @@
+"""Two clusterings to look at in the report: a generated graph of communities, and Cora.
+
+``python -m softcut.paper.report_views --out results`` writes ``views.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from softcut.clustering import MinCutClustering
+from softcut.datasets import community_graph, load
+from softcut.files import atomic_write
+from softcut.graph import Graph
+from softcut.metrics import evaluate
+from softcut.paper.common import check_names, experiment_parser, run_experiment
+from softcut.paper.report_origin import origin_of_file
+from softcut.provenance import commit, device_name
+from softcut.report.html_page import Missing, Part, Section, Text, View, number_table
+from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
+
+__all__ = ["FILE", "GRAPHS", "main", "run", "view_sections"]
+
+FILE = "views.json"
+COMMAND = "python -m softcut.paper.report_views --out results"
+GRAPHS: dict[str, tuple[str, Callable[[], Graph], int]] = {
+    "communities": ("Communities, a generated graph", community_graph, 6),
+    "cora": ("Cora, papers that cite each other", lambda: load("cora"), 7),
+}
+_SCORES = ("clusters_used", "nmi", "normalised_cut", "conductance", "modularity", "balance", "evidence")
+
+
+def run(
+    out: str | Path,
+    names: Sequence[str] = tuple(GRAPHS),
+    n_init: int | None = None,
+    device: Any = "cpu",
+    command: str = COMMAND,
+) -> Path:
+    """Cluster the graphs with the default settings and keep what the views show.
+
+    Parameters
+    ----------
+    out : path
+        Folder of the results.
+    names : sequence of str
+        Which graphs.
+    n_init : int, optional
+        Replicas; by default the estimator's.
+    device : str
+        Where networks are trained.
+    command : str
+        What is noted as the command.
+    """
+    check_names(names, tuple(GRAPHS), "names")
+    found = []
+    for name in names:
+        title, make, k = GRAPHS[name]
+        graph = make()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            est = MinCutClustering(k, n_init=n_init, random_state=0, device=str(device)).fit(graph)
+        views = [
+            graph_view(graph, est.soft_, title, "Each cluster has a colour and, in its middle, its number."),
+            cluster_view(
+                graph,
+                est.labels_,
+                "The graph of clusters: areas are sizes, widths are the weights of the cuts.",
+            ),
+            assignment_view(
+                graph, est.soft_, "S: nodes from left to right, by cluster, the most certain first."
+            ),
+            loss_view(est.history_, est.replicas_, "Losses, mean over the replicas of an objective."),
+            evidence_view(est.replicas_, "Evidence of each distance: a mark is a replica, a bar the mean."),
+        ]
+        scores = evaluate(graph, est.labels_)
+        found.append(
+            {
+                "dataset": name,
+                "title": title,
+                "nodes": graph.num_nodes,
+                "edges": graph.num_edges,
+                "scores": {key: scores[key] for key in _SCORES},
+                "seconds": round(est.fit_seconds_, 1),
+                "device": device_name(device),
+                "commit": commit(),
+                "command": command,
+                "views": [{"view": v.view, "caption": v.caption, "data": v.data} for v in views],
+            }
+        )
+    text = json.dumps(found, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    return atomic_write(Path(out) / FILE, (text + "\n").encode())
+
+
+def view_sections(folder: Path) -> list[Section]:
+    """The sections of ``views.json``, or what makes it.
+
+    >>> view_sections(Path("no such folder"))[0].parts[0].command
+    'python -m softcut.paper.report_views --out results'
+    """
+    path = folder / FILE
+    if not path.exists():
+        return [Section("Clusterings to look at", [Missing("interactive views of clusterings", COMMAND)])]
+    sections = []
+    for entry in json.loads(path.read_text(encoding="utf-8")):
+        scores = [[name.replace("_", " "), value] for name, value in entry["scores"].items()]
+        parts: list[Part] = [
+            Text(f"The default clustering of {entry['nodes']:,} nodes and {entry['edges']:,} edges.")
+        ]
+        parts += [View(view["view"], view["data"], view["caption"]) for view in entry["views"]]
+        parts += [number_table(["score", "value"], scores), origin_of_file(entry, folder, FILE)]
+        sections.append(Section(entry["title"], parts))
+    return sections
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """``python -m softcut.paper.report_views --out results``."""
+    parser = experiment_parser("report_views", "Clusterings to look at in the report.", 1, tuple(GRAPHS))
+
+    def run_it(given: Any) -> str:
+        return str(run(given.out, given.dataset, device=given.device))
+
+    run_experiment(parser, run_it, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""The report of one clustering: what was found in a user's own graph, as a page."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.clustering.replicas import Replica
+from softcut.graph import Graph
+from softcut.report.html_page import Cell, Part, Section, Table, Text, number_table, render_page
+from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
+from softcut.report.plots import cluster_flow
+
+__all__ = ["cluster_rows", "clustering_page", "feature_profiles", "typical_nodes", "uncertain_nodes"]
+
+_TYPICAL = 5  # nodes named for each cluster
+_UNCERTAIN = 20
+_FEATURES = 8  # named for each cluster
+# What metrics.json holds, in the order of the page and in words.
+_SCORES = {
+    "clusters_used": "clusters used",
+    "normalised_cut": "normalised cut (sum over clusters; lower is better)",
+    "conductance": "conductance, mean (lower is better)",
+    "conductance_max": "conductance of the worst cluster",
+    "modularity": "modularity",
+    "balance": "balance of sizes (1: all equal)",
+    "evidence": "evidence (nats explained per nat of labels)",
+    "agreement_of_replicas": "agreement of replicas (mean adjusted Rand index)",
+    "replicas": "replicas",
+    "replicas_collapsed": "replicas that lost a cluster",
+    "iterations": "iterations",
+    "converged": "converged",
+}
+
+
+_COLUMNS = (
+    "Cut: share of the weight of a cluster's edges that leave it. Conductance: the cut over the volume of the smaller "
+    "side. Certainty: mean probability of its nodes. Typical nodes: those with the largest probabilities."
+)
+
+
+def clustering_page(
+    graph: Graph,
+    soft: np.ndarray,
+    metrics: Mapping[str, Any],
+    *,
+    history: Mapping[str, np.ndarray] | None = None,
+    replicas: Sequence[Replica] = (),
+    command: str = "",
+) -> str:
+    """The page that ``softcut cluster --report`` writes.
+
+    >>> from softcut.datasets import grid_graph
+    >>> soft = np.eye(2)[np.arange(9) // 5]
+    >>> page = clustering_page(grid_graph(3, 3), soft, {"graph": "<b>grid", "clusters_used": 2})
+    >>> "&lt;b&gt;grid" in page, "<b>grid" in page
+    (True, False)
+
+    Parameters
+    ----------
+    graph : Graph
+        What was clustered.
+    soft : array [N, K]
+        Soft assignment.
+    metrics : mapping
+        What metrics.json holds.
+    history, replicas
+        Of the estimator, where there was a training.
+    command : str
+        What made it, for the last section.
+    """
+    labels = soft.argmax(1)
+    sections = [
+        Section("Summary", _summary(metrics)),
+        Section(
+            "The graph",
+            [
+                graph_view(
+                    graph,
+                    soft,
+                    str(metrics["graph"]),
+                    "Each cluster has a colour and, in its middle, its number.",
+                )
+            ],
+        ),
+        Section(
+            "Clusters",
+            [
+                Table(
+                    *cluster_rows(graph, soft),
+                    caption=_COLUMNS,
+                ),
+                cluster_view(
+                    graph,
+                    labels,
+                    "Areas are sizes; the width of a line is the weight of the edges it stands for.",
+                ),
+            ],
+        ),
+        Section("Uncertain nodes", _uncertain(graph, soft)),
+        Section("Features", _features(graph, labels)),
+        Section(
+            "Soft assignments",
+            [assignment_view(graph, soft, "Nodes from left to right, by cluster, the most certain first.")],
+        ),
+    ]
+    if history is not None and replicas:
+        sections.append(
+            Section(
+                "Training",
+                [
+                    loss_view(history, replicas, "Mean over the replicas of an objective."),
+                    Text("Evidence of each distance: a mark is a replica, a bar the mean."),
+                    evidence_view(replicas),
+                ],
+            )
+        )
+    sections.append(Section("Where this comes from", _origin(graph, metrics, command)))
+    title = f"{metrics['graph']}: {len(np.unique(labels))} clusters"
+    return render_page(
+        title,
+        sections,
+        f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features",
+    )
+
+
+def _summary(metrics: Mapping[str, Any]) -> list[Part]:
+    rows = [[words, metrics[key]] for key, words in _SCORES.items() if metrics.get(key) is not None]
+    parts: list[Part] = [number_table(["what", "value"], rows)]
+    notes = [*metrics.get("reading", ()), *metrics.get("notes", ())]
+    if notes:
+        parts.append(Table(["Notes"], [[note] for note in notes], heads=0))
+    return parts
+
+
+def cluster_rows(graph: Graph, soft: np.ndarray) -> tuple[list[str], list[list[str | Cell]]]:
+    """One row per used cluster: size, cut, conductance, certainty, typical nodes; and the titles.
+
+    >>> from softcut.datasets import grid_graph
+    >>> columns, rows = cluster_rows(grid_graph(3, 3), np.eye(2)[np.arange(9) // 5])
+    >>> [cell.text for cell in rows[0][1:6]]
+    ['5', '56%', '29%', '40%', '1.00']
+    """
+    labels = soft.argmax(1)
+    groups, sizes, flow = cluster_flow(graph, labels)
+    volume = flow.sum(axis=1)
+    cut = volume - flow.diagonal()
+    smaller = np.minimum(volume, volume.sum() - volume)
+    conductance = np.divide(cut, smaller, out=np.zeros_like(cut), where=smaller > 0)
+    share = np.divide(cut, volume, out=np.zeros_like(cut), where=volume > 0)
+    names = _names(graph)
+    rows: list[list[str | Cell]] = []
+    for i, group in enumerate(groups):
+        typical = ", ".join(names[node] for node in typical_nodes(soft, int(group)))
+        certainty = soft[labels == group, group].mean()
+        rows.append(
+            [
+                str(group),
+                Cell(f"{sizes[i]:,}"),
+                Cell(f"{sizes[i] / len(labels):.0%}"),
+                Cell(f"{share[i]:.0%}"),
+                Cell(f"{min(conductance[i], 1):.0%}"),
+                Cell(f"{certainty:.2f}"),
+                Cell(typical, number=False),
+            ]
+        )
+    return ["cluster", "nodes", "share", "cut", "conductance", "certainty", "typical nodes"], rows
+
+
+def typical_nodes(soft: np.ndarray, cluster: int, most: int = _TYPICAL) -> np.ndarray:
+    """The nodes of a cluster with the largest probabilities, in that order.
+
+    >>> typical_nodes(np.array([[0.6, 0.4], [0.9, 0.1], [0.2, 0.8]]), 0).tolist()
+    [1, 0]
+    """
+    own = np.flatnonzero(soft.argmax(1) == cluster)
+    return own[np.argsort(-soft[own, cluster], kind="stable")[:most]]
+
+
+def uncertain_nodes(soft: np.ndarray, most: int = _UNCERTAIN) -> np.ndarray:
+    """The nodes whose two largest probabilities are closest, the closest first.
+
+    >>> uncertain_nodes(np.array([[0.6, 0.4], [0.9, 0.1], [0.45, 0.55]]), most=2).tolist()
+    [2, 0]
+    """
+    if soft.shape[1] < 2:
+        return np.zeros(0, dtype=int)
+    two = np.sort(soft, axis=1)[:, -2:]
+    return np.argsort(two[:, 1] - two[:, 0], kind="stable")[:most]
+
+
+def _uncertain(graph: Graph, soft: np.ndarray) -> list[Part]:
+    names, rows = _names(graph), []
+    for node in uncertain_nodes(soft):
+        first, second = np.argsort(-soft[node], kind="stable")[:2]
+        rows.append(
+            [names[node], str(first), float(soft[node, first]), str(second), float(soft[node, second])]
+        )
+    if not rows:
+        return [Text("There is one cluster, so no node could be in another.")]
+    columns = ["node", "cluster", "probability", "next cluster", "its probability"]
+    return [number_table(columns, rows, "The nodes whose first two clusters are closest, the closest first.")]
+
+
+def feature_profiles(
+    graph: Graph, labels: np.ndarray, most: int = _FEATURES
+) -> dict[int, list[tuple[str, float, float, float]]]:
+    """By cluster, the features that set it apart: (name, mean inside, mean of all nodes, difference in deviations).
+
+    >>> from softcut.graph import Graph
+    >>> graph = Graph.from_edges([[0, 1], [2, 3]], x=np.array([[1.0, 5], [1, 5], [0, 5], [0, 5]]))
+    >>> feature_profiles(graph, np.array([0, 0, 1, 1]))[0]
+    [('0', 1.0, 0.5, 1.0)]
+    """
+    x: Any = graph.x
+    if x is None or graph.num_features == 0:
+        return {}
+    x = sp.csr_array(x, dtype=float) if sp.issparse(x) else np.asarray(x, dtype=float)
+    n = graph.num_nodes
+    groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    member = sp.csr_array((np.ones(n), (codes, np.arange(n))), shape=(len(groups), n))
+    sums = member @ x
+    inside = (sums.toarray() if sp.issparse(sums) else np.asarray(sums)) / sizes[:, None]
+    overall = np.asarray(x.sum(axis=0)).ravel() / n
+    squares = np.asarray((x.multiply(x) if sp.issparse(x) else x * x).sum(axis=0)).ravel() / n
+    deviation = np.sqrt(np.maximum(squares - overall**2, 0))
+    constant = deviation <= 1e-12 * np.maximum(np.abs(overall), 1)
+    apart = np.divide(inside - overall, deviation, out=np.zeros_like(inside), where=~constant)
+    names = graph.feature_names or [str(j) for j in range(graph.num_features)]
+    found = {}
+    for i, group in enumerate(groups):
+        chosen = np.argsort(-np.abs(apart[i]), kind="stable")[:most]
+        found[int(group)] = [
+            (names[j], float(inside[i, j]), float(overall[j]), float(apart[i, j]))
+            for j in chosen
+            if apart[i, j] != 0
+        ]
+    return found
+
+
+def _features(graph: Graph, labels: np.ndarray) -> list[Part]:
+    profiles = feature_profiles(graph, labels)
+    if not profiles:
+        return [Text("The graph has no features: its edges alone were used.")]
+    columns = [
+        "cluster",
+        "feature",
+        "mean in the cluster",
+        "mean of all nodes",
+        "difference in standard deviations",
+    ]
+    rows: list[list[Any]] = []
+    for cluster, profile in profiles.items():
+        for name, inside, overall, apart in profile:
+            rows.append([str(cluster), name, inside, overall, Cell(f"{apart:+.2f}")])
+    return [
+        number_table(columns, rows, "The features in which a cluster differs most from all nodes together.")
+    ]
+
+
+def _origin(graph: Graph, metrics: Mapping[str, Any], command: str) -> list[Part]:
+    seconds = metrics.get("seconds", {})
+    rows = [
+        ["softcut", metrics.get("softcut", "")],
+        ["command", command],
+        ["date", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"],
+        *([f"seconds, {what}", f"{value:.1f}"] for what, value in seconds.items()),
+    ]
+    return [Table(["what", "value"], [row for row in rows if row[1]])]
+
+
+def _names(graph: Graph) -> Sequence[str]:
+    return graph.node_names or [str(i) for i in range(graph.num_nodes)]

@@ -1,0 +1,312 @@
+"""A page of its own: sections of text, tables, pictures, drawings and interactive views, in one HTML file.
+
+Nothing is loaded from anywhere: style, scripts, pictures and data are inside. Text that comes from users' files is
+escaped, and a content security policy lets only the page's own script run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from softcut import __version__
+from softcut.errors import require
+
+__all__ = [
+    "VIEW_SCRIPTS",
+    "Cell",
+    "Details",
+    "Drawings",
+    "Key",
+    "Missing",
+    "Part",
+    "Picture",
+    "Section",
+    "Table",
+    "Text",
+    "View",
+    "number_table",
+    "page_environment",
+    "picture_of",
+    "plain",
+    "render_page",
+    "template_text",
+]
+
+VIEW_SCRIPTS = ("views.js", "view_graph.js", "view_charts.js")
+_START = "softcutViews.mountAll();\n"
+_WIDEST = 1500  # pixels of an inlined picture
+_LARGEST = 350_000  # bytes of an inlined picture
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: its text, a second line, and how it compares ("better", "worse", "same" or nothing).
+
+    >>> Cell("0.39", kind="worse").classes
+    'number worse'
+    """
+
+    text: str
+    below: str = ""
+    kind: str = ""
+    title: str = ""
+    strong: bool = False
+    number: bool = True
+
+    @property
+    def classes(self) -> str:
+        return " ".join(name for name in ("number" if self.number else "words", self.kind) if name)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells (or of plain text) below titles; the first `heads` cells of a row are its name.
+
+    >>> Table(["data", "NMI"], [["cora", Cell(".39")]]).numbers
+    {'NMI'}
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    caption: str = ""
+    heads: int = 1
+    kind: ClassVar[str] = "table"
+
+    @property
+    def numbers(self) -> set[str]:
+        """Titles of the columns that hold numbers."""
+        first = self.rows[0] if self.rows else []
+        cells = zip(self.columns, first, strict=False)
+        return {name for name, cell in cells if isinstance(cell, Cell) and cell.number}
+
+
+@dataclass(frozen=True)
+class Text:
+    """Markdown: paragraphs, lists, tables. HTML in it is shown as text.
+
+    >>> Text("a **b**").html
+    Markup('<p>a <b>b</b></p>\\n')
+    """
+
+    markdown: str
+    kind: ClassVar[str] = "text"
+
+    @property
+    def html(self) -> Any:
+        made = _markdown().render(self.markdown)
+        made = made.replace("strong>", "b>")
+        made = made.replace(
+            "<table>", '<div class="box" tabindex="0" role="region" aria-label="Table"><table>'
+        )
+        return _markup(made.replace("</table>", "</table></div>"))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as a data address, see :func:`picture_of`."""
+
+    source: str
+    alt: str
+    caption: str = ""
+    kind: ClassVar[str] = "picture"
+
+
+@dataclass(frozen=True)
+class Drawings:
+    """Names and SVG (see :mod:`softcut.report.schemata`), side by side where there is room."""
+
+    drawings: Sequence[tuple[str, Any]]
+    kind: ClassVar[str] = "drawings"
+
+
+@dataclass(frozen=True)
+class View:
+    """An interactive view: "graph", "groups", "heat", "curves" or "dots", and its data."""
+
+    view: str
+    data: Any
+    caption: str = ""
+    kind: ClassVar[str] = "view"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A result that is not there, and the command that makes it."""
+
+    what: str
+    command: str
+    kind: ClassVar[str] = "missing"
+
+
+@dataclass(frozen=True)
+class Details:
+    """Parts that open when asked for."""
+
+    summary: str
+    parts: Sequence[Part]
+    kind: ClassVar[str] = "details"
+
+
+@dataclass(frozen=True)
+class Key:
+    """What the colours and marks of a table mean: (kind, mark, text)."""
+
+    entries: Sequence[tuple[str, str, str]]
+    kind: ClassVar[str] = "key"
+
+
+Part: TypeAlias = Table | Text | Picture | Drawings | View | Missing | Details | Key
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title and what stands below it.
+
+    >>> Section("Table 1: clustering", []).anchor
+    'table-1-clustering'
+    """
+
+    title: str
+    parts: Sequence[Part]
+
+    @property
+    def anchor(self) -> str:
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "section"
+
+
+def template_text(name: str) -> str:
+    """A file of the folder ``templates``.
+
+    >>> template_text("views.js").startswith('"use strict"')
+    True
+    """
+    return (files("softcut.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def page_environment() -> Any:
+    """jinja2 with everything escaped that is not marked as safe."""
+    jinja2 = require("jinja2", "report", "an HTML report")
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(template_text), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+
+
+def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
+    """The whole file.
+
+    >>> page = render_page("A <title>", [Section("One", [Text("Words.")])])
+    >>> "A &lt;title&gt;" in page, "<p>Words.</p>" in page
+    (True, True)
+
+    Parameters
+    ----------
+    title : str
+        Of the page.
+    sections : sequence of Section
+        In the order of the page; their titles are its contents.
+    subtitle : str
+        A line below the title.
+    """
+    script = "\n".join(template_text(name) for name in VIEW_SCRIPTS) + _START
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    text: str = (
+        page_environment()
+        .get_template("page.html.j2")
+        .render(
+            title=title,
+            subtitle=subtitle,
+            sections=sections,
+            version=__version__,
+            css=_markup(template_text("page.css")),
+            script=_markup(script),
+            script_hash=digest,
+        )
+    )
+    return text
+
+
+def plain(value: Any) -> Any:
+    """The same in types that JSON has: numbers that are not finite become None, arrays lists.
+
+    >>> plain({"a": np.array([1.0, np.nan]), "b": (np.int64(2),)})
+    {'a': [1.0, None], 'b': [2]}
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [plain(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def picture_of(path: str | Path, alt: str, caption: str = "", most_bytes: int = _LARGEST) -> Picture:
+    """A picture file, made small enough to stand in a page: at most 1,500 pixels wide and `most_bytes` long.
+
+    Drawings become PNG with few colours; what is too large that way (photographs) becomes JPEG, or less wide.
+
+    >>> import tempfile
+    >>> from softcut.report.plots import figure, save_figure
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture_of(save_figure(figure()[0], folder + "/a.png"), "Axes").source[:22]
+    'data:image/png;base64,'
+    """
+    from PIL import Image  # a dependency of matplotlib
+
+    with Image.open(path) as opened:
+        image = opened.convert("RGB")
+    for kind, data in _encoded(image):  # noqa: B007, the last one is taken where all are too large
+        if len(data) <= most_bytes:
+            break
+    return Picture(f"data:image/{kind};base64," + base64.b64encode(data).decode(), alt, caption)
+
+
+def _encoded(image: Any) -> Iterator[tuple[str, bytes]]:
+    """The picture in less and less bytes, with the kind of each."""
+    for width in (_WIDEST, 1200, 900, 600, 300):
+        scaled = image.copy()
+        scaled.thumbnail((width, 10 * width))
+        drawing, photo = io.BytesIO(), io.BytesIO()
+        scaled.quantize(128, dither=0).save(drawing, "PNG", optimize=True)
+        yield "png", drawing.getvalue()
+        scaled.save(photo, "JPEG", quality=82, optimize=True)
+        yield "jpeg", photo.getvalue()
+
+
+def number_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Table:
+    """A table whose numbers are aligned to the right, and shortened to four digits.
+
+    >>> number_table(["what", "value"], [["cut", 0.123456]]).rows[0][1].text
+    '0.1235'
+    """
+    return Table(columns, [[_shown(value) for value in row] for row in rows], caption)
+
+
+def _shown(value: Any) -> str | Cell:
+    if isinstance(value, bool) or value is None or isinstance(value, str | Cell):
+        return value if isinstance(value, str | Cell) else Cell({None: "-", True: "yes", False: "no"}[value])
+    return Cell(f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
+
+
+@cache
+def _markdown() -> Any:
+    from markdown_it import MarkdownIt  # a dependency of rich
+
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+def _markup(text: str) -> Any:
+    return require("markupsafe", "report", "an HTML report").Markup(text)

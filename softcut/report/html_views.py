@@ -1,0 +1,247 @@
+"""Data of the interactive views: a graph coloured by cluster, the graph of clusters, S, losses, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.clustering.replicas import Replica
+from softcut.graph import Graph
+from softcut.report.html_page import View, plain
+from softcut.report.plots import cluster_colours, cluster_flow
+from softcut.report.positions import FEW_NODES, node_positions
+
+__all__ = ["assignment_view", "cluster_view", "evidence_view", "graph_view", "loss_view", "shown_nodes"]
+
+_NODES = 3000  # shown in the view; of larger graphs a sample
+_EDGES = 15_000
+_PLACED = 100_000  # nodes of a graph whose nodes get positions
+_COLUMNS = 400  # of the heat map
+_POINTS = 200  # of a curve
+_NAME = 60  # characters of a node's name
+_OBJECTIVES = {"trace_ratio": "minCUT replicas", "evidence": "evidence replicas"}
+
+
+def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
+    """The nodes that a view shows: all, or a sample with the same share of each cluster (at least one node).
+
+    >>> shown_nodes(np.array([0] * 90 + [1] * 10), most=10).tolist()
+    [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]
+    """
+    n = len(labels)
+    if n <= most:
+        return np.arange(n)
+    order = np.argsort(labels, kind="stable")
+    every = order[(np.arange(most) * n) // most]
+    first = np.unique(labels, return_index=True)[1]
+    return np.unique(np.concatenate([every, first]))
+
+
+def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption: str = "") -> View:
+    """Nodes coloured by cluster: zoom, hover, filter. Of more than 3,000 nodes a sample is shown.
+
+    >>> from softcut.datasets import grid_graph
+    >>> view = graph_view(grid_graph(3, 3), np.eye(2)[np.arange(9) // 5])
+    >>> view.data["labels"], len(view.data["edges"]) // 2
+    ([0, 0, 0, 0, 0, 1, 1, 1, 1], 12)
+
+    Parameters
+    ----------
+    graph : Graph
+        What was clustered.
+    soft : array [N, K]
+        Soft assignment.
+    title : str
+        Said by screen readers.
+    caption : str
+        Below the view.
+    """
+    soft = np.asarray(soft, dtype=np.float64)  # float32 would show its last digits
+    labels = soft.argmax(1)
+    nodes = shown_nodes(labels)
+    part = sp.coo_array(sp.triu(sp.csr_array(graph.adjacency)[nodes][:, nodes], k=1))
+    kept = np.arange(part.nnz)
+    if part.nnz > _EDGES:
+        kept = np.sort(np.random.default_rng(0).choice(part.nnz, _EDGES, replace=False))
+    whole = len(nodes) == graph.num_nodes
+    said = "" if whole else f"{len(nodes):,} of {graph.num_nodes:,} nodes are shown. "
+    if part.nnz > _EDGES:
+        said += f"{_EDGES:,} of {part.nnz:,} edges between them are drawn. "
+    ranked = np.argsort(-soft[nodes], axis=1)
+    first = soft[nodes, ranked[:, 0]]
+    several = soft.shape[1] > 1
+    second = ranked[:, 1] if several else None
+    # Positions of a very large graph take longer than its clustering.
+    place = graph.num_nodes <= _PLACED or graph.num_features == 2
+    positions, what = node_positions(graph) if place else (None, "")
+    x, y = (None, None) if positions is None else _even(positions[nodes])
+    groups, sizes = np.unique(labels, return_counts=True)
+    colours = cluster_colours(int(groups.max()) + 1)
+    own = labels[nodes]
+    names = graph.node_names
+    data = {
+        "label": f"{title}: {graph.num_nodes} nodes in {len(groups)} clusters",
+        "hint": "Hover or tap: a node. Drag: move. Click, then wheel: zoom. Keys: arrows, + and -, 0 for the whole.",
+        "names": None if names is None else [_short(names[i]) for i in nodes],
+        "index": None if whole else nodes,
+        "labels": own,
+        "probability": np.round(first, 3),
+        "second": ranked[:, 1] if second is not None else [None] * len(nodes),
+        "second_probability": np.round(soft[nodes, second], 3) if second is not None else [None] * len(nodes),
+        "x": None if x is None else np.round(x, 4),
+        "y": None if y is None else np.round(y, 4),
+        "positions": what,
+        # Beyond a few hundred nodes positions say little about edges: clusters side by side say more.
+        "start_with_discs": graph.num_nodes > FEW_NODES and not what.startswith("coordinates"),
+        "edges": np.stack([part.row[kept], part.col[kept]], axis=1).ravel(),
+        # In a mixed order, so that no cluster covers the others only because its number is high.
+        "order": np.random.default_rng(0).permutation(len(nodes)),
+        "clusters": [
+            {"number": int(g), "size": int(n), "colour": colours[g], "members": np.flatnonzero(own == g)}
+            for g, n in zip(groups, sizes, strict=True)
+        ],
+    }
+    return View("graph", plain(data), (said + caption).strip())
+
+
+def _even(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both coordinates between 0 and 1 in the same proportion; a few far nodes come to the border."""
+    low, high = np.percentile(positions, [0.5, 99.5], axis=0)
+    room = 0.05 * (high - low)
+    inside = np.clip(positions, low - room, high + room)
+    inside = inside - inside.min(axis=0)
+    x, y = (inside / max(float(inside.max()), 1e-12)).T
+    return x, y
+
+
+def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
+    """The graph of clusters: discs with the sizes as areas, lines with the weights of the cuts as widths.
+
+    >>> from softcut.datasets import grid_graph
+    >>> cluster_view(grid_graph(3, 3), np.arange(9) // 5).data["links"]
+    [{'a': 0, 'b': 1, 'weight': 4.0}]
+    """
+    groups, sizes, flow = cluster_flow(graph, labels)
+    colours = cluster_colours(int(groups.max()) + 1)
+    volume = flow.sum(axis=1)
+    clusters = []
+    for i, (group, size) in enumerate(zip(groups, sizes, strict=True)):
+        cut = 1 - flow[i, i] / volume[i] if volume[i] > 0 else 0.0
+        text = (
+            f"Cluster {group}: {size:,} {'node' if size == 1 else 'nodes'}, {cut:.0%} of its edges leave it"
+        )
+        clusters.append({"number": int(group), "size": int(size), "colour": colours[group], "text": text})
+    links = [{"a": a, "b": b, "weight": flow[a, b]} for a, b in np.argwhere(np.triu(flow, 1) > 0)]
+    data = {
+        "label": f"The graph of {len(groups)} clusters",
+        "hint": "Hover a disc, or reach it with the Tab key: its size and its cuts.",
+        "clusters": clusters,
+        "links": links,
+    }
+    return View("groups", plain(data), caption)
+
+
+def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
+    """S as a heat map: a row per cluster, a column per node (or per few alike), sorted by cluster and certainty.
+
+    >>> from softcut.datasets import grid_graph
+    >>> view = assignment_view(grid_graph(2, 1), np.array([[0.25, 0.75], [1.0, 0.0]]))
+    >>> view.data["values"], view.data["names"]
+    ([100, 0, 25, 75], ['node 1', 'node 0'])
+    """
+    n, k = soft.shape
+    labels = soft.argmax(1)
+    order = np.lexsort((-soft.max(axis=1), labels))
+    count = min(n, _COLUMNS)
+    columns = np.split(order, np.arange(1, count) * n // count)  # of one and of two nodes evenly mixed
+    values = np.stack([soft[members].mean(axis=0) for members in columns])
+    named = graph.node_names
+    names = []
+    for members in columns:
+        one = _short(named[members[0]]) if named is not None else f"node {members[0]}"
+        names.append(one if len(members) == 1 else f"{one} and {len(members) - 1} after it")
+    data = {
+        "label": f"Soft assignments of {n} nodes to {k} clusters",
+        "k": k,
+        "columns": len(columns),
+        "values": np.rint(100 * values).astype(int).ravel(),
+        "names": names,
+        "clusters": [str(c) for c in range(k)],
+    }
+    said = f"Each column is the mean of about {n / len(columns):.0f} nodes. " if len(columns) < n else ""
+    return View("heat", plain(data), (said + caption).strip())
+
+
+def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], caption: str = "") -> View:
+    """Both terms of the objective at every iteration, mean over the replicas of each objective.
+
+    >>> replicas = [Replica(0, "trace_ratio", -0.9, 0.1, 2.0, 3, False)]
+    >>> view = loss_view({"cut": np.array([[-0.5], [-0.9]]), "ortho": np.array([[0.4], [0.1]])}, replicas)
+    >>> [panel["series"][0]["y"] for panel in view.data["panels"]]
+    [[-0.5, -0.9], [0.4, 0.1]]
+    """
+    family = [replica.objective for replica in replicas]
+    kinds = list(dict.fromkeys(family))
+    colours = dict(zip(kinds, cluster_colours(len(kinds)), strict=True))
+    panels = []
+    for objective in kinds:
+        members = [r for r, name in enumerate(family) if name == objective]
+        for term in ("cut", "ortho"):
+            values = np.asarray(history[term], dtype=float)[:, members].mean(axis=1)
+            if not values.any():
+                continue  # an objective without a second term
+            at = np.unique(np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(int))
+            name = _OBJECTIVES.get(objective, objective)
+            series = {
+                "name": name,
+                "x": at + 1,
+                "y": [_digits(v) for v in values[at]],
+                "colour": colours[objective],
+            }
+            panels.append({"title": _term(objective, term), "x": "iteration", "series": [series]})
+    return View("curves", plain({"panels": panels}), caption)
+
+
+def _term(objective: str, term: str) -> str:
+    first = {"trace_ratio": "L_c (cut)", "evidence": "minus the evidence"}.get(objective, objective)
+    return first if term == "cut" else f"second term of {_OBJECTIVES.get(objective, objective)} (L_o)"
+
+
+def evidence_view(replicas: Sequence[Replica], caption: str = "") -> View:
+    """What each replica explains, by how often the features it reads were propagated.
+
+    >>> replicas = [Replica(0, "evidence", -1.0, 0.0, 2.0, 3, False, hops=h) for h in (0, 4)]
+    >>> view = evidence_view(replicas)
+    >>> view.data["groups"], view.data["series"][0]["values"]
+    (['0', '4'], [[2.0], [2.0]])
+    """
+    distances = sorted({replica.hops for replica in replicas})
+    kinds = list(dict.fromkeys(replica.objective for replica in replicas))
+    series = [
+        {
+            "name": _OBJECTIVES.get(kind, kind),
+            "colour": colour,
+            "values": [
+                [_digits(r.evidence) for r in replicas if r.objective == kind and r.hops == distance]
+                for distance in distances
+            ],
+        }
+        for kind, colour in zip(kinds, cluster_colours(len(kinds)), strict=True)
+    ]
+    data = {
+        "title": "evidence (nats per nat of labels)",
+        "x": "times the features were propagated",
+        "groups": [str(distance) for distance in distances],
+        "series": series,
+    }
+    return View("dots", plain(data), caption)
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else name[: _NAME - 1] + "…"

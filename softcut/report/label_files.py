@@ -1,0 +1,54 @@
+"""Labels as a table that people open."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["spreadsheet_text", "write_labels"]
+
+
+def write_labels(
+    path: str | Path, names: Sequence[str] | None, soft: np.ndarray, *, spreadsheet_safe: bool = False
+) -> None:
+    """Write ``node,cluster,probability``, one line per node.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_labels(folder + "/a.csv", ["ann", "bob"], np.array([[0.75, 0.25], [0.5, 0.5]]))
+    ...     print(Path(folder, "a.csv").read_text())
+    node,cluster,probability
+    ann,0,0.750000
+    bob,0,0.500000
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    names : sequence of str or None
+        Of the nodes; None: their numbers.
+    soft : array [N, K]
+        Soft assignment; a node's cluster is its largest column.
+    spreadsheet_safe : bool
+        Whether names are changed by :func:`spreadsheet_text`.
+    """
+    labels = soft.argmax(1)
+    probability = soft[np.arange(len(soft)), labels]
+    shown = [str(i) for i in range(len(soft))] if names is None else names
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["node", "cluster", "probability"])
+        nodes = map(spreadsheet_text, shown) if spreadsheet_safe else shown
+        writer.writerows(zip(nodes, labels.tolist(), (f"{p:.6f}" for p in probability), strict=True))
+
+
+def spreadsheet_text(name: str) -> str:
+    """A name that spreadsheets show as it is: ``'`` is put before what they might take for a formula.
+
+    >>> [spreadsheet_text(n) for n in ("ann", "=1+1", "-5", "@x")]
+    ['ann', "'=1+1", "'-5", "'@x"]
+    """
+    return "'" + name if name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else name

@@ -1,0 +1,187 @@
+"""The processes of a job: exchanging rows, adding up numbers, and stopping together."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from softcut.errors import ParameterError, SoftcutError
+from softcut.training.distributed.traffic import Traffic
+
+__all__ = ["JobError", "JobGroup", "ProcessError", "TorchGroup", "process_group"]
+
+_T = TypeVar("_T")
+
+
+class JobError(SoftcutError, ValueError):
+    """What one process cannot do (a damaged part, say), said by all of them."""
+
+
+class ProcessError(SoftcutError, RuntimeError):
+    """Another process of the job ended or cannot be reached, so this one cannot go on."""
+
+
+@contextmanager
+def _speaking(rank: int) -> Iterator[None]:
+    """What PyTorch says about a lost connection, in one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        # gloo: "[file:line] Read error [address]: reason. Advice ..."
+        reason = re.sub(r"^\[\S+\] (.*error \[\S+: )?", "", str(error).strip()).split(". ")[0].splitlines()[0]
+        raise ProcessError(
+            f"process {rank}: another process of the job ended or cannot be reached ({reason}); run the same "
+            "command again to go on from the last checkpoint; torchrun --max-restarts does so by itself."
+        ) from error
+
+
+@dataclass
+class _Counter:
+    """Bytes so far: rows sent to other processes, and numbers added up."""
+
+    halo: int = 0
+    reduced: int = 0
+
+
+class JobGroup:
+    """The processes of a job; counts the bytes that this one sends. Subclasses say how they are sent.
+
+    By itself, a job of a single process:
+
+    >>> group = JobGroup()
+    >>> group.all_reduce(torch.ones(2)).tolist(), group.traffic
+    ([1.0, 1.0], Traffic(halo=0, reduced=8))
+
+    Attributes
+    ----------
+    rank, size : int
+        Which process this is, and how many there are.
+    device : torch.device
+        Where tensors are exchanged.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, device: torch.device | str = "cpu") -> None:
+        self.rank, self.size, self.device = rank, size, torch.device(device)
+        self._sent = _Counter()
+
+    def add_up(self, values: Tensor) -> Tensor:
+        """The sum over all processes."""
+        return values
+
+    def deliver(self, rows: Tensor, send: list[int], receive: list[int]) -> Tensor:
+        """Rows of all processes for this one."""
+        return rows
+
+    def gather(self, value: Any) -> list[Any]:
+        """What every process has, in their order; for small things, and never in a step."""
+        return [value]
+
+    @property
+    def traffic(self) -> Traffic:
+        """Bytes that this process sent as rows, and bytes of the numbers it added up, so far."""
+        return Traffic(self._sent.halo, self._sent.reduced)
+
+    def all_reduce(self, values: Tensor) -> Tensor:
+        """The sum over all processes, the same on all of them; `values` may be overwritten."""
+        self._sent.reduced += values.numel() * values.element_size()
+        return self.add_up(values)
+
+    def all_to_all(self, rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> Tensor:
+        """Rows for every process, one after another; returns those received."""
+        self._sent.halo += rows.numel() * rows.element_size()
+        return self.deliver(rows.contiguous(), list(send), list(receive))
+
+    def together(self, work: Callable[[], _T]) -> _T:
+        """Do what each process does by itself; where it fails in one, all stop with its sentence."""
+        result: Any = None
+        problem: str | None = None
+        try:
+            result = work()
+        except (SoftcutError, OSError) as error:
+            problem = str(error)
+        problems = [each for each in self.gather(problem) if each is not None]
+        if problems:
+            raise JobError(" ".join(dict.fromkeys(problems)))
+        return result
+
+    def shared(self, work: Callable[[], _T]) -> _T:
+        """What `work` returns on process 0, on all of them."""
+        return self.gather(self.together(lambda: work() if self.rank == 0 else None))[0]
+
+
+class TorchGroup(JobGroup):
+    """The processes of ``torch.distributed``, which :func:`process_group` starts."""
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        super().__init__(dist.get_rank(), dist.get_world_size(), device)
+
+    def add_up(self, values: Tensor) -> Tensor:
+        with _speaking(self.rank):
+            dist.all_reduce(values)
+        return values
+
+    def deliver(self, rows: Tensor, send: list[int], receive: list[int]) -> Tensor:
+        received = rows.new_empty(sum(receive), *rows.shape[1:])
+        with _speaking(self.rank):
+            dist.all_to_all_single(received, rows, receive, send)
+        return received
+
+    def gather(self, value: Any) -> list[Any]:
+        values: list[Any] = [None] * self.size
+        with _speaking(self.rank):
+            dist.all_gather_object(values, value)
+        return values
+
+
+@contextmanager
+def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[JobGroup]:
+    """The processes that ``torchrun`` started; without torchrun, this process alone.
+
+    >>> with process_group("cpu") as group:
+    ...     group.size, group.all_reduce(torch.ones(2)).tolist()
+    (1, [1.0, 1.0])
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda"}
+        "cuda": one GPU per process and nccl; "cpu": gloo. "auto": GPUs where there are enough for all processes of
+        this machine.
+    timeout : float
+        Seconds to wait for another process before giving up.
+    """
+    if device not in ("auto", "cpu", "cuda"):
+        raise ParameterError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.")
+    local, here = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    gpus = torch.cuda.device_count() if device != "cpu" else 0
+    if device == "cuda" and gpus < here:
+        raise ParameterError(
+            f"device is 'cuda', but {here} processes of this machine have {gpus} GPUs; start as many as there are."
+        )
+    chosen = torch.device("cuda", local) if gpus >= here else torch.device("cpu")
+    if chosen.type == "cuda":
+        torch.cuda.set_device(chosen)
+    if "RANK" not in os.environ:
+        yield JobGroup(device=chosen)
+        return
+    wait = timedelta(seconds=timeout)
+    with _speaking(int(os.environ["RANK"])):
+        store, rank, size = next(iter(rendezvous("env://", timeout=wait)))
+        # torchrun keeps one store for all restarts: without a name of its own, a restarted process would look for
+        # the others at the addresses of those that ended.
+        attempt = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        backend = "nccl" if chosen.type == "cuda" else "gloo"
+        dist.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=wait)
+    try:
+        yield TorchGroup(chosen)
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,378 @@
+"""The GPU kernels in Triton's interpreter: the same numbers as plain formulas, on any graph, in every precision."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from graph_strategies import make_sample
+from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from softcut.ops import CSR, CSRPattern, Segments, cut_terms, mincut_loss, pooled_products, spmm
+from softcut.ops.kernels import use
+from softcut.ops.kernels.plan import RowPlan, row_plan
+from softcut.ops.kernels.tiles import Tiles
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") != "1", reason="with a GPU, tests/gpu runs the kernels themselves"
+)
+
+SMALL = Tiles(rows=4, neighbours=4, columns=8, warps=1, programs=2)
+EPSILON = {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat16: 2e-2}
+
+
+def product_module():
+    return importlib.import_module("softcut.ops.kernels.product")
+
+
+def hub_graph(weighted, n=14):
+    """Node 0 has all others as neighbours, node n - 1 has none."""
+    dense = torch.zeros(n, n, dtype=torch.float64)
+    dense[0, 1:-1] = dense[1:-1, 0] = 1.0
+    for i, j in ((1, 2), (2, 3), (5, 9), (4, 4)):
+        dense[i, j] = dense[j, i] = 1.0
+    if weighted:
+        values = torch.rand(n, n, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) + 0.1
+        dense = dense * (values + values.T)
+    row, col = dense.nonzero().T
+    pattern, _ = CSRPattern.from_coo(row, col, (n, n))
+    return dense, pattern, dense[row, col] if weighted else None
+
+
+def random(*shape, dtype=torch.float64, seed=0):
+    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "k", "weighted", "scaled", "piece", "along_rows", "gather_scale"),
+    [
+        (torch.float32, 5, False, True, 512, False, False),
+        (torch.float32, 17, True, False, 3, False, False),  # three blocks of columns, the hub in pieces
+        (torch.float32, 8, False, True, 3, True, True),
+        (torch.float64, 1, True, True, 512, True, False),
+        (torch.float64, 9, False, False, 5, True, False),
+        (torch.bfloat16, 8, False, True, 3, False, True),
+        (torch.bfloat16, 3, True, True, 512, False, False),
+    ],
+)
+def test_product_sums_and_gradient(dtype, k, weighted, scaled, piece, along_rows, gather_scale):
+    dense, pattern, val = hub_graph(weighted)
+    n = dense.shape[0]
+    kind = torch.promote_types(dtype, torch.float32)
+    x, degree = random(n, k, dtype=dtype), random(n, seed=2)
+    scale = random(n, seed=3) if scaled else None
+    tiles = Tiles(4, 4, 8, 1, along_rows, programs=2, gather_scale=gather_scale)
+    matrix = dense if scale is None else scale[:, None] * dense * scale
+    expected = matrix @ x.double()
+    given = [None if t is None else t.to(kind) for t in (val, scale)]
+    plan = row_plan(pattern.rowptr, piece)
+    assert (plan.long is not None) == (piece < 12)
+    module, epsilon = product_module(), EPSILON[dtype]
+
+    y = module.row_product(pattern.col, given[0], x, given[1], plan=plan, tiles=tiles)
+    assert y.dtype == dtype
+    torch.testing.assert_close(y.double(), expected, rtol=epsilon, atol=epsilon)
+
+    num, den, y = module.cut_sums(pattern.col, given[0], x, given[1], degree.to(kind), plan=plan, tiles=tiles)
+    assert num.dtype == den.dtype == kind
+    torch.testing.assert_close(
+        num.double().item(), (x.double() * expected).sum().item(), rtol=epsilon, atol=0
+    )
+    rows = (degree[:, None] * x.double() ** 2).sum().item()
+    torch.testing.assert_close(den.double().item(), rows, rtol=epsilon, atol=0)
+
+    g_num, g_den = torch.tensor([0.3], dtype=kind), torch.tensor([-0.7], dtype=kind)
+    wanted = 0.6 * expected - 1.4 * degree[:, None] * x.double()
+    for in_place in (False, True):
+        found = module.cut_gradient(y, x, given[1], degree.to(kind), g_num, g_den, in_place=in_place)
+        assert (found is y) == in_place
+        torch.testing.assert_close(found.double(), wanted, rtol=epsilon, atol=3 * epsilon)
+
+
+def test_a_gradient_for_each_graph():
+    y, s, degree = random(6, 3), random(6, 3, seed=1), random(6, seed=2)
+    g_num, g_den, graph = random(2, seed=3), random(2, seed=4), torch.tensor([0, 0, 1, 1, 1, 1])
+    found = product_module().cut_gradient(y, s, None, degree, g_num, g_den, graph)
+    expected = 2 * g_num[graph, None] * y + 2 * (g_den[graph] * degree)[:, None] * s
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """Names of the kernels that were launched."""
+    programs = importlib.import_module("softcut.ops.kernels.programs")
+    names = []
+    for name in programs.__all__:
+        original = getattr(programs, name)
+
+        class Noted:
+            def __init__(self, name, original):
+                self.name, self.original = name, original
+
+            def __getitem__(self, grid):
+                names.append(self.name)
+                return self.original[grid]
+
+        monkeypatch.setattr(programs, name, Noted(name, original))
+    return names
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_takes_one_pass_each_way(weighted, launches):
+    sample = make_sample((7,), seed=3, weighted=weighted)
+    op = CSR.from_edge_index(sample.edge_index, sample.edge_weight, num_nodes=sample.n)
+    found = {}
+    for mode in ("torch", "triton"):
+        s = sample.assignments(3).requires_grad_()
+        with use(mode):
+            loss = mincut_loss(s, op)
+            found[mode] = (loss, *torch.autograd.grad(loss, s))
+    assert launches == ["sum_rows", "add_scaled"]
+    for a, b in zip(*found.values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+
+
+class Sizes(TorchDispatchMode):
+    """What operations of PyTorch make that is as large as S."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size, self.made = size, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        name, kind = function.__name__.split(".")
+        if name in MAKERS and kind != "out" and out.numel() >= self.size:
+            self.made.append(name)
+        return out
+
+
+MAKERS = (
+    "empty_like",
+    "empty",
+    "zeros",
+    "zeros_like",
+    "new_zeros",
+    "new_empty",
+    "clone",
+    "_to_copy",
+    "mul",
+    "add",
+)
+
+
+def test_the_loss_makes_two_matrices_and_its_gradient_none():
+    sample = make_sample((9,), seed=3)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n).normalise()
+    s = sample.assignments(3, dtype=torch.float32).requires_grad_()
+    with use("triton"):
+        mincut_loss(s, op)  # degrees, plan
+        with Sizes(s.numel()) as forward:
+            loss = mincut_loss(s, op)
+        with Sizes(s.numel()) as backward:
+            torch.autograd.grad(loss, s)
+    assert forward.made == ["empty_like"] * 2  # D^-1/2 S and Y
+    assert backward.made == []
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_the_gradient_of_one_term_only(used):
+    sample = make_sample((6,), seed=1)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n).normalise()
+    s = sample.assignments(2).requires_grad_()
+    (expected,) = torch.autograd.grad(cut_terms(op, s)[used].sum(), s)
+    matrix = op.to_dense().double()
+    plain = 2 * (matrix @ s if used == 0 else matrix.sum(1, keepdim=True) * s)
+    torch.testing.assert_close(expected, plain.detach(), rtol=1e-6, atol=1e-6)
+    with use("triton"):
+        torch.testing.assert_close(torch.autograd.grad(cut_terms(op, s)[used].sum(), s)[0], expected)
+
+
+def test_one_replica_is_fused_and_several_are_columns(launches):
+    sample = make_sample((7,), seed=3)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n).normalise()
+    s = torch.softmax(sample.rand(sample.n, 2, 3), -1)
+    expected = cut_terms(op, s)
+    with use("triton"):
+        one = cut_terms(op, s[:, :1])
+        assert launches == ["sum_rows"]
+        both = cut_terms(op, s)
+    for a, b, c in zip(expected, one, both, strict=True):
+        torch.testing.assert_close(b, a[:, :1])
+        torch.testing.assert_close(c, a)
+
+
+def test_half_precision_is_read_as_it_is_and_added_up_in_float32():
+    sample = make_sample((9,), seed=5)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n)
+    s = sample.assignments(4).to(torch.bfloat16).requires_grad_()
+    exact = mincut_loss(s.detach().double(), op)
+    with use("triton"):
+        loss = mincut_loss(s, op)
+        (gradient,) = torch.autograd.grad(loss, s)
+    assert loss.dtype == torch.float32
+    assert gradient.dtype == torch.bfloat16
+    assert abs(loss.item() - exact.item()) < 2e-3
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_derivatives(weighted):
+    sample = make_sample((4,), seed=2, weighted=weighted)
+    op = CSR.from_edge_index(sample.edge_index, sample.edge_weight, num_nodes=sample.n)
+    s = sample.assignments(2).requires_grad_()
+    with use("triton"):
+        assert gradcheck(lambda s: mincut_loss(s, op), (s,), fast_mode=True)
+        assert gradgradcheck(lambda s: mincut_loss(s, op), (s,), fast_mode=True)
+        assert gradcheck(lambda s: op.normalise() @ s, (s,), fast_mode=True)
+        if weighted:
+            val = op.val.clone().requires_grad_()
+            scale = sample.rand(sample.n)
+            assert gradcheck(lambda v, s: spmm(op.pattern, v, s, scale), (val, s), fast_mode=True)
+
+
+def test_vmap_equals_a_loop():
+    sample = make_sample((6,), seed=3)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n).normalise()
+    s = torch.softmax(sample.rand(2, sample.n, 3), -1)
+    with use("triton"):
+        many = torch.func.vmap(torch.func.grad(lambda s: mincut_loss(s, op)))(s)
+    alone = torch.stack([torch.func.grad(lambda s: mincut_loss(s, op))(each) for each in s])
+    torch.testing.assert_close(many, alone)
+
+
+def test_two_runs_agree_to_the_bit():
+    _, pattern, _ = hub_graph(False)
+    x, degree = random(14, 5, dtype=torch.float32), random(14, dtype=torch.float32)
+    plan = row_plan(pattern.rowptr, 3)
+    runs = [
+        product_module().cut_sums(pattern.col, None, x, degree, degree, plan=plan, tiles=SMALL)
+        for _ in range(2)
+    ]
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+@pytest.mark.parametrize("chunk", [512, 16])  # 16: the largest graph is three chunks, added up afterwards
+def test_products_per_graph(chunk, monkeypatch, launches):
+    monkeypatch.setattr(importlib.import_module("softcut.ops.kernels.ragged"), "CHUNK", chunk)
+    sizes = torch.tensor([3, 0, 40, 1])
+    layout = Segments(44, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+    a, b = (random(44, k, dtype=torch.float32, seed=k).requires_grad_() for k in (5, 18))
+
+    def products():
+        gram = layout.gram(a, b)
+        return gram, *torch.autograd.grad(gram.square().sum(), (a, b))
+
+    expected = products()
+    assert not launches
+    with use("triton"):
+        found = products()
+    assert launches == ["gram_chunks", "multiply_chunks", "multiply_chunks"]
+    for x, y in zip(expected, found, strict=True):
+        torch.testing.assert_close(y, x, rtol=2e-6, atol=2e-6)
+
+
+def test_pooled_products_of_a_batch():
+    sample = make_sample((3, 5), seed=1)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n, batch=sample.batch).normalise()
+    s, x = (sample.rand(sample.n, k, salt=k, dtype=torch.float32).requires_grad_() for k in (2, 3))
+
+    def everything():
+        parts = pooled_products(op, s, x)
+        total = sum((part.square() * (i + 1)).sum() for i, part in enumerate(parts))
+        return *parts, *torch.autograd.grad(total, (s, x))
+
+    expected = everything()
+    with use("triton"):
+        found = everything()
+    for a, b in zip(expected, found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_beyond_2_to_31_numbers():
+    """Row 2^27 of a matrix with 16 columns begins at number 2^31; only its page is ever touched."""
+    try:
+        x = torch.empty(2**27 + 2, 16, dtype=torch.bfloat16)
+    except RuntimeError:
+        pytest.skip("no address space for 4 GiB")
+    x[2**27], x[2**27 + 1] = 1.0, 2.0
+    rowptr = torch.tensor([0, 2, 3], dtype=torch.int32)
+    col = torch.tensor([2**27, 2**27 + 1, 2**27 + 1], dtype=torch.int32)
+    y = product_module().row_product(col, None, x, None, rowptr=rowptr, tiles=Tiles(2, 2, 16, 1))
+    assert y.float()[:, 0].tolist() == [3.0, 2.0]
+
+
+def test_entries_beyond_2_to_31():
+    try:
+        col = torch.empty(2**31 + 4, dtype=torch.int32)
+    except RuntimeError:
+        pytest.skip("no address space for 8 GiB")
+    first, last = torch.tensor([2**31 - 1, 2**31 + 1]), torch.tensor([2**31 + 1, 2**31 + 4])
+    col[2**31 - 1 :] = torch.tensor([0, 1, 2, 2, 1])
+    plan = RowPlan(first, last, None, None, 2.5)
+    x = torch.tensor([[1.0], [10.0], [100.0]])
+    y = product_module().row_product(col, None, x, None, plan=plan, tiles=Tiles(2, 2, 4, 1))
+    assert y.flatten().tolist() == [11.0, 210.0]
+
+
+@pytest.mark.parametrize("mode", ["torch", "triton"])
+def test_index_types_around_the_end_of_int32(mode, monkeypatch):
+    dense, reference, _ = hub_graph(False)
+    entries = reference.nnz
+    x = random(14, 2)
+    for end, rowptr_type in ((entries + 1, torch.int32), (entries, torch.int64)):
+        monkeypatch.setattr(importlib.import_module("softcut.ops.spmm"), "_INT32_END", end)
+        pattern, _ = CSRPattern.from_coo(*dense.nonzero().T, (14, 14))
+        assert (pattern.rowptr.dtype, pattern.col.dtype) == (rowptr_type, torch.int32)
+        transposed = pattern.transpose[0]
+        assert (transposed.rowptr.dtype, transposed.col.dtype) == (rowptr_type, torch.int32)
+        with use(mode):
+            torch.testing.assert_close(spmm(pattern, None, x), dense @ x)
+            torch.testing.assert_close(
+                spmm(pattern, None, x.float()).double(), dense @ x, rtol=1e-6, atol=1e-6
+            )
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from softcut.ops.kernels import programs
+
+def compiled(function, pointers, sizes, **constants):
+    signature, fixed = {}, {}
+    for i, name in enumerate(function.arg_names):
+        if name in pointers or name in sizes:
+            signature[name] = pointers.get(name, "i32")
+        else:
+            signature[name], fixed[i,] = "constexpr", constants.get(name)
+    source = ASTSource(function, signature, fixed, {})
+    assert "ld.global" in triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+
+index = dict.fromkeys(("col", "first", "last", "dest"), "*i32")
+sizes = ("sums_at", "sums_stride", "count", "repeat")
+tiles = dict(K=16, ROWS=4, NEIGHBOURS=16, COLUMNS=16, STREAM=True, WIDE=False)
+for kind in ("*fp32", "*bf16"):
+    rows = {name: kind for name in ("out", "x", "s")}
+    sums = {name: "*fp32" for name in ("outer", "inner", "val", "degree", "sums")}
+    for along in (False, True):
+        compiled(programs.sum_rows, {**rows, **index}, sizes, ALONG_ROWS=along, **tiles)
+        compiled(programs.sum_rows, {**rows, **index, **sums}, sizes, ALONG_ROWS=along, **tiles)
+    given = {**rows, "y": kind, "scale": "*fp32", "degree": "*fp32", "g_y": "*fp32", "g_s": "*fp32"}
+    compiled(programs.add_scaled, given, ("rows",), K=7, ROWS=64, COLUMNS=8, WIDE=False)
+    given = {name: kind for name in ("out", "a", "b", "m")} | dict.fromkeys(("owner", "bounds", "ptr"), "*i64")
+    for function in (programs.gram_chunks, programs.multiply_chunks):
+        compiled(function, given, (), K=20, F=70, LENGTH=512, STEP=32, BLOCK_K=16, BLOCK_F=64)
+"""
+
+
+@pytest.mark.slow
+def test_kernels_compile_for_a_gpu_that_is_not_there():
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["TRITON_ALWAYS_COMPILE"] = "1"
+    subprocess.run([sys.executable, "-c", COMPILE], check=True, env=environment)

@@ -1,0 +1,138 @@
+"""How rows are shared out, which tile sizes are taken, and when kernels are used: needs no Triton."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softcut.errors import GraphError, ParameterError
+from softcut.ops import CSR
+from softcut.ops.entries import submatrix
+from softcut.ops.kernels import dispatch, takes, tiles, use
+from softcut.ops.kernels.plan import row_plan
+from softcut.ops.kernels.reorder import locality_order
+from softcut.ops.kernels.tiles import Tiles, choose, remember, table
+from softcut.ops.kernels.tune import candidates, fastest, tune
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=40), st.sampled_from([1, 7, 64, 512]))
+def test_every_entry_is_added_once_to_its_row(lengths, piece):
+    rowptr = torch.tensor([0, *lengths]).cumsum(0)
+    plan = row_plan(rowptr, piece)
+    owner = torch.full((int(rowptr[-1]),), -1)
+    dest = torch.arange(len(lengths)) if plan.dest is None else plan.dest
+    seen = dest.tolist()
+    for row, first, last in zip(dest.tolist(), plan.first.tolist(), plan.last.tolist(), strict=True):
+        assert last - first <= piece or plan.dest is None
+        assert (owner[first:last] == -1).all()
+        owner[first:last] = row
+    if plan.long is not None:
+        seen += plan.long.rows.tolist()
+        for i, row in enumerate(plan.long.rows.tolist()):
+            before = int(rowptr[row])
+            for p in range(int(plan.long.bounds[i]), int(plan.long.bounds[i + 1])):
+                first, last = int(plan.long.first[p]), int(plan.long.last[p])
+                assert first == before and 0 < last - first <= piece  # in order, none left out
+                owner[first:last] = row
+                before = last
+    assert sorted(seen) == list(range(len(lengths)))
+    assert torch.equal(owner, torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)))
+
+
+def test_rows_of_about_one_length_stay_in_order():
+    assert row_plan(torch.arange(0, 3300, 33)).dest is None
+    uneven = row_plan(torch.tensor([0, 1, 2, 202, 203, 204, 205, 206]))
+    assert uneven.dest.tolist() == [2, 0, 1, 3, 4, 5, 6]
+    assert uneven.long is None
+
+
+@given(
+    st.integers(1, 600), st.floats(0.1, 1e4), st.sampled_from([torch.float32, torch.bfloat16, torch.float64])
+)
+def test_tiles_are_powers_of_two_that_fit(k, mean, dtype):
+    for choice in (table(k, mean, dtype), *candidates(k, mean, dtype)):
+        for size in (choice.rows, choice.neighbours, choice.columns, choice.warps):
+            assert size & (size - 1) == 0 and size > 0
+        assert choice.columns >= min(k, 64)
+        registers = choice.rows * choice.neighbours * choice.columns // (32 * choice.warps)
+        assert registers <= 128
+
+
+def test_a_measured_choice_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cpu, mine = torch.device("cpu"), Tiles(2, 2, 2, 1)
+    tiles._measured.cache_clear()
+    choose.cache_clear()
+    try:
+        before = choose(16, 30.0, torch.float32, cpu)
+        assert before == table(16, 30.0)
+        path = remember(16, 30.0, torch.float32, cpu, mine)
+        assert path == tmp_path / "softcut" / "kernels.json"
+        assert choose(16, 31.0, torch.float32, cpu) == mine  # about the same mean
+        assert choose(16, 31.0, torch.float32, cpu, uneven=True) == before
+        assert choose(16, 70.0, torch.float32, cpu) == table(16, 70.0)
+        assert choose(16, 30.0, torch.bfloat16, cpu) == table(16, 30.0, torch.bfloat16)
+        path.write_text("[1]")
+        tiles._measured.cache_clear()
+        choose.cache_clear()
+        assert choose(16, 30.0, torch.float32, cpu) == before
+    finally:
+        tiles._measured.cache_clear()
+        choose.cache_clear()
+
+
+def test_a_choice_that_fails_is_left_out():
+    def seconds(choice):
+        if choice.rows == 1:
+            raise RuntimeError("out of registers")
+        return 1.0
+
+    one, two = Tiles(1, 8, 8, 1), Tiles(2, 8, 8, 1)
+    assert fastest(iter([one, two]), seconds) == (two, {two: 1.0})
+    with pytest.raises(ParameterError, match="could be run"):
+        fastest(iter([one]), seconds)
+    with pytest.raises(ParameterError, match="GPU"):
+        tune(row_plan(torch.tensor([0, 1])), torch.tensor([0]), 2)
+
+
+def test_who_takes_a_product(monkeypatch):
+    s = torch.ones(4, 4)
+    assert not takes(s, 10**9)
+    monkeypatch.setattr(dispatch, "installed", lambda: True)
+    with use("triton"):
+        assert takes(s, 1)
+        assert not takes(s.to(torch.int32), 1)
+        with use("torch"):
+            assert not takes(s, 1)
+        assert takes(s, 1)
+    with (
+        pytest.raises(ParameterError, match="mode must be one of 'auto', 'torch', 'triton', got 'fast'"),
+        use("fast"),
+    ):
+        pass
+
+
+def test_neighbours_stand_together():
+    n = 60
+    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    ends = torch.stack([shuffled[:-1], shuffled[1:]])  # a path through nodes in any order
+    op = CSR.from_edge_index(torch.cat([ends, ends.flip(0)], 1), num_nodes=n)
+    order = locality_order(op.pattern.rowptr, op.pattern.col)
+    sorted_op = submatrix(op, order, None)
+    assert torch.equal(sorted_op.to_dense(), op.to_dense()[order][:, order])
+    assert (sorted_op.pattern.rows - sorted_op.pattern.col).abs().max() == 1
+    with pytest.raises(GraphError, match="groups must have one number for each of the 60 nodes"):
+        locality_order(op.pattern.rowptr, op.pattern.col, torch.zeros(3))
+
+
+def test_importing_does_not_need_triton(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    found = importlib.util.find_spec("softcut.ops.kernels.programs")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    assert module.triton is None and callable(module.sum_rows)

@@ -1,0 +1,187 @@
+"""The whole report: every table and figure of a folder of results, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from softcut.errors import DataError
+from softcut.paper import citation, report_sections, table2, table3
+from softcut.paper.report_files import any_table
+from softcut.paper.report_origin import commit_date
+from softcut.paper.report_tables import compared, table1_section, table2_section, table3_section
+from softcut.paper.report_views import run as run_views
+from softcut.paper.report_views import view_sections
+from softcut.paper.significance import differs_from_published
+from softcut.report.html_page import Cell, Details, Missing, Table, View
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+def parts_of(sections, kind):
+    found = []
+    for part in [part for section in sections for part in section.parts]:
+        inner = part.parts if isinstance(part, Details) else [part]
+        found += [one for one in inner if isinstance(one, kind)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def sections():
+    return report_sections.report_sections(RESULTS)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory, sections):
+    out = tmp_path_factory.mktemp("report") / "report.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report_sections, "report_sections", lambda folder: sections)
+        return report_sections.write_report(RESULTS, out)
+
+
+def test_the_report_is_one_file_below_5_mb(page):
+    text = page.read_text(encoding="utf-8")
+    assert page.stat().st_size < 5e6
+    assert 'src="data:' in text
+    assert 'src="http' not in text and 'href="http' not in text
+
+
+def test_every_number_of_the_tables_is_there_beside_the_papers(page):
+    text = page.read_text(encoding="utf-8")
+    for file, digits, metrics in (
+        ("table1", 3, ("nmi", "cs")),
+        ("table2", 1, ("acc",)),
+        ("table3", 3, ("mse",)),
+    ):
+        for cell in json.loads((RESULTS / f"{file}.json").read_text()):
+            if cell["metric"] in metrics:
+                assert f"{cell['mean']:.{digits}f} ± {cell['std']:.{digits}f}" in text
+                if cell["paper_mean"] is not None:
+                    assert f"paper {cell['paper_mean']:.{digits}f}" in text
+                assert cell["command"] in text and cell["device"] in text
+
+
+def test_nothing_that_was_measured_is_left_out(sections):
+    said = " ".join(part.summary for s in sections for part in s.parts if isinstance(part, Details))
+    for path in RESULTS.glob("*.json"):
+        if path.name.endswith("_runs.json") or "trials" in path.name or "curves" in path.name:
+            continue
+        if path.name in ("table2_ablation.json", "table3_speed.json") or path.name.startswith(
+            "classification_step"
+        ):
+            continue  # stand below their tables
+        assert path.name in said, path.name
+
+
+def test_missing_results_name_their_command(tmp_path):
+    found = {part.command for part in parts_of(report_sections.report_sections(tmp_path), Missing)}
+    assert {
+        "softcut reproduce classification",
+        "softcut reproduce regression",
+        "softcut reproduce synthetic",
+    } <= found
+    assert any(command.startswith("softcut reproduce citation") for command in found)
+    shutil.copy(RESULTS / "table1.json", tmp_path)
+    cells = json.loads((tmp_path / "table1.json").read_text())
+    kept = [c for c in cells if (c["dataset"], c["method"]) != ("cora", "mincut")]
+    (tmp_path / "table1.json").write_text(json.dumps(kept))
+    (missing,) = parts_of([table1_section(tmp_path)], Missing)
+    assert missing.command == "softcut reproduce citation --dataset cora --method mincut"
+
+
+def test_no_folder_is_one_sentence(tmp_path):
+    with pytest.raises(DataError, match=r"no folder .* with results"):
+        report_sections.write_report(tmp_path / "none", tmp_path / "a.html")
+    (tmp_path / "objectives.json").write_text("{")
+    with pytest.raises(DataError, match="is not JSON"):
+        report_sections.report_sections(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("section", "rows", "columns"),
+    [
+        (table1_section, 3 * len(citation.METHODS), 6),
+        (table2_section, len(table2.DATASETS), 1 + len(table2.METHODS)),
+        (table3_section, len(table3.PROPERTIES), 1 + len(table3.METHODS)),
+    ],
+)
+def test_the_tables_have_every_row(section, rows, columns):
+    table = next(part for part in section(RESULTS).parts if isinstance(part, Table))
+    assert len(table.rows) == rows
+    assert {len(row) for row in table.rows} == {len(table.columns)} == {columns}
+    kinds = [cell.kind for row in table.rows for cell in row if isinstance(cell, Cell)]
+    marks = [cell.text[-1] for row in table.rows for cell in row if isinstance(cell, Cell) and cell.kind]
+    # Every colour has its mark, so that nothing is said by colour alone.
+    said = {"better": "▲", "worse": "▼", "same": "=", "none": "d"}
+    assert marks == [said[kind] for kind in kinds if kind]
+
+
+def test_differences_are_tested_as_welch_does():
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.normal(0.5, 0.1, 30), rng.normal(0.55, 0.05, 10)
+    p = differs_from_published(ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1), digits=9)
+    assert p == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue, rel=1e-9)
+    overlapping = differs_from_published(
+        ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1), digits=9, overlap=1 / 9
+    )
+    assert overlapping > p
+    # A published deviation of .000 is a rounded one.
+    assert differs_from_published(0.1832, 0.0, 10, 0.183, 0.0, digits=3) > 0.05
+    assert differs_from_published(0.1900, 0.0, 10, 0.183, 0.0, digits=3) < 0.001
+    assert math.isnan(differs_from_published(0.5, 0.1, 1, 0.4, 0.1, digits=3))
+
+
+@pytest.mark.parametrize(
+    ("mean", "higher", "kind"), [(0.6, True, "better"), (0.6, False, "worse"), (0.5, True, "same")]
+)
+def test_better_depends_on_what_is_measured(mean, higher, kind):
+    cell = {"mean": mean, "std": 0.01, "n": 10, "paper_mean": 0.5, "paper_std": 0.01}
+    assert compared(cell, digits=3, higher=higher).kind == kind
+    assert compared({**cell, "paper_std": None}, digits=3).below.endswith("not tested")
+    assert compared(None, digits=3).text == "not measured"
+
+
+def test_commits_have_dates():
+    assert commit_date("", RESULTS) == ""
+    assert commit_date("no hash", RESULTS) == ""
+
+
+def test_views_are_kept_and_shown(tmp_path):
+    run_views(tmp_path, ["communities"], n_init=4)
+    (section,) = view_sections(tmp_path)
+    assert [part.view for part in section.parts if isinstance(part, View)] == [
+        *("graph", "groups", "heat", "curves", "dots")
+    ]
+    groups = next(part for part in section.parts if isinstance(part, View) and part.view == "dots").data[
+        "groups"
+    ]
+    assert len(groups) > 1  # evidence of each distance
+
+
+def test_the_committed_views_are_of_both_graphs():
+    assert [section.title for section in view_sections(RESULTS)] == [
+        *("Communities, a generated graph", "Cora, papers that cite each other")
+    ]
+
+
+def test_any_file_can_be_shown():
+    cells = [
+        {"dataset": d, "method": m, "metric": "nmi", "mean": i + j, "std": 0.0}
+        for i, d in enumerate("ab")
+        for j, m in enumerate("xy")
+    ]
+    (pivot,) = any_table(cells)
+    assert list(pivot.columns) == ["method", "a", "b"]
+    assert [row[2].strong for row in pivot.rows] == [False, True]
+    (single,) = any_table([{**cell, "p": 0.01} for cell in cells if cell["dataset"] == "a"])
+    assert list(single.columns) == ["method", "nmi"]
+    assert [row[1].text for row in single.rows] == ["0.000 ± 0.000", "1.000 ± 0.000"]
+    assert single.rows[0][1].below == "p = 0.01"
+    nested = any_table({"n": 3, "rows": [{"t": [1, 2, 3], "what": "w", "more": [{"q": 1}]}]})
+    assert [table.columns for table in nested] == [["what", "value"], ["t (mean of 3)", "what"], ["q"]]

@@ -1,0 +1,56 @@
+"""Drawings of networks are what the networks are."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from softcut.nn import MinCutPool
+from softcut.nn.models import GraphAutoencoder, GraphClassifier, NodeClusterer
+from softcut.report.schemata import architecture_svg, layer_svg, trace
+
+
+def ring(n: int) -> torch.Tensor:
+    one = torch.arange(n)
+    edges = torch.stack([one, (one + 1) % n])
+    return torch.cat([edges, edges.flip(0)], dim=1)
+
+
+def steps(model: nn.Module, nodes: int, features: int) -> list:
+    return trace(model, torch.rand(nodes, features), ring(nodes))
+
+
+def test_the_autoencoder_lifts_its_clusters():
+    found = steps(GraphAutoencoder(2, hidden=8, k=5), 20, 2)
+    assert [step.name for step in found] == [
+        *("message passing", "message passing", "MinCutPool", "lift"),
+        *("message passing", "message passing", "message passing"),
+    ]
+    assert [step.shape for step in found] == [(20, 8), (20, 8), (5, 8), (20, 8), (20, 8), (20, 8), (20, 2)]
+    assert found[-1].detail == "8 to 2, linear"
+
+
+def test_another_model_gives_another_drawing():
+    small, wide = (steps(GraphClassifier(3, 2, k=(4, 2), hidden=h), 12, 3) for h in (8, 64))
+    assert [step.shape for step in small][-3:] == [(2, 8), (1, 8), (1, 2)]
+    assert "64 to 64, relu" in architecture_svg(wide, (12, 3), "wide")
+    other = steps(GraphClassifier(3, 2, pool="topk", ratio=0.5), 12, 3)
+    assert [step.shape[0] for step in other if step.kind == "pool"] == [6, 3]
+
+
+def test_a_trace_leaves_no_hooks_behind():
+    model = NodeClusterer(3, 2, act="tanh")
+    assert steps(model, 6, 3)[0].detail == "3 to 16, tanh"
+    assert all(not module._forward_hooks for module in model.modules())
+
+
+def test_the_layer_is_read_from_the_layer():
+    made = layer_svg(MinCutPool(12, 3, hidden=[9, 7], temperature=0.5, ortho_weight=2.0))
+    for text in ("12 to 9, relu", "9 to 7, relu", "7 to 3<", "temperature 0.5", "1 and 2", "diagonal 0"):
+        assert text in made
+    assert "diagonal 0" not in layer_svg(MinCutPool(12, 3, keep_diagonal=True))
+    assert "as it comes" in layer_svg(MinCutPool(12, 3, normalise=False))
+
+
+def test_labels_are_escaped():
+    assert "<b>" not in architecture_svg([], (1, 1), '"><b>')
