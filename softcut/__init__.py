@@ -23,6 +23,7 @@ _PUBLIC = {
     "GraphClassification": "softcut.classification",
     "SoftcutError": "softcut.errors",
     "load_dataset": "softcut.datasets",
+    "segment_image": "softcut.segment",
 }
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from softcut.errors import SoftcutError
     from softcut.graph import Graph
     from softcut.io import read_features, read_graph
+    from softcut.segment import segment_image
 
 __all__ = [
     "Graph",
@@ -42,6 +44,7 @@ __all__ = [
     "load_dataset",
     "read_features",
     "read_graph",
+    "segment_image",
 ]
 
 

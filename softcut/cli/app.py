@@ -17,6 +17,7 @@ from softcut.cli.demo import demo
 from softcut.cli.partition import partition
 from softcut.cli.report import report
 from softcut.cli.reproduce import reproduce
+from softcut.cli.segment import segment
 from softcut.cli.serve import serve
 from softcut.cli.wording import with_options
 from softcut.errors import SoftcutError
@@ -29,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (cluster, predict, classify, partition, datasets, demo, report, serve):
+for command in (cluster, predict, classify, segment, partition, datasets, demo, report, serve):
     app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 

@@ -265,6 +265,34 @@ def regression(
         note("the time was up before everything was finished. The same command continues.")
 
 
+@reproduce.command()
+def segmentation(
+    method: Methods = None,
+    images: Annotated[int | None, typer.Option(min=1, help="Only the first so many.")] = None,
+    split: Annotated[str, typer.Option(help="Images: 'val', 'test' or 'train'.")] = "val",
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
+    ] = None,
+    figure: Annotated[bool, typer.Option(help="Also the figure of the paper's picture and others.")] = True,
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    out_dir: ResultFolder = Path("results"),
+) -> None:
+    """E2: images of BSDS500 scored against what people drew, and the figure; an interrupted run resumes."""
+    from softcut.paper import segmentation as paper
+    from softcut.paper.segmentation_figure import draw
+    from softcut.paper.segmentation_methods import METHODS
+
+    _check_names("--method", method, METHODS)
+    with err.status("starting") as status:
+        cells = paper.run(
+            out_dir, method, images, split=split, minutes=minutes, data=data, tell=status.update
+        )
+        pictures = draw(out_dir, data=data, tell=status.update) if figure else []
+    out.print(paper.result_table(cells), markup=False, soft_wrap=True)
+    for picture in pictures:
+        out.print(f"Picture: {picture}", markup=False)
+
+
 def _accuracy_table(cells: Iterable[Mapping[str, Any]]) -> None:
     """Accuracies beside the paper's, in percent."""
     names = ("data set", "method")

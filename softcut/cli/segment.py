@@ -1,0 +1,125 @@
+"""``softcut segment``: divide a photograph into segments."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from softcut import __version__
+from softcut.cli.console import err, note, out, spoken_warnings, table
+from softcut.cli.output import Output, Overwrite
+from softcut.errors import ParameterError
+
+__all__ = ["segment"]
+
+RESULT_FILES = ("labels.png", "overlay.png", "segments.json")
+_LARGEST_LABEL = 65535  # of a PNG with 16 bits
+
+
+def segment(
+    photo: Annotated[Path, typer.Argument(help="An image: PNG, JPEG, TIFF, ...")],
+    k: Annotated[str, typer.Option("-k", "--segments", help="Number of segments, or 'auto'.")] = "auto",
+    method: Annotated[str, typer.Option(help="'mincut', 'ncut' or 'diffpool'.")] = "mincut",
+    regions: Annotated[
+        str, typer.Option(help="The over-segmentation: 'felzenszwalb' or 'slic'.")
+    ] = "felzenszwalb",
+    texture: Annotated[bool, typer.Option(help="Whether texture counts beside colour.")] = True,
+    position: Annotated[bool, typer.Option(help="Whether position counts: compact segments.")] = False,
+    out_dir: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for the results; by default named after the image."),
+    ] = None,
+    overwrite: Overwrite = False,
+    max_pixels: Annotated[
+        int | None, typer.Option(min=1, help="A larger image is divided at a smaller size.")
+    ] = None,
+    random_state: Annotated[int, typer.Option("--seed", min=0, help="Random state.")] = 0,
+    device: Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")] = "cpu",
+) -> None:
+    """Divide a photograph into segments; writes their numbers, an overlay and their sizes and colours."""
+    from softcut.segment import segment_image
+    from softcut.segment.segmentation import MAX_PIXELS
+
+    start = time.perf_counter()
+    output = Output(overwrite)
+    folder = output.folder("--out", out_dir or Path(f"{photo.stem or 'image'}-segments"), RESULT_FILES)
+    with spoken_warnings(), err.status("dividing the image"):
+        found = segment_image(
+            photo,
+            _segments(k),
+            method=method,
+            regions=regions,
+            texture=texture,
+            position=position,
+            random_state=random_state,
+            device=device,
+            max_pixels=MAX_PIXELS if max_pixels is None else max_pixels,
+        )
+    for text in found.notes:
+        note(text)
+    about = {
+        "image": photo.name,
+        "softcut": __version__,
+        "width": found.labels.shape[1],
+        "height": found.labels.shape[0],
+        "method": method,
+        "regions": len(found.region_labels),
+        "segments": _described(found),
+        "notes": found.notes,
+        "seconds": time.perf_counter() - start,
+    }
+    with output:
+        part = output.staged(folder)
+        _write(part, found, about)
+        written = output.files_to_come()
+    listing = table(
+        f"{photo.name}: {found.n_segments} segments of {len(found.region_labels):,} regions",
+        ("segment", "share of the image", "mean colour"),
+    )
+    for number, each in enumerate(about["segments"]):
+        listing.add_row(str(number), f"{100 * each['share']:.1f} %", each["colour"])
+    out.print(listing)
+    here = Path.cwd()
+    names = (str(p.relative_to(here)) if p.is_relative_to(here) else str(p) for p in written)
+    out.print("Written: " + ", ".join(names), markup=False, soft_wrap=True)
+
+
+def _segments(text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(f"--segments must be a whole number or 'auto', got {text!r}.") from None
+
+
+def _described(found: Any) -> list[dict[str, Any]]:
+    """Share and mean colour of every segment."""
+    area = np.bincount(found.region_labels, weights=found.regions.area)
+    colours = np.stack(
+        [
+            np.bincount(found.region_labels, weights=found.regions.area * c) / area
+            for c in found.regions.rgb.T
+        ],
+        axis=1,
+    )
+    return [
+        {"share": float(size / area.sum()), "colour": "#" + "".join(f"{round(255 * c):02x}" for c in colour)}
+        for size, colour in zip(area, colours, strict=True)
+    ]
+
+
+def _write(folder: Path, found: Any, about: dict[str, Any]) -> None:
+    from PIL import Image
+
+    kind = np.uint8 if found.n_segments <= 256 else np.uint16
+    if found.n_segments > _LARGEST_LABEL + 1:
+        raise ParameterError(f"--segments must be at most {_LARGEST_LABEL + 1:,}, to fit into labels.png.")
+    Image.fromarray(found.labels.astype(kind)).save(folder / "labels.png")
+    Image.fromarray(found.overlay()).save(folder / "overlay.png")
+    (folder / "segments.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

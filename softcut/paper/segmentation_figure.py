@@ -1,0 +1,195 @@
+"""The figure of E2: a picture, its regions and their graph, and four segments by several methods.
+
+The paper's panels (recursive normalised cut, DiffPool, MinCutPool with its settings), and beside them the default
+estimator and what :func:`softcut.segment_image` does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+
+from softcut.clustering import MinCutClustering
+from softcut.datasets.fetching import find_folder, search_roots
+from softcut.errors import DataError, ParameterError, require
+from softcut.files import atomic_json
+from softcut.paper.segmentation_methods import OverSegmented, paper_diffpool, paper_mincut, recursive_cut
+from softcut.provenance import commit, device_name
+from softcut.report.plots import cluster_colours, figure, save_figure
+from softcut.segment import mincut_regions, read_image
+from softcut.training import replica_seeds
+
+__all__ = ["PICTURES", "draw", "panels"]
+
+K = 4
+# The paper's picture, and photographs that come with scikit-image.
+PICTURES = ("horse", "astronaut", "chelsea", "coffee", "rocket")
+PAPER_PICTURE = "horse2.jpeg"
+_THRESHOLD = 2e-4
+_ITERATIONS = 4000
+_SEEDS = 4
+
+
+def panels(
+    image: NDArray[np.uint8], max_iter: int = _ITERATIONS
+) -> tuple[OverSegmented, dict[str, NDArray[np.int64]]]:
+    """Segments of every region by each method.
+
+    >>> import numpy as np
+    >>> image = np.zeros((40, 40, 3), dtype=np.uint8)
+    >>> image[:20, 20:], image[20:, :20], image[20:, 20:], image[:10, :10] = 60, 120, 200, 255
+    >>> _, found = panels(image, max_iter=2)
+    >>> sorted({len(labels) for labels in found.values()})
+    [5]
+
+    Parameters
+    ----------
+    image : array
+        RGB.
+    max_iter : int
+        Steps of DiffPool and MinCutPool: a tenth of the paper's, at which their losses do not change any more.
+    """
+    parts = OverSegmented(image)
+    if parts.count <= K:
+        raise ParameterError(f"image has only {parts.count} regions; the figure needs more than {K}.")
+    seeds = replica_seeds(0, _SEEDS)
+    labels, loss = paper_mincut(parts.similarity, K, seeds, max_iter=max_iter, learning_rate=1e-2)
+    return parts, {
+        "Recursive normalised cut": recursive_cut(parts, _THRESHOLD),
+        "DiffPool": paper_diffpool(parts.similarity, K, seeds, max_iter),
+        "MinCutPool, as in the paper": labels[int(loss.argmin())],
+        "Default estimator": MinCutClustering(K, random_state=0, device="cpu").fit_predict(parts.graph),
+        "segment_image": mincut_regions(parts.graph, K),
+    }
+
+
+def draw(
+    out: str | Path,
+    pictures: Sequence[str] = PICTURES,
+    *,
+    data: str | Path | None = None,
+    tell: Callable[[str], None] | None = None,
+    max_iter: int = _ITERATIONS,
+) -> list[Path]:
+    """One figure per picture, ``segmentation_<picture>.png``, and ``segmentation_figure.json``.
+
+    Parameters
+    ----------
+    out : path
+        Folder of the results.
+    pictures : sequence of str
+        Names from :data:`PICTURES`. The paper's own is left out where it is in no folder of data sets.
+    data : path, optional
+        Folder of the data sets.
+    tell : callable, optional
+        Told what is being done.
+    max_iter : int
+        See :func:`panels`.
+    """
+    out = Path(out)
+    written, rows = [], []
+    for name in pictures:
+        if tell is not None:
+            tell(f"figure: {name}")
+        try:
+            image = picture(name, data)
+        except DataError as error:
+            if tell is not None:
+                tell(str(error))
+            continue
+        parts, found = panels(image, max_iter)
+        written.append(_draw(out / f"segmentation_{name}.png", parts, found))
+        for method, labels in found.items():
+            rows.append(
+                {
+                    "picture": name,
+                    "method": method,
+                    "regions": parts.count,
+                    "segments": len(np.unique(labels)),
+                    "commit": commit(),
+                    "device": device_name("cpu"),
+                    "command": "softcut reproduce segmentation",
+                }
+            )
+    atomic_json(out / "segmentation_figure.json", rows)
+    return written
+
+
+def picture(name: str, data: str | os.PathLike[str] | None = None) -> NDArray[np.uint8]:
+    """A picture by name: the paper's, or one of scikit-image's.
+
+    >>> picture("chelsea").shape
+    (300, 451, 3)
+    """
+    if name not in PICTURES:
+        raise ParameterError(f"pictures must be among {', '.join(PICTURES)}, got {name!r}.")
+    if name != "horse":
+        return np.asarray(getattr(require("skimage.data", "images", "Segmenting images"), name)())
+    folder = find_folder(search_roots(data), ["images"], [PAPER_PICTURE])
+    if folder is None:
+        raise DataError(
+            "The paper's picture is not on this computer: set SOFTCUT_DATA to a folder that holds "
+            f"images/{PAPER_PICTURE}."
+        )
+    return read_image(folder / PAPER_PICTURE)
+
+
+def _draw(path: Path, parts: OverSegmented, found: dict[str, NDArray[np.int64]]) -> Path:
+    height, width = parts.image.shape[:2]
+    fig, axes = figure(2, 4, figsize=(16, 8 * height / width + 1.2))
+    shown = list(axes.ravel())
+    shown[0].imshow(parts.image)
+    shown[0].set_title("Original")
+    shown[1].imshow(_with_borders(parts.image, parts.regions))
+    shown[1].set_title(f"Over-segmentation: {parts.count} regions")
+    _draw_graph(shown[2], parts)
+    for ax, (title, labels) in zip(shown[3:], found.items(), strict=True):
+        numbers = np.unique(labels, return_inverse=True)[1]
+        colours = np.array(cluster_colours(int(numbers.max()) + 1))
+        painted = _colour_array(colours)[numbers[parts.regions]]
+        ax.imshow(
+            _with_borders((0.35 * parts.image + 0.65 * painted).astype(np.uint8), numbers[parts.regions])
+        )
+        count = int(numbers.max()) + 1
+        ax.set_title(f"{title}: {count} segment{'s' * (count != 1)}")
+    for ax in shown:
+        ax.set(xticks=[], yticks=[])
+    fig.tight_layout()
+    return save_figure(fig, path)
+
+
+def _colour_array(colours: NDArray[Any]) -> NDArray[np.float64]:
+    from matplotlib.colors import to_rgb
+
+    return np.array([to_rgb(colour) for colour in colours]) * 255
+
+
+def _with_borders(image: NDArray[np.uint8], labels: NDArray[np.int64]) -> NDArray[np.uint8]:
+    segments = require("skimage.segmentation", "images", "Segmenting images")
+    found = image.copy()
+    found[segments.find_boundaries(labels, mode="inner")] = 255
+    return found
+
+
+def _draw_graph(ax: Any, parts: OverSegmented) -> None:
+    """The region graph over the pale image: nodes in the colour of their region, edges by their weight."""
+    from matplotlib.collections import LineCollection
+
+    described = parts.described
+    places = described.position * max(parts.image.shape[:2])
+    ax.imshow(255 - (255 - parts.image) // 4)
+    edges = coo_array(described.graph.adjacency)
+    upper = edges.row < edges.col
+    ends = np.stack([edges.row[upper], edges.col[upper]], axis=1)
+    strength = np.log1p(edges.data[upper])
+    widths = 0.2 + 1.8 * strength / max(float(strength.max()), 1e-12)
+    ax.add_collection(LineCollection(places[ends], colors="#444444", linewidths=widths, alpha=0.7, zorder=1))
+    colours = np.clip(described.rgb, 0, 1)
+    ax.scatter(*places.T, s=14, c=colours, edgecolors="black", linewidths=0.4, zorder=2)
+    ax.set_title(f"Region graph: {described.graph.num_edges:,} edges")

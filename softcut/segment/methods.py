@@ -1,0 +1,262 @@
+"""Clustering the regions of an image: by minCUT, by the normalised cut, by DiffPool.
+
+minCUT here: the networks read the spectral embedding of the region graph beside the features of the regions, start
+from k-means of what they read, and minimise the cut of the region graph. Replicas read the embedding at several
+weightings, and their consensus is the segmentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import eigsh
+from torch import Tensor
+
+from softcut.baselines import diffpool_replicas, spectral
+from softcut.clustering.consensus import Consensus
+from softcut.clustering.kmeans import kmeans_restarts
+from softcut.errors import ParameterError
+from softcut.graph import Graph
+from softcut.ops import CSR
+from softcut.training import DenseInput, Progress, ReplicaNet, TrainSettings, replica_seeds, train
+
+__all__ = [
+    "METHODS",
+    "MincutSettings",
+    "cluster_regions",
+    "mincut_regions",
+    "number_of_segments",
+    "spectral_coordinates",
+]
+
+METHODS = ("mincut", "ncut", "diffpool")
+_DENSE = 1200  # nodes up to which all eigenvectors at once are quicker than a few
+# k="auto" counts the ways of cutting the graph that cost at most this much (1 - eigenvalue), within these limits.
+_CHEAP_CUT = 0.02
+AUTO_SEGMENTS = (2, 16)
+_DIFFPOOL_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class MincutSettings:
+    """How regions are clustered by minCUT.
+
+    >>> MincutSettings().n_init
+    8
+
+    Attributes
+    ----------
+    n_init : int
+        Replicas.
+    eigenvectors : int
+        Columns of the spectral embedding.
+    powers : tuple of float
+        Eigenvectors are divided by (1 - eigenvalue)^p; as many replicas for each p.
+    feature_weight : float
+        Weight of the features beside the embedding.
+    max_iter, start, learning_rate, ortho_weight, hidden
+        Of the training; see :class:`softcut.training.TrainSettings`.
+    fusion : float
+        Weight of what the networks read beside what they say, in the consensus.
+    """
+
+    n_init: int = 8
+    eigenvectors: int = 10
+    powers: tuple[float, ...] = (0.5, 1.0)
+    feature_weight: float = 0.3
+    max_iter: int = 40
+    start: int = 20
+    learning_rate: float = 1e-2
+    ortho_weight: float = 1.0
+    hidden: int = 16
+    fusion: float = 1.0
+
+
+# Rows that the networks read have this mean length: short ones would take many more steps to learn.
+_LENGTH = 4.0
+_LEAST_GAP = 1e-3
+
+
+def spectral_coordinates(graph: Graph, columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Leading eigenvectors of the random walk on a connected graph but the first, and 1 - their eigenvalues.
+
+    >>> from softcut.datasets import grid_graph
+    >>> vectors, gaps = spectral_coordinates(grid_graph(4, 3), 2)
+    >>> vectors.shape, bool(0 < gaps[0] <= gaps[1])
+    ((12, 2), True)
+
+    Parameters
+    ----------
+    graph : Graph
+        Without isolated nodes.
+    columns : int
+        How many; fewer where the graph has fewer nodes.
+    """
+    adjacency = sp.csr_array(graph.adjacency, dtype=np.float64)
+    n = adjacency.shape[0]
+    columns = min(columns, n - 1)
+    scale = 1 / np.sqrt(adjacency.sum(axis=1))
+    walk = sp.diags_array(scale) @ adjacency @ sp.diags_array(scale)
+    if n <= _DENSE or columns + 1 >= n:
+        values, vectors = np.linalg.eigh(walk.toarray())
+    else:
+        laplacian = sp.csc_array(sp.eye_array(n) - walk)
+        first = np.random.default_rng(0).standard_normal(n)
+        gaps, vectors = eigsh(laplacian, columns + 1, sigma=-1e-3, which="LM", v0=first)
+        values = 1 - gaps
+    order = np.argsort(-values, kind="stable")[1 : columns + 1]
+    found = vectors[:, order] * scale[:, None]
+    found *= np.where(found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])] < 0, -1.0, 1.0)
+    return found / np.linalg.norm(found, axis=0), np.maximum(1 - values[order], 0.0)
+
+
+def number_of_segments(graph: Graph) -> int:
+    """How many segments a region graph falls into: one more than the number of its cheap cuts.
+
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> from softcut import Graph
+    >>> inside, anywhere = np.kron(np.eye(3), np.ones((6, 6))), np.ones((18, 18))
+    >>> cliques = (inside + 0.001 * anywhere) * (1 - np.eye(18))
+    >>> number_of_segments(Graph.from_scipy(sp.csr_array(cliques)))
+    3
+    """
+    _, gaps = spectral_coordinates(graph, AUTO_SEGMENTS[1])
+    return int(min(max(1 + (gaps <= _CHEAP_CUT).sum(), AUTO_SEGMENTS[0]), AUTO_SEGMENTS[1], graph.num_nodes))
+
+
+def cluster_regions(
+    graph: Graph, k: int, method: str = "mincut", random_state: int = 0, device: torch.device | str = "cpu"
+) -> NDArray[np.int64]:
+    """Cluster of every region.
+
+    >>> from softcut.datasets import grid_graph
+    >>> cluster_regions(grid_graph(6, 4), 2, "ncut").shape
+    (24,)
+
+    Parameters
+    ----------
+    graph : Graph
+        A region graph with features.
+    k : int
+        Clusters.
+    method : {"mincut", "ncut", "diffpool"}
+        See :func:`mincut_regions`; spectral clustering (:func:`softcut.baselines.spectral`); the auxiliary losses of
+        DiffPool (:func:`softcut.baselines.diffpool_replicas`).
+    random_state : int
+        Of k-means and of the networks.
+    device : str
+        Where networks are trained.
+    """
+    if method not in METHODS:
+        raise ParameterError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    if k >= graph.num_nodes:
+        return np.arange(graph.num_nodes)
+    if k == 1:
+        return np.zeros(graph.num_nodes, dtype=np.int64)
+    if method == "ncut":
+        return spectral(graph, k, random_state)
+    if method == "mincut":
+        return mincut_regions(graph, k, random_state=random_state, device=device)
+    seeds = replica_seeds(random_state, 10)
+    s, _, result = diffpool_replicas(
+        graph, k, seeds, x=_standardised(graph), max_iter=_DIFFPOOL_STEPS, learning_rate=5e-3, device=device
+    )
+    best = int((result.cut[-1] + result.ortho[-1]).argmin())
+    return s[:, best].argmax(-1).cpu().numpy()
+
+
+def _unit(x: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Columns about their means, rows of length 1 on average."""
+    centred = np.asarray(x, dtype=np.float64) - x.mean(axis=0)
+    length = np.sqrt(np.square(centred).sum(axis=1).mean())
+    return centred / length if length > 0 else centred
+
+
+def _standardised(graph: Graph) -> NDArray[np.float32]:
+    x = np.asarray(graph.x, dtype=np.float64)
+    deviation = x.std(axis=0)
+    return ((x - x.mean(axis=0)) / np.where(deviation > 0, deviation, 1)).astype(np.float32)
+
+
+def _inputs(graph: Graph, settings: MincutSettings) -> NDArray[np.float32]:
+    """What the networks read, [scales, N, F]."""
+    vectors, gaps = spectral_coordinates(graph, settings.eigenvectors)
+    features = settings.feature_weight * _unit(np.asarray(graph.x))
+    found = [
+        np.concatenate([_unit(vectors / (gaps + _LEAST_GAP) ** power), features], axis=1)
+        for power in settings.powers
+    ]
+    return (_LENGTH * np.stack(found)).astype(np.float32)
+
+
+def mincut_regions(
+    graph: Graph,
+    k: int,
+    settings: MincutSettings | None = None,
+    *,
+    random_state: int = 0,
+    device: torch.device | str = "cpu",
+    callback: Callable[[Progress], None] | None = None,
+) -> NDArray[np.int64]:
+    """Regions clustered by minCUT: the consensus of replicas that start from k-means of what they read.
+
+    >>> import numpy as np
+    >>> from softcut.datasets import community_graph
+    >>> from softcut.metrics import nmi
+    >>> graph = community_graph(4, 80, seed=0)
+    >>> nmi(graph.y, mincut_regions(graph, 4)) > 0.9
+    True
+
+    Parameters
+    ----------
+    graph : Graph
+        A region graph with features.
+    k : int
+        Clusters, fewer than regions.
+    settings : MincutSettings, optional
+        See there.
+    random_state : int
+        Of k-means and of the networks.
+    device : str
+        Where networks are trained.
+    callback : callable, optional
+        Called with a :class:`softcut.training.Progress` now and then.
+    """
+    settings = settings or MincutSettings()
+    z = torch.from_numpy(_inputs(graph, settings)).to(device)
+    per_scale = -(-settings.n_init // len(z))
+    start = torch.cat(
+        [kmeans_restarts(rows, k, per_scale, max_iter=30, random_state=random_state)[0] for rows in z]
+    )
+    sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).to(z.dtype)
+    scales = [scale for scale in range(len(z)) for _ in range(per_scale)]
+    inputs = DenseInput(z)
+    net = ReplicaNet(
+        z.shape[2], k, replica_seeds(random_state, len(scales)), hidden=settings.hidden, scales=scales
+    ).to(device)
+    training = TrainSettings(
+        iterations=settings.max_iter,
+        lr=settings.learning_rate,
+        ortho_weight=settings.ortho_weight,
+        start=settings.start,
+        tolerance=None,
+    )
+    op = CSR.from_graph(graph, device=device)
+    result = train(net, inputs, op, training, callback, start=start, sizes=sizes.clamp(min=1.0))
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return _merged(net.assign(inputs), z, k, scales, settings, random_state)
+
+
+def _merged(
+    s: Tensor, z: Tensor, k: int, scales: list[int], settings: MincutSettings, seed: int
+) -> NDArray[np.int64]:
+    rows = z.transpose(0, 1)
+    consensus = Consensus.fit(s, rows, k, scales=scales, fusion=settings.fusion, random_state=seed)
+    return consensus.predict(s, rows).cpu().numpy()

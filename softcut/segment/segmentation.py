@@ -1,0 +1,183 @@
+"""segment_image: an image divided into K segments."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from softcut.device import choose_device
+from softcut.errors import ParameterError, require
+from softcut.segment.images import as_rgb, read_image, shrink
+from softcut.segment.methods import METHODS, cluster_regions, number_of_segments
+from softcut.segment.region_graph import RegionGraph, region_graph
+from softcut.segment.regions import over_segment
+
+__all__ = ["MAX_PIXELS", "Segmentation", "segment_image"]
+
+# Larger images are divided at a smaller size: segments are large, and time and memory grow with the pixels.
+MAX_PIXELS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """An image divided into segments.
+
+    Attributes
+    ----------
+    labels : array [H, W]
+        Segment of every pixel, the largest first.
+    image : array [H, W, 3]
+        The image as RGB in [0, 1].
+    regions : RegionGraph
+        The over-segmentation and its graph, at the size it was made.
+    region_labels : array [N]
+        Segment of every region.
+    notes : list of str
+        What was decided on the way.
+    """
+
+    labels: NDArray[np.int64]
+    image: NDArray[np.float32] = field(repr=False)
+    regions: RegionGraph = field(repr=False)
+    region_labels: NDArray[np.int64] = field(repr=False)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def n_segments(self) -> int:
+        """How many segments there are."""
+        return int(self.region_labels.max()) + 1
+
+    def overlay(self, opacity: float = 0.5) -> NDArray[np.uint8]:
+        """The image under the mean colours of its segments, with their borders: uint8 [H, W, 3].
+
+        >>> import numpy as np
+        >>> image = np.zeros((20, 20), dtype=np.uint8)
+        >>> image[:, 10:] = 255
+        >>> segment_image(image, 2).overlay().shape
+        (20, 20, 3)
+
+        Parameters
+        ----------
+        opacity : float
+            Of the colours: 0 shows the image alone, 1 the colours alone.
+        """
+        if not 0 <= opacity <= 1:
+            raise ParameterError(f"opacity must be from 0 to 1, got {opacity!r}.")
+        segments = require("skimage.segmentation", "images", "Segmenting images")
+        area = self.regions.area
+        weight = np.bincount(self.region_labels, weights=area)
+        colours = np.stack(
+            [np.bincount(self.region_labels, weights=area * c) / weight for c in self.regions.rgb.T], axis=1
+        ).astype(np.float32)
+        found = self.image * np.float32(1 - opacity)
+        found += np.float32(opacity) * colours[self.labels]
+        width = max(1, round(max(self.labels.shape) / 800))  # a line that can be seen on large images too
+        lines = segments.find_boundaries(self.labels, mode="inner" if width == 1 else "thick")
+        if width > 1:
+            morphology = require("scipy.ndimage", "images", "Segmenting images")
+            lines = morphology.binary_dilation(lines, iterations=width // 2)
+        found[lines] = (1.0, 0.85, 0.0)
+        return np.asarray(found * 255 + 0.5).astype(np.uint8)
+
+
+def segment_image(
+    image: Any,
+    k: int | str = 4,
+    *,
+    method: str = "mincut",
+    regions: str = "felzenszwalb",
+    texture: bool = True,
+    position: bool = False,
+    random_state: int = 0,
+    device: torch.device | str = "cpu",
+    max_pixels: int = MAX_PIXELS,
+) -> Segmentation:
+    """Divide an image into segments: over-segmentation, region graph, clustering.
+
+    Regions of one colour become the nodes of a graph; regions that touch are joined, the stronger the longer their
+    border and the more alike their colour and texture. Its nodes are clustered into `k` segments.
+
+    >>> import numpy as np
+    >>> import softcut as sc
+    >>> image = np.zeros((30, 40, 3), dtype=np.uint8)
+    >>> image[:, 20:] = (250, 200, 0)
+    >>> found = sc.segment_image(image, 2)
+    >>> found.labels.shape, found.n_segments, bool(found.labels[0, 0] != found.labels[0, -1])
+    ((30, 40), 2, True)
+
+    Parameters
+    ----------
+    image : array or path
+        Grey, RGB or RGBA, of 8 or 16 bits or floats in [0, 1]; or an image file.
+    k : int or "auto"
+        Segments. "auto": one more than the number of ways in which the region graph can be cut cheaply, from 2 to 16.
+    method : {"mincut", "ncut", "diffpool"}
+        minCUT by consensus; spectral clustering (the normalised cut); DiffPool's auxiliary losses.
+    regions : {"felzenszwalb", "slic"}
+        The over-segmentation, see :func:`softcut.segment.over_segment`.
+    texture : bool
+        Whether texture counts beside colour in the weights of the graph.
+    position : bool
+        Whether the position of a region is a feature beside its mean colour: segments become more compact.
+    random_state : int
+        The same number gives the same segments.
+    device : str
+        Where networks are trained; "auto": on a GPU where there is one.
+    max_pixels : int
+        A larger image is divided at a smaller size; the labels have the size of the image.
+    """
+    if method not in METHODS:
+        raise ParameterError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    auto = isinstance(k, str)
+    if (auto and k != "auto") or (
+        not auto and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1)
+    ):
+        raise ParameterError(f"k must be a whole number of at least 1, or 'auto', got {k!r}.")
+    if not max_pixels >= 1:
+        raise ParameterError(f"max_pixels must be positive, got {max_pixels!r}.")
+    rgb = as_rgb(read_image(image) if isinstance(image, str | os.PathLike) else image)
+    small, factor = shrink(rgb, int(max_pixels))
+    notes = []
+    if factor > 1:
+        notes.append(
+            f"divided at {small.shape[1]} x {small.shape[0]} pixels, 1/{factor} of the image's size; a larger "
+            "max_pixels keeps more."
+        )
+    numbers = over_segment(small, regions)
+    count = int(numbers.max()) + 1
+    if count == 1:
+        raise ParameterError(
+            "image is a single region of one colour: there is nothing to divide; give an image with more contrast."
+        )
+    if not auto and int(k) > count:
+        raise ParameterError(
+            f"k is {k}, but the image has only {count} regions of its own colour; ask for fewer segments."
+        )
+    found = region_graph(
+        small,
+        numbers,
+        features=("colour", "position") if position else ("colour",),
+        weights="likeness" if texture else "colour",
+    )
+    if auto:
+        k = number_of_segments(found.graph)
+        notes.append(f"k=auto: {k} segments.")
+    labels = cluster_regions(found.graph, int(k), method, random_state, choose_device(str(device)))
+    # The largest segment becomes number 0; clusters without a region are left out.
+    used, labels = np.unique(labels, return_inverse=True)
+    sizes = np.bincount(labels, weights=found.area)
+    order = np.argsort(-sizes, kind="stable")
+    place = np.empty(len(used), dtype=np.int64)
+    place[order] = np.arange(len(used))
+    labels = place[labels]
+    if len(used) < int(k):
+        notes.append(f"{len(used)} segments instead of {k}: the others are empty.")
+    pixels = found.paint(labels)
+    if factor > 1:
+        pixels = pixels.repeat(factor, axis=0).repeat(factor, axis=1)[: rgb.shape[0], : rgb.shape[1]]
+    return Segmentation(pixels, rgb, found, labels, notes)
