@@ -88,7 +88,7 @@ def test_three_parts_train_as_the_library_does_on_the_whole_graph(parts, three):
     group, part = JobGroup(), open_part(parts["default", 1], 0)
     sample = Sample(part, 120, group)
     op = Halo.from_part(part, group, dtype=torch.float64)
-    z = distances(op, torch.from_numpy(np.array(part.x)), QUICK.hops, sample, torch.float64)
+    z = distances(op, part.x, QUICK.hops, sample, torch.float64)
     scales = replica_scales(2, 3)
     start = kmeans_start(z, scales, 3, 120, sample, group, QUICK.seed)
     net = ReplicaNet(z.shape[2], 3, replica_seeds(0, 3), hidden=8, scales=scales, dtype=torch.float64)
@@ -107,8 +107,7 @@ def test_three_parts_train_as_the_library_does_on_the_whole_graph(parts, three):
 def test_the_networks_read_what_those_of_the_estimator_read(parts):
     group, part = JobGroup(), open_part(parts["default", 1], 0)
     op = Halo.from_part(part, group, dtype=torch.float64)
-    x = torch.from_numpy(np.array(part.x))
-    z = distances(op, x, (0, 1, 2, 4, 8, 16), Sample(part, 120, group), torch.float32)
+    z = distances(op, part.x, (0, 1, 2, 4, 8, 16), Sample(part, 120, group), torch.float32)
     torch.testing.assert_close(z, Encoder.fit(GRAPH)[1].z, atol=2e-5, rtol=1e-4)
 
 
@@ -159,7 +158,7 @@ def test_the_consensus_is_a_k_means_of_all_assignments(parts):
     part, group = open_part(parts["default", 1], 0), JobGroup()
     op = Halo.from_part(part, group, dtype=torch.float64)
     sample = Sample(part, 120, group)
-    z = distances(op, torch.from_numpy(np.array(part.x)), QUICK.hops, sample, torch.float64)
+    z = distances(op, part.x, QUICK.hops, sample, torch.float64)
     s = results[0].net.assign(DenseInput(z)).numpy()  # [N, R, K]
     weight = results[0].evidence / results[0].evidence.max()
     rows = (s * weight[:, None]).reshape(120, 9)

@@ -94,15 +94,15 @@ class PaperInput:
         return (torch.cat(flat, dim=1) @ self.x.mT).view(replicas, hidden, -1)
 
 
-def distances(op: Halo, x: Tensor, hops: Sequence[int], sample: Sample, dtype: torch.dtype) -> Tensor:
+def distances(op: Halo, x: np.ndarray, hops: Sequence[int], sample: Sample, dtype: torch.dtype) -> Tensor:
     """Z [scales, n, F]: P^h X for each h, P = sym-norm(A + I), centred and scaled as the estimator does.
 
     Parameters
     ----------
     op : Halo
         A, not normalised.
-    x : Tensor
-        Features of the own nodes.
+    x : array
+        Features of the own nodes; may be memory-mapped.
     hops : sequence of int
         The distances, rising.
     sample : Sample
@@ -110,7 +110,7 @@ def distances(op: Halo, x: Tensor, hops: Sequence[int], sample: Sample, dtype: t
     dtype : torch.dtype
         Of the result; computed in float64, because far hops differ in few digits.
     """
-    far = x.double()
+    far = torch.from_numpy(np.array(x, dtype=np.float64)).to(op.exchange.send.device)
     scale = inverse_sqrt(op.degree_like(far) + 1).unsqueeze(-1)
     found = []
     for h in range(max(hops) + 1):

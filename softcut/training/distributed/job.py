@@ -183,7 +183,7 @@ def train_part(
     manifest = group.together(lambda: _checked(folder, settings, group.size))
     part = group.together(lambda: open_part(folder, group.rank))
     dtype, device = _DTYPES[settings.dtype], group.device
-    op = Halo.from_part(part, group, dtype=dtype, device=device)
+    op = Halo.from_part(part, group, dtype=torch.float64, device=device)  # features are propagated in float64
     inputs, start, notes = _inputs(part, op, manifest, settings, group)
     scales = replica_scales(len(settings.hops), settings.replicas) if inputs.terms == 1 else None
     net = ReplicaNet(
@@ -260,12 +260,12 @@ def _inputs(
     part: Part, op: Halo, manifest: Manifest, settings: DistributedSettings, group: JobGroup
 ) -> tuple[FirstLayer, Start | None, list[str]]:
     dtype = _DTYPES[settings.dtype]
-    x = torch.from_numpy(np.array(part.x)).to(device=group.device, dtype=dtype)
+    assert part.x is not None
     if manifest.about.get("preset") == "paper":
+        x = torch.from_numpy(np.array(part.x)).to(device=group.device, dtype=dtype)
         return PaperInput(op, x), None, []
     sample = Sample(part, manifest.nodes, group)
-    wide = Halo.from_part(part, group, dtype=torch.float64, device=group.device)
-    z = distances(wide, x, settings.hops, sample, dtype)
+    z = distances(op, part.x, settings.hops, sample, dtype)
     notes = [
         "left out of the default: the feature graph in the cut, replicas that maximise the evidence, fusion with the "
         "features in the consensus, and the refinement."

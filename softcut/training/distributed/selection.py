@@ -21,6 +21,8 @@ __all__ = ["SELECT", "Judged", "best_replica", "consensus", "judge"]
 SELECT = ("consensus", "evidence", "loss")
 # Of the k-means of the consensus, which is run once and decides all labels.
 _RESTARTS = 10
+# Nodes whose words are counted at a time.
+_ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -49,19 +51,32 @@ def judge(part: Part, op: Halo, labels: Tensor, manifest: Manifest, k: int) -> J
     k : int
         Clusters.
     """
-    group = op.layout.group
-    hard = nn.functional.one_hot(labels, k).double()  # [n, R, K]
-    edges, sizes = quadratic_form(op, hard)[0], op.layout.total(hard)[0]
-    gain = torch.zeros(labels.shape[1], dtype=torch.float64, device=labels.device)
-    if part.words is not None:
-        rowptr, word = (torch.from_numpy(np.array(a)).long().to(labels.device) for a in part.words)
-        owner = torch.repeat_interleave(torch.arange(len(labels), device=labels.device), rowptr.diff())
-        v = manifest.vocabulary
-        for r in range(labels.shape[1]):
-            table = torch.bincount(labels[owner, r] * v + word, minlength=k * v).view(k, v).double()
-            gain[r] = word_gain(group.all_reduce(table), manifest.num_words)
-    found = Evidence(edge_gain(edges, manifest.edge_worth), gain, entropy(sizes), manifest.nodes)
-    return Judged(found.value.cpu().numpy(), (sizes > 0).sum(-1).cpu().numpy())
+    edges, sizes, gains = [], [], []
+    for own in labels.unbind(1):  # one at a time: a table of all would be larger than what training holds
+        hard = nn.functional.one_hot(own, k).double()
+        edges.append(quadratic_form(op, hard)[0])
+        sizes.append(op.layout.total(hard)[0])
+        table = op.layout.group.all_reduce(_word_table(part, own, k, manifest.vocabulary))
+        gains.append(word_gain(table, manifest.num_words) if part.words is not None else table.new_zeros(()))
+    size = torch.stack(sizes)
+    gain = edge_gain(torch.stack(edges), manifest.edge_worth)
+    found = Evidence(gain, torch.stack(gains), entropy(size), manifest.nodes)
+    return Judged(found.value.cpu().numpy(), (size > 0).sum(-1).cpu().numpy())
+
+
+def _word_table(part: Part, labels: Tensor, k: int, vocabulary: int) -> Tensor:
+    """How often each word occurs in each cluster [K, V], among the own nodes."""
+    table = torch.zeros(k * vocabulary, dtype=torch.float64, device=labels.device)
+    if part.words is None:
+        return table.view(k, vocabulary)
+    rowptr, word = part.words
+    for begin in range(0, len(labels), _ROWS_AT_ONCE):
+        ends = rowptr[begin : begin + _ROWS_AT_ONCE + 1]
+        count = torch.from_numpy(np.diff(ends)).to(labels.device)
+        column = torch.from_numpy(word[ends[0] : ends[-1]].astype(np.int64)).to(labels.device)
+        place = labels[begin : begin + _ROWS_AT_ONCE].repeat_interleave(count) * vocabulary + column
+        table += torch.bincount(place, minlength=k * vocabulary)
+    return table.view(k, vocabulary)
 
 
 def best_replica(score: np.ndarray, used: np.ndarray, k: int) -> int:
