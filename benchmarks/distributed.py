@@ -142,7 +142,8 @@ def equality(name: str, preset: str, folder: Path) -> list[dict[str, Any]]:
         rows.append(row)
         wire, real = row["model_bytes_on_the_wire"], row["bytes_written_to_sockets"]
         print(
-            f"{name:8s} {preset:8s} {processes} processes: largest difference {row['largest_difference_of_a_parameter']:.1e}; "
+            f"{name:8s} {preset:8s} {processes} processes: largest difference "
+            f"{row['largest_difference_of_a_parameter']:.1e}; "
             f"bytes a step {row['counted_bytes_per_step']:,} (model {row['model_bytes_per_step']:,}); on the wire "
             f"{0 if real is None else real:,.0f} (model {wire:,.0f})",
             flush=True,

@@ -2,24 +2,20 @@
 
     python benchmarks/gpu_kernels.py --out results [--sections sweep product loss ...] [--budget 170]
 
-Every number goes to OUT/gpu_kernels.json as soon as it is known; what is there already is not measured again, so a run that
-was cut short is continued by the same command. Measured tile sizes are kept in OUT/softcut/kernels.json and used by the
-sections after the sweep. `--tiny` rehearses everything with small sizes, without a GPU in Triton's interpreter
+Every number goes to OUT/gpu_kernels.json as soon as it is known; what is there already is not measured again, so a run
+that was cut short is continued by the same command. Measured tile sizes are kept in OUT/softcut/kernels.json and used
+by the sections after the sweep. `--tiny` rehearses everything with small sizes, without a GPU in Triton's interpreter
 (TRITON_INTERPRET=1).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,294 +23,21 @@ import torch
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-CUDA = torch.cuda.is_available()
-DEVICE = torch.device("cuda" if CUDA else "cpu")
-TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-SECTIONS = ("machine", "sweep", "product", "loss", "ragged", "crossover", "growth", "cora", "fits")
-PIECES = (128, 256, 512, 1024, 2048)
-
-
-class Bench:
-    """What is known, where it is kept, and how time is taken."""
-
-    def __init__(self, out: Path, tiny: bool, budget: float) -> None:
-        self.path, self.tiny, self.end = out / "gpu_kernels.json", tiny, time.monotonic() + budget
-        self.known: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
-        self.graphs: dict[str, Any] = {}
-        self.skipped = 0
-        self.rounds, self.warm = (1, 0) if tiny else (10, 2)
-        self.sizes = (48, 64) if tiny else (1_000_000, 2_000_000, 4_000_000)
-        self.entries = 256 if tiny else 64_000_000
-        self.columns = (4,) if tiny else (8, 16, 64)
-        self.even = [f"uniform {n}" for n in self.sizes]
-        self.skewed = f"power law {self.sizes[1]}"
-
-    def record(self, key: str, work: Callable[[], Any]) -> Any:
-        """The value of `key`, measured now if it is not known; None where the time is up or it failed."""
-        if key in self.known:
-            return self.known[key]
-        if time.monotonic() > self.end:
-            self.skipped += 1
-            return None
-        try:
-            value = work()
-        except Exception as error:  # one failure must not cost the rest of the run
-            print(f"  {key}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-            if CUDA:
-                torch.cuda.empty_cache()
-            return None
-        self.known[key] = value
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_suffix(".part")
-        part.write_text(json.dumps(self.known, indent=1) + "\n")
-        part.replace(self.path)
-        return value
-
-    def milliseconds(self, work: Callable[[], Any], rounds: int | None = None) -> float:
-        """Of the fastest round."""
-        for _ in range(self.warm):
-            work()
-        found = []
-        for _ in range(rounds or self.rounds):
-            if CUDA:
-                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                start.record()
-                work()
-                end.record()
-                end.synchronize()
-                found.append(start.elapsed_time(end))
-            else:
-                begin = time.perf_counter()
-                work()
-                found.append(1e3 * (time.perf_counter() - begin))
-        return min(found)
-
-    def peak(self, work: Callable[[], Any]) -> int:
-        """Bytes that a call needs beyond what was there before it; 0 without a GPU."""
-        if not CUDA:
-            work()
-            return 0
-        torch.cuda.synchronize()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        work()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before
-
-    def graph(self, name: str) -> Graph:
-        if name not in self.graphs:
-            self.graphs.clear()  # one at a time: they share the device with what is measured
-            if CUDA:
-                torch.cuda.empty_cache()
-            kind, n = name.rsplit(" ", 1)
-            self.graphs[name] = Graph(kind, int(n), self.entries)
-        return self.graphs[name]
-
-
-class Graph:
-    """A random graph with `entries` stored entries: uniform, or expected degrees that fall as rank^-0.7."""
-
-    def __init__(self, kind: str, n: int, entries: int, seed: int = 0) -> None:
-        from softcut.ops import CSR, CSRPattern
-
-        self.n, self.entries = n, entries
-        generator = torch.Generator(DEVICE).manual_seed(seed)
-        ends = torch.empty(2, entries // 2, dtype=torch.int32, device=DEVICE)
-        shuffled = torch.randperm(n, generator=generator, device=DEVICE).int()
-        for end in ends:
-            u = torch.rand(entries // 2, dtype=torch.float64, generator=generator, device=DEVICE)
-            u = u if kind == "uniform" else u ** (1 / 0.3)  # inverse of the distribution of ranks
-            end.copy_(shuffled[(u * n).long().clamp_(max=n - 1)])
-            del u
-        row, col = torch.cat([ends[0], ends[1]]), torch.cat([ends[1], ends[0]])
-        pattern, order = CSRPattern.from_coo(row, col, (n, n))
-        del row, col, order, ends, shuffled
-        self.pattern = pattern
-        self.op = CSR(pattern, symmetric=True).normalise()
-        self.longest = int(pattern.counts.max())
-
-    def s(self, k: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        generator = torch.Generator(DEVICE).manual_seed(1)
-        return torch.randn(self.n, k, generator=generator, device=DEVICE).softmax(-1).to(dtype)
-
-    @cached_property
-    def edges(self) -> Tensor:
-        return torch.stack([self.pattern.rows, self.pattern.col.long()])
-
-    def gather_bytes(self, k: int, dtype: torch.dtype) -> int:
-        """Indices, a row for each entry, and the result."""
-        size = torch.empty(0, dtype=dtype).element_size()
-        return 4 * self.entries + size * self.entries * k + size * self.n * k
-
-
-def compile_all(jobs: list[dict[str, Any]], workers: int) -> None:
-    """Fill Triton's cache by several processes: compiling one by one would take most of the time."""
-    if not CUDA or not jobs:
-        return
-    command = [sys.executable, __file__, "--compile"]
-    running = []
-    for w in range(min(workers, len(jobs))):
-        share = json.dumps(jobs[w::workers])
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert process.stdin is not None
-        process.stdin.write(share)
-        process.stdin.close()
-        running.append(process)
-    for process in running:
-        process.wait()
-
-
-def compile_share() -> None:
-    """Run a few rows through each kernel that was asked for."""
-    from softcut.ops.kernels.plan import row_plan
-    from softcut.ops.kernels.product import cut_sums, row_product
-    from softcut.ops.kernels.tiles import Tiles
-
-    rowptr = torch.tensor([0, 2, 4, 6, 8], dtype=torch.int32, device=DEVICE)
-    col = torch.tensor([0, 1, 2, 3] * 2, dtype=torch.int32, device=DEVICE)
-    scale, plan = torch.ones(4, device=DEVICE), row_plan(rowptr)
-    for job in json.load(sys.stdin):
-        x, tiles = torch.ones(4, job["k"], device=DEVICE, dtype=TYPES[job["dtype"]]), Tiles(**job["tiles"])
-        try:
-            if job["loss"]:
-                cut_sums(col, None, x, scale, scale, plan=plan, tiles=tiles)
-            else:
-                row_product(col, None, x, None, plan=plan, tiles=tiles)
-        except Exception as error:
-            print(f"  {job}: {error}", flush=True)
-
-
-def machine(bench: Bench) -> None:
-    def measure() -> dict[str, Any]:
-        from softcut.provenance import commit, device_name
-
-        size = 1 << (16 if bench.tiny else 30)
-        a, b = torch.zeros(2, size // 4, device=DEVICE)
-        ms = bench.milliseconds(lambda: b.copy_(a))
-        try:
-            import triton
-
-            version = triton.__version__
-        except ImportError:
-            version = "none"
-        return {
-            "device": device_name(DEVICE),
-            "torch": torch.__version__,
-            "triton": version,
-            "commit": commit(),
-            "copy GB/s": 2 * size / ms / 1e6,
-        }
-
-    print(bench.record("machine", measure))
-
-
-def copy_speed(bench: Bench) -> float:
-    return bench.known["machine"]["copy GB/s"]
-
-
-def sweep(bench: Bench) -> None:
-    """Tile sizes by columns, precision and mean degree; the fastest are used by what follows."""
-    from softcut.ops.kernels.plan import row_plan
-    from softcut.ops.kernels.product import cut_sums, row_product
-    from softcut.ops.kernels.tiles import Tiles, remember
-    from softcut.ops.kernels.tune import candidates
-
-    first = bench.even[min(1, len(bench.even) - 1)]
-    mean = bench.entries / bench.sizes[1]
-    pairs = [(k, name) for k in bench.columns for name in TYPES]
-    choices = {p: list(dict.fromkeys(candidates(p[0], mean, TYPES[p[1]]))) for p in pairs}
-    choices = {p: [t for t in found if not t.gather_scale] for p, found in choices.items()}
-    if bench.tiny:
-        choices = {p: found[:2] for p, found in choices.items()}
-    jobs = [
-        {"k": k, "dtype": d, "tiles": asdict(t), "loss": False}
-        for (k, d), found in choices.items()
-        for t in found
-    ]
-    if f"sweep done {bench.tiny}" not in bench.known:
-        begin = time.monotonic()
-        compile_all(jobs, 12)
-        print(f"compiled {len(jobs)} kernels in {time.monotonic() - begin:.0f} s", flush=True)
-    losses = []
-    for name in (first, *[g for g in bench.even if g != first], bench.skewed):
-        for k, d in pairs:
-            times = {}
-            for tiles in choices[k, d]:
-
-                def measure(name: str = name, k: int = k, d: str = d, tiles: Tiles = tiles) -> float:
-                    graph = bench.graph(name)
-                    x = graph.s(k, TYPES[d])
-                    p = graph.pattern
-                    return bench.milliseconds(
-                        lambda: row_product(p.col, None, x, None, plan=p.plan, tiles=tiles), 5
-                    )
-
-                ms = bench.record(f"sweep | {name} | K={k} | {d} | {short(tiles)}", measure)
-                if ms is not None:
-                    times[tiles] = ms
-            if times:
-                ranked = sorted(times, key=lambda t: times[t])
-                shown = ", ".join(f"{short(t)} {times[t]:.3f}" for t in ranked[:4])
-                print(
-                    f"{name:20} K={k:<3} {d:9} {shown}  (table {times.get(choices[k, d][0], math.nan):.3f})",
-                    flush=True,
-                )
-                losses.append((name, k, d, ranked[0]))
-    # The loss: D^-1/2 gathered or multiplied in first, and how many blocks of rows a program takes.
-    variants = [
-        (name, k, d, replace(tiles, gather_scale=g, repeat=r))
-        for name, k, d, tiles in losses
-        for g in (False, True)
-        for r in sorted({1, max(1, 32 // tiles.rows), max(1, 128 // tiles.rows)})
-    ]
-    if f"sweep done {bench.tiny}" not in bench.known:
-        unique = {
-            (k, d, t): {"k": k, "dtype": d, "tiles": asdict(t), "loss": True} for _, k, d, t in variants
-        }
-        compile_all(list(unique.values()), 12)
-    best: dict[tuple[str, int, str], dict[Tiles, float]] = {}
-    for name, k, d, tiles in variants:
-
-        def measure(name: str = name, k: int = k, d: str = d, tiles: Tiles = tiles) -> float:
-            graph = bench.graph(name)
-            s, p, op = graph.s(k, TYPES[d]), graph.pattern, graph.op
-            degree = op.degree_like(s.new_empty(0, dtype=torch.float32))
-            scale = op.row_scale(torch.float32)
-            return bench.milliseconds(
-                lambda: cut_sums(p.col, None, s, scale, degree, plan=p.plan, tiles=tiles), 5
-            )
-
-        ms = bench.record(f"sweep loss | {name} | K={k} | {d} | {short(tiles)}", measure)
-        if ms is not None:
-            best.setdefault((name, k, d), {})[tiles] = ms
-    for (name, k, d), times in best.items():
-        chosen = min(times, key=lambda t: times[t])
-        shown = ", ".join(f"{short(t)} {ms:.3f}" for t, ms in sorted(times.items(), key=lambda p: p[1]))
-        print(f"{name:20} K={k:<3} {d:9} loss forward: {shown}", flush=True)
-        if name != bench.skewed:  # of the same mean degree as a uniform one: that one decides
-            remember(k, bench.graph(name).pattern.plan.mean, TYPES[d], DEVICE, chosen)
-    for piece in PIECES[:2] if bench.tiny else PIECES:
-
-        def measure(piece: int = piece) -> float:
-            graph = bench.graph(bench.skewed)
-            k, p = bench.columns[min(1, len(bench.columns) - 1)], graph.pattern
-            x, plan = graph.s(k), row_plan(p.rowptr, 8 if bench.tiny else piece)
-            return bench.milliseconds(lambda: row_product(p.col, None, x, None, plan=plan), 5)
-
-        print(f"long rows cut at {piece}:", bench.record(f"sweep piece {piece}", measure), "ms", flush=True)
-    if not bench.skipped:
-        bench.record(f"sweep done {bench.tiny}", lambda: True)
-
-
-def short(tiles: Any) -> str:
-    flags = (
-        ("r" if tiles.along_rows else "")
-        + ("" if tiles.stream else "n")
-        + ("g" if tiles.gather_scale else "")
-    )
-    return f"{tiles.rows}x{tiles.neighbours}x{tiles.columns} w{tiles.warps} b{tiles.repeat}{' ' + flags if flags else ''}"
+from gpu_measuring import (
+    CUDA,
+    DEVICE,
+    TYPES,
+    Bench,
+    Graph,
+    captured,
+    compile_share,
+    copy_speed,
+    machine,
+    report,
+    slope,
+)
+from gpu_sweep import sweep
 
 
 def cases(bench: Bench) -> Iterable[tuple[str, int, str]]:
@@ -329,7 +52,7 @@ def product(bench: Bench) -> None:
     from softcut.ops.spmm import sparse_product
 
     print(
-        "graph | K | precision | kernel ms | share of the gather limit | scaled ms | bag ms | cuSPARSE ms | error | same bits"
+        "graph | K | precision | kernel ms | share of gather limit | scaled ms | bag ms | cuSPARSE ms | error | bits"
     )
     for name, k, d in cases(bench):
 
@@ -341,7 +64,7 @@ def product(bench: Bench) -> None:
                 scaled = bench.milliseconds(lambda: sparse_product(p, None, x, scale))
                 y, again = (sparse_product(p, None, x, scale) for _ in range(2))
             with use("torch"):
-                bag = bench.milliseconds(lambda: sparse_product(p, None, x), 3)
+                bag = bench.milliseconds(lambda: sparse_product(p, None, x), 2)
                 wide = scale.double().unsqueeze(-1)
                 exact = torch.cat(
                     [wide * sparse_product(p, None, wide * x[:, i : i + 8].double()) for i in range(0, k, 8)],
@@ -349,7 +72,10 @@ def product(bench: Bench) -> None:
                 )
             ones = torch.ones(p.nnz, device=DEVICE, dtype=x.dtype)
             matrix = torch.sparse_csr_tensor(p.rowptr, p.col, ones, p.shape, check_invariants=False)
-            vendor = bench.milliseconds(lambda: matrix @ x, 3)
+            try:
+                vendor = bench.milliseconds(lambda: matrix @ x, 2)
+            except (RuntimeError, NotImplementedError):  # not every precision everywhere
+                vendor = math.nan
             limit = graph.gather_bytes(k, TYPES[d]) / copy_speed(bench) / 1e6
             error = ((y.double() - exact).abs().max() / exact.abs().max()).item()
             return {"ms": ms, "limit ms": limit, "share": limit / ms, "scaled ms": scaled, "bag ms": bag,
@@ -369,7 +95,7 @@ def loss(bench: Bench) -> None:
     from softcut.ops.kernels import use
 
     print(
-        "graph | K | precision | kernels ms | extra / 4NK bytes | PyTorch ms, extra | peer ms, GiB | ratio | error of loss, gradient"
+        "graph | K | precision | kernels ms | extra / 4NK | PyTorch ms, extra | peer ms, GiB | ratio | errors | bits"
     )
     for name, k, d in cases(bench):
 
@@ -390,7 +116,7 @@ def loss(bench: Bench) -> None:
                 same = all(torch.equal(a, b) for a, b in zip((value, gradient), step(), strict=True))
                 exact = graph.s(k, dtype).double().requires_grad_()
             with use("torch"):
-                found |= {"torch ms": bench.milliseconds(step, 3), "torch extra": bench.peak(step) / unit}
+                found |= {"torch ms": bench.milliseconds(step, 2), "torch extra": bench.peak(step) / unit}
                 true_value, true_gradient = step(s=exact)
             found["same bits"] = same
             found["loss error"] = abs(value.item() - true_value.item())
@@ -401,7 +127,7 @@ def loss(bench: Bench) -> None:
                 weight = torch.ones(graph.entries, device=DEVICE)
                 with torch.device(DEVICE):
                     peer = lambda s: sparse_mincut_loss(graph.edges, s, weight)  # noqa: E731
-                    found["peer ms"] = bench.milliseconds(lambda: step(peer), 3)
+                    found["peer ms"] = bench.milliseconds(lambda: step(peer), 2)
                     found["peer GiB"] = bench.peak(lambda: step(peer)) / 2**30
                 found["ratio"] = found["peer ms"] / found["ms"]
                 graph.__dict__.pop("edges")
@@ -412,8 +138,9 @@ def loss(bench: Bench) -> None:
             peer = (
                 f"{r['peer ms']:8.1f} {r['peer GiB']:6.1f} {r['ratio']:6.1f}x" if "peer ms" in r else " " * 23
             )
-            print(f"{name:20} {k:3} {d:9} {r['ms']:8.3f} {r['extra']:6.3f} {r['torch ms']:8.3f} {r['torch extra']:6.2f} "
-                  f"{peer} {r['loss error']:.1e} {r['gradient error']:.1e} same bits {r['same bits']}", flush=True)  # fmt: skip
+            ours = f"{r['ms']:8.3f} {r['extra']:6.3f} {r['torch ms']:8.3f} {r['torch extra']:6.2f}"
+            errors = f"{r['loss error']:.1e} {r['gradient error']:.1e} {r['same bits']}"
+            print(f"{name:20} {k:3} {d:9} {ours} {peer} {errors}", flush=True)
 
 
 def ragged(bench: Bench) -> None:
@@ -451,6 +178,27 @@ def ragged(bench: Bench) -> None:
               bench.record(f"ragged | {graphs} {size} {k} {f}", measure), flush=True)  # fmt: skip
 
 
+def order(bench: Bench) -> None:
+    """A product before and after nodes are sorted by community: nine of ten edges inside one of 256."""
+    from softcut.ops.entries import submatrix
+    from softcut.ops.kernels import use
+    from softcut.ops.kernels.reorder import locality_order
+
+    def measure() -> dict[str, Any]:
+        bench.graphs.clear()
+        graph = Graph("planted", bench.sizes[1], bench.entries)
+        by_group = locality_order(graph.pattern.rowptr, graph.pattern.col, graph.groups)
+        after, found = submatrix(graph.plain, by_group, None), {}
+        with use("triton"):
+            for k in bench.columns:
+                x = graph.s(k)
+                for name, op in (("as it is", graph.plain), ("sorted", after)):
+                    found[f"K={k} {name} ms"] = bench.milliseconds(lambda op=op, x=x: op @ x)
+        return found
+
+    print("nodes sorted by community:", bench.record("order", measure), flush=True)
+
+
 def crossover(bench: Bench) -> None:
     """From which size on the kernels are faster than the embedding bag; as replays of a CUDA graph, as in training."""
     from softcut.ops.kernels import use
@@ -474,20 +222,6 @@ def crossover(bench: Bench) -> None:
 
         print(f"{n} nodes, {entries} entries, {k} columns ({entries * k / 2**22:.2f} of the limit):",
               bench.record(f"crossover | {n} {entries} {k}", measure), flush=True)  # fmt: skip
-
-
-def captured(call: Callable[[], Any], times: int) -> Callable[[], None]:
-    """A CUDA graph of several calls."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        call()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(times):
-            call()
-    return graph.replay
 
 
 def growth(bench: Bench) -> None:
@@ -537,13 +271,6 @@ def growth(bench: Bench) -> None:
             print(f"exponent of {name}: {slope(points, name):.3f} from {points[0]['edges']} edges on")
 
 
-def slope(points: list[dict[str, float]], name: str) -> float:
-    """Least squares of log against log."""
-    x, y = (torch.tensor([math.log(p[c]) for p in points]) for c in ("edges", name))
-    x, y = x - x.mean(), y - y.mean()
-    return ((x * y).sum() / (x * x).sum()).item()
-
-
 def cora(bench: Bench) -> None:
     from softcut.datasets import load
     from softcut.metrics import nmi
@@ -582,7 +309,7 @@ def fits(bench: Bench) -> None:
         def measure(name: str = name) -> dict[str, Any]:
             graph = load(name)
             k = len(np.unique(graph.y))
-            short_run = {"max_iter": 2, "n_replicas": 1} if bench.tiny else {}
+            short_run = {"max_iter": 2, "n_init": 1} if bench.tiny else {}
             found: dict[str, list[float]] = {}
             MinCutClustering(k, device=str(DEVICE), **{"max_iter": 5} | short_run).fit(graph)
             for mode in ("torch", "auto") * (1 if bench.tiny else 2):
@@ -596,18 +323,27 @@ def fits(bench: Bench) -> None:
         print(f"default fit of {name}:", bench.record(f"fit {name}", measure), flush=True)
 
 
+RUN = {f.__name__: f for f in (machine, sweep, product, loss, ragged, order, crossover, growth, cora, fits)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the results")
-    parser.add_argument("--sections", nargs="*", default=list(SECTIONS), choices=SECTIONS)
+    parser.add_argument("--sections", nargs="*", default=list(RUN), choices=list(RUN))
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which nothing new is begun")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to rehearse")
+    parser.add_argument(
+        "--report", action="store_true", help="print what is known as tables of a page, measure nothing"
+    )
     parser.add_argument("--compile", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.compile:
         compile_share()
+        return
+    if arguments.report:
+        report(Bench(arguments.out, arguments.tiny, 0).known)
         return
     if not CUDA and not arguments.tiny:
         raise SystemExit("this benchmark needs a CUDA device; --tiny rehearses it without")
@@ -617,7 +353,7 @@ def main() -> None:
         begin = time.monotonic()
         print(f"\n== {section}", flush=True)
         try:
-            globals()[section](bench)
+            RUN[section](bench)
         except ImportError as error:
             print(f"left out: {error}")
         print(f"({section}: {time.monotonic() - begin:.0f} s)", flush=True)

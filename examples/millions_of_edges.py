@@ -15,7 +15,7 @@ from softcut.datasets import planted_graph
 from softcut.metrics import nmi
 
 edges = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-graph = planted_graph(edges // 10, edges, clusters=8, features=16, seed=0)
+graph = planted_graph(edges // 10, edges, clusters=8, features=16, edge_signal=0.6, seed=0)
 print(graph)
 
 start = time.perf_counter()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -47,17 +48,21 @@ def test_pyg_classifier(run):
     assert number("test accuracy", said.splitlines()[-1]) > 0.5  # of three classes
 
 
-@pytest.mark.skipif(
-    not importlib.util.find_spec("softcut.datasets.generators"), reason="no planted_graph yet"
-)
+def test_photo(run, tmp_path):
+    image = np.zeros((60, 80, 3), dtype=np.uint8)
+    image[:, 40:] = (240, 200, 40)
+    Image.fromarray(image).save(tmp_path / "halves.png")
+    said = run("photo", "halves.png", "2")
+    assert "80 x 60 pixels" in said and said.count("50% of the photo") == 2
+    with Image.open(tmp_path / "photo-segments.png") as picture:
+        assert picture.size == (80, 60)
+
+
 def test_millions_of_edges(run):
-    said = run("millions_of_edges", "20000")
+    said = run("millions_of_edges", "10000")
     assert number("NMI with the communities", said) > 0.9
 
 
-@pytest.mark.skipif(
-    not importlib.util.find_spec("softcut.training.distributed"), reason="no distributed training yet"
-)
 def test_several_machines(run, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
     said = run("several_machines", "300")

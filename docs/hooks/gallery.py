@@ -21,7 +21,9 @@ from mkdocs.structure.files import File, Files
 EXAMPLES: dict[str, list[str]] = {
     "own_csv": [],
     "pyg_classifier": [],
+    "photo": [],
     "millions_of_edges": ["100000"],
+    "several_machines": ["2000"],
 }
 LIMIT = 300  # seconds an example may take
 

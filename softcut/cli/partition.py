@@ -55,9 +55,7 @@ def partition(
             )
     about = manifest.about
     if method == "auto" and about["method"] != "metis" and parts > 1:
-        note(
-            "the parts are ranges of node numbers: METIS is not installed (pip install 'softcut[partition]')."
-        )
+        note("the parts are ranges of node numbers: METIS is not installed (pip install 'softcut[parts]').")
     halo = sum(manifest.halo) / manifest.nodes
     out.print(
         f"{manifest.nodes:,} nodes in {manifest.parts} parts of {min(manifest.rows):,} to {max(manifest.rows):,} "

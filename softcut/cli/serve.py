@@ -19,6 +19,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8050,
     max_upload: Annotated[int, typer.Option(min=1, help="The most megabytes of an upload.")] = 50,
     max_jobs: Annotated[int, typer.Option(min=1, max=64, help="Jobs that may run at once.")] = 4,
+    n_init: Annotated[int | None, typer.Option(min=1, help="Replicas of each fit.")] = None,
 ) -> None:
     """Open a local web page to try it: drop in a graph or a picture, see the clusters, download the labels.
 
@@ -33,12 +34,14 @@ def serve(
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((_HOST, port))
+            listener.listen()
         except OSError as error:
             raise ParameterError(
                 f"--port {port} cannot be used ({error.strerror}); choose another, or 0 for a free one."
             ) from error
         taken = listener.getsockname()[1]
-        app = create_app(jobs, [f"{_HOST}:{taken}", f"localhost:{taken}"], max_upload * 1_000_000)
+        hosts = [f"{_HOST}:{taken}", f"localhost:{taken}"]
+        app = create_app(jobs, hosts, max_upload * 1_000_000, n_init)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
         out.print(f"softcut serves http://{_HOST}:{taken} (Ctrl-C ends it)", markup=False, soft_wrap=True)
         try:

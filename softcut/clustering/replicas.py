@@ -336,7 +336,7 @@ def _joined_results(results: list[TrainResult], order: list[int]) -> TrainResult
 
 
 def _affordable(
-    prepared: Prepared, k: int, settings: Settings, wanted: int, note: Note, batches: Batches | None
+    prepared: Prepared, k: int, settings: Settings, wanted: int, note: Note, batches: Batches | None = None
 ) -> int:
     """As many replicas as the budget allows, and at least four (or as many as were asked for)."""
     n = max(1, prepared.encoded.graph.num_nodes // (1 if batches is None else batches.parts.steps))

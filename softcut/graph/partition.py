@@ -52,7 +52,7 @@ def partition_nodes(
     if method == "random":
         return np.random.default_rng(seed).permutation(ranges), "random"
     try:
-        metis = require("pymetis", "partition", "method='metis'")
+        metis = require("pymetis", "parts", "METIS")
     except DependencyError:
         if method == "metis":
             raise

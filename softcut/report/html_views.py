@@ -17,6 +17,7 @@ __all__ = ["assignment_view", "cluster_view", "evidence_view", "graph_view", "lo
 
 _NODES = 3000  # shown in the view; of larger graphs a sample
 _EDGES = 15_000
+_PLACED = 100_000  # nodes of a graph whose nodes get positions
 _COLUMNS = 400  # of the heat map
 _POINTS = 200  # of a curve
 _NAME = 60  # characters of a node's name
@@ -57,6 +58,7 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
     caption : str
         Below the view.
     """
+    soft = np.asarray(soft, dtype=np.float64)  # float32 would show its last digits
     labels = soft.argmax(1)
     nodes = shown_nodes(labels)
     part = sp.coo_array(sp.triu(sp.csr_array(graph.adjacency)[nodes][:, nodes], k=1))
@@ -71,8 +73,10 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
     first = soft[nodes, ranked[:, 0]]
     several = soft.shape[1] > 1
     second = ranked[:, 1] if several else None
-    positions, what = node_positions(graph)
-    x, y = _even(positions[nodes])
+    # Positions of a very large graph take longer than its clustering.
+    place = graph.num_nodes <= _PLACED or graph.num_features == 2
+    positions, what = node_positions(graph) if place else (None, "")
+    x, y = (None, None) if positions is None else _even(positions[nodes])
     groups, sizes = np.unique(labels, return_counts=True)
     colours = cluster_colours(int(groups.max()) + 1)
     own = labels[nodes]
@@ -86,8 +90,8 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
         "probability": np.round(first, 3),
         "second": ranked[:, 1] if second is not None else [None] * len(nodes),
         "second_probability": np.round(soft[nodes, second], 3) if second is not None else [None] * len(nodes),
-        "x": np.round(x, 4),
-        "y": np.round(y, 4),
+        "x": None if x is None else np.round(x, 4),
+        "y": None if y is None else np.round(y, 4),
         "positions": what,
         # Beyond a few hundred nodes positions say little about edges: clusters side by side say more.
         "start_with_discs": graph.num_nodes > FEW_NODES and not what.startswith("coordinates"),
@@ -150,7 +154,8 @@ def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
     n, k = soft.shape
     labels = soft.argmax(1)
     order = np.lexsort((-soft.max(axis=1), labels))
-    columns = np.array_split(order, min(n, _COLUMNS))
+    count = min(n, _COLUMNS)
+    columns = np.split(order, np.arange(1, count) * n // count)  # of one and of two nodes evenly mixed
     values = np.stack([soft[members].mean(axis=0) for members in columns])
     named = graph.node_names
     names = []

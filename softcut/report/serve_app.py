@@ -47,7 +47,9 @@ class _TooLarge(Exception):
     """An upload went past its limit."""
 
 
-def create_app(jobs: Jobs, hosts: Iterable[str], max_upload: int = 50_000_000) -> Any:
+def create_app(
+    jobs: Jobs, hosts: Iterable[str], max_upload: int = 50_000_000, n_init: int | None = None
+) -> Any:
     """The web application.
 
     >>> with Jobs() as jobs:
@@ -62,6 +64,8 @@ def create_app(jobs: Jobs, hosts: Iterable[str], max_upload: int = 50_000_000) -
         Names with ports under which the page may be asked for.
     max_upload : int
         The most bytes of an upload.
+    n_init : int, optional
+        Replicas of each fit; by default the estimator's.
     """
     applications = require("starlette.applications", "serve", "softcut serve")
     requests = require("starlette.requests", "serve", "softcut serve")
@@ -95,7 +99,12 @@ def create_app(jobs: Jobs, hosts: Iterable[str], max_upload: int = 50_000_000) -
             limited = requests.Request(request.scope, _limited(request, max_upload))
             async with limited.form(max_files=2, max_fields=4) as form:
                 folder = jobs.new_folder()
-                order = await threads.run_in_threadpool(_order, form, folder, jobs.most_running, max_upload)
+                shared = {
+                    "n_init": n_init,
+                    "threads": threads_of_a_job(jobs.most_running),
+                    "max_bytes": 4 * max_upload,
+                }
+                order = await threads.run_in_threadpool(_order, form, folder, shared)
             job = await threads.run_in_threadpool(jobs.start, folder, order)
             folder = None
         except _TooLarge:
@@ -182,7 +191,7 @@ def _limited(request: Any, most: int) -> Callable[[], Any]:
     return limited
 
 
-def _order(form: Any, folder: Path, most_running: int, max_upload: int) -> Order:
+def _order(form: Any, folder: Path, shared: dict[str, Any]) -> Order:
     """Save the uploaded files and read the fields of the form."""
     file = _saved(form.get("file"), folder, (*GRAPHS, *PICTURES), "file")
     if file is None:
@@ -198,12 +207,7 @@ def _order(form: Any, folder: Path, most_running: int, max_upload: int) -> Order
     if not (seed.isdecimal() and int(seed[:11]) < 2**32):
         raise ParameterError(f"the seed must be a whole number from 0 to 2^32 - 1, got {seed[:20]!r}.")
     return Order(
-        file=file,
-        features=features,
-        n_clusters=k if k == "auto" else int(k),
-        seed=int(seed),
-        threads=threads_of_a_job(most_running),
-        max_bytes=4 * max_upload,
+        file=file, features=features, n_clusters=k if k == "auto" else int(k), seed=int(seed), **shared
     )
 
 

@@ -13,6 +13,9 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 class Order:
     """What a job is asked to do: files in its folder, the number of clusters ("auto" or a number), a seed.
 
+    `n_init`, `threads` and `max_bytes` are the server's: replicas (None: the estimator's), threads, and the most bytes
+    that a compressed file may unpack to.
+
     >>> Order("graph.csv", None, 3).n_clusters
     3
     """
@@ -21,6 +24,7 @@ class Order:
     features: str | None
     n_clusters: int | str
     seed: int = 0
+    n_init: int | None = None
     threads: int = 1
     max_bytes: int = 2**28
 

@@ -5,6 +5,7 @@ Nothing from an upload is executed: files are parsed by the readers that the com
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ import torch
 
 from softcut import __version__
 from softcut.clustering import MinCutClustering
-from softcut.errors import FileFormatError, ParameterError, SoftcutError
+from softcut.errors import ParameterError, SoftcutError
 from softcut.io import read_graph
 from softcut.metrics import evaluate
 from softcut.report.html_clustering import clustering_page
@@ -32,6 +33,10 @@ from softcut.training import Progress
 __all__ = ["run_process", "work"]
 
 _PIXELS = 20_000_000
+
+
+class _TooManyPixels(SoftcutError):
+    """Not a ValueError, which would be taken for a file that cannot be read."""
 
 
 def run_process(folder: Path, order: Order, sender: Connection) -> None:
@@ -81,7 +86,9 @@ def _cluster(order: Order, sender: Connection) -> dict[str, Any]:
         losses = float(progress.cut.mean()), float(progress.ortho.mean())
         sender.send(("progress", phase, progress.iteration, progress.iterations, *losses))
 
-    est = MinCutClustering(order.n_clusters, random_state=order.seed, device="cpu", callbacks=[tell])
+    est = MinCutClustering(
+        order.n_clusters, n_init=order.n_init, random_state=order.seed, device="cpu", callbacks=[tell]
+    )
     est.fit(graph)
     scores = evaluate(graph, est.labels_, k=est.n_clusters_)
     metrics = {
@@ -128,32 +135,21 @@ def _segment(order: Order) -> dict[str, Any]:
         raise ParameterError(
             "pictures cannot be segmented by this version of softcut; drop in an edge list."
         ) from None
-    try:
-        with Image.open(order.file, formats=("PNG", "JPEG", "WEBP", "BMP", "TIFF")) as opened:
-            if opened.width * opened.height > _PIXELS:
-                raise ParameterError(
-                    f"{order.file} has {opened.width} x {opened.height} pixels, more than {_PIXELS:,}; make it smaller."
-                )
-            image = np.asarray(opened.convert("RGB"))
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise FileFormatError(f"{order.file} is not a picture that can be read: {error}.") from error
-    labels = np.asarray(segment_image(image, order.n_clusters).labels)
-    used = len(np.unique(labels))
-    mean = np.zeros_like(image)
-    for label in np.unique(labels):
-        inside = labels == label
-        mean[inside] = image[inside].mean(axis=0)
-    edge = np.zeros(labels.shape, dtype=bool)
-    edge[:, 1:] |= labels[:, 1:] != labels[:, :-1]
-    edge[1:] |= labels[1:] != labels[:-1]
-    overlay = (0.5 * image + 0.5 * mean).astype(np.uint8)
-    overlay[edge] = (255, 230, 0)
-    Image.fromarray(overlay).save("overlay.png")
-    Image.fromarray(labels.astype(np.uint8 if labels.max() < 256 else np.uint16)).save("labels.png")
+    with contextlib.suppress(OSError, ValueError, SyntaxError), Image.open(order.file) as opened:
+        width, height = opened.size  # from the first bytes; what is wrong with the others is said below
+        if width * height > _PIXELS:
+            raise _TooManyPixels(
+                f"{order.file} has {width} x {height} pixels, more than {_PIXELS:,}; make it smaller."
+            )
+    found = segment_image(order.file, order.n_clusters, random_state=order.seed)
+    kind = np.uint8 if found.n_segments <= 256 else np.uint16
+    Image.fromarray(found.overlay()).save("overlay.png")
+    Image.fromarray(found.labels.astype(kind)).save("labels.png")
+    height, width = found.labels.shape
     return {
         "kind": "picture",
-        "clusters": used,
-        "text": f"{labels.shape[1]} x {labels.shape[0]} pixels in {used} segments.",
-        "notes": [],
+        "clusters": found.n_segments,
+        "text": f"{width} x {height} pixels in {found.n_segments} segments.",
+        "notes": found.notes,
         "files": ["labels.png", "overlay.png"],
     }

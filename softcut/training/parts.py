@@ -10,7 +10,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from softcut.errors import ParameterError, require
+from softcut.errors import ParameterError
+from softcut.graph.partition import partition_nodes
 from softcut.ops import CSR, CSRPattern, Operator, Sum
 
 __all__ = ["BatchOperator", "PartedOperator", "Parts"]
@@ -71,11 +72,7 @@ class Parts:
         >>> parts.count, len(parts.order)
         (4, 64)
         """
-        pymetis = require("pymetis", "parts", "batch_parts='metis'")
-        pairs = pymetis.CSRAdjacency(adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int64))
-        options = pymetis.Options(seed=seed)
-        _, member = pymetis.part_graph(count, adjacency=pairs, options=options)
-        member = np.asarray(member)
+        member, _ = partition_nodes(adjacency, count, "metis", seed)
         order = np.argsort(member, kind="stable")
         bounds = np.concatenate([[0], np.cumsum(np.bincount(member, minlength=count))])
         return cls(torch.from_numpy(order), torch.from_numpy(bounds), per_step, seed)

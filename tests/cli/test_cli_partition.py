@@ -54,7 +54,7 @@ def test_without_metis_it_says_so(run, people, monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
     code, _, err = run("partition", "people.csv", "--parts", 2, "--out", "parts")
     assert code == 0
-    assert "METIS is not installed (pip install 'softcut[partition]')" in err
+    assert "METIS is not installed (pip install 'softcut[parts]')" in err
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def chosen(monkeypatch, scores: dict[int, float], used: dict[int, list[int]] | N
         def first(self):
             return SimpleNamespace(only_first=True)
 
-    def fake(prepared, k, settings, note, callback=None, wanted=None):
+    def fake(prepared, k, settings, note, callback=None, wanted=None, batches=None):
         asked.append((k, wanted, hasattr(settings, "only_first")))
         return some_trained(torch.eye(2), (used or {}).get(k, [k, k]), k)
 

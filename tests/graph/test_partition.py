@@ -59,7 +59,7 @@ def test_seeds_repeat_and_differ():
 def test_without_metis_there_are_ranges_unless_it_is_insisted_on(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
     assert partition_nodes(RING.adjacency, 3)[1] == "contiguous"
-    with pytest.raises(DependencyError, match=r"pip install 'softcut\[partition\]'"):
+    with pytest.raises(DependencyError, match=r"pip install 'softcut\[parts\]'"):
         partition_nodes(RING.adjacency, 3, "metis")
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
 from graph_strategies import make_sample
 from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from softcut.ops import CSR, CSRPattern, Segments, cut_terms, mincut_loss, pooled_products, spmm
 from softcut.ops.kernels import use
@@ -133,6 +136,62 @@ def test_the_loss_takes_one_pass_each_way(weighted, launches):
     assert launches == ["sum_rows", "add_scaled"]
     for a, b in zip(*found.values(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+
+
+class Sizes(TorchDispatchMode):
+    """What operations of PyTorch make that is as large as S."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size, self.made = size, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        name, kind = function.__name__.split(".")
+        if name in MAKERS and kind != "out" and out.numel() >= self.size:
+            self.made.append(name)
+        return out
+
+
+MAKERS = (
+    "empty_like",
+    "empty",
+    "zeros",
+    "zeros_like",
+    "new_zeros",
+    "new_empty",
+    "clone",
+    "_to_copy",
+    "mul",
+    "add",
+)
+
+
+def test_the_loss_makes_two_matrices_and_its_gradient_none():
+    sample = make_sample((9,), seed=3)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n).normalise()
+    s = sample.assignments(3, dtype=torch.float32).requires_grad_()
+    with use("triton"):
+        mincut_loss(s, op)  # degrees, plan
+        with Sizes(s.numel()) as forward:
+            loss = mincut_loss(s, op)
+        with Sizes(s.numel()) as backward:
+            torch.autograd.grad(loss, s)
+    assert forward.made == ["empty_like"] * 2  # D^-1/2 S and Y
+    assert backward.made == []
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_the_gradient_of_one_term_only(used):
+    sample = make_sample((6,), seed=1)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n).normalise()
+    s = sample.assignments(2).requires_grad_()
+    (expected,) = torch.autograd.grad(cut_terms(op, s)[used].sum(), s)
+    matrix = op.to_dense().double()
+    plain = 2 * (matrix @ s if used == 0 else matrix.sum(1, keepdim=True) * s)
+    torch.testing.assert_close(expected, plain.detach(), rtol=1e-6, atol=1e-6)
+    with use("triton"):
+        torch.testing.assert_close(torch.autograd.grad(cut_terms(op, s)[used].sum(), s)[0], expected)
 
 
 def test_one_replica_is_fused_and_several_are_columns(launches):
@@ -277,3 +336,43 @@ def test_index_types_around_the_end_of_int32(mode, monkeypatch):
             torch.testing.assert_close(
                 spmm(pattern, None, x.float()).double(), dense @ x, rtol=1e-6, atol=1e-6
             )
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from softcut.ops.kernels import programs
+
+def compiled(function, pointers, sizes, **constants):
+    signature, fixed = {}, {}
+    for i, name in enumerate(function.arg_names):
+        if name in pointers or name in sizes:
+            signature[name] = pointers.get(name, "i32")
+        else:
+            signature[name], fixed[i,] = "constexpr", constants.get(name)
+    source = ASTSource(function, signature, fixed, {})
+    assert "ld.global" in triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+
+index = dict.fromkeys(("col", "first", "last", "dest"), "*i32")
+sizes = ("sums_at", "sums_stride", "count", "repeat")
+tiles = dict(K=16, ROWS=4, NEIGHBOURS=16, COLUMNS=16, STREAM=True, WIDE=False)
+for kind in ("*fp32", "*bf16"):
+    rows = {name: kind for name in ("out", "x", "s")}
+    sums = {name: "*fp32" for name in ("outer", "inner", "val", "degree", "sums")}
+    for along in (False, True):
+        compiled(programs.sum_rows, {**rows, **index}, sizes, ALONG_ROWS=along, **tiles)
+        compiled(programs.sum_rows, {**rows, **index, **sums}, sizes, ALONG_ROWS=along, **tiles)
+    given = {**rows, "y": kind, "scale": "*fp32", "degree": "*fp32", "g_y": "*fp32", "g_s": "*fp32"}
+    compiled(programs.add_scaled, given, ("rows",), K=7, ROWS=64, COLUMNS=8, WIDE=False)
+    given = {name: kind for name in ("out", "a", "b", "m")} | dict.fromkeys(("owner", "bounds", "ptr"), "*i64")
+    for function in (programs.gram_chunks, programs.multiply_chunks):
+        compiled(function, given, (), K=20, F=70, LENGTH=512, STEP=32, BLOCK_K=16, BLOCK_F=64)
+"""
+
+
+@pytest.mark.slow
+def test_kernels_compile_for_a_gpu_that_is_not_there():
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["TRITON_ALWAYS_COMPILE"] = "1"
+    subprocess.run([sys.executable, "-c", COMPILE], check=True, env=environment)

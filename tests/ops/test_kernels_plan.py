@@ -10,9 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softcut.errors import ParameterError
+from softcut.errors import GraphError, ParameterError
+from softcut.ops import CSR
+from softcut.ops.entries import submatrix
 from softcut.ops.kernels import dispatch, takes, tiles, use
 from softcut.ops.kernels.plan import row_plan
+from softcut.ops.kernels.reorder import locality_order
 from softcut.ops.kernels.tiles import Tiles, choose, remember, table
 from softcut.ops.kernels.tune import candidates, fastest, tune
 
@@ -112,6 +115,19 @@ def test_who_takes_a_product(monkeypatch):
         use("fast"),
     ):
         pass
+
+
+def test_neighbours_stand_together():
+    n = 60
+    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    ends = torch.stack([shuffled[:-1], shuffled[1:]])  # a path through nodes in any order
+    op = CSR.from_edge_index(torch.cat([ends, ends.flip(0)], 1), num_nodes=n)
+    order = locality_order(op.pattern.rowptr, op.pattern.col)
+    sorted_op = submatrix(op, order, None)
+    assert torch.equal(sorted_op.to_dense(), op.to_dense()[order][:, order])
+    assert (sorted_op.pattern.rows - sorted_op.pattern.col).abs().max() == 1
+    with pytest.raises(GraphError, match="groups must have one number for each of the 60 nodes"):
+        locality_order(op.pattern.rowptr, op.pattern.col, torch.zeros(3))
 
 
 def test_importing_does_not_need_triton(monkeypatch):

@@ -34,7 +34,8 @@ def soft(graph) -> np.ndarray:
 
 
 def test_the_graph_view_holds_the_graph(graph, soft):
-    data = graph_view(graph, soft).data
+    data = graph_view(graph, soft.astype(np.float32)).data
+    assert max(len(str(p)) for p in data["probability"]) <= 5
     json.dumps(data, allow_nan=False)
     assert data["labels"] == soft.argmax(1).tolist()
     np.testing.assert_allclose(data["probability"], soft.max(1), atol=1e-3)
@@ -77,6 +78,12 @@ def test_a_large_graph_is_sampled_and_says_so(monkeypatch, graph, soft):
         assert graph.adjacency[2 * a, 2 * b] != 0
 
 
+def test_a_very_large_graph_gets_no_positions(monkeypatch, graph, soft):
+    monkeypatch.setattr("softcut.report.html_views._PLACED", 100)
+    data = graph_view(graph, soft).data
+    assert data["x"] is None and data["y"] is None
+
+
 def test_the_graph_of_clusters_adds_up(graph, soft):
     labels = soft.argmax(1)
     data = cluster_view(graph, labels).data
@@ -100,6 +107,9 @@ def test_the_heat_map_is_sorted_by_cluster_and_certainty(graph, soft, monkeypatc
         np.mean(np.reshape(few.data["values"], (10, 4)), 0), 100 * soft.mean(0), atol=1
     )
     assert "about 12 nodes" in few.caption
+    monkeypatch.setattr("softcut.report.html_views._COLUMNS", 80)  # a column holds one node or two
+    first = np.reshape(assignment_view(graph, soft).data["values"], (80, 4)).argmax(1)
+    assert np.abs(np.bincount(first, minlength=4) - np.bincount(soft.argmax(1)) * 80 / 120).max() <= 1
 
 
 def test_losses_are_means_of_the_replicas_of_an_objective():

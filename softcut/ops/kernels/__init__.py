@@ -8,6 +8,7 @@ Nothing here is needed: where Triton or a GPU is absent, or a product is small, 
     tune.py       measuring them
     product.py    A S, the two sums of the cut loss with it, and their gradient
     ragged.py     S'Y and S M per graph of a batch
+    reorder.py    an order of nodes in which neighbours stand together
     programs.py   the Triton programs
 """
 

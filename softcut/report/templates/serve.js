@@ -43,9 +43,10 @@
     const line = (term) => [...trainings].map(([phase, one]) => (
       { name: `training ${phase + 1}`, x: one.x, y: one[term], colour: COLOURS[phase % COLOURS.length] }));
     byId("training").hidden = false;
-    mount(byId("losses"), "curves", { panels: [
-      { title: "objective (cut, or minus the evidence)", x: "iteration", series: line("cut") },
-      { title: "orthogonality", x: "iteration", series: line("ortho") }] });
+    // The cut and the evidence have scales of their own.
+    const first = trainings.size < 3 ? line("cut").map((one) => [one]) : [line("cut")];
+    const panels = first.map((series) => ({ title: series.length > 1 ? "objective" : `objective of ${series[0].name}`, x: "iteration", series }));
+    mount(byId("losses"), "curves", { panels: [...panels, { title: "orthogonality", x: "iteration", series: line("ortho") }] });
   }
 
   async function follow(id) {

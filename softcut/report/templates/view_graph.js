@@ -2,7 +2,8 @@
 // The graph, coloured by cluster: zoom, drag, hover, filter by cluster, find a node.
 softcutViews.kinds.graph = (element, data) => {
   const { make, colour, redrawn, sized, status, chip } = softcutViews;
-  const count = data.labels.length, height = Math.min(560, Math.max(340, window.innerHeight * 0.6));
+  const count = data.labels.length;
+  const height = Math.min(560, Math.max(300, Math.min(window.innerHeight * 0.6, element.clientWidth || 560)));
   const colours = new Map(data.clusters.map((cluster) => [cluster.number, cluster.colour]));
   const hidden = new Set();
   const neighbours = Array.from({ length: count }, () => []);
@@ -57,7 +58,7 @@ softcutViews.kinds.graph = (element, data) => {
   function describe(i) {
     const second = data.second[i] === null ? "" : `; next: cluster ${data.second[i]}, ${data.second_probability[i]}`;
     return `${data.names ? data.names[i] : `node ${data.index ? data.index[i] : i}`}: cluster ${data.labels[i]}, `
-      + `probability ${data.probability[i]}${second}; ${neighbours[i].length} neighbours shown`;
+      + `probability ${data.probability[i]}${second}; neighbours shown: ${neighbours[i].length}`;
   }
 
   function paint() {
@@ -86,7 +87,7 @@ softcutViews.kinds.graph = (element, data) => {
     }
     const size = Math.min(9, Math.max(2.2, 70 / Math.sqrt(count)) * Math.sqrt(Math.max(1, zoom)));
     context.strokeStyle = colour("outline");
-    context.lineWidth = size > 4 ? 1 : 0.5;
+    context.lineWidth = size > 4 ? 1 : 0.3;
     data.order.forEach((i) => {
       if (!visible(i)) return;
       context.fillStyle = colours.get(data.labels[i]);

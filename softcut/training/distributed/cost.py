@@ -8,7 +8,8 @@ clusters, R replicas, P parts with h_p halo rows each, and b bytes a number:
     halo rows sent          b R K sum_p h_p          in all; none in backward
     numbers added up        b (R (K^2 + 2) + parameters),  parameters = R (T H F + H + K H + K)
 
-for a network of T kernels in its first layer. Nothing else is sent in a step.
+for a network of T kernels in its first layer. Nothing else is sent in a step. Before the training, features are
+propagated in float64: 8 F h_p bytes received by part p for each hop.
 
     python -m softcut.training.distributed.cost --nodes 111e6 --entries 3.2e9 --columns 128 -k 16 --parts 8
 """
@@ -19,9 +20,19 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from softcut.training.distributed.inputs import COLUMNS_AT_ONCE
 from softcut.training.distributed.traffic import step_traffic
 
-__all__ = ["Scale"]
+__all__ = ["Scale", "random_halo_share"]
+
+
+def random_halo_share(parts: int, degree: float) -> float:
+    """Halo rows per own row where nodes of one degree are divided at random; less where degrees differ.
+
+    >>> round(random_halo_share(8, 20.0), 2)
+    6.52
+    """
+    return (parts - 1) * (1 - (1 - 1 / parts) ** degree)
 
 
 @dataclass(frozen=True)
@@ -41,8 +52,8 @@ class Scale:
     parts : int
         P.
     halo_share : float
-        Halo rows of a part as a share of its own rows; 0 for a single part. It depends on the graph and on how it is
-        divided: manifest.json says it (halo / rows), random parts come close to min(P - 1, mean degree).
+        Halo rows of a part as a share of its own rows. It depends on the graph and on how it is divided:
+        manifest.json says it (halo / rows); for random parts see :func:`random_halo_share`.
     itemsize : int
         Bytes a number.
     """
@@ -123,6 +134,18 @@ class Scale:
         return self.graph_memory + self.feature_memory + self.step_memory
 
     @property
+    def preparation_memory(self) -> float:
+        """Bytes of a part while features are propagated: all of them once in float64, a few columns at a time more."""
+        at_once = min(COLUMNS_AT_ONCE, self.columns)
+        own = self.rows * (self.columns + 3 * at_once) + self.halo * at_once
+        return self.graph_memory + self.feature_memory + 8 * own
+
+    @property
+    def hop_bytes(self) -> float:
+        """Rows received by a part when features are propagated once, in float64."""
+        return 8 * self.columns * self.halo
+
+    @property
     def disk(self) -> float:
         """Bytes of all parts on disk: rows of the graph, features, words (one per column), node numbers."""
         return self.parts * self.graph_memory + self.nodes * (self.columns * (self.itemsize + 4) + 24)
@@ -145,13 +168,15 @@ def _table(job: Scale, memory_speed: float, network_speed: float) -> str:
         ("memory of a part: graph", f"{job.graph_memory / 2**30:,.1f} GiB"),
         ("memory of a part: features", f"{job.feature_memory / 2**30:,.1f} GiB"),
         ("memory of a part: a step", f"{job.step_memory / 2**30:,.1f} GiB"),
-        ("memory of a part", f"{job.memory / 2**30:,.1f} GiB"),
+        ("memory of a part in training", f"{job.memory / 2**30:,.1f} GiB"),
+        ("memory of a part in preparation", f"{job.preparation_memory / 2**30:,.1f} GiB"),
         ("disk of all parts", f"{job.disk / 2**30:,.0f} GiB"),
         ("operations of a part: product", f"{job.product_operations / 1e9:,.1f} G"),
         ("operations of a part: networks", f"{job.network_operations / 1e9:,.1f} G"),
         ("memory traffic of a part: product", f"{job.product_bytes / 1e9:,.1f} GB"),
         ("memory traffic of a part: networks", f"{job.network_bytes / 1e9:,.1f} GB"),
         ("halo received by a part", f"{job.halo_bytes / 1e9:,.2f} GB"),
+        ("halo received by a part, once a hop", f"{job.hop_bytes / 1e9:,.2f} GB"),
         ("numbers added up", f"{job.reduced_bytes / 1e3:,.1f} kB"),
         ("seconds of a step: memory", f"{compute:,.3f}"),
         ("seconds of a step: messages", f"{messages:,.3f}"),
@@ -173,12 +198,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--distances", type=int, default=1)
     parser.add_argument("--parts", type=int, default=8)
-    parser.add_argument("--halo-share", type=float, default=0.5, help="halo rows / own rows of a part")
+    parser.add_argument(
+        "--halo-share", type=float, help="halo rows / own rows of a part; by default that of random parts"
+    )
     parser.add_argument("--itemsize", type=int, default=4)
     parser.add_argument("--memory-speed", type=float, default=3.5e12, help="bytes a second of a device")
     parser.add_argument("--network-speed", type=float, default=5e10, help="bytes a second between devices")
     given = vars(parser.parse_args(arguments))
     memory_speed, network_speed = given.pop("memory_speed"), given.pop("network_speed")
+    if given["halo_share"] is None:
+        given["halo_share"] = random_halo_share(given["parts"], given["entries"] / given["nodes"])
     print(_table(Scale(**given), memory_speed, network_speed))
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from softcut.errors import ParameterError, SoftcutError
 from softcut.training.distributed.traffic import Traffic
@@ -172,10 +173,14 @@ def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[JobG
     if "RANK" not in os.environ:
         yield JobGroup(device=chosen)
         return
+    wait = timedelta(seconds=timeout)
     with _speaking(int(os.environ["RANK"])):
-        dist.init_process_group(
-            "nccl" if chosen.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout)
-        )
+        store, rank, size = next(iter(rendezvous("env://", timeout=wait)))
+        # torchrun keeps one store for all restarts: without a name of its own, a restarted process would look for
+        # the others at the addresses of those that ended.
+        attempt = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        backend = "nccl" if chosen.type == "cuda" else "gloo"
+        dist.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=wait)
     try:
         yield TorchGroup(chosen)
     finally:

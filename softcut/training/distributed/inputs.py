@@ -18,7 +18,7 @@ from softcut.io.parts import Part
 from softcut.ops.halo import Group, Halo
 from softcut.ops.operator import inverse_sqrt
 
-__all__ = ["PaperInput", "Sample", "Start", "distances", "kmeans_start", "replica_scales"]
+__all__ = ["COLUMNS_AT_ONCE", "PaperInput", "Sample", "Start", "distances", "kmeans_start", "replica_scales"]
 
 SAMPLE = 16_384
 # Rows longer than this many times the median are shortened: after many hops isolated nodes would be all one sees.
@@ -27,6 +27,9 @@ _CLIP = 2.0
 _LEAST = 0.25
 # Rows of this many columns or more are directions, and get unit length.
 _MANY_COLUMNS = 16
+# Columns and rows that are propagated and scaled at a time: one copy of the features in float64, and no more.
+COLUMNS_AT_ONCE = 16
+_ROWS_AT_ONCE = 1 << 16
 
 
 class Sample:
@@ -103,30 +106,37 @@ def distances(op: Halo, x: Tensor, hops: Sequence[int], sample: Sample, dtype: t
     found = []
     for h in range(max(hops) + 1):
         if h:
-            inner = scale * far
-            far = scale * (op @ inner + inner)
+            for columns in far.split(COLUMNS_AT_ONCE, dim=1):  # views: a few columns at a time, in place
+                inner = scale * columns
+                columns.copy_(scale * (op @ inner + inner))
         if h in hops:
-            found.append(_evenly_scaled(far, sample).to(dtype))
+            found.append(_evenly_scaled(far, sample, dtype))
     return torch.stack(found)
 
 
-def _evenly_scaled(z: Tensor, sample: Sample) -> Tensor:
+def _evenly_scaled(far: Tensor, sample: Sample, dtype: torch.dtype) -> Tensor:
     """Rows of unit length where there are many columns; centred, long rows shortened, unit variance on average."""
-    tiny = torch.finfo(z.dtype).tiny
-    if z.shape[1] >= _MANY_COLUMNS:
-        z = z / z.norm(dim=1, keepdim=True).clamp(min=tiny)
-    rows = sample(z)
-    centre = rows.median(0).values
-    z, rows = z - centre, rows - centre
-    length = rows.norm(dim=1)
+    tiny = torch.finfo(far.dtype).tiny
+
+    def directed(rows: Tensor) -> Tensor:
+        many = rows.shape[1] >= _MANY_COLUMNS
+        return rows / rows.norm(dim=1, keepdim=True).clamp(min=tiny) if many else rows
+
+    def clipped(rows: Tensor) -> Tensor:
+        return rows * (limit / rows.norm(dim=1, keepdim=True).clamp(min=tiny)).clamp(max=1)
+
+    sampled = directed(sample(far))
+    centre = sampled.median(0).values
+    length = (sampled - centre).norm(dim=1)
     real = length[length > 1e-9 * length.max()]
     limit = _CLIP * (real.median() if real.numel() else length.sum())
-
-    def clipped(t: Tensor) -> Tensor:
-        return t * (limit / t.norm(dim=1, keepdim=True).clamp(min=tiny)).clamp(max=1)
-
-    size = clipped(rows).square().sum(1).mean().sqrt()
-    return clipped(z) * (z.shape[1] ** 0.5 / size if size > 1e-12 else 0.0)
+    size = float(clipped(sampled - centre).square().sum(1).mean().sqrt())
+    scale = far.shape[1] ** 0.5 / size if size > 1e-12 else 0.0
+    out = torch.empty(far.shape, dtype=dtype, device=far.device)
+    for begin in range(0, len(far), _ROWS_AT_ONCE):
+        rows = slice(begin, begin + _ROWS_AT_ONCE)
+        out[rows] = scale * clipped(directed(far[rows]) - centre)
+    return out
 
 
 def replica_scales(scales: int, replicas: int) -> list[int]:

@@ -1,0 +1,109 @@
+"""Reports in a browser: they render without complaints, and the graph reacts to hover, filter and keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softcut.clustering.replicas import Replica
+from softcut.datasets import attributed_communities
+from softcut.graph import Graph
+from softcut.metrics import evaluate
+from softcut.paper.report_tables import statistics_section, table1_section
+from softcut.paper.report_views import view_sections
+from softcut.report.html_clustering import clustering_page
+from softcut.report.html_page import render_page
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+EVIL = "<img src=x onerror=document.title='broken'>"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory) -> str:
+    graph = attributed_communities(80, 3, n_features=6, seed=0)
+    names = [f"{EVIL}{i}" for i in range(80)]
+    graph = Graph.from_scipy(graph.adjacency, x=graph.x, node_names=names, name=EVIL)
+    soft = np.random.default_rng(0).dirichlet(np.ones(3), 80)
+    replicas = [Replica(i, "evidence", -1.0, 0.1, float(i), 3, False, hops=i) for i in range(3)]
+    history = {"cut": -np.random.default_rng(1).random((9, 3)), "ortho": np.ones((9, 3))}
+    metrics = {"graph": EVIL, **evaluate(graph, soft.argmax(1))}
+    path = tmp_path_factory.mktemp("own") / "report.html"
+    path.write_text(
+        clustering_page(graph, soft, metrics, history=history, replicas=replicas), encoding="utf-8"
+    )
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> str:
+    sections = [table1_section(RESULTS), *view_sections(RESULTS), statistics_section()]
+    path = tmp_path_factory.mktemp("whole") / "report.html"
+    path.write_text(render_page("Report", sections), encoding="utf-8")
+    return path.as_uri()
+
+
+def scroll(page) -> None:
+    """Down to the end, so that every view is drawn."""
+    page.evaluate("""async () => {
+        for (let y = 0; y < document.body.scrollHeight; y += 500) {
+            window.scrollTo(0, y);
+            await new Promise((wake) => setTimeout(wake, 10));
+        }
+    }""")
+
+
+def test_every_view_is_drawn_and_fits_a_phone(open_page, whole):
+    for width, scheme in ((390, "dark"), (1200, "light")):
+        page = open_page(whole, viewport={"width": width, "height": 800}, color_scheme=scheme)
+        scroll(page)
+        views = page.locator("[data-view]").count()
+        assert views == 10
+        page.wait_for_function(f"document.querySelectorAll('[data-view].view').length === {views}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
+        assert dark == (scheme == "dark")
+
+
+def test_the_graph_reacts(open_page, own):
+    page = open_page(own)
+    page.locator("[data-view=graph]").scroll_into_view_if_needed()
+    canvas, status = page.locator("[data-view=graph] canvas"), page.locator("[data-view=graph] .status")
+    canvas.wait_for()
+    ask = "document.querySelector('[data-view=graph]').graphView"
+    x, y = page.evaluate(f"{ask}.place(5)")
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + x, box["y"] + y)
+    assert EVIL in status.text_content()
+    assert "probability" in status.text_content()
+    assert page.evaluate(f"{ask}.shown()") == 80
+    chip = page.get_by_role("button", name="Cluster 1,")
+    size = int(chip.text_content().split(":")[1])
+    chip.click()
+    assert chip.get_attribute("aria-pressed") == "false"
+    assert page.evaluate(f"{ask}.shown()") == 80 - size
+    page.get_by_role("button", name="Show all clusters").click()
+    assert page.evaluate(f"{ask}.shown()") == 80
+    canvas.focus()
+    page.keyboard.press("+")
+    assert page.evaluate(f"{ask}.zoom()") > 1
+    page.keyboard.press("0")
+    assert page.evaluate(f"{ask}.zoom()") == 1
+    find = page.get_by_label("Find a node by name")
+    find.fill(f"{EVIL}17")
+    find.press("Enter")
+    assert status.text_content().startswith(f"{EVIL}17: cluster ")
+    assert page.title() != "broken"
+
+
+def test_charts_answer_the_keyboard_and_the_mouse(open_page, own):
+    page = open_page(own)
+    scroll(page)
+    page.locator("[data-view=curves] svg[role=img]").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert "iteration 1:" in page.locator("[data-view=curves] .status").text_content()
+    page.locator("[data-view=groups] circle").first.focus()
+    assert "Cluster 0:" in page.locator("[data-view=groups] .status").text_content()
+    page.locator("[data-view=heat] canvas").hover()
+    assert ": cluster 1, 0." in page.locator("[data-view=heat] .status").text_content()

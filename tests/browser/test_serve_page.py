@@ -1,0 +1,88 @@
+"""The local page in a browser: upload, run, look, download; bad files; cancel."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from softcut.datasets import attributed_communities
+from softcut.report.serve_app import create_app
+from softcut.report.serve_jobs import Jobs
+
+
+@pytest.fixture(scope="module")
+def address(browser):  # no browser: no server either
+    uvicorn = pytest.importorskip("uvicorn")
+    pytest.importorskip("starlette")
+    pytest.importorskip("multipart")
+    with socket.socket() as listener, Jobs() as jobs:
+        listener.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        app = create_app(jobs, [host], 200_000, n_init=4)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield f"http://{host}"
+        server.should_exit = True
+        thread.join()
+
+
+def choose(page, name: str, content: bytes) -> None:
+    page.set_input_files("input[name=file]", {"name": name, "mimeType": "text/csv", "buffer": content})
+
+
+def test_upload_run_look_and_download(open_page, address):
+    graph = attributed_communities(70, 3, n_features=4, edge_signal=0.9, seed=0)
+    rows, columns = graph.edge_index()[0]
+    lines = [f"person {a},person {b}" for a, b in zip(rows, columns, strict=True) if a < b]
+    nodes = {name for line in lines for name in line.split(",")}
+    page = open_page(address)
+    choose(page, "people.csv", ("source,target\n" + "\n".join(lines)).encode())
+    page.fill("input[name=k]", "3")
+    page.click("#start")
+    page.locator("#views canvas").first.wait_for(timeout=120_000)
+    assert f"{len(nodes)} nodes in 3 clusters" in page.text_content("#summary")
+    assert page.locator("#losses path[stroke]").count() >= 2  # the losses were drawn while it ran
+    canvas = page.locator("#views canvas").first
+    canvas.scroll_into_view_if_needed()
+    x, y = page.evaluate("document.querySelector('#views .view').graphView.place(0)")
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + x, box["y"] + y)
+    assert "person" in page.locator("#views .status").first.text_content()
+    with page.expect_download() as waiting:
+        page.click("text=Labels (CSV)")
+    text = waiting.value.path().read_text()
+    assert waiting.value.suggested_filename == "labels.csv"
+    assert {line.split(",")[0] for line in text.splitlines()[1:]} == nodes
+    with page.context.expect_page() as opened:
+        page.click("text=Whole report")
+    assert "people.csv" in opened.value.title()
+
+
+def test_a_bad_file_shows_the_sentence(open_page, address):
+    page = open_page(address)
+    choose(page, "bad.csv", b"a,b\n1,2,3\n")
+    page.click("#start")
+    page.locator("#problem").wait_for(timeout=60_000)
+    assert "bad.csv, line 2" in page.text_content("#problem")
+    assert page.is_hidden("#result")
+    choose(page, "large.csv", b"1,2\n" * 60_000)
+    page.click("#start")
+    page.locator("#problem", has_text="larger than").wait_for()
+    open_page.complaints.clear()  # the browser itself notes the refused request
+
+
+def test_a_job_can_be_cancelled(open_page, address):
+    page = open_page(address)
+    lines = "".join(f"{a},{(a * b) % 997}\n" for a in range(997) for b in (3, 5, 7, 11, 13))
+    choose(page, "many.csv", lines.encode())
+    page.fill("input[name=k]", "40")
+    page.click("#start")
+    page.locator("#cancel").wait_for()
+    page.locator("#state", has_text="Reading").or_(page.locator("#state", has_text="Read:")).wait_for()
+    page.click("#cancel")
+    page.locator("#state", has_text="Cancelled.").wait_for()
+    assert page.is_enabled("#start")
+    open_page.complaints.clear()  # a question that was on its way finds the job gone
