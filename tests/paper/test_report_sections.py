@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy import stats
 
 from softcut.errors import DataError
@@ -19,7 +20,7 @@ from softcut.paper.report_tables import compared, table1_section, table2_section
 from softcut.paper.report_views import run as run_views
 from softcut.paper.report_views import view_sections
 from softcut.paper.significance import differs_from_published
-from softcut.report.html_page import Cell, Details, Missing, Table, View
+from softcut.report.html_page import Cell, Details, Missing, Table, View, render_page
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -93,6 +94,27 @@ def test_missing_results_name_their_command(tmp_path):
     (tmp_path / "table1.json").write_text(json.dumps(kept))
     (missing,) = parts_of([table1_section(tmp_path)], Missing)
     assert missing.command == "softcut reproduce citation --dataset cora --method mincut"
+
+
+def test_segmentations_are_shown_beside_published_ones(tmp_path):
+    cell = {"dataset": "bsds500-val", "method": "mincut", "metric": "covering_ods", "mean": 0.5, "std": 0.1}
+    cell |= {
+        "n": 100,
+        "p": None,
+        "gain": None,
+        "seconds": 1.0,
+        "device": "d",
+        "commit": "c",
+        "command": "run me",
+    }
+    (tmp_path / "segmentation.json").write_text(json.dumps([cell]))
+    Image.new("RGB", (900, 300), "red").save(tmp_path / "segmentation_horse.png")
+    sections = report_sections.report_sections(tmp_path)
+    (section,) = (s for s in sections if s.title.startswith("Image segmentation"))
+    page = render_page("x", [section])
+    assert "<td>mincut</td>" in page and "mean shift (published" in page and "run me" in page
+    assert page.count("data:image/png") == 1
+    assert not [part for part in section.parts if isinstance(part, Missing)]
 
 
 def test_no_folder_is_one_sentence(tmp_path):
