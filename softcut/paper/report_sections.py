@@ -63,8 +63,16 @@ _EXPECTED = {
     "benchmarks.json": ("speed beside other libraries", "make bench"),
     "regimes.json": ("kinds of graphs", "python benchmarks/regimes.py"),
     "edgelists.json": ("edge lists without features", "python benchmarks/edgelists.py"),
+    "large.json": ("large graphs", "python benchmarks/large.py"),
     "minibatch.json": ("mini-batches", "python benchmarks/minibatch.py"),
     "distributed.json": ("several processes", "python benchmarks/distributed.py"),
+}
+# What makes the other files that do not say it themselves.
+_COMMANDS = {
+    **{name: command for name, (_, command) in _EXPECTED.items()},
+    "pooling_speed.json": "python benchmarks/pooling.py speed --sizes 1000 10000 100000 1000000",
+    "pooling_memory.json": "python benchmarks/pooling.py memory",
+    "pooling_memory_gpu.json": "python benchmarks/pooling.py memory",
 }
 _TITLES = {
     "objectives.json": "Objectives",
@@ -75,6 +83,10 @@ _TITLES = {
     "distributed.json": "Several processes",
     "table2_uniform.json": "Why assignments stay uniform (table 2)",
     "collapse.json": "How often clusters are lost",
+    "generated.json": "Generated graphs",
+    "large.json": "Large graphs",
+    "mutants.json": "Small wrong changes that the tests notice",
+    "quality_former.json": "Quality of former defaults",
     "transfer.json": "Fit on a small graph, predict a large one",
     "pooling_speed.json": "Speed of poolers",
     "pooling_memory.json": "Memory of poolers, CPU",
@@ -358,7 +370,7 @@ def _others(folder: Path) -> list[Section]:
                 [
                     *any_table(value),
                     *_pictures(sorted(folder.glob(name.removesuffix(".json") + "*.png"))),
-                    origin_of_file(value, folder, name),
+                    origin_of_file(value, folder, name, _COMMANDS.get(name, "-")),
                 ],
             )
         )

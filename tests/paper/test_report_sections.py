@@ -15,7 +15,7 @@ from scipy import stats
 from softcut.errors import DataError
 from softcut.paper import citation, report_sections, table2, table3
 from softcut.paper.report_files import any_table
-from softcut.paper.report_origin import commit_date
+from softcut.paper.report_origin import commit_date, origin_of_file
 from softcut.paper.report_tables import compared, table1_section, table2_section, table3_section
 from softcut.paper.report_views import run as run_views
 from softcut.paper.report_views import view_sections
@@ -167,6 +167,17 @@ def test_better_depends_on_what_is_measured(mean, higher, kind):
     assert compared(cell, digits=3, higher=higher).kind == kind
     assert compared({**cell, "paper_std": None}, digits=3).below.endswith("not tested")
     assert compared(None, digits=3).text == "not measured"
+
+
+def test_files_that_do_not_say_where_they_come_from_are_asked_of_git(tmp_path):
+    (tmp_path / "a.json").write_text("{}")
+    (table,) = origin_of_file(
+        {"environment": {"torch": "2"}, "rows": [{"x": 1}]}, tmp_path, "a.json", "make a"
+    ).parts
+    assert list(table.rows[0][:3]) == ["make a", "-", "torch 2"]
+    value = [{"commit": "abc", "device": "d", "command": "c", "date": "2020-01-01"}] * 2
+    (table,) = origin_of_file(value, tmp_path, "a.json").parts
+    assert list(table.rows) == [("c", "abc", "d", "2020-01-01")]
 
 
 def test_commits_have_dates():
