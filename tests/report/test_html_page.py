@@ -81,7 +81,7 @@ def test_cells_show_their_kind_and_rows_their_names():
 
 def test_markdown_tables_scroll_in_their_box():
     html = Text("| a | b |\n|---|---|\n| 1 | **2** |").html
-    assert html.startswith('<div class="box" tabindex="0"')
+    assert html.startswith('<div class="box plain" tabindex="0"')
     assert "<b>2</b>" in html
 
 
