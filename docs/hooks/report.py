@@ -16,5 +16,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         write_report(root / "results", path)
-        files.append(File.generated(config, "report.html", content=path.read_bytes()))
+        files.append(File.generated(config, "all-results.html", content=path.read_bytes()))
     return files

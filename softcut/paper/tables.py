@@ -44,6 +44,7 @@ PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
 NO_RESULTS = (
     "| attribute | what |",
     "| before | now | test |",
+    "| call | in one pass |",
     "| command | what |",
     "| experiment | command | results |",
     "| extension (also with `.gz`) | content |",
