@@ -64,7 +64,7 @@ def product(bench: Bench) -> None:
                 scaled = bench.milliseconds(lambda: sparse_product(p, None, x, scale))
                 y, again = (sparse_product(p, None, x, scale) for _ in range(2))
             with use("torch"):
-                bag = bench.milliseconds(lambda: sparse_product(p, None, x), 3)
+                bag = bench.milliseconds(lambda: sparse_product(p, None, x), 2)
                 wide = scale.double().unsqueeze(-1)
                 exact = torch.cat(
                     [wide * sparse_product(p, None, wide * x[:, i : i + 8].double()) for i in range(0, k, 8)],
@@ -73,7 +73,7 @@ def product(bench: Bench) -> None:
             ones = torch.ones(p.nnz, device=DEVICE, dtype=x.dtype)
             matrix = torch.sparse_csr_tensor(p.rowptr, p.col, ones, p.shape, check_invariants=False)
             try:
-                vendor = bench.milliseconds(lambda: matrix @ x, 3)
+                vendor = bench.milliseconds(lambda: matrix @ x, 2)
             except (RuntimeError, NotImplementedError):  # not every precision everywhere
                 vendor = math.nan
             limit = graph.gather_bytes(k, TYPES[d]) / copy_speed(bench) / 1e6
@@ -116,7 +116,7 @@ def loss(bench: Bench) -> None:
                 same = all(torch.equal(a, b) for a, b in zip((value, gradient), step(), strict=True))
                 exact = graph.s(k, dtype).double().requires_grad_()
             with use("torch"):
-                found |= {"torch ms": bench.milliseconds(step, 3), "torch extra": bench.peak(step) / unit}
+                found |= {"torch ms": bench.milliseconds(step, 2), "torch extra": bench.peak(step) / unit}
                 true_value, true_gradient = step(s=exact)
             found["same bits"] = same
             found["loss error"] = abs(value.item() - true_value.item())
@@ -127,7 +127,7 @@ def loss(bench: Bench) -> None:
                 weight = torch.ones(graph.entries, device=DEVICE)
                 with torch.device(DEVICE):
                     peer = lambda s: sparse_mincut_loss(graph.edges, s, weight)  # noqa: E731
-                    found["peer ms"] = bench.milliseconds(lambda: step(peer), 3)
+                    found["peer ms"] = bench.milliseconds(lambda: step(peer), 2)
                     found["peer GiB"] = bench.peak(lambda: step(peer)) / 2**30
                 found["ratio"] = found["peer ms"] / found["ms"]
                 graph.__dict__.pop("edges")

@@ -46,7 +46,7 @@ def sweep(bench: Bench) -> None:
                     x = graph.s(k, TYPES[d])
                     p = graph.pattern
                     return bench.milliseconds(
-                        lambda: row_product(p.col, None, x, None, plan=p.plan, tiles=tiles), 5
+                        lambda: row_product(p.col, None, x, None, plan=p.plan, tiles=tiles), 3
                     )
 
                 ms = bench.record(f"sweep | {name} | K={k} | {d} | {short(tiles)}", measure)
@@ -81,7 +81,7 @@ def sweep(bench: Bench) -> None:
             degree = op.degree_like(s.new_empty(0, dtype=torch.float32))
             scale = op.row_scale(torch.float32)
             return bench.milliseconds(
-                lambda: cut_sums(p.col, None, s, scale, degree, plan=p.plan, tiles=tiles), 5
+                lambda: cut_sums(p.col, None, s, scale, degree, plan=p.plan, tiles=tiles), 3
             )
 
         ms = bench.record(f"sweep loss | {name} | K={k} | {d} | {short(tiles)}", measure)
@@ -99,7 +99,7 @@ def sweep(bench: Bench) -> None:
             graph = bench.graph(bench.skewed)
             k, p = bench.columns[min(1, len(bench.columns) - 1)], graph.pattern
             x, plan = graph.s(k), row_plan(p.rowptr, 8 if bench.tiny else piece)
-            return bench.milliseconds(lambda: row_product(p.col, None, x, None, plan=plan), 5)
+            return bench.milliseconds(lambda: row_product(p.col, None, x, None, plan=plan), 2)
 
         print(f"long rows cut at {piece}:", bench.record(f"sweep piece {piece}", measure), "ms", flush=True)
     if not bench.skipped:

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 from softcut.clustering.partition import partition
-
 from softcut.datasets import planted_graph
 from softcut.metrics import nmi
 

@@ -1,17 +1,20 @@
-"""The progress of many trainings: which one runs, its epochs, and how long it will take at most."""
+"""The progress of many trainings (which one runs, its epochs, how long it will take at most), and of reading."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from softcut.training import LoopProgress
+if TYPE_CHECKING:  # loads torch, which `softcut --help` need not wait for
+    from softcut.training import LoopProgress
 
-__all__ = ["JobBar"]
+__all__ = ["JobBar", "reading_bar"]
 
 _EPOCH = re.compile(r"[,:] epoch \d")
 _EVERY = 30.0  # seconds between lines where there is no terminal to draw on
@@ -90,3 +93,22 @@ class JobBar:
             description=f"{job} ({self._job} of {self._jobs})",
             count=count,
         )
+
+
+@contextmanager
+def reading_bar(console: Console) -> Iterator[Callable[[int, int], None] | None]:
+    """What to call while a large file is read, with what was read and how much there is; None without a terminal.
+
+    >>> with reading_bar(Console(file=open("/dev/null", "w"), force_terminal=True)) as tell:
+    ...     tell(10, 20)
+    >>> with reading_bar(Console(file=open("/dev/null", "w"))) as tell:
+    ...     tell is None
+    True
+    """
+    if not console.is_terminal:
+        yield None
+        return
+    columns = TextColumn("reading"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("reading", total=None, visible=False)
+        yield lambda read, total: progress.update(task, completed=read, total=total, visible=True)

@@ -13,6 +13,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from softcut.cli.bars import reading_bar
+from softcut.cli.console import err
 from softcut.cli.wording import with_options
 from softcut.graph import Graph
 from softcut.graph.tables import INTEGER_ID, Missing
@@ -47,7 +49,9 @@ def _option(*names: str, text: str) -> Any:
 
 GraphFile = Annotated[
     Path,
-    typer.Argument(help="Edge list (csv, tsv, txt, .gz), GraphML, GML, .mtx or .npz; '-' is standard input."),
+    typer.Argument(
+        help="Edge list (csv, tsv, txt, .gz, Parquet), GraphML, GML, .mtx, .npy or .npz; '-' is standard input."
+    ),
 ]
 FeatureFile = Annotated[
     Path | None,
@@ -59,7 +63,9 @@ FeatureFile = Annotated[
 ]
 FileFormat = Annotated[
     str | None,
-    _option("--format", text="edges, graphml, gml, mtx or npz, where the extension does not tell."),
+    _option(
+        "--format", text="edges, graphml, gml, mtx, npy, npz or parquet, where the extension does not tell."
+    ),
 ]
 Delimiter = Annotated[
     str | None,
@@ -159,25 +165,27 @@ def read(
 
     from softcut.io import read_graph  # loads torch, which `softcut --help` need not wait for
 
-    made = read_graph(
-        graph,
-        features=None if features is None else str(features),
-        weighted="auto" if weighted is None else weighted,
-        self_loops="keep" if keep_self_loops else "drop",
-        format=format,
-        delimiter=delimiter,
-        source=source,
-        target=target,
-        weight=weight,
-        directed=directed,
-        header=header,
-        features_header=features_header,
-        ids=_ids(ids),
-        missing=cast(Missing, missing),
-        one_hot=True if one_hot and "*" in one_hot else tuple(one_hot or ()),
-        comments=comments,
-        max_bytes=max_bytes,
-    )
+    with reading_bar(err) as progress:
+        made = read_graph(
+            graph,
+            features=None if features is None else str(features),
+            weighted="auto" if weighted is None else weighted,
+            self_loops="keep" if keep_self_loops else "drop",
+            format=format,
+            delimiter=delimiter,
+            source=source,
+            target=target,
+            weight=weight,
+            directed=directed,
+            header=header,
+            features_header=features_header,
+            ids=_ids(ids),
+            missing=cast(Missing, missing),
+            one_hot=True if one_hot and "*" in one_hot else tuple(one_hot or ()),
+            comments=comments,
+            max_bytes=max_bytes,
+            progress=progress,
+        )
     typer.echo(with_options("; ".join(made.notes)), err=True)
     return made
 

@@ -182,14 +182,14 @@ class Encoder:
         directions = positions or features.matrix.shape[1] >= MANY_COLUMNS
         encoder = cls(False, chosen, graph.num_features, structural, directions, features)
         op, x, distances = encoder._propagated(graph, device)
-        measures, scaled = [], []
-        for z in distances:
-            measures.append(_measure(z))
-            scaled.append(_scaled(z, *measures[-1]))
+        z, measures = x.new_empty(len(chosen), *x.shape), []
+        for i, rows in enumerate(distances):
+            measures.append(_measure(rows))
+            z[i] = _scaled(rows, *measures[-1])
         encoder.centre, encoder.limit, encoder.scale = (
             torch.stack(part) for part in zip(*measures, strict=True)
         )
-        return encoder, _encoded(graph, op, x, scaled)
+        return encoder, Encoded(graph, op, x, z, DenseInput(z))
 
     def encode(self, graph: Graph, device: torch.device) -> Encoded:
         """A graph, seen or unseen, as the networks read it."""
@@ -206,8 +206,10 @@ class Encoder:
         assert self.centre is not None and self.limit is not None and self.scale is not None
         measures = zip(*(t.to(device) for t in (self.centre, self.limit, self.scale)), strict=True)
         op, x, distances = self._propagated(graph, device)
-        scaled = [_scaled(z, *measure) for z, measure in zip(distances, measures, strict=True)]
-        return _encoded(graph, op, x, scaled)
+        z = x.new_empty(len(self.hops), *x.shape)
+        for i, (rows, measure) in enumerate(zip(distances, measures, strict=True)):
+            z[i] = _scaled(rows, *measure)
+        return Encoded(graph, op, x, z, DenseInput(z))
 
     def _propagated(self, graph: Graph, device: torch.device) -> tuple[CSR, Tensor, Iterator[Tensor]]:
         """A, the projected features, and P^h of them at each scale in turn, in float64."""
@@ -270,9 +272,4 @@ class Encoder:
 
 
 def _scaled(z: Tensor, centre: Tensor, limit: Tensor, scale: Tensor) -> Tensor:
-    return (_clip(z - centre, limit) * scale).float()
-
-
-def _encoded(graph: Graph, op: CSR, x: Tensor, scaled: list[Tensor]) -> Encoded:
-    z = torch.stack(scaled)
-    return Encoded(graph, op, x, z, DenseInput(z))
+    return _clip(z - centre, limit) * scale

@@ -163,11 +163,9 @@ def group_sums(x: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
     >>> [t.tolist() for t in group_sums(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1, 0, 1]), 2)]
     [[1, 2], [[2.0], [5.0]]]
     """
-    order = torch.argsort(labels, stable=True)
-    counts = torch.bincount(labels, minlength=k)
-    offsets = torch.zeros(k + 1, dtype=counts.dtype, device=x.device)
-    offsets[1:] = counts.cumsum(0)
-    return counts, sparse_product(CSRPattern(offsets, order, (k, x.shape[0])), None, x)
+    rows = torch.arange(x.shape[0], device=x.device)
+    members, _ = CSRPattern.from_coo(labels, rows, (k, x.shape[0]))
+    return members.counts, sparse_product(members, None, x)
 
 
 def _scores(x: Tensor, centres: Tensor) -> Tensor:

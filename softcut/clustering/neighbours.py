@@ -15,14 +15,16 @@ from torch import Tensor
 
 from softcut.clustering.features import unit_rows
 from softcut.clustering.kmeans import group_sums
+from softcut.clustering.sampling import LARGE
 from softcut.ops import CSR, CSRPattern
+from softcut.ops.batching import Segments
 
 __all__ = ["CANDIDATES", "cell_neighbours", "exact_neighbours", "feature_graph"]
 
 # Rows that each row is compared with in an approximate search.
 CANDIDATES = {"cpu": 1 << 13, "cuda": 1 << 16}
 
-_BLOCK = 1 << 24  # similarities held at a time
+_BLOCK = 1 << 24  # similarities held at a time, on a CPU; a GPU takes larger blocks
 _GROUP = 32  # columns of which the largest is found first
 _ROWS_PER_CELL = 32  # rows that the centre of a cell is learned from
 _ROUNDS = 8  # of that k-means
@@ -39,16 +41,20 @@ def exact_neighbours(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
     z = unit_rows(z)
     n = z.shape[0]
     k = min(k, n - 1)
-    step = max(1, _BLOCK // max(1, n))
+    step = max(1, _block(z) // max(1, n))
     values, indices = [], []
     for start in range(0, n, step):
         block = z[start : start + step] @ z.mT
         rows = torch.arange(block.shape[0], device=z.device)
         block[rows, rows + start] = -torch.inf
-        value, index = _largest(block, k)
+        value, index = block.topk(k, dim=1) if n <= LARGE else _largest(block, k)
         values.append(value)
         indices.append(index)
     return torch.cat(values), torch.cat(indices)
+
+
+def _block(z: Tensor) -> int:
+    return 16 * _BLOCK if z.is_cuda else _BLOCK
 
 
 def _largest(block: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -106,7 +112,7 @@ def cell_neighbours(
     value = z.new_empty(n, k)
     index = torch.empty(n, k, dtype=torch.long, device=z.device)
     for start, end, near in cells.searches(wanted):
-        step = max(1, _BLOCK // near.numel())
+        step = max(1, _block(z) // near.numel())
         others = sorted_rows[near].mT
         for first in range(start, end, step):
             last = min(end, first + step)
@@ -169,7 +175,7 @@ class _Cells:
 
 
 def _nearest(z: Tensor, centres: Tensor) -> Tensor:
-    step = max(1, _BLOCK // centres.shape[0])
+    step = max(1, _block(z) // centres.shape[0])
     return torch.cat([(part @ centres.mT).argmax(1) for part in z.split(step)])
 
 
@@ -218,8 +224,8 @@ def feature_graph(
         columns.append(index.flatten() + start)
         weights.append(similarity.clamp(min=0).flatten())
     pattern, val = _symmetric(torch.cat(rows), torch.cat(columns), torch.cat(weights), n)
-    pointer = None if ptr is None else torch.as_tensor(ptr, dtype=torch.long, device=z.device)
-    return CSR(pattern, val, ptr=pointer, symmetric=True)
+    layout = Segments(n, None if ptr is None else torch.as_tensor(ptr, dtype=torch.long))
+    return CSR(pattern, val, layout=layout.to(z.device), symmetric=True)
 
 
 def _symmetric(row: Tensor, column: Tensor, weight: Tensor, n: int) -> tuple[CSRPattern, Tensor]:

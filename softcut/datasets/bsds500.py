@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat
+from scipy.io.matlab import MatReadError
 
 from softcut.datasets import fetching
 from softcut.errors import DataError, ParameterError, require
@@ -68,7 +69,15 @@ class DividedImage:
         try:
             found = loadmat(self.people_path)["groundTruth"]
             return [np.asarray(each["Segmentation"][0, 0], dtype=np.int64) for each in found.ravel()]
-        except (OSError, ValueError, KeyError, IndexError, TypeError, NotImplementedError) as error:
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            IndexError,
+            TypeError,
+            NotImplementedError,
+            MatReadError,
+        ) as error:
             raise DataError(
                 f"{self.people_path} cannot be read as segmentations of BSDS500: {error}."
             ) from error

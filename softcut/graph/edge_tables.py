@@ -288,10 +288,20 @@ def _counted(edges: EdgeTable) -> int | None:
     """0 or 1 where the ids count the nodes from there (up to half may be missing), None where they are names."""
     if edges.names is not None or edges.ends.size == 0:
         return None
-    low, high, distinct = int(edges.ends.min()), int(edges.ends.max()), int(np.unique(edges.ends).size)
+    low, high = int(edges.ends.min()), int(edges.ends.max())
+    distinct = _distinct(edges.ends, low, high)
     if low == 0 and high < 2 * distinct:
         return 0
     return 1 if low == 1 and high <= 2 * distinct else None
+
+
+def _distinct(ids: np.ndarray, low: int, high: int) -> int:
+    """How many different ids there are."""
+    if low < 0 or high > 4 * ids.size:
+        return int(np.unique(ids).size)
+    seen = np.zeros(high + 1, dtype=bool)  # sorting many ids takes longer than everything else
+    seen[ids] = True
+    return int(np.count_nonzero(seen))
 
 
 def _by_name(edges: EdgeTable) -> tuple[np.ndarray, list[str]]:

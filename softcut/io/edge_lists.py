@@ -28,7 +28,7 @@ from softcut.io.text_tables import (
     open_table,
 )
 
-__all__ = ["read_edge_list"]
+__all__ = ["Layout", "read_edge_list", "understand", "written_differently"]
 
 # networkx writes "0 1 {'weight': 2.0}" by default; only the number is taken, nothing is evaluated.
 _DICT_TAIL = re.compile(r"^(.*?)\s*\{(.*)\}$")
@@ -42,7 +42,7 @@ Rows = list[tuple[int, list[str]]]
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """Which columns hold what, how many there are, the line the data begin on, and what was understood."""
 
     columns: EdgeColumns
@@ -59,13 +59,7 @@ def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[s
     >>> edges.names, notes[1]
     (['a', 'b', 'c'], 'source column 1, target column 2, no weight')
     """
-    table = open_table(data, options.label, options.delimiter, options.comments)
-    sample = table.sample()
-    if not sample:
-        raise FileFormatError(f"{options.label} has no edges, only comments.")
-    _refuse_matrix(table, sample, options)
-    layout = _find_layout(table, sample, options)
-    notes = [*layout.notes, layout.columns.sentence(), *table.notes]
+    table, layout, notes = understand(data, options)
     edges = _parse_fast(table, layout)
     if edges is None:
         edges, said = _parse_rows(table, layout)
@@ -78,12 +72,27 @@ def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[s
 # ---------------------------------------------------------------------- layout
 
 
-def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> _Layout:
+def understand(data: bytes, options: ReadOptions) -> tuple[TextTable, Layout, list[str]]:
+    """The table of a text file, which of its columns hold what, and all of that in words.
+
+    >>> understand(b"a,b,2\\nb,c,1\\n", ReadOptions("g.csv", "g"))[1].columns.weight
+    2
+    """
+    table = open_table(data, options.label, options.delimiter, options.comments)
+    sample = table.sample()
+    if not sample:
+        raise FileFormatError(f"{options.label} has no edges, only comments.")
+    _refuse_matrix(table, sample, options)
+    layout = _find_layout(table, sample, options)
+    return table, layout, [*layout.notes, layout.columns.sentence(), *table.notes]
+
+
+def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> Layout:
     line, first = sample[0]
     dicts = table.delimiter == " " and not table.quoted and table.line(line).rstrip().endswith("}")
     if dicts:
         columns = EdgeColumns(0, 1, None if options.weighted is False else 2, "attributes in braces")
-        return _Layout(columns, len(first), line, True, (f"{table.label}: edge list of networkx",))
+        return Layout(columns, len(first), line, True, (f"{table.label}: edge list of networkx",))
     commented = _commented_titles(table, line, len(first)) if options.header is None else None
     header, why = (True, "its titles are in a comment") if commented else _is_header(table, sample, options)
     kind = f"{table.label}: edge list separated by {table.separated_by()}"
@@ -102,11 +111,11 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> _Layou
                 [fields for _, fields in sample if fields != first or commented],
             )
             notes = (f"{kind}, header on line {line if not commented else line - 1} ({why})",)
-            return _Layout(columns, len(titles), line if commented else line + 1, False, notes)
+            return Layout(columns, len(titles), line if commented else line + 1, False, notes)
         columns = _untitled_columns(table, sample, options)
     except GraphError as error:
         raise FileFormatError(str(error)) from None
-    return _Layout(columns, len(first), line, False, (f"{kind}, no header{why}",))
+    return Layout(columns, len(first), line, False, (f"{kind}, no header{why}",))
 
 
 def _refuse_matrix(table: TextTable, sample: Rows, options: ReadOptions) -> None:
@@ -222,7 +231,7 @@ def _column_count(table: TextTable, line: int, count: int) -> str:
 # ---------------------------------------------------------------------- rows
 
 
-def _parse_fast(table: TextTable, layout: _Layout) -> EdgeTable | None:
+def _parse_fast(table: TextTable, layout: Layout) -> EdgeTable | None:
     """Integer ids (and weights) through NumPy's C reader; None when the file is not that plain."""
     columns = layout.columns
     used = [columns.source, columns.target] + ([] if columns.weight is None else [columns.weight])
@@ -234,7 +243,7 @@ def _parse_fast(table: TextTable, layout: _Layout) -> EdgeTable | None:
     data = table.data
     if layout.first_line > 1:
         data = data.split(b"\n", layout.first_line - 1)[-1]
-    if _has_written_differently(data, table.delimiter):
+    if written_differently(data, table.delimiter):
         return None
     rows = load_table(data, fields, table.delimiter)
     if rows is None:
@@ -251,8 +260,12 @@ def _parse_fast(table: TextTable, layout: _Layout) -> EdgeTable | None:
     return EdgeTable(ends, None, weight)
 
 
-def _has_written_differently(data: bytes, delimiter: str) -> bool:
-    """Whether a number has a leading zero or plus: then ids are text, since 01 and 1 are two of them."""
+def written_differently(data: bytes, delimiter: str) -> bool:
+    """Whether a number has a leading zero or plus: then ids are text, since 01 and 1 are two of them.
+
+    >>> written_differently(b"1,2", ","), written_differently(b"1,02", ",")
+    (False, True)
+    """
     symbols = np.frombuffer(data, dtype=np.uint8)
     if symbols.size < 2:
         return False
@@ -265,7 +278,7 @@ def _has_written_differently(data: bytes, delimiter: str) -> bool:
     return bool(np.any(begins & (symbols == 43)))
 
 
-def _parse_rows(table: TextTable, layout: _Layout) -> tuple[EdgeTable, list[str]]:
+def _parse_rows(table: TextTable, layout: Layout) -> tuple[EdgeTable, list[str]]:
     """Any ids, row by row, naming the line of the first mistake."""
     label, position = table.label, {}  # type: str, dict[str, int]
     ends: list[int] = []

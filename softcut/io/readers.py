@@ -6,6 +6,7 @@ Nothing in a file is ever executed: archives are opened without pickle, attribut
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -21,6 +22,13 @@ from softcut.graph.frames import edges_of_frame, is_frame, labelled_adjacency
 from softcut.graph.tables import FeatureOptions, FeatureTable, Missing
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import FeatureSource, features_from
+from softcut.io.large_edge_lists import (
+    LARGE,
+    ReadProgress,
+    read_large_edge_list,
+    read_npy_edges,
+    read_parquet_edges,
+)
 from softcut.io.matrix_files import read_mtx, read_npz
 from softcut.io.network_files import parse_gml, parse_graphml, read_network
 from softcut.io.opening import (
@@ -47,6 +55,8 @@ _GRAPH_FORMATS = {
     ".gml": "gml",
     ".mtx": "mtx",
     ".npz": "npz",
+    ".npy": "npy",
+    ".parquet": "parquet",
 }
 
 
@@ -70,6 +80,7 @@ def read_graph(
     features_header: bool | None = None,
     max_bytes: int | None = None,
     verbose: bool = False,
+    progress: ReadProgress | None = None,
 ) -> Graph:
     """Read a graph, and optionally its node features, from files.
 
@@ -98,6 +109,11 @@ def read_graph(
         - ``.mtx``: Matrix Market.
         - ``.npz``: a matrix of ``scipy.sparse.save_npz``; or the arrays ``edges`` (2 x E), ``num_nodes`` and
           perhaps ``edge_weight``, ``x``, ``y``.
+        - ``.npy``: an array of integer ids, 2 x E or E x 2.
+        - ``.parquet``: one edge per row, columns as in an edge list with a header (needs pyarrow).
+
+        Edge lists of more than 64 MiB are read block by block where pyarrow is installed: the result is the same,
+        the memory that of the edges.
     features
         Features of the nodes: a file (see :func:`read_features`), a data frame, an array with one row per node;
         for GraphML and GML also ``"attributes"``, the node attributes that are numbers, or a list of attributes.
@@ -108,7 +124,8 @@ def read_graph(
     self_loops
         ``"drop"`` or ``"keep"``, see :meth:`softcut.graph.Graph.from_edges`.
     format
-        ``"edges"``, ``"graphml"``, ``"gml"``, ``"mtx"`` or ``"npz"``, where the extension does not tell.
+        ``"edges"``, ``"graphml"``, ``"gml"``, ``"mtx"``, ``"npz"``, ``"npy"`` or ``"parquet"``, where the extension
+        does not tell.
     delimiter
         Column separator of an edge list, for files where the guess is wrong (a space means any white space).
     source, target, weight
@@ -137,6 +154,9 @@ def read_graph(
         The most a compressed file may unpack to; by default 64 MiB, or 100 times its size if that is more.
     verbose
         Print what was understood, ``graph.notes``, as one line on standard error.
+    progress
+        Called while a large file is read, with the bytes read so far and the size of the file (rows of a Parquet
+        file).
 
     Returns
     -------
@@ -178,18 +198,42 @@ def read_graph(
     wanted = FeatureOptions.checked(ids, one_hot, missing)
     kind = "frame" if frame else format or kind_of(path, _GRAPH_FORMATS, "graph")
     attributes = _attributes(features, kind)
-    data = b"" if frame else read_bytes(path, options.max_bytes)
+    blockwise = None if frame else _read_blockwise(path, kind, options, progress)
+    data = b"" if frame or blockwise is not None else read_bytes(path, options.max_bytes)
     join = None
     if features is not None and attributes is None:
         join = features_from(features, wanted, features_header, None, options.comments, options.max_bytes)
     try:
-        graph = _read(path, data, kind, join, attributes, wanted, options)
+        if blockwise is not None:
+            graph = _graph_of_edges(*blockwise, join, wanted, options)
+        else:
+            graph = _read(path, data, kind, join, attributes, wanted, options)
     except GraphError as error:  # the graph's own checks do not know which file they look at
         raise GraphError(f"{options.label}: {error}") from None
     graph = graph.with_notes(f"{plural(graph.num_nodes, 'node')}, {plural(graph.num_edges, 'edge')}")
     if verbose:
         print("; ".join(graph.notes), file=sys.stderr)
     return graph
+
+
+def _read_blockwise(
+    path: Any, kind: str, options: ReadOptions, progress: ReadProgress | None
+) -> tuple[EdgeTable, list[str]] | None:
+    """The edges of a file that need not be held in memory as it is; None for all other files."""
+    if is_standard_input(path) or kind not in ("edges", "npy", "parquet"):
+        if kind in ("npy", "parquet"):
+            raise ParameterError(
+                f"path is '-', but a {kind} file cannot be read from standard input; name a file."
+            )
+        return None
+    file = os.path.expanduser(label_of(path))
+    if not os.path.isfile(file):
+        read_bytes(path)  # says what is wrong
+    if kind == "npy":
+        return read_npy_edges(file, options)
+    if kind == "parquet":
+        return read_parquet_edges(file, options, progress)
+    return read_large_edge_list(file, options, progress) if os.path.getsize(file) > LARGE else None
 
 
 def _attributes(features: Any, kind: str) -> str | list[str] | None:

@@ -110,6 +110,7 @@ class _CutTerms(torch.autograd.Function):
         op, s, degree = inputs
         ctx.op = op
         ctx.mark_non_differentiable(output[2])
+        ctx.set_materialize_grads(False)  # for Y it would be zeros of the size of S
         # Nobody else holds Y: no hook was given it, and it is not S under another name.
         same = not is_wrapped(s) and s.untyped_storage().data_ptr() == output[2].untyped_storage().data_ptr()
         ctx.owns_y = not same and not saving_is_hooked()
@@ -119,6 +120,11 @@ class _CutTerms(torch.autograd.Function):
     def backward(ctx, g_num, g_den, _):  # type: ignore[no-untyped-def]
         s, degree, y = ctx.saved_tensors
         layout = ctx.op.layout
+        if g_num is None or g_den is None:  # only one of the two was used
+            known = g_den if g_num is None else g_num
+            if known is None:
+                return None, None, None
+            g_num, g_den = (torch.zeros_like(known) if g is None else g for g in (g_num, g_den))
         first = not torch.is_grad_enabled() and not _transformed(g_num) and not _transformed(g_den)
         in_place = ctx.owns_y and first and not keeps_graph()
         if first and ctx.op.fuses_cut(s):
@@ -169,10 +175,13 @@ class _QuadraticForm(torch.autograd.Function):
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
         ctx.op = inputs[0]
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)  # for Y it would be zeros of the size of S
         ctx.save_for_backward(inputs[1], output[1])
 
     @staticmethod
     def backward(ctx, g, _):  # type: ignore[no-untyped-def]
+        if g is None:
+            return None, None
         s, y = ctx.saved_tensors
         return None, ctx.op.layout.matmul(Recall.apply(ctx.op, s, y), g + g.mT)
 

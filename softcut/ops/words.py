@@ -73,7 +73,11 @@ class Words:
         cost = (BINARY_COST if binary else SPARSE_COST).get(torch.device(device).type, 4.0)
         self._dense: Tensor | None = None
         if cost * matrix.nnz > self.shape[0] * self.shape[1]:
-            self._dense = torch.from_numpy(matrix.toarray()).to(device=device, dtype=dtype)
+            # Filled on the device: the entries are few beside the zeros.
+            pattern = CSRPattern.from_scipy(matrix).to(device)
+            self._dense = torch.zeros(self.shape, dtype=dtype, device=device)
+            values = torch.from_numpy(matrix.data).to(device=device, dtype=dtype)
+            self._dense[pattern.rows, pattern.col.long()] = values
             return
         turned = matrix.T.tocsr()  # X' [F, N]: S'X is the transpose of X'S
         turned.sort_indices()

@@ -17,6 +17,7 @@ from softcut.errors import DataError, SoftcutError
 from softcut.files import atomic_write
 from softcut.paper import evidence, quality, table2, table3
 from softcut.paper.reconstruction_figure import percent
+from softcut.paper.report_files import any_table, pivot
 from softcut.paper.report_origin import origin_of_cells, origin_of_file
 from softcut.paper.report_schemata import schemata_section
 from softcut.paper.report_tables import statistics_section, table1_section, table2_section, table3_section
@@ -33,7 +34,6 @@ from softcut.report.html_page import (
     Table,
     Text,
     View,
-    number_table,
     picture_of,
     plain,
     render_page,
@@ -41,7 +41,7 @@ from softcut.report.html_page import (
 from softcut.report.plots import cluster_colours, line_styles
 from softcut.training.runs import read_cells
 
-__all__ = ["any_table", "report_sections", "write_report"]
+__all__ = ["report_sections", "write_report"]
 
 # Files that a section of their own shows, or that hold the single runs behind a table.
 _SHOWN = {
@@ -81,8 +81,7 @@ _TITLES = {
     "pooling_memory_gpu.json": "Memory of poolers, GPU",
 }
 _METHODS = {"sc": "SC", "diffpool": "DiffPool", "mincut": "MinCutPool"}
-_LONG = 400  # rows of a plain table
-_MANY = 16  # columns of a plain table
+_PICTURES = 1_500_000  # bytes of all pictures of a section together
 
 
 def report_sections(folder: str | Path) -> list[Section]:
@@ -292,35 +291,8 @@ def _quality(folder: Path) -> Section:
     for metric, words in (("nmi", "NMI"), ("ari", "adjusted Rand index"), ("acc", "accuracy")):
         own = {(c["dataset"], c["method"]): c for c in cells if c["metric"] == metric}
         if own:
-            parts.append(_pivot(own, quality.DATASETS, quality.METHODS, words, folded=metric != "nmi"))
+            parts.append(pivot(own, quality.DATASETS, quality.METHODS, words, folded=metric != "nmi"))
     return Section(title, [*parts, origin_of_cells(cells, folder, "quality.json")])
-
-
-def _pivot(
-    cells: Mapping[tuple[str, str], Mapping[str, Any]],
-    columns: Sequence[str],
-    order: Sequence[str],
-    caption: str,
-    folded: bool = False,
-) -> Part:
-    """Methods down, data sets across; the best of each column in bold."""
-    methods = [m for m in order if any(key[1] == m for key in cells)]
-    methods += sorted({key[1] for key in cells} - set(methods))
-    best = {
-        c: max((cell["mean"] for key, cell in cells.items() if key[0] == c), default=None) for c in columns
-    }
-    rows: list[list[str | Cell]] = []
-    for method in methods:
-        row: list[str | Cell] = [method]
-        for column in columns:
-            cell = cells.get((column, method))
-            text = "-" if cell is None else f"{cell['mean']:.3f} ± {cell['std']:.3f}"
-            row.append(Cell(text, strong=cell is not None and cell["mean"] == best[column]))
-        rows.append(row)
-    made = Table(
-        ["method", *columns], rows, f"{caption}, mean ± standard deviation over runs. Bold: the highest."
-    )
-    return Details(caption, [made]) if folded else made
 
 
 def _evidence(folder: Path) -> Section:
@@ -346,12 +318,16 @@ def _others(folder: Path) -> list[Section]:
             continue
         value = _load(folder / name)
         pictures = sorted(folder.glob(name.removesuffix(".json") + "*.png"))
+        most = _PICTURES // max(6, len(pictures))
         sections.append(
             Section(
                 title,
                 [
                     *any_table(value),
-                    *(picture_of(path, f"{title}, picture", f"{path.name}.") for path in pictures),
+                    *(
+                        picture_of(path, f"{title}: {path.stem.replace('_', ' ')}", f"{path.name}.", most)
+                        for path in pictures
+                    ),
                     origin_of_file(value, folder, name),
                 ],
             )
@@ -373,65 +349,3 @@ def _pages(folder: Path) -> Section:
     if absent:
         parts.append(Missing(f"the results behind {', '.join(absent)}", "softcut reproduce, make bench"))
     return Section("Tables of the documentation", parts)
-
-
-def any_table(value: Any, title: str = "") -> list[Part]:
-    """Whatever a JSON file holds, as tables: lists of objects become rows, objects inside them columns.
-
-    >>> (table,) = any_table([{"a": 1, "b": {"c": 0.5}}, {"a": 2}])
-    >>> table.columns, [[cell.text for cell in row] for row in table.rows]
-    (['a', 'b, c'], [['1', '0.5'], ['2', '-']])
-    """
-    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        if all({"dataset", "method", "metric", "mean", "std"} <= set(item) for item in value):
-            return _cell_tables(value)
-        flat = [_flat(item) for item in value]
-        names = list(dict.fromkeys(key for row in flat for key in row))[:_MANY]
-        names = [n for n in names if n not in ("command", "commit", "id", "settings")] or names
-        rows = [[row.get(name) for name in names] for row in flat[:_LONG]]
-        more = f" The first {_LONG} of {len(flat):,} rows." if len(flat) > _LONG else ""
-        nested = [
-            part
-            for item in value
-            for key, inner in item.items()
-            if isinstance(inner, list) and inner and isinstance(inner[0], Mapping)
-            for part in any_table(inner, str(item.get("title") or item.get("what") or key))
-        ]
-        return [number_table(names, rows, (title + more).strip()), *nested]
-    if isinstance(value, Mapping):
-        single = _flat(value)
-        parts: list[Part] = []
-        if single:
-            parts.append(
-                number_table(["what", "value"], [[key, item] for key, item in single.items()], title)
-            )
-        for key, item in value.items():
-            if isinstance(item, list) and item and isinstance(item[0], Mapping):
-                parts += any_table(item, str(key))
-        return parts
-    return [Text(f"`{json.dumps(value)[:200]}`")]
-
-
-def _cell_tables(cells: Sequence[Mapping[str, Any]]) -> list[Part]:
-    """One table per metric: methods down, data sets across."""
-    parts: list[Part] = []
-    for metric in dict.fromkeys(cell["metric"] for cell in cells):
-        own = {(c["dataset"], c["method"]): c for c in cells if c["metric"] == metric}
-        datasets = list(dict.fromkeys(key[0] for key in own))
-        parts.append(_pivot(own, datasets, (), metric.replace("_", " "), folded=bool(parts)))
-    return parts
-
-
-def _flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Numbers and words by name; a list of numbers becomes its mean, other lists are left out."""
-    found: dict[str, Any] = {}
-    for key, value in entry.items():
-        name = f"{prefix}{key}".replace("_", " ")
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{key}, ")
-        elif isinstance(value, list):
-            if value and all(isinstance(item, int | float) and not isinstance(item, bool) for item in value):
-                found[f"{name} (mean of {len(value)})"] = float(np.mean(value))
-        else:
-            found[name] = value
-    return found

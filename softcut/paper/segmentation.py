@@ -108,7 +108,7 @@ def _divide(split: str, image: DividedImage, methods: Sequence[str]) -> list[dic
     parts = OverSegmented(image.image())
     people = image.people()
     tables = [overlap_table(parts.regions, person) for person in people]
-    _ = parts.described, parts.adjacency  # shared by methods: not part of any one's time
+    _ = parts.described  # shared by methods: not part of any one's time
     found = []
     for method in methods:
         start = time.perf_counter()

@@ -11,7 +11,7 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -253,8 +253,10 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def picture_of(path: str | Path, alt: str, caption: str = "") -> Picture:
-    """A picture file, made small enough to stand in a page: at most 1,500 pixels wide, about 350 kB.
+def picture_of(path: str | Path, alt: str, caption: str = "", most_bytes: int = _LARGEST) -> Picture:
+    """A picture file, made small enough to stand in a page: at most 1,500 pixels wide and `most_bytes` long.
+
+    Drawings become PNG with few colours; what is too large that way (photographs) becomes JPEG, or less wide.
 
     >>> import tempfile
     >>> from softcut.report.plots import figure, save_figure
@@ -266,18 +268,22 @@ def picture_of(path: str | Path, alt: str, caption: str = "") -> Picture:
 
     with Image.open(path) as opened:
         image = opened.convert("RGB")
-    best = b""
-    for width in (_WIDEST, 1200, 900, 600):
-        scaled = image
-        if image.width > width:
-            height = round(image.height * width / image.width)
-            scaled = image.resize((width, height), Image.Resampling.LANCZOS)
-        buffer = io.BytesIO()
-        scaled.quantize(128, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
-        best = buffer.getvalue()
-        if len(best) <= _LARGEST:
+    for kind, data in _encoded(image):  # noqa: B007, the last one is taken where all are too large
+        if len(data) <= most_bytes:
             break
-    return Picture("data:image/png;base64," + base64.b64encode(best).decode(), alt, caption)
+    return Picture(f"data:image/{kind};base64," + base64.b64encode(data).decode(), alt, caption)
+
+
+def _encoded(image: Any) -> Iterator[tuple[str, bytes]]:
+    """The picture in less and less bytes, with the kind of each."""
+    for width in (_WIDEST, 1200, 900, 600, 300):
+        scaled = image.copy()
+        scaled.thumbnail((width, 10 * width))
+        drawing, photo = io.BytesIO(), io.BytesIO()
+        scaled.quantize(128, dither=0).save(drawing, "PNG", optimize=True)
+        yield "png", drawing.getvalue()
+        scaled.save(photo, "JPEG", quality=82, optimize=True)
+        yield "jpeg", photo.getvalue()
 
 
 def number_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Table:

@@ -72,7 +72,7 @@ def create_app(
     routing = require("starlette.routing", "serve", "softcut serve")
     responses = require("starlette.responses", "serve", "softcut serve")
     threads = require("starlette.concurrency", "serve", "softcut serve")
-    require("multipart", "serve", "softcut serve")
+    require("python_multipart", "serve", "softcut serve")
 
     def refused(sentence: str, code: int = 400) -> Any:
         return responses.JSONResponse({"error": sentence}, code)

@@ -39,6 +39,7 @@ _DENSE = 1200  # nodes up to which all eigenvectors at once are quicker than a f
 # k="auto" counts the ways of cutting the graph that cost at most this much (1 - eigenvalue), within these limits.
 _CHEAP_CUT = 0.02
 AUTO_SEGMENTS = (2, 16)
+_DIFFPOOL_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class MincutSettings:
     """How regions are clustered by minCUT.
 
     >>> MincutSettings().n_init
-    16
+    8
 
     Attributes
     ----------
@@ -58,18 +59,18 @@ class MincutSettings:
         Eigenvectors are divided by (1 - eigenvalue)^p; as many replicas for each p.
     feature_weight : float
         Weight of the features beside the embedding.
-    max_iter, learning_rate, ortho_weight, hidden
+    max_iter, start, learning_rate, ortho_weight, hidden
         Of the training; see :class:`softcut.training.TrainSettings`.
     fusion : float
         Weight of what the networks read beside what they say, in the consensus.
     """
 
-    n_init: int = 16
+    n_init: int = 8
     eigenvectors: int = 10
     powers: tuple[float, ...] = (0.5, 1.0)
     feature_weight: float = 0.3
-    max_iter: int = 60
-    start: int = 30
+    max_iter: int = 40
+    start: int = 20
     learning_rate: float = 1e-2
     ortho_weight: float = 1.0
     hidden: int = 16
@@ -164,7 +165,7 @@ def cluster_regions(
         return mincut_regions(graph, k, random_state=random_state, device=device)
     seeds = replica_seeds(random_state, 10)
     s, _, result = diffpool_replicas(
-        graph, k, seeds, x=_standardised(graph), max_iter=1000, learning_rate=5e-3, device=device
+        graph, k, seeds, x=_standardised(graph), max_iter=_DIFFPOOL_STEPS, learning_rate=5e-3, device=device
     )
     best = int((result.cut[-1] + result.ortho[-1]).argmin())
     return s[:, best].argmax(-1).cpu().numpy()

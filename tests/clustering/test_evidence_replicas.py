@@ -63,7 +63,7 @@ def test_evidence_replicas_are_held_to_the_sizes_of_their_start(graph):
     prepared = prepared_of(graph, settings_of(graph))
     s = torch.rand(120, 2, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
     sizes = torch.tensor([[60.0, 40.0, 20.0], [40.0, 40.0, 40.0]])
-    found, held = replicas._held_evidence(prepared, sizes, 0.1)(prepared.op, s)
+    found, held = replicas._HeldEvidence(prepared, sizes, 0.1)(prepared.op, s)
     plain, _ = replica_losses(prepared.encoded.op, s, "evidence", words=prepared.words)
     torch.testing.assert_close(found, plain)
     for r in range(2):
@@ -84,7 +84,7 @@ def test_an_evidence_replica_that_lost_a_cluster_is_trained_again_from_its_own_s
     prepared = prepared_of(graph, settings)
     untouched = train_replicas(prepared, 3, settings, [].append)
     real, calls, holds = replicas.train, [], []
-    held = replicas._held_evidence
+    held = replicas._HeldEvidence
 
     def sabotage(net, *args, **kwargs):
         result = real(net, *args, **kwargs)
@@ -98,7 +98,7 @@ def test_an_evidence_replica_that_lost_a_cluster_is_trained_again_from_its_own_s
         return held(prepared, sizes, hold)
 
     monkeypatch.setattr(replicas, "train", sabotage)
-    monkeypatch.setattr(replicas, "_held_evidence", noted)
+    monkeypatch.setattr(replicas, "_HeldEvidence", noted)
     again = train_replicas(prepared, 3, settings, [].append)
     (scales, start, sizes, _), (own_scales, own_start, own_sizes, own_result) = calls
     assert own_scales == [scales[4]]

@@ -78,6 +78,15 @@ def test_many_equal_rows_are_cut_into_several_cells():
     assert torch.equal(cells.order.sort().values, torch.arange(3000))
 
 
+def test_all_pairs_of_a_large_graph(monkeypatch):
+    z = noise(700, 4)
+    wanted = exact_neighbours(z, 5)
+    monkeypatch.setattr(neighbours, "LARGE", 600)
+    found = exact_neighbours(z, 5)
+    assert torch.equal(found[0], wanted[0])
+    assert torch.equal(found[1], wanted[1])
+
+
 @pytest.mark.parametrize("columns", [640, 1000, 1001])
 def test_the_largest_of_long_rows_in_two_steps(columns):
     block = noise(50, columns)

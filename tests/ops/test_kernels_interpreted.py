@@ -11,6 +11,7 @@ import pytest
 import torch
 from graph_strategies import make_sample
 from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from softcut.ops import CSR, CSRPattern, Segments, cut_terms, mincut_loss, pooled_products, spmm
 from softcut.ops.kernels import use
@@ -135,6 +136,62 @@ def test_the_loss_takes_one_pass_each_way(weighted, launches):
     assert launches == ["sum_rows", "add_scaled"]
     for a, b in zip(*found.values(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+
+
+class Sizes(TorchDispatchMode):
+    """What operations of PyTorch make that is as large as S."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.size, self.made = size, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        name, kind = function.__name__.split(".")
+        if name in MAKERS and kind != "out" and out.numel() >= self.size:
+            self.made.append(name)
+        return out
+
+
+MAKERS = (
+    "empty_like",
+    "empty",
+    "zeros",
+    "zeros_like",
+    "new_zeros",
+    "new_empty",
+    "clone",
+    "_to_copy",
+    "mul",
+    "add",
+)
+
+
+def test_the_loss_makes_two_matrices_and_its_gradient_none():
+    sample = make_sample((9,), seed=3)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n).normalise()
+    s = sample.assignments(3, dtype=torch.float32).requires_grad_()
+    with use("triton"):
+        mincut_loss(s, op)  # degrees, plan
+        with Sizes(s.numel()) as forward:
+            loss = mincut_loss(s, op)
+        with Sizes(s.numel()) as backward:
+            torch.autograd.grad(loss, s)
+    assert forward.made == ["empty_like"] * 2  # D^-1/2 S and Y
+    assert backward.made == []
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_the_gradient_of_one_term_only(used):
+    sample = make_sample((6,), seed=1)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n).normalise()
+    s = sample.assignments(2).requires_grad_()
+    (expected,) = torch.autograd.grad(cut_terms(op, s)[used].sum(), s)
+    matrix = op.to_dense().double()
+    plain = 2 * (matrix @ s if used == 0 else matrix.sum(1, keepdim=True) * s)
+    torch.testing.assert_close(expected, plain.detach(), rtol=1e-6, atol=1e-6)
+    with use("triton"):
+        torch.testing.assert_close(torch.autograd.grad(cut_terms(op, s)[used].sum(), s)[0], expected)
 
 
 def test_one_replica_is_fused_and_several_are_columns(launches):

@@ -13,6 +13,7 @@ from scipy import stats
 
 from softcut.errors import DataError
 from softcut.paper import citation, report_sections, table2, table3
+from softcut.paper.report_files import any_table
 from softcut.paper.report_origin import commit_date
 from softcut.paper.report_tables import compared, table1_section, table2_section, table3_section
 from softcut.paper.report_views import run as run_views
@@ -175,8 +176,12 @@ def test_any_file_can_be_shown():
         for i, d in enumerate("ab")
         for j, m in enumerate("xy")
     ]
-    (pivot,) = report_sections.any_table(cells)
+    (pivot,) = any_table(cells)
     assert list(pivot.columns) == ["method", "a", "b"]
     assert [row[2].strong for row in pivot.rows] == [False, True]
-    nested = report_sections.any_table({"n": 3, "rows": [{"t": [1, 2, 3], "what": "w", "more": [{"q": 1}]}]})
+    (single,) = any_table([{**cell, "p": 0.01} for cell in cells if cell["dataset"] == "a"])
+    assert list(single.columns) == ["method", "nmi"]
+    assert [row[1].text for row in single.rows] == ["0.000 ± 0.000", "1.000 ± 0.000"]
+    assert single.rows[0][1].below == "p = 0.01"
+    nested = any_table({"n": 3, "rows": [{"t": [1, 2, 3], "what": "w", "more": [{"q": 1}]}]})
     assert [table.columns for table in nested] == [["what", "value"], ["t (mean of 3)", "what"], ["q"]]

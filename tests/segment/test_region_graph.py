@@ -1,0 +1,123 @@
+"""Regions, their borders, histograms and graph, against plain loops."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from skimage.color import rgb2lab
+
+from softcut.errors import ParameterError
+from softcut.segment import over_segment, region_graph
+from softcut.segment.regions import region_borders, region_means
+from softcut.segment.texture import chi_square, histograms, textons
+
+RNG = np.random.default_rng(1)
+REGIONS = np.kron(np.arange(6).reshape(2, 3), np.ones((5, 4), dtype=int))  # 2 x 3 tiles of 5 x 4 pixels
+COLOURS = RNG.random((6, 3))
+IMAGE = (COLOURS[REGIONS]).astype(np.float32)
+
+
+def test_borders_count_pairs_of_pixels():
+    regions = RNG.integers(0, 4, size=(6, 7))
+    weight = RNG.random((6, 7))
+    expected: dict[tuple[int, int], list[float]] = {}
+    for y, x in itertools.product(range(6), range(7)):
+        for other in ((y, x + 1), (y + 1, x)):
+            if other[0] < 6 and other[1] < 7 and regions[y, x] != regions[other]:
+                pair = tuple(sorted((int(regions[y, x]), int(regions[other]))))
+                expected.setdefault(pair, []).append((weight[y, x] + weight[other]) / 2)
+    pairs, lengths, (means,) = region_borders(regions, weight)
+    assert {tuple(p): n for p, n in zip(pairs.tolist(), lengths, strict=True)} == {
+        pair: len(values) for pair, values in expected.items()
+    }
+    for pair, mean in zip(pairs.tolist(), means, strict=True):
+        assert mean == pytest.approx(np.mean(expected[tuple(pair)]))
+
+
+def test_means_and_histograms():
+    regions, values = RNG.integers(0, 3, size=(8, 8)), RNG.random((8, 8, 2))
+    codes = RNG.integers(0, 5, size=(8, 8))
+    means, shares = region_means(regions, values), histograms(regions, codes, 5)
+    for r in range(3):
+        np.testing.assert_allclose(means[r], values[regions == r].mean(0))
+        np.testing.assert_allclose(
+            shares[r], np.bincount(codes[regions == r], minlength=5) / (regions == r).sum()
+        )
+    a, b = shares[0], shares[2]
+    expected = sum((x - y) ** 2 / (x + y) for x, y in zip(a, b, strict=True) if x + y) / 2
+    assert chi_square(shares, np.array([[0, 2]]))[0] == pytest.approx(expected)
+
+
+def test_textons_tell_textures_apart():
+    image = np.full((40, 80), 50.0)
+    image[:, :40] += 40 * (np.arange(40) // 2 % 2)  # vertical stripes on the left
+    found = textons(image)
+    left, right = found[5:-5, 8:32], found[5:-5, 64:]
+    assert len(np.unique(right)) == 1
+    assert right[0, 0] not in left
+
+
+@pytest.mark.parametrize("weights", ["colour", "borders", "adjacency"])
+def test_weights(weights):
+    found = region_graph(IMAGE, REGIONS, weights=weights)
+    lab = rgb2lab(COLOURS[None])[0]
+    lengths = {1: 5, 3: 4}  # tiles beside each other share 5 pixels, tiles above each other 4
+    dense = found.graph.adjacency.toarray()
+    for i, j in itertools.combinations(range(6), 2):
+        touch = (j - i == 1 and i % 3 != 2) or j - i == 3
+        length = lengths.get(j - i, 0) if touch else 0
+        likeness = np.exp(-(np.linalg.norm(lab[i] - lab[j]) ** 2) / 100)
+        expected = {
+            "colour": length * max(likeness, 1e-6),
+            "borders": length,
+            "adjacency": float(length > 0),
+        }[weights]
+        assert dense[i, j] == dense[j, i] == pytest.approx(expected, rel=1e-3, abs=1e-9)
+
+
+def test_likeness_counts_texture_where_colour_does_not():
+    """Three fields of one mean colour: two with fine stripes, one plain."""
+    image = np.full((60, 90), 0.5, dtype=np.float32)
+    stripes = 0.1 * (np.arange(30) // 2 % 2 * 2 - 1)
+    image[:, :30] += stripes
+    image[:, 60:] += 0.02
+    rgb = np.repeat(image[..., None], 3, axis=2)
+    regions = np.repeat(np.arange(3), 30)[None].repeat(60, axis=0)
+    found = region_graph(rgb, regions).graph.adjacency.toarray()
+    by_colour = region_graph(rgb, regions, weights="colour").graph.adjacency.toarray()
+    assert by_colour[0, 1] > by_colour[1, 2]  # the mean colour of stripes is that of the plain field
+    assert found[0, 1] < 0.2 * found[1, 2]
+
+
+def test_features():
+    found = region_graph(IMAGE, REGIONS, features=("paper", "position"), weights="adjacency")
+    total = COLOURS * 20
+    expected = np.concatenate([COLOURS / COLOURS.max(0), total / total.max(0)], axis=1)
+    np.testing.assert_allclose(found.graph.x[:, :6], expected, rtol=1e-5)
+    np.testing.assert_allclose(found.graph.x[4, 6:], [(4 + 1.5) / 12, (5 + 2) / 12], rtol=1e-6)
+    colour = region_graph(IMAGE, REGIONS, weights="adjacency").graph.x
+    np.testing.assert_allclose(colour, rgb2lab(COLOURS[None])[0], rtol=1e-3, atol=1e-2)
+    assert region_graph(IMAGE, REGIONS, features=("texture",), weights="adjacency").graph.x.shape == (6, 24)
+    assert found.paint(np.arange(6) * 2).tolist() == (REGIONS * 2).tolist()
+
+
+def test_kinds_of_regions():
+    """Felzenszwalb's regions follow the colours, SLIC's have nearly one size."""
+    by_colour = over_segment(np.kron(IMAGE, np.ones((4, 4, 1), dtype=np.float32)), sigma=0.0)
+    assert by_colour.max() == 5
+    superpixels = over_segment(np.zeros((60, 60, 3), dtype=np.float32) + 0.5, "slic", n_segments=36)
+    sizes = np.bincount(superpixels.ravel())
+    assert len(sizes) == 36 and sizes.max() <= 1.5 * sizes.min()
+
+
+def test_unknown_names():
+    with pytest.raises(
+        ParameterError, match=r"regions must be one of 'felzenszwalb', 'slic', got 'watershed'"
+    ):
+        over_segment(IMAGE, "watershed")
+    with pytest.raises(ParameterError, match="features must be a list with some of 'colour'"):
+        region_graph(IMAGE, REGIONS, features=("size",))
+    with pytest.raises(ParameterError, match="weights must be one of 'likeness'"):
+        region_graph(IMAGE, REGIONS, weights="none")

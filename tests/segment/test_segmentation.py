@@ -1,0 +1,164 @@
+"""segment_image: right on images whose segments are known, on every kind of image, and clear where it cannot work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from PIL import Image
+
+import softcut as sc
+from softcut.errors import ParameterError
+from softcut.metrics import ari
+from softcut.segment import MincutSettings, cluster_regions, methods, mincut_regions
+from softcut.segment.methods import number_of_segments, spectral_coordinates
+
+
+def quadrants(size=96, noise=0.2, seed=0):
+    """Four noisy fields of colours that people tell apart, and their numbers."""
+    rng = np.random.default_rng(seed)
+    truth = np.kron(np.array([[0, 1], [2, 3]]), np.ones((size // 2, size // 2), dtype=int))
+    colours = np.array([[0.8, 0.2, 0.2], [0.2, 0.7, 0.3], [0.2, 0.3, 0.8], [0.8, 0.8, 0.3]])
+    image = np.clip(colours[truth] + noise * rng.standard_normal((size, size, 3)), 0, 1)
+    return (255 * image).astype(np.uint8), truth
+
+
+IMAGE, TRUTH = quadrants()
+
+
+@pytest.mark.parametrize("method", ["mincut", "ncut"])
+def test_known_segments_are_found(method):
+    found = sc.segment_image(IMAGE, 4, method=method)
+    assert found.n_segments == 4
+    assert ari(TRUTH.ravel(), found.labels.ravel()) > 0.95
+    sizes = np.bincount(found.labels.ravel())
+    assert (np.diff(sizes) <= 0).all()  # the largest first
+    assert (found.regions.paint(found.region_labels) == found.labels).all()
+
+
+def test_diffpool_is_another_method(monkeypatch):
+    monkeypatch.setattr(methods, "_DIFFPOOL_STEPS", 50)
+    found = sc.segment_image(IMAGE, 4, method="diffpool")
+    assert found.labels.shape == (96, 96)
+    assert 1 <= found.n_segments <= 4
+
+
+def test_auto_counts_the_segments():
+    found = sc.segment_image(IMAGE, "auto")
+    assert found.n_segments == 4
+    assert any("4 segments" in note for note in found.notes)
+
+
+def test_slic_and_options_change_what_is_clustered():
+    image, truth = quadrants(noise=0.02)
+    by_slic = sc.segment_image(image, 4, regions="slic")
+    assert ari(truth.ravel(), by_slic.labels.ravel()) > 0.8
+    assert 300 < len(by_slic.region_labels) < 500  # of nearly one size, however few colours there are
+    plain = sc.segment_image(IMAGE, 4, position=True, texture=False).regions.graph
+    assert plain.x.shape[1] == 5
+    assert (plain.adjacency != sc.segment_image(IMAGE, 4).regions.graph.adjacency).nnz > 0
+
+
+def test_kinds_of_images_give_the_same_segments(tmp_path):
+    expected = sc.segment_image(IMAGE, 4).labels
+    alpha = np.dstack([IMAGE, np.full(IMAGE.shape[:2], 255, dtype=np.uint8)])
+    Image.fromarray(IMAGE).save(tmp_path / "a.png")
+    for same in (
+        alpha,
+        IMAGE.astype(np.uint16) * 257,
+        IMAGE / 255.0,
+        str(tmp_path / "a.png"),
+        tmp_path / "a.png",
+    ):
+        assert ari(expected.ravel(), sc.segment_image(same, 4).labels.ravel()) > 0.95
+    grey = np.where(TRUTH % 2, 200, 50).astype(np.uint8)
+    assert ari((TRUTH % 2).ravel(), sc.segment_image(grey, 2).labels.ravel()) == 1.0
+
+
+def test_a_number_of_pixels_at_which_the_image_is_made_smaller():
+    large = np.kron(IMAGE, np.ones((3, 3, 1), dtype=np.uint8))[:-1, :-2]
+    found = sc.segment_image(large, 4, max_pixels=96 * 96)
+    assert found.labels.shape == large.shape[:2]
+    assert found.regions.regions.size <= 96 * 96
+    assert any("1/3 of the image's size" in note for note in found.notes)
+    assert ari(np.kron(TRUTH, np.ones((3, 3), dtype=int))[:-1, :-2].ravel(), found.labels.ravel()) > 0.9
+    assert found.overlay().shape == large.shape
+
+
+def test_the_overlay_mixes_image_and_colours_and_draws_borders():
+    found = sc.segment_image(IMAGE, 4)
+    alone = found.overlay(0.0)
+    lines = (alone == (255, 217, 0)).all(-1)
+    assert 0.01 < lines.mean() < 0.1
+    assert np.array_equal(alone[~lines], IMAGE[~lines])
+    inside = (found.labels == 1) & ~lines
+    flat = found.overlay(1.0)[inside]
+    assert (flat == flat[0]).all()
+    assert np.abs(flat[0] - IMAGE[found.labels == 1].mean(0)).max() < 1
+    with pytest.raises(ParameterError, match="opacity must be from 0 to 1"):
+        found.overlay(2.0)
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "said"),
+    [
+        (np.zeros((20, 20), dtype=np.uint8), {}, "single region of one colour"),
+        (IMAGE, {"k": 5000}, r"k is 5000, but the image has only \d+ regions"),
+        (IMAGE, {"k": 0}, "k must be a whole number"),
+        (IMAGE, {"k": "many"}, "'auto', got 'many'"),
+        (IMAGE, {"k": True}, "k must be a whole number"),
+        (IMAGE, {"method": "watershed"}, "method must be one of 'mincut', 'ncut', 'diffpool'"),
+        (IMAGE, {"regions": "grid"}, "regions must be one of"),
+        (IMAGE, {"max_pixels": 0}, "max_pixels must be positive"),
+    ],
+)
+def test_what_cannot_be_divided(image, options, said):
+    with pytest.raises(ParameterError, match=said):
+        sc.segment_image(image, **options)
+
+
+def test_one_segment_and_as_many_as_regions():
+    assert sc.segment_image(IMAGE, 1).n_segments == 1
+    tiny = np.zeros((30, 30), dtype=np.uint8)
+    tiny[:, 15:] = 255
+    assert sc.segment_image(tiny, 2).n_segments == 2
+    assert sc.segment_image(tiny, "auto").n_segments == 2
+
+
+def two_cliques(bridge=0.01):
+    blocks = np.kron(np.eye(2), np.ones((8, 8)))
+    blocks[0, 8] = blocks[8, 0] = bridge
+    np.fill_diagonal(blocks, 0)
+    x = np.random.default_rng(0).random((16, 3)).astype(np.float32)  # features that say nothing
+    return sc.Graph.from_scipy(sp.csr_array(blocks), x=x)
+
+
+def test_coordinates_are_eigenvectors_of_the_random_walk(monkeypatch):
+    graph = two_cliques(0.5)
+    dense = graph.adjacency.toarray()
+    walk = dense / dense.sum(1, keepdims=True)
+    for most in (100, 4):  # all at once, and a few of a larger graph
+        monkeypatch.setattr(methods, "_DENSE", most)
+        vectors, gaps = spectral_coordinates(graph, 3)
+        np.testing.assert_allclose(walk @ vectors, vectors * (1 - gaps), atol=1e-8)
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=0), 1)
+        assert (np.diff(gaps) >= -1e-9).all() and gaps[0] > 0
+    assert spectral_coordinates(graph, 50)[0].shape == (16, 15)
+
+
+def test_minCUT_follows_the_graph_where_features_say_nothing():
+    graph = two_cliques()
+    assert number_of_segments(graph) == 2
+    labels = mincut_regions(graph, 2)
+    assert ari(np.repeat([0, 1], 8), labels) == 1.0
+    assert (labels == mincut_regions(graph, 2)).all()
+    assert len(cluster_regions(graph, 99)) == 16
+
+
+def test_minCUT_follows_features_where_the_graph_says_nothing():
+    ring = sp.csr_array(np.roll(np.eye(24), 1, axis=1) + np.roll(np.eye(24), -1, axis=1))
+    x = np.zeros((24, 2), dtype=np.float32)
+    x[5:17] = 1
+    graph = sc.Graph.from_scipy(ring, x=x)
+    labels = mincut_regions(graph, 2, MincutSettings(feature_weight=3.0))
+    assert ari(x[:, 0].astype(int), labels) == 1.0
