@@ -14,6 +14,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
 from thread_group import ThreadGroup, in_parts
 
 from softcut import Graph
@@ -22,10 +24,10 @@ from softcut.clustering.features import rows_that_sum_to_one
 from softcut.clustering.partition import partition
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, ParameterError, SoftcutError
-from softcut.io.parts import open_part
+from softcut.io.parts import Part, open_part
 from softcut.metrics import evidence
 from softcut.ops import CSR
-from softcut.ops.halo import Halo
+from softcut.ops.halo import Halo, SharedRows
 from softcut.training import ConvInput, DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
 from softcut.training.distributed import (
     DistributedSettings,
@@ -39,10 +41,19 @@ from softcut.training.distributed import (
 from softcut.training.distributed.__main__ import main
 from softcut.training.distributed.inputs import Sample, distances, kmeans_start, replica_scales
 from softcut.training.distributed.results import all_labels
+from softcut.training.distributed.selection import Judged, consensus
 
 GRAPH = attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=0)
 QUICK = DistributedSettings(
-    3, replicas=3, hops=(0, 2), iterations=25, tolerance=None, start=5, dtype="float64", hidden=8
+    3,
+    replicas=3,
+    hops=(0, 2),
+    iterations=25,
+    tolerance=None,
+    start=5,
+    dtype="float64",
+    hidden=8,
+    select="evidence",
 )
 PAPER = DistributedSettings.paper(3, replicas=2, iterations=25, dtype="float64", lr=0.01)
 
@@ -77,7 +88,7 @@ def test_three_parts_train_as_the_library_does_on_the_whole_graph(parts, three):
     group, part = JobGroup(), open_part(parts["default", 1], 0)
     sample = Sample(part, 120, group)
     op = Halo.from_part(part, group, dtype=torch.float64)
-    z = distances(op, torch.from_numpy(np.array(part.x)), QUICK.hops, sample, torch.float64)
+    z = distances(op, part.x, QUICK.hops, sample, torch.float64)
     scales = replica_scales(2, 3)
     start = kmeans_start(z, scales, 3, 120, sample, group, QUICK.seed)
     net = ReplicaNet(z.shape[2], 3, replica_seeds(0, 3), hidden=8, scales=scales, dtype=torch.float64)
@@ -96,8 +107,7 @@ def test_three_parts_train_as_the_library_does_on_the_whole_graph(parts, three):
 def test_the_networks_read_what_those_of_the_estimator_read(parts):
     group, part = JobGroup(), open_part(parts["default", 1], 0)
     op = Halo.from_part(part, group, dtype=torch.float64)
-    x = torch.from_numpy(np.array(part.x))
-    z = distances(op, x, (0, 1, 2, 4, 8, 16), Sample(part, 120, group), torch.float32)
+    z = distances(op, part.x, (0, 1, 2, 4, 8, 16), Sample(part, 120, group), torch.float32)
     torch.testing.assert_close(z, Encoder.fit(GRAPH)[1].z, atol=2e-5, rtol=1e-4)
 
 
@@ -120,11 +130,10 @@ def test_a_step_sends_what_the_model_says(three):
 
 
 def test_evidence_is_that_of_the_whole_graph(three):
-    labels = np.zeros(120, dtype=int)
-    for found in three:
-        labels[found.part.nodes] = found.labels
+    labels, _ = whole_of(three)
     best = three[0].best
     assert three[0].evidence[best] == pytest.approx(evidence(GRAPH, labels), rel=1e-9)
+    assert three[0].evidence_of_labels == three[0].evidence[best]
     assert three[0].evidence.argmax() == best
     assert three[0].clusters_used[best] == len(set(labels)) == 3
 
@@ -133,6 +142,51 @@ def test_the_best_replica_can_be_that_of_the_lowest_loss(parts):
     settings = DistributedSettings(**{**vars(QUICK), "select": "loss", "ortho_weight": 0.7})
     (found,) = trained(parts["default", 1], settings, 1)
     assert found.best == (found.cut + 0.7 * found.ortho).argmin()
+
+
+def whole_of(results):
+    labels, probability = np.zeros(120, dtype=int), np.zeros(120)
+    for found in results:
+        labels[found.part.nodes], probability[found.part.nodes] = found.labels, found.probability
+    return labels, probability
+
+
+def test_the_consensus_is_a_k_means_of_all_assignments(parts):
+    settings = DistributedSettings(**{**vars(QUICK), "select": "consensus"})
+    results = trained(parts["default", 3], settings, 3)
+    labels, probability = whole_of(results)
+    part, group = open_part(parts["default", 1], 0), JobGroup()
+    op = Halo.from_part(part, group, dtype=torch.float64)
+    sample = Sample(part, 120, group)
+    z = distances(op, part.x, QUICK.hops, sample, torch.float64)
+    s = results[0].net.assign(DenseInput(z)).numpy()  # [N, R, K]
+    weight = results[0].evidence / results[0].evidence.max()
+    rows = (s * weight[:, None]).reshape(120, 9)
+    expected = KMeans(3, n_init=10, max_iter=30, random_state=0).fit_predict(rows)
+    assert adjusted_rand_score(expected, labels) == 1
+    assert results[0].evidence_of_labels == pytest.approx(evidence(GRAPH, labels), rel=1e-9)
+    # P(label | cluster of a replica), weighted by the assignments: by hand.
+    expect = np.zeros((120, 3))
+    for r in range(3):
+        joint = s[:, r].T @ np.eye(3)[labels]
+        expect += s[:, r] @ (joint / joint.sum(1, keepdims=True)) / 3
+    np.testing.assert_allclose(probability, expect[np.arange(120), labels], rtol=1e-9)
+
+
+def test_replicas_that_lost_clusters_have_no_say_in_the_consensus():
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.arange(60) % 3
+    good = torch.nn.functional.one_hot(truth, 3).double()
+    lost = torch.zeros(60, 3, dtype=torch.float64)
+    lost[torch.arange(60), torch.randint(0, 2, (60,), generator=generator)] = 1.0
+    part = Part(0, np.arange(60), *[np.zeros(0, dtype=int)] * 3, np.zeros((2, 1), dtype=int))
+    group = JobGroup()
+    found = Judged(np.array([1.0, 50.0]), np.array([3, 2]))
+    labels, certain = consensus(
+        torch.stack([good, lost], 1), found, SharedRows(60, group), Sample(part, 60, group), 0
+    )
+    assert adjusted_rand_score(truth, labels) == 1
+    assert certain.min() == 1
 
 
 def test_a_training_goes_on_from_its_checkpoint(parts, three, tmp_path):
@@ -216,7 +270,7 @@ def test_what_cannot_be_trained_is_said_first(parts, tmp_path):
         ({"start": -1}, "start must not be negative"),
         ({"hops": (2, 1)}, r"hops must be rising numbers from 0 on, got \(2, 1\)"),
         ({"hops": ()}, "hops must be rising"),
-        ({"select": "nmi"}, "select must be 'evidence' or 'loss'"),
+        ({"select": "nmi"}, "select must be one of consensus, evidence, loss"),
         ({"dtype": "float16"}, "dtype must be one of float32, float64"),
     ],
 )

@@ -66,7 +66,7 @@ def test_features_are_propagated_in_float64():
     job = Scale(1000, 1e4, 64, 4, parts=2, halo_share=0.5)
     assert job.hop_bytes == 8 * 64 * 250
     extra = job.preparation_memory - job.graph_memory - job.feature_memory
-    assert extra == 8 * (500 * 64 + 3 * 500 * 16 + 250 * 16)
+    assert extra == 8 * (500 * 64 + 6 * 500 * 16 + 2 * 250 * 16)
 
 
 def test_the_command_prints_what_a_job_needs(capsys):

@@ -16,6 +16,7 @@ from softcut.io.parts import read_manifest
 from softcut.training.distributed.group import JobGroup, ProcessError, process_group
 from softcut.training.distributed.job import DistributedSettings, train_part
 from softcut.training.distributed.results import CHECKPOINT, check_folder, write_result
+from softcut.training.distributed.selection import SELECT
 from softcut.training.task import LoopProgress
 
 
@@ -37,7 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tolerance", type=_tolerance, help="stop when losses improve by less, or 'none'")
     parser.add_argument("--hidden", type=int, help="hidden units")
     parser.add_argument("--start", type=int, help="iterations spent on learning a k-means first")
-    parser.add_argument("--select", choices=("evidence", "loss"), help="what the best replica is the best in")
+    parser.add_argument(
+        "--select", choices=SELECT, help="consensus of replicas, or the best one by evidence or loss"
+    )
     parser.add_argument("--seed", type=int, help="random state")
     parser.add_argument("--dtype", choices=("float32", "float64"), help="precision of the training")
     parser.add_argument("--device", default="auto", help="'auto', 'cpu' (gloo) or 'cuda' (nccl)")
@@ -111,15 +114,15 @@ def _run(given: dict[str, Any], group: JobGroup) -> None:
 
 
 def _close(said: dict[str, Any], out: Path) -> None:
-    best = said["selected"]
-    traffic = said["bytes_per_step"]
-    model = said["bytes_per_step_of_the_model"]
+    best, select = said["best_replica"], said["settings"]["select"]
+    traffic, model = said["bytes_per_step"], said["bytes_per_step_of_the_model"]
+    what = "consensus" if select == "consensus" else f"the best by {select}"
     print(
         f"{said['nodes']:,} nodes, {said['edges']:,} edges, {said['processes']} processes: "
         f"{said['iterations']} iterations in {said['seconds']:.1f} s\n"
-        f"selected replica {best} of {len(said['cut'])} by {said['settings']['select']}: cut {said['cut'][best]:.4f}, "
-        f"orthogonality {said['ortho'][best]:.4f}, evidence {said['evidence'][best]:.4f}, "
-        f"{said['clusters_used'][best]} clusters\n"
+        f"labels: {what} of {len(said['cut'])} replicas, evidence {said['evidence_of_labels']:.4f}; "
+        f"best replica {best}: cut {said['cut'][best]:.4f}, orthogonality {said['ortho'][best]:.4f}, "
+        f"evidence {said['evidence'][best]:.4f}\n"
         f"bytes a step: {traffic['halo']:,} of halo rows, {traffic['reduced']:,} added up "
         f"(model: {model['halo']:,} and {model['reduced']:,})"
     )

@@ -124,8 +124,8 @@ class Scale:
 
     @property
     def step_memory(self) -> float:
-        """Bytes of activations: hidden units twice, S, its gradient, Y, and S of own and halo rows side by side."""
-        units = 2 * self.hidden + 5 * self.k
+        """Bytes of activations and their gradients: six arrays of hidden units and eight like S; S of the halo."""
+        units = 6 * self.hidden + 8 * self.k
         return self.itemsize * self.replicas * (self.rows * units + self.halo * self.k)
 
     @property
@@ -135,9 +135,9 @@ class Scale:
 
     @property
     def preparation_memory(self) -> float:
-        """Bytes of a part while features are propagated: all of them once in float64, a few columns at a time more."""
+        """Bytes of a part while features are propagated: once in float64, and six arrays of a few columns."""
         at_once = min(COLUMNS_AT_ONCE, self.columns)
-        own = self.rows * (self.columns + 3 * at_once) + self.halo * at_once
+        own = self.rows * (self.columns + 6 * at_once) + 2 * self.halo * at_once
         return self.graph_memory + self.feature_memory + 8 * own
 
     @property

@@ -18,7 +18,16 @@ from softcut.io.parts import Part
 from softcut.ops.halo import Group, Halo
 from softcut.ops.operator import inverse_sqrt
 
-__all__ = ["COLUMNS_AT_ONCE", "PaperInput", "Sample", "Start", "distances", "kmeans_start", "replica_scales"]
+__all__ = [
+    "COLUMNS_AT_ONCE",
+    "PaperInput",
+    "Sample",
+    "Start",
+    "distances",
+    "kmeans_start",
+    "replica_scales",
+    "shared_centres",
+]
 
 SAMPLE = 16_384
 # Rows longer than this many times the median are shortened: after many hops isolated nodes would be all one sees.
@@ -85,15 +94,15 @@ class PaperInput:
         return (torch.cat(flat, dim=1) @ self.x.mT).view(replicas, hidden, -1)
 
 
-def distances(op: Halo, x: Tensor, hops: Sequence[int], sample: Sample, dtype: torch.dtype) -> Tensor:
+def distances(op: Halo, x: np.ndarray, hops: Sequence[int], sample: Sample, dtype: torch.dtype) -> Tensor:
     """Z [scales, n, F]: P^h X for each h, P = sym-norm(A + I), centred and scaled as the estimator does.
 
     Parameters
     ----------
     op : Halo
         A, not normalised.
-    x : Tensor
-        Features of the own nodes.
+    x : array
+        Features of the own nodes; may be memory-mapped.
     hops : sequence of int
         The distances, rising.
     sample : Sample
@@ -101,7 +110,7 @@ def distances(op: Halo, x: Tensor, hops: Sequence[int], sample: Sample, dtype: t
     dtype : torch.dtype
         Of the result; computed in float64, because far hops differ in few digits.
     """
-    far = x.double()
+    far = torch.from_numpy(np.array(x, dtype=np.float64)).to(op.exchange.send.device)
     scale = inverse_sqrt(op.degree_like(far) + 1).unsqueeze(-1)
     found = []
     for h in range(max(hops) + 1):
@@ -163,14 +172,8 @@ def kmeans_start(
     """A k-means of the sample for each replica, at its own distance; each node goes to its nearest centre."""
     labels = []
     for scale, members in itertools.groupby(scales):
-        rows = sample(z[scale])
         for member in range(len(list(members))):
-            centres = torch.zeros(k, z.shape[2], dtype=torch.float64, device=z.device)
-            if group.rank == 0:  # the others add zeros: all have the same numbers, on unlike machines too
-                centres += torch.from_numpy(_centres(rows.cpu().numpy(), k, seed + 1000 * member + scale)).to(
-                    z.device
-                )
-            centres = group.all_reduce(centres).to(z.dtype)
+            centres = shared_centres(z[scale], k, sample, group, seed + 1000 * member + scale)
             # |z - c|^2 up to |z|^2, which is the same for all centres.
             labels.append((centres.square().sum(1) - 2 * z[scale] @ centres.mT).argmin(1))
     start = torch.stack(labels)
@@ -178,11 +181,19 @@ def kmeans_start(
     return Start(start, group.all_reduce(sizes).clamp(min=_LEAST * nodes / k))
 
 
-def _centres(rows: np.ndarray, k: int, seed: int) -> np.ndarray:
+def shared_centres(
+    rows: Tensor, k: int, sample: Sample, group: Group, seed: int, restarts: int = 2
+) -> Tensor:
+    """Centres [K, C] of the best of some k-means of the sampled rows, the same on every process."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1):
-        return (
-            KMeans(k, n_init=2, max_iter=30, random_state=seed).fit(rows.astype(np.float64)).cluster_centers_
-        )
+    chosen = sample(rows)
+    centres = torch.zeros(k, rows.shape[1], dtype=torch.float64, device=rows.device)
+    if group.rank == 0:  # the others add zeros: all have the same numbers, on unlike machines too
+        with threadpool_limits(1):
+            model = KMeans(k, n_init=restarts, max_iter=30, random_state=seed).fit(
+                chosen.double().cpu().numpy()
+            )
+        centres += torch.from_numpy(model.cluster_centers_).to(rows.device)
+    return group.all_reduce(centres).to(rows.dtype)

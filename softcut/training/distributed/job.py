@@ -9,15 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.io.parts import Manifest, Part, open_part, read_manifest
-from softcut.metrics import Evidence
-from softcut.ops import quadratic_form
 from softcut.ops.halo import Halo
-from softcut.ops.information import entropy
-from softcut.ops.objectives import edge_gain, word_gain
 from softcut.training.distributed.group import JobGroup
 from softcut.training.distributed.inputs import (
     PaperInput,
@@ -27,6 +22,7 @@ from softcut.training.distributed.inputs import (
     kmeans_start,
     replica_scales,
 )
+from softcut.training.distributed.selection import SELECT, best_replica, consensus, judge
 from softcut.training.distributed.task import PartTask, SharedCheckpoint
 from softcut.training.distributed.traffic import Traffic
 from softcut.training.inputs import DenseInput, FirstLayer
@@ -59,8 +55,9 @@ class DistributedSettings:
         As in :class:`softcut.training.TrainSettings`.
     start : int
         Iterations spent on learning a k-means of the features before the cut is minimised; 0 for none.
-    select : {"evidence", "loss"}
-        What the best replica is the best in.
+    select : {"consensus", "evidence", "loss"}
+        Labels are the consensus of the replicas (a k-means of all their assignments, on a sample of the nodes), or
+        those of the best one: with the most evidence, or the lowest loss.
     seed : int
         What all random numbers are drawn from.
     dtype : {"float32", "float64"}
@@ -78,7 +75,7 @@ class DistributedSettings:
     temperature: float = 1.0
     hidden: int = 16
     start: int = 40
-    select: str = "evidence"
+    select: str = "consensus"
     seed: int = 0
     dtype: str = "float32"
 
@@ -91,8 +88,8 @@ class DistributedSettings:
                 raise ParameterError(f"{name} must not be negative, got {getattr(self, name)}.")
         if not self.hops or min(self.hops) < 0 or list(self.hops) != sorted(set(self.hops)):
             raise ParameterError(f"hops must be rising numbers from 0 on, got {self.hops}.")
-        if self.select not in ("evidence", "loss"):
-            raise ParameterError(f"select must be 'evidence' or 'loss', got {self.select!r}.")
+        if self.select not in SELECT:
+            raise ParameterError(f"select must be one of {', '.join(SELECT)}, got {self.select!r}.")
         if self.dtype not in _DTYPES:
             raise ParameterError(f"dtype must be one of {', '.join(_DTYPES)}, got {self.dtype!r}.")
 
@@ -106,6 +103,7 @@ class DistributedSettings:
             "tolerance": None,
             "ortho_weight": 1.0,
             "start": 0,
+            "select": "evidence",
         }
         return cls(k, **{**own, **changed})
 
@@ -119,15 +117,17 @@ class DistributedResult:
     part : Part
         Its nodes.
     labels, probability : array [n]
-        Cluster of each of its nodes by the best replica, and how certain that is.
+        Cluster of each of its nodes, and how certain that is.
     net : ReplicaNet
         All replicas; the same on every process.
     best : int
-        The selected replica.
+        The replica with the most evidence (or the lowest loss, where that selects).
     cut, ortho, evidence : array [R]
         The losses of the last iteration and the evidence of every replica.
     clusters_used : array [R]
         How many clusters have nodes.
+    evidence_of_labels : float
+        The evidence of the labels of all nodes.
     iterations : int
         How many were run.
     converged : bool
@@ -147,6 +147,7 @@ class DistributedResult:
     ortho: np.ndarray
     evidence: np.ndarray
     clusters_used: np.ndarray
+    evidence_of_labels: float
     iterations: int
     converged: bool
     step: Traffic
@@ -182,7 +183,7 @@ def train_part(
     manifest = group.together(lambda: _checked(folder, settings, group.size))
     part = group.together(lambda: open_part(folder, group.rank))
     dtype, device = _DTYPES[settings.dtype], group.device
-    op = Halo.from_part(part, group, dtype=dtype, device=device)
+    op = Halo.from_part(part, group, dtype=torch.float64, device=device)  # features are propagated in float64
     inputs, start, notes = _inputs(part, op, manifest, settings, group)
     scales = replica_scales(len(settings.hops), settings.replicas) if inputs.terms == 1 else None
     net = ReplicaNet(
@@ -209,28 +210,33 @@ def train_part(
     with torch.no_grad():
         s = net.soft(inputs, settings.temperature)
         labels = s.argmax(-1)
-        evidence, used = _judge(part, op, labels, manifest, settings.k)
-    last = {name: values[-1] for name, values in result.history.items()}
-    loss = last["cut"] + settings.ortho_weight * last["ortho"]
-    best = _best(evidence if settings.select == "evidence" else -loss, used, settings.k)
-    if used[best] < settings.k:
-        notes.append(f"every replica lost clusters: the selected one uses {used[best]} of {settings.k}.")
-    chosen = labels[:, best].cpu()
-    probability = s[:, best].amax(-1).cpu()
+        found = judge(part, op, labels, manifest, settings.k)
+        last = {name: values[-1] for name, values in result.history.items()}
+        score = found.evidence
+        if settings.select == "loss":
+            score = -(last["cut"] + settings.ortho_weight * last["ortho"])
+        best = best_replica(score, found.used, settings.k)
+        chosen, probability = labels[:, best], s[:, best].amax(-1)
+        if settings.select == "consensus" and settings.replicas > 1:
+            sample = Sample(part, manifest.nodes, group)
+            chosen, probability = consensus(s, found, op.layout, sample, settings.seed)
+    if found.used[best] < settings.k:
+        notes.append(f"every replica lost clusters: the best one uses {found.used[best]} of {settings.k}.")
     return DistributedResult(
-        part,
-        chosen.numpy(),
-        probability.double().numpy(),
-        net,
-        best,
-        last["cut"],
-        last["ortho"],
-        evidence,
-        used,
-        result.iterations,
-        result.converged,
-        step,
-        notes,
+        part=part,
+        labels=chosen.cpu().numpy(),
+        probability=probability.double().cpu().numpy(),
+        net=net,
+        best=best,
+        cut=last["cut"],
+        ortho=last["ortho"],
+        evidence=found.evidence,
+        clusters_used=found.used,
+        evidence_of_labels=float(judge(part, op, chosen.unsqueeze(1), manifest, settings.k).evidence[0]),
+        iterations=result.iterations,
+        converged=result.converged,
+        step=step,
+        notes=notes,
     )
 
 
@@ -254,18 +260,18 @@ def _inputs(
     part: Part, op: Halo, manifest: Manifest, settings: DistributedSettings, group: JobGroup
 ) -> tuple[FirstLayer, Start | None, list[str]]:
     dtype = _DTYPES[settings.dtype]
-    x = torch.from_numpy(np.array(part.x)).to(device=group.device, dtype=dtype)
+    assert part.x is not None
     if manifest.about.get("preset") == "paper":
+        x = torch.from_numpy(np.array(part.x)).to(device=group.device, dtype=dtype)
         return PaperInput(op, x), None, []
     sample = Sample(part, manifest.nodes, group)
-    wide = Halo.from_part(part, group, dtype=torch.float64, device=group.device)
-    z = distances(wide, x, settings.hops, sample, dtype)
+    z = distances(op, part.x, settings.hops, sample, dtype)
     notes = [
-        "left out of the default: the feature graph in the cut, replicas that maximise the evidence, the consensus "
-        "of replicas and the refinement; the best replica is taken."
+        "left out of the default: the feature graph in the cut, replicas that maximise the evidence, fusion with the "
+        "features in the consensus, and the refinement."
     ]
     if sample.size < manifest.nodes:
-        notes.append(f"centres, scales and the k-means start are those of a sample of {sample.size:,} nodes.")
+        notes.append(f"centres, scales and every k-means are those of a sample of {sample.size:,} nodes.")
     start = None
     if settings.start:
         scales = replica_scales(len(settings.hops), settings.replicas)
@@ -281,27 +287,3 @@ def _loop_settings(settings: DistributedSettings, start: Start | None) -> LoopSe
         warm_up=0 if start is None else settings.start,
         stop=None if settings.tolerance is None else Plateau(settings.tolerance, settings.patience),
     )
-
-
-def _judge(part: Part, op: Halo, labels: Tensor, manifest: Manifest, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The evidence of every replica's labels [n, R], as :class:`softcut.metrics.Judge` finds it; clusters used."""
-    group = op.layout.group
-    hard = nn.functional.one_hot(labels, k).double()  # [n, R, K]
-    edges = quadratic_form(op, hard)[0]
-    sizes = op.layout.total(hard)[0]
-    gain = torch.zeros(labels.shape[1], dtype=torch.float64, device=labels.device)
-    if part.words is not None:
-        rowptr, word = (torch.from_numpy(np.array(a)).long().to(labels.device) for a in part.words)
-        owner = torch.repeat_interleave(torch.arange(len(labels), device=labels.device), rowptr.diff())
-        v = manifest.vocabulary
-        for r in range(labels.shape[1]):
-            table = torch.bincount(labels[owner, r] * v + word, minlength=k * v).view(k, v).double()
-            gain[r] = word_gain(group.all_reduce(table), manifest.num_words)
-    found = Evidence(edge_gain(edges, manifest.edge_worth), gain, entropy(sizes), manifest.nodes)
-    return found.value.cpu().numpy(), (sizes > 0).sum(-1).cpu().numpy()
-
-
-def _best(score: np.ndarray, used: np.ndarray, k: int) -> int:
-    """The replica with the highest score, among those that use all clusters where there are any."""
-    full = used == k
-    return int(np.where(full | ~full.any(), score, -np.inf).argmax())
