@@ -41,7 +41,7 @@ _HOLD, _FIRM_HOLD = 0.1, 2.0
 # A replica of a large graph stops when so many iterations improved its loss by less than so many times the tolerance,
 # as a share of the loss.
 _PATIENCE, _TIMES = 10, 2.0
-# k-means per start of a large graph, of which the best is taken, and nodes that each is found on: there are few replicas,
+# k-means per start of a large graph, of which the best is taken, and nodes that each is found on: replicas are few,
 # and a sample costs little.
 _TRIES, _START_ROWS = 5, 20_000
 
