@@ -41,8 +41,9 @@ _HOLD, _FIRM_HOLD = 0.1, 2.0
 # A replica of a large graph stops when so many iterations improved its loss by less than so many times the tolerance,
 # as a share of the loss.
 _PATIENCE, _TIMES = 10, 2.0
-# k-means per start of a large graph, of which the best is taken: there are few replicas, and a sample costs little.
-_TRIES = 5
+# k-means per start of a large graph, of which the best is taken, and nodes that each is found on: replicas are few,
+# and a sample costs little.
+_TRIES, _START_ROWS = 5, 20_000
 
 
 @dataclass(frozen=True)
@@ -225,9 +226,10 @@ def _schedule(prepared: Prepared, settings: Settings, objective: str) -> TrainSe
     chosen = settings.training(objective)
     if prepared.encoded.graph.num_nodes <= LARGE or chosen.tolerance is None:
         return chosen
-    return replace(
-        chosen, tolerance=_TIMES * chosen.tolerance, patience=_PATIENCE, check_every=5, one_by_one=True
-    )
+    # A GPU records the step again whenever replicas have left: rarely.
+    every = 20 if prepared.device.type == "cuda" else 5
+    tolerance = _TIMES * chosen.tolerance
+    return replace(chosen, tolerance=tolerance, patience=_PATIENCE, check_every=every, one_by_one=True)
 
 
 def _clusters_used(hard: Tensor, k: int) -> list[int]:
@@ -377,7 +379,11 @@ def _start(inputs: FirstLayer, scales: list[int], k: int, seed: int) -> _Start:
     for scale, members in itertools.groupby(scales):
         count = len(list(members))
         every = inputs.z[scale]
-        z = every if n <= LARGE else every[sample_rows(n, random_state=seed, device=every.device)]
+        z = (
+            every
+            if n <= LARGE
+            else every[sample_rows(n, _START_ROWS, random_state=seed, device=every.device)]
+        )
         found, centres = kmeans_restarts(
             z, k, tries * count, max_iter=30, least=_LEAST * len(z) / k, random_state=seed + scale
         )
