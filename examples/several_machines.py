@@ -2,7 +2,7 @@
 
 The graph is divided into parts, one per process; each process reads its own part only, and they exchange rows at the
 borders. The result does not depend on the number of parts. Here two processes run on this machine; on two machines the
-same `torchrun` command is given on both, with `--nnodes 2 --rdzv-endpoint FIRST:29500` and a shared folder.
+`torchrun` command is given on both, with `--nnodes 2 --rdzv-endpoint FIRST:29500` in place of `--standalone`.
 
     python examples/several_machines.py [NODES]
 """
@@ -25,8 +25,8 @@ print(
     f"parts of {' and '.join(map(str, manifest.rows))} nodes, halos of {' and '.join(map(str, manifest.halo))}"
 )
 
-# torchrun --nproc-per-node 2 -m softcut.training.distributed parts -k 4
-run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+# torchrun --standalone --nproc-per-node 2 -m softcut.training.distributed parts -k 4
+run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 run += ["-m", "softcut.training.distributed", "parts", "-k", "4", "--out", "labels"]
 print(subprocess.run(run, check=True, text=True, stdout=subprocess.PIPE).stdout)
 
