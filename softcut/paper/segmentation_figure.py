@@ -65,7 +65,7 @@ def panels(
         "DiffPool": paper_diffpool(parts.similarity, K, seeds, max_iter),
         "MinCutPool, as in the paper": labels[int(loss.argmin())],
         "Default estimator": MinCutClustering(K, random_state=0, device="cpu").fit_predict(parts.graph),
-        "segment_image": mincut_regions(parts.graph, K),
+        "segment_image": mincut_regions(parts.graph, K, area=parts.described.area),
     }
 
 
