@@ -25,6 +25,7 @@ from softcut.files import atomic_write
 from softcut.paper import classification_report, regression_report
 from softcut.paper.clustering_tables import CLUSTERING_TABLES
 from softcut.paper.cost_tables import COST_TABLES
+from softcut.paper.scale_tables import SCALE_TABLES
 from softcut.training.runs import read_cells
 
 __all__ = ["NO_RESULTS", "PICTURES", "TABLES", "main", "pages", "problems", "rendered", "write_all"]
@@ -32,6 +33,7 @@ __all__ = ["NO_RESULTS", "PICTURES", "TABLES", "main", "pages", "problems", "ren
 TABLES: dict[str, Callable[[Path], str]] = {
     **CLUSTERING_TABLES,
     **COST_TABLES,
+    **SCALE_TABLES,
     "table2": classification_report.page_text,
     "table3": regression_report.page_text,
 }
@@ -42,6 +44,7 @@ PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
 }
 # First lines of tables that hold no results: what there is, what it is called, what a test is for.
 NO_RESULTS = (
+    "| | one process | each of P processes |",
     "| attribute | what |",
     "| before | now | test |",
     "| call | in one pass |",
@@ -63,6 +66,7 @@ NO_RESULTS = (
     "| peer | version | what is measured |",
     "| place | change | why nothing can notice it |",
     "| script | what |",
+    "| step of the default | on parts |",
     "| table | size | what it counts |",
     "| what you have | what you pass |",
     "| you have | call |",
