@@ -31,11 +31,19 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import nmi
 from softcut.provenance import command_line, commit, device_name
-from softcut.training.distributed import DistributedSettings, Traffic, process_group, step_traffic, train_part
+from softcut.training.distributed import (
+    DistributedSettings,
+    JobGroup,
+    Traffic,
+    process_group,
+    step_traffic,
+    train_part,
+)
 
 ITERATIONS = 50
 PROCESSES = (1, 2, 4)
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+# Standalone: any free port, so that several jobs of one machine do not meet.
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 
 
 def graph_of(name: str) -> Graph:
@@ -98,9 +106,11 @@ def worker(parts: Path, preset: str, k: int, out: Path) -> None:
 # ----------------------------------------------------------------------------------------- all processes
 
 
-def torchrun(processes: int, *words: Any, **options: Any) -> subprocess.CompletedProcess[str]:
+def torchrun(processes: int, *words: Any) -> None:
     command = [*TORCHRUN, "--nproc-per-node", str(processes), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), **options)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
 
 
 def environment() -> dict[str, str]:
@@ -116,7 +126,7 @@ def equality(name: str, preset: str, folder: Path) -> list[dict[str, Any]]:
         parts, out = folder / f"{name}-{preset}-{processes}", folder / f"out-{name}-{preset}-{processes}"
         manifest = partition(graph, processes, parts, preset=preset)
         out.mkdir()
-        torchrun(processes, __file__, "--worker", parts, preset, k, out, check=True)
+        torchrun(processes, __file__, "--worker", parts, preset, k, out)
         state = load_file(out / "networks.safetensors")
         alone = alone or state
         found = json.loads((out / "found.json").read_text())["processes"]
@@ -186,9 +196,7 @@ def killing(folder: Path) -> dict[str, Any]:
     options = ["-m", "softcut.training.distributed", str(parts), "-k", "7", "--iterations", "300"]
     options += ["--tolerance", "none", "--device", "cpu"]
     disturbed = [*options, "--checkpoint-every", "0.2"]
-    done = torchrun(2, *options, "--out", folder / "calm")
-    if done.returncode:
-        raise SystemExit(done.stderr)
+    torchrun(2, *options, "--out", folder / "calm")
     expected = np.load(folder / "calm" / "labels.npy")
     command = [*TORCHRUN, "--nproc-per-node", "2"]
 
@@ -221,6 +229,25 @@ def killing(folder: Path) -> dict[str, Any]:
     return {"restarted_by_torchrun": by_itself, "run_again": by_hand}
 
 
+def quality(folder: Path) -> list[dict[str, Any]]:
+    """NMI with the classes, of the consensus and of the best replica, over three seeds."""
+    rows = []
+    for name in ("cora", "citeseer", "pubmed", "photo"):
+        graph = load(name)
+        k = len(np.unique(graph.y))
+        partition(graph, 1, folder / name)
+        for select in ("consensus", "evidence"):
+            scores = [
+                nmi(graph.y, train_part(folder / name, settings, JobGroup()).labels)
+                for settings in (DistributedSettings(k, select=select, seed=seed) for seed in range(3))
+            ]
+            rows.append(
+                {"graph": name, "select": select, "nmi": float(np.mean(scores)), "std": float(np.std(scores))}
+            )
+            print(rows[-1], flush=True)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/distributed.json"))
@@ -238,10 +265,12 @@ def main() -> None:
         ]:
             rows += equality(name, preset, Path(temporary))
         killed = killing(Path(temporary))
+        scores = [] if options.quick else quality(Path(temporary))
     content = {
         "settings": {"iterations": ITERATIONS, "dtype": "float64", "backend": "gloo"},
         "rows": rows,
         "killed": killed,
+        "quality": scores,
         "commit": commit(),
         "device": device_name("cpu"),
         "command": command_line(),

@@ -174,7 +174,7 @@ def compile_share() -> None:
     for job in json.load(sys.stdin):
         x, tiles = torch.ones(4, job["k"], device=DEVICE, dtype=TYPES[job["dtype"]]), Tiles(**job["tiles"])
         try:
-            for plan in plans:
+            for plan in plans if job["uneven"] else plans[:1]:
                 if job["loss"]:
                     cut_sums(col, None, x, scale, scale, plan=plan, tiles=tiles)
                 else:
@@ -233,11 +233,8 @@ def copy_speed(bench: Bench) -> float:
 
 
 def short(tiles: Any) -> str:
-    flags = (
-        ("r" if tiles.along_rows else "")
-        + ("" if tiles.stream else "n")
-        + ("g" if tiles.gather_scale else "")
-    )
+    marks = {"r": tiles.along_rows, "a": tiles.ahead, "n": not tiles.stream, "g": tiles.gather_scale}
+    flags = "".join(mark for mark, there in marks.items() if there)
     size = f"{tiles.rows}x{tiles.neighbours}x{tiles.columns}"
     return f"{size} w{tiles.warps} p{tiles.programs} {flags}".strip()
 

@@ -1,99 +1,95 @@
-"""The sweep of benchmarks/gpu_kernels.py: which tile sizes are fastest."""
+"""The sweep of benchmarks/gpu_kernels.py: which tile sizes are fastest.
+
+All of them are measured on the second uniform graph, the best eight (and the table's choice) on the others; then the
+variants of the loss for the best one of each graph. The fastest are used by the sections that follow.
+"""
 
 from __future__ import annotations
 
-import math
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, replace
+from typing import Any
 
 import torch
 from gpu_measuring import DEVICE, TYPES, Bench, compile_all, short
 
 PIECES = (128, 256, 512, 1024, 2048)
+PROGRAMS = (1 << 12, 1 << 14, 1 << 16)  # two numbers each are kept until they are added up
+BEST = 8
+Case = tuple[int, str]  # columns and precision
 
 
-def sweep(bench: Bench) -> None:
-    """Tile sizes by columns, precision and mean degree; the fastest are used by what follows."""
-    from softcut.ops.kernels.plan import row_plan
-    from softcut.ops.kernels.product import cut_sums, row_product
-    from softcut.ops.kernels.tiles import Tiles, remember
-    from softcut.ops.kernels.tune import candidates
+def compile_once(bench: Bench, jobs: Iterable[tuple[Case, Any]], **how: bool) -> None:
+    """Compile what the coming measurements need, unless they are known from an earlier run."""
+    if f"sweep done {bench.tiny}" in bench.known or time.monotonic() > bench.end:
+        return
+    begin = time.monotonic()
+    # How many programs are launched is not compiled in.
+    kinds = dict.fromkeys((case, replace(tiles, programs=1)) for case, tiles in jobs)
+    compile_all([{"k": k, "dtype": d, "tiles": asdict(tiles), **how} for (k, d), tiles in kinds], 12)
+    print(f"compiled {len(kinds)} kernels in {time.monotonic() - begin:.0f} s", flush=True)
 
-    first = bench.even[min(1, len(bench.even) - 1)]
-    mean = bench.entries / bench.sizes[1]
-    pairs = [(k, name) for k in bench.columns for name in TYPES]
-    choices = {p: list(dict.fromkeys(candidates(p[0], mean, TYPES[p[1]]))) for p in pairs}
-    choices = {p: [t for t in found if not t.gather_scale] for p, found in choices.items()}
-    if bench.tiny:
-        choices = {p: found[:2] for p, found in choices.items()}
-    jobs = [
-        {"k": k, "dtype": d, "tiles": asdict(t), "loss": False}
-        for (k, d), found in choices.items()
-        for t in found
-    ]
-    if f"sweep done {bench.tiny}" not in bench.known:
-        begin = time.monotonic()
-        compile_all(jobs, 12)
-        print(f"compiled {len(jobs)} kernels in {time.monotonic() - begin:.0f} s", flush=True)
-    losses = []
-    for name in (first, *[g for g in bench.even if g != first], bench.skewed):
-        for k, d in pairs:
-            times = {}
-            for tiles in choices[k, d]:
 
-                def measure(name: str = name, k: int = k, d: str = d, tiles: Tiles = tiles) -> float:
-                    graph = bench.graph(name)
-                    x = graph.s(k, TYPES[d])
-                    p = graph.pattern
-                    return bench.milliseconds(
-                        lambda: row_product(p.col, None, x, None, plan=p.plan, tiles=tiles), 3
-                    )
+def product_times(bench: Bench, name: str, choices: dict[Case, list[Any]]) -> dict[Case, list[Any]]:
+    """Tile sizes of each case on one graph, fastest first."""
+    from softcut.ops.kernels.product import row_product
 
-                ms = bench.record(f"sweep | {name} | K={k} | {d} | {short(tiles)}", measure)
-                if ms is not None:
-                    times[tiles] = ms
-            if times:
-                ranked = sorted(times, key=lambda t: times[t])
-                shown = ", ".join(f"{short(t)} {times[t]:.3f}" for t in ranked[:4])
-                print(
-                    f"{name:20} K={k:<3} {d:9} {shown}  (table {times.get(choices[k, d][0], math.nan):.3f})",
-                    flush=True,
-                )
-                losses.append((name, k, d, ranked[0]))
-    # The loss: D^-1/2 gathered or multiplied in first, and how many blocks of rows a program takes.
-    variants = [
-        (name, k, d, replace(tiles, gather_scale=g, programs=r))
-        for name, k, d, tiles in losses
-        for g in (False, True)
-        for r in (1 << 12, 1 << 14, 1 << 16, 1 << 30)
-    ]
-    if f"sweep done {bench.tiny}" not in bench.known:
-        unique = {
-            (k, d, t): {"k": k, "dtype": d, "tiles": asdict(t), "loss": True} for _, k, d, t in variants
-        }
-        compile_all(list(unique.values()), 12)
-    best: dict[tuple[str, int, str], dict[Tiles, float]] = {}
-    for name, k, d, tiles in variants:
+    ranked = {}
+    for (k, d), found in choices.items():
 
-        def measure(name: str = name, k: int = k, d: str = d, tiles: Tiles = tiles) -> float:
+        def measure(tiles: Any, k: int = k, d: str = d) -> float:
+            graph = bench.graph(name)
+            x, p = graph.s(k, TYPES[d]), graph.pattern
+            return bench.milliseconds(lambda: row_product(p.col, None, x, None, plan=p.plan, tiles=tiles), 2)
+
+        keys = {tiles: f"sweep | {name} | K={k} | {d} | {short(tiles)}" for tiles in found}
+        times = {tiles: bench.record(key, lambda t=tiles: measure(t)) for tiles, key in keys.items()}
+        times = {tiles: ms for tiles, ms in times.items() if ms is not None}
+        if times:
+            ranked[k, d] = sorted(times, key=lambda t: times[t])
+            shown = ", ".join(f"{short(t)} {times[t]:.3f}" for t in ranked[k, d][:5])
+            table = f"table {times[found[0]]:.3f}" if found[0] in times else ""
+            print(f"{name:20} K={k:<3} {d:9} {shown}  {table}", flush=True)
+    return ranked
+
+
+def loss_times(bench: Bench, name: str, best: dict[Case, Any]) -> None:
+    """D^-1/2 gathered or multiplied in first, and how many programs; the fastest is remembered."""
+    from softcut.ops.kernels.product import cut_sums
+    from softcut.ops.kernels.tiles import remember
+
+    for (k, d), tiles in best.items():
+
+        def measure(tiles: Any, k: int = k, d: str = d) -> float:
             graph = bench.graph(name)
             s, p, op = graph.s(k, TYPES[d]), graph.pattern, graph.op
             degree = op.degree_like(s.new_empty(0, dtype=torch.float32))
             scale = op.row_scale(torch.float32)
             return bench.milliseconds(
-                lambda: cut_sums(p.col, None, s, scale, degree, plan=p.plan, tiles=tiles), 3
+                lambda: cut_sums(p.col, None, s, scale, degree, plan=p.plan, tiles=tiles), 2
             )
 
-        ms = bench.record(f"sweep loss | {name} | K={k} | {d} | {short(tiles)}", measure)
-        if ms is not None:
-            best.setdefault((name, k, d), {})[tiles] = ms
-    for (name, k, d), times in best.items():
-        chosen = min(times, key=lambda t: times[t])
-        shown = ", ".join(f"{short(t)} {ms:.3f}" for t, ms in sorted(times.items(), key=lambda p: p[1]))
-        print(f"{name:20} K={k:<3} {d:9} loss forward: {shown}", flush=True)
-        mean = bench.entries / int(name.rsplit(" ", 1)[1])
-        remember(k, mean, TYPES[d], DEVICE, chosen, uneven=name == bench.skewed)
-    for piece in PIECES[:2] if bench.tiny else PIECES:
+        times = {}
+        for variant in [replace(tiles, gather_scale=g, programs=p) for g in (False, True) for p in PROGRAMS]:
+            key = f"sweep loss | {name} | K={k} | {d} | {short(variant)}"
+            ms = bench.record(key, lambda t=variant: measure(t))
+            if ms is not None:
+                times[variant] = ms
+        if times:
+            ranked = sorted(times, key=lambda t: times[t])
+            shown = ", ".join(f"{short(t)} {times[t]:.3f}" for t in ranked)
+            print(f"{name:20} K={k:<3} {d:9} loss forward: {shown}", flush=True)
+            mean = bench.entries / int(name.rsplit(" ", 1)[1])
+            remember(k, mean, TYPES[d], DEVICE, ranked[0], uneven=name == bench.skewed)
+
+
+def piece_times(bench: Bench) -> None:
+    """Where long rows are cut."""
+    from softcut.ops.kernels.plan import row_plan
+    from softcut.ops.kernels.product import row_product
+
+    for piece in PIECES[:1] if bench.tiny else PIECES:
 
         def measure(piece: int = piece) -> float:
             graph = bench.graph(bench.skewed)
@@ -102,5 +98,35 @@ def sweep(bench: Bench) -> None:
             return bench.milliseconds(lambda: row_product(p.col, None, x, None, plan=plan), 2)
 
         print(f"long rows cut at {piece}:", bench.record(f"sweep piece {piece}", measure), "ms", flush=True)
+
+
+def sweep(bench: Bench) -> None:
+    """Tile sizes by columns, precision and mean degree."""
+    from softcut.ops.kernels.tune import candidates
+
+    first, *others = bench.even[1], *[g for g in bench.even if g != bench.even[1]], bench.skewed
+    mean = bench.entries / bench.sizes[1]
+    choices = {}
+    for k in bench.columns:
+        for d, dtype in TYPES.items():
+            found = [t for t in candidates(k, mean, dtype) if not t.gather_scale]
+            choices[k, d] = found[:2] if bench.tiny else found
+    compile_once(bench, ((c, t) for c, found in choices.items() for t in found), loss=False, uneven=False)
+    ranked = product_times(bench, first, choices)
+    few = {case: list(dict.fromkeys([choices[case][0], *best[:BEST]])) for case, best in ranked.items()}
+    compile_once(bench, ((c, t) for c, found in few.items() for t in found), loss=False, uneven=True)
+    best = {first: {case: found[0] for case, found in ranked.items()}}
+    for name in others:
+        best[name] = {case: found[0] for case, found in product_times(bench, name, few).items()}
+    variants = [
+        (case, replace(tiles, gather_scale=g))
+        for cases in best.values()
+        for case, tiles in cases.items()
+        for g in (False, True)
+    ]
+    compile_once(bench, variants, loss=True, uneven=True)
+    for name, cases in best.items():
+        loss_times(bench, name, cases)
+    piece_times(bench)
     if not bench.skipped:
         bench.record(f"sweep done {bench.tiny}", lambda: True)

@@ -205,7 +205,9 @@ class Consensus:
         )
         t *= scale
         _, vectors = torch.linalg.eigh((t.mT @ t).double())
-        basis = vectors.flip(1)[:, :dimensions].to(t.dtype)
+        basis = (
+            vectors.flip(1)[:, :dimensions].to(t.dtype).contiguous()
+        )  # a loaded one computes the same bits
         t = t @ basis
         finalists = _FINALISTS if sampled else None
         result = kmeans(t, k, n_init=n_init, finalists=finalists, random_state=random_state)

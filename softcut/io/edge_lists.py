@@ -267,15 +267,16 @@ def written_differently(data: bytes, delimiter: str) -> bool:
     (False, True)
     """
     symbols = np.frombuffer(data, dtype=np.uint8)
-    if symbols.size < 2:
-        return False
-    digit = (symbols >= 48) & (symbols <= 57)
-    begins = np.ones(symbols.size, dtype=bool)
-    before = symbols[:-1]
-    begins[1:] = (before == 10) | (before == 32) | (before == 9) | (before == ord(delimiter) % 256)
-    if bool(np.any(begins[:-1] & (symbols[:-1] == 48) & digit[1:])):
+    separators = [10, 32, 9, ord(delimiter) % 256]
+
+    def begins(places: np.ndarray) -> np.ndarray:
+        return (places == 0) | np.isin(symbols[places - 1], separators)
+
+    zeros = np.flatnonzero(symbols[:-1] == 48)
+    after = symbols[zeros + 1]
+    if bool(begins(zeros[(after >= 48) & (after <= 57)]).any()):
         return True
-    return bool(np.any(begins & (symbols == 43)))
+    return b"+" in data and bool(begins(np.flatnonzero(symbols == 43)).any())
 
 
 def _parse_rows(table: TextTable, layout: Layout) -> tuple[EdgeTable, list[str]]:

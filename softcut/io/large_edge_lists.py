@@ -26,10 +26,12 @@ LARGE = 64 * 2**20
 # Bytes of text, and rows of a Parquet file, that are held at a time.
 _BLOCK = 32 * 2**20
 _ROWS = 1 << 20
+# Bytes that one thread parses.
+_PIECE = 1 << 20
 # The layout is found from so many bytes; those it looks at are fewer.
 _HEAD = 4 * 2**20
-# White space to Python, part of a name to Arrow.
-_RARE_SPACE = re.compile(rb"[\x0b\x0c\x1c-\x1f]")
+# Quotes, comments, what is no text, and what is white space to Python but part of a name to Arrow.
+_UNUSUAL = [bytes([sign]) for sign in b'"#%\0\x0b\x0c\x1c\x1d\x1e\x1f']
 _LEADING = re.compile(rb"(?:[ \t]*(?:[#%][^\n]*)?\n)*")
 _LARGEST_ID = 10**18
 
@@ -105,10 +107,7 @@ def _layout(head: bytes, options: ReadOptions) -> tuple[Layout, list[str], str]:
 
 
 def _check(block: bytes) -> None:
-    for sign in (b'"', b"#", b"%", b"\0"):
-        if sign in block:
-            raise _NotPlain
-    if _RARE_SPACE.search(block):
+    if any(sign in block for sign in _UNUSUAL):
         raise _NotPlain
     if not block.isascii():
         try:
@@ -137,7 +136,7 @@ def _blocks(path: str, layout: Layout, delimiter: str, progress: ReadProgress | 
                 uneven = b"  " in block or b"\t" in block or b" \n" in block or b"\n " in block
                 if uneven or not block.isascii() or block[:1] == b" " or block[-1:] == b" ":
                     raise _NotPlain
-            if block.strip():
+            if block and not block.isspace():
                 yield block
             if progress is not None:
                 progress(stream.tell(), size)
@@ -156,7 +155,7 @@ def _parsed(block: bytes, layout: Layout, delimiter: str, kind: str) -> Any:
     try:
         table = csv.read_csv(
             pyarrow.BufferReader(block),
-            read_options=csv.ReadOptions(column_names=names, block_size=max(len(block), 1024)),
+            read_options=csv.ReadOptions(column_names=names, block_size=_PIECE),
             parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False, ignore_empty_lines=True),
             convert_options=csv.ConvertOptions(
                 column_types=used,

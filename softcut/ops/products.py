@@ -48,12 +48,15 @@ class _RaggedProducts(torch.autograd.Function):
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
         ctx.op = inputs[0]
         ctx.mark_non_differentiable(output[3])
+        ctx.set_materialize_grads(False)  # for the chunks it would be zeros of their size
         ctx.save_for_backward(inputs[1], inputs[2], output[3])
 
     @staticmethod
     def backward(ctx, g_x, g_q, g_s, _):  # type: ignore[no-untyped-def]
         s, x, chunks = ctx.saved_tensors
         layout, k, f = ctx.op.layout, s.shape[-1], x.shape[-1]
+        given = ((g_x, f), (g_q, k), (g_s, k))
+        g_x, g_q, g_s = (s.new_zeros(layout.num_graphs, k, w) if g is None else g for g, w in given)
         g_q, g_s = g_q + g_q.mT, g_s + g_s.mT
         if torch.is_grad_enabled() or any(is_wrapped(g) or in_gradient_batch(g) for g in (g_x, g_q, g_s)):
             y = Recall.apply(ctx.op, s, layout.join(chunks[..., f : f + k]))

@@ -13,6 +13,7 @@ from softcut.report.html_page import Cell, Details, Part, Table, Text, number_ta
 __all__ = ["any_table", "pivot"]
 
 _LONG = 400  # rows of a plain table
+_ORIGIN = ("command", "commit", "date", "id", "settings")  # told below each table
 _MANY = 16  # columns of a plain table
 
 
@@ -28,7 +29,7 @@ def any_table(value: Any, title: str = "") -> list[Part]:
             return _cell_tables(value)
         flat = [_flat(item) for item in value]
         names = list(dict.fromkeys(key for row in flat for key in row))[:_MANY]
-        names = [n for n in names if n not in ("command", "commit", "id", "settings")] or names
+        names = [n for n in names if n not in _ORIGIN] or names
         rows = [[row.get(name) for name in names] for row in flat[:_LONG]]
         more = f" The first {_LONG} of {len(flat):,} rows." if len(flat) > _LONG else ""
         nested = [
@@ -40,7 +41,7 @@ def any_table(value: Any, title: str = "") -> list[Part]:
         ]
         return [number_table(names, rows, (title + more).strip()), *nested]
     if isinstance(value, Mapping):
-        single = _flat(value)
+        single = {key: item for key, item in _flat(value).items() if key not in _ORIGIN}
         parts: list[Part] = []
         if single:
             parts.append(

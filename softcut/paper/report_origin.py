@@ -76,17 +76,37 @@ def origin_of_cells(cells: Iterable[Mapping[str, Any]], folder: Path, file: str)
     return Details(f"Where these numbers come from ({file})", [Table(columns, list(rows.values()), heads=2)])
 
 
-def origin_of_file(value: Any, folder: Path, file: str) -> Details:
-    """The same for a file that says once where it comes from, or in each of its rows."""
+def origin_of_file(value: Any, folder: Path, file: str, command: str = "-") -> Details:
+    """The same for a file that says once where it comes from, or in each of its rows.
+
+    Where it does not: the commit is the one that last changed the file, and the command `command`.
+    """
     found: dict[tuple[str, ...], None] = {}
-    for entry in _entries(value):
-        commit = str(entry.get("commit", ""))
+    shared = _machine(value) if isinstance(value, Mapping) else ""
+    for entry in _entries(value) or [{}]:
+        commit = str(entry.get("commit") or _last_change(folder, file) or "-")
         date = str(entry.get("date") or commit_date(commit, folder) or file_date(folder / file))
-        machine = str(entry.get("machine") or entry.get("device") or _machine(entry))
-        found[str(entry.get("command", "-")), commit or "-", machine or "-", date] = None
-    rows: Sequence[Sequence[str]] = list(found) or [("-", "-", "-", file_date(folder / file))]
+        machine = str(entry.get("machine") or entry.get("device") or _machine(entry) or shared or "-")
+        found[str(entry.get("command") or command), commit, machine, date] = None
+    rows: Sequence[Sequence[str]] = list(found)
     columns = ["command", "commit", "machine", "date"]
     return Details(f"Where these numbers come from ({file})", [Table(columns, rows, heads=0)])
+
+
+@cache
+def _last_change(folder: Path, file: str) -> str:
+    """The commit that last changed a file; empty where there is no checkout."""
+    try:
+        done = subprocess.run(
+            ["git", "log", "-1", "--format=%h", "--", file],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
 
 
 def _machine(entry: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from softcut.paper.report_schemata import schemata_section
 from softcut.paper.report_tables import statistics_section, table1_section, table2_section, table3_section
 from softcut.paper.report_views import FILE as VIEWS
 from softcut.paper.report_views import view_sections
+from softcut.paper.segmentation import result_table
 from softcut.paper.tables import TABLES
 from softcut.provenance import commit
 from softcut.report.html_page import (
@@ -30,6 +31,7 @@ from softcut.report.html_page import (
     Details,
     Missing,
     Part,
+    Picture,
     Section,
     Table,
     Text,
@@ -57,16 +59,22 @@ _SHOWN = {
 }
 # What else the commands of the project measure: shown as missing, with the command, where the file is not there.
 _EXPECTED = {
-    "segmentation.json": ("image segmentation (E2, BSDS500)", "softcut reproduce segmentation"),
     "objectives.json": ("the family of objectives", "python benchmarks/objectives.py"),
     "benchmarks.json": ("speed beside other libraries", "make bench"),
     "regimes.json": ("kinds of graphs", "python benchmarks/regimes.py"),
     "edgelists.json": ("edge lists without features", "python benchmarks/edgelists.py"),
+    "large.json": ("large graphs", "python benchmarks/large.py"),
     "minibatch.json": ("mini-batches", "python benchmarks/minibatch.py"),
     "distributed.json": ("several processes", "python benchmarks/distributed.py"),
 }
+# What makes the other files that do not say it themselves.
+_COMMANDS = {
+    **{name: command for name, (_, command) in _EXPECTED.items()},
+    "pooling_speed.json": "python benchmarks/pooling.py speed --sizes 1000 10000 100000 1000000",
+    "pooling_memory.json": "python benchmarks/pooling.py memory",
+    "pooling_memory_gpu.json": "python benchmarks/pooling.py memory",
+}
 _TITLES = {
-    "segmentation.json": "Image segmentation",
     "objectives.json": "Objectives",
     "benchmarks.json": "Benchmarks",
     "regimes.json": "Kinds of graphs",
@@ -75,6 +83,10 @@ _TITLES = {
     "distributed.json": "Several processes",
     "table2_uniform.json": "Why assignments stay uniform (table 2)",
     "collapse.json": "How often clusters are lost",
+    "generated.json": "Generated graphs",
+    "large.json": "Large graphs",
+    "mutants.json": "Small wrong changes that the tests notice",
+    "quality_former.json": "Quality of former defaults",
     "transfer.json": "Fit on a small graph, predict a large one",
     "pooling_speed.json": "Speed of poolers",
     "pooling_memory.json": "Memory of poolers, CPU",
@@ -99,6 +111,7 @@ def report_sections(folder: str | Path) -> list[Section]:
         _synthetic(folder),
         _curves(folder),
         _autoencoder(folder),
+        _segmentation(folder),
         *view_sections(folder),
         schemata_section(),
         _quality(folder),
@@ -193,6 +206,39 @@ def _autoencoder(folder: Path) -> Section:
             origin_of_cells(cells, folder, f"{name}.json"),
         ]
     return Section("Autoencoder (figure)", parts)
+
+
+def _segmentation(folder: Path) -> Section:
+    """E2: the figures, and what the paper lacks: scores against people's segmentations."""
+    command = "softcut reproduce segmentation"
+    parts: list[Part] = []
+    for name in sorted(path.stem for path in folder.glob("segmentation*.json") if "_runs" not in path.stem):
+        cells = read_cells(folder / f"{name}.json")
+        if name == "segmentation_figure" or not cells or "metric" not in cells[0]:
+            continue
+        parts += [
+            Text(
+                f"{cells[0]['dataset']}: each score at one scale for all images (ODS) / at the best scale for each "
+                "(OIS). A star: minCUT differs significantly from the method (Wilcoxon's test over images, 5 %)."
+            ),
+            Text(result_table(cells)),
+            origin_of_cells(cells, folder, f"{name}.json"),
+        ]
+    if not parts:
+        parts.append(Missing("segmentations scored against people's (BSDS500)", command))
+    pictures = sorted(folder.glob("segmentation_*.png"))
+    parts += _pictures(pictures) if pictures else [Missing("the figure of segmented pictures", command)]
+    figure = read_cells(folder / "segmentation_figure.json")
+    if figure:
+        parts += [Details("Numbers of the figure", any_table(figure))]
+        parts.append(origin_of_file(figure, folder, "segmentation_figure.json"))
+    return Section("Image segmentation (figure)", parts)
+
+
+def _pictures(paths: Sequence[Path]) -> list[Picture]:
+    """Pictures that together stay within a limit."""
+    most = _PICTURES // max(6, len(paths))
+    return [picture_of(path, path.stem.replace("_", " "), f"{path.name}.", most) for path in paths]
 
 
 def _curves(folder: Path) -> Section:
@@ -310,6 +356,7 @@ def _others(folder: Path) -> list[Section]:
     """Every other file of results, as it is."""
     found = sorted(p.name for p in folder.glob("*.json")) if folder.is_dir() else []
     names = [name for name in found if name not in _SHOWN and not name.endswith("_runs.json")]
+    names = [name for name in names if not name.startswith("segmentation")]
     sections = []
     for name in dict.fromkeys([*_EXPECTED, *names]):
         title = _TITLES.get(name, name.removesuffix(".json").replace("_", " ").capitalize())
@@ -317,18 +364,13 @@ def _others(folder: Path) -> list[Section]:
             sections.append(Section(title, [Missing(*_EXPECTED[name])]))
             continue
         value = _load(folder / name)
-        pictures = sorted(folder.glob(name.removesuffix(".json") + "*.png"))
-        most = _PICTURES // max(6, len(pictures))
         sections.append(
             Section(
                 title,
                 [
                     *any_table(value),
-                    *(
-                        picture_of(path, f"{title}: {path.stem.replace('_', ' ')}", f"{path.name}.", most)
-                        for path in pictures
-                    ),
-                    origin_of_file(value, folder, name),
+                    *_pictures(sorted(folder.glob(name.removesuffix(".json") + "*.png"))),
+                    origin_of_file(value, folder, name, _COMMANDS.get(name, "-")),
                 ],
             )
         )

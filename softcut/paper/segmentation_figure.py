@@ -160,7 +160,6 @@ def _draw(path: Path, parts: OverSegmented, found: dict[str, NDArray[np.int64]])
         ax.set_title(f"{title}: {count} segment{'s' * (count != 1)}")
     for ax in shown:
         ax.set(xticks=[], yticks=[])
-    fig.tight_layout()
     return save_figure(fig, path)
 
 

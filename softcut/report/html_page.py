@@ -108,7 +108,7 @@ class Text:
         made = _markdown().render(self.markdown)
         made = made.replace("strong>", "b>")
         made = made.replace(
-            "<table>", '<div class="box" tabindex="0" role="region" aria-label="Table"><table>'
+            "<table>", '<div class="box plain" tabindex="0" role="region" aria-label="Table"><table>'
         )
         return _markup(made.replace("</table>", "</table></div>"))
 

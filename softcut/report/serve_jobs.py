@@ -11,7 +11,6 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -85,6 +84,8 @@ class Jobs:
         methods = multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         if "forkserver" in methods:
+            from multiprocessing import forkserver
+
             self._context.set_forkserver_preload(["softcut.report.serve_worker"])
             forkserver.ensure_running()
 

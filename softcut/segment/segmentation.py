@@ -115,7 +115,7 @@ def segment_image(
     image : array or path
         Grey, RGB or RGBA, of 8 or 16 bits or floats in [0, 1]; or an image file.
     k : int or "auto"
-        Segments. "auto": one more than the number of ways in which the region graph can be cut cheaply, from 2 to 16.
+        Segments. "auto": one more than the number of ways in which the region graph can be cut cheaply, from 2 to 12.
     method : {"mincut", "ncut", "diffpool"}
         minCUT by consensus; spectral clustering (the normalised cut); DiffPool's auxiliary losses.
     regions : {"felzenszwalb", "slic"}
@@ -145,8 +145,8 @@ def segment_image(
     notes = []
     if factor > 1:
         notes.append(
-            f"divided at {small.shape[1]} x {small.shape[0]} pixels, 1/{factor} of the image's size; a larger "
-            "max_pixels keeps more."
+            f"divided at {small.shape[1]} x {small.shape[0]} pixels, 1/{factor} of the image's size; pass max_pixels "
+            "with a larger number to keep more."
         )
     numbers = over_segment(small, regions)
     count = int(numbers.max()) + 1

@@ -8,7 +8,7 @@ counting operations.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +20,7 @@ from softcut.ops import CSRPattern, Operator
 from softcut.ops.spmm import sparse_product
 from softcut.ops.words import SPARSE_COST
 
-__all__ = ["ConvInput", "DenseInput", "FirstLayer"]
+__all__ = ["ConvInput", "DenseInput", "FirstLayer", "by_scale"]
 
 
 class FirstLayer(Protocol):
@@ -89,14 +89,23 @@ class DenseInput:
         self.in_channels = z.shape[-1]
 
     def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
-        (kernel,) = weights
-        parts, first = [], 0
-        for scale, members in itertools.groupby(scales):  # replicas of one scale stand together
-            count = len(list(members))
-            rows = kernel[first : first + count].reshape(count * kernel.shape[1], self.in_channels)
-            parts.append((rows @ self.z[scale].mT).view(count, kernel.shape[1], -1))
-            first += count
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        return by_scale(self.z, weights[0], scales)
+
+
+def by_scale(z: Tensor | Mapping[int, Tensor], kernel: Tensor, scales: Sequence[int]) -> Tensor:
+    """[R, H, N] from kernels [R, H, F] and features z[scale] [N, F]; replicas of one scale stand together.
+
+    >>> import torch
+    >>> by_scale({3: torch.ones(2, 3)}, torch.ones(1, 4, 3), [3]).shape
+    torch.Size([1, 4, 2])
+    """
+    parts, first = [], 0
+    for scale, members in itertools.groupby(scales):
+        count = len(list(members))
+        rows = kernel[first : first + count].reshape(count * kernel.shape[1], kernel.shape[2])
+        parts.append((rows @ z[scale].mT).view(count, kernel.shape[1], -1))
+        first += count
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 class ConvInput:

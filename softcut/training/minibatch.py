@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +25,13 @@ from softcut.errors import ParameterError
 from softcut.ops import ClusterTables, Operator, Words, get_objective
 from softcut.ops.objectives import edge_count
 from softcut.ops.orthogonality import orthogonality
-from softcut.training.inputs import DenseInput, FirstLayer
+from softcut.training.inputs import DenseInput, FirstLayer, by_scale
 from softcut.training.mincut import Progress, TrainResult, TrainSettings, run_task
 from softcut.training.net import ReplicaNet
 from softcut.training.parts import PartedOperator, Parts
 from softcut.training.task import Task
 
-__all__ = ["BatchTables", "RunningSums", "assign_in_chunks", "train_in_batches"]
+__all__ = ["BatchTables", "RunningSums", "ScaledInput", "assign_in_chunks", "train_in_batches"]
 
 # Passes through the graph that sums are averaged over.
 _PASSES = 3
@@ -135,24 +135,43 @@ class BatchTables(ClusterTables):
         return self.sums("inside", inside), self.sums("volume", volume)
 
 
+class ScaledInput:
+    """As :class:`DenseInput`, of the scales that replicas read only.
+
+    >>> import torch
+    >>> ScaledInput({2: torch.ones(5, 3)})([torch.ones(1, 4, 3)], [2]).shape
+    torch.Size([1, 4, 5])
+
+    Parameters
+    ----------
+    z : dict
+        [N, F] by scale.
+    """
+
+    terms = 1
+
+    def __init__(self, z: dict[int, Tensor]) -> None:
+        self.z = z
+        self.in_channels = next(iter(z.values())).shape[-1]
+
+    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
+        return by_scale(self.z, weights[0], scales)
+
+
 @dataclass(frozen=True)
 class _Batch:
     """Some parts of the graph on the device that computes."""
 
-    rows: list[slice]
-    inputs: DenseInput
+    chosen: list[int]
+    inputs: FirstLayer
     op: Operator
     words: list[Words] | None
-
-    def of(self, values: Tensor) -> Tensor:
-        """The columns of this batch, from values [R, N] of all nodes."""
-        return torch.cat([values[:, rows] for rows in self.rows], dim=1)
 
 
 def train_in_batches(
     net: ReplicaNet,
     inputs: FirstLayer,
-    op: Operator,
+    op: Operator | PartedOperator,
     parts: Parts,
     settings: TrainSettings | None = None,
     callback: Callable[[Progress], None] | None = None,
@@ -166,7 +185,7 @@ def train_in_batches(
 ) -> TrainResult:
     """As :func:`softcut.training.train`, on a few parts of the graph at every step.
 
-    An iteration is one step on one batch. With a single part it is the same training.
+    An iteration is one step on one batch. With a single part it is the same training. All replicas stop together.
 
     >>> import torch
     >>> from softcut.ops import CSR
@@ -187,8 +206,9 @@ def train_in_batches(
     inputs : DenseInput
         The constant features of all nodes. They may be on another device than the one that computes, as may
         `op`, `adjacency` and `start`: a batch is copied to it.
-    op : Operator
-        The graph whose cut is minimised: a single graph, not a batch of several.
+    op : Operator or PartedOperator
+        The graph whose cut is minimised: a single graph, not a batch of several. Or, made from it already, what the
+        objective reads, part by part.
     parts : Parts
         The parts, and how many of them a step takes.
     start : Tensor, optional
@@ -204,8 +224,9 @@ def train_in_batches(
     device : torch.device, optional
         Where to compute; by default where the inputs are.
     """
-    settings = settings or TrainSettings()
-    objective = get_objective(settings.objective)
+    settings = replace(
+        settings or TrainSettings(), one_by_one=False
+    )  # losses of batches are too noisy for that
     if settings.objective == "ratio_trace":
         raise ParameterError(
             "objective 'ratio_trace' cannot be trained in batches: it needs more than sums over nodes and edges; "
@@ -213,18 +234,25 @@ def train_in_batches(
         )
     if not isinstance(inputs, DenseInput):
         raise ParameterError("inputs must be dense features of every node for training in batches.")
-    if op.num_graphs > 1:
-        raise ParameterError(f"op holds {op.num_graphs} graphs: training in batches is for a single one.")
-    read = op.normalise() if objective.normalised or adjacency is None else adjacency
-    if not objective.normalised:
-        read.refuse_negative()
+    parted = op if isinstance(op, PartedOperator) else PartedOperator(_read(op, settings, adjacency), parts)
     where = inputs.z.device if device is None else torch.device(device)
-    loss = _Loss(settings.objective, sizes, hold, words, read, parts, where)
-    task = _BatchTask(net.to(where), inputs, PartedOperator(read, parts), parts, settings, loss, start)
+    loss = _Loss(settings.objective, sizes, hold, words, parted.op, parts, where)
+    task = _BatchTask(net.to(where), inputs, parted, parts, settings, loss, start)
     try:
         return run_task(task, net, settings, callback, rows=parts.largest_batch, warm=start is not None)
     finally:
         net.to(inputs.z.device)
+
+
+def _read(op: Operator, settings: TrainSettings, adjacency: Operator | None) -> Operator:
+    """What an objective reads: A~, or A as it is."""
+    if op.num_graphs > 1:
+        raise ParameterError(f"op holds {op.num_graphs} graphs: training in batches is for a single one.")
+    if get_objective(settings.objective).normalised:
+        return op.normalise()
+    op = op if adjacency is None else adjacency
+    op.refuse_negative()
+    return op
 
 
 class _Loss:
@@ -243,6 +271,7 @@ class _Loss:
         self.name, self.hold, self.factor = name, hold, parts.node_weight
         self.losses, self.words = get_objective(name).losses, words
         self.target = None if sizes is None else sizes.to(device)
+        self.lengths = (parts.bounds[1:] - parts.bounds[:-1]).tolist()
         self.sums = RunningSums(_PASSES * parts.steps if parts.steps > 1 else 1)
         self.evidence = name == "evidence"
         self.num_edges = float(edge_count(op)) if self.evidence else None
@@ -267,7 +296,7 @@ class _Loss:
     def _words(self, batch: _Batch, s: Tensor) -> Tensor | None:
         if batch.words is None or not self.evidence:
             return None
-        pieces = s.split([rows.stop - rows.start for rows in batch.rows])
+        pieces = s.split([self.lengths[p] for p in batch.chosen])
         tables = [part.table(piece) for part, piece in zip(batch.words, pieces, strict=True)]
         return self.sums("words", self.factor * torch.stack(tables).sum(0).unsqueeze(0))
 
@@ -284,8 +313,7 @@ class _BatchTask(Task):
         start: Tensor | None,
     ) -> None:
         self.net, self.op, self.parts, self.settings, self.loss = net, op, parts, settings, loss
-        self.z = parts.arranged(inputs.z, 1)
-        self.start = None if start is None else parts.arranged(start, 1)
+        self.z, self.start = inputs.z, start
         self.parameters = dict(net.named_parameters())
         self.before = copy.deepcopy(net)  # with the parameters of the last step
         self.batches = self._batches()
@@ -294,10 +322,11 @@ class _BatchTask(Task):
         device = self.net.bias.device
         words = self.loss.words
         for chosen in self.parts.batches():
-            rows = [self.parts.rows(p) for p in chosen]
-            z = torch.cat([self.z[:, r].to(device) for r in rows], dim=1)
+            z = {
+                scale: self.parts.of(self.z[scale], chosen, device) for scale in sorted(set(self.net.scales))
+            }
             own = None if words is None else [words[p].to(device) for p in chosen]
-            yield _Batch(rows, DenseInput(z), self.op.take(chosen, device), own)
+            yield _Batch(chosen, ScaledInput(z), self.op.take(chosen, device), own)
 
     def step(self) -> dict[str, Tensor]:
         batch, sums, temperature = next(self.batches), self.loss.sums, self.settings.temperature
@@ -315,7 +344,7 @@ class _BatchTask(Task):
         assert self.start is not None
         batch = next(self.batches)
         logits = self.net(batch.inputs)
-        wanted = batch.of(self.start).to(logits.device)
+        wanted = self.parts.of(self.start.mT, batch.chosen, logits.device).mT
         return nn.functional.cross_entropy(logits, wanted, reduction="none").mean(1)
 
 

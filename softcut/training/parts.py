@@ -121,6 +121,14 @@ class Parts:
             drawn = torch.randperm(self.count, generator=generator).view(self.steps, self.per_step)
             yield from drawn.sort(dim=1).values.tolist()
 
+    def of(self, values: Tensor, chosen: Sequence[int], device: torch.device | str) -> Tensor:
+        """The values [N, ...] of some parts, copied to a device: [n, ...]."""
+        rows = [self.rows(p) for p in chosen]
+        if self.order is None:
+            return torch.cat([values[r].to(device) for r in rows])
+        nodes = torch.cat([self.order[r] for r in rows])
+        return values.index_select(0, nodes.to(values.device)).to(device)
+
     def arranged(self, values: Tensor, axis: int) -> Tensor:
         """Values of all nodes, part by part."""
         return values if self.order is None else values.index_select(axis, self.order.to(values.device))
@@ -142,14 +150,16 @@ class PartedOperator:
         A CSR operator or a sum of such; symmetric, its entries not learned.
     parts : Parts
         The parts.
+    degree : Tensor, optional
+        The degrees of `op`, where they are known already.
     """
 
-    def __init__(self, op: Operator, parts: Parts) -> None:
+    def __init__(self, op: Operator, parts: Parts, degree: Tensor | None = None) -> None:
         if op.num_rows != parts.nodes:
             raise ParameterError(f"parts are of {parts.nodes} nodes, but the operator has {op.num_rows}.")
         self.parts = parts
         self.op = _arranged(op, parts)
-        self.degree = parts.arranged(op.degree, 0)
+        self.degree = parts.arranged(op.degree if degree is None else degree, 0)
         self.normalised = op.normalised
 
     def take(self, chosen: Sequence[int], device: torch.device) -> BatchOperator:

@@ -16,7 +16,7 @@ from softcut.report.serve_jobs import Jobs
 def address(browser):  # no browser: no server either
     uvicorn = pytest.importorskip("uvicorn")
     pytest.importorskip("starlette")
-    pytest.importorskip("multipart")
+    pytest.importorskip("python_multipart")
     with socket.socket() as listener, Jobs() as jobs:
         listener.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{listener.getsockname()[1]}"

@@ -26,7 +26,7 @@ def test_a_port_in_use_is_one_sentence(run):
 
 
 def test_it_listens_here_only_and_ends_cleanly(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("softcut.report.serve_jobs.forkserver.ensure_running", lambda: None)
+    monkeypatch.setattr("multiprocessing.forkserver.ensure_running", lambda: None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     seen = {}
 

@@ -67,7 +67,7 @@ def test_product_sums_and_gradient(dtype, k, weighted, scaled, piece, along_rows
     kind = torch.promote_types(dtype, torch.float32)
     x, degree = random(n, k, dtype=dtype), random(n, seed=2)
     scale = random(n, seed=3) if scaled else None
-    tiles = Tiles(4, 4, 8, 1, along_rows, programs=2, gather_scale=gather_scale)
+    tiles = Tiles(4, 4, 8, 1, along_rows, ahead=along_rows, programs=2, gather_scale=gather_scale)
     matrix = dense if scale is None else scale[:, None] * dense * scale
     expected = matrix @ x.double()
     given = [None if t is None else t.to(kind) for t in (val, scale)]
@@ -356,7 +356,7 @@ def compiled(function, pointers, sizes, **constants):
 
 index = dict.fromkeys(("col", "first", "last", "dest"), "*i32")
 sizes = ("sums_at", "sums_stride", "count", "repeat")
-tiles = dict(K=16, ROWS=4, NEIGHBOURS=16, COLUMNS=16, STREAM=True, WIDE=False)
+tiles = dict(K=16, ROWS=4, NEIGHBOURS=16, COLUMNS=16, STREAM=True, AHEAD=True, WIDE=False)
 for kind in ("*fp32", "*bf16"):
     rows = {name: kind for name in ("out", "x", "s")}
     sums = {name: "*fp32" for name in ("outer", "inner", "val", "degree", "sums")}

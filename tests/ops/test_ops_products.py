@@ -100,3 +100,15 @@ def test_learned_weights_get_their_gradient():
     op = CSR.from_edge_index(sample.edge_index, weight, 7, batch=sample.batch)
     torch.testing.assert_close(pooled_products(op, s, x).quadratic, quadratic_form(op, s))
     torch.testing.assert_close(pooled_products(op, s, x).gram, self_gram(op.layout, s))
+
+
+@pytest.mark.parametrize("used", [0, 1, 2])
+def test_gradients_where_one_product_is_used(used):
+    sample = make_sample((3, 5), seed=1)
+    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n, batch=sample.batch)
+    s, x = sample.assignments(2).requires_grad_(), sample.rand(sample.n, 4, salt=1).requires_grad_()
+    got, expected = (
+        torch.autograd.grad(mix([products[used]]), (s, x), allow_unused=True, materialize_grads=True)
+        for products in (pooled_products(op, s, x), apart(op, s, x))
+    )
+    torch.testing.assert_close(got, expected)

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy import stats
 
 from softcut.errors import DataError
 from softcut.paper import citation, report_sections, table2, table3
 from softcut.paper.report_files import any_table
-from softcut.paper.report_origin import commit_date
+from softcut.paper.report_origin import commit_date, origin_of_file
 from softcut.paper.report_tables import compared, table1_section, table2_section, table3_section
 from softcut.paper.report_views import run as run_views
 from softcut.paper.report_views import view_sections
 from softcut.paper.significance import differs_from_published
-from softcut.report.html_page import Cell, Details, Missing, Table, View
+from softcut.report.html_page import Cell, Details, Missing, Table, View, render_page
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -95,6 +96,27 @@ def test_missing_results_name_their_command(tmp_path):
     assert missing.command == "softcut reproduce citation --dataset cora --method mincut"
 
 
+def test_segmentations_are_shown_beside_published_ones(tmp_path):
+    cell = {"dataset": "bsds500-val", "method": "mincut", "metric": "covering_ods", "mean": 0.5, "std": 0.1}
+    cell |= {
+        "n": 100,
+        "p": None,
+        "gain": None,
+        "seconds": 1.0,
+        "device": "d",
+        "commit": "c",
+        "command": "run me",
+    }
+    (tmp_path / "segmentation.json").write_text(json.dumps([cell]))
+    Image.new("RGB", (900, 300), "red").save(tmp_path / "segmentation_horse.png")
+    sections = report_sections.report_sections(tmp_path)
+    (section,) = (s for s in sections if s.title.startswith("Image segmentation"))
+    page = render_page("x", [section])
+    assert "<td>mincut</td>" in page and "mean shift (published" in page and "run me" in page
+    assert page.count("data:image/png") == 1
+    assert not [part for part in section.parts if isinstance(part, Missing)]
+
+
 def test_no_folder_is_one_sentence(tmp_path):
     with pytest.raises(DataError, match=r"no folder .* with results"):
         report_sections.write_report(tmp_path / "none", tmp_path / "a.html")
@@ -145,6 +167,17 @@ def test_better_depends_on_what_is_measured(mean, higher, kind):
     assert compared(cell, digits=3, higher=higher).kind == kind
     assert compared({**cell, "paper_std": None}, digits=3).below.endswith("not tested")
     assert compared(None, digits=3).text == "not measured"
+
+
+def test_files_that_do_not_say_where_they_come_from_are_asked_of_git(tmp_path):
+    (tmp_path / "a.json").write_text("{}")
+    (table,) = origin_of_file(
+        {"environment": {"torch": "2"}, "rows": [{"x": 1}]}, tmp_path, "a.json", "make a"
+    ).parts
+    assert list(table.rows[0][:3]) == ["make a", "-", "torch 2"]
+    value = [{"commit": "abc", "device": "d", "command": "c", "date": "2020-01-01"}] * 2
+    (table,) = origin_of_file(value, tmp_path, "a.json").parts
+    assert list(table.rows) == [("c", "abc", "d", "2020-01-01")]
 
 
 def test_commits_have_dates():

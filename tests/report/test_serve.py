@@ -17,7 +17,7 @@ from PIL import Image
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
-pytest.importorskip("multipart")
+pytest.importorskip("python_multipart")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it would rather have another HTTP library
@@ -72,7 +72,7 @@ def jobs(monkeypatch, held):
             sender.send(("done", {"kind": "graph", "files": ["labels.csv"]}))
 
     monkeypatch.setattr(serve_jobs, "_work", fake)
-    monkeypatch.setattr(serve_jobs.forkserver, "ensure_running", lambda: None)
+    monkeypatch.setattr("multiprocessing.forkserver.ensure_running", lambda: None)
     jobs = Jobs(most_running=2)
     jobs._context = ThreadContext
     yield jobs

@@ -80,6 +80,7 @@ class _Pass:
             COLUMNS=tiles.columns,
             ALONG_ROWS=tiles.along_rows,
             STREAM=tiles.stream,
+            AHEAD=tiles.ahead and col is not None,
             WIDE=self.wide,
             num_warps=tiles.warps,
         )

@@ -74,6 +74,7 @@ def sum_rows(
     COLUMNS: tl.constexpr,
     ALONG_ROWS: tl.constexpr,  # threads of a warp share out rows; else the neighbours of a row
     STREAM: tl.constexpr,  # what is read once leaves the cache first
+    AHEAD: tl.constexpr,  # indices of the next tile are read before this one is added
     WIDE: tl.constexpr,  # float64 sums
 ):
     ACC: tl.constexpr = tl.float64 if WIDE else tl.float32
@@ -107,9 +108,15 @@ def sum_rows(
             entry = begin[None, :] + t[:, None]
             stop = end[None, :]
             acc = tl.zeros([NEIGHBOURS, ROWS, COLUMNS], ACC)
+        if AHEAD:
+            coming = tl.load(col + entry, mask=entry < stop, other=0, eviction_policy=ONCE)
         for _ in range(0, longest, NEIGHBOURS):
             valid = entry < stop
-            if col is None:
+            if AHEAD:
+                source = coming.to(tl.int64)
+                after = entry + NEIGHBOURS
+                coming = tl.load(col + after, mask=after < stop, other=0, eviction_policy=ONCE)
+            elif col is None:
                 source = entry.to(tl.int64)
             else:
                 source = tl.load(col + entry, mask=valid, other=0, eviction_policy=ONCE).to(tl.int64)

@@ -36,6 +36,8 @@ class Tiles:
         Whether the threads of a warp share out rows, or the neighbours of a row.
     stream : bool
         Whether indices are marked as read once, so that rows stay in the cache.
+    ahead : bool
+        Whether the indices of the next tile are read before this one is added.
     programs : int
         The most programs that are launched; with more rows, each does several blocks of them.
     gather_scale : bool
@@ -48,6 +50,7 @@ class Tiles:
     warps: int
     along_rows: bool = False
     stream: bool = True
+    ahead: bool = False
     programs: int = 1 << 16
     gather_scale: bool = False
 
@@ -65,7 +68,7 @@ def table(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Tiles:
 
     >>> import torch
     >>> table(16, 32.0)
-    Tiles(rows=1, neighbours=32, columns=16, warps=1, along_rows=False, stream=True, programs=65536, gather_scale=False)
+    Tiles(rows=1, neighbours=32, columns=16, warps=1, along_rows=False, stream=True, ahead=False, ...)
 
     Parameters
     ----------

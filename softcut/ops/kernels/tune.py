@@ -14,6 +14,9 @@ from softcut.ops.kernels.tiles import Tiles, remember, table
 
 __all__ = ["candidates", "fastest", "tune"]
 
+# Numbers of a tile for each warp: 128 registers of every thread.
+_MOST_NUMBERS = 4096
+
 
 def candidates(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Iterator[Tiles]:
     """Tile sizes worth measuring, the table's choice first.
@@ -27,19 +30,18 @@ def candidates(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Itera
         As for :func:`softcut.ops.kernels.tiles.table`.
     """
     first = table(k, mean, dtype)
-    yield first
-    most = 4096
+    found = [first]
     for warps, along, rows, neighbours in (
-        (1, False, 1, 16), (1, False, 1, 32), (2, False, 2, 32), (4, False, 4, 16), (4, False, 4, 32),
-        (4, False, 8, 8), (4, False, 8, 16), (4, False, 16, 8), (8, False, 8, 16), (2, True, 16, 4),
-        (2, True, 16, 8), (4, True, 32, 2), (4, True, 32, 4), (4, True, 32, 8), (4, True, 64, 4), (8, True, 64, 4),
+        (1, False, 1, 16), (1, False, 1, 32), (2, False, 2, 32), (4, False, 4, 16), (4, False, 8, 8), (4, False, 8, 16),
+        (4, False, 16, 8), (8, False, 16, 8), (2, True, 16, 8), (4, True, 32, 2), (4, True, 32, 4), (4, True, 32, 8),
+        (4, True, 64, 4), (4, True, 64, 8), (4, True, 128, 4), (8, True, 64, 4),
     ):  # fmt: skip
-        if rows * neighbours * first.columns <= most * warps:
-            other = Tiles(rows, neighbours, first.columns, warps, along)
-            if other != first:
-                yield other
-    yield replace(first, stream=False)
-    yield replace(first, gather_scale=True)
+        if rows * neighbours * first.columns <= _MOST_NUMBERS * warps:
+            found.append(Tiles(rows, neighbours, first.columns, warps, along))
+    found += [replace(t, ahead=True) for t in found if t.neighbours <= 8 or t == first]
+    found += [replace(t, stream=False) for t in found if t.neighbours <= 4 or t == first]
+    found.append(replace(first, gather_scale=True))
+    yield from dict.fromkeys(found)
 
 
 def fastest(choices: Iterator[Tiles], seconds: Callable[[Tiles], float]) -> tuple[Tiles, dict[Tiles, float]]:

@@ -1,0 +1,168 @@
+"""The segmentation experiment: what is run, kept and counted, on three small images."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import stats
+from scipy.io import savemat
+
+from softcut.errors import DataError, ParameterError
+from softcut.paper import segmentation, segmentation_figure, segmentation_methods
+from softcut.paper.segmentation_methods import OverSegmented, labels_of, paper_mincut
+from softcut.segment import segmentation_scores
+
+TRUTH = np.kron(np.array([[0, 1], [2, 3]]), np.ones((40, 40), dtype=int))
+COLOURS = np.array([[200, 50, 50], [50, 180, 80], [60, 70, 200], [210, 200, 90]])
+
+
+def noisy(seed):
+    noise = 50 * np.random.default_rng(seed).standard_normal((80, 80, 3))
+    return np.clip(COLOURS[TRUTH] + noise, 0, 255).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder in the layout of BSDS500 with three test images; two people each, one sees halves only."""
+    root = tmp_path_factory.mktemp("data")
+    folder = root / "bsds500/test"
+    for part in ("images", "groundTruth"):
+        (folder / part).mkdir(parents=True)
+    for seed in range(3):
+        Image.fromarray(noisy(seed)).save(folder / f"images/{seed}.jpg", quality=95)
+        cells = np.empty((1, 2), dtype=object)
+        cells[0, 0] = {"Segmentation": (TRUTH + 1).astype(np.uint16)}
+        cells[0, 1] = {"Segmentation": (TRUTH // 2 + 1).astype(np.uint16)}
+        savemat(folder / f"groundTruth/{seed}.mat", {"groundTruth": cells})
+    return root
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    scales = {"mincut": (2, 4), "spectral": (2, 4), "kmeans": (2, 4), "felzenszwalb": (100, 3000)}
+    monkeypatch.setattr(segmentation_methods, "SCALES", scales)
+    monkeypatch.setattr(segmentation, "SCALES", scales)
+    monkeypatch.setattr(segmentation, "METHODS", tuple(scales))
+
+
+def test_cells_are_those_of_the_plain_scores(data, quick, tmp_path):
+    cells = segmentation.run(tmp_path, split="test", data=data)
+    found = {(c["method"], c["metric"]): c for c in cells}
+    assert len(found) == 4 * 6
+    table = np.array(
+        [
+            [
+                segmentation_scores(
+                    labels_of("kmeans", parts, k)[parts.regions], [TRUTH, TRUTH // 2]
+                ).variation
+                for k in (2, 4)
+            ]
+            for parts in (OverSegmented(image.image()) for image in segmentation.load_bsds500("test", data))
+        ]
+    )
+    ods, ois = found["kmeans", "variation_ods"], found["kmeans", "variation_ois"]
+    assert ods["mean"] == pytest.approx(table.mean(0).min(), abs=1e-4)
+    assert ods["scale"] == (2, 4)[table.mean(0).argmin()]
+    assert ois["mean"] == pytest.approx(table.min(1).mean(), abs=1e-4)
+    assert found["mincut", "covering_ods"]["p"] is None
+    gain = found["mincut", "variation_ods"]["mean"] - ods["mean"]
+    assert ods["gain"] == pytest.approx(gain, abs=2e-4)
+    assert found["felzenszwalb", "covering_ods"]["paper_mean"] == 0.52
+    assert found["mincut", "rand_index_ois"]["mean"] > 0.8
+    assert json.loads((tmp_path / "segmentation_test.json").read_text()) == cells
+
+
+def test_finished_images_are_not_divided_again(data, quick, tmp_path, monkeypatch):
+    divided = []
+    divide = segmentation._divide
+
+    def counted(split, image, methods):
+        divided.append((image.name, tuple(methods)))
+        return divide(split, image, methods)
+
+    monkeypatch.setattr(segmentation, "_divide", counted)
+    first = segmentation.run(tmp_path, ["kmeans"], 2, split="test", data=data)
+    assert {c["n"] for c in first} == {2}
+    assert (tmp_path / "segmentation_test_first_2.json").exists()
+    segmentation.run(tmp_path, ["kmeans", "spectral"], split="test", data=data)
+    assert divided == [
+        *[(name, ("kmeans",)) for name in "01"],
+        *[(name, ("spectral",)) for name in "01"],
+        ("2", ("kmeans", "spectral")),
+    ]
+    assert {c["n"] for c in segmentation.run(tmp_path, split="test", data=data, minutes=0)} == {3}
+    monkeypatch.setitem(segmentation.SCALES, "kmeans", (3,))  # other settings: other runs
+    monkeypatch.setattr(segmentation_methods, "SCALES", segmentation.SCALES)
+    divided.clear()
+    segmentation.run(tmp_path, ["kmeans"], 1, split="test", data=data)
+    assert divided == [("0", ("kmeans",))]
+
+
+def test_the_paired_test_is_wilcoxons():
+    rng = np.random.default_rng(0)
+    ours, other = (dict(enumerate(rng.random(20))) for _ in range(2))
+    found = segmentation._against(ours, {**other, 99: 1.0}, "kmeans")
+    gain = np.array([ours[i] - other[i] for i in range(20)])
+    assert found["gain"] == pytest.approx(gain.mean(), abs=1e-4)
+    assert found["p"] == pytest.approx(stats.wilcoxon(gain).pvalue, rel=0.05)
+    assert segmentation._against(ours, ours, "kmeans")["p"] == 1.0
+
+
+def test_every_method_divides_the_same_regions():
+    parts = OverSegmented(noisy(0))
+    for method in ("mincut", "spectral", "spectral on colour", "kmeans"):
+        labels = labels_of(method, parts, 4)
+        assert labels.shape == (parts.count,)
+        assert len(np.unique(labels)) == 4
+    assert labels_of("mincut", parts, 10_000).tolist() == list(range(parts.count))
+    few, many = (len(np.unique(labels_of("cut_normalized", parts, t))) for t in (1e-12, 0.9))
+    assert few < many <= parts.count
+    fine, coarse = (labels_of("felzenszwalb", parts, scale).max() for scale in (100, 8000))
+    assert fine > coarse
+
+
+def test_the_papers_network_lowers_its_loss():
+    graph = OverSegmented(noisy(0)).similarity
+    assert graph.x.shape[1] == 6
+    losses = [paper_mincut(graph, 4, [0, 1], max_iter=n, learning_rate=1e-2)[1] for n in (1, 60)]
+    assert (losses[1] < losses[0]).all()
+
+
+def test_settings_tell_runs_apart():
+    assert segmentation_methods.settings_of("mincut")["n_init"] == 8
+    assert segmentation_methods.settings_of("estimator")["n_init"] == 48
+    every = [json.dumps(segmentation_methods.settings_of(m)) for m in segmentation_methods.METHODS]
+    assert len(set(every)) >= len(every) - 1  # both spectral ones have the same
+
+
+def test_the_figure(tmp_path, monkeypatch):
+    def images(name, data=None):
+        if name == "horse":
+            raise DataError("The paper's picture is not here.")
+        return noisy(0)
+
+    told = []
+    monkeypatch.setattr(segmentation_figure, "picture", images)
+    written = segmentation_figure.draw(tmp_path, ("horse", "coffee"), tell=told.append, max_iter=3)
+    assert [path.name for path in written] == ["segmentation_coffee.png"]
+    assert Image.open(written[0]).width > 800
+    assert "The paper's picture is not here." in told
+    rows = json.loads((tmp_path / "segmentation_figure.json").read_text())
+    assert [row["method"] for row in rows][-1] == "segment_image"
+    assert rows[-1]["segments"] == 4
+
+
+def test_wrong_arguments(data, tmp_path):
+    with pytest.raises(ParameterError, match="methods must be among mincut"):
+        segmentation.run(tmp_path, ["magic"], split="test", data=data)
+    with pytest.raises(ParameterError, match="images must be at least 1"):
+        segmentation.run(tmp_path, images=0, split="test", data=data)
+    with pytest.raises(ParameterError, match="more than 4"):
+        segmentation_figure.panels(np.zeros((20, 20, 3), dtype=np.uint8))
+    with pytest.raises(ParameterError, match="pictures must be among horse"):
+        segmentation_figure.picture("monalisa")
+    with pytest.raises(DataError, match=r"images/horse2\.jpeg"):
+        segmentation_figure.picture("horse", tmp_path)
