@@ -1,4 +1,4 @@
-"""Tables of large graphs in the pages: distributed training, measured and by its cost model.
+"""Tables of large graphs in the pages: mini-batches, and distributed training, measured and by its cost model.
 
 Each function takes the folder of the results and returns Markdown. :mod:`softcut.paper.tables` knows which page shows
 which.
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from softcut.paper.common import markdown_table
 from softcut.training.distributed.cost import Scale, random_halo_share
 
@@ -19,6 +21,33 @@ __all__ = ["SCALE_TABLES"]
 _GRAPHS = {"cora": "Cora", "made": "generated, 20,000 nodes"}
 _METIS_SHARE = 1.5  # halo rows per node of a graph that METIS divides well, as Amazon's
 _MEMORY, _NETWORK = 3.5e12, 50e9  # bytes a second of a device and between devices
+
+
+def minibatch(out: Path) -> str:
+    """NMI and memory of the training in batches beside those of the whole graph, means over seeds."""
+    runs = json.loads((out / "minibatch.json").read_text(encoding="utf-8"))["runs"]
+    names = {"photo": "Amazon Photo", "pubmed": "PubMed", "planted": "planted, 1M edges"}
+    lines = []
+    for dataset, parts in dict.fromkeys((run["dataset"], run["parts"]) for run in runs):
+        own = [run for run in runs if (run["dataset"], run["parts"]) == (dataset, parts)]
+        whole = [run for run in runs if (run["dataset"], run["parts"]) == (dataset, "whole")]
+        mean = {
+            key: float(np.mean([run[key] for run in own])) for key in ("nmi", "training_peak_mib", "seconds")
+        }
+        share = mean["training_peak_mib"] / float(np.mean([run["training_peak_mib"] for run in whole]))
+        batch = own[0]["batch"]
+        lines.append(
+            [
+                names.get(dataset, dataset),
+                "whole graph" if batch is None else f"{batch:,} nodes, {parts} parts",
+                f"{mean['nmi']:.3f} ({len(own)})",
+                f"{mean['training_peak_mib']:.1f} MiB",
+                f"{share:.2f}",
+                f"{mean['seconds']:.0f} s",
+            ]
+        )
+    titles = ["graph", "a step takes", "NMI (seeds)", "peak memory of the training", "share", "seconds"]
+    return markdown_table(titles, lines)
 
 
 def distributed(out: Path) -> str:
@@ -94,6 +123,7 @@ def _seconds(job: Scale) -> str:
 
 
 SCALE_TABLES: dict[str, Callable[[Path], str]] = {
+    "minibatch": minibatch,
     "distributed": distributed,
     "distributed-halo": halo,
     "distributed-model": distributed_model,

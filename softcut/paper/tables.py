@@ -9,7 +9,8 @@
 
     <!-- end -->
 
-with a name of :data:`TABLES`. Tables without marks must be on the list of tables that are no results.
+with a name of :data:`TABLES`. Tables without marks must be on the list of tables that are no results. A table whose
+results are not there says so.
 """
 
 from __future__ import annotations
@@ -140,7 +141,10 @@ def _page(page: Path, out: Path) -> str:
     def table(name: str) -> str:
         if name not in TABLES:
             raise DataError(f"there is no table {name!r}: it must be one of {', '.join(TABLES)}.")
-        return TABLES[name](out)
+        try:
+            return TABLES[name](out)
+        except FileNotFoundError as error:
+            return f"Not measured yet: there is no results/{Path(error.filename).name}."
 
     try:
         return rendered(page.read_text(encoding="utf-8"), table)
