@@ -54,7 +54,8 @@ def speed(runs: int) -> dict[str, Any]:
     regions = over_segment(rgb)
 
     def ours() -> None:
-        cluster_regions(region_graph(rgb, regions).graph, K)
+        found = region_graph(rgb, regions)
+        cluster_regions(found.graph, K, area=found.area)
 
     def theirs() -> None:
         rag = graph.rag_mean_color(image, regions, mode="similarity")

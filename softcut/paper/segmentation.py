@@ -1,8 +1,8 @@
 """Beyond the figure of E2: images of BSDS500 divided by minCUT and others, scored against what people drew.
 
 All methods but felzenszwalb divide the same regions. Each has one scale (the number of segments, or what it has in
-place of it) on a grid of ten values. ODS: the best value for all images; OIS: the best for each image. Nothing else is
-chosen by what people drew. Settings were found on the validation images, which therefore are no test.
+place of it) on a grid of six to ten values. ODS: the best value for all images; OIS: the best for each image. Nothing
+else is chosen by what people drew. Settings were found on the validation images, which therefore are no test.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from softcut.provenance import commit, device_name
 from softcut.segment.scores import SegmentationScores, overlap_table, table_scores
 from softcut.training.runs import Records
 
-__all__ = ["METRICS", "PUBLISHED", "main", "result_table", "run", "summary"]
+__all__ = ["METRICS", "OURS", "PUBLISHED", "main", "result_table", "run", "summary"]
 
 # Names of the scores, and whether the highest is best.
 METRICS = {"covering": True, "rand_index": True, "variation": False}

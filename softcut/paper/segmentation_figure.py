@@ -18,7 +18,7 @@ from scipy.sparse import coo_array
 from softcut.clustering import MinCutClustering
 from softcut.datasets.fetching import find_folder, search_roots
 from softcut.errors import DataError, ParameterError, require
-from softcut.files import atomic_json
+from softcut.files import atomic_json, atomic_write
 from softcut.paper.segmentation_methods import OverSegmented, paper_diffpool, paper_mincut, recursive_cut
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
@@ -65,7 +65,7 @@ def panels(
         "DiffPool": paper_diffpool(parts.similarity, K, seeds, max_iter),
         "MinCutPool, as in the paper": labels[int(loss.argmin())],
         "Default estimator": MinCutClustering(K, random_state=0, device="cpu").fit_predict(parts.graph),
-        "segment_image": mincut_regions(parts.graph, K),
+        "segment_image": mincut_regions(parts.graph, K, area=parts.described.area),
     }
 
 
@@ -142,7 +142,7 @@ def picture(name: str, data: str | os.PathLike[str] | None = None) -> NDArray[np
 
 def _draw(path: Path, parts: OverSegmented, found: dict[str, NDArray[np.int64]]) -> Path:
     height, width = parts.image.shape[:2]
-    fig, axes = figure(2, 4, figsize=(16, 8 * height / width + 1.2))
+    fig, axes = figure(2, 4, figsize=(14, 7 * height / width + 0.9))
     shown = list(axes.ravel())
     shown[0].imshow(parts.image)
     shown[0].set_title("Original")
@@ -160,7 +160,12 @@ def _draw(path: Path, parts: OverSegmented, found: dict[str, NDArray[np.int64]])
         ax.set_title(f"{title}: {count} segment{'s' * (count != 1)}")
     for ax in shown:
         ax.set(xticks=[], yticks=[])
-    return save_figure(fig, path)
+    save_figure(fig, path)
+    # 160 colours are enough for photographs of this size, and a fourth of the bytes.
+    images = require("PIL.Image", "images", "Segmenting images")
+    with images.open(path) as drawn:
+        small = drawn.convert("RGB").quantize(160)
+    return atomic_write(path, lambda file: small.save(file, format="PNG", optimize=True))
 
 
 def _colour_array(colours: NDArray[Any]) -> NDArray[np.float64]:

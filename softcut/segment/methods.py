@@ -7,6 +7,7 @@ weightings, and their consensus is the segmentation.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,11 +16,12 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
-from torch import Tensor
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from softcut.baselines import diffpool_replicas, spectral
 from softcut.clustering.consensus import Consensus
-from softcut.clustering.kmeans import kmeans_restarts
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.ops import CSR
@@ -32,6 +34,7 @@ __all__ = [
     "mincut_regions",
     "number_of_segments",
     "spectral_coordinates",
+    "weighted_kmeans",
 ]
 
 METHODS = ("mincut", "ncut", "diffpool")
@@ -131,7 +134,13 @@ def number_of_segments(graph: Graph) -> int:
 
 
 def cluster_regions(
-    graph: Graph, k: int, method: str = "mincut", random_state: int = 0, device: torch.device | str = "cpu"
+    graph: Graph,
+    k: int,
+    method: str = "mincut",
+    random_state: int = 0,
+    device: torch.device | str = "cpu",
+    *,
+    area: NDArray[np.integer] | None = None,
 ) -> NDArray[np.int64]:
     """Cluster of every region.
 
@@ -152,6 +161,8 @@ def cluster_regions(
         Of k-means and of the networks.
     device : str
         Where networks are trained.
+    area : array [N], optional
+        Pixels of every region, for minCUT: see there.
     """
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
@@ -162,7 +173,7 @@ def cluster_regions(
     if method == "ncut":
         return spectral(graph, k, random_state)
     if method == "mincut":
-        return mincut_regions(graph, k, random_state=random_state, device=device)
+        return mincut_regions(graph, k, area=area, random_state=random_state, device=device)
     seeds = replica_seeds(random_state, 10)
     s, _, result = diffpool_replicas(
         graph, k, seeds, x=_standardised(graph), max_iter=_DIFFPOOL_STEPS, learning_rate=5e-3, device=device
@@ -200,6 +211,7 @@ def mincut_regions(
     k: int,
     settings: MincutSettings | None = None,
     *,
+    area: NDArray[np.integer] | None = None,
     random_state: int = 0,
     device: torch.device | str = "cpu",
     callback: Callable[[Progress], None] | None = None,
@@ -221,6 +233,9 @@ def mincut_regions(
         Clusters, fewer than regions.
     settings : MincutSettings, optional
         See there.
+    area : array [N], optional
+        Pixels of every region: a region counts as many times as it has pixels in k-means, at the start and in the
+        consensus. By default all regions count the same.
     random_state : int
         Of k-means and of the networks.
     device : str
@@ -231,9 +246,10 @@ def mincut_regions(
     settings = settings or MincutSettings()
     z = torch.from_numpy(_inputs(graph, settings)).to(device)
     per_scale = -(-settings.n_init // len(z))
-    start = torch.cat(
-        [kmeans_restarts(rows, k, per_scale, max_iter=30, random_state=random_state)[0] for rows in z]
-    )
+    starts = [
+        weighted_kmeans(rows.cpu().numpy(), k, area, random_state + i) for rows in z for i in range(per_scale)
+    ]
+    start = torch.from_numpy(np.stack(starts)).to(device)
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).to(z.dtype)
     scales = [scale for scale in range(len(z)) for _ in range(per_scale)]
     inputs = DenseInput(z)
@@ -251,12 +267,28 @@ def mincut_regions(
     result = train(net, inputs, op, training, callback, start=start, sizes=sizes.clamp(min=1.0))
     if result.interrupted:
         raise KeyboardInterrupt
-    return _merged(net.assign(inputs), z, k, scales, settings, random_state)
+    s, rows = net.assign(inputs), z.transpose(0, 1)
+    consensus = Consensus.fit(s, rows, k, scales=scales, fusion=settings.fusion, random_state=random_state)
+    together = consensus.transform(s, rows).cpu().numpy()
+    return weighted_kmeans(together, k, area, random_state, n_init=10)
 
 
-def _merged(
-    s: Tensor, z: Tensor, k: int, scales: list[int], settings: MincutSettings, seed: int
+def weighted_kmeans(
+    x: NDArray[np.floating],
+    k: int,
+    weight: NDArray[np.integer] | None = None,
+    random_state: int = 0,
+    n_init: int = 1,
 ) -> NDArray[np.int64]:
-    rows = z.transpose(0, 1)
-    consensus = Consensus.fit(s, rows, k, scales=scales, fusion=settings.fusion, random_state=seed)
-    return consensus.predict(s, rows).cpu().numpy()
+    """k-means of rows that count as often as their weights say.
+
+    >>> import numpy as np
+    >>> x = np.array([[0.0], [1.0], [4.0]])
+    >>> [len(set(weighted_kmeans(x, 2, w)[:2])) for w in (np.array([1, 1, 1]), np.array([90, 90, 1]))]
+    [1, 2]
+    """
+    # A few hundred rows: threads that wait for each other would take most of the time.
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
+        found = KMeans(k, n_init=n_init, random_state=random_state).fit(x, sample_weight=weight)
+    return np.asarray(found.labels_, dtype=np.int64)

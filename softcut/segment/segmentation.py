@@ -167,7 +167,9 @@ def segment_image(
     if auto:
         k = number_of_segments(found.graph)
         notes.append(f"k=auto: {k} segments.")
-    labels = cluster_regions(found.graph, int(k), method, random_state, choose_device(str(device)))
+    labels = cluster_regions(
+        found.graph, int(k), method, random_state, choose_device(str(device)), area=found.area
+    )
     # The largest segment becomes number 0; clusters without a region are left out.
     used, labels = np.unique(labels, return_inverse=True)
     sizes = np.bincount(labels, weights=found.area)

@@ -6,6 +6,8 @@ what the grey values around it look like.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
@@ -73,7 +75,10 @@ def textons(grey: NDArray[np.floating], count: int = TEXTONS) -> NDArray[np.int6
     sample = responses
     if len(responses) > _SAMPLE:
         sample = responses[rng.choice(len(responses), _SAMPLE, replace=False)]
-    centres, _ = kmeans2(sample, min(count, len(sample)), iter=20, minit="++", rng=rng, missing="warn")
+    count = min(count, len(np.unique(sample, axis=0)))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "One of the clusters is empty")  # it keeps its centre
+        centres, _ = kmeans2(sample, count, iter=20, minit="++", rng=rng, missing="warn")
     return vq(responses, centres)[0].astype(np.int64).reshape(height, width)
 
 
