@@ -41,8 +41,9 @@ _HOLD, _FIRM_HOLD = 0.1, 2.0
 # A replica of a large graph stops when so many iterations improved its loss by less than so many times the tolerance,
 # as a share of the loss.
 _PATIENCE, _TIMES = 10, 2.0
-# k-means per start of a large graph, of which the best is taken: there are few replicas, and a sample costs little.
-_TRIES = 5
+# k-means per start of a large graph, of which the best is taken, and nodes that each is found on: replicas are few,
+# and a sample costs little.
+_TRIES, _START_ROWS = 5, 20_000
 
 
 @dataclass(frozen=True)
@@ -377,7 +378,11 @@ def _start(inputs: FirstLayer, scales: list[int], k: int, seed: int) -> _Start:
     for scale, members in itertools.groupby(scales):
         count = len(list(members))
         every = inputs.z[scale]
-        z = every if n <= LARGE else every[sample_rows(n, random_state=seed, device=every.device)]
+        z = (
+            every
+            if n <= LARGE
+            else every[sample_rows(n, _START_ROWS, random_state=seed, device=every.device)]
+        )
         found, centres = kmeans_restarts(
             z, k, tries * count, max_iter=30, least=_LEAST * len(z) / k, random_state=seed + scale
         )

@@ -28,6 +28,7 @@ from softcut.paper.clustering_tables import CLUSTERING_TABLES
 from softcut.paper.cost_tables import COST_TABLES
 from softcut.paper.scale_tables import SCALE_TABLES
 from softcut.paper.segmentation_tables import SEGMENTATION_TABLES
+from softcut.paper.large_tables import LARGE_TABLES
 from softcut.training.runs import read_cells
 
 __all__ = ["NO_RESULTS", "PICTURES", "TABLES", "main", "pages", "problems", "rendered", "write_all"]
@@ -37,6 +38,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     **COST_TABLES,
     **SCALE_TABLES,
     **SEGMENTATION_TABLES,
+    **LARGE_TABLES,
     "table2": classification_report.page_text,
     "table3": regression_report.page_text,
 }

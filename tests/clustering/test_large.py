@@ -178,8 +178,9 @@ def test_starts_of_large_graphs_come_from_a_sample(monkeypatch, large):
         return kmeans_restarts(x, k, restarts, **options)
 
     monkeypatch.setattr(replicas, "kmeans_restarts", spy)
+    monkeypatch.setattr(replicas, "_START_ROWS", 150)
     start = replicas._start(DenseInput(z), [0, 0], 3, 0)
-    assert seen == [(200, 2 * replicas._TRIES, pytest.approx(0.25 * 200 / 3))]
+    assert seen == [(150, 2 * replicas._TRIES, pytest.approx(0.25 * 150 / 3))]
     assert start.labels.shape == (2, 600)
     for labels in start.labels:
         assert {len(set(part.tolist())) for part in labels.split(200)} == {1}

@@ -1,0 +1,43 @@
+"""Tables of large fits from files as benchmarks/large.py writes them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from softcut.errors import DataError
+from softcut.paper.large_tables import large_fits, recall
+
+
+def write(folder, name, **content):
+    (folder / name).write_text(json.dumps(content))
+
+
+def test_every_fit_of_every_file_is_a_row(tmp_path):
+    common = {"nodes": 100_000, "edges": 999_660}
+    done = {"seconds": 31.24, "cpu seconds": 48.3, "nmi": 0.9803, "peak GiB": 1.34, "replicas": 6}
+    write(
+        tmp_path,
+        "large_cpu.json",
+        device="2 cores",
+        rows=[{"what": "softcut", **common, **done}, {"what": "other", **common, "failed": 1}],
+    )
+    other = {"what": "softcut", **common, **done, "seconds": 2.5, "peak GPU GiB": 12.25}
+    write(tmp_path, "large_gpu.json", device="a GPU", rows=[other])
+    write(tmp_path, "large_recall.json", device="2 cores", rows=[])
+    lines = large_fits(tmp_path).splitlines()
+    assert lines[2] == "| default fit | 100,000 | 999,660 | 2 cores | 31.2 | 48 | 1.3 | 0.980 | 6 |"
+    assert lines[3] == "| default fit | 100,000 | 999,660 | a GPU | 2.5 | 48 | 12.2 | 0.980 | 6 |"
+    assert len(lines) == 4, "what failed is no row"
+
+
+def test_without_fits_the_command_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"benchmarks/large\.py"):
+        large_fits(tmp_path)
+
+
+def test_recall_of_each_search(tmp_path):
+    rows = [{"rows": "noise", "candidates": 8192, "recall": 0.21619, "cpu seconds": 6.8}]
+    write(tmp_path, "large_recall.json", recall=rows)
+    assert recall(tmp_path).splitlines()[2] == "| noise | 8,192 | 0.216 |"
