@@ -26,9 +26,9 @@ from softcut.files import atomic_write
 from softcut.paper import classification_report, regression_report
 from softcut.paper.clustering_tables import CLUSTERING_TABLES
 from softcut.paper.cost_tables import COST_TABLES
+from softcut.paper.large_tables import LARGE_TABLES
 from softcut.paper.scale_tables import SCALE_TABLES
 from softcut.paper.segmentation_tables import SEGMENTATION_TABLES
-from softcut.paper.large_tables import LARGE_TABLES
 from softcut.training.runs import read_cells
 
 __all__ = ["NO_RESULTS", "PICTURES", "TABLES", "main", "pages", "problems", "rendered", "write_all"]
