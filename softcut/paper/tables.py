@@ -9,7 +9,8 @@
 
     <!-- end -->
 
-with a name of :data:`TABLES`. Tables without marks must be on the list of tables that are no results.
+with a name of :data:`TABLES`. Tables without marks must be on the list of tables that are no results. A table whose
+results are not there says so.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from softcut.paper import classification_report, regression_report
 from softcut.paper.clustering_tables import CLUSTERING_TABLES
 from softcut.paper.cost_tables import COST_TABLES
 from softcut.paper.large_tables import LARGE_TABLES
+from softcut.paper.scale_tables import SCALE_TABLES
 from softcut.paper.segmentation_tables import SEGMENTATION_TABLES
 from softcut.training.runs import read_cells
 
@@ -34,8 +36,9 @@ __all__ = ["NO_RESULTS", "PICTURES", "TABLES", "main", "pages", "problems", "ren
 TABLES: dict[str, Callable[[Path], str]] = {
     **CLUSTERING_TABLES,
     **COST_TABLES,
-    **LARGE_TABLES,
+    **SCALE_TABLES,
     **SEGMENTATION_TABLES,
+    **LARGE_TABLES,
     "table2": classification_report.page_text,
     "table3": regression_report.page_text,
 }
@@ -46,6 +49,7 @@ PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
 }
 # First lines of tables that hold no results: what there is, what it is called, what a test is for.
 NO_RESULTS = (
+    "| | one process | each of P processes |",
     "| attribute | what |",
     "| before | now | test |",
     "| call | in one pass |",
@@ -67,6 +71,7 @@ NO_RESULTS = (
     "| peer | version | what is measured |",
     "| place | change | why nothing can notice it |",
     "| script | what |",
+    "| step of the default | on parts |",
     "| table | size | what it counts |",
     "| what you have | what you pass |",
     "| you have | call |",
@@ -140,7 +145,10 @@ def _page(page: Path, out: Path) -> str:
     def table(name: str) -> str:
         if name not in TABLES:
             raise DataError(f"there is no table {name!r}: it must be one of {', '.join(TABLES)}.")
-        return TABLES[name](out)
+        try:
+            return TABLES[name](out)
+        except FileNotFoundError as error:
+            return f"Not measured yet: there is no results/{Path(error.filename).name}."
 
     try:
         return rendered(page.read_text(encoding="utf-8"), table)

@@ -1,0 +1,130 @@
+"""Tables of large graphs in the pages: mini-batches, and distributed training, measured and by its cost model.
+
+Each function takes the folder of the results and returns Markdown. :mod:`softcut.paper.tables` knows which page shows
+which.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from softcut.paper.common import markdown_table
+from softcut.training.distributed.cost import Scale, random_halo_share
+
+__all__ = ["SCALE_TABLES"]
+
+_GRAPHS = {"cora": "Cora", "made": "generated, 20,000 nodes"}
+_METIS_SHARE = 1.5  # halo rows per node of a graph that METIS divides well, as Amazon's
+_MEMORY, _NETWORK = 3.5e12, 50e9  # bytes a second of a device and between devices
+
+
+def minibatch(out: Path) -> str:
+    """NMI and memory of the training in batches beside those of the whole graph, means over seeds."""
+    runs = json.loads((out / "minibatch.json").read_text(encoding="utf-8"))["runs"]
+    names = {"photo": "Amazon Photo", "pubmed": "PubMed", "planted": "planted, 1M edges"}
+    lines = []
+    for dataset, parts in dict.fromkeys((run["dataset"], run["parts"]) for run in runs):
+        own = [run for run in runs if (run["dataset"], run["parts"]) == (dataset, parts)]
+        whole = [run for run in runs if (run["dataset"], run["parts"]) == (dataset, "whole")]
+        mean = {
+            key: float(np.mean([run[key] for run in own])) for key in ("nmi", "training_peak_mib", "seconds")
+        }
+        share = mean["training_peak_mib"] / float(np.mean([run["training_peak_mib"] for run in whole]))
+        batch = own[0]["batch"]
+        lines.append(
+            [
+                names.get(dataset, dataset),
+                "whole graph" if batch is None else f"{batch:,} nodes, {parts} parts",
+                f"{mean['nmi']:.3f} ({len(own)})",
+                f"{mean['training_peak_mib']:.1f} MiB",
+                f"{share:.2f}",
+                f"{mean['seconds']:.0f} s",
+            ]
+        )
+    titles = ["graph", "a step takes", "NMI (seeds)", "peak memory of the training", "share", "seconds"]
+    return markdown_table(titles, lines)
+
+
+def distributed(out: Path) -> str:
+    """What several processes exchanged, and how far their parameters are from those of one."""
+    rows = json.loads((out / "distributed.json").read_text(encoding="utf-8"))["rows"]
+    lines = [
+        [
+            _GRAPHS.get(row["graph"], row["graph"]),
+            row["preset"],
+            str(row["processes"]),
+            f"{row['halo_rows_per_node']:.2f}",
+            "-" if row["processes"] == 1 else f"{row['largest_difference_of_a_parameter']:.0e}",
+            f"{row['counted_bytes_per_step']:,}",
+            f"{row['model_bytes_per_step']:,}",
+            f"{row['bytes_written_to_sockets']:,.0f}",
+            f"{row['model_bytes_on_the_wire']:,.0f}",
+        ]
+        for row in rows
+    ]
+    titles = ["graph", "network", "processes", "halo rows per node", "largest difference of a parameter"]
+    titles += ["bytes a step, counted", "model", "sockets", "model"]
+    return markdown_table(titles, lines)
+
+
+def halo(out: Path) -> str:
+    """Neighbours on the other side, by METIS and by chance."""
+    rows = json.loads((out / "halo.json").read_text(encoding="utf-8"))["rows"]
+    lines = [
+        [
+            row["graph"],
+            f"{row['degree']:.1f}",
+            f"{row['metis']['halo_rows_per_node']:.2f}",
+            f"{row['random']['halo_rows_per_node']:.2f}",
+            f"{100 * row['metis']['crossing_share']:.0f} %",
+        ]
+        for row in rows
+    ]
+    titles = ["graph", "mean degree", "halo rows per node, METIS", "at random", "edges that cross, METIS"]
+    return markdown_table(titles, lines)
+
+
+def distributed_model(out: Path) -> str:
+    """What the cost model says of 111 million nodes; needs no results."""
+    whole = Scale(nodes=111e6, entries=3.2e9, columns=64, k=16)
+    chance = random_halo_share(8, whole.entries / whole.nodes)
+    jobs = {
+        "1 part": whole,
+        f"8 parts, METIS, {_METIS_SHARE} halo rows per node": replace(
+            whole, parts=8, halo_share=_METIS_SHARE
+        ),
+        f"8 parts at random, {chance:.1f}": replace(whole, parts=8, halo_share=chance),
+    }
+    rows: dict[str, Callable[[Scale], str]] = {
+        "nodes of a part": lambda job: f"{job.rows / 1e6:.1f} M",
+        "halo rows of a part": lambda job: f"{job.halo / 1e6:.1f} M" if job.halo else "0",
+        "memory in training": lambda job: f"{job.memory / 2**30:.1f} GiB",
+        "memory while features are propagated (float64)": lambda job: (
+            f"{job.preparation_memory / 2**30:.1f} GiB"
+        ),
+        "memory traffic of a step": lambda job: f"{(job.product_bytes + job.network_bytes) / 1e9:.3g} GB",
+        "halo received in a step": lambda job: f"{job.halo_bytes / 1e9:.2f} GB" if job.halo else "0",
+        "numbers added up in a step": lambda job: f"{job.reduced_bytes / 1e3:.1f} kB",
+        "seconds of a step: memory + messages": _seconds,
+        "240 steps": lambda job: f"{240 * sum(job.seconds(_MEMORY, _NETWORK)):.0f} s",
+    }
+    lines = [[title, *(text(job) for job in jobs.values())] for title, text in rows.items()]
+    return markdown_table(["", *jobs], lines)
+
+
+def _seconds(job: Scale) -> str:
+    memory, messages = job.seconds(_MEMORY, _NETWORK)
+    return f"{memory:.3f} + {messages:.3f}" if job.halo else f"{memory:.3f} + 0"
+
+
+SCALE_TABLES: dict[str, Callable[[Path], str]] = {
+    "minibatch": minibatch,
+    "distributed": distributed,
+    "distributed-halo": halo,
+    "distributed-model": distributed_model,
+}
