@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -306,14 +308,14 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, default=ROOT / "results/billion.json")
     arguments = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    if arguments.out.exists():
-        rows = json.loads(arguments.out.read_text())["runs"]
-    for mode in ("full", "batches") if arguments.mode == "both" else (arguments.mode,):
-        new = measure(mode, arguments)
-        rows = [row for row in rows if row["mode"] != mode] + [new]
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        atomic_json(arguments.out, {"runs": rows})
+    if arguments.mode == "both":  # a process each: nothing of the first is left on the device
+        for mode in ("full", "batches"):
+            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--mode", mode], check=True)
+        return
+    new = measure(arguments.mode, arguments)
+    rows = json.loads(arguments.out.read_text())["runs"] if arguments.out.exists() else []
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    atomic_json(arguments.out, {"runs": [row for row in rows if row["mode"] != arguments.mode] + [new]})
 
 
 if __name__ == "__main__":

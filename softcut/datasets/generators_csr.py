@@ -12,7 +12,7 @@ from softcut.ops import CSRPattern
 __all__ = ["pattern_of_chunks"]
 
 # Entries that are sorted at a time while repeated ones are looked for.
-_BLOCK = {"cpu": 1 << 23, "cuda": 1 << 27}
+_BLOCK = {"cpu": 1 << 23, "cuda": 1 << 26}
 
 
 def pattern_of_chunks(chunks: Iterable[tuple[Tensor, Tensor]], nodes: int) -> CSRPattern:
