@@ -182,6 +182,8 @@ def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[JobG
         backend = "nccl" if chosen.type == "cuda" else "gloo"
         dist.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=wait)
     try:
-        yield TorchGroup(chosen)
+        group = TorchGroup(chosen)
+        yield group
+        group.gather(None)  # all leave together: none closes its connections while another still works
     finally:
         dist.destroy_process_group()
