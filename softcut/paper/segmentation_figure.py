@@ -53,7 +53,7 @@ def panels(
     image : array
         RGB.
     max_iter : int
-        Steps of DiffPool and MinCutPool: a tenth of the paper's, at which their losses do not change any more.
+        Steps of DiffPool and MinCutPool: a tenth of the paper's.
     """
     parts = OverSegmented(image)
     if parts.count <= K:
