@@ -103,8 +103,8 @@ def run(name: str, parts: str, seed: int, arguments: argparse.Namespace) -> dict
     """Both fits, each in a process of its own."""
     from softcut.provenance import command_line, commit, device_name
 
-    # The number of replicas that the budget gives the whole planted graph on a CPU: the same for both.
-    replicas = arguments.replicas or (6 if name == "planted" else 12)
+    # The default, and what the budget leaves of it for the whole planted graph on a CPU: the same for both.
+    replicas = arguments.replicas or (6 if name == "planted" else 48)
     row: dict[str, Any] = {"dataset": name, "parts": parts, "seed": seed, "n_init": replicas}
     for memory in (False, True):
         command = [sys.executable, "-W", "ignore", __file__, "--child", name, "--child-parts", parts]
@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--parts", nargs="+", choices=("random", "metis"), default=["random", "metis"])
     parser.add_argument(
-        "--replicas", type=int, help="12 for the data sets and 6 for the planted graph by default"
+        "--replicas", type=int, help="48 for the data sets and 6 for the planted graph by default"
     )
     parser.add_argument("--scale", type=float, default=1.0, help="of the planted graph, for a rehearsal")
     parser.add_argument("--device", default="cpu")

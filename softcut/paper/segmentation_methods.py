@@ -47,7 +47,7 @@ SCALES: dict[str, Sequence[float]] = {
 METHODS = tuple(SCALES)
 _RECURSIVE_CUTS = 20  # tries of each cut, as in the paper
 # The paper's network takes up to 40,000 steps of 1e-3; on the benchmark's 1,000 graphs fewer and longer ones.
-_BENCHMARK_STEPS = {"max_iter": 200, "learning_rate": 2e-2}
+_BENCHMARK_STEPS: dict[str, Any] = {"max_iter": 200, "learning_rate": 2e-2}
 _BENCHMARK_SEEDS = 2
 
 
@@ -165,7 +165,7 @@ def recursive_cut(image: OverSegmented, threshold: float) -> NDArray[np.int64]:
 def _paper(image: OverSegmented, k: float) -> NDArray[np.int64]:
     labels, loss = paper_mincut(
         image.similarity, int(k), replica_seeds(0, _BENCHMARK_SEEDS), **_BENCHMARK_STEPS
-    )  # type: ignore[arg-type]
+    )
     return labels[int(loss.argmin())]
 
 

@@ -96,8 +96,9 @@ class RunningSums:
         mean = new
         if weight < 1:
             old = self.means[name]
+            mean = (old - self._kept.pop(name)).mul_(1 - weight).add_(new)
             # These sums are positive: where noise is as large as what is summed, none becomes 0 or less.
-            mean = torch.maximum(new + (1 - weight) * (old - self._kept[name]), old / 2)
+            mean = torch.maximum(mean, old.div_(2), out=mean)
         self.means[name] = mean
         return mean + (estimate - new)
 
@@ -297,8 +298,10 @@ class _Loss:
         if batch.words is None or not self.evidence:
             return None
         pieces = s.split([self.lengths[p] for p in batch.chosen])
-        tables = [part.table(piece) for part, piece in zip(batch.words, pieces, strict=True)]
-        return self.sums("words", self.factor * torch.stack(tables).sum(0).unsqueeze(0))
+        total = batch.words[0].table(pieces[0])
+        for part, piece in zip(batch.words[1:], pieces[1:], strict=True):
+            total = total + part.table(piece)  # one by one: tables of many words are large
+        return self.sums("words", self.factor * total.unsqueeze(0))
 
 
 class _BatchTask(Task):

@@ -258,38 +258,33 @@ def _between(op: Operator, parts: Parts, chosen: Sequence[int], device: torch.de
     pattern = op.pattern
     if parts.count == parts.per_step and parts.steps == 1:
         return op if op.pattern.col.device == device else op.to(device)
-    # Everything of the rows is copied to the device, and what leads to other parts is dropped there.
-    begins = [(int(pattern.rowptr[r.start]), int(pattern.rowptr[r.stop])) for r in rows]
-    col = torch.cat([pattern.col[a:b].to(device) for a, b in begins])
-    val = None if op.val is None else torch.cat([op.val[a:b].to(device) for a, b in begins])
-    count = torch.cat([(pattern.rowptr[r.start + 1 : r.stop + 1] - pattern.rowptr[r.start : r.stop]).to(device)
-                       for r in rows])  # fmt: skip
-    bounds = parts.bounds.to(device)
-    other = torch.bucketize(col, bounds[1:-1], right=True, out_int32=True)
-    same = torch.cat(
-        [
-            torch.full((b - a,), p, dtype=torch.int32, device=device)
-            for p, (a, b) in zip(chosen, begins, strict=True)
-        ]
-    )
     # Where each part begins in the batch, less where it begins in the graph.
     here = torch.zeros(parts.count, dtype=torch.bool, device=device)
-    shift = torch.zeros(parts.count, dtype=col.dtype, device=device)
+    shift = torch.zeros(parts.count, dtype=pattern.col.dtype, device=device)
     begin = 0
     for p, r in zip(chosen, rows, strict=True):
         here[p], shift[p] = True, begin - r.start
         begin += r.stop - r.start
-    kept = here[other].nonzero().squeeze(1)
-    weight = torch.where(other[kept] == same[kept], parts.node_weight, parts.pair_weight)
-    new_col = col[kept] + shift[other[kept]]
-    old_ptr = torch.zeros(begin + 1, dtype=torch.long, device=device)
-    torch.cumsum(count, 0, out=old_ptr[1:])
-    rowptr = torch.searchsorted(kept, old_ptr).to(pattern.rowptr.dtype)
-    values = weight.to(torch.get_default_dtype() if val is None else val.dtype)
-    values = values if val is None else values * val[kept]
+    inner_bounds = parts.bounds[1:-1].to(device)
+    counts, cols, values = [], [], []
+    for p, r in zip(chosen, rows, strict=True):
+        # All entries of the rows are copied to the device, and those that lead to absent parts dropped there.
+        first, last = int(pattern.rowptr[r.start]), int(pattern.rowptr[r.stop])
+        col = pattern.col[first:last].to(device)
+        other = torch.bucketize(col, inner_bounds, right=True, out_int32=True)
+        kept = here[other].nonzero().squeeze(1)
+        other = other[kept]
+        cols.append(col[kept] + shift[other])
+        value = torch.where(other == p, parts.node_weight, parts.pair_weight)
+        value = value.to(torch.get_default_dtype() if op.val is None else op.val.dtype)
+        values.append(value if op.val is None else value * op.val[first:last].to(device)[kept])
+        ends = torch.searchsorted(kept, (pattern.rowptr[r.start : r.stop + 1].to(device) - first).long())
+        counts.append(ends[1:] - ends[:-1])
+    rowptr = torch.zeros(begin + 1, dtype=pattern.rowptr.dtype, device=device)
+    rowptr[1:] = torch.cat(counts).cumsum(0)
     return CSR(
-        CSRPattern(rowptr, new_col, (begin, begin)),
-        values,
+        CSRPattern(rowptr, torch.cat(cols), (begin, begin)),
+        torch.cat(values),
         scale=own(op.scale),
         symmetric=True,
         normalised=op.normalised,
