@@ -11,9 +11,10 @@ from typing import Any
 
 from softcut.clustering import PRESETS, MinCutClustering
 from softcut.device import choose_device
-from softcut.errors import ParameterError, SoftcutError
+from softcut.errors import DataError, ParameterError, SoftcutError
 
 __all__ = [
+    "NotMeasuredError",
     "check_names",
     "estimator_settings",
     "experiment_parser",
@@ -25,6 +26,10 @@ __all__ = [
 
 # Arguments that say what is clustered, where and how it is told, but do not decide how.
 _NOT_SETTINGS = {"n_clusters", "random_state", "device", "verbose", "callbacks", "callback", "x"}
+
+
+class NotMeasuredError(DataError):
+    """Results that a table is made of are not there yet; the message says what makes them."""
 
 
 def keyword_settings(function: Callable[..., Any], **changed: Any) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from softcut.errors import DataError
-from softcut.paper.common import markdown_table
+from softcut.paper.common import NotMeasuredError, markdown_table
 
 __all__ = ["LARGE_TABLES", "large_fits", "recall"]
 
@@ -38,8 +37,8 @@ def large_fits(out: Path) -> str:
             cost = [_number(row, "seconds", 1), _number(row, "cpu seconds", 0), _number(row, peak, 1)]
             rows.append([*size, found["device"], *cost, _number(row, "nmi", 3), str(row.get("replicas", ""))])
     if not rows:
-        raise DataError(
-            f"{out} holds no fits of large graphs: python benchmarks/large.py --out results/large_cpu.json."
+        raise NotMeasuredError(
+            "results/ holds no fits of large graphs: python benchmarks/large.py --out results/large_cpu.json."
         )
     titles = ["what", "nodes", "edges", "device", "seconds", "of all cores", "peak GiB", "NMI", "replicas"]
     return markdown_table(titles, rows)

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
+from softcut.paper.clustering_tables import TITLES, plus_minus, short
 from softcut.paper.common import markdown_table
 from softcut.training.distributed.cost import Scale, random_halo_share
+from softcut.training.runs import read_cells
 
 __all__ = ["SCALE_TABLES"]
 
 _GRAPHS = {"cora": "Cora", "made": "generated, 20,000 nodes"}
+_DEFAULT = ("consensus", "nmi")  # method and metric of the default in quality.json
 _METIS_SHARE = 1.5  # halo rows per node of a graph that METIS divides well, as Amazon's
 _MEMORY, _NETWORK = 3.5e12, 50e9  # bytes a second of a device and between devices
 
@@ -50,6 +53,17 @@ def minibatch(out: Path) -> str:
     return markdown_table(titles, lines)
 
 
+def minibatch_trials(out: Path) -> str:
+    """Losses of two replicas with each way of estimating the sums of the whole graph."""
+    rows = json.loads((out / "minibatch_trials.json").read_text(encoding="utf-8"))["rows"]
+    columns = list(rows[0]["losses"])
+    lines = [
+        [row["sums"], *(", ".join(map(short, row["losses"].get(name, []))) for name in columns)]
+        for row in rows
+    ]
+    return markdown_table(["T from", *columns], lines)
+
+
 def distributed(out: Path) -> str:
     """What several processes exchanged, and how far their parameters are from those of one."""
     rows = json.loads((out / "distributed.json").read_text(encoding="utf-8"))["rows"]
@@ -70,6 +84,20 @@ def distributed(out: Path) -> str:
     titles = ["graph", "network", "processes", "halo rows per node", "largest difference of a parameter"]
     titles += ["bytes a step, counted", "model", "sockets", "model"]
     return markdown_table(titles, lines)
+
+
+def distributed_quality(out: Path) -> str:
+    """NMI of training on parts, beside the default of the whole graph."""
+    found = json.loads((out / "distributed.json").read_text(encoding="utf-8"))["quality"]
+    cells = {(row["graph"], row["select"]): plus_minus(row["nmi"], row["std"]) for row in found}
+    whole = {
+        c["dataset"]: c for c in read_cells(out / "quality.json") if (c["method"], c["metric"]) == _DEFAULT
+    }
+    names = list(dict.fromkeys(row["graph"] for row in found))
+    lines = [["`MinCutClustering` ([quality](quality.md))", *(short(whole[name]["mean"]) for name in names)]]
+    for title, select in (("consensus", "consensus"), ("the replica with the most evidence", "evidence")):
+        lines.append([f"on parts, {title}", *(cells[name, select] for name in names)])
+    return markdown_table(["", *(TITLES[name] for name in names)], lines)
 
 
 def halo(out: Path) -> str:
@@ -124,6 +152,8 @@ def _seconds(job: Scale) -> str:
 
 SCALE_TABLES: dict[str, Callable[[Path], str]] = {
     "minibatch": minibatch,
+    "minibatch-trials": minibatch_trials,
+    "distributed-quality": distributed_quality,
     "distributed": distributed,
     "distributed-halo": halo,
     "distributed-model": distributed_model,

@@ -25,6 +25,7 @@ from softcut.errors import DataError, SoftcutError
 from softcut.files import atomic_write
 from softcut.paper import classification_report, regression_report
 from softcut.paper.clustering_tables import CLUSTERING_TABLES
+from softcut.paper.common import NotMeasuredError
 from softcut.paper.cost_tables import COST_TABLES
 from softcut.paper.large_tables import LARGE_TABLES
 from softcut.paper.scale_tables import SCALE_TABLES
@@ -149,6 +150,8 @@ def _page(page: Path, out: Path) -> str:
             return TABLES[name](out)
         except FileNotFoundError as error:
             return f"Not measured yet: there is no results/{Path(error.filename).name}."
+        except NotMeasuredError as error:
+            return f"Not measured yet: {error}"
 
     try:
         return rendered(page.read_text(encoding="utf-8"), table)
