@@ -102,4 +102,4 @@ wheel: $(VENV)/.dev
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(MUTANTS) dist build demo *.egg-info
+	rm -rf $(VENV) $(OLDEST) $(MUTANTS) dist build demo site *.egg-info

@@ -15,7 +15,7 @@ __all__ = ["locality_order"]
 def locality_order(rowptr: Tensor, col: Tensor, groups: Tensor | None = None) -> Tensor:
     """The order of the nodes of a symmetric pattern: by group, or by reverse Cuthill-McKee.
 
-    Sorting pays where a product with S is made many times, S is larger than the cache (50 MB on an H200) and most edges
+    Sorting pays where a product with S is made many times, S is larger than the cache and most edges
     stay inside groups that are smaller than it. ``softcut.ops.entries.submatrix(op, order, None)`` is the operator in
     the new order; node features are taken with ``x[order]``, and ``labels[order.argsort()]`` goes back.
 
@@ -32,7 +32,7 @@ def locality_order(rowptr: Tensor, col: Tensor, groups: Tensor | None = None) ->
         The pattern.
     groups : Tensor, optional
         [N]: parts, communities or clusters of an earlier run. None: a breadth-first order of the graph, found on the
-        CPU (about 10 s for 64 million entries).
+        CPU.
     """
     n = rowptr.numel() - 1
     if groups is not None:
