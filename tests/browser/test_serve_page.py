@@ -19,6 +19,7 @@ def address(browser):  # no browser: no server either
     pytest.importorskip("python_multipart")
     with socket.socket() as listener, Jobs() as jobs:
         listener.bind(("127.0.0.1", 0))
+        listener.listen()  # a page that is asked for before the server has started waits for it
         host = f"127.0.0.1:{listener.getsockname()[1]}"
         app = create_app(jobs, [host], 200_000, n_init=4)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
