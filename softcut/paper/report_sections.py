@@ -212,9 +212,11 @@ def _segmentation(folder: Path) -> Section:
     """E2: the figures, and what the paper lacks: scores against people's segmentations."""
     command = "softcut reproduce segmentation"
     parts: list[Part] = []
-    for name in sorted(path.stem for path in folder.glob("segmentation*.json") if "_runs" not in path.stem):
+    for name in sorted(path.stem for path in folder.glob("segmentation*.json")):
+        if name.endswith(("_runs", "_figure", "_speed")):
+            continue
         cells = read_cells(folder / f"{name}.json")
-        if name == "segmentation_figure" or not cells or "metric" not in cells[0]:
+        if not cells or "metric" not in cells[0]:
             continue
         parts += [
             Text(
@@ -232,6 +234,15 @@ def _segmentation(folder: Path) -> Section:
     if figure:
         parts += [Details("Numbers of the figure", any_table(figure))]
         parts.append(origin_of_file(figure, folder, "segmentation_figure.json"))
+    speed = folder / "segmentation_speed.json"
+    if speed.exists():
+        found = _load(speed)
+        parts += [
+            Details("Time beside scikit-image", any_table(found)),
+            origin_of_file(found, folder, speed.name),
+        ]
+    else:
+        parts.append(Missing("time beside scikit-image", "python benchmarks/segmentation.py"))
     return Section("Image segmentation (figure)", parts)
 
 

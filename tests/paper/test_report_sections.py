@@ -108,11 +108,13 @@ def test_segmentations_are_shown_beside_published_ones(tmp_path):
         "command": "run me",
     }
     (tmp_path / "segmentation.json").write_text(json.dumps([cell]))
+    (tmp_path / "segmentation_speed.json").write_text(json.dumps({"ratio": 0.0213, "command": "time me"}))
     Image.new("RGB", (900, 300), "red").save(tmp_path / "segmentation_horse.png")
     sections = report_sections.report_sections(tmp_path)
     (section,) = (s for s in sections if s.title.startswith("Image segmentation"))
     page = render_page("x", [section])
     assert "<td>mincut</td>" in page and "mean shift (published" in page and "run me" in page
+    assert "0.0213" in page and "time me" in page
     assert page.count("data:image/png") == 1
     assert not [part for part in section.parts if isinstance(part, Missing)]
 
