@@ -63,6 +63,7 @@ def test_millions_of_edges(run):
     assert number("NMI with the communities", said) > 0.9
 
 
+@pytest.mark.slow  # starts three processes, a quarter of a minute
 def test_several_machines(run, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
     said = run("several_machines", "300")
