@@ -185,3 +185,22 @@ def test_unlabelled_nodes_are_left_out() -> None:
 def test_bad_arguments_are_named(call, error, words) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+def test_evidence_of_weighted_edges_does_not_depend_on_the_order_of_addition():
+    random = np.random.default_rng(0)
+    weights = np.triu(random.exponential(size=(60, 60)), 1)
+    weights = weights + weights.T
+    labels = random.integers(0, 3, 60)
+    order = random.permutation(60)
+    found = metrics.evidence(weights, labels)
+    assert found == metrics.evidence(weights[order][:, order], labels[order])
+    # The formula on the table of weights itself.
+    one_hot = np.eye(3)[labels]
+    table = one_hot.T @ weights @ one_hot
+    p = table / table.sum()
+    mutual = (p * np.log(p / np.outer(p.sum(1), p.sum(0)))).sum()
+    edges = weights.sum() ** 2 / (weights**2).sum() / 2
+    share = np.bincount(labels) / 60
+    expected = (edges * mutual - 2) / (60 * -(share * np.log(share)).sum())
+    assert found == pytest.approx(expected, rel=1e-9)

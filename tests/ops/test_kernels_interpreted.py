@@ -229,6 +229,19 @@ def test_products_per_replica(nodes_last, k, launches):
         torch.testing.assert_close(y, x, rtol=1e-5, atol=1e-4)
 
 
+def test_a_clustering_network_on_kernels_is_the_same_network(launches):
+    from softcut.training import DenseInput, ReplicaNet
+
+    net, z, found = ReplicaNet(5, 3, seeds=[0, 1], hidden=4), DenseInput(random(40, 5).float()), {}
+    for mode in ("torch", "triton"):
+        with use(mode):
+            s = net.soft(z)
+            found[mode] = (s, *torch.autograd.grad(s.square().sum(), list(net.parameters())))
+    assert {"gram_replicas", "multiply_replicas"} <= set(launches)
+    for a, b in zip(*found.values(), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-5)
+
+
 def test_long_rows_of_any_length_share_a_kernel():
     dense, pattern, _ = hub_graph(False)
     for k in (65, 70):

@@ -313,8 +313,8 @@ def gram_replicas(
     BLOCK_F: tl.constexpr,
 ):
     """a' b of every replica, for the rows of every chunk."""
-    replica = tl.program_id(0).to(tl.int64)
-    chunk = tl.program_id(1).to(tl.int64)
+    chunk = tl.program_id(0).to(tl.int64)  # the one axis of a grid that may be long
+    replica = tl.program_id(1).to(tl.int64)
     blocks: tl.constexpr = (F + BLOCK_F - 1) // BLOCK_F
     k = tl.program_id(2) // blocks * BLOCK_K + tl.arange(0, BLOCK_K)
     f = tl.program_id(2) % blocks * BLOCK_F + tl.arange(0, BLOCK_F)
@@ -328,7 +328,7 @@ def gram_replicas(
         right = tl.load(right_at + row[:, None] * b_row, mask=there[:, None] & (f[None, :] < F), other=0.0)
         acc = tl.dot(left, right, acc, input_precision="ieee")
         row += STEP
-    places = ((chunk * tl.num_programs(0) + replica) * K + k[:, None]) * F + f[None, :]
+    places = ((chunk * tl.num_programs(1) + replica) * K + k[:, None]) * F + f[None, :]
     tl.store(out + places, acc, mask=(k[:, None] < K) & (f[None, :] < F))
 
 
@@ -351,8 +351,8 @@ def multiply_replicas(
     BLOCK_F: tl.constexpr,
 ):
     """Each row times the matrix of its replica."""
-    replica = tl.program_id(0).to(tl.int64)
-    row = tl.program_id(1).to(tl.int64) * STEP + tl.arange(0, STEP)
+    row = tl.program_id(0).to(tl.int64) * STEP + tl.arange(0, STEP)
+    replica = tl.program_id(1).to(tl.int64)
     f = tl.program_id(2) * BLOCK_F + tl.arange(0, BLOCK_F)
     there = row < rows
     acc = tl.zeros([STEP, BLOCK_F], tl.float32)

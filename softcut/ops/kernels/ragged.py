@@ -13,8 +13,9 @@ __all__ = ["CHUNK", "gram", "matmul", "replica_gram", "replica_matmul"]
 # The most rows of a graph that one program goes through; graphs up to this size need no second pass.
 CHUNK = 512
 _STEP = 32
-# Rows of one replica that a program goes through, and at a time.
-_REPLICA_CHUNK, _REPLICA_STEP = 2048, 64
+# Rows of one replica that a program goes through (fewer where that leaves programs idle), and at a time.
+_REPLICA_CHUNKS, _REPLICA_STEP = (2048, 256), 64
+_MANY_PROGRAMS = 1024
 
 
 def _block(size: int, most: int = 64) -> int:
@@ -77,13 +78,15 @@ def replica_gram(a: Tensor, b: Tensor) -> Tensor:
         [N, R, K] and [N, R, F] of one precision (float32 or less) and any strides.
     """
     n, replicas, k = a.shape
-    f, chunks = b.shape[2], -(-n // _REPLICA_CHUNK)
+    f = b.shape[2]
+    length = _REPLICA_CHUNKS[n * replicas < _REPLICA_CHUNKS[0] * _MANY_PROGRAMS]
+    chunks = -(-n // length)
     out = torch.empty(chunks, replicas, k, f, dtype=torch.float32, device=a.device)
     block_k, block_f = _block(k), _block(f)
     with on_device(a):
-        programs.gram_replicas[(replicas, chunks, -(-k // block_k) * -(-f // block_f))](
+        programs.gram_replicas[(chunks, replicas, -(-k // block_k) * -(-f // block_f))](
             out, a, b, n, *a.stride(), *b.stride(),
-            K=k, F=f, LENGTH=_REPLICA_CHUNK, STEP=_REPLICA_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
+            K=k, F=f, LENGTH=length, STEP=_REPLICA_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
         )  # fmt: skip
     return out.sum(0).to(a.dtype)
 
@@ -106,7 +109,7 @@ def replica_matmul(a: Tensor, m: Tensor) -> Tensor:
         out = torch.empty(n, replicas, f, dtype=a.dtype, device=a.device)
     block_f = _block(f)
     with on_device(a):
-        programs.multiply_replicas[(replicas, -(-n // _REPLICA_STEP), -(-f // block_f))](
+        programs.multiply_replicas[(-(-n // _REPLICA_STEP), replicas, -(-f // block_f))](
             out, a, m, n, *a.stride(), *out.stride(),
             K=k, F=f, STEP=_REPLICA_STEP, BLOCK_K=16, BLOCK_F=block_f, num_warps=4,
         )  # fmt: skip
