@@ -103,7 +103,7 @@ class ReplicaNet(nn.Module):
         rows, kernel = h.permute(2, 0, 1), self.second.mT.unsqueeze(0)
         if replicas_on_kernels(rows, kernel):
             logits = Segments(h.shape[-1]).matmul(rows, kernel).permute(1, 2, 0)
-            return logits.add_(self.second_bias.unsqueeze(-1))
+            return logits + self.second_bias.unsqueeze(-1)
         return torch.baddbmm(self.second_bias.unsqueeze(-1), self.second, h)
 
     def keep(self, replicas: Sequence[int]) -> ReplicaNet:
