@@ -233,13 +233,13 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
             trained = train_replicas(prepared, k, settings, self._note, self._watch(), batches=batches)
         selected = select(trained, settings, self._note)
         merged = merge(prepared, trained, selected, settings, self._note)
-        soft, refiner = refine(prepared, merged.soft, settings, self._note)
+        soft, refiners = refine(prepared, merged.soft, settings, self._note)
         self._model = Model(
             net=selected.net,
             encoder=prepared.encoder,
             temperature=settings.temperature,
             consensus=merged.consensus,
-            refiner=refiner,
+            refiners=refiners,
             order=number(soft),
             positions=np.asarray(prepared.encoded.graph.x) if prepared.positional else None,
             signature=signature(whole),

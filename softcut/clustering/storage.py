@@ -208,9 +208,13 @@ def _model_shapes(
         shapes |= {"consensus.spread": (), "consensus.weights": (r,)}
     elif r != 1:
         _refuse("consensus", "is missing for several replicas")
-    if _flag(meta, "refiner"):
-        shapes |= {"refiner.centre": (channels,), "refiner.scale": (), "refiner.kernel": (channels, k)}
-        shapes |= {"refiner.bias": (k,), "refiner.weight": ()}
+    for i in range(_whole(meta, "refiners", 0, 2)):
+        shapes |= {
+            f"refiner{i}.centre": (channels,),
+            f"refiner{i}.scale": (),
+            f"refiner{i}.kernel": (channels, k),
+        }
+        shapes |= {f"refiner{i}.bias": (k,), f"refiner{i}.weight": ()}
     if _flag(meta, "positional"):
         positions = tensors.get("positions")  # nodes without edges have none
         rows = int(positions.shape[0]) if positions is not None and positions.dim() == 2 else 0
