@@ -4,7 +4,7 @@ prepare   the graph with its features, encoded once, and the operator whose cut 
 train     R replicas in one vectorised pass (replicas.py)
 select    which replicas count, and how much: those that use every cluster, by their evidence; or the best one
 merge     one soft clustering from theirs (the consensus)
-refine    a node's own features and its neighbours settle what the replicas leave open
+refine    a node's own features and its neighbours settle what the replicas leave open, once or twice
 number    the largest cluster becomes number 0
 """
 
@@ -111,8 +111,9 @@ def merge(prepared: Prepared, trained: Trained, selected: Selected, settings: Se
 def refine(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> tuple[Tensor, list[Refiner]]:
     """Let own features and neighbours settle what is open: once, or twice where the second time explains most.
 
-    Left out if it would empty a cluster. The second refinement counts only if its clusters have more evidence than
-    those of the first and those it started from: it gains where features tell the clusters, and blurs them elsewhere.
+    Left out if it would empty a cluster. Where evidence judges, a second refinement starts from the first, and is
+    kept only if its clusters have more evidence than those of the first and those of the consensus: it gains
+    where features tell the clusters, and blurs them elsewhere.
     """
     if not settings.refine or prepared.encoded.x.shape[1] == 0:
         return soft, []
@@ -120,11 +121,12 @@ def refine(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> 
     if once is None:
         note("no refinement: it would have emptied a cluster.")
         return soft, []
-    twice = _refined(prepared, once[0], settings)
+    twice = _refined(prepared, once[0], settings) if settings.judge == "evidence" else None
     if twice is not None:
         steps = torch.stack([s.argmax(1) for s in (soft, once[0], twice[0])], dim=1)
-        evidence = prepared.judge(steps, soft.shape[1]).value
-        if bool(evidence[2] > evidence[:2].max()):
+        before, first, second = prepared.judge(steps, soft.shape[1]).value.tolist()
+        if second > max(before, first):
+            note(f"refined twice: evidence {before:.4g}, then {first:.4g} and {second:.4g}.")
             return twice[0], [once[1], twice[1]]
     return once[0], [once[1]]
 

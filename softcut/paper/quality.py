@@ -169,7 +169,8 @@ def settings_of(method: str) -> dict[str, Any]:
         changed = ABLATIONS[method]
         return {**estimator_settings(**changed), **changed}
     if method in (_EXTRA, _EXTRA_REFINED):
-        return {name: estimator_settings()[name] for name in ("hops", "n_components")}
+        shared = ("hops", "n_components", *(["refinements"] if method == _EXTRA_REFINED else []))
+        return {name: estimator_settings()[name] for name in shared}
     if method == "dmon":
         return keyword_settings(dmon_replicas)
     return keyword_settings(BASELINES[_BASELINES.get(method, method)])
