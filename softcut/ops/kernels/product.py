@@ -16,6 +16,8 @@ __all__ = ["cut_gradient", "cut_sums", "on_device", "row_product"]
 
 # The second pass over long rows adds up few rows with many pieces each.
 _LAST_PASS = Tiles(1, 32, 16, 4)
+# Columns up to which their number is compiled in. Above, replicas make it large and come and go.
+_COMPILED = 64
 # Numbers of Y that one program of the gradient writes.
 _BLOCK = 1024
 
@@ -74,7 +76,8 @@ class _Pass:
             self.sums.shape[1] if with_sums and self.sums is not None else 0,
             first.numel(),
             -(-first.numel() // (tiles.rows * grid[0])),
-            K=self.k,
+            self.k,
+            K=self.k if self.k <= _COMPILED else 0,
             ROWS=tiles.rows,
             NEIGHBOURS=tiles.neighbours,
             COLUMNS=tiles.columns,
