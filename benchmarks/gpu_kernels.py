@@ -229,7 +229,7 @@ def growth(bench: Bench) -> None:
     from softcut.training import DenseInput, ReplicaNet
     from softcut.training.mincut import replica_losses
 
-    edges = (400, 800) if bench.tiny else (10**5, 10**6, 10**7, 3 * 10**7, 10**8)
+    edges = (400, 800) if bench.tiny else (10**5, 10**6, 10**7, 3 * 10**7, 5 * 10**7, 10**8)
     rows = []
     for count in edges:
 

@@ -27,9 +27,10 @@ def on_device(t: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(t.device) if t.is_cuda else nullcontext()
 
 
-def _grid(count: int, k: int, tiles: Tiles) -> tuple[int, int]:
+def _grid(count: int, k: int, tiles: Tiles, limited: bool = True) -> tuple[int, int]:
     """Programs for `count` sums, and for the blocks of their columns."""
-    return min(tiles.programs, -(-count // tiles.rows)), -(-k // tiles.columns)
+    blocks = -(-count // tiles.rows)
+    return min(tiles.programs, blocks) if limited else blocks, -(-k // tiles.columns)
 
 
 class _Pass:
@@ -58,7 +59,7 @@ class _Pass:
     ) -> None:
         partial = out is not None  # pieces: no factor of a row, nothing to add to the sums
         with_sums = self.sums is not None and not partial
-        grid = _grid(first.numel(), self.k, tiles)
+        grid = _grid(first.numel(), self.k, tiles, limited=with_sums)
         programs.sum_rows[grid](
             out if out is not None else self.out,
             self.x if x is None else x,

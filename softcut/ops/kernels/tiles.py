@@ -39,7 +39,7 @@ class Tiles:
     ahead : bool
         Whether the indices of the next tile are read before this one is added.
     programs : int
-        The most programs that are launched; with more rows, each does several blocks of them.
+        The most programs that keep sums of a loss; with more rows, each does several blocks of them.
     gather_scale : bool
         Whether D^-1/2 is gathered entry by entry; otherwise D^-1/2 S is made first.
     """
