@@ -21,7 +21,9 @@ from softcut.report.html_page import Details, Missing, Part, Section, Text
 
 __all__ = ["MEASURED", "Measured", "documented_tables", "load_result", "measured_sections", "table_parts"]
 
-_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")  # to a page that is not beside the report
+# Links to pages that are not beside the report; in brackets they go with what they say.
+_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
+_ASIDE = re.compile(rf" \({_LINK.pattern}\)")
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,7 @@ def table_parts(folder: Path, tables: Mapping[str, str]) -> list[Part]:
         except (SoftcutError, OSError, LookupError, ValueError, StopIteration):
             continue
         if _says_something(text):
-            parts += [Text(f"### {title}"), Text(_LINK.sub(r"\1", text))]
+            parts += [Text(f"### {title}"), Text(_LINK.sub(r"\1", _ASIDE.sub("", text)))]
     return parts
 
 

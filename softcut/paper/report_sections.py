@@ -55,7 +55,7 @@ _AUTOENCODER_TABLES = {
 }
 _SEGMENTATION_TABLES = {
     "Paired differences over images": "segmentation-tests",
-    "Scale of the best score, and time": "segmentation-scales",
+    "Number of segments with the best score for all images, and time": "segmentation-scales",
     "Time of a photo of one megapixel": "segmentation-speed",
 }
 # Files that a section of their own shows, or that hold the single runs behind a table.
@@ -203,14 +203,16 @@ def _segmentation(folder: Path) -> Section:
             continue
         parts += [
             Text(
-                f"{cells[0]['dataset']}: each score at one scale for all images (ODS) / at the best scale for each "
-                "(OIS). A star: minCUT differs significantly from the method (Wilcoxon's test over images, 5 %)."
+                f"Segmentations of {cells[0]['dataset']} beside those that people made. Each score with one number of "
+                "segments for all images (ODS) / with the best number for each image (OIS). A star: minCUT differs "
+                "significantly from the method (Wilcoxon's test over images, 5 %)."
             ),
             Text(result_table(cells)),
-            *table_parts(folder, _SEGMENTATION_TABLES),
             origin_of_cells(cells, folder, f"{name}.json"),
         ]
-    if not parts:
+    if parts:
+        parts += table_parts(folder, _SEGMENTATION_TABLES)
+    else:
         parts.append(Missing("segmentations scored against people's (BSDS500)", command))
     pictures = sorted(folder.glob("segmentation_*.png"))
     parts += _segmented(pictures) if pictures else [Missing("the figure of segmented pictures", command)]

@@ -249,12 +249,19 @@ def test_results_that_no_section_names_are_shown_as_they_are(tmp_path, monkeypat
     assert section.title == "Other results: new_thing.json"
     assert "3.25" in render_page("x", [section])
     monkeypatch.setitem(
-        TABLES, "some-table", lambda folder: "| a | b |\n|---|---|\n| [quality](quality.md) | 7 |"
+        TABLES,
+        "some-table",
+        lambda folder: "| a | b |\n|---|---|\n| `x` ([quality](quality.md)) [y](z.md) | 7 |",
     )
     section = report_sections.report_sections(tmp_path)[-1]
     page = render_page("x", [section])
     # Pages of the documentation are not beside the report: their links would lead nowhere.
-    assert section.title == "Other tables" and "Some table" in page and "quality.md" not in page
+    assert (
+        section.title == "Other tables"
+        and "Some table" in page
+        and "<code>x</code> y<" in page
+        and ".md" not in page
+    )
 
 
 def test_a_file_that_is_missing_among_others_is_named(tmp_path):
