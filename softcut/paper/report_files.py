@@ -14,6 +14,7 @@ __all__ = ["any_table", "pivot"]
 
 _LONG = 400  # rows of a plain table
 _ORIGIN = ("command", "commit", "date", "id", "settings")  # told below each table
+_ORIGIN_INSIDE = ("command", "commit", "device")  # the same of an object inside a row
 _MANY = 16  # columns of a plain table
 _KEYS_OF_ROWS = ("rows", "runs")  # say nothing about what the rows are
 _SCORES = {"nmi": "NMI", "acc": "accuracy", "ari": "adjusted Rand index", "cs": "completeness"}
@@ -99,6 +100,8 @@ def _flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Numbers and words by name; a list of numbers becomes its mean, other lists are left out."""
     found: dict[str, Any] = {}
     for key, value in entry.items():
+        if prefix and key in _ORIGIN_INSIDE:
+            continue
         name = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, Mapping):
             found |= _flat(value, f"{prefix}{key}, ")

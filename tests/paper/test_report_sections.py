@@ -227,6 +227,8 @@ def test_any_file_can_be_shown():
     nested = any_table({"n": 3, "rows": [{"t": [1, 2, 3], "what": "w", "more": [{"q": 1}]}]})
     assert [table.columns for table in nested] == [["what", "value"], ["t (mean of 3)", "what"], ["q"]]
     assert [table.caption for table in nested] == ["", "", "w"]
+    (row,) = any_table([{"data": "x", "methods": {"softcut": {"nmi": 0.5, "commit": "abc", "command": "c"}}}])
+    assert list(row.columns) == ["data", "methods, softcut, nmi"]
     (inner,) = any_table([{"seed": 3, "rooms": [{"room": "ops"}]}])
     assert inner.caption == "rooms of seed 3"
 
