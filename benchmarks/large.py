@@ -231,9 +231,11 @@ def recall(queries: int = 1000) -> list[dict[str, Any]]:
 
 
 def generate(folder: Path, nodes: int, degree: int, k: int, seed: int) -> int:
-    """Write a graph's files; the number of its edges."""
+    """Write a graph's files, unless they are there; the number of its edges."""
     from softcut.datasets import planted_graph
 
+    if (folder / "y.npy").exists():  # the last one that is written
+        return sp.load_npz(folder / "graph.npz").nnz // 2
     signals = {"edge_signal": 0.45, "feature_signal": 0.3}
     graph = planted_graph(nodes, nodes * degree // 2, k, 200, words_per_node=20, seed=seed, **signals)
     sp.save_npz(folder / "graph.npz", graph.adjacency, compressed=False)
@@ -266,10 +268,13 @@ def device_name(device: str) -> str:
 def measure(given: argparse.Namespace, nodes: int, folder: Path) -> list[dict[str, Any]]:
     """All that was asked for on one graph."""
     began = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
     edges = generate(folder, nodes, given.degree, given.clusters, given.seed)
     print(f"{nodes:,} nodes, {edges:,} edges, generated in {time.perf_counter() - began:.1f} s", flush=True)
     common = ["--folder", str(folder), "--clusters", str(given.clusters), "--device", given.device]
     common += ["--seed", str(given.seed)]
+    if given.generate:
+        return []
     plan = [("softcut", ROOT, "fit")] * (not given.command)
     plan += [("other", given.other, "fit")] * (given.other is not None)
     plan += [("softcut cluster", ROOT, "command")] * given.command
@@ -300,6 +305,10 @@ def main() -> None:
     parser.add_argument("--other", type=Path, help="another checkout to fit with as well")
     parser.add_argument("--command", action="store_true", help="`softcut cluster` in place of a fit")
     parser.add_argument("--peers", action="store_true", help="Louvain and Leiden on the same graph")
+    parser.add_argument(
+        "--graphs", type=Path, help="keep the graphs in this folder, and use those that are there"
+    )
+    parser.add_argument("--generate", action="store_true", help="only write the graphs")
     parser.add_argument("--recall", action="store_true", help="measure the search for neighbours")
     parser.add_argument("--out", type=Path, default=Path("results/large.json"))
     parser.add_argument("--one", choices=["fit", "command", "louvain", "leiden"], help=argparse.SUPPRESS)
@@ -328,8 +337,10 @@ def main() -> None:
     }
     for nodes in given.nodes:
         with tempfile.TemporaryDirectory() as folder:
-            rows += measure(given, nodes, Path(folder))
-        atomic_json(given.out, {**result, "rows": rows})
+            kept = Path(folder) if given.graphs is None else given.graphs / str(nodes)
+            rows += measure(given, nodes, kept)
+        if rows:
+            atomic_json(given.out, {**result, "rows": rows})
     if given.recall:
         atomic_json(given.out, {**result, "rows": rows, "recall": recall()})
 

@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
@@ -185,3 +186,23 @@ def test_unlabelled_nodes_are_left_out() -> None:
 def test_bad_arguments_are_named(call, error, words) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+def test_weighted_edges_are_counted_in_whole_numbers_that_add_up_in_any_order():
+    random = np.random.default_rng(0)
+    weights = np.triu(random.exponential(size=(60, 60)), 1)
+    weights = weights + weights.T
+    labels = random.integers(0, 3, 60)
+    counted = vars(metrics.Judge(weights))["_weight"]
+    assert torch.equal(counted, counted.round())
+    assert counted.sum() < 2**53
+    found = metrics.evidence(weights, labels)
+    # The formula on the table of weights itself.
+    one_hot = np.eye(3)[labels]
+    table = one_hot.T @ weights @ one_hot
+    p = table / table.sum()
+    mutual = (p * np.log(p / np.outer(p.sum(1), p.sum(0)))).sum()
+    edges = weights.sum() ** 2 / (weights**2).sum() / 2
+    share = np.bincount(labels) / 60
+    expected = (edges * mutual - 2) / (60 * -(share * np.log(share)).sum())
+    assert found == pytest.approx(expected, rel=1e-9)

@@ -77,7 +77,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     fusion : float
         Weight of the propagated features beside the replicas in the consensus.
     refine : bool
-        Correct the consensus by each node's own features and by the clusters of its neighbours.
+        Correct the consensus by each node's own features and by the clusters of its neighbours; a second time
+        where that raises the evidence (see `judge`).
     n_components : int
         Features are reduced to this many columns.
     hidden : int, optional
@@ -91,7 +92,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     judge : {"evidence", "agreement"}, optional
         What weighs replicas in the consensus: how much of the graph they explain
         (:func:`softcut.metrics.evidence`), or how well they agree with others. The best one is then the one with most
-        evidence, or the one with the lowest loss. None: the preset's ("evidence"; "agreement" in the paper's).
+        evidence, or the one with the lowest loss; "agreement" refines once. None: the preset's ("evidence";
+        "agreement" in the paper's).
     ortho_weight : float, optional
         Weight of L_o. None: the preset's (2, at which few replicas lose a cluster; 1 in the paper's).
     max_iter, learning_rate, tol : optional
@@ -233,13 +235,13 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
             trained = train_replicas(prepared, k, settings, self._note, self._watch(), batches=batches)
         selected = select(trained, settings, self._note)
         merged = merge(prepared, trained, selected, settings, self._note)
-        soft, refiner = refine(prepared, merged.soft, settings, self._note)
+        soft, refiners = refine(prepared, merged.soft, settings, self._note)
         self._model = Model(
             net=selected.net,
             encoder=prepared.encoder,
             temperature=settings.temperature,
             consensus=merged.consensus,
-            refiner=refiner,
+            refiners=refiners,
             order=number(soft),
             positions=np.asarray(prepared.encoded.graph.x) if prepared.positional else None,
             signature=signature(whole),

@@ -4,7 +4,7 @@ prepare   the graph with its features, encoded once, and the operator whose cut 
 train     R replicas in one vectorised pass (replicas.py)
 select    which replicas count, and how much: those that use every cluster, by their evidence; or the best one
 merge     one soft clustering from theirs (the consensus)
-refine    a node's own features and its neighbours settle what the replicas leave open
+refine    a node's own features and its neighbours settle what the replicas leave open, once or twice
 number    the largest cluster becomes number 0
 """
 
@@ -108,16 +108,36 @@ def merge(prepared: Prepared, trained: Trained, selected: Selected, settings: Se
     return Merged(consensus.proba(selected.s, prepared.encoded.rows), consensus)
 
 
-def refine(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> tuple[Tensor, Refiner | None]:
-    """Let own features and neighbours settle what is open; left out if it would empty a cluster."""
+def refine(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> tuple[Tensor, list[Refiner]]:
+    """Let own features and neighbours settle what is open: once, or twice where the second time explains most.
+
+    Left out if it would empty a cluster. Where evidence judges, a second refinement starts from the first, and is
+    kept only if its clusters have more evidence than those of the first and those of the consensus: it gains
+    where features tell the clusters, and blurs them elsewhere.
+    """
+    if not settings.refine or prepared.encoded.x.shape[1] == 0:
+        return soft, []
+    once = _refined(prepared, soft, settings)
+    if once is None:
+        note("no refinement: it would have emptied a cluster.")
+        return soft, []
+    twice = _refined(prepared, once[0], settings) if settings.judge == "evidence" else None
+    if twice is not None:
+        steps = torch.stack([s.argmax(1) for s in (soft, once[0], twice[0])], dim=1)
+        before, first, second = prepared.judge(steps, soft.shape[1]).value.tolist()
+        if second > max(before, first):
+            note(f"refined twice: evidence {before:.4g}, then {first:.4g} and {second:.4g}.")
+            return twice[0], [once[1], twice[1]]
+    return once[0], [once[1]]
+
+
+def _refined(prepared: Prepared, soft: Tensor, settings: Settings) -> tuple[Tensor, Refiner] | None:
+    """Refined clusters and what made them; None where one of the clusters would be lost."""
     labels, encoded = soft.argmax(1), prepared.encoded
-    if not settings.refine or encoded.x.shape[1] == 0:
-        return soft, None
     refiner = Refiner.fit(encoded.x, labels, soft.shape[1], settings.seed)
     after = refiner.apply(encoded.x, soft, encoded.op)
     if torch.unique(after.argmax(1)).numel() < torch.unique(labels).numel():
-        note("no refinement: it would have emptied a cluster.")
-        return soft, None
+        return None
     return after, refiner
 
 

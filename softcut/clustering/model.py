@@ -29,8 +29,8 @@ class Model:
 
     Attributes
     ----------
-    net, encoder, temperature, consensus, refiner
-        The parts, in the order they are applied; `consensus` and `refiner` may be None.
+    net, encoder, temperature, consensus, refiners
+        The parts, in the order they are applied; `consensus` may be None, there are none to two refiners.
     order : array [K]
         The j-th largest cluster of the training nodes is column order[j] inside.
     positions : array or None
@@ -46,7 +46,7 @@ class Model:
     encoder: Encoder
     temperature: float
     consensus: Consensus | None
-    refiner: Refiner | None
+    refiners: list[Refiner]
     order: np.ndarray
     positions: np.ndarray | None = None
     signature: str = ""
@@ -78,8 +78,8 @@ class Model:
             encoded = self.encoder.encode(graph, device)
             s = assign_in_chunks(self.net, encoded.inputs, self.temperature, rows, where)
         soft = s[:, 0] if self.consensus is None else self.consensus.to(device).proba(s, encoded.rows)
-        if self.refiner is not None:
-            soft = self.refiner.to(device).apply(encoded.x, soft, encoded.op)
+        for refiner in self.refiners:
+            soft = refiner.to(device).apply(encoded.x, soft, encoded.op)
         return self.numbered(soft)
 
     def numbered(self, soft: Tensor) -> np.ndarray:
@@ -114,7 +114,7 @@ class Model:
             "positional": self.positions is not None,
             "signature": self.signature,
             "consensus": self.consensus is not None,
-            "refiner": self.refiner is not None,
+            "refiners": len(self.refiners),
             "order": self.order.tolist(),
             "silence": self.silence,
         }
@@ -125,8 +125,8 @@ class Model:
         parts |= {f"encoder.{k}": v for k, v in self.encoder.tensors().items()}
         if self.consensus is not None:
             parts |= {f"consensus.{k}": v for k, v in vars(self.consensus).items()}
-        if self.refiner is not None:
-            parts |= {f"refiner.{k}": v for k, v in vars(self.refiner).items()}
+        for i, refiner in enumerate(self.refiners):
+            parts |= {f"refiner{i}.{k}": v for k, v in vars(refiner).items()}
         if self.positions is not None:
             parts["positions"] = torch.from_numpy(self.positions)
         return parts
@@ -143,7 +143,7 @@ class Model:
             encoder=Encoder.restore(meta["encoder"], part("encoder")),
             temperature=meta["temperature"],
             consensus=Consensus(**part("consensus")) if meta["consensus"] else None,
-            refiner=Refiner(**part("refiner")) if meta["refiner"] else None,
+            refiners=[Refiner(**part(f"refiner{i}")) for i in range(meta["refiners"])],
             order=np.asarray(meta["order"], dtype=np.int64),
             positions=tensors["positions"].numpy() if meta["positional"] else None,
             signature=meta["signature"],

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softcut.clustering.sampling import sample_rows
+from softcut.clustering.sampling import LARGE, sample_rows
 from softcut.ops import Operator
 
-__all__ = ["Refiner"]
+__all__ = ["REFINEMENTS", "Refiner"]
+
+REFINEMENTS = 2  # the most there are in one fit; softcut.clustering.fit.refine says when there is a second
 
 _RIDGE = 3e-3
 _RESTART = 0.4  # share of a node's own evidence at every step
 _STEPS = 10  # 0.6^10 = 0.006 is left to come
-_ROWS = 50_000  # rows a regression of a few thousand numbers is learned from
 
 
 @dataclass
@@ -70,8 +71,8 @@ class Refiner:
         random_state : int
             Of the rows that are used where there are more than enough.
         """
-        if x.shape[0] > _ROWS:
-            rows = sample_rows(x.shape[0], _ROWS, random_state=random_state, device=x.device)
+        if x.shape[0] > LARGE:
+            rows = sample_rows(x.shape[0], LARGE, random_state=random_state, device=x.device)
             x, labels = x[rows], labels[rows]
         x = x.float()
         centre = x.mean(0)
@@ -112,8 +113,9 @@ class Refiner:
             A (normalised here).
         """
         op = op.normalise()
-        z = (x.float() - self.centre) * self.scale
-        alone = torch.softmax(z @ self.kernel + self.bias, dim=1)
+        # The centre and the scale are parts of the regression here: no second table [N, F] of features is made.
+        kernel = self.scale * self.kernel
+        alone = torch.softmax(torch.addmm(self.bias - self.centre @ kernel, x.float(), kernel), dim=1)
         evidence = self.weight * alone + (1 - self.weight) * proba.to(alone.dtype)
         out = evidence
         for _ in range(_STEPS):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.model import Model
+from softcut.clustering.refine import REFINEMENTS
 from softcut.clustering.replicas import Replica
 from softcut.clustering.settings import LIMITS
 from softcut.errors import ModelFileError
@@ -208,9 +209,9 @@ def _model_shapes(
         shapes |= {"consensus.spread": (), "consensus.weights": (r,)}
     elif r != 1:
         _refuse("consensus", "is missing for several replicas")
-    if _flag(meta, "refiner"):
-        shapes |= {"refiner.centre": (channels,), "refiner.scale": (), "refiner.kernel": (channels, k)}
-        shapes |= {"refiner.bias": (k,), "refiner.weight": ()}
+    parts = {"centre": (channels,), "scale": (), "kernel": (channels, k), "bias": (k,), "weight": ()}
+    for i in range(_whole(meta, "refiners", 0, REFINEMENTS)):
+        shapes |= {f"refiner{i}.{name}": shape for name, shape in parts.items()}
     if _flag(meta, "positional"):
         positions = tensors.get("positions")  # nodes without edges have none
         rows = int(positions.shape[0]) if positions is not None and positions.dim() == 2 else 0

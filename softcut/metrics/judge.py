@@ -65,6 +65,10 @@ class Evidence:
         return gain / cost if cost > 0 else 0.0
 
 
+# What weights of edges are scaled to sum to: float64 holds every whole number up to 2^53.
+_EXACT = 2.0**50
+
+
 class Judge:
     """The edges and the words of one graph, ready to judge many clusterings of it.
 
@@ -93,12 +97,17 @@ class Judge:
         device = device or torch.device("cpu")
         entries = sp.coo_array(adjacency)
         self.nodes = int(entries.shape[0])
-        weight = np.asarray(entries.data, dtype=np.float64)
-        weight = weight / weight.max() if weight.size and weight.max() > 0 else weight  # squares stay finite
-        total = float(weight.sum())
-        self.edges = total * total / float((weight * weight).sum()) / 2 if total > 0 else 0.0
         self._row, self._column = _index(entries.row, device), _index(entries.col, device)
-        self._weight = torch.from_numpy(weight / total if total > 0 else weight).to(device)
+        self._weight: Tensor | None = None
+        weight = np.asarray(entries.data)
+        if weight.size == 0 or weight.min() == weight.max():
+            self.edges = weight.size / 2 if weight.any() else 0.0
+        else:
+            weight = weight.astype(np.float64) / weight.max()  # squares stay finite
+            total = float(weight.sum())
+            self.edges = total * total / float((weight * weight).sum()) / 2
+            # Whole numbers whose sums are exact: a GPU adds in any order, and the result is the same to the bit.
+            self._weight = torch.from_numpy(np.rint(weight * (_EXACT / total))).to(device)
         words = sp.csr_array((self.nodes, 0)) if x is None else presence(x)
         used = np.flatnonzero(np.bincount(words.indices, minlength=words.shape[1]))
         place = np.zeros(words.shape[1], dtype=np.int64)
@@ -119,13 +128,15 @@ class Judge:
         sizes = torch.bincount(labels, minlength=k).double()
         place = labels[self._row] * k + labels[self._column]
         edges = torch.bincount(place, self._weight, minlength=k * k).view(k, k).double()
+        if not self.edges:  # all weights are 0
+            edges = torch.zeros_like(edges)
         place = labels[self._owner] * self.vocabulary + self._word
         words = torch.bincount(place, minlength=k * self.vocabulary).view(k, self.vocabulary).double()
         return edge_gain(edges, self.edges), word_gain(words, self.words), entropy(sizes)
 
 
 def _index(values: np.ndarray, device: torch.device) -> Tensor:
-    return torch.from_numpy(values.astype(np.int64)).to(device)
+    return torch.from_numpy(values).to(device).long()
 
 
 def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Evidence:

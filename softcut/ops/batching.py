@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops.kernels.dispatch import takes
+from softcut.ops.kernels.dispatch import FEWEST, FEWEST_SMALL, takes
 from softcut.ops.spmm import constants, unwrapped
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "counts_to_ptr",
     "fold_replicas",
     "ragged_on_kernels",
+    "replicas_on_kernels",
     "unfold_replicas",
 ]
 
@@ -102,8 +103,22 @@ def ragged_on_kernels(a: Tensor, b: Tensor) -> bool:
     >>> ragged_on_kernels(torch.ones(5, 2), torch.ones(5, 3))
     False
     """
-    fits = a.dim() == 2 and a.dtype == b.dtype and a.dtype != torch.float64
-    return fits and min(a.shape) > 0 and b.shape[-1] > 0 and takes(a, a.shape[0] * b.shape[-1])
+    return a.dim() == 2 and _fits_kernels(a, b, FEWEST)
+
+
+def replicas_on_kernels(a: Tensor, b: Tensor) -> bool:
+    """Whether products per replica of `a` [N, R, K] with `b` ([N, R, F], or a matrix per replica) go to a GPU kernel.
+
+    >>> import torch
+    >>> replicas_on_kernels(torch.ones(5, 4, 2), torch.ones(5, 4, 3))
+    False
+    """
+    return a.dim() == 3 and _fits_kernels(a, b, FEWEST_SMALL)
+
+
+def _fits_kernels(a: Tensor, b: Tensor, fewest: int) -> bool:
+    fits = a.dtype == b.dtype and a.dtype != torch.float64 and min(a.shape) > 0 and b.shape[-1] > 0
+    return fits and takes(a, a.shape[:-1].numel() * b.shape[-1], fewest)
 
 
 class Chunks(NamedTuple):
@@ -284,14 +299,14 @@ class Segments(Layout):
         return g if self.single else g.index_select(0, self.batch)
 
     def gram(self, a: Tensor, b: Tensor) -> Tensor:
-        if not self.single:
+        if not self.single or replicas_on_kernels(a, b):
             return _SegmentGram.apply(self, a, b)
         if a.dim() == 2:
             return (a.mT @ b).unsqueeze(0)
         return (a.permute(1, 2, 0) @ b.permute(1, 0, 2)).unsqueeze(0)
 
     def matmul(self, a: Tensor, m: Tensor) -> Tensor:
-        if not self.single:
+        if not self.single or replicas_on_kernels(a, m):
             return _SegmentMatmul.apply(self, a, m)
         if a.dim() == 2:
             return a @ m[0]
@@ -326,6 +341,10 @@ def _rows(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 class _SegmentGram(torch.autograd.Function):
     @staticmethod
     def forward(layout: Segments, a: Tensor, b: Tensor) -> Tensor:
+        if layout.single and a.dim() == 3:
+            from softcut.ops.kernels.ragged import replica_gram
+
+            return replica_gram(a.detach(), b.detach()).unsqueeze(0)
         if ragged_on_kernels(a, b):
             from softcut.ops.kernels.ragged import CHUNK, gram  # imports Triton, which takes a while
 
@@ -363,6 +382,10 @@ class _SegmentGram(torch.autograd.Function):
 class _SegmentMatmul(torch.autograd.Function):
     @staticmethod
     def forward(layout: Segments, a: Tensor, m: Tensor) -> Tensor:
+        if layout.single and a.dim() == 3:
+            from softcut.ops.kernels.ragged import replica_matmul
+
+            return replica_matmul(a.detach(), m.detach()[0].contiguous())
         if ragged_on_kernels(a, m):
             from softcut.ops.kernels.ragged import CHUNK, matmul  # imports Triton, which takes a while
 

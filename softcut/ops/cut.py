@@ -62,6 +62,14 @@ def _from_graphs(layout: Any, g: Tensor) -> Tensor:
     return layout.spread(g).unsqueeze(-1)
 
 
+def _row_dots(a: Tensor, b: Tensor) -> Tensor:
+    """sum_k a * b."""
+    if a.is_cuda:  # an einsum is a product of two vectors per row there, one small launch after another
+        return (a * b).sum(-1)
+    # No temporary the size of S: making one costs more than the arithmetic.
+    return torch.einsum("...k,...k->...", a, b)
+
+
 def _transformed(t: Tensor) -> bool:
     """Whether a tensor belongs to a transform of ``torch.func``, or to a batch of gradients."""
     return is_wrapped(t) or in_gradient_batch(t)
@@ -100,9 +108,8 @@ class _CutTerms(torch.autograd.Function):
         if op.fuses_cut(s):
             return op.cut_sums(s, degree)
         t, y, _ = op.factors(s)
-        # Row sums without a temporary the size of S: making one costs more than the arithmetic.
-        num = op.layout.total(torch.einsum("...k,...k->...", t, y))
-        den = op.layout.total(per_row(degree, s) * torch.einsum("...k,...k->...", s, s))
+        num = op.layout.total(_row_dots(t, y))
+        den = op.layout.total(per_row(degree, s) * _row_dots(s, s))
         return num, den, y
 
     @staticmethod

@@ -59,17 +59,19 @@ class Words:
         x = x if sp.issparse(x) else np.asarray(x)
         if x.ndim != 2:
             raise GraphError(f"x must be a matrix with a row per node, got shape {list(x.shape)}.")
-        matrix = sp.csr_array(x, dtype=np.float64, copy=True)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
+        matrix = sp.csr_array(x)
+        if not matrix.has_canonical_format or not matrix.data.all():
+            matrix = matrix.astype(np.float64, copy=True)
+            matrix.sum_duplicates()
+            matrix.eliminate_zeros()
         if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
             raise GraphError("x must hold counts of words, which are finite and not negative.")
-        if presence:
-            matrix.data[:] = 1.0
-        squares = float(np.square(matrix.data).sum())
-        self.count = float(matrix.data.sum()) ** 2 / squares if squares else 0.0
+        binary = presence or bool((matrix.data == 1).all())
+        values = np.ones(matrix.nnz) if binary else matrix.data.astype(np.float64)
+        squares = float(np.square(values).sum())
+        self.count = float(values.sum()) ** 2 / squares if squares else 0.0
+        matrix = sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
         self.shape: tuple[int, int] = matrix.shape
-        binary = bool((matrix.data == 1).all())
         cost = (BINARY_COST if binary else SPARSE_COST).get(torch.device(device).type, 4.0)
         self._dense: Tensor | None = None
         if cost * matrix.nnz > self.shape[0] * self.shape[1]:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from softcut.clustering import PRESETS, MinCutClustering
+from softcut.clustering.refine import REFINEMENTS
 from softcut.device import choose_device
 from softcut.errors import DataError, ParameterError, SoftcutError
 
@@ -48,14 +49,18 @@ def estimator_settings(**changed: Any) -> dict[str, Any]:
     """All arguments of :class:`softcut.MinCutClustering` that decide its result, with the values of its preset.
 
     >>> settings = estimator_settings(n_init=4)
-    >>> settings["n_init"], settings["max_iter"]
-    (4, 200)
+    >>> settings["n_init"], settings["max_iter"], settings["refinements"]
+    (4, 200, 2)
     """
     known = MinCutClustering(**changed).get_params()
     preset = asdict(PRESETS[known["preset"]])
     filled = {name: preset.get(name) if value is None else value for name, value in known.items()}
     if filled["batch"] is None:  # the way the parts of a batch are found decides nothing
         filled = {name: value for name, value in filled.items() if name not in ("batch", "batch_parts")}
+    if (
+        filled["refine"] and filled["judge"] == "evidence"
+    ):  # not an argument; runs with fewer have other results
+        filled["refinements"] = REFINEMENTS
     return {name: value for name, value in filled.items() if name not in _NOT_SETTINGS}
 
 

@@ -17,9 +17,9 @@ import torch
 
 from softcut.baselines import BASELINES, dmon_replicas
 from softcut.clustering import MinCutClustering
+from softcut.clustering.fit import refine
 from softcut.clustering.kmeans import kmeans, squared_distances
 from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, without
-from softcut.clustering.refine import Refiner
 from softcut.clustering.settings import resolve
 from softcut.datasets import load
 from softcut.graph import Graph
@@ -169,7 +169,8 @@ def settings_of(method: str) -> dict[str, Any]:
         changed = ABLATIONS[method]
         return {**estimator_settings(**changed), **changed}
     if method in (_EXTRA, _EXTRA_REFINED):
-        return {name: estimator_settings()[name] for name in ("hops", "n_components")}
+        shared = ("hops", "n_components", *(["refinements"] if method == _EXTRA_REFINED else []))
+        return {name: estimator_settings()[name] for name in shared}
     if method == "dmon":
         return keyword_settings(dmon_replicas)
     return keyword_settings(BASELINES[_BASELINES.get(method, method)])
@@ -199,15 +200,14 @@ def _kmeans_on_features(graph: Graph, k: int, seed: int, device: torch.device, r
     inner = without(graph, silent) if silent.any() else graph
     arguments = MinCutClustering(k, random_state=seed, feature_graph=False).get_params(deep=False)
     settings, _ = resolve(arguments, MinCutClustering.__init__, inner)
-    encoded = prepare(inner, settings, device, lambda text: None).encoded
-    z = encoded.rows.flatten(1)
+    prepared = prepare(inner, settings, device, lambda text: None)
+    z = prepared.encoded.rows.flatten(1)
     found = kmeans(z, k, random_state=seed)
     labels = found.labels
     if refined:
         distance = squared_distances(z, found.centres)
         soft = torch.softmax(-distance / (2 * distance.amin(1).mean()), dim=1)  # as the consensus does
-        refiner = Refiner.fit(encoded.x, labels, k, seed)
-        labels = refiner.apply(encoded.x, soft, encoded.op).argmax(1)
+        labels = refine(prepared, soft, settings, lambda text: None)[0].argmax(1)
     every = np.zeros(graph.num_nodes, dtype=np.int64)
     every[~silent] = labels.cpu().numpy()
     return every

@@ -174,9 +174,16 @@ class ConvInput:
         if self.kind == "constant":
             h = torch.cat(flat, dim=1) @ self.x.mT
         elif self.kind == "sparse":
-            h = self.op @ self.sparse(flat[0])
-            h = (h + self.sparse(flat[1]) if self.terms == 2 else h).mT.contiguous()
+            h = self._sparse_terms(flat).mT.contiguous()
         else:
             h = (self.op @ (self.x @ flat[0].mT)).mT.contiguous()
             h = h + flat[1] @ self.x.mT if self.terms == 2 else h
         return h.view(replicas, hidden, -1)
+
+    def _sparse_terms(self, weights: list[Tensor]) -> Tensor:
+        if self.terms == 2 and weights[0].is_cuda:
+            # One product with twice the columns: on a GPU a small one takes no longer than half of it.
+            passed, own = self.sparse(torch.cat(weights)).chunk(2, dim=1)
+            return self.op @ passed + own
+        h = self.op @ self.sparse(weights[0])
+        return h + self.sparse(weights[1]) if self.terms == 2 else h

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.activations import Activation, get_activation
+from softcut.ops import Segments
+from softcut.ops.batching import replicas_on_kernels
 from softcut.training.inputs import FirstLayer
 
 __all__ = ["ReplicaNet", "replica_seeds"]
@@ -98,6 +100,10 @@ class ReplicaNet(nn.Module):
             return h
         if self.act is not None:
             h = self.act(h)
+        rows, kernel = h.permute(2, 0, 1), self.second.mT.unsqueeze(0)
+        if replicas_on_kernels(rows, kernel):
+            logits = Segments(h.shape[-1]).matmul(rows, kernel).permute(1, 2, 0)
+            return logits + self.second_bias.unsqueeze(-1)
         return torch.baddbmm(self.second_bias.unsqueeze(-1), self.second, h)
 
     def keep(self, replicas: Sequence[int]) -> ReplicaNet:

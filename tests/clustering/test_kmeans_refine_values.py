@@ -123,9 +123,9 @@ def test_its_weight_is_the_share_of_the_entropy_that_features_explain():
 def test_of_many_rows_some_are_drawn(monkeypatch):
     x, y = groups()
     whole = Refiner.fit(x, y, 3)
-    monkeypatch.setattr(module, "_ROWS", 60)
+    monkeypatch.setattr(module, "LARGE", 60)
     torch.testing.assert_close(Refiner.fit(x, y, 3).kernel, whole.kernel)
-    monkeypatch.setattr(module, "_ROWS", 30)
+    monkeypatch.setattr(module, "LARGE", 30)
     rows = torch.randperm(60, generator=torch.Generator().manual_seed(4))[:30]
     torch.testing.assert_close(Refiner.fit(x, y, 3).kernel, Refiner.fit(x, y, 3, random_state=0).kernel)
     some = Refiner.fit(x, y, 3, random_state=4)

@@ -89,7 +89,7 @@ def test_the_number_of_clusters_stays() -> None:
 def test_the_paper_s_preset_is_left_alone() -> None:
     graph = attributed_communities(100, 2, seed=0)
     est = sc.MinCutClustering(2, preset="paper", n_init=2, max_iter=20).fit(graph)
-    assert est._model.refiner is None
+    assert est._model.refiners == []
 
 
 def test_structural_features_travel_with_the_model(tmp_path, monkeypatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -363,8 +364,8 @@ def test_features_that_tell_nothing_refine_nothing():
     prepared, notes = prepared_of(pair, settings), []
     assert prepared.encoded.x.shape == (8, 0)
     soft = torch.tensor([[0.9, 0.1], [0.6, 0.4]] * 2 + [[0.2, 0.8], [0.4, 0.6]] * 2)
-    after, refiner = refine(prepared, soft, settings, notes.append)
-    assert refiner is None
+    after, refiners = refine(prepared, soft, settings, notes.append)
+    assert refiners == []
     assert torch.equal(after, soft)
 
 
@@ -387,15 +388,47 @@ def test_a_refinement_that_empties_a_cluster_is_left_out(graph, monkeypatch):
             return self.after
 
     monkeypatch.setattr(fit, "Refiner", Fake)
-    kept, refiner = refine(prepared, soft, settings, notes.append)
+    kept, refiners = refine(prepared, soft, settings, notes.append)
     assert kept is soft
-    assert refiner is None
+    assert refiners == []
     assert notes == ["no refinement: it would have emptied a cluster."]
     Fake.after = torch.eye(3)[torch.arange(120) % 3]
-    kept, refiner = refine(prepared, soft, settings, notes.append)
+    kept, refiners = refine(prepared, soft, settings, notes.append)
     assert kept is Fake.after
-    assert isinstance(refiner, Fake)
+    assert [type(refiner) for refiner in refiners] == [Fake]
     assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("evidence", "times"),
+    [((1.0, 2.0, 3.0), 2), ((1.0, 2.0, 2.0), 1), ((3.0, 1.0, 2.0), 1), ((3.0, 2.0, 1.0), 1)],
+)
+def test_a_second_refinement_needs_most_evidence(graph, monkeypatch, evidence, times):
+    settings = settings_of(graph)
+    prepared = prepared_of(graph, settings)
+    labels = torch.arange(120) % 3
+    steps = [torch.eye(3)[labels.roll(i)] for i in range(3)]
+
+    class Fake:
+        fitted = 0
+
+        @classmethod
+        def fit(cls, x, found, k, seed):
+            assert torch.equal(found, steps[cls.fitted].argmax(1))
+            cls.fitted += 1
+            return cls()
+
+        def apply(self, x, proba, op):
+            return steps[self.fitted]
+
+    def judge(hard, k):
+        assert torch.equal(hard, torch.stack([s.argmax(1) for s in steps], dim=1))
+        return SimpleNamespace(value=torch.tensor(evidence))
+
+    monkeypatch.setattr(fit, "Refiner", Fake)
+    soft, refiners = refine(replace(prepared, judge=judge), steps[0], settings, [].append)
+    assert soft is steps[times]
+    assert len(refiners) == times
 
 
 def test_clusters_are_numbered_by_size():

@@ -133,7 +133,9 @@ def at(meta, path):
         ("default", "model.signature", "abc", "signature is not a digest"),
         ("default", "model.signature", 5, "signature is not a digest"),
         ("default", "model.consensus", False, "consensus is missing for several replicas"),
-        ("default", "model.refiner", False, "refiner.bias is not known"),
+        ("default", "model.refiners", 0, "refiner0.bias is not known"),
+        ("default", "model.refiners", 3, "refiners is 3, not between 0 and 2"),
+        ("default", "model.refiners", True, "refiners is True"),
         ("default", "model.positional", True, "positions"),
         ("default", "model.silence", "loud", "silence is loud"),
         ("default", "model.encoder", None, "encoder is missing"),
@@ -178,7 +180,7 @@ def test_fields_that_cannot_be_right(packed, kind, path, value, words):
         ("history.cut", torch.zeros(4, 2), "tensor history.cut has shape"),
         ("net.bias", torch.full((3, 16), math.inf), "tensor net.bias holds values that are not finite"),
         ("extra", torch.zeros(1), "tensor extra is not known"),
-        ("refiner.weight", None, "tensor refiner.weight is missing"),
+        ("refiner0.weight", None, "tensor refiner0.weight is missing"),
     ],
 )
 def test_tensors_that_cannot_be_right(packed, name, tensor, words):

@@ -17,6 +17,7 @@ from softcut.ops import CSR, CSRPattern, Segments, cut_terms, mincut_loss, poole
 from softcut.ops.kernels import use
 from softcut.ops.kernels.plan import RowPlan, row_plan
 from softcut.ops.kernels.tiles import Tiles
+from softcut.ops.spmm import sparse_product
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.skipif(
@@ -206,6 +207,47 @@ def test_one_replica_is_fused_and_several_are_columns(launches):
     for a, b, c in zip(expected, one, both, strict=True):
         torch.testing.assert_close(b, a[:, :1])
         torch.testing.assert_close(c, a)
+
+
+@pytest.mark.parametrize("nodes_last", [False, True])
+@pytest.mark.parametrize("k", [3, 17])
+def test_products_per_replica(nodes_last, k, launches):
+    n, replicas, f = 70, 2, 5
+    tensors = (random(n, replicas, k), random(n, replicas, f, seed=1), random(1, replicas, k, f, seed=2))
+    a, b, m = (t.float() for t in tensors)
+    if nodes_last:
+        a = a.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+    layout, found = Segments(n), {}
+    for mode in ("torch", "triton"):
+        given = [t.detach().requires_grad_() for t in (a, b, m)]
+        with use(mode):
+            gram, rows = layout.gram(*given[:2]), layout.matmul(given[0], given[2])
+            found[mode] = (gram, rows, *torch.autograd.grad(gram.square().sum() + rows.square().sum(), given))
+    assert {"gram_replicas", "multiply_replicas"} <= set(launches)
+    assert found["triton"][1].stride(0) == (1 if nodes_last else replicas * f)
+    for x, y in zip(*found.values(), strict=True):
+        torch.testing.assert_close(y, x, rtol=1e-5, atol=1e-4)
+
+
+def test_a_clustering_network_on_kernels_is_the_same_network(launches):
+    from softcut.training import DenseInput, ReplicaNet
+
+    net, z, found = ReplicaNet(5, 3, seeds=[0, 1], hidden=4), DenseInput(random(40, 5).float()), {}
+    for mode in ("torch", "triton"):
+        with use(mode):
+            s = net.soft(z)
+            found[mode] = (s, *torch.autograd.grad(s.square().sum(), list(net.parameters())))
+    assert {"gram_replicas", "multiply_replicas"} <= set(launches)
+    for a, b in zip(*found.values(), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-5)
+
+
+def test_long_rows_of_any_length_share_a_kernel():
+    dense, pattern, _ = hub_graph(False)
+    for k in (65, 70):
+        x = random(dense.shape[0], k).float()
+        with use("triton"):
+            torch.testing.assert_close(sparse_product(pattern, None, x), dense.float() @ x)
 
 
 def test_half_precision_is_read_as_it_is_and_added_up_in_float32():

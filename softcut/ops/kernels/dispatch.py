@@ -15,11 +15,13 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.ops._torch import is_wrapped
 
-__all__ = ["FEWEST", "installed", "takes", "use"]
+__all__ = ["FEWEST", "FEWEST_SMALL", "installed", "takes", "use"]
 
 MODES = ("auto", "torch", "triton")
 # Gathered numbers (entries times columns) below which PyTorch's own product is as fast.
 FEWEST = 1 << 22
+# Multiplications below which PyTorch's own small products per replica are.
+FEWEST_SMALL = 1 << 19
 _PRECISIONS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
@@ -86,7 +88,7 @@ def _works(device: torch.device) -> bool:
         return False
 
 
-def takes(s: Tensor, entries: int) -> bool:
+def takes(s: Tensor, entries: int, fewest: int = FEWEST) -> bool:
     """Whether a product of a matrix with `entries` entries and the rows of `s` goes to a kernel.
 
     >>> import torch
@@ -99,6 +101,8 @@ def takes(s: Tensor, entries: int) -> bool:
         [N, K]: its device, precision and number of columns decide.
     entries : int
         Stored entries of the matrix.
+    fewest : int
+        Entries times columns from which on a kernel is faster.
     """
     mode = _mode[-1]
     if mode == "torch" or torch.compiler.is_compiling() or is_wrapped(s) or s.dtype not in _PRECISIONS:
@@ -107,7 +111,7 @@ def takes(s: Tensor, entries: int) -> bool:
         return installed()
     if os.environ.get("TRITON_INTERPRET") == "1":  # hours, on a large product
         return False
-    if not s.is_cuda or entries * s.shape[-1] < FEWEST or not installed():
+    if not s.is_cuda or entries * s.shape[-1] < fewest or not installed():
         return False
     device = torch.device("cuda", s.device.index or 0)
     # The first launch compiles and waits, which must not happen while a CUDA graph is captured.

@@ -16,6 +16,8 @@ __all__ = ["cut_gradient", "cut_sums", "on_device", "row_product"]
 
 # The second pass over long rows adds up few rows with many pieces each.
 _LAST_PASS = Tiles(1, 32, 16, 4)
+# Columns up to which their number is compiled in. Above, replicas make it large and come and go.
+_COMPILED = 64
 # Numbers of Y that one program of the gradient writes.
 _BLOCK = 1024
 
@@ -25,9 +27,10 @@ def on_device(t: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(t.device) if t.is_cuda else nullcontext()
 
 
-def _grid(count: int, k: int, tiles: Tiles) -> tuple[int, int]:
+def _grid(count: int, k: int, tiles: Tiles, limited: bool = True) -> tuple[int, int]:
     """Programs for `count` sums, and for the blocks of their columns."""
-    return min(tiles.programs, -(-count // tiles.rows)), -(-k // tiles.columns)
+    blocks = -(-count // tiles.rows)
+    return min(tiles.programs, blocks) if limited else blocks, -(-k // tiles.columns)
 
 
 class _Pass:
@@ -56,7 +59,7 @@ class _Pass:
     ) -> None:
         partial = out is not None  # pieces: no factor of a row, nothing to add to the sums
         with_sums = self.sums is not None and not partial
-        grid = _grid(first.numel(), self.k, tiles)
+        grid = _grid(first.numel(), self.k, tiles, limited=with_sums)
         programs.sum_rows[grid](
             out if out is not None else self.out,
             self.x if x is None else x,
@@ -74,7 +77,8 @@ class _Pass:
             self.sums.shape[1] if with_sums and self.sums is not None else 0,
             first.numel(),
             -(-first.numel() // (tiles.rows * grid[0])),
-            K=self.k,
+            self.k,
+            K=self.k if self.k <= _COMPILED else 0,
             ROWS=tiles.rows,
             NEIGHBOURS=tiles.neighbours,
             COLUMNS=tiles.columns,

@@ -3,7 +3,7 @@
 
 One program, :func:`sum_rows`, does every pass over a sparse matrix: the rows, the pieces of long rows, and the sums
 of those pieces. An optional tensor that is None is left out when the program is compiled. Sizes in capitals are
-compiled in: the row length K lets loads be vectors, the tile sizes set registers and occupancy.
+compiled in: a short row length K lets loads be vectors, the tile sizes set registers and occupancy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ try:
 except ImportError:
     triton = tl = None
 
-__all__ = ["add_scaled", "gram_chunks", "multiply_chunks", "sum_rows"]
+__all__ = [
+    "add_scaled",
+    "gram_chunks",
+    "gram_replicas",
+    "multiply_chunks",
+    "multiply_replicas",
+    "sum_rows",
+]
 
 
 def _jit(function):
@@ -31,6 +38,11 @@ def _jit_any_size(function):
     return triton.jit(
         function, do_not_specialize=sizes, do_not_specialize_on_alignment=["first", "last", "dest"]
     )
+
+
+def _jit_strided(function):
+    """Compiled once for all numbers of rows; strides of 1 are compiled in, so that loads follow them."""
+    return function if triton is None else triton.jit(function, do_not_specialize=["rows"])
 
 
 def _mend_interpreter():
@@ -68,7 +80,8 @@ def sum_rows(
     sums_stride,
     count,
     repeat,  # blocks of ROWS sums that a program does one after another
-    K: tl.constexpr,
+    width,  # numbers of a row, where K is 0
+    K: tl.constexpr,  # the same, compiled in; 0 for long rows, which come in many lengths
     ROWS: tl.constexpr,
     NEIGHBOURS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -83,9 +96,13 @@ def sum_rows(
     AXIS: tl.constexpr = (
         1 if ALONG_ROWS else 0
     )  # Triton spreads threads along columns, then along the first axis
+    if K == 0:
+        length = width
+    else:
+        length = K
     block = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    within = c < K
+    within = c < length
     total_cut = tl.zeros([ROWS, COLUMNS], ACC)
     total_degree = tl.zeros([ROWS, COLUMNS], ACC)
     t = tl.arange(0, NEIGHBOURS)
@@ -120,7 +137,7 @@ def sum_rows(
                 source = entry.to(tl.int64)
             else:
                 source = tl.load(col + entry, mask=valid, other=0, eviction_policy=ONCE).to(tl.int64)
-            places = source[:, :, None] * K + c[None, None, :]
+            places = source[:, :, None] * length + c[None, None, :]
             tile = tl.load(
                 x + places,
                 mask=valid[:, :, None] & within[None, None, :],
@@ -135,7 +152,7 @@ def sum_rows(
             acc += tile
             entry += NEIGHBOURS
         y = tl.sum(acc, axis=AXIS)
-        places = row[:, None] * K + c[None, :]
+        places = row[:, None] * length + c[None, :]
         valid = there[:, None] & within[None, :]
         if outer is None:
             scaled = y
@@ -274,3 +291,80 @@ def multiply_chunks(
         valid = (row[:, None] < end) & (f[None, :] < F)
         tl.store(out + places, acc.to(out.dtype.element_ty), mask=valid)
         row += STEP
+
+
+@_jit_strided
+def gram_replicas(
+    out,  # [chunks, R, K, F]
+    a,  # [N, R, K], of any strides
+    b,  # [N, R, F]
+    rows,
+    a_row,
+    a_replica,
+    a_column,
+    b_row,
+    b_replica,
+    b_column,
+    K: tl.constexpr,
+    F: tl.constexpr,
+    LENGTH: tl.constexpr,  # rows of a chunk
+    STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_F: tl.constexpr,
+):
+    """a' b of every replica, for the rows of every chunk."""
+    chunk = tl.program_id(0).to(tl.int64)  # the one axis of a grid that may be long
+    replica = tl.program_id(1).to(tl.int64)
+    blocks: tl.constexpr = (F + BLOCK_F - 1) // BLOCK_F
+    k = tl.program_id(2) // blocks * BLOCK_K + tl.arange(0, BLOCK_K)
+    f = tl.program_id(2) % blocks * BLOCK_F + tl.arange(0, BLOCK_F)
+    row = chunk * LENGTH + tl.arange(0, STEP)
+    left_at = a + replica * a_replica + k[:, None].to(tl.int64) * a_column
+    right_at = b + replica * b_replica + f[None, :].to(tl.int64) * b_column
+    acc = tl.zeros([BLOCK_K, BLOCK_F], tl.float32)
+    for _ in range(0, LENGTH, STEP):
+        there = row < rows
+        left = tl.load(left_at + row[None, :] * a_row, mask=there[None, :] & (k[:, None] < K), other=0.0)
+        right = tl.load(right_at + row[:, None] * b_row, mask=there[:, None] & (f[None, :] < F), other=0.0)
+        acc = tl.dot(left, right, acc, input_precision="ieee")
+        row += STEP
+    places = ((chunk * tl.num_programs(1) + replica) * K + k[:, None]) * F + f[None, :]
+    tl.store(out + places, acc, mask=(k[:, None] < K) & (f[None, :] < F))
+
+
+@_jit_strided
+def multiply_replicas(
+    out,  # [N, R, F], of any strides
+    a,  # [N, R, K]
+    m,  # [R, K, F]
+    rows,
+    a_row,
+    a_replica,
+    a_column,
+    b_row,  # of `out`
+    b_replica,
+    b_column,
+    K: tl.constexpr,
+    F: tl.constexpr,
+    STEP: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_F: tl.constexpr,
+):
+    """Each row times the matrix of its replica."""
+    row = tl.program_id(0).to(tl.int64) * STEP + tl.arange(0, STEP)
+    replica = tl.program_id(1).to(tl.int64)
+    f = tl.program_id(2) * BLOCK_F + tl.arange(0, BLOCK_F)
+    there = row < rows
+    acc = tl.zeros([STEP, BLOCK_F], tl.float32)
+    for k_at in range(0, K, BLOCK_K):
+        k = k_at + tl.arange(0, BLOCK_K)
+        left = tl.load(
+            a + replica * a_replica + row[:, None] * a_row + k[None, :].to(tl.int64) * a_column,
+            mask=there[:, None] & (k[None, :] < K),
+            other=0.0,
+        )
+        matrix = m + (replica * K + k[:, None]) * F + f[None, :]
+        right = tl.load(matrix, mask=(k[:, None] < K) & (f[None, :] < F), other=0.0)
+        acc = tl.dot(left, right, acc, input_precision="ieee")
+    places = replica * b_replica + row[:, None] * b_row + f[None, :].to(tl.int64) * b_column
+    tl.store(out + places, acc.to(out.dtype.element_ty), mask=there[:, None] & (f[None, :] < F))

@@ -1,4 +1,4 @@
-"""Small products per graph of a ragged batch on a GPU: A'B and A M, without padding."""
+"""Small products on a GPU, A'B and A M: per graph of a ragged batch, without padding, or per replica of one graph."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from torch import Tensor
 from softcut.ops.kernels import programs
 from softcut.ops.kernels.product import on_device
 
-__all__ = ["CHUNK", "gram", "matmul"]
+__all__ = ["CHUNK", "gram", "matmul", "replica_gram", "replica_matmul"]
 
 # The most rows of a graph that one program goes through; graphs up to this size need no second pass.
 CHUNK = 512
 _STEP = 32
+# Rows of one replica that a program goes through (fewer where that leaves programs idle), and at a time.
+_REPLICA_CHUNKS, _REPLICA_STEP = (2048, 256), 64
+_MANY_PROGRAMS = 1024
 
 
 def _block(size: int, most: int = 64) -> int:
@@ -62,5 +65,52 @@ def matmul(a: Tensor, m: Tensor, owner: Tensor, bounds: Tensor | None, ptr: Tens
         programs.multiply_chunks[(owner.numel(), -(-f // block_f))](
             out, a, m, owner, bounds, ptr,
             K=k, F=f, LENGTH=CHUNK, STEP=_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
+        )  # fmt: skip
+    return out
+
+
+def replica_gram(a: Tensor, b: Tensor) -> Tensor:
+    """a' b of every replica, [R, K, F]; sums are accumulated in float32, in a fixed order.
+
+    Parameters
+    ----------
+    a, b : Tensor
+        [N, R, K] and [N, R, F] of one precision (float32 or less) and any strides.
+    """
+    n, replicas, k = a.shape
+    f = b.shape[2]
+    length = _REPLICA_CHUNKS[n * replicas < _REPLICA_CHUNKS[0] * _MANY_PROGRAMS]
+    chunks = -(-n // length)
+    out = torch.empty(chunks, replicas, k, f, dtype=torch.float32, device=a.device)
+    block_k, block_f = _block(k), _block(f)
+    with on_device(a):
+        programs.gram_replicas[(chunks, replicas, -(-k // block_k) * -(-f // block_f))](
+            out, a, b, n, *a.stride(), *b.stride(),
+            K=k, F=f, LENGTH=length, STEP=_REPLICA_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
+        )  # fmt: skip
+    return out.sum(0).to(a.dtype)
+
+
+def replica_matmul(a: Tensor, m: Tensor) -> Tensor:
+    """Each row times the matrix of its replica, [N, R, F], with nodes last in memory where `a` has them last.
+
+    Parameters
+    ----------
+    a : Tensor
+        [N, R, K].
+    m : Tensor
+        [R, K, F], contiguous, of the precision of `a`.
+    """
+    n, replicas, k = a.shape
+    f = m.shape[2]
+    if a.stride(0) == 1:
+        out = torch.empty(replicas, f, n, dtype=a.dtype, device=a.device).permute(2, 0, 1)
+    else:
+        out = torch.empty(n, replicas, f, dtype=a.dtype, device=a.device)
+    block_f = _block(f)
+    with on_device(a):
+        programs.multiply_replicas[(-(-n // _REPLICA_STEP), replicas, -(-f // block_f))](
+            out, a, m, n, *a.stride(), *out.stride(),
+            K=k, F=f, STEP=_REPLICA_STEP, BLOCK_K=16, BLOCK_F=block_f, num_warps=4,
         )  # fmt: skip
     return out

@@ -39,7 +39,7 @@ class Tiles:
     ahead : bool
         Whether the indices of the next tile are read before this one is added.
     programs : int
-        The most programs that are launched; with more rows, each does several blocks of them.
+        The most programs that keep sums of a loss; with more rows, each does several blocks of them.
     gather_scale : bool
         Whether D^-1/2 is gathered entry by entry; otherwise D^-1/2 S is made first.
     """
@@ -49,9 +49,9 @@ class Tiles:
     columns: int
     warps: int
     along_rows: bool = False
-    stream: bool = True
+    stream: bool = False
     ahead: bool = False
-    programs: int = 1 << 16
+    programs: int = 1 << 14
     gather_scale: bool = False
 
 
@@ -66,9 +66,11 @@ def _power(x: float, low: int, high: int) -> int:
 def table(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Tiles:
     """The choice for `k` columns and rows of `mean` entries, without measuring.
 
+    Fastest, or next to it, in the sweep of ``benchmarks/gpu_kernels.py`` on an H200.
+
     >>> import torch
     >>> table(16, 32.0)
-    Tiles(rows=1, neighbours=32, columns=16, warps=1, along_rows=False, stream=True, ahead=False, ...)
+    Tiles(rows=32, neighbours=4, columns=16, warps=4, along_rows=True, stream=False, ahead=True, ...)
 
     Parameters
     ----------
@@ -80,11 +82,13 @@ def table(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Tiles:
         Of the dense matrix.
     """
     columns = _power(k, 4, _MOST_COLUMNS)
-    neighbours = 32 if mean > 24 and columns < 64 else 16
-    # Fewer numbers than a warp has threads that read 16 bytes each: several rows at once.
-    width = 16 // torch.empty(0, dtype=dtype).element_size()
-    rows = max(1, 32 * width // (neighbours * columns))
-    return Tiles(rows, neighbours, columns, warps=1)
+    size = torch.empty(0, dtype=dtype).element_size()
+    row = columns * size  # bytes
+    if row <= 16:  # few bytes per neighbour: many of them at a time
+        return Tiles(8, 16, columns, warps=4, stream=True)
+    if row <= 64:  # a thread per row and a few of its neighbours, their indices read ahead
+        return Tiles(64 if size == 2 else 32, 4, columns, warps=4, along_rows=True, ahead=True)
+    return Tiles(1, 16, columns, warps=1)
 
 
 def _key(k: int, mean: float, dtype: torch.dtype, device: str, uneven: bool) -> str:

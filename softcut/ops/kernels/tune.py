@@ -37,7 +37,7 @@ def candidates(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Itera
         (4, True, 64, 4), (4, True, 64, 8), (4, True, 128, 4), (8, True, 64, 4),
     ):  # fmt: skip
         if rows * neighbours * first.columns <= _MOST_NUMBERS * warps:
-            found.append(Tiles(rows, neighbours, first.columns, warps, along))
+            found.append(Tiles(rows, neighbours, first.columns, warps, along, stream=True))
     found += [replace(t, ahead=True) for t in found if t.neighbours <= 8 or t == first]
     found += [replace(t, stream=False) for t in found if t.neighbours <= 4 or t == first]
     found.append(replace(first, gather_scale=True))

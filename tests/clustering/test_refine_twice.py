@@ -1,0 +1,81 @@
+"""A second refinement: kept where it has most evidence, with everything that an estimator does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import softcut as sc
+from softcut.clustering import encoder, features, replicas, sampling
+from softcut.clustering import refine as refinement
+from softcut.clustering.prepare import prepare
+from softcut.clustering.refine import Refiner
+from softcut.clustering.settings import resolve
+from softcut.datasets import attributed_communities
+from softcut.metrics import evidence
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Edges and features that both say little: what one refinement leaves open, a second one settles."""
+    return attributed_communities(300, 3, edge_signal=0.45, feature_signal=0.25, seed=1)
+
+
+def estimator(**options):
+    return sc.MinCutClustering(3, **{"n_init": 4, "max_iter": 30, "device": "cpu", **options})
+
+
+def test_two_refinements_one_after_the_other(graph):
+    """Against the steps by hand, from the consensus that the same estimator finds without refinement."""
+    est, plain = estimator().fit(graph), estimator(refine=False).fit(graph)
+    settings, _ = resolve(est.get_params(), sc.MinCutClustering.__init__, graph)
+    encoded = prepare(graph, settings, torch.device("cpu"), [].append).encoded
+    steps = [torch.from_numpy(plain.soft_)]
+    for _ in range(2):
+        refiner = Refiner.fit(encoded.x, steps[-1].argmax(1), 3, settings.seed)
+        steps.append(refiner.apply(encoded.x, steps[-1], encoded.op))
+    explained = [evidence(graph, soft.argmax(1).numpy()) for soft in steps]
+    assert max(explained) == explained[2] > explained[1] > explained[0]
+    order = np.argsort(-np.bincount(steps[2].argmax(1), minlength=3), kind="stable")
+    np.testing.assert_allclose(est.soft_, steps[2].numpy()[:, order], atol=1e-4)
+    assert len(est._model.refiners) == 2
+    said = "refined twice: evidence {:.4g}, then {:.4g} and {:.4g}.".format(*explained)
+    assert [note for note in est.notes_ if "refined" in note] == [said]
+
+
+def test_evidence_decides_only_where_it_judges(graph):
+    """Replicas weighted by agreement, as before there was evidence, are refined once."""
+    est = estimator(judge="agreement").fit(graph)
+    assert len(est._model.refiners) == 1
+    assert not any("refined" in note for note in est.notes_)
+
+
+def large(patch):
+    for module in (encoder, features, refinement, replicas, sampling):
+        patch.setattr(module, "LARGE", 250)
+
+
+@pytest.mark.parametrize("kind", ["usual", "batch", "large", "several", "silent", "best"])
+def test_both_are_part_of_the_model(graph, kind, monkeypatch, tmp_path):
+    """Predicting, unseen graphs, files: the same two steps as in the fit."""
+    if kind == "large":
+        large(monkeypatch)
+    data = graph
+    if kind == "several":
+        data = [graph.subgraph(range(200)), graph.subgraph(range(200, 300))]
+    if kind == "silent":  # two nodes without edges and words
+        adjacency, x = graph.adjacency.copy(), graph.x.copy()
+        adjacency.resize(302, 302)
+        x.resize(302, graph.num_features)
+        data = sc.Graph(adjacency, x)
+    options = {"batch": {"batch": 60}, "best": {"select": "best"}}.get(kind, {})
+    est = estimator(**options).fit(data)
+    assert len(est._model.refiners) == 2
+    found = est.predict(data)
+    np.testing.assert_array_equal(np.concatenate(found) if kind == "several" else found, est.labels_)
+    again = sc.MinCutClustering.load(est.save(tmp_path / "model"))
+    unseen = attributed_communities(120, 3, edge_signal=0.45, feature_signal=0.25, seed=1)
+    np.testing.assert_array_equal(again.predict_proba(unseen), est.predict_proba(unseen))
+    est._model.refiners.pop()  # the second one matters: without it predictions are others
+    assert np.abs(again.predict_proba(unseen) - est.predict_proba(unseen)).max() > 1e-3
