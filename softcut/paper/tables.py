@@ -45,8 +45,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
 }
 # Pictures of the pages that show what is in results/, with the file of the curves and what draws it.
 PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
-    "docs/img/table2_curves.png": ("table2_curves.json", classification_report.draw_curves),
-    "docs/img/table3_curves.png": ("table3_curves.json", regression_report.draw_curves),
+    "docs/images/table2_curves.png": ("table2_curves.json", classification_report.draw_curves),
+    "docs/images/table3_curves.png": ("table3_curves.json", regression_report.draw_curves),
 }
 # First lines of tables that hold no results: what there is, what it is called, what a test is for.
 NO_RESULTS = (
