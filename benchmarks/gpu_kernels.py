@@ -95,7 +95,7 @@ def loss(bench: Bench) -> None:
     from softcut.ops.kernels import use
 
     print(
-        "graph | K | precision | kernels ms, replayed | extra / 4NK | PyTorch ms, extra | peer ms, GiB | ratio | errors | bits"
+        "graph | K | precision | kernels ms, replayed | extra/4NK | PyTorch ms, extra | peer ms, GiB | ratio | errors | bits"
     )
     for name, k, d in cases(bench):
 
@@ -140,7 +140,8 @@ def loss(bench: Bench) -> None:
             peer = (
                 f"{r['peer ms']:8.1f} {r['peer GiB']:6.1f} {r['ratio']:6.1f}x" if "peer ms" in r else " " * 23
             )
-            ours = f"{r['ms']:8.3f} {r['replayed ms']:8.3f} {r['extra']:6.3f} {r['torch ms']:8.3f} {r['torch extra']:6.2f}"
+            ours = f"{r['ms']:8.3f} {r['replayed ms']:8.3f} {r['extra']:6.3f}"
+            ours += f" {r['torch ms']:8.3f} {r['torch extra']:6.2f}"
             errors = f"{r['loss error']:.1e} {r['gradient error']:.1e} {r['same bits']}"
             print(f"{name:20} {k:3} {d:9} {ours} {peer} {errors}", flush=True)
 
