@@ -95,7 +95,7 @@ def loss(bench: Bench) -> None:
     from softcut.ops.kernels import use
 
     print(
-        "graph | K | precision | kernels ms, replayed | extra/4NK | PyTorch ms, extra | peer ms, GiB | ratio | errors | bits"
+        "graph | K | precision | kernels ms, replayed | extra | PyTorch ms, extra | peer ms, GiB | ratio | errors, bits"
     )
     for name, k, d in cases(bench):
 
