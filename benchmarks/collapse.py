@@ -16,7 +16,7 @@ from softcut import MinCutClustering
 from softcut.datasets import attributed_communities
 from softcut.files import atomic_json
 from softcut.metrics import nmi
-from softcut.provenance import commit
+from softcut.provenance import origin
 
 DEGREES = (4, 20, 60, 100)
 FEATURES = (16, 500, 8000)
@@ -60,8 +60,7 @@ def main() -> None:
     kept, total = (sum(r[key] for r in rows) for key in ("kept_all_clusters", "replicas"))
     worst = min(r["kept_all_clusters"] / r["replicas"] for r in rows)
     print(f"{kept} of {total} replicas ({kept / total:.1%}) use all {K} clusters; worst setting {worst:.1%}")
-    command = f"python benchmarks/collapse.py --nodes {options.nodes} --replicas {options.replicas}"
-    atomic_json(options.out, {"rows": rows, "share": kept / total, "commit": commit(), "command": command})
+    atomic_json(options.out, {"rows": rows, "share": kept / total, **origin()})
 
 
 if __name__ == "__main__":

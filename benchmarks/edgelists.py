@@ -23,7 +23,7 @@ from softcut import Graph, MinCutClustering
 from softcut.baselines import leiden
 from softcut.files import atomic_json
 from softcut.metrics import clusters_used, modularity
-from softcut.provenance import commit, device_name
+from softcut.provenance import origin
 
 NAMES = ("PGPgiantcompo", "4elt", "astro-ph", "ca-AstroPh", "copter2", "wing", "mdual")
 
@@ -50,7 +50,7 @@ def measure(name: str, graph: Graph, k: int, seed: int) -> dict[str, Any]:
             "clusters_used": clusters_used(found),
             "seconds": round(time.perf_counter() - began, 1),
         }
-    return row | {"commit": commit(), "device": device_name("cpu")}
+    return row | origin()
 
 
 def main() -> None:

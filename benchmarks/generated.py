@@ -16,7 +16,7 @@ from softcut.baselines import BASELINES
 from softcut.datasets import attributed_communities
 from softcut.files import atomic_json
 from softcut.metrics import nmi
-from softcut.provenance import commit
+from softcut.provenance import origin
 
 SEES = {"sc": "edges", "leiden": "edges", "kmeans": "features", "kmeans_propagated": "both"}
 
@@ -35,7 +35,7 @@ def main() -> None:
         score = round(nmi(graph.y, BASELINES[name](graph, k, random_state=0)), 4)
         rows.append({"baseline": name, "sees": seen, "nmi": score})
         print(rows[-1])
-    atomic_json(given.out, {"rows": rows, "commit": commit(), "command": "python benchmarks/generated.py"})
+    atomic_json(given.out, {"rows": rows, **origin()})
 
 
 if __name__ == "__main__":

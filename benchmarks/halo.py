@@ -18,7 +18,7 @@ from softcut import Graph
 from softcut.datasets import load, planted_graph
 from softcut.files import atomic_json
 from softcut.graph.partition import crossing_share, partition_nodes
-from softcut.provenance import commit
+from softcut.provenance import origin
 
 GRAPHS: dict[str, Callable[[], Graph]] = {
     "Cora": lambda: load("cora"),
@@ -56,8 +56,7 @@ def main() -> None:
             }
         rows.append(row)
         print(row, flush=True)
-    command = f"python benchmarks/halo.py --parts {given.parts}"
-    atomic_json(given.out, {"parts": given.parts, "rows": rows, "commit": commit(), "command": command})
+    atomic_json(given.out, {"parts": given.parts, "rows": rows, **origin()})
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ on the copy until the first one fails: the change is noticed. A change that all 
     make mutants SEED=0 SAMPLE=200
 
 Results are kept in ``out/mutants/``, one line for each mutant, so a run can be stopped and continued. A survivor is
-tried again when the tests of its room have changed.
+tried again when the tests of its room have changed. The counts of a whole run, with where they come from, go to
+``results/mutants.json``.
 """
 
 from __future__ import annotations
@@ -348,6 +349,44 @@ def tests_digest(room: str) -> str:
 # ------------------------------------------------------------------------------------------------ report
 
 
+def keep_counts(
+    path: Path,
+    seed: int,
+    results: list[dict[str, Any]],
+    count: dict[str, tuple[int, int]],
+    tests: dict[str, Any],
+) -> None:
+    """Put the counts of a seed into the file of results; what was noticed first, of the same places, stays."""
+    from softcut.files import atomic_json
+    from softcut.provenance import origin
+
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"seeds": []}
+    told = {name: found.pop(name) for name in ("commit", "device", "command") if name in found}
+    before = {entry["seed"]: {**told, **entry} for entry in found["seeds"]}
+    old = {room["room"]: room for room in before.get(seed, {}).get("rooms", [])}
+    rooms = []
+    for room, (places, _) in count.items():
+        own = [r for r in results if r["room"] == room]
+        if not own:  # nothing was drawn there
+            continue
+        noticed = sum(r["outcome"] != "survived" for r in own)
+        same = room in old and (old[room]["places"], old[room]["run"]) == (places, len(own))
+        known = tests[room]
+        rooms.append(
+            {
+                "room": room,
+                "places": places,
+                "run": len(own),
+                "noticed_first": old[room]["noticed_first"] if same else noticed,
+                "noticed_now": noticed,
+                "tests": len(known["seconds"]),
+                "tests_left_out": len(known["left_out"]),
+            }
+        )
+    before[seed] = {"seed": seed, "rooms": rooms, **origin()}
+    atomic_json(path, {**found, "seeds": [before[key] for key in sorted(before)]})
+
+
 def report(results: list[dict[str, Any]], count: dict[str, tuple[int, int]], tests: dict[str, Any]) -> str:
     """The table by room and the list of survivors, as Markdown."""
     lines = [
@@ -383,6 +422,7 @@ def main() -> None:
     parser.add_argument("--rooms", nargs="+", choices=list(ROOMS), default=list(ROOMS), help="run only these")
     parser.add_argument("--report", action="store_true", help="print the table of what was run so far")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "mutants.json")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     mutants, count = draw(options.seed, options.sample)
@@ -443,6 +483,8 @@ def main() -> None:
                 )
     text = report(results, count, tests)
     (options.out / f"seed-{options.seed}.md").write_text(text + "\n")
+    if options.rooms == list(ROOMS):
+        keep_counts(options.results, options.seed, results, count, tests)
     print(text)
 
 

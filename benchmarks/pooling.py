@@ -266,6 +266,8 @@ def environment() -> dict[str, Any]:
 
 
 def speed(given: argparse.Namespace) -> None:
+    from softcut.provenance import origin
+
     rows: list[dict[str, Any]] = []
     if given.out and Path(given.out).exists():  # what was measured of other operators stays
         known = json.loads(Path(given.out).read_text())["rows"]
@@ -277,7 +279,7 @@ def speed(given: argparse.Namespace) -> None:
                     [*_words("speed", library, name, n), f"--repeat={given.repeat}", *_path(given)],
                     given.limit,
                 )
-                row = {"library": library, "operator": name, "nodes": n} | (row or {})
+                row = {"library": library, "operator": name, "nodes": n, **(row or {}), **origin()}
                 rows.append(row)
                 print(json.dumps(row), flush=True)
                 write(given.out, {"environment": environment(), "rows": rows})
@@ -289,6 +291,8 @@ def speed(given: argparse.Namespace) -> None:
 
 
 def memory(given: argparse.Namespace) -> None:
+    from softcut.provenance import origin
+
     rows = []
     device = f"--device={given.device}"
 
@@ -312,7 +316,7 @@ def memory(given: argparse.Namespace) -> None:
             estimate = small[0]["peak_gib"] + 62 * each
             rows.append({"library": "pyg-dense", "operator": name, "graphs": 64, "estimated_gib": estimate})
             print(json.dumps(rows[-1]), flush=True)
-    write(given.out, {"environment": environment(), "rows": rows})
+    write(given.out, {"environment": environment(), "rows": rows, **origin(given.device)})
     print(memory_table(rows))
 
 

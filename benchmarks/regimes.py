@@ -3,7 +3,7 @@
 Tables of scikit-learn as nearest-neighbour graphs, Zachary's karate club, and generated graphs of many kinds: signal in
 the edges, in the features, in both; classes of unequal size, many classes, dense graphs, no features at all.
 Writes ``results/regimes.json`` after each row and prints a table of NMI. Rows and methods that are not run stay in
-that file as they were, each with the commit that measured it.
+that file as they were, each with the commit, device and command that measured it.
 
     python benchmarks/regimes.py [--states 3] [--only NAME ...] [--method NAME ...]
 """
@@ -27,7 +27,7 @@ from softcut.baselines import BASELINES
 from softcut.datasets import attributed_communities
 from softcut.files import atomic_json
 from softcut.metrics import nmi
-from softcut.provenance import commit
+from softcut.provenance import origin
 
 
 def table(load: Callable[..., tuple[np.ndarray, np.ndarray]], neighbours: int = 10) -> Graph:
@@ -116,7 +116,7 @@ def main() -> None:
                 "nmi": scores,
                 "mean": float(np.mean(scores)),
                 "seconds": (time.perf_counter() - start) / given.states,
-                "commit": commit(),
+                **origin(),
             }
         rows[name] = {"data": name, "nodes": graph.num_nodes, "classes": k, "methods": found}
         cells = [f"{found[m]['mean']:.3f}" if m in found else "-" for m in METHODS]

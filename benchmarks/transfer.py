@@ -13,7 +13,7 @@ from softcut import MinCutClustering
 from softcut.datasets import attributed_communities
 from softcut.files import atomic_json
 from softcut.metrics import nmi
-from softcut.provenance import commit
+from softcut.provenance import origin
 
 K = 8
 
@@ -51,8 +51,7 @@ def main() -> None:
             "rows": [
                 dict(zip(keys, (n, *(round(v, 3) for v in values)), strict=True)) for n, *values in rows
             ],
-            "commit": commit(),
-            "command": f"python benchmarks/transfer.py --nodes {options.nodes} --factor {options.factor}",
+            **origin(),
         },
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["command_line", "commit", "device_name"]
+__all__ = ["command_line", "commit", "device_name", "origin"]
 
 
 def commit() -> str:
@@ -51,7 +51,7 @@ def device_name(device: torch.device | str) -> str:
 
 
 def command_line() -> str:
-    """The command that runs, as one would type it: no path of the interpreter or the script.
+    """The command that runs, as one would type it in the checkout: no path of the interpreter.
 
     >>> isinstance(command_line(), str)
     True
@@ -59,4 +59,23 @@ def command_line() -> str:
     given = sys.orig_argv[1:]
     if given[:1] == ["-m"]:
         return " ".join(["python", *given])
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    script = Path(sys.argv[0])
+    if script.suffix != ".py":  # a command that was installed
+        return " ".join([script.name, *sys.argv[1:]])
+    script, checkout = script.resolve(), Path(__file__).resolve().parent.parent
+    shown = script.relative_to(checkout).as_posix() if script.is_relative_to(checkout) else script.name
+    return " ".join(["python", shown, *sys.argv[1:]])
+
+
+def origin(device: torch.device | str = "cpu") -> dict[str, str]:
+    """Commit, device and command: what every file of results says about itself.
+
+    >>> list(origin())
+    ['commit', 'device', 'command']
+
+    Parameters
+    ----------
+    device : torch.device or str
+        What computed.
+    """
+    return {"commit": commit(), "device": device_name(device), "command": command_line()}

@@ -117,6 +117,8 @@ def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
                 matrix = matrix.copy()
                 matrix.sum_duplicates()
                 matrix.eliminate_zeros()
+                if adjacency.dtype == bool:
+                    matrix.data[:] = 1  # an edge or no edge: a repeated one weighs no more
     except (ValueError, IndexError) as error:
         if isinstance(error, GraphError):
             raise

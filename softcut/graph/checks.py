@@ -232,6 +232,8 @@ def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
                 result = result.copy()  # do not tidy the caller's matrix in place
                 result.sum_duplicates()
                 result.eliminate_zeros()
+                if x.dtype == bool:
+                    result.data[:] = 1  # there or not, however often it is said
             if result.indices.dtype != np.int32 and max(result.nnz, *result.shape) < 2**31:
                 # scikit-learn takes no 64-bit indices.
                 indices, indptr = result.indices.astype(np.int32), result.indptr.astype(np.int32)

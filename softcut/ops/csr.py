@@ -15,7 +15,6 @@ from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
 from softcut.ops.checks import check_tensor
 from softcut.ops.operator import (
-    Operator,
     inverse_sqrt,
     learned,
     narrower,
@@ -23,12 +22,13 @@ from softcut.ops.operator import (
     refuse_negative_degree,
     sum_type,
 )
+from softcut.ops.sparse import SparseOperator
 from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
 
 __all__ = ["CSR"]
 
 
-class CSR(Operator):
+class CSR(SparseOperator):
     """A sparse matrix; of one graph or, with `ptr`, of a block-diagonal batch.
 
     A binary matrix stores no edge values: A-tilde S = D^-1/2 (A (D^-1/2 S)) is two row scalings
@@ -177,11 +177,6 @@ class CSR(Operator):
         scale = scale.unsqueeze(-1)
         return scale * spmm(self.pattern, val, scale * s)
 
-    def _in(self, dtype: torch.dtype, name: str) -> Tensor | None:
-        """The values or the scale in the precision of a product; the original keeps its own."""
-        t: Tensor | None = getattr(self, name)
-        return t if t is None or t.dtype == dtype else self._kept(f"{name} {dtype}", lambda: t.to(dtype))
-
     @property
     def degree(self) -> Tensor:
         exact = self._exact_degree
@@ -195,12 +190,8 @@ class CSR(Operator):
         exact = self._exact_degree
         return exact if exact.dtype == s.dtype else self._kept(f"degree {s.dtype}", lambda: exact.to(s.dtype))
 
-    @property
-    def _exact_degree(self) -> Tensor:
-        """Row sums in the precision of the values, and in float64 for a binary matrix, which has none."""
-        return self._kept("exact degree", self._own_degree)
-
     def _own_degree(self) -> Tensor:
+        """In the precision of the values, and in float64 for a binary matrix, which has none."""
         if self.val is None and self.scale is None:
             return self.pattern.counts.double()
         if self.scale is None:
@@ -249,16 +240,6 @@ class CSR(Operator):
             normalised=True,
         )
 
-    def row_scale(self, dtype: torch.dtype) -> Tensor | None:
-        return self._in(dtype, "scale")
-
-    def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        scale = self._in(s.dtype, "scale")
-        if scale is None:
-            return super().factors(s)
-        inner = scale.unsqueeze(-1) * s.flatten(1)
-        return inner.view(s.shape), spmm(self.pattern, self._in(s.dtype, "val"), inner).view(s.shape), scale
-
     def fuses_cut(self, s: Tensor) -> bool:
         one_replica = s.shape[1:-1].numel() == 1
         return one_replica and self.layout.single and not self.requires_grad and on_kernels(self.pattern, s)
@@ -293,14 +274,6 @@ class CSR(Operator):
             symmetric=self.symmetric,
             normalised=self.normalised,
         )
-
-    @property
-    def requires_grad(self) -> bool:
-        return learned(self.val) or learned(self.scale)
-
-    @property
-    def num_rows(self) -> int:
-        return self.pattern.shape[0]
 
     def __repr__(self) -> str:
         return f"CSR({self.num_rows} rows, {self.pattern.nnz} entries, {self.num_graphs} graph(s))"

@@ -25,8 +25,9 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.io.parts import Part
 from softcut.ops.batching import Segments
-from softcut.ops.operator import Operator, inverse_sqrt, learned, refuse_negative
-from softcut.ops.spmm import CSRPattern, constants, sparse_product, spmm
+from softcut.ops.operator import inverse_sqrt, refuse_negative
+from softcut.ops.sparse import SparseOperator
+from softcut.ops.spmm import CSRPattern, constants, sparse_product
 
 __all__ = ["Exchange", "Group", "Halo", "SharedRows", "shared_sum"]
 
@@ -201,7 +202,7 @@ class _GiveBack(torch.autograd.Function):
         return _as_columns(info, in_dims, _GiveBack, exchange, halo)
 
 
-class Halo(Operator):
+class Halo(SparseOperator):
     """The rows of a symmetric matrix that belong to one process.
 
     Products, degrees and losses take and give the rows of this process only, and every process must call them
@@ -283,13 +284,8 @@ class Halo(Operator):
         return y if scale is None else scale.unsqueeze(-1) * y
 
     def _unscaled(self, inner: Tensor) -> Tensor:
-        """The product with the bare matrix, after the halo rows were received."""
-        together = torch.cat([inner, self.exchange(inner)])
-        return spmm(self.pattern, self._in(inner.dtype, "val"), together)
-
-    def _in(self, dtype: torch.dtype, name: str) -> Tensor | None:
-        t: Tensor | None = getattr(self, name)
-        return t if t is None or t.dtype == dtype else self._kept(f"{name} {dtype}", lambda: t.to(dtype))
+        """Without the diagonal, after the halo rows were received."""
+        return super()._unscaled(torch.cat([inner, self.exchange(inner)]))
 
     @property
     def degree(self) -> Tensor:
@@ -299,12 +295,8 @@ class Halo(Operator):
     def degree_like(self, s: Tensor) -> Tensor:
         return self._kept(f"degree {s.dtype}", lambda: self._exact_degree.to(s.dtype))
 
-    @property
-    def _exact_degree(self) -> Tensor:
-        """Row sums in float64; rows are whole, so only a scaled matrix asks the other processes."""
-        return self._kept("exact degree", self._own_degree)
-
     def _own_degree(self) -> Tensor:
+        """In float64; rows are whole, so only a scaled matrix asks the other processes."""
         if self.scale is None and self.val is None:
             return self.pattern.counts.double()
         return self.row_sums(torch.ones(self.num_rows, dtype=torch.float64, device=self.pattern.col.device))
@@ -328,16 +320,6 @@ class Halo(Operator):
             self.pattern, self.exchange, self.val, scale=scale, symmetric=self.symmetric, normalised=True
         )
 
-    def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        scale = self._in(s.dtype, "scale")
-        if scale is None:
-            return super().factors(s)
-        inner = scale.unsqueeze(-1) * s.flatten(1)
-        return inner.view(s.shape), self._unscaled(inner).view(s.shape), scale
-
-    def row_scale(self, dtype: torch.dtype) -> Tensor | None:
-        return self._in(dtype, "scale")
-
     def to_dense(self) -> Tensor:
         """The rows of this process, [n, n + h]."""
         val = self.pattern.ones(torch.get_default_dtype()) if self.val is None else self.val
@@ -353,14 +335,6 @@ class Halo(Operator):
         exchange = self.exchange if device is None else self.exchange.to(device)
         val, scale = (t if t is None else t.to(device=device, dtype=dtype) for t in (self.val, self.scale))
         return Halo(pattern, exchange, val, scale=scale, symmetric=self.symmetric, normalised=self.normalised)
-
-    @property
-    def requires_grad(self) -> bool:
-        return learned(self.val) or learned(self.scale)
-
-    @property
-    def num_rows(self) -> int:
-        return self.pattern.shape[0]
 
     def __repr__(self) -> str:
         own, halo, entries = self.num_rows, self.exchange.num_halo, self.pattern.nnz

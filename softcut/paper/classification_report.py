@@ -303,7 +303,7 @@ def page_text(out: str | Path) -> str:
         _missing_text([*gone, *ablations]),
     ]
     if (Path(out) / "table2_curves.json").exists():
-        parts += ["### Training curves", "![Validation loss and accuracy by epoch](img/table2_curves.png)"]
+        parts += ["### Training curves", "![Validation loss and accuracy by epoch](images/table2_curves.png)"]
     return "\n\n".join(parts)
 
 

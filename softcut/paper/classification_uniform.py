@@ -37,7 +37,7 @@ from softcut.files import atomic_json
 from softcut.ops import Segments
 from softcut.paper.common import experiment_parser, markdown_table, run_experiment
 from softcut.paper.table2 import DATASETS
-from softcut.provenance import command_line, commit
+from softcut.provenance import origin
 
 __all__ = ["FILE", "largest_quotient", "main", "rows_of", "run", "smallest_quotient", "uniform_ortho"]
 
@@ -150,8 +150,7 @@ def run(
                 "ortho_weight": round(float(quotients.mean()) / largest_quotient(k), 2),
                 "n": runs,
                 "note": graphs.note,
-                "commit": commit(),
-                "command": command_line(),
+                **origin(),
             }
         )
     atomic_json(Path(out) / FILE, found)

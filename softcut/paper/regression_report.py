@@ -271,7 +271,7 @@ def page_text(out: str | Path) -> str:
     if table.trials:
         parts += ["### Trials with other settings", trials(table)]
     if (Path(out) / "table3_curves.json").exists():
-        parts += ["### Training curves", "![Validation MSE by epoch](img/table3_curves.png)"]
+        parts += ["### Training curves", "![Validation MSE by epoch](images/table3_curves.png)"]
     return "\n\n".join(parts)
 
 

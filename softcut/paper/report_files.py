@@ -14,7 +14,10 @@ __all__ = ["any_table", "pivot"]
 
 _LONG = 400  # rows of a plain table
 _ORIGIN = ("command", "commit", "date", "id", "settings")  # told below each table
+_ORIGIN_INSIDE = ("command", "commit", "device")  # the same of an object inside a row
 _MANY = 16  # columns of a plain table
+_KEYS_OF_ROWS = ("rows", "runs")  # say nothing about what the rows are
+_SCORES = {"nmi": "NMI", "acc": "accuracy", "ari": "adjusted Rand index", "cs": "completeness"}
 
 
 def any_table(value: Any, title: str = "") -> list[Part]:
@@ -37,8 +40,10 @@ def any_table(value: Any, title: str = "") -> list[Part]:
             for item in value
             for key, inner in item.items()
             if isinstance(inner, list) and inner and isinstance(inner[0], Mapping)
-            for part in any_table(inner, str(item.get("title") or item.get("what") or key))
+            for part in any_table(inner, str(item.get("title") or item.get("what") or _of(key, item)))
         ]
+        if nested and len(names) == 1:  # it stands in the titles of the nested tables
+            return nested
         return [number_table(names, rows, (title + more).strip()), *nested]
     if isinstance(value, Mapping):
         single = {key: item for key, item in _flat(value).items() if key not in _ORIGIN}
@@ -49,9 +54,15 @@ def any_table(value: Any, title: str = "") -> list[Part]:
             )
         for key, item in value.items():
             if isinstance(item, list) and item and isinstance(item[0], Mapping):
-                parts += any_table(item, str(key))
+                parts += any_table(item, "" if key in _KEYS_OF_ROWS else str(key))
         return parts
     return [Text(f"`{json.dumps(value)[:200]}`")]
+
+
+def _of(key: str, item: Mapping[str, Any]) -> str:
+    """What a list inside an object is called: its key, and the first thing that the object says of itself."""
+    said = next((f" of {k} {v}" for k, v in item.items() if isinstance(v, str | int)), "")
+    return f"{key}{said}"
 
 
 def _cell_tables(cells: Sequence[Mapping[str, Any]]) -> list[Part]:
@@ -66,10 +77,12 @@ def _cell_tables(cells: Sequence[Mapping[str, Any]]) -> list[Part]:
             rows.append([method, *(Cell("-") if c is None else _single(c) for c in found)])
         columns = ["method", *(metric.replace("_", " ") for metric in metrics)]
         return [Table(columns, rows, f"{cells[0]['dataset']}, mean ± standard deviation.")]
-    for metric in dict.fromkeys(cell["metric"] for cell in cells):
+    for metric in sorted({cell["metric"]: None for cell in cells}, key=lambda name: name != "nmi"):
         own = {(c["dataset"], c["method"]): c for c in cells if c["metric"] == metric}
         datasets = list(dict.fromkeys(key[0] for key in own))
-        parts.append(pivot(own, datasets, (), metric.replace("_", " "), folded=bool(parts)))
+        parts.append(
+            pivot(own, datasets, (), _SCORES.get(metric, metric.replace("_", " ")), folded=bool(parts))
+        )
     return parts
 
 
@@ -87,6 +100,8 @@ def _flat(entry: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Numbers and words by name; a list of numbers becomes its mean, other lists are left out."""
     found: dict[str, Any] = {}
     for key, value in entry.items():
+        if prefix and key in _ORIGIN_INSIDE:
+            continue
         name = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, Mapping):
             found |= _flat(value, f"{prefix}{key}, ")

@@ -67,7 +67,7 @@ def schemata_section() -> Section:
         "in which order, and which shapes (nodes × channels) passed between them. The deep network was trained for "
         f"{_STEPS} steps on its own losses."
     )
-    return Section("Schemata", [Text(text), Drawings(drawings)])
+    return Section("Figure: the layer and the networks", [Text(text), Drawings(drawings)])
 
 
 def _layer(classifier: GraphClassifier) -> MinCutPool:

@@ -1,30 +1,25 @@
-"""The whole report: every table, figure and measurement of a folder of results, as sections of one page.
-
-Files that no section knows are shown as plain tables at the end, so that nothing that was measured is left out.
-"""
+"""The whole report: every table, figure and measurement of a folder of results, as sections of one page."""
 
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from softcut.errors import DataError, SoftcutError
+from softcut.errors import DataError
 from softcut.files import atomic_write
-from softcut.paper import evidence, quality, table2, table3
-from softcut.paper.reconstruction_figure import percent
-from softcut.paper.report_files import any_table, pivot
+from softcut.paper import table2, table3
+from softcut.paper.report_files import any_table
+from softcut.paper.report_measured import documented_tables, load_result, measured_sections, table_parts
 from softcut.paper.report_origin import origin_of_cells, origin_of_file
 from softcut.paper.report_schemata import schemata_section
 from softcut.paper.report_tables import statistics_section, table1_section, table2_section, table3_section
 from softcut.paper.report_views import FILE as VIEWS
 from softcut.paper.report_views import view_sections
 from softcut.paper.segmentation import result_table
-from softcut.paper.tables import TABLES
 from softcut.provenance import commit
 from softcut.report.html_page import (
     Cell,
@@ -45,6 +40,24 @@ from softcut.training.runs import read_cells
 
 __all__ = ["report_sections", "write_report"]
 
+# By their titles here.
+_QUALITY_TABLES = {
+    "NMI": "quality-nmi",
+    "Accuracy": "quality-accuracy",
+    "Adjusted Rand index": "quality-ari",
+    "With one part of the default off": "ablations",
+    "When the number of clusters is chosen, too": "number-of-clusters",
+}
+_EVIDENCE_TABLES = {"Rank correlation with NMI over a pool of clusterings of each graph": "rank-correlations"}
+_AUTOENCODER_TABLES = {
+    "Median MSE as a share of the signal's variance": "reconstruction",
+    "The same, with mean ± standard deviation of the MSE": "reconstruction-spread",
+}
+_SEGMENTATION_TABLES = {
+    "Paired differences over images": "segmentation-tests",
+    "Number of segments with the best score for all images, and time": "segmentation-scales",
+    "Time of a photo of one megapixel": "segmentation-speed",
+}
 # Files that a section of their own shows, or that hold the single runs behind a table.
 _SHOWN = {
     *("table1.json", "table2.json", "table3.json", "table2_curves.json", "table3_curves.json", VIEWS),
@@ -57,41 +70,23 @@ _SHOWN = {
         "classification_step_gpu.json",
     ),
 }
-# What else the commands of the project measure: shown as missing, with the command, where the file is not there.
-_EXPECTED = {
-    "objectives.json": ("the family of objectives", "python benchmarks/objectives.py"),
-    "benchmarks.json": ("speed beside other libraries", "make bench"),
-    "regimes.json": ("kinds of graphs", "python benchmarks/regimes.py"),
-    "edgelists.json": ("edge lists without features", "python benchmarks/edgelists.py"),
-    "large.json": ("large graphs", "python benchmarks/large.py"),
-    "minibatch.json": ("mini-batches", "python benchmarks/minibatch.py"),
-    "distributed.json": ("several processes", "python benchmarks/distributed.py"),
-}
-# What makes the other files that do not say it themselves.
-_COMMANDS = {
-    **{name: command for name, (_, command) in _EXPECTED.items()},
-    "pooling_speed.json": "python benchmarks/pooling.py speed --sizes 1000 10000 100000 1000000",
-    "pooling_memory.json": "python benchmarks/pooling.py memory",
-    "pooling_memory_gpu.json": "python benchmarks/pooling.py memory",
-}
-_TITLES = {
-    "objectives.json": "Objectives",
-    "benchmarks.json": "Benchmarks",
-    "regimes.json": "Kinds of graphs",
-    "edgelists.json": "Edge lists without features",
-    "minibatch.json": "Mini-batches",
-    "distributed.json": "Several processes",
-    "table2_uniform.json": "Why assignments stay uniform (table 2)",
-    "collapse.json": "How often clusters are lost",
-    "generated.json": "Generated graphs",
-    "large.json": "Large graphs",
-    "mutants.json": "Small wrong changes that the tests notice",
-    "quality_former.json": "Quality of former defaults",
-    "transfer.json": "Fit on a small graph, predict a large one",
-    "pooling_speed.json": "Speed of poolers",
-    "pooling_memory.json": "Memory of poolers, CPU",
-    "pooling_memory_gpu.json": "Memory of poolers, GPU",
-}
+# Tables of the documentation that sections of their own show, or whose numbers they show.
+_TABLES_SHOWN = (
+    *(
+        "table1",
+        "table2",
+        "table3",
+        "beyond-table1",
+        "synthetic",
+        "headline",
+        "benchmarks-short",
+        "segmentation",
+    ),
+    *_QUALITY_TABLES.values(),
+    *_EVIDENCE_TABLES.values(),
+    *_AUTOENCODER_TABLES.values(),
+    *_SEGMENTATION_TABLES.values(),
+)
 _METHODS = {"sc": "SC", "diffpool": "DiffPool", "mincut": "MinCutPool"}
 _PICTURES = 1_500_000  # bytes of all pictures of a section together
 
@@ -117,7 +112,8 @@ def report_sections(folder: str | Path) -> list[Section]:
         _quality(folder),
         _evidence(folder),
     ]
-    return [*known, *_others(folder), _pages(folder)]
+    files = {*_SHOWN, *(path.name for path in folder.glob("segmentation*.json"))}
+    return [*known, *measured_sections(folder, files), *documented_tables(folder, _TABLES_SHOWN)]
 
 
 def write_report(folder: str | Path, out: str | Path, extra: Sequence[Section] = ()) -> Path:
@@ -149,13 +145,6 @@ def _picture(folder: Path, name: str, alt: str, command: str) -> Part:
     return picture_of(path, alt, f"{alt} ({name}).") if path.exists() else Missing(alt.lower(), command)
 
 
-def _load(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path} is not JSON ({error}); move it away or make it again.") from error
-
-
 def _synthetic(folder: Path) -> Section:
     command = "softcut reproduce synthetic"
     rows = read_cells(folder / "synthetic.json")
@@ -163,7 +152,7 @@ def _synthetic(folder: Path) -> Section:
         _picture(folder, "synthetic.png", "Communities and a grid by three methods", command)
     ]
     if not rows:
-        return Section("Synthetic graphs (figure)", [Missing("the synthetic graphs", command)])
+        return Section("Figure: clusters of synthetic graphs", [Missing("the synthetic graphs", command)])
     columns = ("nmi", "accuracy", "normalised_cut", "modularity", "balance", "clusters_used")
     lines: list[list[str | Cell]] = [
         [
@@ -175,11 +164,17 @@ def _synthetic(folder: Path) -> Section:
     ]
     titles = ["graph", "method", *(c.replace("_", " ") for c in columns)]
     parts += [Table(titles, lines, heads=2), origin_of_cells(rows, folder, "synthetic.json")]
-    return Section("Synthetic graphs (figure)", parts)
+    return Section("Figure: clusters of synthetic graphs", parts)
 
 
 def _autoencoder(folder: Path) -> Section:
-    parts: list[Part] = []
+    parts: list[Part] = [
+        Text(
+            'The autoencoder of the paper pools a signal on a graph and lifts it back; "decay" is a learning rate '
+            "that falls to 0."
+        ),
+        *table_parts(folder, _AUTOENCODER_TABLES),
+    ]
     for name, what, options in (
         ("autoencoder", "the paper's settings", ""),
         ("autoencoder_decay", "a learning rate that falls to 0", " --decay"),
@@ -189,23 +184,11 @@ def _autoencoder(folder: Path) -> Section:
         if not cells:
             parts.append(Missing(f"the autoencoder with {what}", command))
             continue
-        methods = list(dict.fromkeys(cell["method"] for cell in cells))
-        graphs = list(dict.fromkeys(cell["dataset"] for cell in cells))
-        by_name = {(cell["dataset"], cell["method"]): cell for cell in cells}
-        rows: list[list[str | Cell]] = [
-            [
-                graph,
-                *(Cell(percent(by_name[graph, method]["median_over_variance"])) for method in methods),
-            ]
-            for graph in graphs
-        ]
-        caption = f"Median MSE as a share of the signal's variance, {what}."
         parts += [
-            Table(["graph", *methods], rows, caption),
             _picture(folder, f"{name}.png", f"Original and reconstructions, {what}", command),
             origin_of_cells(cells, folder, f"{name}.json"),
         ]
-    return Section("Autoencoder (figure)", parts)
+    return Section("Figure: reconstruction by an autoencoder", parts)
 
 
 def _segmentation(folder: Path) -> Section:
@@ -220,36 +203,44 @@ def _segmentation(folder: Path) -> Section:
             continue
         parts += [
             Text(
-                f"{cells[0]['dataset']}: each score at one scale for all images (ODS) / at the best scale for each "
-                "(OIS). A star: minCUT differs significantly from the method (Wilcoxon's test over images, 5 %)."
+                f"Segmentations of {cells[0]['dataset']} beside those that people made. Each score with one number of "
+                "segments for all images (ODS) / with the best number for each image (OIS). A star: minCUT differs "
+                "significantly from the method (Wilcoxon's test over images, 5 %)."
             ),
             Text(result_table(cells)),
             origin_of_cells(cells, folder, f"{name}.json"),
         ]
-    if not parts:
+    if parts:
+        parts += table_parts(folder, _SEGMENTATION_TABLES)
+    else:
         parts.append(Missing("segmentations scored against people's (BSDS500)", command))
     pictures = sorted(folder.glob("segmentation_*.png"))
-    parts += _pictures(pictures) if pictures else [Missing("the figure of segmented pictures", command)]
+    parts += _segmented(pictures) if pictures else [Missing("the figure of segmented pictures", command)]
     figure = read_cells(folder / "segmentation_figure.json")
     if figure:
         parts += [Details("Numbers of the figure", any_table(figure))]
         parts.append(origin_of_file(figure, folder, "segmentation_figure.json"))
     speed = folder / "segmentation_speed.json"
     if speed.exists():
-        found = _load(speed)
+        found = load_result(speed)
         parts += [
-            Details("Time beside scikit-image", any_table(found)),
+            Details(f"All numbers of {speed.name}", any_table(found)),
             origin_of_file(found, folder, speed.name),
         ]
     else:
         parts.append(Missing("time beside scikit-image", "python benchmarks/segmentation.py"))
-    return Section("Image segmentation (figure)", parts)
+    return Section("Figure: image segmentation", parts)
 
 
-def _pictures(paths: Sequence[Path]) -> list[Picture]:
-    """Pictures that together stay within a limit."""
+def _segmented(paths: Sequence[Path]) -> list[Picture]:
+    """The figure of each picture; together they stay within a limit."""
     most = _PICTURES // max(6, len(paths))
-    return [picture_of(path, path.stem.replace("_", " "), f"{path.name}.", most) for path in paths]
+    names = [path.stem.removeprefix("segmentation_") for path in paths]
+    caption = "The picture {}, over-segmented, as a graph of regions, and segmented by each method ({})."
+    return [
+        picture_of(path, f"Segmentations of the picture {name}", caption.format(name, path.name), most)
+        for path, name in zip(paths, names, strict=True)
+    ]
 
 
 def _curves(folder: Path) -> Section:
@@ -257,7 +248,7 @@ def _curves(folder: Path) -> Section:
     parts: list[Part] = []
     path = folder / "curves_cora.json"
     if path.exists():
-        found = _load(path)
+        found = load_result(path)
         panels = []
         for method, titles in (
             ("diffpool", ("DiffPool: link loss", "DiffPool: entropy loss", "DiffPool: NMI")),
@@ -312,7 +303,7 @@ def _curves(folder: Path) -> Section:
         parts.append(
             View("curves", data, f"{what} by epoch, mean over folds while at least half of them train.")
         )
-    return Section("Training curves (figure)", parts)
+    return Section("Figure: training curves", parts)
 
 
 def _panels(
@@ -344,61 +335,20 @@ def _quality(folder: Path) -> Section:
     cells = read_cells(folder / "quality.json")
     if not cells:
         return Section(title, [Missing("quality of the default", "softcut reproduce quality")])
-    parts: list[Part] = []
-    for metric, words in (("nmi", "NMI"), ("ari", "adjusted Rand index"), ("acc", "accuracy")):
-        own = {(c["dataset"], c["method"]): c for c in cells if c["metric"] == metric}
-        if own:
-            parts.append(pivot(own, quality.DATASETS, quality.METHODS, words, folded=metric != "nmi"))
+    text = "The default of MinCutClustering beside what one would use instead, by agreement with the known classes."
+    parts: list[Part] = [Text(text), *table_parts(folder, _QUALITY_TABLES)]
+    parts.append(Details("All numbers of quality.json", any_table(cells)))
     return Section(title, [*parts, origin_of_cells(cells, folder, "quality.json")])
 
 
 def _evidence(folder: Path) -> Section:
-    title = "Beyond the paper: evidence and NMI"
+    title = "Beyond the paper: evidence, a score without labels"
     rows = read_cells(folder / "evidence.json")
     if not rows:
         return Section(title, [Missing("evidence against NMI", "softcut reproduce evidence")])
-    columns, lines = evidence.table(rows)
-    made: list[list[str | Cell]] = [[line[0], *map(Cell, line[1:])] for line in lines]
-    caption = "Rank correlation with NMI over a pool of clusterings of each graph."
-    return Section(title, [Table(columns, made, caption), origin_of_file(rows, folder, "evidence.json")])
-
-
-def _others(folder: Path) -> list[Section]:
-    """Every other file of results, as it is."""
-    found = sorted(p.name for p in folder.glob("*.json")) if folder.is_dir() else []
-    names = [name for name in found if name not in _SHOWN and not name.endswith("_runs.json")]
-    names = [name for name in names if not name.startswith("segmentation")]
-    sections = []
-    for name in dict.fromkeys([*_EXPECTED, *names]):
-        title = _TITLES.get(name, name.removesuffix(".json").replace("_", " ").capitalize())
-        if name not in names:
-            sections.append(Section(title, [Missing(*_EXPECTED[name])]))
-            continue
-        value = _load(folder / name)
-        sections.append(
-            Section(
-                title,
-                [
-                    *any_table(value),
-                    *_pictures(sorted(folder.glob(name.removesuffix(".json") + "*.png"))),
-                    origin_of_file(value, folder, name, _COMMANDS.get(name, "-")),
-                ],
-            )
-        )
-    return sections
-
-
-def _pages(folder: Path) -> Section:
-    """The tables of the documentation, which are rendered from the same files."""
-    parts: list[Part] = [Text("As they stand in README.md and docs/, by their names there.")]
-    absent = []
-    for name, render in TABLES.items():
-        if name in ("table2", "table3"):
-            continue  # whole pages; the same as the sections above
-        try:
-            parts.append(Details(name, [Text(render(folder))]))
-        except (SoftcutError, OSError, LookupError, ValueError, StopIteration):
-            absent.append(name)
-    if absent:
-        parts.append(Missing(f"the results behind {', '.join(absent)}", "softcut reproduce, make bench"))
-    return Section("Tables of the documentation", parts)
+    text = (
+        "Evidence is computed without labels: how much a clustering explains of edges and features, for what its "
+        "labels cost. The table shows how well it, and other scores, rank clusterings of one graph by their NMI."
+    )
+    parts: list[Part] = [Text(text), *table_parts(folder, _EVIDENCE_TABLES)]
+    return Section(title, [*parts, origin_of_file(rows, folder, "evidence.json")])

@@ -168,10 +168,10 @@ def table2_section(folder: Path) -> Section:
         f"parts). {' '.join(notes)}"
     )
     details: list[tuple[str, Callable[[], str]]] = [
-        ("MinCutPool", lambda: classification_report.verdicts(table)),
+        ("MinCutPool beside its targets", lambda: classification_report.verdicts(table)),
         ("Epochs and seconds", lambda: classification_report.costs(table, table2.DATASETS, table2.METHODS)),
         ("Does MinCutPool degenerate?", lambda: classification_report.degeneracy(table)),
-        ("What was tried", lambda: classification_report.trials(table)),
+        ("Other settings that were tried", lambda: classification_report.trials(table)),
         ("Training graphs per second", lambda: classification_report.throughput(folder)),
     ]
     return Section(
@@ -212,12 +212,12 @@ def table3_section(folder: Path) -> Section:
         f"significantly higher. {_TESTED}; the variance corrected for the overlap of training parts)."
     )
     details: list[tuple[str, Callable[[], str]]] = [
-        ("MinCutPool", lambda: regression_report.verdicts(table)),
+        ("MinCutPool beside its targets", lambda: regression_report.verdicts(table)),
         ("At the last epoch", lambda: regression_report.last_epoch(table)),
         ("Seconds", lambda: regression_report.costs(table)),
     ]
     if (folder / "table3_speed.json").exists():
-        details.append(("Together against one by one", lambda: regression_report.speed(folder)))
+        details.append(("All networks in one step, or one by one", lambda: regression_report.speed(folder)))
     if table.trials:
         details.append(("Trials with other settings", lambda: regression_report.trials(table)))
     return Section(

@@ -103,7 +103,7 @@ def view_sections(folder: Path) -> list[Section]:
     """
     path = folder / FILE
     if not path.exists():
-        return [Section("Clusterings to look at", [Missing("interactive views of clusterings", COMMAND)])]
+        return [Section("Clusterings to explore", [Missing("interactive views of clusterings", COMMAND)])]
     sections = []
     for entry in json.loads(path.read_text(encoding="utf-8")):
         scores = [[name.replace("_", " "), value] for name, value in entry["scores"].items()]
@@ -112,7 +112,7 @@ def view_sections(folder: Path) -> list[Section]:
         ]
         parts += [View(view["view"], view["data"], view["caption"]) for view in entry["views"]]
         parts += [number_table(["score", "value"], scores), origin_of_file(entry, folder, FILE)]
-        sections.append(Section(entry["title"], parts))
+        sections.append(Section(f"Clustering to explore: {entry['title']}", parts))
     return sections
 
 

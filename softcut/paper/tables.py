@@ -27,6 +27,7 @@ from softcut.paper import classification_report, regression_report
 from softcut.paper.clustering_tables import CLUSTERING_TABLES
 from softcut.paper.common import NotMeasuredError
 from softcut.paper.cost_tables import COST_TABLES
+from softcut.paper.gpu_tables import GPU_TABLES
 from softcut.paper.large_tables import LARGE_TABLES
 from softcut.paper.scale_tables import SCALE_TABLES
 from softcut.paper.segmentation_tables import SEGMENTATION_TABLES
@@ -40,13 +41,14 @@ TABLES: dict[str, Callable[[Path], str]] = {
     **SCALE_TABLES,
     **SEGMENTATION_TABLES,
     **LARGE_TABLES,
+    **GPU_TABLES,
     "table2": classification_report.page_text,
     "table3": regression_report.page_text,
 }
 # Pictures of the pages that show what is in results/, with the file of the curves and what draws it.
 PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
-    "docs/img/table2_curves.png": ("table2_curves.json", classification_report.draw_curves),
-    "docs/img/table3_curves.png": ("table3_curves.json", regression_report.draw_curves),
+    "docs/images/table2_curves.png": ("table2_curves.json", classification_report.draw_curves),
+    "docs/images/table3_curves.png": ("table3_curves.json", regression_report.draw_curves),
 }
 # First lines of tables that hold no results: what there is, what it is called, what a test is for.
 NO_RESULTS = (

@@ -183,6 +183,24 @@ def test_repeats_are_summed_in_a_type_that_holds_the_sum(dtype):
     assert found.dtype == (np.float32 if dtype is np.float32 else np.float64)
 
 
+@pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo"])
+def test_repeats_of_a_boolean_matrix_are_one_entry(kind):
+    """Row 0 says (0, 1) twice, row 1 says (1, 0) with True and False; no weights come from nowhere."""
+    said, indices, indptr = np.array([True, True, True, False]), [1, 1, 0, 0], [0, 2, 4]
+    if kind == "coo":
+        matrix = sp.coo_array((said, ([0, 0, 1, 1], indices)), shape=(2, 2))
+    elif kind == "bsr":
+        matrix = sp.bsr_array((said.reshape(4, 1, 1), indices, indptr), shape=(2, 2))
+    else:
+        matrix = {"csr": sp.csr_array, "csc": sp.csc_array}[kind]((said, indices, indptr), shape=(2, 2))
+    found = adjacency.canonical_csr(matrix, "a")
+    assert found.toarray().tolist() == [[0, 1], [1, 0]]
+    graph = Graph.from_scipy(matrix, x=matrix)
+    assert graph.num_edges == 1 and not graph.weighted
+    assert graph.x.toarray().tolist() == [[0, 1], [1, 0]]
+    assert matrix.dtype == bool and matrix.nnz == 4, "the caller's matrix is left alone"
+
+
 def test_the_diagonal_is_taken_out():
     matrix = sp.csr_array(np.array([[1.0, 2, 0], [2, 5, 3], [0, 3, 0]]))
     notes: list[str] = []

@@ -20,6 +20,7 @@ from softcut.paper.report_tables import compared, table1_section, table2_section
 from softcut.paper.report_views import run as run_views
 from softcut.paper.report_views import view_sections
 from softcut.paper.significance import differs_from_published
+from softcut.paper.tables import TABLES
 from softcut.report.html_page import Cell, Details, Missing, Table, View, render_page
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -111,7 +112,7 @@ def test_segmentations_are_shown_beside_published_ones(tmp_path):
     (tmp_path / "segmentation_speed.json").write_text(json.dumps({"ratio": 0.0213, "command": "time me"}))
     Image.new("RGB", (900, 300), "red").save(tmp_path / "segmentation_horse.png")
     sections = report_sections.report_sections(tmp_path)
-    (section,) = (s for s in sections if s.title.startswith("Image segmentation"))
+    (section,) = (s for s in sections if s.title == "Figure: image segmentation")
     page = render_page("x", [section])
     assert "<td>mincut</td>" in page and "mean shift (published" in page and "run me" in page
     assert "0.0213" in page and "time me" in page
@@ -201,7 +202,8 @@ def test_views_are_kept_and_shown(tmp_path):
 
 def test_the_committed_views_are_of_both_graphs():
     assert [section.title for section in view_sections(RESULTS)] == [
-        *("Communities, a generated graph", "Cora, papers that cite each other")
+        "Clustering to explore: Communities, a generated graph",
+        "Clustering to explore: Cora, papers that cite each other",
     ]
 
 
@@ -212,6 +214,10 @@ def test_any_file_can_be_shown():
         for j, m in enumerate("xy")
     ]
     (pivot,) = any_table(cells)
+    assert pivot.caption.startswith("NMI, ")
+    by_metric = any_table([{**cell, "metric": metric} for metric in ("acc", "nmi") for cell in cells])
+    assert [getattr(part, "caption", "")[:3] for part in by_metric] == ["NMI", ""]
+    assert by_metric[1].summary == "accuracy"
     assert list(pivot.columns) == ["method", "a", "b"]
     assert [row[2].strong for row in pivot.rows] == [False, True]
     (single,) = any_table([{**cell, "p": 0.01} for cell in cells if cell["dataset"] == "a"])
@@ -220,3 +226,51 @@ def test_any_file_can_be_shown():
     assert single.rows[0][1].below == "p = 0.01"
     nested = any_table({"n": 3, "rows": [{"t": [1, 2, 3], "what": "w", "more": [{"q": 1}]}]})
     assert [table.columns for table in nested] == [["what", "value"], ["t (mean of 3)", "what"], ["q"]]
+    assert [table.caption for table in nested] == ["", "", "w"]
+    (row,) = any_table([{"data": "x", "methods": {"softcut": {"nmi": 0.5, "commit": "abc", "command": "c"}}}])
+    assert list(row.columns) == ["data", "methods, softcut, nmi"]
+    (inner,) = any_table([{"seed": 3, "rooms": [{"room": "ops"}]}])
+    assert inner.caption == "rooms of seed 3"
+
+
+def test_titles_are_words_and_every_section_says_something(sections):
+    titles = [section.title for section in sections]
+    assert len({section.anchor for section in sections}) == len(titles)
+    unnamed = [title for title in titles if title.startswith("Other results") or title == "Other tables"]
+    assert not unnamed, f"name {unnamed} in softcut/paper/report_measured.py"
+    assert not any("_" in title or ".json" in title for title in titles)
+    for section in sections:
+        assert section.parts, section.title
+    for table in parts_of(sections, Table):
+        assert table.rows and len(table.columns) > 1
+
+
+def test_results_that_no_section_names_are_shown_as_they_are(tmp_path, monkeypatch):
+    (tmp_path / "new_thing.json").write_text(json.dumps({"rows": [{"speed": 3.25, "of": "x"}]}))
+    (section,) = (s for s in report_sections.report_sections(tmp_path) if "new_thing" in s.title)
+    assert section.title == "Other results: new_thing.json"
+    assert "3.25" in render_page("x", [section])
+    monkeypatch.setitem(
+        TABLES,
+        "some-table",
+        lambda folder: "| a | b |\n|---|---|\n| `x` ([quality](quality.md)) [y](z.md) | 7 |",
+    )
+    section = report_sections.report_sections(tmp_path)[-1]
+    page = render_page("x", [section])
+    # Pages of the documentation are not beside the report: their links would lead nowhere.
+    assert (
+        section.title == "Other tables"
+        and "Some table" in page
+        and "<code>x</code> y<" in page
+        and ".md" not in page
+    )
+
+
+def test_a_file_that_is_missing_among_others_is_named(tmp_path):
+    shutil.copy(RESULTS / "halo.json", tmp_path)
+    sections = report_sections.report_sections(tmp_path)
+    (section,) = (s for s in sections if s.title == "Training with several processes")
+    assert [(p.what, p.command) for p in parts_of([section], Missing)] == [
+        ("distributed.json", "python benchmarks/distributed.py")
+    ]
+    assert "Amazon Photo" in render_page("x", [section])

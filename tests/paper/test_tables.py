@@ -114,5 +114,5 @@ def test_pictures_are_drawn_from_the_curves(checkout: Path) -> None:
     curve = {"dataset": "DD", "method": "mincut", "settings": "z", "folds": [0, 1], "training": [2, 2, 1]}
     curve |= {"loss": [1.0, 0.9, 0.8], "accuracy": [50.0, 60.0, 70.0]}
     (checkout / "results/table2_curves.json").write_text(json.dumps([curve]))
-    assert tables.write_all(checkout) == [checkout / "docs/img/table2_curves.png"]
-    assert (checkout / "docs/img/table2_curves.png").read_bytes().startswith(b"\x89PNG")
+    assert tables.write_all(checkout) == [checkout / "docs/images/table2_curves.png"]
+    assert (checkout / "docs/images/table2_curves.png").read_bytes().startswith(b"\x89PNG")

@@ -1,6 +1,6 @@
-"""Draws docs/img/astronaut.png: a photo and its segments.
+"""Draws docs/images/astronaut.png: a photo and its segments.
 
-python docs/img/astronaut.py
+python docs/images/astronaut.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Draws docs/img/pooling-gallery.png: one graph coarsened by every pooler.
+"""Draws docs/images/pooling-gallery.png: one graph coarsened by every pooler.
 
-    python docs/img/pooling_gallery.py
+    python docs/images/pooling_gallery.py
 
 Each pooler sits in the autoencoder of the paper's experiment and is trained for a few hundred steps to
 reconstruct the coordinates (Graclus, NDP and the random control have nothing to train). A pooled node is

@@ -1,0 +1,259 @@
+"""Sections of what was measured beyond the paper: words on what it is, the tables of the documentation, all numbers.
+
+A file of results that no section names is shown at the end as plain tables, so that nothing that was measured is left
+out; so is a table of the documentation that no section names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from softcut.errors import DataError, SoftcutError
+from softcut.paper.report_files import any_table
+from softcut.paper.report_origin import origin_of_file
+from softcut.paper.tables import TABLES
+from softcut.report.html_page import Details, Missing, Part, Section, Text
+
+__all__ = ["MEASURED", "Measured", "documented_tables", "load_result", "measured_sections", "table_parts"]
+
+# Links to pages that are not beside the report; in brackets they go with what they say.
+_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
+_ASIDE = re.compile(rf" \({_LINK.pattern}\)")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A section: its title, what was measured, the files, and the tables of the documentation that show them.
+
+    >>> MEASURED[0].title
+    'Objectives: what is minimised'
+    """
+
+    title: str
+    text: str
+    files: Mapping[str, str]  # what makes each
+    tables: Mapping[str, str] = field(default_factory=dict)  # by the title of the table here
+
+
+MEASURED = (
+    Measured(
+        "Objectives: what is minimised",
+        "Each objective of the family trains replicas from the same k-means start; NMI with the classes of the data.",
+        {"objectives.json": "python benchmarks/objectives.py"},
+        {
+            "Mean over the replicas": "objectives-mean",
+            "The replica with the most evidence": "objectives-most-evidence",
+            "Rank correlation of evidence and NMI": "objectives-rank-correlation",
+            "By the distance that features were propagated": "objectives-by-distance",
+        },
+    ),
+    Measured(
+        "Speed and memory beside other libraries",
+        "The same computation by softcut and by other libraries on the same machine, one process each, in turns.",
+        {"benchmarks.json": "make bench"},
+        {"Ratios": "benchmarks", "Time and quality of whole fits": "time-and-quality"},
+    ),
+    Measured(
+        "Other kinds of graphs",
+        "Tables of numbers as nearest-neighbour graphs, a social network, and generated graphs whose classes show in "
+        "the edges, in the features or in both. NMI, mean over three values of random_state.",
+        {"regimes.json": "python benchmarks/regimes.py"},
+        {"NMI": "regimes"},
+    ),
+    Measured(
+        "Edge lists without features",
+        "Modularity of clusterings of graphs that have edges and nothing else.",
+        {"edgelists.json": "python benchmarks/edgelists.py"},
+        {"Modularity": "edge-lists"},
+    ),
+    Measured(
+        "Large graphs",
+        "The default estimator from a graph in memory to labels; share of true neighbours that its search finds.",
+        {
+            "large_cpu.json": "python benchmarks/large.py --nodes 100000 --out results/large_cpu.json",
+            "large_peers.json": "python benchmarks/large.py --nodes 1000000 --command --peers "
+            "--out results/large_peers.json",
+            "large_gpu.json": "python benchmarks/large.py --device cuda --nodes 100000 300000 1000000 3000000 "
+            "--out results/large_gpu.json",
+            "large_recall.json": "python benchmarks/large.py --recall --out results/large_recall.json",
+        },
+        {"Whole fits": "large_fits", "Recall of the neighbour search": "large_recall"},
+    ),
+    Measured(
+        "A graph with a billion entries on one GPU",
+        "31 million nodes, 64 features, 16 planted communities: full-batch training and mini-batches.",
+        {"billion.json": "python benchmarks/billion.py"},
+    ),
+    Measured(
+        "GPU kernels",
+        "The sparse product and the cut loss beside what the card's memory allows, cuSPARSE and the embedding bag.",
+        {"gpu_kernels.json": "python benchmarks/gpu_kernels.py --out results"},
+    ),
+    Measured(
+        "Reading large files",
+        "Edge lists of millions of lines, read block by block and at once: seconds and peak memory of the process.",
+        {"large_files.json": "python benchmarks/large_files.py"},
+    ),
+    Measured(
+        "Mini-batches",
+        "Training on parts of the graph with running estimates of the sums of the whole, beside training on all of it.",
+        {"minibatch.json": "python benchmarks/minibatch.py", "minibatch_trials.json": "-"},
+        {
+            "Quality and memory": "minibatch",
+            "Losses of two replicas by how the sums are estimated": "minibatch-trials",
+        },
+    ),
+    Measured(
+        "Training with several processes",
+        "Each process owns a part of the nodes and exchanges the rows of its halo (neighbours in other parts); "
+        "parameters equal those of one process.",
+        {"distributed.json": "python benchmarks/distributed.py", "halo.json": "python benchmarks/halo.py"},
+        {
+            "Exchanged bytes, counted and by the cost model": "distributed",
+            "NMI": "distributed-quality",
+            "How many rows a part needs from others": "distributed-halo",
+            "111 million nodes and 3.2 billion entries, by the cost model": "distributed-model",
+        },
+    ),
+    Measured(
+        "Speed and memory of the poolers",
+        "A forward and a backward pass of every pooling operator: on graphs of growing size, and on 64 graphs at once.",
+        {
+            "pooling_speed.json": "python benchmarks/pooling.py speed --out results/pooling_speed.json",
+            "pooling_memory.json": "python benchmarks/pooling.py memory --out results/pooling_memory.json",
+            "pooling_memory_gpu.json": "python benchmarks/pooling.py memory --device cuda "
+            "--out results/pooling_memory_gpu.json",
+        },
+        {"A step by the number of nodes": "pooling-speed", "A batch of 64 graphs": "pooling-memory"},
+    ),
+    Measured(
+        "Former defaults of the clustering",
+        "The default before evidence chose between replicas, with one part of it changed at a time. NMI.",
+        {"quality_former.json": "softcut reproduce quality at the commits named below"},
+        {"NMI": "former-default"},
+    ),
+    Measured(
+        "How often replicas lose clusters",
+        "Generated graphs with weak signal, average degree 4 to 100 and 16 to 8,000 features: replicas that use all "
+        "six clusters.",
+        {"collapse.json": "python benchmarks/collapse.py"},
+    ),
+    Measured(
+        "How hard the generated example graph is",
+        "NMI of baselines that see the edges, the features, or both.",
+        {"generated.json": "python benchmarks/generated.py"},
+        {"NMI": "generated"},
+    ),
+    Measured(
+        "Fit on a small graph, predict a large one",
+        "Both graphs are generated by the same process, the second is ten times larger.",
+        {"transfer.json": "python benchmarks/transfer.py"},
+    ),
+    Measured(
+        "Table 2: when assignments stay uniform",
+        "The uniform assignment is left only along directions whose quotient q is below a bound that depends on K. "
+        "Smallest q that the features allow before training, the bound, and the weight of the orthogonality loss that "
+        "would leave it.",
+        {"table2_uniform.json": "python -m softcut.paper.classification_uniform"},
+    ),
+    Measured(
+        "Small wrong changes that the tests notice",
+        "Mutation testing: small changes of the code, made by hand or drawn at random, and how many make a test fail.",
+        {"mutants.json": "make mutants"},
+        {
+            "Drawn changes": "mutants",
+            "Drawn with seed 0, by room": "mutants-seed-0",
+            "Drawn with seed 1, by room": "mutants-seed-1",
+            "Made by hand": "mutants-by-hand",
+        },
+    ),
+)
+
+
+def load_result(path: Path) -> Any:
+    """The content of a file of results, or a sentence that names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not JSON ({error}); move it away or make it again.") from error
+
+
+def table_parts(folder: Path, tables: Mapping[str, str]) -> list[Part]:
+    """Tables of the documentation below their titles; those whose results are not there are left out.
+
+    >>> table_parts(Path("no such folder"), {"NMI": "quality-nmi"})
+    []
+    """
+    parts: list[Part] = []
+    for title, name in tables.items():
+        try:
+            text = TABLES[name](folder)
+        except (SoftcutError, OSError, LookupError, ValueError, StopIteration):
+            continue
+        if _says_something(text):
+            parts += [Text(f"### {title}"), Text(_LINK.sub(r"\1", _ASIDE.sub("", text)))]
+    return parts
+
+
+def _says_something(table: str) -> bool:
+    """Whether a table in Markdown holds more than names and dashes."""
+    values = [cell.strip() for line in table.splitlines()[2:] for cell in line.split("|")[2:-1]]
+    return any(value not in ("", "-") for value in values)
+
+
+def measured_sections(folder: Path, shown: Iterable[str]) -> list[Section]:
+    """The sections of :data:`MEASURED`, then every other file of results but those that are `shown` elsewhere.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the results.
+    shown : iterable of str
+        Names of files that other sections show.
+    """
+    known = {*shown, *(name for given in MEASURED for name in given.files)}
+    sections = [_section(folder, given) for given in MEASURED]
+    found = sorted(p.name for p in folder.glob("*.json")) if folder.is_dir() else []
+    for name in found:
+        if name not in known and not name.endswith("_runs.json"):
+            text = f"A file of results as it is: `{name}`."
+            sections.append(_section(folder, Measured(f"Other results: {name}", text, {name: "-"})))
+    return sections
+
+
+def _section(folder: Path, given: Measured) -> Section:
+    tables = table_parts(folder, given.tables)
+    parts: list[Part] = [Text(given.text), *tables]
+    for name, command in given.files.items():
+        if not (folder / name).exists():
+            parts.append(Missing(name, command))
+            continue
+        value = load_result(folder / name)
+        plain = any_table(value)
+        parts += [Details(f"All numbers of {name}", plain)] if tables else plain
+        parts.append(origin_of_file(value, folder, name, command))
+    return Section(given.title, parts)
+
+
+def documented_tables(folder: Path, shown: Iterable[str]) -> list[Section]:
+    """A section with the tables of the documentation that no other section shows; none where there are none.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the results.
+    shown : iterable of str
+        Names of tables that are in other sections, or whose numbers are.
+    """
+    known = {*shown, *(name for given in MEASURED for name in given.tables.values())}
+    names = {
+        name.replace("-", " ").replace("_", " ").capitalize(): name for name in TABLES if name not in known
+    }
+    parts = table_parts(folder, names)
+    text = Text("Tables of the documentation that are made from several of these files.")
+    return [Section("Other tables", [text, *parts])] if parts else []
