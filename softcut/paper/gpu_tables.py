@@ -105,7 +105,8 @@ def growth(out: Path) -> str:
 
 
 def _slope(points: list[dict[str, float]], name: str) -> float:
-    return float(np.polyfit(*(np.log([p[column] for p in points]) for column in ("edges", name)), 1)[0])
+    x, y = (np.log([p[column] for p in points]) for column in ("edges", name))
+    return float(np.polyfit(x, y, 1)[0])
 
 
 def fits(out: Path) -> str:
