@@ -6,8 +6,9 @@ everywhere outside the transforms of ``torch.func`` and never faster than what t
 
 from __future__ import annotations
 
+import inspect
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,9 +20,20 @@ __all__ = [
     "keeps_graph",
     "outside_transforms",
     "saving_is_hooked",
+    "signed",
     "unwrap_once",
     "version",
 ]
+
+_Function = TypeVar("_Function", bound=type[torch.autograd.Function])
+
+
+def signed(function: _Function) -> _Function:
+    """The same function with the signature of its forward kept: PyTorch looks it up at every call, slowly."""
+    forward: Any = function.forward
+    forward.__signature__ = inspect.signature(forward)
+    return function
+
 
 try:
     from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack as _clear_stack

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
+from softcut.ops._torch import signed
 from softcut.ops.kernels.dispatch import FEWEST, FEWEST_SMALL, takes
 from softcut.ops.spmm import constants, unwrapped
 
@@ -313,6 +314,7 @@ class Segments(Layout):
         return (a.transpose(0, 1) @ m[0]).transpose(0, 1)
 
 
+@signed
 class _SegmentTotal(torch.autograd.Function):
     """Sums per graph in a fixed order (a scatter would add in any order on GPUs)."""
 
@@ -338,6 +340,7 @@ def _rows(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return a.detach().contiguous(), b.detach().contiguous()
 
 
+@signed
 class _SegmentGram(torch.autograd.Function):
     @staticmethod
     def forward(layout: Segments, a: Tensor, b: Tensor) -> Tensor:
@@ -379,6 +382,7 @@ class _SegmentGram(torch.autograd.Function):
         return unfold_replicas(_SegmentGram.apply(layout, a, b), info.batch_size, 1, had), 1
 
 
+@signed
 class _SegmentMatmul(torch.autograd.Function):
     @staticmethod
     def forward(layout: Segments, a: Tensor, m: Tensor) -> Tensor:

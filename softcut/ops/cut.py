@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.ops._torch import in_gradient_batch, is_wrapped, keeps_graph, saving_is_hooked
+from softcut.ops._torch import in_gradient_batch, is_wrapped, keeps_graph, saving_is_hooked, signed
 from softcut.ops.batching import fold_replicas, unfold_replicas
 from softcut.ops.checks import check_assignments
 from softcut.ops.convert import as_operator
@@ -99,6 +99,7 @@ class Recall(torch.autograd.Function):
         return unfold_replicas(Recall.apply(op, s, y), info.batch_size, rows, had), rows
 
 
+@signed
 class _CutTerms(torch.autograd.Function):
     """(Tr(S' A~ S), Tr(S' D~ S)) per graph; gradient 2 Y and 2 D~ S."""
 
@@ -170,6 +171,7 @@ def _fused_gradient(
     return cut_gradient(y.flatten(1), rows, scale, degree, g_num, g_den, in_place=in_place).view(s.shape)
 
 
+@signed
 class _QuadraticForm(torch.autograd.Function):
     """S' A~ S per graph; gradient Y (G + G')."""
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from softcut.ops._torch import signed
+
 __all__ = ["entropy", "mutual_information"]
 
 
@@ -28,6 +30,7 @@ def _information(table: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return (table * ratio).sum((-2, -1)) * share[..., 0, 0], ratio, share
 
 
+@signed
 class _MutualInformation(torch.autograd.Function):
     generate_vmap_rule = True
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softcut.ops._torch import in_gradient_batch, is_wrapped
+from softcut.ops._torch import in_gradient_batch, is_wrapped, signed
 from softcut.ops.batching import Segments, ragged_on_kernels
 from softcut.ops.cut import Recall, quadratic_form, takes_fast_path
 from softcut.ops.operator import Operator
@@ -34,6 +34,7 @@ class PooledProducts(NamedTuple):
     gram: Tensor
 
 
+@signed
 class _RaggedProducts(torch.autograd.Function):
     @staticmethod
     def forward(op: Operator, s: Tensor, x: Tensor) -> tuple[Tensor, ...]:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops._torch import is_batched, is_wrapped, outside_transforms, unwrap_once
+from softcut.ops._torch import is_batched, is_wrapped, outside_transforms, signed, unwrap_once
 from softcut.ops.checks import check_tensor
 from softcut.ops.kernels.dispatch import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
@@ -268,6 +268,7 @@ def _value_gradient(pattern: CSRPattern, grad: Tensor, s: Tensor) -> Tensor:
     return torch.cat(parts) if parts else s.new_zeros(0)
 
 
+@signed
 class _SpMM(torch.autograd.Function):
     """Y = diag(scale) A diag(scale) S with gradients for S and for the values of A; `scale` is constant."""
 

@@ -27,6 +27,7 @@ from softcut.paper import classification_report, regression_report
 from softcut.paper.clustering_tables import CLUSTERING_TABLES
 from softcut.paper.common import NotMeasuredError
 from softcut.paper.cost_tables import COST_TABLES
+from softcut.paper.gpu_tables import GPU_TABLES
 from softcut.paper.large_tables import LARGE_TABLES
 from softcut.paper.scale_tables import SCALE_TABLES
 from softcut.paper.segmentation_tables import SEGMENTATION_TABLES
@@ -40,6 +41,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     **SCALE_TABLES,
     **SEGMENTATION_TABLES,
     **LARGE_TABLES,
+    **GPU_TABLES,
     "table2": classification_report.page_text,
     "table3": regression_report.page_text,
 }

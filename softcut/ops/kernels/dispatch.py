@@ -105,13 +105,15 @@ def takes(s: Tensor, entries: int, fewest: int = FEWEST) -> bool:
         Entries times columns from which on a kernel is faster.
     """
     mode = _mode[-1]
-    if mode == "torch" or torch.compiler.is_compiling() or is_wrapped(s) or s.dtype not in _PRECISIONS:
+    if mode == "torch" or (mode == "auto" and not s.is_cuda):
+        return False
+    if torch.compiler.is_compiling() or is_wrapped(s) or s.dtype not in _PRECISIONS:
         return False
     if mode == "triton":
         return installed()
-    if os.environ.get("TRITON_INTERPRET") == "1":  # hours, on a large product
+    if entries * s.shape[-1] < fewest or not installed():
         return False
-    if not s.is_cuda or entries * s.shape[-1] < fewest or not installed():
+    if os.environ.get("TRITON_INTERPRET") == "1":  # hours, on a large product
         return False
     device = torch.device("cuda", s.device.index or 0)
     # The first launch compiles and waits, which must not happen while a CUDA graph is captured.

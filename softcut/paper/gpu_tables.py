@@ -1,0 +1,155 @@
+"""Tables of the GPU kernels and of the largest graphs: what ``benchmarks/gpu_kernels.py`` and ``billion.py`` write.
+
+Each function takes the folder of the results and returns Markdown; see :mod:`softcut.paper.tables`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softcut.paper.common import NotMeasuredError, markdown_table
+
+__all__ = ["GPU_TABLES"]
+
+_FINAL, _EARLIER, _SMALL = "gpu_kernels.json", "gpu_kernels_earlier.json", "gpu_kernels_small.json"
+
+
+def _read(out: Path, name: str) -> dict[str, Any]:
+    path = Path(out) / name
+    if not path.exists():
+        raise NotMeasuredError(f"results/ holds no {name}: python benchmarks/gpu_kernels.py --out results.")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _cases(found: dict[str, Any], section: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """Graph, columns and precision of every measurement of a section, and what was measured."""
+    for key, row in found.items():
+        kind, *case = key.split(" | ")
+        if kind == section:
+            graph, nodes = case[0].rsplit(" ", 1)
+            yield [f"{graph}, {int(nodes) / 1e6:g}M nodes", case[1].removeprefix("K="), case[2]], row
+
+
+def _value(row: dict[str, Any], key: str, digits: int = 2) -> str:
+    value = row.get(key)
+    return "" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def products(out: Path) -> str:
+    """The product alone, beside the gather limit and PyTorch's own."""
+    rows = [
+        [*case, *(_value(row, key) for key in ("ms", "share", "scaled ms", "bag ms", "cuSPARSE ms"))]
+        for case, row in _cases(_read(out, _FINAL), "product")
+    ]
+    titles = [
+        "graph",
+        "K",
+        "precision",
+        "ms",
+        "share of the gather limit",
+        "with D^-1/2, ms",
+        "embedding bag, ms",
+    ]
+    return markdown_table([*titles, "cuSPARSE, ms"], rows)
+
+
+def losses(out: Path) -> str:
+    """The cut loss, forward and backward, in two runs, beside PyTorch's operations and a peer's formula."""
+    earlier = {tuple(case): row for case, row in _cases(_read(out, _EARLIER), "loss")}
+    rows = []
+    for case, row in _cases(_read(out, _FINAL), "loss"):
+        before = earlier.get(tuple(case), {})
+        peer = [f"{row['peer ms']:.0f}", f"{row['peer GiB']:.1f}"] if "peer ms" in row else ["", ""]
+        ratios = [f"{r['ratio']:.0f}x" if "ratio" in r else "" for r in (before, row)]
+        rows.append([*case, _value(before, "ms"), _value(row, "ms"), _value(row, "extra", 3), _value(row, "torch ms"),
+                     *peer, *ratios])  # fmt: skip
+    titles = ["graph", "K", "precision", "ms, first run", "ms, second run", "extra memory / 4NK bytes"]
+    titles += ["PyTorch's operations, ms", "peer, ms", "peer, GiB", "ratio, first run", "ratio, second run"]
+    return markdown_table(titles, rows)
+
+
+def ragged(out: Path) -> str:
+    """S'Y per graph of a batch, forward and backward."""
+    rows = []
+    for key, row in _read(out, _SMALL).items():
+        if key.startswith("ragged"):
+            graphs, size, k, f = key.split(" | ")[1].split()
+            times = [f"{row['torch ms']:.2f}", f"{row['triton ms']:.2f}"]
+            rows.append([f"{int(graphs):,}", f"{int(size):,}", k, f, *times])
+    return markdown_table(["graphs", "nodes, about", "K", "columns of Y", "PyTorch, ms", "kernels, ms"], rows)
+
+
+def growth(out: Path) -> str:
+    """A training step of one replica by the number of edges, and the exponents."""
+    rows = [row for key, row in _read(out, _FINAL).items() if key.startswith("growth")]
+    lines = [
+        [
+            f"{row['edges']:,}",
+            _value(row, "ms"),
+            f"{row['extra bytes'] / 2**20:,.0f}",
+            _value(row, "gather ms"),
+        ]
+        for row in rows
+    ]
+    slow = [row for row in rows if row["ms"] > 10 * rows[0]["ms"]]
+    exponents = [f"{_slope(points, name):.3f}" for name, points in (
+        ("ms", slow), ("extra bytes", rows[1:]), ("gather ms", slow))]  # fmt: skip
+    lines.append(["exponent", *exponents])
+    return markdown_table(["edges", "step, ms", "extra memory, MiB", "plain gather, ms"], lines)
+
+
+def _slope(points: list[dict[str, float]], name: str) -> float:
+    x, y = (np.log([p[column] for p in points]) for column in ("edges", name))
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def fits(out: Path) -> str:
+    """Default fits with and without the kernels."""
+    lines = []
+    for key, row in _read(out, _FINAL).items():
+        if key.startswith("fit "):
+            times = [", ".join(f"{s:.2f}" for s in row[f"{mode} s"]) for mode in ("torch", "auto")]
+            lines.append(
+                [key.removeprefix("fit "), *times, f"{min(row['auto s']) / min(row['torch s']):.2f}"]
+            )
+    return markdown_table(
+        ["data set", "PyTorch only, s", "with kernels, s", "ratio of the faster ones"], lines
+    )
+
+
+def billion(out: Path) -> str:
+    """31 million nodes and 10^9 entries on one GPU."""
+    path = Path(out) / "billion.json"
+    if not path.exists():
+        raise NotMeasuredError("results/ holds no billion.json: python benchmarks/billion.py.")
+    runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
+    names = {"full": "all nodes at every step", "batches": "a sixteenth of the nodes at every step"}
+    lines = [
+        [
+            names[run["mode"]],
+            f"{run['seconds']:.1f}",
+            f"{run['phases']['training']:.1f}",
+            f"{run['peak_reserved_gib']:.1f}",
+            f"{run['nmi_of_start']:.3f}",
+            f"{run['nmi']:.3f}",
+        ]
+        for run in runs
+    ]
+    titles = ["training", "seconds", "of these training", "peak GiB", "NMI before training", "NMI"]
+    return markdown_table(titles, lines)
+
+
+GPU_TABLES: dict[str, Callable[[Path], str]] = {
+    "gpu_products": products,
+    "gpu_losses": losses,
+    "gpu_ragged": ragged,
+    "gpu_growth": growth,
+    "gpu_fits": fits,
+    "billion": billion,
+}
