@@ -88,11 +88,24 @@ MEASURED = (
         "A graph with a billion entries on one GPU",
         "31 million nodes, 64 features, 16 planted communities: full-batch training and mini-batches.",
         {"billion.json": "python benchmarks/billion.py"},
+        {"From an edge list in memory to labels": "billion"},
     ),
     Measured(
         "GPU kernels",
         "The sparse product and the cut loss beside what the card's memory allows, cuSPARSE and the embedding bag.",
-        {"gpu_kernels.json": "python benchmarks/gpu_kernels.py --out results"},
+        {
+            "gpu_kernels.json": "python benchmarks/gpu_kernels.py --out results",
+            "gpu_kernels_earlier.json": "python benchmarks/gpu_kernels.py, an earlier run",
+            "gpu_kernels_small.json": "python benchmarks/gpu_kernels.py --sections ragged",
+            "gpu_sweep.json": "python benchmarks/gpu_kernels.py --sections sweep",
+        },
+        {
+            "The product": "gpu_products",
+            "The cut loss, forward and backward": "gpu_losses",
+            "Products per graph of a batch": "gpu_ragged",
+            "A training step by the number of edges": "gpu_growth",
+            "Default fits with and without the kernels": "gpu_fits",
+        },
     ),
     Measured(
         "Reading large files",

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 
 from softcut.clustering.partition import partition
 from softcut.datasets import attributed_communities
 from softcut.graph.partition import partition_nodes
 from softcut.io.parts import open_part
-from softcut.training import ReplicaNet
-from softcut.training.distributed import Traffic, parameter_count, step_traffic
+from softcut.ops import CSRPattern
+from softcut.ops.halo import Exchange, Halo
+from softcut.training import DenseInput, ReplicaNet
+from softcut.training.distributed import JobGroup, Traffic, inputs, parameter_count, step_traffic
 from softcut.training.distributed.cost import Scale, main, random_halo_share
+from softcut.training.distributed.selection import judge
+from softcut.training.distributed.task import PartTask
 
 
 @pytest.mark.parametrize("terms", [1, 2])
@@ -66,7 +73,98 @@ def test_features_are_propagated_in_float64():
     job = Scale(1000, 1e4, 64, 4, parts=2, halo_share=0.5)
     assert job.hop_bytes == 8 * 64 * 250
     extra = job.preparation_memory - job.graph_memory - job.feature_memory
-    assert extra == 8 * (500 * 64 + 6 * 500 * 16 + 2 * 250 * 16)
+    # All columns, degree and scale; 16 columns four times, those of the halo, and 5,000 entries.
+    assert extra == 8 * (500 * (64 + 2) + 16 * (4 * 500 + 250) + 5000)
+
+
+class Echo(JobGroup):
+    """A process whose halo is full of zeros: sizes are all that matters here."""
+
+    def deliver(self, rows, send, receive):
+        return rows.new_zeros(sum(receive), *rows.shape[1:])
+
+
+def part_operator(n: int, halo: int, degree: int) -> Halo:
+    columns = torch.from_numpy(np.random.default_rng(0).integers(0, n + halo, n * degree))
+    rows = torch.arange(n).repeat_interleave(degree)
+    pattern, _ = CSRPattern.from_coo(rows, columns, (n, n + halo))
+    exchange = Exchange(Echo(), n, torch.zeros(halo, dtype=torch.long), [halo], [halo])
+    return Halo(CSRPattern(pattern.rowptr.int(), pattern.col.int(), pattern.shape), exchange)
+
+
+def peak_of(work) -> int:
+    """The most bytes that PyTorch held at a time of what `work` allocated."""
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as found:
+        work()
+    events = [e for e in found.profiler.kineto_results.events() if e.name() == "[memory]"]
+    sizes = [e.nbytes() for e in sorted(events, key=lambda e: e.start_ns())]
+    return int(np.cumsum(sizes).max())
+
+
+def job_of(n: int, halo: int, degree: int, columns: int, k: int, **more: int) -> Scale:
+    """A job one part of which has these sizes."""
+    parts = 2 if halo else 1
+    return Scale(parts * n, parts * n * degree, columns, k, parts=parts, halo_share=halo / n, **more)
+
+
+@pytest.mark.parametrize(
+    ("halo", "hidden", "k", "replicas"),
+    [(0, 16, 16, 1), (0, 8, 32, 2), (0, 128, 8, 1), (4000, 16, 16, 2), (16000, 16, 16, 1)],
+)
+def test_memory_of_a_step_is_that_of_the_model(halo, hidden, k, replicas):
+    """The three moments: after the product, backward through wide hidden layers, and while a large halo arrives."""
+    n, columns = 8000, 8
+    op = part_operator(n, halo, 6).normalise()
+    net = ReplicaNet(columns, k, list(range(replicas)), hidden=hidden)
+    task = PartTask(net, DenseInput(torch.randn(n, columns)), op, n)
+
+    def step() -> None:
+        torch.stack(list(task.step().values())).sum().backward()
+        net.zero_grad()
+
+    step()  # what is made once
+    job = job_of(n, halo, 6, columns, k, hidden=hidden, replicas=replicas)
+    assert peak_of(step) == pytest.approx(job.step_memory, rel=0.01)
+
+
+@pytest.mark.parametrize(("halo", "degree"), [(0, 4), (0, 40), (5000, 4), (20000, 4)])
+def test_memory_of_the_evidence_is_that_of_the_model(halo, degree):
+    n, k, replicas = 5000, 16, 3
+    op = part_operator(n, halo, degree)
+    part = SimpleNamespace(words=None)
+    manifest = SimpleNamespace(vocabulary=1, num_words=1, nodes=n, edge_worth=1.0)
+
+    def judged() -> None:
+        s = torch.rand(n, replicas, k)
+        judge(part, op, s.argmax(-1), manifest, k)
+
+    assert peak_of(judged) == pytest.approx(
+        job_of(n, halo, degree, 8, k, replicas=replicas).judging_memory, rel=0.03
+    )
+
+
+@pytest.mark.parametrize(
+    ("halo", "degree", "columns"), [(0, 4, 32), (0, 40, 32), (9000, 4, 8), (30000, 4, 16)]
+)
+def test_memory_of_the_preparation_is_that_of_the_model(monkeypatch, halo, degree, columns):
+    n, hops = 9000, (0, 2)
+    monkeypatch.setattr(inputs, "_ROWS_AT_ONCE", 256)
+    op = part_operator(n, halo, degree)
+    part = SimpleNamespace(nodes=np.arange(n))
+    sample = inputs.Sample(part, n, Echo(), count=64)
+    x = np.ones((n, columns), dtype=np.float32)
+    found = []
+
+    def prepared() -> None:
+        found.append(inputs.distances(op, x, hops, sample, torch.float32))
+
+    job = job_of(n, halo, degree, columns, 4, distances=2)
+    in_float64 = 8 * n * columns  # made by NumPy, which PyTorch does not count
+    assert peak_of(prepared) + in_float64 == pytest.approx(
+        job.preparation_memory - job.graph_memory, rel=0.03
+    )
 
 
 def test_the_command_prints_what_a_job_needs(capsys):

@@ -11,6 +11,10 @@ clusters, R replicas, P parts with h_p halo rows each, and b bytes a number:
 for a network of T kernels in its first layer. Nothing else is sent in a step. Before the training, features are
 propagated in float64: 8 F h_p bytes received by part p for each hop.
 
+Memory is counted from the code: the arrays that are alive at the same time, where their sum is largest. What does not
+grow with the graph (samples, blocks of rows, parameters) is left out. PyTorch's own record of allocations is
+compared with it in ``tests/training/test_distributed_cost.py``.
+
     python -m softcut.training.distributed.cost --nodes 111e6 --entries 3.2e9 --columns 128 -k 16 --parts 8
 """
 
@@ -123,22 +127,49 @@ class Scale:
         return self.itemsize * self.distances * self.rows * self.columns
 
     @property
+    def node_memory(self) -> float:
+        """Bytes per node that stay: degree and scale in float64 and float32, the first labels of each replica."""
+        return self.rows * (24 + 8 * self.replicas)
+
+    @property
     def step_memory(self) -> float:
-        """Bytes of activations and their gradients: six arrays of hidden units and eight like S; S of the halo."""
-        units = 6 * self.hidden + 8 * self.k
-        return self.itemsize * self.replicas * (self.rows * units + self.halo * self.k)
+        """Bytes of activations and their gradients at the peak of a step, which is one of three moments.
+
+        Autograd keeps two arrays of hidden units (before and after the activation) and two like S (the softmax, and S
+        with the nodes first). While the halo is put below S there are two more, and the halo twice; after
+        the product, two more and Y, with the halo once, and two integers per row. Backward through the hidden layer,
+        there are three of hidden units and one like S.
+        """
+        h, k, halo = self.rows * self.hidden, self.rows * self.k, self.halo * self.k
+        joined = 2 * h + 4 * k + 2 * halo
+        multiplied = 2 * h + 5 * k + halo + 2 * self.rows / self.replicas
+        return self.itemsize * self.replicas * max(joined, multiplied, 3 * h + k)
+
+    def _product_memory(self, columns: int) -> float:
+        """Bytes at the peak of a product in float64 of some columns, on a CPU.
+
+        The columns, the same with the halo below, the result twice and the entries of A; or, before that, the
+        columns, the halo, and both together.
+        """
+        during = columns * (4 * self.rows + self.halo) + self.entries / self.parts
+        return 8 * max(during, 2 * columns * (self.rows + self.halo))
+
+    @property
+    def judging_memory(self) -> float:
+        """Bytes of the evidence after the training: S and labels of all replicas, A times the labels of one."""
+        return self.rows * self.replicas * (self.itemsize * self.k + 8) + self._product_memory(self.k)
 
     @property
     def memory(self) -> float:
-        """Bytes of a part in training."""
-        return self.graph_memory + self.feature_memory + self.step_memory
+        """Bytes of a part in training, or right after it."""
+        kept = self.graph_memory + self.feature_memory + self.node_memory
+        return kept + max(self.step_memory, self.judging_memory)
 
     @property
     def preparation_memory(self) -> float:
-        """Bytes of a part while features are propagated: once in float64, and six arrays of a few columns."""
-        at_once = min(COLUMNS_AT_ONCE, self.columns)
-        own = self.rows * (self.columns + 6 * at_once) + 2 * self.halo * at_once
-        return self.graph_memory + self.feature_memory + 8 * own
+        """Bytes of a part while features are propagated: all of them in float64, a few columns at a time."""
+        few = self._product_memory(min(COLUMNS_AT_ONCE, self.columns))
+        return self.graph_memory + self.feature_memory + 8 * self.rows * (self.columns + 2) + few
 
     @property
     def hop_bytes(self) -> float:
@@ -167,7 +198,9 @@ def _table(job: Scale, memory_speed: float, network_speed: float) -> str:
         ("halo rows of a part", f"{job.halo / 1e6:,.1f} M"),
         ("memory of a part: graph", f"{job.graph_memory / 2**30:,.1f} GiB"),
         ("memory of a part: features", f"{job.feature_memory / 2**30:,.1f} GiB"),
+        ("memory of a part: per node", f"{job.node_memory / 2**30:,.1f} GiB"),
         ("memory of a part: a step", f"{job.step_memory / 2**30:,.1f} GiB"),
+        ("memory of a part: evidence", f"{job.judging_memory / 2**30:,.1f} GiB"),
         ("memory of a part in training", f"{job.memory / 2**30:,.1f} GiB"),
         ("memory of a part in preparation", f"{job.preparation_memory / 2**30:,.1f} GiB"),
         ("disk of all parts", f"{job.disk / 2**30:,.0f} GiB"),

@@ -112,19 +112,20 @@ def distances(op: Halo, x: np.ndarray, hops: Sequence[int], sample: Sample, dtyp
     """
     far = torch.from_numpy(np.array(x, dtype=np.float64)).to(op.exchange.send.device)
     scale = inverse_sqrt(op.degree_like(far) + 1).unsqueeze(-1)
-    found = []
+    found = torch.empty(len(hops), *far.shape, dtype=dtype, device=far.device)
     for h in range(max(hops) + 1):
         if h:
             for columns in far.split(COLUMNS_AT_ONCE, dim=1):  # views: a few columns at a time, in place
                 inner = scale * columns
                 columns.copy_(scale * (op @ inner + inner))
         if h in hops:
-            found.append(_evenly_scaled(far, sample, dtype))
-    return torch.stack(found)
+            _evenly_scaled(far, sample, found[hops.index(h)])
+    return found
 
 
-def _evenly_scaled(far: Tensor, sample: Sample, dtype: torch.dtype) -> Tensor:
-    """Rows of unit length where there are many columns; centred, long rows shortened, unit variance on average."""
+def _evenly_scaled(far: Tensor, sample: Sample, out: Tensor) -> None:
+    """Into `out`: rows of unit length where there are many columns; centred, long rows shortened, unit variance on
+    average."""
     tiny = torch.finfo(far.dtype).tiny
 
     def directed(rows: Tensor) -> Tensor:
@@ -141,11 +142,9 @@ def _evenly_scaled(far: Tensor, sample: Sample, dtype: torch.dtype) -> Tensor:
     limit = _CLIP * (real.median() if real.numel() else length.sum())
     size = float(clipped(sampled - centre).square().sum(1).mean().sqrt())
     scale = far.shape[1] ** 0.5 / size if size > 1e-12 else 0.0
-    out = torch.empty(far.shape, dtype=dtype, device=far.device)
     for begin in range(0, len(far), _ROWS_AT_ONCE):
         rows = slice(begin, begin + _ROWS_AT_ONCE)
         out[rows] = scale * clipped(directed(far[rows]) - centre)
-    return out
 
 
 def replica_scales(scales: int, replicas: int) -> list[int]:
