@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from softcut.paper.common import NotMeasuredError, markdown_table
 
-__all__ = ["GPU_TABLES"]
+__all__ = ["GPU_TABLES", "growth_table"]
 
 _FINAL, _EARLIER, _SMALL = "gpu_kernels.json", "gpu_kernels_earlier.json", "gpu_kernels_small.json"
 
@@ -36,7 +36,7 @@ def _cases(found: dict[str, Any], section: str) -> Iterator[tuple[list[str], dic
             yield [f"{graph}, {int(nodes) / 1e6:g}M nodes", case[1].removeprefix("K="), case[2]], row
 
 
-def _value(row: dict[str, Any], key: str, digits: int = 2) -> str:
+def _value(row: Mapping[str, Any], key: str, digits: int = 2) -> str:
     value = row.get(key)
     return "" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
@@ -87,7 +87,14 @@ def ragged(out: Path) -> str:
 
 def growth(out: Path) -> str:
     """A training step of one replica by the number of edges, and the exponents."""
-    rows = [row for key, row in _read(out, _FINAL).items() if key.startswith("growth")]
+    return growth_table([row for key, row in _read(out, _FINAL).items() if key.startswith("growth")])
+
+
+def growth_table(rows: Sequence[Mapping[str, float]]) -> str:
+    """Time and memory of a step by the number of edges, and the exponents of both.
+
+    The exponent of the time is fitted where a step takes more than ten times that of the smallest graph.
+    """
     lines = [
         [
             f"{row['edges']:,}",
@@ -104,7 +111,7 @@ def growth(out: Path) -> str:
     return markdown_table(["edges", "step, ms", "extra memory, MiB", "plain gather, ms"], lines)
 
 
-def _slope(points: list[dict[str, float]], name: str) -> float:
+def _slope(points: Sequence[Mapping[str, float]], name: str) -> float:
     x, y = (np.log([p[column] for p in points]) for column in ("edges", name))
     return float(np.polyfit(x, y, 1)[0])
 

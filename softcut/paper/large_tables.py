@@ -11,10 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from softcut.paper.common import NotMeasuredError, markdown_table
+from softcut.paper.gpu_tables import growth_table
 
 __all__ = ["LARGE_TABLES", "large_fits", "recall"]
 
-_FILES = ("large_cpu.json", "large_peers.json", "large_gpu.json")
+_FILES = ("large_cpu.json", "large_growth.json", "large_peers.json", "large_gpu.json")
+# What the budget rule switched on, by the words of the fit's notes.
+_SWITCHES = {
+    "neighbours in cells": "approximate neighbours",
+    "fewer replicas": "replicas instead of",
+    "consensus on a sample": "consensus found on",
+}
 _NAMES = {"softcut": "default fit", "other": "default fit, before these steps"}
 
 
@@ -35,13 +42,26 @@ def large_fits(out: Path) -> str:
             peak = "peak GPU GiB" if "peak GPU GiB" in row else "peak GiB"
             size = [_NAMES.get(row["what"], row["what"]), f"{row['nodes']:,}", f"{row['edges']:,}"]
             cost = [_number(row, "seconds", 1), _number(row, "cpu seconds", 0), _number(row, peak, 1)]
-            rows.append([*size, found["device"], *cost, _number(row, "nmi", 3), str(row.get("replicas", ""))])
+            switches = [
+                short for short, sign in _SWITCHES.items() if any(sign in t for t in row.get("notes", []))
+            ]
+            end = [_number(row, "nmi", 3), str(row.get("replicas", "")), ", ".join(switches)]
+            rows.append([*size, found["device"], *cost, *end])
     if not rows:
         raise NotMeasuredError(
             "results/ holds no fits of large graphs: python benchmarks/large.py --out results/large_cpu.json."
         )
     titles = ["what", "nodes", "edges", "device", "seconds", "of all cores", "peak GiB", "NMI", "replicas"]
+    titles.append("switches")
     return markdown_table(titles, rows)
+
+
+def growth(out: Path) -> str:
+    """A training step of one replica on a CPU by the number of edges, and the exponents."""
+    path = Path(out) / "growth_cpu.json"
+    if not path.exists():
+        raise NotMeasuredError("results/ holds no growth_cpu.json: python benchmarks/growth.py.")
+    return growth_table(json.loads(path.read_text(encoding="utf-8"))["rows"])
 
 
 def recall(out: Path) -> str:
@@ -51,4 +71,8 @@ def recall(out: Path) -> str:
     return markdown_table(["rows", "candidates", "recall"], rows)
 
 
-LARGE_TABLES: dict[str, Callable[[Path], str]] = {"large_fits": large_fits, "large_recall": recall}
+LARGE_TABLES: dict[str, Callable[[Path], str]] = {
+    "large_fits": large_fits,
+    "large_recall": recall,
+    "growth_cpu": growth,
+}

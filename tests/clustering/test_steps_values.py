@@ -44,7 +44,7 @@ def prepared_of(graph, settings, notes=None):
 
 def test_the_budget_of_a_device():
     assert budget(torch.device("cpu")) == (2**24, 2**37)
-    assert budget(torch.device("cuda")) == (2**30, 2**44)
+    assert budget(torch.device("cuda")) == (3 * 2**28, 2**42)
     assert budget(torch.device("meta")) == (2**24, 2**37)
 
 
