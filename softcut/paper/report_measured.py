@@ -80,9 +80,17 @@ MEASURED = (
             "--out results/large_peers.json",
             "large_gpu.json": "python benchmarks/large.py --device cuda --nodes 100000 300000 1000000 3000000 "
             "--out results/large_gpu.json",
+            "large_growth.json": "python benchmarks/large.py --nodes 10000 30000 100000 300000 "
+            "--out results/large_growth.json",
             "large_recall.json": "python benchmarks/large.py --recall --out results/large_recall.json",
         },
         {"Whole fits": "large_fits", "Recall of the neighbour search": "large_recall"},
+    ),
+    Measured(
+        "Growth of a training step on a CPU",
+        "Time and memory of one step of one replica by the number of edges, beside a plain gather of the same size.",
+        {"growth_cpu.json": "python benchmarks/growth.py"},
+        {"A step by the number of edges": "growth_cpu"},
     ),
     Measured(
         "A graph with a billion entries on one GPU",
