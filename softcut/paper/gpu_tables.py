@@ -119,7 +119,7 @@ def _slope(points: Sequence[Mapping[str, float]], name: str) -> float:
 def fits(out: Path) -> str:
     """Default fits with and without the kernels."""
     lines = []
-    for key, row in _read(out, _FINAL).items():
+    for key, row in (_read(out, _SMALL) | _read(out, _FINAL)).items():
         if key.startswith("fit "):
             times = [", ".join(f"{s:.2f}" for s in row[f"{mode} s"]) for mode in ("torch", "auto")]
             lines.append(
