@@ -394,10 +394,12 @@ def compiled(function, pointers, sizes, **constants):
         else:
             signature[name], fixed[i,] = "constexpr", constants.get(name)
     source = ASTSource(function, signature, fixed, {})
-    assert "ld.global" in triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+    code = triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["ptx"]
+    assert "ld.global" in code or "cp.async" in code
 
 index = dict.fromkeys(("col", "first", "last", "dest"), "*i32")
-sizes = ("sums_at", "sums_stride", "count", "repeat")
+sizes = ("sums_at", "sums_stride", "count", "repeat", "width")
+strides = [f"{which}_{axis}" for which in "ab" for axis in ("row", "replica", "column")]
 tiles = dict(K=16, ROWS=4, NEIGHBOURS=16, COLUMNS=16, STREAM=True, AHEAD=True, WIDE=False)
 for kind in ("*fp32", "*bf16"):
     rows = {name: kind for name in ("out", "x", "s")}
@@ -405,11 +407,14 @@ for kind in ("*fp32", "*bf16"):
     for along in (False, True):
         compiled(programs.sum_rows, {**rows, **index}, sizes, ALONG_ROWS=along, **tiles)
         compiled(programs.sum_rows, {**rows, **index, **sums}, sizes, ALONG_ROWS=along, **tiles)
+    compiled(programs.sum_rows, {**rows, **index}, sizes, ALONG_ROWS=True, **tiles | {"K": 0})
     given = {**rows, "y": kind, "scale": "*fp32", "degree": "*fp32", "g_y": "*fp32", "g_s": "*fp32"}
     compiled(programs.add_scaled, given, ("rows",), K=7, ROWS=64, COLUMNS=8, WIDE=False)
     given = {name: kind for name in ("out", "a", "b", "m")} | dict.fromkeys(("owner", "bounds", "ptr"), "*i64")
     for function in (programs.gram_chunks, programs.multiply_chunks):
         compiled(function, given, (), K=20, F=70, LENGTH=512, STEP=32, BLOCK_K=16, BLOCK_F=64)
+    for function in (programs.gram_replicas, programs.multiply_replicas):
+        compiled(function, given, ("rows", "K", "F", *strides), LENGTH=2048, STEP=64, BLOCK_K=16, BLOCK_F=64)
 """
 
 

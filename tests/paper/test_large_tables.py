@@ -22,13 +22,19 @@ def test_every_fit_of_every_file_is_a_row(tmp_path):
         tmp_path,
         "large_cpu.json",
         device="2 cores",
-        rows=[{"what": "softcut", **common, **done, "notes": notes}, {"what": "other", **common, "failed": 1}],
+        rows=[
+            {"what": "softcut", **common, **done, "notes": notes},
+            {"what": "other", **common, "failed": 1},
+        ],
     )
     other = {"what": "softcut", **common, **done, "seconds": 2.5, "peak GPU GiB": 12.25}
     write(tmp_path, "large_gpu.json", device="a GPU", rows=[other])
     write(tmp_path, "large_recall.json", device="2 cores", rows=[])
     lines = large_fits(tmp_path).splitlines()
-    assert lines[2] == "| default fit | 100,000 | 999,660 | 2 cores | 31.2 | 48 | 1.3 | 0.980 | 6 | fewer replicas |"
+    assert (
+        lines[2]
+        == "| default fit | 100,000 | 999,660 | 2 cores | 31.2 | 48 | 1.3 | 0.980 | 6 | fewer replicas |"
+    )
     assert lines[3] == "| default fit | 100,000 | 999,660 | a GPU | 2.5 | 48 | 12.2 | 0.980 | 6 |  |"
     assert len(lines) == 4, "what failed is no row"
 

@@ -74,10 +74,17 @@ def _works(device: torch.device) -> bool:
     """Whether a kernel compiles and runs on this device; Triton needs a C compiler, for one."""
     try:
         from softcut.ops.kernels.product import row_product
+        from softcut.ops.kernels.ragged import replica_gram, replica_matmul
 
         rowptr = torch.tensor([0, 1, 2], dtype=torch.int32, device=device)
         x = torch.ones(2, 4, device=device)
-        return bool((row_product(rowptr[:-1].clone(), None, x, None, rowptr=rowptr) == 1).all())
+        rows, kernel = torch.ones(2, 1, 4, device=device), torch.ones(1, 4, 4, device=device)
+        found = (
+            row_product(rowptr[:-1].clone(), None, x, None, rowptr=rowptr) == 1,
+            replica_gram(rows, rows) == 2,
+            replica_matmul(rows, kernel) == 4,
+        )
+        return all(bool(right.all()) for right in found)
     except Exception as error:  # whatever a compiler or a driver may raise
         warnings.warn(
             f"the GPU kernels of softcut cannot be used here ({type(error).__name__}: {error}); "

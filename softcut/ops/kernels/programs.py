@@ -41,8 +41,8 @@ def _jit_any_size(function):
 
 
 def _jit_strided(function):
-    """Compiled once for all numbers of rows; strides of 1 are compiled in, so that loads follow them."""
-    return function if triton is None else triton.jit(function, do_not_specialize=["rows"])
+    """Compiled once for all sizes of one tile; strides of 1 are compiled in, so that loads follow them."""
+    return function if triton is None else triton.jit(function, do_not_specialize=["rows", "K", "F"])
 
 
 def _mend_interpreter():
@@ -305,8 +305,8 @@ def gram_replicas(
     b_row,
     b_replica,
     b_column,
-    K: tl.constexpr,
-    F: tl.constexpr,
+    K,
+    F,
     LENGTH: tl.constexpr,  # rows of a chunk
     STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -315,7 +315,7 @@ def gram_replicas(
     """a' b of every replica, for the rows of every chunk."""
     chunk = tl.program_id(0).to(tl.int64)  # the one axis of a grid that may be long
     replica = tl.program_id(1).to(tl.int64)
-    blocks: tl.constexpr = (F + BLOCK_F - 1) // BLOCK_F
+    blocks = (F + BLOCK_F - 1) // BLOCK_F
     k = tl.program_id(2) // blocks * BLOCK_K + tl.arange(0, BLOCK_K)
     f = tl.program_id(2) % blocks * BLOCK_F + tl.arange(0, BLOCK_F)
     row = chunk * LENGTH + tl.arange(0, STEP)
@@ -344,8 +344,8 @@ def multiply_replicas(
     b_row,  # of `out`
     b_replica,
     b_column,
-    K: tl.constexpr,
-    F: tl.constexpr,
+    K,
+    F,
     STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_F: tl.constexpr,

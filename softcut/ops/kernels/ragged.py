@@ -85,8 +85,8 @@ def replica_gram(a: Tensor, b: Tensor) -> Tensor:
     block_k, block_f = _block(k), _block(f)
     with on_device(a):
         programs.gram_replicas[(chunks, replicas, -(-k // block_k) * -(-f // block_f))](
-            out, a, b, n, *a.stride(), *b.stride(),
-            K=k, F=f, LENGTH=length, STEP=_REPLICA_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
+            out, a, b, n, *a.stride(), *b.stride(), k, f,
+            LENGTH=length, STEP=_REPLICA_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
         )  # fmt: skip
     return out.sum(0).to(a.dtype)
 
@@ -110,7 +110,7 @@ def replica_matmul(a: Tensor, m: Tensor) -> Tensor:
     block_f = _block(f)
     with on_device(a):
         programs.multiply_replicas[(-(-n // _REPLICA_STEP), replicas, -(-f // block_f))](
-            out, a, m, n, *a.stride(), *out.stride(),
-            K=k, F=f, STEP=_REPLICA_STEP, BLOCK_K=16, BLOCK_F=block_f, num_warps=4,
+            out, a, m, n, *a.stride(), *out.stride(), k, f,
+            STEP=_REPLICA_STEP, BLOCK_K=16, BLOCK_F=block_f, num_warps=4,
         )  # fmt: skip
     return out
