@@ -157,13 +157,15 @@ def recursive_cut(image: OverSegmented, threshold: float) -> NDArray[np.int64]:
     """scikit-image's recursive normalised cut: cuts while one costs less than the threshold."""
     graphs = require("skimage.graph", "images", "Segmenting images")
     order, options = np.arange(image.count), {"num_cuts": _RECURSIVE_CUTS, "in_place": False}
-    for seed in range(_SEEDS):
+    seed = 0
+    while True:
         try:
             found = graphs.cut_normalized(order, image.adjacency, thresh=threshold, rng=seed, **options)
             return np.asarray(found)
-        except ArpackError:  # its eigenvectors are found from a random start, rarely not
-            continue
-    return order  # one region each
+        except ArpackError:  # eigenvectors are looked for from a random start, and rarely not found
+            seed += 1
+            if seed == _SEEDS:
+                raise
 
 
 def _paper(image: OverSegmented, k: float) -> NDArray[np.int64]:
