@@ -246,7 +246,17 @@ def report(known: dict[str, Any]) -> None:
         ("product", ("ms", "share", "scaled ms", "bag ms", "cuSPARSE ms", "error")),
         (
             "loss",
-            ("ms", "extra", "torch ms", "torch extra", "peer ms", "peer GiB", "ratio", "gradient error"),
+            (
+                "ms",
+                "replayed ms",
+                "extra",
+                "torch ms",
+                "torch extra",
+                "peer ms",
+                "peer GiB",
+                "ratio",
+                "gradient error",
+            ),
         ),
     ):
         print("| graph | K | precision | " + " | ".join(columns) + " |")

@@ -17,13 +17,14 @@ from softcut.paper.common import NotMeasuredError, markdown_table
 
 __all__ = ["GPU_TABLES", "growth_table"]
 
-_FINAL, _EARLIER, _SMALL = "gpu_kernels.json", "gpu_kernels_earlier.json", "gpu_kernels_small.json"
+_KERNELS, _LOSSES, _SMALL = "gpu_kernels.json", "gpu_losses.json", "gpu_kernels_small.json"
 
 
 def _read(out: Path, name: str) -> dict[str, Any]:
     path = Path(out) / name
     if not path.exists():
-        raise NotMeasuredError(f"results/ holds no {name}: python benchmarks/gpu_kernels.py --out results.")
+        command = "python benchmarks/gpu_kernels.py --out DIR"
+        raise NotMeasuredError(f"results/ holds no {name}: {command} measures it, in DIR/gpu_kernels.json.")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -45,7 +46,7 @@ def products(out: Path) -> str:
     """The product alone, beside the gather limit and PyTorch's own."""
     rows = [
         [*case, *(_value(row, key) for key in ("ms", "share", "scaled ms", "bag ms", "cuSPARSE ms"))]
-        for case, row in _cases(_read(out, _FINAL), "product")
+        for case, row in _cases(_read(out, _KERNELS), "product")
     ]
     titles = [
         "graph",
@@ -60,18 +61,19 @@ def products(out: Path) -> str:
 
 
 def losses(out: Path) -> str:
-    """The cut loss, forward and backward, in two runs, beside PyTorch's operations and a peer's formula."""
-    earlier = {tuple(case): row for case, row in _cases(_read(out, _EARLIER), "loss")}
+    """The cut loss, forward and backward: from Python, replayed, beside PyTorch's operations and a peer's formula."""
     rows = []
-    for case, row in _cases(_read(out, _FINAL), "loss"):
-        before = earlier.get(tuple(case), {})
-        peer = [f"{row['peer ms']:.0f}", f"{row['peer GiB']:.1f}"] if "peer ms" in row else ["", ""]
-        ratios = [f"{r['ratio']:.0f}x" if "ratio" in r else "" for r in (before, row)]
-        rows.append([*case, _value(before, "ms"), _value(row, "ms"), _value(row, "extra", 3), _value(row, "torch ms"),
-                     *peer, *ratios])  # fmt: skip
-    titles = ["graph", "K", "precision", "ms, first run", "ms, second run", "extra memory / 4NK bytes"]
-    titles += ["PyTorch's operations, ms", "peer, ms", "peer, GiB", "ratio, first run", "ratio, second run"]
-    return markdown_table(titles, rows)
+    for case, row in _cases(_read(out, _LOSSES), "loss"):
+        ours = [
+            _value(row, "ms"),
+            _value(row, "replayed ms"),
+            _value(row, "extra", 3),
+            _value(row, "torch ms"),
+        ]
+        peer = [_value(row, "peer ms", 0), _value(row, "peer GiB", 1)]
+        rows.append([*case, *ours, *peer, f"{row['ratio']:.1f}x" if "ratio" in row else ""])
+    titles = ["graph", "K", "precision", "called from Python, ms", "replayed, ms", "extra memory / 4NK bytes"]
+    return markdown_table([*titles, "PyTorch's operations, ms", "peer, ms", "peer, GiB", "ratio"], rows)
 
 
 def ragged(out: Path) -> str:
@@ -87,7 +89,7 @@ def ragged(out: Path) -> str:
 
 def growth(out: Path) -> str:
     """A training step of one replica by the number of edges, and the exponents."""
-    return growth_table([row for key, row in _read(out, _FINAL).items() if key.startswith("growth")])
+    return growth_table([row for key, row in _read(out, _KERNELS).items() if key.startswith("growth")])
 
 
 def growth_table(rows: Sequence[Mapping[str, float]]) -> str:
@@ -119,7 +121,7 @@ def _slope(points: Sequence[Mapping[str, float]], name: str) -> float:
 def fits(out: Path) -> str:
     """Default fits with and without the kernels."""
     lines = []
-    for key, row in (_read(out, _SMALL) | _read(out, _FINAL)).items():
+    for key, row in _read(out, _LOSSES).items():
         if key.startswith("fit "):
             times = [", ".join(f"{s:.2f}" for s in row[f"{mode} s"]) for mode in ("torch", "auto")]
             lines.append(

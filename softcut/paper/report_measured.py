@@ -102,8 +102,8 @@ MEASURED = (
         "GPU kernels",
         "The sparse product and the cut loss beside what the card's memory allows, cuSPARSE and the embedding bag.",
         {
-            "gpu_kernels.json": "python benchmarks/gpu_kernels.py --out results",
-            "gpu_kernels_earlier.json": "python benchmarks/gpu_kernels.py, an earlier run",
+            "gpu_kernels.json": "python benchmarks/gpu_kernels.py --sections product growth cora --out results",
+            "gpu_losses.json": "python benchmarks/gpu_kernels.py --sections machine loss fits",
             "gpu_kernels_small.json": "python benchmarks/gpu_kernels.py --sections ragged",
             "gpu_sweep.json": "python benchmarks/gpu_kernels.py --sections sweep",
         },
