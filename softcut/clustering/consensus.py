@@ -22,11 +22,12 @@ from torch import Tensor
 from softcut.clustering.kmeans import kmeans, nearest, squared_distances
 from softcut.clustering.sampling import sample_rows
 
-__all__ = ["Consensus", "agreement", "agreement_weights", "evidence_weights"]
+__all__ = ["WIDTHS", "Consensus", "agreement", "agreement_weights", "evidence_weights"]
 
 _ROWS = 50_000  # rows that agreements are counted on
-# A replica whose evidence is this share below the best one has 1/e of its weight; below _NO_WEIGHT it has none.
-_WIDTH = 0.08
+# A replica whose evidence is this share below the best one has 1/e of its weight, the first by default;
+# softcut.clustering.fit.finish compares them. Below _NO_WEIGHT it has none.
+WIDTHS = (0.08, 0.16, 0.5)
 _NO_WEIGHT = 1e-3
 _FINALISTS = 4  # starts of k-means that are run to their end on a sample of a large graph
 
@@ -72,8 +73,8 @@ def agreement(hard: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return nmi, ari
 
 
-def evidence_weights(evidence: Tensor, families: Sequence[str]) -> Tensor:
-    """Weights [R] that sum to one: within a family exp(-((e_max - e) / 0.08 e_max)^2), and as much for every family.
+def evidence_weights(evidence: Tensor, families: Sequence[str], width: float = WIDTHS[0]) -> Tensor:
+    """Weights [R] that sum to one: within a family exp(-((e_max - e) / width e_max)^2), and as much for every family.
 
     A few per cent less evidence say nothing, a tenth less says a lot: the weight is flat at the top and falls
     steeply from there. A family that was trained on the evidence has more of it than one that was not, whatever it
@@ -89,13 +90,15 @@ def evidence_weights(evidence: Tensor, families: Sequence[str]) -> Tensor:
         [R], of hard labels; see :func:`softcut.metrics.evidence`.
     families : sequence of str
         The objective that each replica was trained on.
+    width : float
+        The share of the most evidence by which a replica is behind whose weight is 1/e.
     """
     weight = torch.zeros_like(evidence, dtype=torch.float64)
     for family in set(families):
         members = torch.tensor([f == family for f in families], device=evidence.device)
         found = evidence[members].double()
-        width = (_WIDTH * found.abs().max()).clamp(min=1e-12)
-        own = torch.exp(-((found - found.max()) / width).square())
+        behind = (found - found.max()) / (width * found.abs().max()).clamp(min=1e-12)
+        own = torch.exp(-behind.square())
         own = torch.where(own < _NO_WEIGHT, 0.0, own)
         weight[members] = own / own.sum()
     return (weight / weight.sum()).float()

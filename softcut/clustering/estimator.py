@@ -14,7 +14,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 from softcut.clustering.batches import make_batches, nodes_per_step, rows_at_a_time
-from softcut.clustering.fit import merge, number, refine, select
+from softcut.clustering.fit import finish, matching, number
 from softcut.clustering.model import Model, features_by_name, signature
 from softcut.clustering.number import choose_k
 from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, without
@@ -78,7 +78,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         Weight of the propagated features beside the replicas in the consensus.
     refine : bool
         Correct the consensus by each node's own features and by the clusters of its neighbours; a second time
-        where that raises the evidence (see `judge`).
+        where that raises the evidence (see `judge`). Where clusters found from the edges alone have more
+        evidence, those are taken for the nodes of the training graph; a note says so.
     n_components : int
         Features are reduced to this many columns.
     hidden : int, optional
@@ -233,22 +234,23 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         else:
             k = settings.candidates[0]
             trained = train_replicas(prepared, k, settings, self._note, self._watch(), batches=batches)
-        selected = select(trained, settings, self._note)
-        merged = merge(prepared, trained, selected, settings, self._note)
-        soft, refiners = refine(prepared, merged.soft, settings, self._note)
+        done = finish(prepared, trained, settings, self._note)
+        shown = done.soft if done.own is None else done.own
+        order = number(shown)
         self._model = Model(
-            net=selected.net,
+            net=done.selected.net,
             encoder=prepared.encoder,
             temperature=settings.temperature,
-            consensus=merged.consensus,
-            refiners=refiners,
-            order=number(soft),
+            consensus=done.consensus,
+            refiners=done.refiners,
+            order=order if done.own is None else matching(done.soft, shown)[order],
             positions=np.asarray(prepared.encoded.graph.x) if prepared.positional else None,
             signature=signature(whole),
             silence=rule,
         )
-        inside = self._model.numbered(soft)
+        inside = shown.cpu().numpy()[:, order]
         self.soft_ = inside if len(inside) == len(silent) else self._model.spread(inside, silent)
+        self._model.own = None if done.own is None else self.soft_
         self.labels_ = self.soft_.argmax(1)
         self.n_clusters_ = trained.k
         self.n_features_in_ = prepared.encoded.graph.num_features
@@ -256,7 +258,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self.candidates_ = trained.candidates
         self.replicas_ = trained.replicas
         self.agreement_ = trained.mean_agreement()
-        self.weights_ = selected.weights.cpu().numpy()
+        self.weights_ = done.selected.weights.cpu().numpy()
         self.history_ = {"cut": trained.result.cut, "ortho": trained.result.ortho}
         self.n_iter_ = trained.result.iterations
         self.converged_ = trained.result.converged

@@ -29,6 +29,7 @@ __all__ = [
     "FeatureMap",
     "apart_from_constant",
     "leading_eigenvectors",
+    "positions",
     "propagate",
     "rows_that_sum_to_one",
     "structural_features",
@@ -246,14 +247,24 @@ def structural_features(
     if local:
         degree = torch.log1p(op.degree).unsqueeze(-1)
         return torch.cat([propagate(op, degree, hops) for hops in (0, 1, 2, 4, 8)], dim=1).numpy()
+    return positions(op, n_components, random_state).numpy()
+
+
+def positions(op: CSR, n_components: int = 32, random_state: int = 0) -> Tensor:
+    """Where each node is in a graph: see :func:`structural_features`.
+
+    >>> from softcut import Graph
+    >>> positions(CSR.from_graph(Graph.from_edges([[0, 1, 2], [1, 2, 3]])), 2).shape
+    torch.Size([4, 2])
+    """
     modes, values = leading_eigenvectors(op, n_components, random_state)
     joined = op.degree.unsqueeze(-1) > 0  # a node without edges has no position
     found = torch.where(joined, unit_rows(modes * values.clamp(min=0).square()), 0.0)
     own = found[joined.squeeze(-1)]
     # All rows alike up to rounding (no edges, a complete graph): there are no positions to tell apart.
     if not len(own) or float((own - own.mean(0)).abs().max()) < _SAME_ROWS:
-        return torch.zeros_like(found).numpy()
-    return found.numpy()
+        return torch.zeros_like(found)
+    return found
 
 
 def leading_eigenvectors(op: CSR, n_components: int = 32, random_state: int = 0) -> tuple[Tensor, Tensor]:

@@ -1,10 +1,11 @@
-"""The last steps of a fit: select, merge, refine, number. Every step returns a value.
+"""The last steps of a fit: select, merge, refine, compare, number. Every step returns a value.
 
 prepare   the graph with its features, encoded once, and the operator whose cut is minimised (prepare.py)
 train     R replicas in one vectorised pass (replicas.py)
 select    which replicas count, and how much: those that use every cluster, by their evidence; or the best one
 merge     one soft clustering from theirs (the consensus)
 refine    a node's own features and its neighbours settle what the replicas leave open, once or twice
+compare   where evidence judges: several weightings of the replicas, and clusters found from the edges alone
 number    the largest cluster becomes number 0
 """
 
@@ -16,16 +17,34 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.consensus import Consensus, agreement_weights, evidence_weights
+from softcut.clustering.consensus import WIDTHS, Consensus, agreement_weights, evidence_weights
+from softcut.clustering.edges import edge_clusters, moved, shares
+from softcut.clustering.features import positions
 from softcut.clustering.prepare import Note, Prepared
 from softcut.clustering.refine import Refiner
 from softcut.clustering.replicas import Trained
+from softcut.clustering.sampling import LARGE
 from softcut.clustering.settings import Settings
+from softcut.metrics import modularity
 from softcut.training import ReplicaNet
 
-__all__ = ["Merged", "Selected", "merge", "number", "refine", "select"]
+__all__ = [
+    "Finished",
+    "Merged",
+    "Selected",
+    "finish",
+    "from_edges",
+    "matching",
+    "merge",
+    "number",
+    "refine",
+    "select",
+]
 
 CONSENSUS_ROWS = 50_000
+# Clusters from the edges alone must have this share of the modularity of the consensus: evidence counts every pattern
+# of edges, also one with many edges between clusters.
+_ASSORTATIVE = 0.95
 
 
 @dataclass(frozen=True)
@@ -38,8 +57,11 @@ class Selected:
     weights: Tensor
 
 
-def select(trained: Trained, settings: Settings, note: Note) -> Selected:
-    """The replicas that use every cluster and have a weight; with ``select="best"`` the best of them."""
+def select(trained: Trained, settings: Settings, note: Note, width: float = WIDTHS[0]) -> Selected:
+    """The replicas that use every cluster and have a weight; with ``select="best"`` the best of them.
+
+    `width` is that of :func:`~softcut.clustering.consensus.evidence_weights`.
+    """
     keep, count = trained.full, trained.net.replicas
     lost = count - len(keep)
     if lost and keep:
@@ -57,7 +79,7 @@ def select(trained: Trained, settings: Settings, note: Note) -> Selected:
     elif settings.select == "best":
         keep = [_best(keep, trained, settings)]
     else:
-        weights = _weights(keep, trained, settings)
+        weights = _weights(keep, trained, settings, width)
         keep = [r for r, weight in zip(keep, weights.tolist(), strict=True) if weight > 0]
         weights = weights[weights > 0]
     s = trained.s if len(keep) == count else trained.s[:, keep]
@@ -72,11 +94,12 @@ def _best(among: list[int], trained: Trained, settings: Settings) -> int:
     return min(first, key=lambda r: trained.replicas[r].loss)
 
 
-def _weights(keep: list[int], trained: Trained, settings: Settings) -> Tensor:
+def _weights(keep: list[int], trained: Trained, settings: Settings, width: float) -> Tensor:
     if settings.judge == "agreement":
         return agreement_weights(trained.nmi[keep][:, keep])
     chosen = [trained.replicas[r] for r in keep]
-    return evidence_weights(torch.tensor([r.evidence for r in chosen]), [r.objective for r in chosen])
+    evidence = torch.tensor([r.evidence for r in chosen])
+    return evidence_weights(evidence, [r.objective for r in chosen], width)
 
 
 @dataclass(frozen=True)
@@ -141,6 +164,100 @@ def _refined(prepared: Prepared, soft: Tensor, settings: Settings) -> tuple[Tens
     return after, refiner
 
 
+@dataclass(frozen=True)
+class Finished:
+    """The clusters of the training nodes, and the parts of the function that finds clusters in any graph.
+
+    Attributes
+    ----------
+    selected, consensus, refiners
+        The parts, in the order they are applied.
+    soft : Tensor
+        [N, K], what they say about the training nodes.
+    own : Tensor or None
+        [N, K], clusters that were found from the edges of the training graph alone and explain more; they take the
+        place of `soft` there.
+    """
+
+    selected: Selected
+    consensus: Consensus | None
+    refiners: list[Refiner]
+    soft: Tensor
+    own: Tensor | None = None
+
+
+def finish(prepared: Prepared, trained: Trained, settings: Settings, note: Note) -> Finished:
+    """Select, merge and refine; where evidence judges, in several ways, of which the one with most evidence is kept.
+
+    How steeply weights should fall with the evidence differs between graphs: where all replicas see the same clusters,
+    more of them make a better consensus; where far hops see noise, they spoil it. The evidence of the result tells.
+    Positions are propagated a few times only, and large graphs have few replicas: one way is enough for both.
+    """
+    judged = settings.judge == "evidence" and settings.select != "best" and bool(trained.full)
+    several = judged and len(trained.full) > 1 and not prepared.positional
+    several = several and prepared.encoded.graph.num_nodes <= LARGE
+    found: list[Finished] = []
+    told: list[list[str]] = []
+    for width in WIDTHS if several else WIDTHS[:1]:
+        told.append([])
+        selected = select(trained, settings, told[-1].append, width)
+        merged = merge(prepared, trained, selected, settings, told[-1].append)
+        soft, refiners = refine(prepared, merged.soft, settings, told[-1].append)
+        found.append(Finished(selected, merged.consensus, refiners, soft))
+    best = 0
+    if several:
+        labels = torch.stack([way.soft.argmax(1) for way in found], dim=1)
+        evidence = prepared.judge(labels, trained.k).value.tolist()
+        best = evidence.index(max(evidence))
+        values = ", ".join(f"{e:.5g} with {w:g}" for w, e in zip(WIDTHS, evidence, strict=True))
+        told[best].append(f"width of the weights by evidence: {WIDTHS[best]:g} (evidence {values}).")
+    for text in told[best]:
+        note(text)
+    chosen = found[best]
+    if not judged or not settings.refine:
+        return chosen
+    own = from_edges(prepared, chosen.soft, settings, note)
+    return Finished(chosen.selected, chosen.consensus, chosen.refiners, chosen.soft, own)
+
+
+def from_edges(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> Tensor | None:
+    """Soft clusters [N, K] found from the edges alone, where they have more evidence than `soft`; None elsewhere.
+
+    Positions in a graph without features are there already; for other graphs they are computed up to
+    :data:`~softcut.clustering.sampling.LARGE` nodes. Without features, the clusters of `soft` whose nodes were
+    moved to where their edges go are compared, too.
+    """
+    graph, k = prepared.encoded.graph, soft.shape[1]
+    if graph.num_graphs > 1 or k < 2 or (graph.num_nodes > LARGE and not prepared.positional):
+        return None
+    if prepared.positional:
+        x = torch.from_numpy(np.asarray(graph.x)).to(soft.device)
+    else:
+        x = positions(prepared.encoded.op, random_state=0)
+    if not bool(x.any()):
+        return None
+    before = soft.argmax(1)
+    found = edge_clusters(prepared.adjacency, x, k, settings.seed)
+    if prepared.positional:
+        found = torch.cat([found, moved(prepared.adjacency, before, k).unsqueeze(1)], dim=1)
+    least = _ASSORTATIVE * modularity(graph.adjacency, before.cpu().numpy())
+    fit = [
+        i
+        for i, labels in enumerate(found.mT)
+        if torch.unique(labels).numel() == k and modularity(graph.adjacency, labels.cpu().numpy()) >= least
+    ]
+    labels = torch.cat([before.unsqueeze(1), found[:, fit]], dim=1)
+    evidence = prepared.judge(labels, k).value.tolist()
+    best = evidence.index(max(evidence))
+    if best == 0:
+        return None
+    note(
+        f"clusters found from the edges alone were taken: evidence {evidence[best]:.5g}, against {evidence[0]:.5g} of "
+        "the consensus of the replicas."
+    )
+    return shares(prepared.adjacency, labels[:, best], k)
+
+
 def number(soft: Tensor) -> np.ndarray:
     """The order of the clusters by size: the largest becomes number 0.
 
@@ -150,3 +267,19 @@ def number(soft: Tensor) -> np.ndarray:
     """
     sizes = np.bincount(soft.argmax(1).cpu().numpy(), minlength=soft.shape[1])
     return np.argsort(-sizes, kind="stable")
+
+
+def matching(soft: Tensor, other: Tensor) -> np.ndarray:
+    """For each cluster of `other` [N, K] the cluster of `soft` that shares most nodes with it, each taken once.
+
+    >>> import torch
+    >>> soft = torch.eye(2)[[0, 0, 1, 1]]
+    >>> matching(soft, soft.flip(1)).tolist()
+    [1, 0]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    k = soft.shape[1]
+    pairs = other.argmax(1) * k + soft.argmax(1)
+    shared = torch.bincount(pairs, minlength=k * k).view(k, k).cpu().numpy()
+    return np.asarray(linear_sum_assignment(shared, maximize=True)[1])

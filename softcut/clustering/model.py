@@ -40,6 +40,8 @@ class Model:
         Recognises the training graph; see :func:`signature`.
     silence : str
         Which nodes say nothing; see :func:`~softcut.clustering.prepare.silence_rule`.
+    own : array [N, K] or None
+        Soft clusters of the training nodes, where they were found from the edges of that graph alone.
     """
 
     net: ReplicaNet
@@ -51,12 +53,21 @@ class Model:
     positions: np.ndarray | None = None
     signature: str = ""
     silence: str = "never"
+    own: np.ndarray | None = None
 
     def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
         """Soft clusters [N, K], the largest cluster of the training nodes first.
 
         With `rows`, so many nodes at a time are assigned on the device, and everything else is on the CPU.
         """
+        if self.own is not None and signature(graph) == self.signature:
+            return self.own.copy()
+        if self.own is not None and self.positions is None:
+            warnings.warn(
+                "the clusters of the training graph were found from its edges alone: in this graph the networks look "
+                "for them by its features, and explain less.",
+                stacklevel=4,
+            )
         silent = silent_nodes(graph, self.silence)
         if silent.any() and not silent.all():
             inner = self._with_features(without(graph, silent), graph)
@@ -117,6 +128,7 @@ class Model:
             "refiners": len(self.refiners),
             "order": self.order.tolist(),
             "silence": self.silence,
+            "own": self.own is not None,
         }
 
     def tensors(self) -> dict[str, Tensor]:
@@ -132,8 +144,8 @@ class Model:
         return parts
 
     @classmethod
-    def restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any]) -> Model:
-        """From what :meth:`meta` and :meth:`tensors` gave."""
+    def restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any], own: np.ndarray) -> Model:
+        """From what :meth:`meta` and :meth:`tensors` gave, and the soft clusters of the training nodes."""
 
         def part(prefix: str) -> dict[str, Tensor]:
             return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(prefix + ".")}
@@ -148,6 +160,7 @@ class Model:
             positions=tensors["positions"].numpy() if meta["positional"] else None,
             signature=meta["signature"],
             silence=meta["silence"],
+            own=own if meta["own"] else None,
         )
 
 

@@ -121,7 +121,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     est.weights_ = tensors.pop("weights").numpy()
     est.history_ = {name: tensors.pop(f"history.{name}").numpy() for name in ("cut", "ortho")}
     est._graph_sizes = _graph_sizes(meta, n)
-    est._model = Model.restore(tensors, dict(model_meta))
+    est._model = Model.restore(tensors, dict(model_meta), est.soft_)
     return est
 
 
@@ -216,6 +216,7 @@ def _model_shapes(
         positions = tensors.get("positions")  # nodes without edges have none
         rows = int(positions.shape[0]) if positions is not None and positions.dim() == 2 else 0
         shapes["positions"] = (min(rows, n), features)
+    _flag(meta, "own")
     if meta.get("silence") not in ("isolated", "empty", "never"):
         _refuse("silence", f"is {str(meta.get('silence'))[:40]}")
     return shapes

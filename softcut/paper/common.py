@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from softcut.clustering import PRESETS, MinCutClustering
+from softcut.clustering.consensus import WIDTHS
 from softcut.clustering.refine import REFINEMENTS
 from softcut.device import choose_device
 from softcut.errors import DataError, ParameterError, SoftcutError
@@ -49,18 +50,19 @@ def estimator_settings(**changed: Any) -> dict[str, Any]:
     """All arguments of :class:`softcut.MinCutClustering` that decide its result, with the values of its preset.
 
     >>> settings = estimator_settings(n_init=4)
-    >>> settings["n_init"], settings["max_iter"], settings["refinements"]
-    (4, 200, 2)
+    >>> settings["n_init"], settings["max_iter"], settings["refinements"], settings["widths"]
+    (4, 200, 2, [0.08, 0.16, 0.5])
     """
     known = MinCutClustering(**changed).get_params()
     preset = asdict(PRESETS[known["preset"]])
     filled = {name: preset.get(name) if value is None else value for name, value in known.items()}
     if filled["batch"] is None:  # the way the parts of a batch are found decides nothing
         filled = {name: value for name, value in filled.items() if name not in ("batch", "batch_parts")}
-    if (
-        filled["refine"] and filled["judge"] == "evidence"
-    ):  # not an argument; runs with fewer have other results
+    # Not arguments; runs without them have other results.
+    if filled["refine"] and filled["judge"] == "evidence":
         filled["refinements"] = REFINEMENTS
+    if filled["select"] == "consensus" and filled["judge"] == "evidence":
+        filled["widths"], filled["edges_alone"] = list(WIDTHS), filled["refine"]
     return {name: value for name, value in filled.items() if name not in _NOT_SETTINGS}
 
 

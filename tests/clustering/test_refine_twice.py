@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import softcut as sc
-from softcut.clustering import encoder, features, replicas, sampling
+from softcut.clustering import encoder, features, fit, replicas, sampling
 from softcut.clustering import refine as refinement
 from softcut.clustering.prepare import prepare
 from softcut.clustering.refine import Refiner
@@ -52,7 +52,7 @@ def test_evidence_decides_only_where_it_judges(graph):
 
 
 def large(patch):
-    for module in (encoder, features, refinement, replicas, sampling):
+    for module in (encoder, features, fit, refinement, replicas, sampling):
         patch.setattr(module, "LARGE", 250)
 
 
