@@ -27,6 +27,7 @@ __all__ = ["edge_clusters", "merge_order", "moved", "shares"]
 _GROUPS, _MOST_GROUPS = (4, 8, 16), 256
 # Numbers in a table of nodes and groups; there are fewer groups where a graph is larger.
 _TABLE = 1 << 26
+_TRIES = 2  # k-means for each
 _ROWS = 20_000  # nodes that the k-means of a large graph is found on
 _ROUNDS = 30
 _PRIOR = 1e-3  # share of the edges that any two clusters may have between them
@@ -34,7 +35,7 @@ _OWN = 0.6  # share of a node's own cluster in its soft one; its neighbours have
 
 
 def edge_clusters(op: Operator, x: Tensor, k: int, random_state: int = 0) -> Tensor:
-    """Clusterings [N, starts] into at most `k` clusters, from positions propagated 0, 1 and 2 times.
+    """Clusterings [N, 6] into at most `k` clusters: two each from positions propagated 0, 1 and 2 times.
 
     >>> from softcut.clustering.features import positions
     >>> from softcut.datasets import attributed_communities
@@ -44,7 +45,7 @@ def edge_clusters(op: Operator, x: Tensor, k: int, random_state: int = 0) -> Ten
     >>> op = CSR.from_graph(graph)
     >>> found = edge_clusters(op, positions(op), 3)
     >>> found.shape, nmi(graph.y, found[:, 0].numpy()) > 0.8
-    (torch.Size([300, 3]), True)
+    (torch.Size([300, 6]), True)
 
     Parameters
     ----------
@@ -62,14 +63,18 @@ def edge_clusters(op: Operator, x: Tensor, k: int, random_state: int = 0) -> Ten
         z = unit_rows(propagate(op, x, hops))
         groups = max(k, min(times * k, _MOST_GROUPS, n // 4, _TABLE // max(1, n)))
         rows = z if n <= _ROWS else z[sample_rows(n, _ROWS, random_state=random_state, device=z.device)]
-        centres = kmeans_restarts(rows, groups, 1, max_iter=30, random_state=random_state + hops)[1]
-        labels = moved(op, assign(z, centres)[0], groups)
-        if groups > k:
-            _, table = _edges_to(op, labels, groups)
-            labels = torch.from_numpy(merge_order(table.cpu().numpy(), k)).to(labels.device)[labels]
-            labels = moved(op, labels, k)
-        found.append(labels)
+        centres = kmeans_restarts(rows, groups, _TRIES, max_iter=30, random_state=random_state + hops)[1]
+        found += [_merged(op, labels, groups, k) for labels in assign(z, centres)]
     return torch.stack(found, dim=1)
+
+
+def _merged(op: Operator, labels: Tensor, groups: int, k: int) -> Tensor:
+    labels = moved(op, labels, groups)
+    if groups == k:
+        return labels
+    _, table = _edges_to(op, labels, groups)
+    clusters = torch.from_numpy(merge_order(table.cpu().numpy(), k)).to(labels.device)
+    return moved(op, clusters[labels], k)
 
 
 def _indicator(labels: Tensor, k: int) -> Tensor:

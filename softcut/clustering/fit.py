@@ -4,7 +4,7 @@ prepare   the graph with its features, encoded once, and the operator whose cut 
 train     R replicas in one vectorised pass (replicas.py)
 select    which replicas count, and how much: those that use every cluster, by their evidence; or the best one
 merge     one soft clustering from theirs (the consensus)
-refine    a node's own features and its neighbours settle what the replicas leave open, once or twice
+refine    a node's own features and its neighbours settle what the replicas leave open, once or several times
 compare   where evidence judges: several weightings of the replicas, and clusters found from the edges alone
 number    the largest cluster becomes number 0
 """
@@ -21,7 +21,7 @@ from softcut.clustering.consensus import WIDTHS, Consensus, agreement_weights, e
 from softcut.clustering.edges import edge_clusters, moved, shares
 from softcut.clustering.features import positions
 from softcut.clustering.prepare import Note, Prepared
-from softcut.clustering.refine import Refiner
+from softcut.clustering.refine import REFINEMENTS, Refiner
 from softcut.clustering.replicas import Trained
 from softcut.clustering.sampling import LARGE
 from softcut.clustering.settings import Settings
@@ -132,10 +132,10 @@ def merge(prepared: Prepared, trained: Trained, selected: Selected, settings: Se
 
 
 def refine(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> tuple[Tensor, list[Refiner]]:
-    """Let own features and neighbours settle what is open: once, or twice where the second time explains most.
+    """Let own features and neighbours settle what is open: once, and again as long as that explains more.
 
-    Left out if it would empty a cluster. Where evidence judges, a second refinement starts from the first, and is
-    kept only if its clusters have more evidence than those of the first and those of the consensus: it gains
+    Left out if it would empty a cluster. Where evidence judges, a further refinement starts from the last one, and is
+    kept only if its clusters have more evidence than all before them, those of the consensus included: it gains
     where features tell the clusters, and blurs them elsewhere.
     """
     if not settings.refine or prepared.encoded.x.shape[1] == 0:
@@ -144,14 +144,25 @@ def refine(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> 
     if once is None:
         note("no refinement: it would have emptied a cluster.")
         return soft, []
-    twice = _refined(prepared, once[0], settings) if settings.judge == "evidence" else None
-    if twice is not None:
-        steps = torch.stack([s.argmax(1) for s in (soft, once[0], twice[0])], dim=1)
-        before, first, second = prepared.judge(steps, soft.shape[1]).value.tolist()
-        if second > max(before, first):
-            note(f"refined twice: evidence {before:.4g}, then {first:.4g} and {second:.4g}.")
-            return twice[0], [once[1], twice[1]]
-    return once[0], [once[1]]
+    (last, refiner), k = once, soft.shape[1]
+    refiners = [refiner]
+    if settings.judge != "evidence":
+        return last, refiners
+    evidence = prepared.judge(torch.stack([soft.argmax(1), last.argmax(1)], dim=1), k).value.tolist()
+    while len(refiners) < REFINEMENTS:
+        again = _refined(prepared, last, settings)
+        if again is None:
+            break
+        found = float(prepared.judge(again[0].argmax(1), k).value)
+        if found <= max(evidence):
+            break
+        evidence.append(found)
+        last, refiner = again
+        refiners.append(refiner)
+    if len(refiners) > 1:
+        values = ", ".join(f"{e:.4g}" for e in evidence[1:])
+        note(f"refined {len(refiners)} times: evidence {evidence[0]:.4g}, then {values}.")
+    return last, refiners
 
 
 def _refined(prepared: Prepared, soft: Tensor, settings: Settings) -> tuple[Tensor, Refiner] | None:

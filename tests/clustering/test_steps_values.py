@@ -401,13 +401,22 @@ def test_a_refinement_that_empties_a_cluster_is_left_out(graph, monkeypatch):
 
 @pytest.mark.parametrize(
     ("evidence", "times"),
-    [((1.0, 2.0, 3.0), 2), ((1.0, 2.0, 2.0), 1), ((3.0, 1.0, 2.0), 1), ((3.0, 2.0, 1.0), 1)],
+    [
+        ((1.0, 2.0, 3.0, 4.0, 4.0), 3),
+        ((1.0, 2.0, 3.0, 2.0, 9.0), 2),
+        ((1.0, 2.0, 2.0, 9.0, 9.0), 1),
+        ((3.0, 1.0, 2.0, 9.0, 9.0), 1),
+        ((3.0, 2.0, 1.0, 9.0, 9.0), 1),
+    ],
 )
-def test_a_second_refinement_needs_most_evidence(graph, monkeypatch, evidence, times):
+def test_a_further_refinement_needs_most_evidence(graph, monkeypatch, evidence, times):
     settings = settings_of(graph)
     prepared = prepared_of(graph, settings)
     labels = torch.arange(120) % 3
-    steps = [torch.eye(3)[labels.roll(i)] for i in range(3)]
+    # Five ways to put the nodes into three clusters; the judge knows each by its first nodes.
+    steps = [torch.eye(3)[labels.roll(i) if i < 3 else 2 - labels.roll(i)] for i in range(5)]
+    known = {tuple(s.argmax(1)[:3].tolist()): e for s, e in zip(steps, evidence, strict=True)}
+    assert len(known) == 5
 
     class Fake:
         fitted = 0
@@ -422,8 +431,9 @@ def test_a_second_refinement_needs_most_evidence(graph, monkeypatch, evidence, t
             return steps[self.fitted]
 
     def judge(hard, k):
-        assert torch.equal(hard, torch.stack([s.argmax(1) for s in steps], dim=1))
-        return SimpleNamespace(value=torch.tensor(evidence))
+        columns = hard.mT if hard.dim() == 2 else hard.unsqueeze(0)
+        values = torch.tensor([known[tuple(column[:3].tolist())] for column in columns])
+        return SimpleNamespace(value=values if hard.dim() == 2 else values[0])
 
     monkeypatch.setattr(fit, "Refiner", Fake)
     soft, refiners = refine(replace(prepared, judge=judge), steps[0], settings, [].append)
