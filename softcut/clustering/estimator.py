@@ -77,8 +77,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     fusion : float
         Weight of the propagated features beside the replicas in the consensus.
     refine : bool
-        Correct the consensus by each node's own features and by the clusters of its neighbours, again as long
-        as that raises the evidence (see `judge`). Where clusters found from the edges alone have more
+        Correct the consensus by each node's own features and by the clusters of its neighbours; a second time
+        where that raises the evidence (see `judge`). Where clusters found from the edges alone have more
         evidence, those are taken for the nodes of the training graph; a note says so.
     n_components : int
         Features are reduced to this many columns.

@@ -4,7 +4,7 @@ prepare   the graph with its features, encoded once, and the operator whose cut 
 train     R replicas in one vectorised pass (replicas.py)
 select    which replicas count, and how much: those that use every cluster, by their evidence; or the best one
 merge     one soft clustering from theirs (the consensus)
-refine    a node's own features and its neighbours settle what the replicas leave open, once or several times
+refine    a node's own features and its neighbours settle what the replicas leave open, once or twice
 compare   where evidence judges: several weightings of the replicas, and clusters found from the edges alone
 number    the largest cluster becomes number 0
 """
@@ -132,11 +132,12 @@ def merge(prepared: Prepared, trained: Trained, selected: Selected, settings: Se
 
 
 def refine(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> tuple[Tensor, list[Refiner]]:
-    """Let own features and neighbours settle what is open: once, and again as long as that explains more.
+    """Let own features and neighbours settle what is open: once, and again where that explains more.
 
     Left out if it would empty a cluster. Where evidence judges, a further refinement starts from the last one, and is
     kept only if its clusters have more evidence than all before them, those of the consensus included: it gains
-    where features tell the clusters, and blurs them elsewhere.
+    where features tell the clusters, and blurs them elsewhere. There are at most
+    :data:`~softcut.clustering.refine.REFINEMENTS`.
     """
     if not settings.refine or prepared.encoded.x.shape[1] == 0:
         return soft, []

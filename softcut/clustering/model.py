@@ -30,7 +30,7 @@ class Model:
     Attributes
     ----------
     net, encoder, temperature, consensus, refiners
-        The parts, in the order they are applied; `consensus` may be None, there are none to six refiners.
+        The parts, in the order they are applied; `consensus` may be None, there are none to two refiners.
     order : array [K]
         The j-th largest cluster of the training nodes is column order[j] inside.
     positions : array or None

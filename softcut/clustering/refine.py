@@ -18,7 +18,7 @@ from softcut.ops import Operator
 
 __all__ = ["REFINEMENTS", "Refiner"]
 
-REFINEMENTS = 6  # the most there are in one fit; softcut.clustering.fit.refine says when there is another
+REFINEMENTS = 2  # the most there are in one fit; softcut.clustering.fit.refine says when there is another
 
 _RIDGE = 3e-3
 _RESTART = 0.4  # share of a node's own evidence at every step

@@ -51,7 +51,7 @@ def estimator_settings(**changed: Any) -> dict[str, Any]:
 
     >>> settings = estimator_settings(n_init=4)
     >>> settings["n_init"], settings["max_iter"], settings["refinements"], settings["widths"]
-    (4, 200, 6, [0.08, 0.16, 0.5])
+    (4, 200, 2, [0.08, 0.16, 0.5])
     """
     known = MinCutClustering(**changed).get_params()
     preset = asdict(PRESETS[known["preset"]])

@@ -436,6 +436,7 @@ def test_a_further_refinement_needs_most_evidence(graph, monkeypatch, evidence, 
         return SimpleNamespace(value=values if hard.dim() == 2 else values[0])
 
     monkeypatch.setattr(fit, "Refiner", Fake)
+    monkeypatch.setattr(fit, "REFINEMENTS", 4)
     soft, refiners = refine(replace(prepared, judge=judge), steps[0], settings, [].append)
     assert soft is steps[times]
     assert len(refiners) == times

@@ -134,7 +134,7 @@ def at(meta, path):
         ("default", "model.signature", 5, "signature is not a digest"),
         ("default", "model.consensus", False, "consensus is missing for several replicas"),
         ("default", "model.refiners", 0, "refiner0.bias is not known"),
-        ("default", "model.refiners", 7, "refiners is 7, not between 0 and 6"),
+        ("default", "model.refiners", 7, "refiners is 7, not between 0 and 2"),
         ("default", "model.refiners", True, "refiners is True"),
         ("default", "model.positional", True, "positions"),
         ("default", "model.silence", "loud", "silence is loud"),
