@@ -5,10 +5,12 @@
 Moves and merges raise G_e, what clusters say about the other end of an edge (:mod:`softcut.metrics.judge`). A
 k-means of positions finds round clusters of one size; groups that are merged may have any shape. No features are read:
 where they say nothing, or less than the edges, such clusters explain more than those of the replicas
-(:func:`softcut.clustering.fit.settle` compares them).
+(:func:`softcut.clustering.fit.from_edges` compares them).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -20,22 +22,23 @@ from softcut.clustering.sampling import sample_rows
 from softcut.ops import Operator
 from softcut.ops.information import mutual_information
 
-__all__ = ["edge_clusters", "merge_order", "moved", "shares"]
+__all__ = ["around", "edge_clusters", "merge_order", "moved", "shares"]
 
 # Groups for each cluster, for positions propagated 0, 1 and 2 times, and the most there are: merging takes time with
 # their cube.
 _GROUPS, _MOST_GROUPS = (4, 8, 16), 256
 # Numbers in a table of nodes and groups; there are fewer groups where a graph is larger.
-_TABLE = 1 << 26
+_TABLE = 1 << 24
 _TRIES = 2  # k-means for each
 _ROWS = 20_000  # nodes that the k-means of a large graph is found on
 _ROUNDS = 30
+_RISE = 1e-7  # less is rounding
 _PRIOR = 1e-3  # share of the edges that any two clusters may have between them
 _OWN = 0.6  # share of a node's own cluster in its soft one; its neighbours have the rest
 
 
-def edge_clusters(op: Operator, x: Tensor, k: int, random_state: int = 0) -> Tensor:
-    """Clusterings [N, 6] into at most `k` clusters: two each from positions propagated 0, 1 and 2 times.
+def edge_clusters(op: Operator, starts: Sequence[Tensor], k: int, random_state: int = 0) -> Tensor:
+    """Clusterings [N, starts x 2] into at most `k` clusters.
 
     >>> from softcut.clustering.features import positions
     >>> from softcut.datasets import attributed_communities
@@ -43,7 +46,7 @@ def edge_clusters(op: Operator, x: Tensor, k: int, random_state: int = 0) -> Ten
     >>> from softcut.ops import CSR
     >>> graph = attributed_communities(n_nodes=300, n_clusters=3, edge_signal=0.9, seed=0)
     >>> op = CSR.from_graph(graph)
-    >>> found = edge_clusters(op, positions(op), 3)
+    >>> found = edge_clusters(op, around(op, positions(op)), 3)
     >>> found.shape, nmi(graph.y, found[:, 0].numpy()) > 0.8
     (torch.Size([300, 6]), True)
 
@@ -51,21 +54,43 @@ def edge_clusters(op: Operator, x: Tensor, k: int, random_state: int = 0) -> Ten
     ----------
     op : Operator
         A, with weights of at most 1.
-    x : Tensor
-        [N, F]; see :func:`softcut.clustering.features.positions`.
+    starts : sequence of Tensor
+        Positions [N, F], as from :func:`around`.
     k : int
         Clusters.
     random_state : int
         Of the k-means.
     """
-    found, n = [], x.shape[0]
-    for hops, times in enumerate(_GROUPS):
-        z = unit_rows(propagate(op, x, hops))
+    found = []
+    for hops, z in enumerate(starts):
+        n, times = z.shape[0], _GROUPS[hops % len(_GROUPS)]
         groups = max(k, min(times * k, _MOST_GROUPS, n // 4, _TABLE // max(1, n)))
         rows = z if n <= _ROWS else z[sample_rows(n, _ROWS, random_state=random_state, device=z.device)]
         centres = kmeans_restarts(rows, groups, _TRIES, max_iter=30, random_state=random_state + hops)[1]
         found += [_merged(op, labels, groups, k) for labels in assign(z, centres)]
     return torch.stack(found, dim=1)
+
+
+def around(op: Operator, x: Tensor) -> list[Tensor]:
+    """Positions [N, F] propagated 0, 1 and 2 times, in rows of unit length.
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> [z.flatten().tolist() for z in around(op, torch.tensor([[1.0], [0.0]]))]
+    [[1.0, 0.0], [1.0, 1.0], [1.0, 1.0]]
+
+    Parameters
+    ----------
+    op : Operator
+        A, with the weights of the graph.
+    x : Tensor
+        See :func:`softcut.clustering.features.positions`.
+    """
+    found = [x]
+    for _ in range(len(_GROUPS) - 1):
+        found.append(propagate(op, found[-1], 1))
+    return [unit_rows(z) for z in found]
 
 
 def _merged(op: Operator, labels: Tensor, groups: int, k: int) -> Tensor:
@@ -103,12 +128,12 @@ def moved(op: Operator, labels: Tensor, k: int) -> Tensor:
     [0, 0, 0, 1, 1, 1]
     """
     counts, table = _edges_to(op, labels, k)
-    most, waits = float(mutual_information(table)), False
+    most, waits, failed = float(mutual_information(table)), False, False
     odd = torch.arange(len(labels), device=labels.device) % 2 == 1
     for turn in range(_ROUNDS):
-        shares = table / table.sum().clamp(min=1e-300) + _PRIOR / k**2
-        ends = shares.sum(0)
-        score = counts @ (shares / torch.outer(ends, ends)).log().to(counts.dtype)
+        joint = table / table.sum().clamp(min=1e-300) + _PRIOR / k**2
+        ends = joint.sum(0)
+        score = counts @ (joint / torch.outer(ends, ends)).log().to(counts.dtype)
         own = score.gather(1, labels.unsqueeze(1)).squeeze(1)
         highest, other = score.max(1)
         # Nodes without edges, and those that two clusters suit alike, stay.
@@ -116,14 +141,14 @@ def moved(op: Operator, labels: Tensor, k: int) -> Tensor:
         if waits:
             better &= odd == bool(turn % 2)
         proposed = torch.where(better, other, labels)
-        around, found = _edges_to(op, proposed, k)
-        gain = float(mutual_information(found))
-        if gain > most * (1 + 1e-9):
-            labels, counts, table, most = proposed, around, found, gain
-        elif waits:
+        to, between = _edges_to(op, proposed, k)
+        gain = float(mutual_information(between))
+        if gain > most * (1 + _RISE):
+            labels, counts, table, most, failed = proposed, to, between, gain, False
+        elif failed:  # neither half of the nodes helps
             break
         else:
-            waits = True  # neighbours changed places: from now on half of the nodes move
+            failed, waits = waits, True  # neighbours changed places: from now on half of the nodes move
     return labels
 
 
@@ -195,7 +220,7 @@ def shares(op: Operator, labels: Tensor, k: int) -> Tensor:
     [[1.0, 0.0], [0.8, 0.2], [0.4, 0.6]]
     """
     indicator = _indicator(labels, k)
-    around = op @ indicator
-    total = around.sum(1, keepdim=True)
-    around = torch.where(total > 0, around / total.clamp(min=1e-30), indicator)
-    return _OWN * indicator + (1 - _OWN) * around
+    near = op @ indicator
+    total = near.sum(1, keepdim=True)
+    near = torch.where(total > 0, near / torch.where(total > 0, total, 1.0), indicator)
+    return _OWN * indicator + (1 - _OWN) * near

@@ -191,13 +191,17 @@ class Encoder:
         )
         return encoder, Encoded(graph, op, x, z, DenseInput(z))
 
-    def encode(self, graph: Graph, device: torch.device) -> Encoded:
-        """A graph, seen or unseen, as the networks read it."""
+    def check(self, graph: Graph) -> None:
+        """An error where a graph has another number of features."""
         if graph.num_features != self.in_channels:
             raise GraphError(
                 f"the graph has {graph.num_features} features but the model was fitted with {self.in_channels}; "
                 "give the same features in the same order."
             )
+
+    def encode(self, graph: Graph, device: torch.device) -> Encoded:
+        """A graph, seen or unseen, as the networks read it."""
+        self.check(graph)
         if self.paper:
             op = CSR.from_graph(graph, device=device)
             nothing = torch.zeros(1, graph.num_nodes, 0, device=device)

@@ -250,7 +250,7 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         )
         inside = shown.cpu().numpy()[:, order]
         self.soft_ = inside if len(inside) == len(silent) else self._model.spread(inside, silent)
-        self._model.own = None if done.own is None else self.soft_
+        self._model.own = None if done.own is None else self.soft_.copy()
         self.labels_ = self.soft_.argmax(1)
         self.n_clusters_ = trained.k
         self.n_features_in_ = prepared.encoded.graph.num_features
@@ -329,7 +329,8 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
     def predict(self, graph: Any, X: Any = None) -> Any:
         """Clusters of the nodes of a graph, seen or unseen, by the learned function.
 
-        A list of graphs gives a list of arrays.
+        A list of graphs gives a list of arrays. Where the clusters of the training graph were found from its edges
+        (`notes_` says so), those are returned for it, whatever the values of its features.
         """
         soft = self.predict_proba(graph, X)
         return [part.argmax(1) for part in soft] if isinstance(soft, list) else soft.argmax(1)
@@ -340,6 +341,12 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         several = isinstance(graph, list | tuple) and X is None
         graph = features_by_name(self._gather(graph, X), getattr(self, "feature_names_in_", None))
         out = self._model.apply(graph, choose_device(self.device), rows_at_a_time(self.batch))
+        if self._model.own is not None and not self._model.knows(graph):
+            warnings.warn(
+                "the clusters of the training graph were found from its edges, without the networks; in this graph (or "
+                "the same one with its nodes in another order) the networks look for them, and may find less.",
+                stacklevel=2,
+            )
         if several and graph.ptr is not None:
             return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
         return out

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.consensus import WIDTHS, Consensus, agreement_weights, evidence_weights
-from softcut.clustering.edges import edge_clusters, moved, shares
+from softcut.clustering.edges import around, edge_clusters, moved, shares
 from softcut.clustering.features import positions
 from softcut.clustering.prepare import Note, Prepared
 from softcut.clustering.refine import REFINEMENTS, Refiner
-from softcut.clustering.replicas import Trained
+from softcut.clustering.replicas import LEAST, Trained
 from softcut.clustering.sampling import LARGE
 from softcut.clustering.settings import Settings
 from softcut.metrics import modularity
@@ -226,7 +226,7 @@ def finish(prepared: Prepared, trained: Trained, settings: Settings, note: Note)
     for text in told[best]:
         note(text)
     chosen = found[best]
-    if not judged or not settings.refine:
+    if not judged or not settings.refine or trained.result.interrupted:
         return chosen
     own = from_edges(prepared, chosen.soft, settings, note)
     return Finished(chosen.selected, chosen.consensus, chosen.refiners, chosen.soft, own)
@@ -237,7 +237,8 @@ def from_edges(prepared: Prepared, soft: Tensor, settings: Settings, note: Note)
 
     Positions in a graph without features are there already; for other graphs they are computed up to
     :data:`~softcut.clustering.sampling.LARGE` nodes. Without features, the clusters of `soft` whose nodes were
-    moved to where their edges go are compared, too.
+    moved to where their edges go are compared, too. Clusters much smaller than those of the replicas may be, or much
+    less assortative than `soft`, are not taken.
     """
     graph, k = prepared.encoded.graph, soft.shape[1]
     if graph.num_graphs > 1 or k < 2 or (graph.num_nodes > LARGE and not prepared.positional):
@@ -249,25 +250,40 @@ def from_edges(prepared: Prepared, soft: Tensor, settings: Settings, note: Note)
     if not bool(x.any()):
         return None
     before = soft.argmax(1)
-    found = edge_clusters(prepared.adjacency, x, k, settings.seed)
+    found = list(edge_clusters(prepared.adjacency, around(prepared.encoded.op, x), k, settings.seed).mT)
     if prepared.positional:
-        found = torch.cat([found, moved(prepared.adjacency, before, k).unsqueeze(1)], dim=1)
+        found.append(moved(prepared.adjacency, before, k))
+    # What has no edges keeps the cluster that its features give it.
+    alone = prepared.encoded.op.degree == 0
+    labels = [before, *(_with_alone(other, soft, alone) for other in found)]
+    smallest = min(LEAST * len(before) / k, int(torch.bincount(before, minlength=k).min()))
     least = _ASSORTATIVE * modularity(graph.adjacency, before.cpu().numpy())
-    fit = [
-        i
-        for i, labels in enumerate(found.mT)
-        if torch.unique(labels).numel() == k and modularity(graph.adjacency, labels.cpu().numpy()) >= least
+    labels = [before] + [
+        other
+        for other in labels[1:]
+        if int(torch.bincount(other, minlength=k).min()) >= max(1, smallest)
+        and modularity(graph.adjacency, other.cpu().numpy()) >= least
     ]
-    labels = torch.cat([before.unsqueeze(1), found[:, fit]], dim=1)
-    evidence = prepared.judge(labels, k).value.tolist()
+    evidence = prepared.judge(torch.stack(labels, dim=1), k).value.tolist()
     best = evidence.index(max(evidence))
     if best == 0:
         return None
     note(
-        f"clusters found from the edges alone were taken: evidence {evidence[best]:.5g}, against {evidence[0]:.5g} of "
-        "the consensus of the replicas."
+        f"clusters found from the edges, without the networks, were taken: evidence {evidence[best]:.6g}, against "
+        f"{evidence[0]:.6g} of the consensus of the networks."
     )
-    return shares(prepared.adjacency, labels[:, best], k)
+    own = shares(prepared.adjacency, labels[best], k)
+    own[alone] = soft[alone][:, matching(soft, own)].to(own.dtype)
+    return own
+
+
+def _with_alone(labels: Tensor, soft: Tensor, alone: Tensor) -> Tensor:
+    """Labels [N] in which nodes without edges have the cluster of `soft`, by the number it has among the labels."""
+    if not bool(alone.any()):
+        return labels
+    k = soft.shape[1]
+    theirs = torch.from_numpy(matching(soft, torch.nn.functional.one_hot(labels, k))).to(labels.device)
+    return torch.where(alone, theirs.argsort()[soft.argmax(1)], labels)
 
 
 def number(soft: Tensor) -> np.ndarray:

@@ -32,7 +32,8 @@ class Model:
     net, encoder, temperature, consensus, refiners
         The parts, in the order they are applied; `consensus` may be None, there are none to two refiners.
     order : array [K]
-        The j-th largest cluster of the training nodes is column order[j] inside.
+        Column j that people see is column order[j] inside: the j-th largest cluster of the training nodes, or the one
+        that shares most nodes with it where these are in `own`.
     positions : array or None
         Structural features of the training graph, where they mean nothing in another. Kept, not computed
         again: eigenvectors come out with other signs on another machine.
@@ -60,19 +61,22 @@ class Model:
 
         With `rows`, so many nodes at a time are assigned on the device, and everything else is on the CPU.
         """
-        if self.own is not None and signature(graph) == self.signature:
+        if self.knows(graph):
+            assert self.own is not None
             return self.own.copy()
-        if self.own is not None and self.positions is None:
-            warnings.warn(
-                "the clusters of the training graph were found from its edges alone: in this graph the networks look "
-                "for them by its features, and explain less.",
-                stacklevel=4,
-            )
         silent = silent_nodes(graph, self.silence)
         if silent.any() and not silent.all():
             inner = self._with_features(without(graph, silent), graph)
             return self.spread(self._apply(inner, device, rows), silent)
         return self._apply(self._with_features(graph, graph), device, rows)
+
+    def knows(self, graph: Graph) -> bool:
+        """Whether this is the training graph, with its nodes in the same order, and its clusters are kept."""
+        if self.own is None or signature(graph) != self.signature:
+            return False
+        if self.positions is None:
+            self.encoder.check(self._with_features(graph, graph))
+        return True
 
     def spread(self, soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
         """Soft clusters of all nodes; those that say nothing have probability 1/K for each, so label 0."""

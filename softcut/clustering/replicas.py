@@ -31,10 +31,10 @@ from softcut.training import (
     train,
 )
 
-__all__ = ["Replica", "Trained", "train_replicas"]
+__all__ = ["LEAST", "Replica", "Trained", "train_replicas"]
 
 # The smallest cluster a replica starts with or is held to, as a share of the mean size.
-_LEAST = 0.25
+LEAST = 0.25
 # L_o beside the evidence, as a share of its weight beside the cut: enough to keep most clusters from being given up,
 # and for those replicas that lost one nevertheless.
 _HOLD, _FIRM_HOLD = 0.1, 2.0
@@ -385,7 +385,7 @@ def _start(inputs: FirstLayer, scales: list[int], k: int, seed: int) -> _Start:
             else every[sample_rows(n, _START_ROWS, random_state=seed, device=every.device)]
         )
         found, centres = kmeans_restarts(
-            z, k, tries * count, max_iter=30, least=_LEAST * len(z) / k, random_state=seed + scale
+            z, k, tries * count, max_iter=30, least=LEAST * len(z) / k, random_state=seed + scale
         )
         own = centres.gather(1, found.unsqueeze(-1).expand(-1, -1, z.shape[1]))
         error = (z - own).square().sum((1, 2))
@@ -393,4 +393,4 @@ def _start(inputs: FirstLayer, scales: list[int], k: int, seed: int) -> _Start:
         labels.append(found[better] if z is every else assign(every, centres[better]))
     start = torch.cat(labels)
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).to(z.dtype)
-    return _Start(scales, start, sizes.clamp(min=_LEAST * n / k))
+    return _Start(scales, start, sizes.clamp(min=LEAST * n / k))

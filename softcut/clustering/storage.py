@@ -116,12 +116,21 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
         if not isinstance(names, list) or len(names) != est.n_features_in_:
             _refuse("feature_names_in_", "does not name every feature")
         est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
+    if model_meta["own"]:  # what is returned for the training graph
+        soft = tensors["soft"]
+        sums_to_one = bool((soft >= 0).all()) and torch.allclose(soft.sum(1), torch.ones(n), atol=1e-3)
+        if (
+            not sums_to_one
+            or not torch.equal(soft.argmax(1), tensors["labels"])
+            or meta["graph_sizes"] is not None
+        ):
+            _refuse("soft", "does not hold the clusters of one graph")
     est.labels_ = tensors.pop("labels").numpy()
     est.soft_ = tensors.pop("soft").numpy()
     est.weights_ = tensors.pop("weights").numpy()
     est.history_ = {name: tensors.pop(f"history.{name}").numpy() for name in ("cut", "ortho")}
     est._graph_sizes = _graph_sizes(meta, n)
-    est._model = Model.restore(tensors, dict(model_meta), est.soft_)
+    est._model = Model.restore(tensors, dict(model_meta), est.soft_.copy())
     return est
 
 

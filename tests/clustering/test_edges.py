@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 import softcut as sc
 from softcut.clustering import fit
-from softcut.clustering.edges import edge_clusters, merge_order, moved, shares
+from softcut.clustering.edges import around, edge_clusters, merge_order, moved, shares
 from softcut.clustering.features import positions
 from softcut.datasets import attributed_communities
 from softcut.metrics import evidence_parts, modularity, nmi
 from softcut.ops import CSR
+
+TAKEN = "clusters found from the edges, without the networks, were taken"
 
 
 def information(table):
@@ -57,6 +59,17 @@ def test_moves_never_lose_information(graph, k, seed):
     assert (after.numpy()[isolated] == labels.numpy()[isolated]).all()
 
 
+@given(graphs(), st.integers(2, 4), st.integers(0, 5))
+@settings(max_examples=40, deadline=None)
+def test_moves_end_where_no_half_helps(graph, k, seed):
+    """What one call leaves, another does not improve."""
+    op = CSR.from_graph(graph)
+    once = moved(op, torch.from_numpy(np.random.default_rng(seed).integers(0, k, graph.num_nodes)), k)
+    if graph.num_edges:
+        again = edge_information(graph.adjacency, moved(op, once, k))
+        assert again == pytest.approx(edge_information(graph.adjacency, once), abs=1e-6)
+
+
 @given(st.integers(3, 9), st.integers(0, 50))
 @settings(max_examples=30, deadline=None)
 def test_each_merge_is_the_one_that_loses_least(groups, seed):
@@ -95,6 +108,9 @@ def test_soft_clusters_of_labels():
     assert soft.argmax(1).tolist() == labels.tolist()
     assert soft[0].tolist() == pytest.approx([0.6, 0.4, 0])
     assert soft[4].tolist() == [0, 0, 1]  # no neighbours
+    faint = sp.csr_array(np.array([[0, 1e-35, 0], [1e-35, 0, 1], [0, 1, 0]], dtype=np.float32))
+    soft = shares(CSR.from_graph(sc.Graph.from_scipy(faint)), torch.tensor([0, 0, 1]), 2)
+    assert torch.allclose(soft.sum(1), torch.ones(3))
 
 
 def test_groups_of_any_shape_are_found():
@@ -103,15 +119,15 @@ def test_groups_of_any_shape_are_found():
     ring = np.stack([np.arange(n), (np.arange(n) + 1) % n])
     edges = np.concatenate([ring, ring + n, [[0], [n]]], axis=1)
     op = CSR.from_graph(sc.Graph.from_edges(edges))
-    found = edge_clusters(op, positions(op), 2)
+    found = edge_clusters(op, around(op, positions(op)), 2)
     truth = np.repeat([0, 1], n)
     assert max(nmi(truth, labels.numpy()) for labels in found.mT) > 0.9
 
 
 def test_the_same_labels_every_time():
     op = CSR.from_graph(attributed_communities(300, 4, seed=1))
-    x = positions(op)
-    assert torch.equal(edge_clusters(op, x, 4, 3), edge_clusters(op, x, 4, 3))
+    starts = around(op, positions(op))
+    assert torch.equal(edge_clusters(op, starts, 4, 3), edge_clusters(op, starts, 4, 3))
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +146,9 @@ def fitted(noisy):
 
 
 def test_where_features_are_noise_the_edges_decide(noisy, fitted):
-    assert any("from the edges alone were taken" in text for text in fitted.notes_)
+    assert any(TAKEN in text for text in fitted.notes_)
     without = estimator(refine=False).fit(noisy)
-    assert not any("edges alone" in text for text in without.notes_)
+    assert not any(TAKEN in text for text in without.notes_)
     assert sc.metrics.evidence(noisy, fitted.labels_) > sc.metrics.evidence(noisy, without.labels_)
     assert nmi(noisy.y, fitted.labels_) >= nmi(noisy.y, without.labels_)
     assert (np.diff(np.bincount(fitted.labels_, minlength=5)) <= 0).all()  # the largest first
@@ -148,14 +164,14 @@ def test_the_training_graph_is_known_again(noisy, fitted, tmp_path):
 
 def test_another_graph_is_left_to_the_networks(noisy, fitted, tmp_path):
     other = attributed_communities(200, 5, 10, 200, edge_signal=0.5, feature_signal=0.0, seed=4)
-    with pytest.warns(UserWarning, match="found from its edges alone"):
+    with pytest.warns(UserWarning, match="found from its edges, without the networks"):
         found = fitted.predict(other)
     again = sc.MinCutClustering.load(fitted.save(tmp_path / "model"))
-    with pytest.warns(UserWarning, match="found from its edges alone"):
+    with pytest.warns(UserWarning, match="found from its edges, without the networks"):
         assert (again.predict(other) == found).all()
     # Clusters have the same numbers for both: those of the networks are matched with those of the edges.
     part = noisy.subgraph(range(499))
-    with pytest.warns(UserWarning, match="found from its edges alone"):
+    with pytest.warns(UserWarning, match="found from its edges, without the networks"):
         networks = fitted.predict(part)
     shared = np.zeros((5, 5))
     np.add.at(shared, (networks, fitted.labels_[:499]), 1)
@@ -165,7 +181,7 @@ def test_another_graph_is_left_to_the_networks(noisy, fitted, tmp_path):
 @pytest.mark.parametrize("options", [{"judge": "agreement"}, {"select": "best"}, {"refine": False}])
 def test_other_judges_do_without(noisy, options):
     est = estimator(**options).fit(noisy)
-    assert not any("edges alone" in text for text in est.notes_)
+    assert not any(TAKEN in text for text in est.notes_)
     assert est._model.own is None
 
 
@@ -182,6 +198,67 @@ def test_isolated_nodes_without_features_stay_unknown():
     est = sc.MinCutClustering(3, n_init=8, device="cpu").fit(sc.Graph.from_scipy(adjacency))
     assert np.allclose(est.soft_[-3:], 1 / 3)
     assert (est.predict_proba(sc.Graph.from_scipy(adjacency)) == est.soft_).all()
+
+
+def test_isolated_nodes_keep_what_their_features_say():
+    """Nodes without edges have no place among clusters of the edges: the networks speak for them."""
+    whole = attributed_communities(400, 4, 12, 100, edge_signal=0.9, feature_signal=0.12, seed=2)
+    adjacency = whole.adjacency.tolil()
+    adjacency[:40, :] = 0
+    adjacency[:, :40] = 0
+    graph = sc.Graph.from_scipy(sp.csr_array(adjacency.tocsr()), x=whole.x)
+    est = estimator(4).fit(graph)
+    assert est._model.own is not None
+    alone = np.diff(graph.adjacency.indptr) == 0
+    assert len(np.unique(est.labels_[alone])) > 1
+    est._model.own = None
+    np.testing.assert_allclose(est.soft_[alone], est.predict_proba(graph)[alone], atol=1e-5)
+
+
+def test_one_heavy_edge_is_no_cluster():
+    graph = attributed_communities(400, 4, 8, 0, edge_signal=0.55, seed=0)
+    adjacency = graph.adjacency.tolil()
+    u, v = (int(ends[0]) for ends in graph.adjacency.nonzero())
+    adjacency[u, v] = adjacency[v, u] = 100
+    est = sc.MinCutClustering(4, n_init=8, device="cpu").fit(sc.Graph.from_scipy(sp.csr_array(adjacency)))
+    assert np.bincount(est.labels_).min() >= 0.25 * 400 / 4 - 1
+
+
+def test_the_training_graph_needs_its_features(noisy, fitted):
+    with pytest.raises(sc.errors.GraphError, match="fitted with 200"):
+        fitted.predict(noisy.adjacency, np.ones((500, 3), dtype=np.float32))
+    with pytest.raises(sc.errors.GraphError, match="no features"):
+        fitted.predict(noisy.adjacency)
+
+
+def test_what_is_known_is_not_the_callers(noisy):
+    est = estimator().fit(noisy)
+    labels = est.labels_.copy()
+    est.soft_[:] = 0
+    assert (est.predict(noisy) == labels).all()
+
+
+def test_an_interrupted_fit_keeps_what_was_learnt(noisy):
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        est = estimator(callbacks=[stop]).fit(noisy)
+    assert est._model.own is None
+
+
+@pytest.mark.parametrize("damage", ["negative", "other labels"])
+def test_damaged_clusters_are_refused(noisy, fitted, tmp_path, damage):
+    from softcut.io.model_files import read_model, write_model
+
+    tensors, meta = read_model(fitted.save(tmp_path / "model"))
+    meta = {
+        key: meta[key] for key in meta if key not in ("format", "version", "tensors_sha256", "json_sha256")
+    }
+    tensors["soft"] = -tensors["soft"] if damage == "negative" else tensors["soft"].flip(1)
+    write_model(tmp_path / "other", tensors, meta)
+    with pytest.raises(sc.errors.ModelFileError, match="does not hold the clusters of one graph"):
+        sc.MinCutClustering.load(tmp_path / "other")
 
 
 def test_a_pattern_with_edges_between_clusters_is_not_taken(noisy, monkeypatch):
