@@ -221,8 +221,12 @@ def finish(prepared: Prepared, trained: Trained, settings: Settings, note: Note)
         labels = torch.stack([way.soft.argmax(1) for way in found], dim=1)
         evidence = prepared.judge(labels, trained.k).value.tolist()
         best = evidence.index(max(evidence))
-        values = ", ".join(f"{e:.5g} with {w:g}" for w, e in zip(WIDTHS, evidence, strict=True))
-        told[best].append(f"width of the weights by evidence: {WIDTHS[best]:g} (evidence {values}).")
+        if min(evidence) < max(evidence):
+            values = ", ".join(f"{e:.5g} with {w:g}" for w, e in zip(WIDTHS, evidence, strict=True))
+            told[best].append(
+                f"replicas weighted by evidence with a width of {WIDTHS[best]:g}, whose consensus has most evidence: "
+                f"{values}."
+            )
     for text in told[best]:
         note(text)
     chosen = found[best]

@@ -279,13 +279,15 @@ def test_the_width_with_most_evidence_is_kept(monkeypatch):
     """The weights of the fit are those of the width whose consensus explains most."""
     graph = attributed_communities(400, 4, 10, 100, edge_signal=0.35, feature_signal=0.2, seed=2)
     est = estimator(4).fit(graph)
-    text = next(t for t in est.notes_ if t.startswith("width of the weights"))
+    text = next(t for t in est.notes_ if t.startswith("replicas weighted by evidence"))
     found = {}
     for width in fit.WIDTHS:
         monkeypatch.setattr(fit, "WIDTHS", (width,))
         only = estimator(4).fit(graph)
         found[width] = sc.metrics.evidence(graph, only.labels_), only
     best = max(found, key=lambda width: found[width][0])
-    assert text.startswith(f"width of the weights by evidence: {best:g} (evidence ")
+    assert text.startswith(
+        f"replicas weighted by evidence with a width of {best:g}, whose consensus has most"
+    )
     assert (est.labels_ == found[best][1].labels_).all()
     assert np.array_equal(est.weights_, found[best][1].weights_)
