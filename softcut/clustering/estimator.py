@@ -340,13 +340,15 @@ class MinCutClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluste
         self._check_fitted()
         several = isinstance(graph, list | tuple) and X is None
         graph = features_by_name(self._gather(graph, X), getattr(self, "feature_names_in_", None))
-        out = self._model.apply(graph, choose_device(self.device), rows_at_a_time(self.batch))
-        if self._model.own is not None and not self._model.knows(graph):
-            warnings.warn(
-                "the clusters of the training graph were found from its edges, without the networks; in this graph (or "
-                "the same one with its nodes in another order) the networks look for them, and may find less.",
-                stacklevel=2,
-            )
+        out = self._model.known(graph)
+        if out is None:
+            out = self._model.apply(graph, choose_device(self.device), rows_at_a_time(self.batch))
+            if self._model.own is not None:
+                warnings.warn(
+                    "the clusters of the training graph were found from its edges, without the networks; in this graph "
+                    "(or the same one with its nodes in another order) the networks look for them, and may find less.",
+                    stacklevel=2,
+                )
         if several and graph.ptr is not None:
             return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
         return out

@@ -11,10 +11,11 @@ number    the largest cluster becomes number 0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from softcut.clustering.consensus import WIDTHS, Consensus, agreement_weights, evidence_weights
@@ -232,8 +233,7 @@ def finish(prepared: Prepared, trained: Trained, settings: Settings, note: Note)
     chosen = found[best]
     if not judged or not settings.refine or trained.result.interrupted:
         return chosen
-    own = from_edges(prepared, chosen.soft, settings, note)
-    return Finished(chosen.selected, chosen.consensus, chosen.refiners, chosen.soft, own)
+    return replace(chosen, own=from_edges(prepared, chosen.soft, settings, note))
 
 
 def from_edges(prepared: Prepared, soft: Tensor, settings: Settings, note: Note) -> Tensor | None:
@@ -259,15 +259,13 @@ def from_edges(prepared: Prepared, soft: Tensor, settings: Settings, note: Note)
         found.append(moved(prepared.adjacency, before, k))
     # What has no edges keeps the cluster that its features give it.
     alone = prepared.encoded.op.degree == 0
-    labels = [before, *(_with_alone(other, soft, alone) for other in found)]
     smallest = min(LEAST * len(before) / k, int(torch.bincount(before, minlength=k).min()))
     least = _ASSORTATIVE * modularity(graph.adjacency, before.cpu().numpy())
-    labels = [before] + [
-        other
-        for other in labels[1:]
-        if int(torch.bincount(other, minlength=k).min()) >= max(1, smallest)
-        and modularity(graph.adjacency, other.cpu().numpy()) >= least
-    ]
+    labels = [before]
+    for other in (_with_alone(clusters, soft, alone) for clusters in found):
+        sizes = torch.bincount(other, minlength=k)
+        if sizes.min() >= max(1, smallest) and modularity(graph.adjacency, other.cpu().numpy()) >= least:
+            labels.append(other)
     evidence = prepared.judge(torch.stack(labels, dim=1), k).value.tolist()
     best = evidence.index(max(evidence))
     if best == 0:
@@ -309,8 +307,6 @@ def matching(soft: Tensor, other: Tensor) -> np.ndarray:
     >>> matching(soft, soft.flip(1)).tolist()
     [1, 0]
     """
-    from scipy.optimize import linear_sum_assignment
-
     k = soft.shape[1]
     pairs = other.argmax(1) * k + soft.argmax(1)
     shared = torch.bincount(pairs, minlength=k * k).view(k, k).cpu().numpy()

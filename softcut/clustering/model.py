@@ -61,22 +61,19 @@ class Model:
 
         With `rows`, so many nodes at a time are assigned on the device, and everything else is on the CPU.
         """
-        if self.knows(graph):
-            assert self.own is not None
-            return self.own.copy()
         silent = silent_nodes(graph, self.silence)
         if silent.any() and not silent.all():
             inner = self._with_features(without(graph, silent), graph)
             return self.spread(self._apply(inner, device, rows), silent)
         return self._apply(self._with_features(graph, graph), device, rows)
 
-    def knows(self, graph: Graph) -> bool:
-        """Whether this is the training graph, with its nodes in the same order, and its clusters are kept."""
+    def known(self, graph: Graph) -> np.ndarray | None:
+        """The kept clusters [N, K], where this is the training graph with its nodes in the same order; else None."""
         if self.own is None or signature(graph) != self.signature:
-            return False
-        if self.positions is None:
+            return None
+        if self.positions is None:  # features are not read, but must be there
             self.encoder.check(self._with_features(graph, graph))
-        return True
+        return self.own.copy()
 
     def spread(self, soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
         """Soft clusters of all nodes; those that say nothing have probability 1/K for each, so label 0."""

@@ -20,16 +20,7 @@ from softcut.metrics import Judge
 from softcut.metrics.presence import looks_like_words, presence
 from softcut.ops import CSR, Operator, Sum, Words
 
-__all__ = [
-    "BUDGET",
-    "Note",
-    "Prepared",
-    "budget",
-    "prepare",
-    "silence_rule",
-    "silent_nodes",
-    "without",
-]
+__all__ = ["BUDGET", "Note", "Prepared", "budget", "prepare", "silence_rule", "silent_nodes", "without"]
 
 # Called with a sentence about what was decided.
 Note = Callable[[str], None]
