@@ -2,7 +2,7 @@
 
 >>> import softcut as sc
 >>> graph = sc.Graph.from_edges([[0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]])   # two triangles, one bridge
->>> labels = sc.MinCutClustering(n_clusters=2, n_init=4, random_state=0).fit_predict(graph)
+>>> labels = sc.GraphClustering(n_clusters=2, random_state=0).fit_predict(graph)
 >>> bool(labels[0] == labels[1] != labels[4])
 True
 """
@@ -19,6 +19,7 @@ _PUBLIC = {
     "Graph": "softcut.graph",
     "read_graph": "softcut.io",
     "read_features": "softcut.io",
+    "GraphClustering": "softcut.clustering",
     "MinCutClustering": "softcut.clustering",
     "GraphClassification": "softcut.classification",
     "SoftcutError": "softcut.errors",
@@ -28,7 +29,7 @@ _PUBLIC = {
 
 if TYPE_CHECKING:
     from softcut.classification import GraphClassification
-    from softcut.clustering import MinCutClustering
+    from softcut.clustering import GraphClustering, MinCutClustering
     from softcut.datasets import load as load_dataset
     from softcut.errors import SoftcutError
     from softcut.graph import Graph
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Graph",
     "GraphClassification",
+    "GraphClustering",
     "MinCutClustering",
     "SoftcutError",
     "__version__",

@@ -44,18 +44,18 @@ def cluster(
     out_dir: OutFolder = None,
     model_out: Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")] = None,
     overwrite: Overwrite = False,
-    n_init: Annotated[int | None, typer.Option(help="Replicas trained together.")] = None,
-    preset: Annotated[str, typer.Option(help="'default' or 'paper'.")] = "default",
-    select: Annotated[str | None, typer.Option(help="'consensus' or 'best'.")] = None,
-    hops: Annotated[str, typer.Option(help="How often features are propagated, or 'auto'.")] = "auto",
-    feature_graph: Annotated[
-        float, typer.Option(help="Weight of the feature graph in the cut; 0 leaves it out.")
-    ] = 1.0,
+    n_init: Annotated[int | None, typer.Option(help="Networks trained together.")] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="The paper's model and settings (MinCutClustering).")
+    ] = False,
+    objective: Annotated[
+        str | None, typer.Option(help="What networks optimise: 'evidence', 'mincut', 'dmon', ...")
+    ] = None,
     max_iter: Annotated[int | None, typer.Option(help="The most training iterations.")] = None,
     random_state: Annotated[int, typer.Option("--seed", help="Random state, from 0 to 2^32 - 1.")] = 0,
     limit: Annotated[
         list[str] | None,
-        typer.Option(help="Raise the limit of an argument, such as hops=5000; may be given again."),
+        typer.Option(help="Raise the limit of an argument, such as n_init=50000; may be given again."),
     ] = None,
     device: Device = "auto",
     spreadsheet_safe: SpreadsheetSafe = False,
@@ -66,8 +66,8 @@ def cluster(
 
     Ctrl-C ends the training and writes what was learnt; a second Ctrl-C writes nothing.
     """
-    from softcut.clustering import MinCutClustering
-    from softcut.clustering.settings import LIMITS
+    from softcut.clustering import GraphClustering, MinCutClustering
+    from softcut.clustering.arguments import LIMITS
     from softcut.metrics import evaluate
     from softcut.report.progress import TrainingBar
 
@@ -86,17 +86,19 @@ def cluster(
     for name, value in map(limit_of, limit or ()):
         LIMITS[name] = value
     bar = TrainingBar(err)
-    estimator = MinCutClustering(
+    if paper and objective is not None:
+        raise ParameterError(
+            "--objective has no effect with --paper, whose network minimises the cut; leave it out."
+        )
+    more: dict[str, Any] = {} if paper else {"objective": objective}
+    estimator = (MinCutClustering if paper else GraphClustering)(
         n_clusters=cluster_counts(k),
         n_init=n_init,
-        preset=preset,
-        select=select,
-        hops="auto" if hops == "auto" else _whole("--hops", hops, "a whole number or 'auto'"),
-        feature_graph=True if feature_graph == 1 else feature_graph,  # the paper's model refuses numbers
         max_iter=max_iter,
         random_state=random_state,
         device=device,
         callbacks=[bar],
+        **more,
     )
     with spoken_warnings() as said:
         data = read()
@@ -108,7 +110,10 @@ def cluster(
             note(text)
     metrics = {
         **_about(graph, data, estimator.n_clusters_),
+        "structure": estimator.structure_,
+        "verdict": estimator.verdict_,
         **evaluate(data, estimator.labels_, k=estimator.n_clusters_),
+        "candidates": {str(number): found for number, found in estimator.candidates_.items()},
         "agreement_of_replicas": estimator.agreement_,
         "replicas": len(estimator.replicas_),
         "replicas_collapsed": sum(r.collapsed for r in estimator.replicas_),
@@ -143,13 +148,13 @@ def predict(
     plot: Plot = True,
 ) -> None:
     """Cluster another graph with a saved model."""
-    from softcut.clustering import MinCutClustering
+    from softcut.clustering import GraphClustering
     from softcut.metrics import evaluate
 
     start = time.perf_counter()
     output = Output(overwrite)
     folder = output.folder("--out", out_dir or default_folder(graph), RESULT_FILES)
-    estimator = MinCutClustering.load(model).set_params(device=device)
+    estimator = GraphClustering.load(model).set_params(device=device)
     with spoken_warnings() as said:
         data = read()
         read_so_far = len(said)
@@ -189,10 +194,10 @@ def cluster_counts(text: str) -> int | range | str:
 def limit_of(text: str) -> tuple[str, int]:
     """The argument and its new limit, of ``--limit``.
 
-    >>> limit_of("hops=5000")
-    ('hops', 5000)
+    >>> limit_of("n_init=50000")
+    ('n_init', 50000)
     """
-    from softcut.clustering.settings import LIMITS
+    from softcut.clustering.arguments import LIMITS
 
     name, _, value = text.replace("-", "_").partition("=")
     names = list(LIMITS)

@@ -17,7 +17,7 @@ from softcut.graph import Graph
 from softcut.report.label_files import write_labels
 
 if TYPE_CHECKING:
-    from softcut.clustering import MinCutClustering
+    from softcut.clustering import GraphClustering
 
 __all__ = ["RESULT_FILES", "closing_table", "write_report", "write_results"]
 
@@ -78,7 +78,7 @@ def write_results(
         plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"])
 
 
-def write_report(folder: Path, graph: Graph, estimator: MinCutClustering, metrics: dict[str, Any]) -> None:
+def write_report(folder: Path, graph: Graph, estimator: GraphClustering, metrics: dict[str, Any]) -> None:
     """The page report.html: clusters, nodes, features and training, to look at and to search."""
     from softcut.provenance import command_line
     from softcut.report.html_clustering import clustering_page
@@ -109,7 +109,8 @@ def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) 
     listing = Table(title=Text(title), show_header=False, min_width=len(title))
     listing.add_column("what")
     listing.add_column("value", justify="right")
-    rows = [
+    rows = [("verdict", metrics["verdict"])] if "verdict" in metrics else []
+    rows += [
         ("clusters used", f"{metrics['clusters_used']} of {metrics['n_clusters']}"),
         ("normalised cut", f"{metrics['normalised_cut']:.4f}"),
         ("modularity", f"{metrics['modularity']:.4f}"),

@@ -11,10 +11,8 @@ _OPTIONS = {
     "comments": "--comments",
     "delimiter": "--delimiter",
     "device": "--device",
-    "feature_graph": "--feature-graph",
     "features": "--features",
     "format": "--format",
-    "hops": "--hops",
     "ids": "--ids",
     "k": "--segments",
     "max_bytes": "--max-bytes",
@@ -24,12 +22,11 @@ _OPTIONS = {
     "missing": "--missing",
     "n_clusters": "--clusters",
     "n_init": "--n-init",
+    "objective": "--objective",
     "one_hot": "--one-hot",
     "parts": "--parts",
-    "preset": "--preset",
     "random_state": "--seed",
     "regions": "--regions",
-    "select": "--select",
     "source": "--source",
     "target": "--target",
     "weight": "--weight",
@@ -44,10 +41,9 @@ _PHRASES = {
     "self_loops='keep'": "--keep-self-loops",
     "one_hot=True": "--one-hot '*'",
     "ids=False": "--ids none",
-    "feature_graph=False": "--feature-graph 0",
     "as X (--features on the command line)": "with --features",
 }
-_LIMIT = re.compile(r"raise softcut\.clustering\.settings\.LIMITS\['(\w+)'\] first")
+_LIMIT = re.compile(r"raise softcut\.clustering\.arguments\.LIMITS\['(\w+)'\] first")
 _names = "|".join(_OPTIONS)
 # "name=value", and a name that is what the sentence is about: "missing is 'x'", "pass max_bytes with ...".
 _GIVEN = re.compile(rf"(?<![\w'\"-])({_names})=(?:\[('[^']*')\])?(?=(.?))")

@@ -1,7 +1,7 @@
-"""MinCutClustering, and the steps a fit is made of."""
+"""GraphClustering, and the steps a fit is made of; MinCutClustering, the paper's model."""
 
-from softcut.clustering.estimator import MinCutClustering
-from softcut.clustering.replicas import Replica
-from softcut.clustering.settings import PRESETS
+from softcut.clustering.estimator import GraphClustering, MinCutClustering
+from softcut.clustering.networks import Replica
+from softcut.clustering.recipe import PAPER, Recipe
 
-__all__ = ["PRESETS", "MinCutClustering", "Replica"]
+__all__ = ["PAPER", "GraphClustering", "MinCutClustering", "Recipe", "Replica"]

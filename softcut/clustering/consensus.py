@@ -7,8 +7,7 @@ disagree is information. The rows of
 
 (both halves centred and scaled to unit mean squared row length) are clustered by k-means: two nodes are close
 when most of the replicas that explain the graph put them together. The weights w fall with a replica's
-evidence, from the best one on (:func:`evidence_weights`); or they are the leading eigenvector of the agreements
-(NMI) between replicas (:func:`agreement_weights`). v_h is the total weight of the replicas that read distance h.
+evidence, from the best one on (:func:`evidence_weights`). v_h is the total weight of the replicas that read distance h.
 """
 
 from __future__ import annotations
@@ -20,25 +19,20 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.kmeans import kmeans, nearest, squared_distances
-from softcut.clustering.sampling import sample_rows
+from softcut.metrics import Evidence
 
-__all__ = ["WIDTHS", "Consensus", "agreement", "agreement_weights", "evidence_weights"]
+__all__ = ["Consensus", "agreement", "evidence_weights"]
 
 _ROWS = 50_000  # rows that agreements are counted on
-# A replica whose evidence is this share below the best one has 1/e of its weight, the first by default;
-# softcut.clustering.fit.finish compares them. Below _NO_WEIGHT it has none.
-WIDTHS = (0.08, 0.16, 0.5)
-_NO_WEIGHT = 1e-3
-_FINALISTS = 4  # starts of k-means that are run to their end on a sample of a large graph
+_NO_WEIGHT = 1e-3  # a replica with less is left out
 
 
-def agreement(hard: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """NMI and adjusted Rand index of every pair of replicas, from one product of indicators.
+def agreement(hard: Tensor, k: int) -> Tensor:
+    """Adjusted Rand index [R, R] of every pair of replicas, from one product of indicators.
 
     >>> import torch
-    >>> nmi, ari = agreement(torch.tensor([[0, 1], [0, 1], [1, 0], [1, 0]]), 2)
-    >>> nmi.round(decimals=6).tolist(), ari.round(decimals=6).tolist()
-    ([[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]])
+    >>> agreement(torch.tensor([[0, 1], [0, 1], [1, 0], [1, 0]]), 2).round(decimals=6).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
 
     Parameters
     ----------
@@ -52,12 +46,6 @@ def agreement(hard: Tensor, k: int) -> tuple[Tensor, Tensor]:
     indicator = torch.zeros(n, r, k, device=hard.device).scatter_(2, hard.unsqueeze(-1), 1.0).view(n, r * k)
     counts = (indicator.mT @ indicator).double()
     size = counts.diagonal()
-    # Mutual information of each pair; its diagonal holds the entropies.
-    ratio = counts * n / torch.outer(size, size).clamp(min=1)
-    mutual = (counts / n * torch.where(counts > 0, ratio, 1.0).log()).view(r, k, r, k).sum((1, 3))
-    entropy = mutual.diagonal()
-    mean = (entropy.unsqueeze(0) + entropy.unsqueeze(1)) / 2
-    nmi = torch.where(mean > 0, mutual / mean.clamp(min=1e-12), 1.0)
 
     def pairs(count: Tensor) -> Tensor:
         return count * (count - 1) / 2
@@ -67,55 +55,32 @@ def agreement(hard: Tensor, k: int) -> tuple[Tensor, Tensor]:
     expected = torch.outer(own, own) / pairs(torch.tensor(max(2.0, float(n))))
     most = (own.unsqueeze(0) + own.unsqueeze(1)) / 2
     room = most - expected
-    ari = torch.where(
+    return torch.where(
         room.abs() > 1e-9, (together - expected) / torch.where(room.abs() > 1e-9, room, 1.0), 1.0
     )
-    return nmi, ari
 
 
-def evidence_weights(evidence: Tensor, families: Sequence[str], width: float = WIDTHS[0]) -> Tensor:
-    """Weights [R] that sum to one: within a family exp(-((e_max - e) / width e_max)^2), and as much for every family.
+def evidence_weights(found: Evidence, width: float) -> Tensor:
+    """Weights [R] that sum to one: exp(-((e_max - e) / (width e_max))^2), with e the evidence and e_max at least 1.
 
-    A few per cent less evidence say nothing, a tenth less says a lot: the weight is flat at the top and falls
-    steeply from there. A family that was trained on the evidence has more of it than one that was not, whatever it
-    found: evidence compares replicas of one objective, not one objective with another.
+    A little less evidence says nothing, more says a lot: the weight is flat at the top and falls steeply from there.
 
     >>> import torch
-    >>> evidence_weights(torch.tensor([2.0, 1.9, 1.0, 3.0]), ["cut", "cut", "cut", "evidence"]).numpy().round(3)
-    array([0.298, 0.202, 0.   , 0.5  ], dtype=float32)
+    >>> found = Evidence(torch.tensor([20.0, 19.0, 10.0]), torch.zeros(3), torch.ones(3), nodes=10)
+    >>> evidence_weights(found, width=0.05).numpy().round(2)
+    array([0.73, 0.27, 0.  ], dtype=float32)
 
     Parameters
     ----------
-    evidence : Tensor
-        [R], of hard labels; see :func:`softcut.metrics.evidence`.
-    families : sequence of str
-        The objective that each replica was trained on.
+    found : Evidence
+        Of the hard labels of each replica.
     width : float
-        The share of the most evidence by which a replica is behind whose weight is 1/e.
+        How far below the best one, as a share of its evidence, a replica has 1/e of its weight.
     """
-    weight = torch.zeros_like(evidence, dtype=torch.float64)
-    for family in set(families):
-        members = torch.tensor([f == family for f in families], device=evidence.device)
-        found = evidence[members].double()
-        behind = (found - found.max()) / (width * found.abs().max()).clamp(min=1e-12)
-        own = torch.exp(-behind.square())
-        own = torch.where(own < _NO_WEIGHT, 0.0, own)
-        weight[members] = own / own.sum()
-    return (weight / weight.sum()).float()
-
-
-def agreement_weights(nmi: Tensor) -> Tensor:
-    """Weights [R] that sum to one, larger for replicas that agree with others that agree.
-
-    >>> import torch
-    >>> agreement_weights(torch.eye(2)).tolist()
-    [0.5, 0.5]
-    """
-    r = nmi.shape[0]
-    others = nmi - torch.diag_embed(nmi.diagonal())
-    if r == 1 or float(others.max()) <= 0:
-        return torch.full((r,), 1 / r, device=nmi.device)
-    weight = torch.linalg.eigh(others)[1][:, -1].abs()
+    value = found.value.double()
+    behind = (value.max() - value) / (width * value.max().clamp(min=1))
+    weight = torch.exp(-behind.square())
+    weight = torch.where(weight < _NO_WEIGHT, 0.0, weight)
     return (weight / weight.sum()).float()
 
 
@@ -163,7 +128,7 @@ class Consensus:
         fusion: float = 1.0,
         dimensions: int = 64,
         n_init: int = 20,
-        sample: int | None = None,
+        finalists: int | None = None,
         random_state: int = 0,
     ) -> Consensus:
         """Cluster the rows of T.
@@ -186,15 +151,11 @@ class Consensus:
             Leading directions of T to keep.
         n_init : int
             Starts of k-means.
-        sample : int, optional
-            Fit on this many rows only; all rows are labelled by their nearest centre.
+        finalists : int, optional
+            Starts of k-means that are run to their end; all by default.
         """
-        n, r, own = s.shape
+        r, own = s.shape[1:]
         weights = s.new_full((r,), 1 / r) if weights is None else weights.to(s.dtype)
-        sampled = sample is not None and sample < n
-        if sampled:
-            rows = sample_rows(n, sample, random_state=random_state, device=s.device)
-            s, z = s[rows], z[rows]
         t = _table(s, z)
         mean = t.mean(0)
         t -= mean
@@ -212,7 +173,6 @@ class Consensus:
             vectors.flip(1)[:, :dimensions].to(t.dtype).contiguous()
         )  # a loaded one computes the same bits
         t = t @ basis
-        finalists = _FINALISTS if sampled else None
         result = kmeans(t, k, n_init=n_init, finalists=finalists, random_state=random_state)
         spread = squared_distances(t, result.centres).amin(1).mean().clamp(min=torch.finfo(t.dtype).tiny)
         return cls(mean, scale, basis, result.centres, spread, weights)

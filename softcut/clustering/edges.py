@@ -1,212 +1,360 @@
-"""Clusters from the edges alone: many small groups of nodes, moved and merged until K are left.
+"""Clusters from the edges alone: nodes are joined into small groups, these are merged to K clusters, and nodes moved.
 
-    positions -> k-means with several times K clusters -> moves -> merges down to K -> moves
+    levels     nodes -> groups -> groups of groups, by local moves that raise modularity, until a few hundred are left
+    merges     the two groups whose union loses least of G_e, again and again; every K is a cut of this one sequence
+    moves      each group, then each group of the level below, ... then each node, to where it raises G_e most
 
-Moves and merges raise G_e, what clusters say about the other end of an edge (:mod:`softcut.metrics.judge`). A
-k-means of positions finds round clusters of one size; groups that are merged may have any shape. No features are read:
-where they say nothing, or less than the edges, such clusters explain more than those of the replicas
-(:func:`softcut.clustering.fit.from_edges` compares them).
+G_e is what clusters say about the other end of an edge (:mod:`softcut.metrics.judge`). Joining from below finds
+clusters of any shape among any number of nodes, but needs neighbours that agree; where communities are faint, leading
+eigenvectors see more. So there are starts of both kinds, and the one with most evidence comes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.features import propagate, unit_rows
+from softcut.clustering.features import positions
 from softcut.clustering.kmeans import assign, kmeans_restarts
-from softcut.clustering.sampling import sample_rows
-from softcut.ops import Operator
-from softcut.ops.information import mutual_information
+from softcut.clustering.merges import cut, merge_steps
+from softcut.clustering.nodes import sample_rows
+from softcut.ops import CSR, Operator, entropy, mutual_information
+from softcut.ops.objectives import edge_gain
 
-__all__ = ["around", "edge_clusters", "merge_order", "moved", "shares"]
-
-# Groups for each cluster, for positions propagated 0, 1 and 2 times, and the most there are: merging takes time with
-# their cube.
-_GROUPS, _MOST_GROUPS = (4, 8, 16), 256
-# Numbers in a table of nodes and groups; there are fewer groups where a graph is larger.
-_TABLE = 1 << 24
-_TRIES = 2  # k-means for each
-_ROWS = 20_000  # nodes that the k-means of a large graph is found on
-_ROUNDS = 30
-_RISE = 1e-7  # less is rounding
-_PRIOR = 1e-3  # share of the edges that any two clusters may have between them
-_OWN = 0.6  # share of a node's own cluster in its soft one; its neighbours have the rest
+__all__ = ["EdgeRecipe", "edge_clusters", "shares"]
 
 
-def edge_clusters(op: Operator, starts: Sequence[Tensor], k: int, random_state: int = 0) -> Tensor:
-    """Clusterings [N, starts x 2] into at most `k` clusters.
+@dataclass(frozen=True)
+class EdgeRecipe:
+    """The constants of :func:`edge_clusters`, each with its reason."""
 
-    >>> from softcut.clustering.features import positions
+    groups: int = 8  # groups for each cluster: clusters made of several may have any shape
+    few: int = 128  # groups at least: with fewer, the first merges would already be the last
+    many: int = 512  # groups aimed at in the end; up to twice as many are merged, in time with their square
+    rows: int = 20_000  # nodes that the k-means of a large graph is found on
+    join_rounds: int = 4  # local moves at one level: more of them make fewer, coarser levels
+    stuck: float = 0.97  # groups for each node of a level where next to nothing can be joined
+    move_rounds: int = 30  # moves at one level among K clusters; they mostly end before
+    rise: float = 1e-5  # share of G_e that a round of moves must add, or the next one is of half of the nodes
+    fails: int = 3  # rounds in a row that may add less: the halves are drawn at random
+    prior: float = 1e-3  # share of the edges that any two clusters may have between them: no logarithm of 0
+    least: float = 0.25  # share of N / K nodes that the smallest cluster should have, or others come first
+    own: float = 0.6  # share of a node's own cluster in its soft one; its neighbours have the rest
+    table: int = 1 << 24  # numbers in a table of nodes and clusters; further nodes wait for the next table
+
+
+_RECIPE = EdgeRecipe()
+
+
+def edge_clusters(op: CSR, ks: Sequence[int], random_state: int = 0) -> dict[int, Tensor]:
+    """For each K of `ks`, two or three clusterings [N, C] into at most K clusters, the one with most evidence first.
+
+    Levels, positions and merges are found once for all K. The same `random_state` gives the same labels; weights are
+    counted in whole numbers, so devices differ by no more than the rounding of logarithms and eigenvectors.
+
     >>> from softcut.datasets import attributed_communities
     >>> from softcut.metrics import nmi
-    >>> from softcut.ops import CSR
-    >>> graph = attributed_communities(n_nodes=300, n_clusters=3, edge_signal=0.9, seed=0)
-    >>> op = CSR.from_graph(graph)
-    >>> found = edge_clusters(op, around(op, positions(op)), 3)
-    >>> found.shape, nmi(graph.y, found[:, 0].numpy()) > 0.8
-    (torch.Size([300, 6]), True)
+    >>> graph = attributed_communities(n_nodes=300, n_clusters=3, n_features=0, edge_signal=0.9, seed=0)
+    >>> found = edge_clusters(CSR.from_graph(graph), [2, 3])
+    >>> found[2].shape, nmi(graph.y, found[3][:, 0].numpy()) > 0.8
+    (torch.Size([300, 3]), True)
 
     Parameters
     ----------
-    op : Operator
-        A, with weights of at most 1.
-    starts : sequence of Tensor
-        Positions [N, F], as from :func:`around`.
-    k : int
-        Clusters.
+    op : CSR
+        A, not normalised, on any device. Nodes without edges get some cluster: leave them out before.
+    ks : sequence of int
+        Numbers of clusters, at least 1.
     random_state : int
-        Of the k-means.
+        Of the order in which nodes move, of the eigenvectors and of the k-means.
     """
-    found = []
-    for hops, z in enumerate(starts):
-        n, times = z.shape[0], _GROUPS[hops % len(_GROUPS)]
-        groups = max(k, min(times * k, _MOST_GROUPS, n // 4, _TABLE // max(1, n)))
-        rows = z if n <= _ROWS else z[sample_rows(n, _ROWS, random_state=random_state, device=z.device)]
-        centres = kmeans_restarts(rows, groups, _TRIES, max_iter=30, random_state=random_state + hops)[1]
-        found += [_merged(op, labels, groups, k) for labels in assign(z, centres)]
-    return torch.stack(found, dim=1)
+    base, n = _Level.of(op), op.num_rows
+    device = base.own.device
+    one, each = torch.zeros(n, dtype=torch.long, device=device), torch.arange(n, device=device)
+    joined = len(base.row) > 0
+    found = {k: (each if joined and k >= n else one).unsqueeze(1).repeat(1, 2) for k in ks}
+    searched = [k for k in found if joined and 1 < k < n]
+    if not searched:
+        return found
+    groups = min(_wanted(max(searched)), max(*searched, n // 2))
+    starts = [_joined(base, groups, _random(random_state))]
+    where = positions(op, random_state=random_state)
+    told_apart = bool(where.any())
+    if told_apart:
+        starts.append(_nearest(where, min(groups, _RECIPE.groups * max(searched)), random_state))
+    else:  # a complete graph, say
+        starts.append(_joined(base, groups, _random(random_state + 1)))
+    merges = [merge_steps(base.table(start, int(start.max()) + 1).cpu().numpy()) for start in starts]
+    for k in searched:
+        random = _random(random_state)
+        labels = [
+            torch.from_numpy(cut(steps, k)).to(device)[start]
+            for start, steps in zip(starts, merges, strict=True)
+        ]
+        if told_apart:
+            labels.append(_nearest(where, k, random_state))
+        found[k] = _best_first(base, labels, k, random)
+    return found
 
 
-def around(op: Operator, x: Tensor) -> list[Tensor]:
-    """Positions [N, F] propagated 0, 1 and 2 times, in rows of unit length.
+def _wanted(k: int) -> int:
+    """Groups that `k` clusters are made of."""
+    return max(_RECIPE.few, 2 * k, min(_RECIPE.groups * k, _RECIPE.many))
 
-    >>> import torch
-    >>> from softcut.ops import CSR
-    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> [z.flatten().tolist() for z in around(op, torch.tensor([[1.0], [0.0]]))]
-    [[1.0, 0.0], [1.0, 1.0], [1.0, 1.0]]
 
-    Parameters
-    ----------
-    op : Operator
-        A, with the weights of the graph.
-    x : Tensor
-        See :func:`softcut.clustering.features.positions`.
+def _best_first(base: _Level, labels: list[Tensor], k: int, random: torch.Generator) -> Tensor:
+    """Clusterings [N, C] after their moves, by evidence; the best had a second chance to move."""
+    ranked = []
+    for start in labels:
+        settled = _settled(base, start, k, random)
+        ranked.append((_rank(base, settled, k), settled))
+    ranked.sort(key=lambda pair: pair[0], reverse=True)
+    again = _settled(base, ranked[0][1], k, random)  # with groups inside the clusters that were found
+    if _rank(base, again, k) > ranked[0][0]:
+        ranked[0] = _rank(base, again, k), again
+    return torch.stack([clusters for _, clusters in ranked], dim=1)
+
+
+def _random(seed: int) -> torch.Generator:
+    """Random numbers come from the CPU: the same on every device."""
+    return torch.Generator().manual_seed(seed)
+
+
+def _nearest(where: Tensor, k: int, random_state: int) -> Tensor:
+    """Labels [N] of a k-means of positions [N, F]."""
+    n = len(where)
+    rows = where
+    if n > _RECIPE.rows:
+        rows = where[sample_rows(n, _RECIPE.rows).to(where.device)]
+    return assign(where, kmeans_restarts(rows, k, 1, max_iter=30, random_state=random_state)[1])[0]
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A graph of nodes or groups: entries between them, sorted by row, and the weight inside each, float64."""
+
+    row: Tensor
+    col: Tensor
+    weight: Tensor
+    own: Tensor
+    degree: Tensor
+    edges: float  # as many as the weights are worth, (sum w)^2 / sum w^2
+
+    @classmethod
+    def of(cls, op: CSR) -> _Level:
+        """The nodes of A. Weights become whole numbers, whose sums are the same in any order."""
+        row, col = op.pattern.rows, op.pattern.col.long()
+        weight = torch.ones(len(row), dtype=torch.float64, device=row.device)
+        edges = len(row) / 2
+        if op.val is not None and len(row) and op.val.min() < op.val.max():
+            weight = op.val.double() / op.val.double().max()
+            edges = float(weight.sum() ** 2 / weight.square().sum() / 2)
+            weight = (weight * (2.0**50 / weight.sum())).round()
+        elif op.val is not None and not bool(op.val.any()):
+            weight = torch.zeros_like(weight)
+        own = torch.zeros(op.num_rows, dtype=torch.float64, device=row.device)
+        return cls._apart(row, col, weight, own, edges)
+
+    @classmethod
+    def _apart(cls, row: Tensor, col: Tensor, weight: Tensor, own: Tensor, edges: float) -> _Level:
+        loop = row == col
+        own = own.index_add(0, row[loop], weight[loop])
+        between = ~loop & (weight > 0)
+        row, col, weight = row[between], col[between], weight[between]
+        return cls(row, col, weight, own, own.index_add(0, row, weight), edges)
+
+    @property
+    def nodes(self) -> int:
+        return len(self.own)
+
+    def above(self, labels: Tensor, groups: int) -> _Level:
+        """The graph whose nodes are groups of these."""
+        row, col, weight = _summed(labels[self.row], labels[self.col], self.weight, groups)
+        own = torch.bincount(labels, self.own, minlength=groups)
+        return self._apart(row, col, weight, own, self.edges)
+
+    def table(self, labels: Tensor, k: int) -> Tensor:
+        """Weights between clusters, S'AS [K, K]."""
+        between = torch.bincount(labels[self.row] * k + labels[self.col], self.weight, minlength=k * k)
+        return between.view(k, k) + torch.bincount(labels, self.own, minlength=k).diag()
+
+
+def _summed(a: Tensor, b: Tensor, weight: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Pairs (a, b) that occur, b below `n`, in order, and the sum of the weights of each."""
+    pairs, order = torch.sort(a * n + b)
+    pairs, which = torch.unique_consecutive(pairs, return_inverse=True)
+    total = weight.new_zeros(len(pairs)).index_add(0, which, weight[order])
+    return pairs // n, pairs % n, total
+
+
+def _rank(base: _Level, labels: Tensor, k: int) -> tuple[bool, float]:
+    """Whether clusters have their size and keep edges inside, and the evidence: what edges tell per nat of labels.
+
+    G_e counts every pattern, also that of a bipartite graph, whose two sides are no clusters.
     """
-    found = [x]
-    for _ in range(len(_GROUPS) - 1):
-        found.append(propagate(op, found[-1], 1))
-    return [unit_rows(z) for z in found]
+    sizes, table = torch.bincount(labels, minlength=k), base.table(labels, k)
+    cost = base.nodes * float(entropy(sizes.double()))
+    evidence = float(edge_gain(table, base.edges)) / cost if cost > 0 else 0.0
+    ends = table.sum(0) / table.sum()
+    inside = float(table.trace() / table.sum()) > float(ends.square().sum())
+    return inside and bool(sizes.min() >= _RECIPE.least * base.nodes / k), evidence
 
 
-def _merged(op: Operator, labels: Tensor, groups: int, k: int) -> Tensor:
-    labels = moved(op, labels, groups)
-    if groups == k:
-        return labels
-    _, table = _edges_to(op, labels, groups)
-    clusters = torch.from_numpy(merge_order(table.cpu().numpy(), k)).to(labels.device)
-    return moved(op, clusters[labels], k)
+def _joined(base: _Level, groups: int, random: torch.Generator) -> Tensor:
+    """Group of each node [N], about as many as wanted, joined from below."""
+    levels, above, _ = _levels(base, groups, random)
+    top, limit = levels[-1], 2 * max(groups, _RECIPE.many)
+    labels = torch.arange(top.nodes, device=base.own.device)
+    if top.nodes > limit:  # too many for a table: the smallest, mostly without neighbours, share a place
+        order = top.degree.argsort(descending=True, stable=True)
+        rank = labels.scatter(0, order, labels)
+        labels = torch.where(rank < limit, rank, limit // 2 + rank % (limit - limit // 2))
+    for group in reversed(above):
+        labels = labels[group]
+    return labels
 
 
-def _indicator(labels: Tensor, k: int) -> Tensor:
-    return torch.zeros(len(labels), k, device=labels.device).scatter_(1, labels.unsqueeze(1), 1.0)
+def _levels(
+    base: _Level, groups: int, random: torch.Generator, within: Tensor | None = None
+) -> tuple[list[_Level], list[Tensor], Tensor | None]:
+    """Levels from the nodes up, the group above of each node of a level, and the cluster of each group at the top.
+
+    No group has more than its share of the edges; where that leaves too many, up to four times as much. Groups stay
+    inside the clusters `within`, where there are any.
+    """
+    levels, above = [base], []
+    room = float(base.degree.sum()) / groups
+    most, limit = 4 * room, 2 * max(groups, _RECIPE.many)
+    while levels[-1].nodes > groups:
+        level = levels[-1]
+        labels, count = _join(level, room, random, within)
+        if count > _RECIPE.stuck * level.nodes:
+            if level.nodes <= limit or room >= most:
+                break
+            room *= 2
+            continue
+        if within is not None:
+            within = within.new_zeros(count).scatter(0, labels, within)
+        levels.append(level.above(labels, count))
+        above.append(labels)
+    return levels, above, within
 
 
-def _edges_to(op: Operator, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Edges of each node to each cluster AS [N, K], and between clusters S'AS [K, K], float64."""
-    indicator = _indicator(labels, k)
-    counts = op @ indicator
-    return counts, (indicator.mT @ counts).double()
+def _join(level: _Level, room: float, random: torch.Generator, within: Tensor | None) -> tuple[Tensor, int]:
+    """Groups [N] of nodes that share more edges than their degrees let expect, and their number.
+
+    Half of the nodes, another half each time, move to the group that raises modularity most: all at once they
+    would change places.
+    """
+    n, degree = level.nodes, level.degree
+    row, col, weight = level.row, level.col, level.weight
+    if within is not None:
+        inside = within[row] == within[col]
+        row, col, weight = row[inside], col[inside], weight[inside]
+    labels = torch.arange(n, device=row.device)
+    share = degree / degree.sum()
+    for _ in range(_RECIPE.join_rounds):
+        size = torch.bincount(labels, degree, minlength=n)
+        node, group, score = _summed(row, labels[col], weight, n)
+        mine = group == labels[node]
+        others = size[group] - torch.where(mine, degree[node], 0.0)
+        score = score - share[node] * others
+        # Of groups that suit alike each node takes another one.
+        noise = torch.rand(len(score), generator=random, dtype=score.dtype).to(score.device)
+        score = score + 1e-7 * degree[node] * noise
+        stay = (-share * (size[labels] - degree)).index_put((node[mine],), score[mine])
+        score = score.masked_fill(mine | (others + degree[node] > room), -torch.inf)
+        best = torch.full_like(degree, -torch.inf).scatter_reduce(0, node, score, "amax")
+        turn = (torch.rand(n, generator=random) < 0.5).to(row.device)
+        goes = turn & (best > stay + 1e-6 * degree)
+        chosen = (score == best[node]) & goes[node]
+        mover, target = node[chosen], group[chosen]
+        target, order = torch.sort(target, stable=True)
+        mover = mover[order]
+        fits = size[target] + _running(degree[mover], target) <= room
+        labels = labels.index_put((mover[fits],), target[fits])
+        if int(fits.sum()) < n // 1000:
+            break
+    numbers, labels = torch.unique(labels, return_inverse=True)
+    return labels, len(numbers)
 
 
-def moved(op: Operator, labels: Tensor, k: int) -> Tensor:
+def _running(values: Tensor, owner: Tensor) -> Tensor:
+    """Sums of the values so far, begun anew for each owner; owners are sorted."""
+    so_far = values.cumsum(0)
+    first = torch.searchsorted(owner, owner)
+    return so_far - so_far[first] + values[first]
+
+
+def _settled(base: _Level, labels: Tensor, k: int, random: torch.Generator) -> Tensor:
+    """Labels [N] after moves at every level, from the top; groups are joined inside the clusters given."""
+    levels, above, top = _levels(base, _wanted(k), random, labels)
+    assert top is not None
+    labels = _moved(levels[-1], top, k, random)
+    for level, group in zip(levels[-2::-1], above[::-1], strict=True):
+        labels = _moved(level, labels[group], k, random)
+    return labels
+
+
+def _moved(level: _Level, labels: Tensor, k: int, random: torch.Generator) -> Tensor:
     """Labels [N] after nodes moved to the cluster that says most about their edges, while G_e rises.
 
     A node adds log(T_ab / (t_a t_b)) for each edge to cluster b when it is in cluster a, with T the shares of the
     edges between clusters and t those of their ends. All nodes move at once, against the table of the last round; once
-    that no longer helps, half of them in turn.
-
-    >>> import torch
-    >>> from softcut import Graph
-    >>> from softcut.ops import CSR
-    >>> two_triangles = CSR.from_graph(Graph.from_edges([[0, 1, 0, 3, 4, 3, 2], [1, 2, 2, 4, 5, 5, 3]]))
-    >>> moved(two_triangles, torch.tensor([0, 0, 1, 1, 1, 1]), 2).tolist()
-    [0, 0, 0, 1, 1, 1]
+    that no longer helps, half of them, another half each time.
     """
-    counts, table = _edges_to(op, labels, k)
-    most, waits, failed = float(mutual_information(table)), False, False
-    odd = torch.arange(len(labels), device=labels.device) % 2 == 1
-    for turn in range(_ROUNDS):
-        joint = table / table.sum().clamp(min=1e-300) + _PRIOR / k**2
-        ends = joint.sum(0)
-        score = counts @ (joint / torch.outer(ends, ends)).log().to(counts.dtype)
-        own = score.gather(1, labels.unsqueeze(1)).squeeze(1)
-        highest, other = score.max(1)
-        # Nodes without edges, and those that two clusters suit alike, stay.
-        better = highest > own + 1e-6 * own.abs()
-        if waits:
-            better &= odd == bool(turn % 2)
-        proposed = torch.where(better, other, labels)
-        to, between = _edges_to(op, proposed, k)
+    table, failed, halves = level.table(labels, k), 0, False
+    most = float(mutual_information(table))
+    for _ in range(_RECIPE.move_rounds):
+        nodes, other = _better(level, labels, table, k)
+        if halves:
+            turn = (torch.rand(level.nodes, generator=random) < 0.5).to(nodes.device)[nodes]
+            nodes, other = nodes[turn], other[turn]
+        proposed = labels.index_put((nodes,), other)
+        between = level.table(proposed, k)
         gain = float(mutual_information(between))
-        if gain > most * (1 + _RISE):
-            labels, counts, table, most, failed = proposed, to, between, gain, False
-        elif failed:  # neither half of the nodes helps
+        risen = gain - most
+        if risen > 0:
+            labels, table, most = proposed, between, gain
+        if risen > _RECIPE.rise * most:
+            failed = 0
+            continue
+        failed += 1
+        if failed == _RECIPE.fails:
             break
-        else:
-            failed, waits = waits, True  # neighbours changed places: from now on half of the nodes move
+        halves = True  # neighbours changed places: from now on half of the nodes move
     return labels
 
 
-def merge_order(table: np.ndarray, k: int) -> np.ndarray:
-    """Which of `k` clusters each group [groups] goes to, when the two whose union loses least of G_e are merged.
-
-    >>> import numpy as np
-    >>> merge_order(np.array([[8.0, 4, 0], [4, 8, 1], [0, 1, 9]]), 2).tolist()
-    [0, 0, 1]
-
-    Parameters
-    ----------
-    table : array [groups, groups]
-        S'AS of the groups.
-    k : int
-        Clusters to be left.
-    """
-    t = np.asarray(table, dtype=np.float64)
-    t = t / max(t.sum(), 1e-300)
-    members = [[i] for i in range(len(t))]
-    together = _pairs(t[:, None, :], t[None, :, :]).sum(2)  # sum over c of f(T_ac + T_bc), f(x) = x log x
-    while len(t) > k:
-        a, b = _least_loss(t, together)
-        before = _pairs(t[:, [a]], t[:, a]) + _pairs(t[:, [b]], t[:, b])
-        t[a] += t[b]
-        t[:, a] += t[:, b]
-        together += _pairs(t[:, [a]], t[:, a]) - before  # columns a and b are one
-        kept = np.delete(np.arange(len(t)), b)
-        t, together = t[np.ix_(kept, kept)], together[np.ix_(kept, kept)]
-        members[a] += members.pop(b)
-        together[a] = together[:, a] = _pairs(t[a], t).sum(1)
-    found = np.empty(len(table), dtype=np.int64)
-    for cluster, groups in enumerate(members):
-        found[groups] = cluster
-    return found
-
-
-def _pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _xlogx(a + b)
-
-
-def _xlogx(x: np.ndarray) -> np.ndarray:
-    return x * np.log(np.maximum(x, 1e-300))
-
-
-def _least_loss(t: np.ndarray, together: np.ndarray) -> tuple[int, int]:
-    """The two groups, a < b, whose union keeps most of the mutual information of the table."""
-    f, own, ends = _xlogx(t), t.diagonal(), t.sum(0)
-    # Rows a and b as one, without their own two columns, twice (the table is symmetric), and the new diagonal.
-    apart = together - _pairs(own[:, None], t) - _pairs(t, own[None, :])
-    after = 2 * apart + _xlogx(own[:, None] + own[None, :] + 2 * t)
-    rows, corner = f.sum(1), f.diagonal()
-    before = 2 * (rows[:, None] + rows[None, :]) - corner[:, None] - corner[None, :] - 2 * f
-    single = _xlogx(ends)
-    gain = after - before - 2 * (_pairs(ends[:, None], ends[None, :]) - single[:, None] - single[None, :])
-    gain[np.diag_indices_from(gain)] = -np.inf
-    first, second = divmod(int(gain.argmax()), len(t))
-    return min(first, second), max(first, second)
+def _better(level: _Level, labels: Tensor, table: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Nodes that another cluster suits better, and that cluster; only nodes with neighbours elsewhere are looked at."""
+    joint = table / table.sum() + _RECIPE.prior / k**2
+    ends = joint.sum(0)
+    tells = (joint / torch.outer(ends, ends)).log()
+    border = torch.zeros(level.nodes, dtype=torch.bool, device=labels.device)
+    border[level.row[labels[level.row] != labels[level.col]]] = True
+    at, found = border.nonzero().squeeze(1), []
+    for nodes in at.split(max(1, _RECIPE.table // k)):
+        if not len(nodes):
+            break
+        place = torch.full_like(labels, -1)
+        place[nodes] = torch.arange(len(nodes), device=nodes.device)
+        entry = place[level.row]
+        theirs = entry >= 0
+        to = entry[theirs] * k + labels[level.col[theirs]]
+        counts = torch.bincount(to, level.weight[theirs], minlength=len(nodes) * k).view(-1, k)
+        # An edge to another node stands twice in the table, what is inside a group moves with it.
+        score = 2 * counts @ tells + torch.outer(level.own[nodes], tells.diagonal())
+        own = score.gather(1, labels[nodes].unsqueeze(1)).squeeze(1)
+        highest, other = score.max(1)
+        better = highest > own + 1e-6 * own.abs()
+        found.append((nodes[better], other[better]))
+    if not found:
+        return at, at
+    return torch.cat([nodes for nodes, _ in found]), torch.cat([other for _, other in found])
 
 
 def shares(op: Operator, labels: Tensor, k: int) -> Tensor:
@@ -219,8 +367,8 @@ def shares(op: Operator, labels: Tensor, k: int) -> Tensor:
     >>> shares(path, torch.tensor([0, 0, 1]), 2).numpy().round(1).tolist()
     [[1.0, 0.0], [0.8, 0.2], [0.4, 0.6]]
     """
-    indicator = _indicator(labels, k)
+    indicator = torch.zeros(len(labels), k, device=labels.device).scatter_(1, labels.unsqueeze(1), 1.0)
     near = op @ indicator
     total = near.sum(1, keepdim=True)
     near = torch.where(total > 0, near / torch.where(total > 0, total, 1.0), indicator)
-    return _OWN * indicator + (1 - _OWN) * near
+    return _RECIPE.own * indicator + (1 - _RECIPE.own) * near

@@ -8,7 +8,7 @@ that sum to one and leaves the propagation to the network (eq. 1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,29 +17,20 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.features import (
-    MANY_COLUMNS,
     FeatureMap,
     apart_from_constant,
     propagate,
     rows_that_sum_to_one,
     unit_rows,
 )
-from softcut.clustering.sampling import LARGE, sample_rows
+from softcut.clustering.nodes import Nodes
+from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.ops import CSR
+from softcut.ops import CSR, Operator
 from softcut.training import ConvInput, DenseInput, FirstLayer
 
-__all__ = ["Encoded", "Encoder"]
-
-# How far features should be propagated differs between graphs and cannot be read off one: replicas read
-# features propagated over different distances, and the consensus weighs them by what they explain.
-_HOPS = (0, 1, 2, 4, 8, 16)
-# Positions in the graph hold what propagation would add already, and far hops leave only their first direction.
-_HOPS_OF_POSITIONS = (0, 1, 2)
-# After many hops connected nodes are almost alike and isolated ones are not: rows longer than this many
-# times the median are shortened, or a few isolated nodes would be all that a clustering sees.
-_CLIP = 2.0
+__all__ = ["Encoded", "Encoder", "scaled_distances"]
 
 
 def _clip(z: Tensor, limit: Tensor) -> Tensor:
@@ -48,25 +39,74 @@ def _clip(z: Tensor, limit: Tensor) -> Tensor:
 
 
 def _typical(length: Tensor) -> Tensor:
-    """Median length of the rows that have one.
-
-    A group of half of the nodes with equal rows has its own row for a median, and lengths of 0 after centring.
-    """
+    """Median length of the rows that have one: where half of the nodes are alike, centred rows have length 0."""
     real = length > 1e-9 * length.amax()
     return length[real].median() if real.any() else length.sum()
 
 
-def _measure(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _measure(z: Tensor, longest: float) -> tuple[Tensor, Tensor, Tensor]:
     """Centre, longest row allowed and scale of features [N, F] at one distance."""
-    if z.shape[0] > LARGE:
-        z = z[sample_rows(z.shape[0], device=z.device)]
     centre = z.median(0).values  # not the mean, which isolated nodes would pull away
     z = z - centre
-    limit = _CLIP * _typical(z.norm(dim=-1))
+    limit = longest * _typical(z.norm(dim=-1))
     length = _clip(z, limit).square().sum(-1).mean().sqrt()
     # Unit variance per column on average: He-normal first kernels then give logits of order one.
     scale = torch.where(length > 1e-12, z.shape[-1] ** 0.5 / length.clamp(min=1e-12), 0.0)
     return centre, limit, scale
+
+
+def _scaled(z: Tensor, centre: Tensor, limit: Tensor, scale: Tensor) -> Tensor:
+    return _clip(z - centre, limit) * scale
+
+
+Measures = tuple[Tensor, Tensor, Tensor]
+
+
+def scaled_distances(
+    op: Operator,
+    x: Tensor,
+    distances: tuple[int, ...],
+    directions: bool,
+    nodes: Nodes,
+    recipe: Recipe,
+    known: Sequence[Measures] | None = None,
+) -> tuple[Tensor, list[Measures]]:
+    """Z [scales, n, F]: P^h X for each distance h, centred and evenly scaled, and what was measured for it.
+
+    Parameters
+    ----------
+    op : Operator
+        A of the nodes that are here, not normalised, in float64.
+    x : Tensor
+        [n, F], their projected features; Z has their precision.
+    distances : tuple of int
+        Rising.
+    directions : bool
+        Whether propagated rows are scaled to unit length.
+    nodes : Nodes
+        All nodes: medians and scales are those of a sample of them.
+    recipe : Recipe
+        From which size on, and how large the sample is.
+    known : sequence, optional
+        Centre, longest row and scale at every distance, from another graph.
+    """
+    # Far hops make all rows alike: what is left after centring needs the digits of float64. On a large graph the part
+    # that stays the same is kept apart, and the rest is propagated in single precision.
+    same, far = None, x.double()
+    if nodes.count > recipe.large:
+        *same, far = apart_from_constant(op, x, nodes)
+    z, measures = x.new_empty(len(distances), *x.shape), list(known or ())
+    for h in range(max(distances) + 1):
+        far = propagate(op, far, 1) if h else far
+        if h not in distances:
+            continue
+        rows = far if same is None else torch.addr(far.double(), *same)
+        rows = unit_rows(rows) if directions else rows
+        i = distances.index(h)
+        if known is None:
+            measures.append(_measure(nodes.sample(rows, recipe.large), recipe.longest_row))
+        z[i] = _scaled(rows, *measures[i])
+    return z, measures
 
 
 @dataclass(frozen=True)
@@ -126,6 +166,8 @@ class Encoder:
         Whether the features were made by softcut.
     directions : bool
         Whether propagated rows are scaled to unit length: the degree of a node must not show in it.
+    recipe : Recipe
+        What it was fitted with.
     """
 
     paper: bool
@@ -137,17 +179,15 @@ class Encoder:
     centre: Tensor | None = None
     limit: Tensor | None = None
     scale: Tensor | None = None
+    recipe: Recipe = DEFAULT
 
     @classmethod
     def fit(
         cls,
         graph: Graph,
+        recipe: Recipe = DEFAULT,
         *,
-        paper: bool = False,
-        hops: int | None = None,
-        n_components: int = 64,
         structural: bool = False,
-        positions: bool = False,
         device: torch.device | None = None,
     ) -> tuple[Encoder, Encoded]:
         """Learn projection, centre and scale; also returns the encoded training graph.
@@ -156,40 +196,22 @@ class Encoder:
         ----------
         graph : Graph
             With features.
-        paper : bool
-            The paper's kind: rows that sum to one, nothing learned.
-        hops : int, optional
-            How often features are propagated; None: several distances, one per scale.
-        n_components : int
-            Columns that features are reduced to.
+        recipe : Recipe
+            Columns, distances; or the paper's kind: rows that sum to one, nothing learned.
         structural : bool
             Whether softcut made the features.
-        positions : bool
-            Whether the features are positions in this graph (see :func:`structural_features`): a few hops, and
-            only the direction of a row counts, however few columns there are.
         device : torch.device, optional
             Where to compute; the CPU by default.
         """
         if graph.x is None:
             raise GraphError("graph has no features to encode.")
         device = device or torch.device("cpu")
-        if paper:
-            encoder = cls(True, (0,), graph.num_features, structural)
+        encoder = cls(recipe.paper, recipe.distances, graph.num_features, structural, recipe=recipe)
+        if recipe.paper:
             return encoder, encoder.encode(graph, device)
-        auto = _HOPS_OF_POSITIONS if positions else _HOPS
-        chosen = auto if hops is None else (int(hops),)
-        features = FeatureMap.fit(graph.x, n_components, device=device)
-        directions = positions or features.matrix.shape[1] >= MANY_COLUMNS
-        encoder = cls(False, chosen, graph.num_features, structural, directions, features)
-        op, x, distances = encoder._propagated(graph, device)
-        z, measures = x.new_empty(len(chosen), *x.shape), []
-        for i, rows in enumerate(distances):
-            measures.append(_measure(rows))
-            z[i] = _scaled(rows, *measures[-1])
-        encoder.centre, encoder.limit, encoder.scale = (
-            torch.stack(part) for part in zip(*measures, strict=True)
-        )
-        return encoder, Encoded(graph, op, x, z, DenseInput(z))
+        encoder.features = FeatureMap.fit(graph.x, recipe, device=device)
+        encoder.directions = encoder.features.matrix.shape[1] >= recipe.many_columns
+        return encoder, encoder.encode(graph, device)
 
     def check(self, graph: Graph) -> None:
         """An error where a graph has another number of features."""
@@ -207,32 +229,18 @@ class Encoder:
             nothing = torch.zeros(1, graph.num_nodes, 0, device=device)
             inputs = ConvInput(op, rows_that_sum_to_one(graph), device=device)
             return Encoded(graph, op, nothing[0], nothing, inputs)
-        assert self.centre is not None and self.limit is not None and self.scale is not None
-        measures = zip(*(t.to(device) for t in (self.centre, self.limit, self.scale)), strict=True)
-        op, x, distances = self._propagated(graph, device)
-        z = x.new_empty(len(self.hops), *x.shape)
-        for i, (rows, measure) in enumerate(zip(distances, measures, strict=True)):
-            z[i] = _scaled(rows, *measure)
-        return Encoded(graph, op, x, z, DenseInput(z))
-
-    def _propagated(self, graph: Graph, device: torch.device) -> tuple[CSR, Tensor, Iterator[Tensor]]:
-        """A, the projected features, and P^h of them at each scale in turn, in float64."""
         assert self.features is not None
         x = self.features.project(graph.x, device)
-        # Far hops make all rows alike: what is left after centring needs the digits of float64.
         op = CSR.from_graph(graph, dtype=torch.float64, device=device)
-        return op, x, self._distances(op, x)
-
-    def _distances(self, op: CSR, x: Tensor) -> Iterator[Tensor]:
-        """P^h X for each h of `hops`, rows of unit length if only directions count."""
-        same, far = None, x.double()
-        if x.shape[0] > LARGE:
-            *same, far = apart_from_constant(op, x)
-        for h in range(max(self.hops) + 1):
-            far = propagate(op, far, 1) if h else far
-            if h in self.hops:
-                z = far if same is None else torch.addr(far.double(), *same)
-                yield unit_rows(z) if self.directions else z
+        known = None
+        if self.centre is not None and self.limit is not None and self.scale is not None:
+            known = list(zip(*(t.to(device) for t in (self.centre, self.limit, self.scale)), strict=True))
+        z, measures = scaled_distances(
+            op, x, self.hops, self.directions, Nodes(graph.num_nodes), self.recipe, known
+        )
+        if known is None:
+            self.centre, self.limit, self.scale = (torch.stack(part) for part in zip(*measures, strict=True))
+        return Encoded(graph, op, x, z, DenseInput(z))
 
     def meta(self) -> dict[str, Any]:
         """The part of a saved model that is plain JSON."""
@@ -256,12 +264,14 @@ class Encoder:
         return {**tensors, "centre": self.centre, "limit": self.limit, "scale": self.scale}
 
     @classmethod
-    def restore(cls, meta: dict[str, Any], tensors: dict[str, Tensor]) -> Encoder:
-        """From what :meth:`meta` and :meth:`tensors` gave."""
+    def restore(cls, meta: dict[str, Any], tensors: dict[str, Tensor], recipe: Recipe) -> Encoder:
+        """From what :meth:`meta` and :meth:`tensors` gave, and the recipe of the fit."""
         features = None
         if meta["words"] is not None:
             arrays = {k: v.numpy() for k, v in tensors.items() if k in ("matrix", "weight", "offset")}
-            features = FeatureMap(in_channels=meta["in_channels"], words=meta["words"], **arrays)
+            features = FeatureMap(
+                in_channels=meta["in_channels"], words=meta["words"], recipe=recipe, **arrays
+            )
         return cls(
             paper=meta["paper"],
             hops=tuple(meta["hops"]),
@@ -272,8 +282,5 @@ class Encoder:
             centre=tensors.get("centre"),
             limit=tensors.get("limit"),
             scale=tensors.get("scale"),
+            recipe=recipe,
         )
-
-
-def _scaled(z: Tensor, centre: Tensor, limit: Tensor, scale: Tensor) -> Tensor:
-    return _clip(z - centre, limit) * scale

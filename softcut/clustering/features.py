@@ -16,8 +16,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from softcut.clustering.nodes import Nodes
+from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.clustering.rows import FeatureRows, leading_directions
-from softcut.clustering.sampling import LARGE
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.metrics.presence import looks_like_words
@@ -25,7 +26,6 @@ from softcut.ops import CSR, Operator
 from softcut.ops.operator import inverse_sqrt
 
 __all__ = [
-    "MANY_COLUMNS",
     "FeatureMap",
     "apart_from_constant",
     "leading_eigenvectors",
@@ -36,8 +36,6 @@ __all__ = [
     "unit_rows",
 ]
 
-# Rows get unit length where there are at least this many columns; of a few, the length is part of what they say.
-MANY_COLUMNS = 16
 # Rows of unit length that differ by less than this are the same row.
 _SAME_ROWS = 1e-4
 
@@ -65,16 +63,14 @@ def _unit_rows_array(x: Any) -> Any:
     return x / np.where(length > 0, length, 1)
 
 
-def _randomised(rows: Any, d: int, random_state: int) -> tuple[np.ndarray, np.ndarray]:
+def _randomised(rows: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Leading right singular vectors [F, d] and singular values."""
     from sklearn.utils.extmath import randomized_svd
     from threadpoolctl import threadpool_limits
 
     # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
     with threadpool_limits(1, user_api="blas"):
-        _, s, vt = randomized_svd(
-            rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=random_state
-        )
+        _, s, vt = randomized_svd(rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=0)
     return vt.T, s
 
 
@@ -93,7 +89,7 @@ class FeatureMap:
 
     >>> import numpy as np
     >>> x = np.eye(6, 8, dtype=np.float32)
-    >>> FeatureMap.fit(x, 3).transform(x).shape
+    >>> FeatureMap.fit(x, Recipe(components=3)).transform(x).shape
     (6, 3)
 
     Attributes
@@ -113,14 +109,11 @@ class FeatureMap:
     words: bool
     weight: np.ndarray | None = None
     offset: np.ndarray | None = None
+    recipe: Recipe = DEFAULT
 
     @classmethod
     def fit(
-        cls,
-        x: np.ndarray | sp.csr_array,
-        n_components: int = 64,
-        random_state: int = 0,
-        device: torch.device | None = None,
+        cls, x: np.ndarray | sp.csr_array, recipe: Recipe = DEFAULT, device: torch.device | None = None
     ) -> FeatureMap:
         """Learn the map from the features of the training graph; those of a large one on `device`."""
         n, f = x.shape
@@ -137,24 +130,24 @@ class FeatureMap:
             used = sp.csr_array(x)
             count = np.bincount(used.indices, minlength=f)
             weight = (np.log((1 + n) / (1 + count)) + 1).astype(np.float32)
-        unprojected = cls(np.zeros((f, 0), dtype=np.float32), f, words, weight, offset)
-        d = min(n_components, n, f)
+        unprojected = cls(np.zeros((f, 0), dtype=np.float32), f, words, weight, offset, recipe)
+        d = min(recipe.components, n, f)
         if d == 0:
             return unprojected
-        if n > LARGE:
-            found = leading_directions(unprojected._on_device(x, device), d, random_state)
+        if n > recipe.large:
+            found = leading_directions(unprojected._on_device(x, device), d)
             v, s = (t.cpu().numpy() for t in found)
         else:
-            v, s = _randomised(unprojected._rows(x), d, random_state)
+            v, s = _randomised(unprojected._rows(x), d)
         deviation = s / max(1, n) ** 0.5
         keep = deviation > 1e-6 * deviation.max(initial=0)
         matrix = v[:, keep] / np.sqrt(deviation[keep])
-        return cls(np.ascontiguousarray(matrix, dtype=np.float32), f, words, weight, offset)
+        return cls(np.ascontiguousarray(matrix, dtype=np.float32), f, words, weight, offset, recipe)
 
     def _on_device(self, x: np.ndarray | sp.csr_array, device: torch.device | None) -> FeatureRows:
         if self.words:
             return FeatureRows(sp.csr_array(x), weight=self.weight, unit=True, device=device)
-        many = x.shape[1] >= MANY_COLUMNS
+        many = x.shape[1] >= self.recipe.many_columns
         return FeatureRows(_dense(x), weight=self.weight, offset=self.offset, unit=many, device=device)
 
     def _rows(self, x: np.ndarray | sp.csr_array) -> Any:
@@ -164,7 +157,7 @@ class FeatureMap:
             return _unit_rows_array(x)
         rows = (_dense(x) - self.offset) * self.weight
         # A few columns are positions or measurements, where length means something; many are a direction.
-        return _unit_rows_array(rows) if rows.shape[1] >= MANY_COLUMNS else rows
+        return _unit_rows_array(rows) if rows.shape[1] >= self.recipe.many_columns else rows
 
     def transform(self, x: np.ndarray | sp.csr_array) -> np.ndarray:
         """Columns [N, F'], float32."""
@@ -177,7 +170,7 @@ class FeatureMap:
 
     def project(self, x: np.ndarray | sp.csr_array, device: torch.device) -> Tensor:
         """The same columns on a device; the rows of a large graph are scaled and projected there."""
-        if x.shape[0] <= LARGE or x.shape[1] != self.in_channels:
+        if x.shape[0] <= self.recipe.large or x.shape[1] != self.in_channels:
             return torch.from_numpy(self.transform(x)).to(device)
         return self._on_device(x, device).times(torch.from_numpy(self.matrix).to(device))
 
@@ -207,7 +200,7 @@ def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:
     return x
 
 
-def apart_from_constant(op: Operator, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def apart_from_constant(op: Operator, x: Tensor, nodes: Nodes) -> tuple[Tensor, Tensor, Tensor]:
     """X = u c' + rest, with u the eigenvector (D + 1)^1/2 1 of P: u [N] and c [F] in float64, and the rest.
 
     P leaves u c' as it is. What many hops leave of the rest is small beside it: propagated apart, it keeps its digits
@@ -216,13 +209,13 @@ def apart_from_constant(op: Operator, x: Tensor) -> tuple[Tensor, Tensor, Tensor
     >>> import torch
     >>> from softcut.ops import CSR
     >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> u, c, rest = apart_from_constant(op, torch.tensor([[1.0], [0.0]]))
+    >>> u, c, rest = apart_from_constant(op, torch.tensor([[1.0], [0.0]]), Nodes(2))
     >>> torch.outer(u, c).flatten().tolist(), rest.flatten().tolist()
     ([0.5, 0.5], [0.5, -0.5])
     """
     u = (op.degree.double() + 1).sqrt()
-    u = u / u.norm()
-    c = u @ x.double()
+    u = u / nodes.total(u.square().sum()).sqrt()
+    c = nodes.total(u @ x.double())
     return u, c, torch.addr(x.double(), u, c, alpha=-1).to(x.dtype)
 
 

@@ -1,4 +1,4 @@
-"""What predicting needs: the selected replicas, the encoder, the consensus and the refinement."""
+"""What predicting needs: a function learned by networks, or the clusters of one graph that has no features."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -15,46 +16,47 @@ from softcut.clustering.consensus import Consensus
 from softcut.clustering.encoder import Encoder
 from softcut.clustering.features import structural_features
 from softcut.clustering.prepare import silent_nodes, without
+from softcut.clustering.recipe import Recipe
 from softcut.clustering.refine import Refiner
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.training import ReplicaNet, assign_in_chunks
 
-__all__ = ["Model", "features_by_name", "signature"]
+__all__ = ["LearnedModel", "PlacedModel", "features_by_name", "signature", "spread"]
+
+
+def spread(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
+    """Soft clusters of all nodes; those that say nothing have probability 1/K for each, so label 0."""
+    out = np.full((len(silent), soft.shape[1]), 1 / soft.shape[1], dtype=soft.dtype)
+    out[~silent] = soft
+    return out
 
 
 @dataclass
-class Model:
-    """A fitted clustering function, applied to any graph.
+class LearnedModel:
+    """A clustering function, applied to any graph with the same features.
 
     Attributes
     ----------
-    net, encoder, temperature, consensus, refiners
-        The parts, in the order they are applied; `consensus` may be None, there are none to two refiners.
+    net, encoder, consensus, refiner
+        The parts; `consensus` and `refiner` may be None.
+    recipe : Recipe
+        Of the fit.
     order : array [K]
-        Column j that people see is column order[j] inside: the j-th largest cluster of the training nodes, or the one
-        that shares most nodes with it where these are in `own`.
-    positions : array or None
-        Structural features of the training graph, where they mean nothing in another. Kept, not computed
-        again: eigenvectors come out with other signs on another machine.
-    signature : str
-        Recognises the training graph; see :func:`signature`.
+        Column j of the result is column order[j] of the networks: the j-th largest cluster of the training nodes.
     silence : str
         Which nodes say nothing; see :func:`~softcut.clustering.prepare.silence_rule`.
-    own : array [N, K] or None
-        Soft clusters of the training nodes, where they were found from the edges of that graph alone.
     """
 
     net: ReplicaNet
     encoder: Encoder
-    temperature: float
     consensus: Consensus | None
-    refiners: list[Refiner]
+    refiner: Refiner | None
+    recipe: Recipe
     order: np.ndarray
-    positions: np.ndarray | None = None
-    signature: str = ""
     silence: str = "never"
-    own: np.ndarray | None = None
+
+    kind = "learned"
 
     def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
         """Soft clusters [N, K], the largest cluster of the training nodes first.
@@ -63,51 +65,24 @@ class Model:
         """
         silent = silent_nodes(graph, self.silence)
         if silent.any() and not silent.all():
-            inner = self._with_features(without(graph, silent), graph)
-            return self.spread(self._apply(inner, device, rows), silent)
-        return self._apply(self._with_features(graph, graph), device, rows)
-
-    def known(self, graph: Graph) -> np.ndarray | None:
-        """The kept clusters [N, K], where this is the training graph with its nodes in the same order; else None."""
-        if self.own is None or signature(graph) != self.signature:
-            return None
-        if self.positions is None:  # features are not read, but must be there
-            self.encoder.check(self._with_features(graph, graph))
-        return self.own.copy()
-
-    def spread(self, soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
-        """Soft clusters of all nodes; those that say nothing have probability 1/K for each, so label 0."""
-        out = np.full((len(silent), soft.shape[1]), 1 / soft.shape[1], dtype=soft.dtype)
-        out[~silent] = soft
-        return out
+            return spread(self._apply(self._with_features(without(graph, silent)), device, rows), silent)
+        return self._apply(self._with_features(graph), device, rows)
 
     def _apply(self, graph: Graph, device: torch.device, rows: int | None) -> np.ndarray:
         if rows is None:
             encoded = self.encoder.encode(graph, device)
-            s = self.net.to(device).assign(encoded.inputs, self.temperature)
+            s = self.net.to(device).assign(encoded.inputs, self.recipe.temperature)
         else:
             where, device = device, torch.device("cpu")
             encoded = self.encoder.encode(graph, device)
-            s = assign_in_chunks(self.net, encoded.inputs, self.temperature, rows, where)
+            s = assign_in_chunks(self.net, encoded.inputs, self.recipe.temperature, rows, where)
         soft = s[:, 0] if self.consensus is None else self.consensus.to(device).proba(s, encoded.rows)
-        for refiner in self.refiners:
-            soft = refiner.to(device).apply(encoded.x, soft, encoded.op)
-        return self.numbered(soft)
-
-    def numbered(self, soft: Tensor) -> np.ndarray:
-        """Columns in the order people see."""
+        if self.refiner is not None:
+            soft = self.refiner.to(device).apply(encoded.x, soft, encoded.op, self.recipe)
         return soft.cpu().numpy()[:, self.order]
 
-    def _with_features(self, graph: Graph, whole: Graph) -> Graph:
+    def _with_features(self, graph: Graph) -> Graph:
         """The graph with the features the model was fitted with: its own, or structural ones."""
-        if self.positions is not None:
-            if signature(whole) != self.signature:
-                raise GraphError(
-                    "graph is not the one the model was fitted on, which had no features: the structural features "
-                    "computed for it describe positions in that graph and mean nothing in another; give both "
-                    "graphs features, or fit this one."
-                )
-            return graph.with_features(self.positions)
         if self.encoder.structural:
             return graph.with_features(structural_features(graph, local=True))
         if graph.x is None:
@@ -122,47 +97,100 @@ class Model:
         return {
             "net": self.net.meta(),
             "encoder": self.encoder.meta(),
-            "temperature": self.temperature,
-            "positional": self.positions is not None,
-            "signature": self.signature,
             "consensus": self.consensus is not None,
-            "refiners": len(self.refiners),
+            "refiner": self.refiner is not None,
             "order": self.order.tolist(),
             "silence": self.silence,
-            "own": self.own is not None,
         }
 
     def tensors(self) -> dict[str, Tensor]:
         """The part of a saved model that is tensors."""
         parts = {f"net.{k}": v for k, v in self.net.state_dict().items()}
         parts |= {f"encoder.{k}": v for k, v in self.encoder.tensors().items()}
-        if self.consensus is not None:
-            parts |= {f"consensus.{k}": v for k, v in vars(self.consensus).items()}
-        for i, refiner in enumerate(self.refiners):
-            parts |= {f"refiner{i}.{k}": v for k, v in vars(refiner).items()}
-        if self.positions is not None:
-            parts["positions"] = torch.from_numpy(self.positions)
+        for name, part in (("consensus", self.consensus), ("refiner", self.refiner)):
+            parts |= {} if part is None else {f"{name}.{k}": v for k, v in vars(part).items()}
         return parts
 
     @classmethod
-    def restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any], own: np.ndarray) -> Model:
-        """From what :meth:`meta` and :meth:`tensors` gave, and the soft clusters of the training nodes."""
+    def restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any], recipe: Recipe) -> LearnedModel:
+        """From what :meth:`meta` and :meth:`tensors` gave, and the recipe."""
 
         def part(prefix: str) -> dict[str, Tensor]:
             return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(prefix + ".")}
 
         return cls(
             net=ReplicaNet.restore(meta["net"], part("net")),
-            encoder=Encoder.restore(meta["encoder"], part("encoder")),
-            temperature=meta["temperature"],
+            encoder=Encoder.restore(meta["encoder"], part("encoder"), recipe),
             consensus=Consensus(**part("consensus")) if meta["consensus"] else None,
-            refiners=[Refiner(**part(f"refiner{i}")) for i in range(meta["refiners"])],
+            refiner=Refiner(**part("refiner")) if meta["refiner"] else None,
+            recipe=recipe,
             order=np.asarray(meta["order"], dtype=np.int64),
-            positions=tensors["positions"].numpy() if meta["positional"] else None,
-            signature=meta["signature"],
             silence=meta["silence"],
-            own=own if meta["own"] else None,
         )
+
+
+# Steps by which clusters reach nodes that are not beside a known one.
+_REACH = 100
+
+
+@dataclass
+class PlacedModel:
+    """The clusters of a graph without features: nothing but where its nodes are was learned.
+
+    Attributes
+    ----------
+    soft : array [N, K]
+        Soft clusters of its nodes.
+    names : list of str or None
+        Their names.
+    signature : str
+        Recognises the graph where it has no names; see :func:`signature`.
+    """
+
+    soft: np.ndarray
+    names: list[str] | None
+    signature: str
+
+    kind = "placed"
+
+    def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
+        """Soft clusters [N, K] of the same graph, or of one with its nodes by name; new nodes follow their neighbours."""
+        if self.names is not None and graph.node_names is not None:
+            place = {name: i for i, name in enumerate(self.names)}
+            known = np.array([place.get(name, -1) for name in graph.node_names])
+            if (known >= 0).any():
+                return self._with_new(graph, known)
+        if signature(graph) == self.signature:
+            return self.soft.copy()
+        raise GraphError(
+            "graph is not the one the model was fitted on, which had no features: its clusters say where nodes are "
+            "in that graph and mean nothing in another; give both graphs features, give nodes the names they had, or "
+            "fit this graph."
+        )
+
+    def _with_new(self, graph: Graph, known: np.ndarray) -> np.ndarray:
+        """Nodes with a known name keep their clusters; the others get the mean of their neighbours', step by step."""
+        new, k = known < 0, self.soft.shape[1]
+        out = np.zeros((len(known), k))
+        out[~new] = self.soft[known[~new]]
+        edges = sp.csr_array(graph.adjacency)[new]
+        for _ in range(_REACH if new.any() else 0):
+            near = edges @ out
+            total = near.sum(1, keepdims=True)
+            before = out[new]
+            out[new] = np.where(total > 0, near / np.where(total > 0, total, 1.0), before)
+            if np.abs(out[new] - before).max() < 1e-6:
+                break
+        total = out.sum(1, keepdims=True)
+        return np.where(total > 0, out / np.where(total > 0, total, 1.0), 1 / k).astype(self.soft.dtype)
+
+    def meta(self) -> dict[str, Any]:
+        """The part of a saved model that is plain JSON; the soft clusters are saved with the estimator."""
+        return {"names": self.names, "signature": self.signature}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Nothing besides the soft clusters of the estimator."""
+        return {}
 
 
 def signature(graph: Graph) -> str:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from softcut.clustering.features import FeatureMap, rows_that_sum_to_one, structural_features
 from softcut.clustering.prepare import is_constant
+from softcut.clustering.recipe import Recipe
 from softcut.errors import GraphError, ParameterError
 from softcut.graph import Graph
 from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
@@ -87,7 +88,7 @@ def _features(graph: Graph, preset: str, n_components: int) -> tuple[np.ndarray,
         return np.asarray(dense, dtype=np.float32), presence(graph.x), "rows that sum to one"
     if graph.x is None or graph.num_features == 0 or is_constant(graph.x):
         return structural_features(graph), None, "leading eigenvectors of the normalised adjacency"
-    columns = FeatureMap.fit(graph.x, n_components).transform(graph.x)
+    columns = FeatureMap.fit(graph.x, Recipe(components=n_components)).transform(graph.x)
     return (
         columns,
         presence(graph.x),

@@ -1,4 +1,4 @@
-"""The first step of a fit: the graph with its features, encoded once, and the operator whose cut is minimised."""
+"""The first step of a fit: the graph with its features, encoded once, and what judges its clusterings."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ import torch
 
 from softcut.clustering.encoder import Encoded, Encoder
 from softcut.clustering.features import structural_features
-from softcut.clustering.neighbours import feature_graph
-from softcut.clustering.sampling import LARGE
-from softcut.clustering.settings import Settings
+from softcut.clustering.nodes import Nodes
+from softcut.clustering.recipe import Recipe
 from softcut.graph import Graph
 from softcut.metrics import Judge
 from softcut.metrics.presence import looks_like_words, presence
-from softcut.ops import CSR, Operator, Sum, Words
+from softcut.ops import CSR, Operator, Words
 
-__all__ = ["BUDGET", "Note", "Prepared", "budget", "prepare", "silence_rule", "silent_nodes", "without"]
+__all__ = [
+    "Note",
+    "Prepared",
+    "at_most_one",
+    "is_constant",
+    "prepare",
+    "silence_rule",
+    "silent_nodes",
+    "without",
+]
 
 # Called with a sentence about what was decided.
 Note = Callable[[str], None]
-
-# Numbers held at a time by the training of all replicas (N R (H + K)), and pairs compared for an exact
-# feature graph (N N F): what 2 CPU cores, or one GPU, do within seconds.
-BUDGET = {"cpu": (1 << 24, 1 << 37), "cuda": (3 << 28, 1 << 42)}
-
-
-def budget(device: torch.device) -> tuple[int, int]:
-    """The entry of :data:`BUDGET` for a device."""
-    return BUDGET[device.type if device.type in BUDGET else "cpu"]
 
 
 @dataclass(frozen=True)
@@ -43,71 +42,50 @@ class Prepared:
     ----------
     encoder, encoded
         The encoder, and the graph as it sees it.
-    op : Operator
-        What the cut is of: the graph, and the nearest-neighbour graph of its features.
     adjacency : Operator
         A, for objectives that count edges; weights are at most 1.
     judge : Judge
         Finds the evidence of clusterings.
     words : Words or None
         What the evidence counts besides edges; None where softcut made the features.
-    positional : bool
-        Whether features say where a node is in this graph, and mean nothing in another.
+    nodes : Nodes
+        All nodes, for samples and sums.
     """
 
     encoder: Encoder
     encoded: Encoded
-    op: Operator
     adjacency: Operator
     judge: Judge
     words: Words | None
-    positional: bool
+    nodes: Nodes
 
     @property
     def device(self) -> torch.device:
         return self.encoded.z.device
 
 
-def prepare(graph: Graph, settings: Settings, device: torch.device, note: Note) -> Prepared:
-    """Make features where there are none, encode the graph once, and build the cut's operator."""
+def prepare(graph: Graph, recipe: Recipe, device: torch.device, note: Note) -> Prepared:
+    """Make features where there are none, and encode the graph once."""
     structural = graph.num_features == 0 or is_constant(graph.x)
-    positional = structural and graph.num_graphs == 1
     if structural:
         why = "no features were given" if graph.num_features == 0 else "all nodes have the same features"
+        # The paper's network has nothing else to read; several graphs share only what each node has around it.
+        local = graph.num_graphs > 1
         what = (
-            "leading eigenvectors of the normalised adjacency"
-            if positional
-            else "degrees in the neighbourhood of each node, which tell roles and not communities"
+            "degrees in the neighbourhood of each node, which tell roles and not communities"
+            if local
+            else "leading eigenvectors of the normalised adjacency"
         )
-        made = structural_features(graph, local=not positional, random_state=0)
-        if made.any():
-            note(f"{why}: structural features were computed ({what}).")
-        else:
-            note(f"{why}, and all nodes have the same position in the graph: there is nothing to cluster by.")
-        graph = graph.with_features(made)
-    encoder, encoded = Encoder.fit(
-        graph,
-        paper=settings.paper,
-        hops=settings.hops,
-        n_components=settings.n_components,
-        structural=structural,
-        positions=positional,
-        device=device,
-    )
-    op: Operator = encoded.op.normalise()
-    if settings.feature_graph > 0 and not positional:
-        other = _feature_operator(encoded, settings, note)
-        both = Sum([op, other], [1.0, settings.feature_graph])
-        # One product in place of two, and no passes over S in between, for a copy of the edges with their weights.
-        joined = device.type == "cuda" and graph.num_nodes > LARGE and settings.batch is None
-        op = (both.as_csr() if joined else both).normalise()
+        note(f"clusters found by networks that read structural features ({what}): {why}.")
+        graph = graph.with_features(structural_features(graph, local=local))
+    encoder, encoded = Encoder.fit(graph, recipe, structural=structural, device=device)
     features = None if structural else presence(graph.x)
     words = None if features is None else Words(features, device=device)
     judge = Judge(graph.adjacency, features, device)
-    return Prepared(encoder, encoded, op, _at_most_one(encoded.op), judge, words, positional)
+    return Prepared(encoder, encoded, at_most_one(encoded.op), judge, words, Nodes(graph.num_nodes))
 
 
-def _at_most_one(op: CSR) -> CSR:
+def at_most_one(op: CSR) -> CSR:
     """The operator in units of its largest weight, whose square is finite."""
     if op.val is None or op.val.numel() == 0:
         return op
@@ -115,19 +93,6 @@ def _at_most_one(op: CSR) -> CSR:
     return CSR(
         op.pattern, op.val / torch.where(most > 0, most, 1.0), layout=op.layout, symmetric=op.symmetric
     )
-
-
-def _feature_operator(encoded: Encoded, settings: Settings, note: Note) -> Operator:
-    """The normalised nearest-neighbour graph of the features."""
-    ptr = None if encoded.graph.ptr is None else encoded.graph.ptr.tolist()
-    n, columns = encoded.x.shape
-    sizes = np.diff([0, n] if ptr is None else ptr).astype(float)
-    approximate = float((sizes * sizes).sum()) * columns > budget(encoded.x.device)[1]
-    if approximate:
-        note(f"feature graph from approximate neighbours: {n:,} nodes are too many to compare all pairs.")
-    return feature_graph(
-        encoded.x, settings.n_neighbors, ptr=ptr, approximate=approximate, random_state=settings.seed
-    ).normalise()
 
 
 def is_constant(x: Any) -> bool:

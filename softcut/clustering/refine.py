@@ -13,16 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softcut.clustering.sampling import LARGE, sample_rows
+from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import Operator
 
-__all__ = ["REFINEMENTS", "Refiner"]
-
-REFINEMENTS = 2  # the most there are in one fit; softcut.clustering.fit.refine says when there is another
-
-_RIDGE = 3e-3
-_RESTART = 0.4  # share of a node's own evidence at every step
-_STEPS = 10  # 0.6^10 = 0.006 is left to come
+__all__ = ["Refiner"]
 
 
 @dataclass
@@ -57,7 +51,7 @@ class Refiner:
     weight: Tensor
 
     @classmethod
-    def fit(cls, x: Tensor, labels: Tensor, k: int, random_state: int = 0) -> Refiner:
+    def fit(cls, x: Tensor, labels: Tensor, k: int, recipe: Recipe = DEFAULT) -> Refiner:
         """Learn to tell clusters from features.
 
         Parameters
@@ -68,12 +62,9 @@ class Refiner:
             [N], clusters from 0 to `k` - 1.
         k : int
             Clusters.
-        random_state : int
-            Of the rows that are used where there are more than enough.
+        recipe : Recipe
+            The ridge.
         """
-        if x.shape[0] > LARGE:
-            rows = sample_rows(x.shape[0], LARGE, random_state=random_state, device=x.device)
-            x, labels = x[rows], labels[rows]
         x = x.float()
         centre = x.mean(0)
         spread = (x - centre).square().mean().sqrt()
@@ -87,7 +78,7 @@ class Refiner:
             optimiser.zero_grad()
             with torch.enable_grad():
                 error = torch.nn.functional.cross_entropy(z @ kernel + bias, labels)
-                total = error + _RIDGE * kernel.square().sum()
+                total = error + recipe.ridge * kernel.square().sum()
             total.backward()
             return total
 
@@ -100,7 +91,7 @@ class Refiner:
         told = (1 - left / entropy.clamp(min=1e-12)).clamp(0, 1)
         return cls(centre, scale, kernel, bias, told / (1 + told))
 
-    def apply(self, x: Tensor, proba: Tensor, op: Operator) -> Tensor:
+    def apply(self, x: Tensor, proba: Tensor, op: Operator, recipe: Recipe = DEFAULT) -> Tensor:
         """Soft clusters [N, K] from features, the consensus and the neighbours; rows sum to one.
 
         Parameters
@@ -111,6 +102,8 @@ class Refiner:
             [N, K], what the consensus says.
         op : Operator
             A (normalised here).
+        recipe : Recipe
+            Of the fit: how far neighbours reach.
         """
         op = op.normalise()
         # The centre and the scale are parts of the regression here: no second table [N, F] of features is made.
@@ -118,8 +111,8 @@ class Refiner:
         alone = torch.softmax(torch.addmm(self.bias - self.centre @ kernel, x.float(), kernel), dim=1)
         evidence = self.weight * alone + (1 - self.weight) * proba.to(alone.dtype)
         out = evidence
-        for _ in range(_STEPS):
-            out = _RESTART * evidence + (1 - _RESTART) * (op @ out)
+        for _ in range(recipe.steps):
+            out = recipe.restart * evidence + (1 - recipe.restart) * (op @ out)
         return out / out.sum(1, keepdim=True)
 
     def to(self, device: torch.device) -> Refiner:

@@ -1,22 +1,23 @@
-"""A fitted MinCutClustering as tensors and JSON, and back; every field is checked before it is used."""
+"""A fitted estimator as tensors and JSON, and back; every field is checked before it is used."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.model import Model
-from softcut.clustering.refine import REFINEMENTS
-from softcut.clustering.replicas import Replica
-from softcut.clustering.settings import LIMITS
-from softcut.errors import ModelFileError
+from softcut.clustering.arguments import LIMITS
+from softcut.clustering.choose_k import Candidate
+from softcut.clustering.model import LearnedModel, PlacedModel
+from softcut.clustering.networks import Replica
+from softcut.clustering.recipe import Recipe
+from softcut.errors import ModelFileError, ParameterError
 
 __all__ = ["FITTED", "pack", "unpack"]
 
@@ -25,32 +26,39 @@ FITTED: dict[str, tuple[type, ...]] = {
     "n_clusters_": (int,),
     "n_features_in_": (int,),
     "n_iter_": (int,),
+    "structure_": (float,),
+    "verdict_": (str,),
     "agreement_": (float, type(None)),
     "converged_": (bool,),
     "interrupted_": (bool,),
     "fit_seconds_": (float,),
     "notes_": (list,),
 }
-_MANY_SCALES = 64
+_MANY_SCALES, _MANY_HOPS, _MANY_UNITS = 64, 1_000, 10_000
+_NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
 _PARAMETER_TYPES = (int, float, str, bool, list, type(None))
 
 
 def pack(
-    estimator: Any, model: Model, graph_sizes: np.ndarray | None
+    estimator: Any, model: LearnedModel | PlacedModel, graph_sizes: np.ndarray | None
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the JSON part of a fitted estimator."""
     agreement = float(estimator.agreement_)
     names = getattr(estimator, "feature_names_in_", None)
+    params = estimator.get_params(deep=False)
     meta = {
-        "params": {k: _plain(v) for k, v in estimator.get_params(deep=False).items() if k != "callbacks"},
+        "class": type(estimator).__name__,
+        "params": {k: _plain(v) for k, v in params.items() if k not in _NOT_KEPT},
+        "recipe": asdict(estimator._task_recipe()),
         "fitted": {
             **{name: getattr(estimator, name) for name in FITTED},
             "agreement_": agreement if math.isfinite(agreement) else None,
         },
-        "candidates_": [[int(k), float(v)] for k, v in estimator.candidates_.items()],
+        "candidates_": [[int(k), each] for k, each in estimator.candidates_.items()],
         "replicas_": [asdict(r) for r in estimator.replicas_],
         "feature_names_in_": None if names is None else [str(name) for name in names],
         "graph_sizes": None if graph_sizes is None else [int(p) for p in graph_sizes],
+        "kind": model.kind,
         "model": model.meta(),
     }
     tensors = {
@@ -76,36 +84,52 @@ def _plain(value: Any) -> Any:
 def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> Any:
     """The estimator that :func:`pack` was given; a field that cannot be right is a ModelFileError."""
     params = _mapping(meta, "params")
-    known = set(cls._get_param_names()) - {"callbacks"}  # type: ignore[attr-defined]
+    known = set(cls._get_param_names()) - set(_NOT_KEPT)  # type: ignore[attr-defined]
     if set(params) != known:
         _refuse("params", f"names {sorted(set(params) ^ known)} do not fit")
     for name, value in params.items():
         if not isinstance(value, _PARAMETER_TYPES):
             _refuse(f"params.{name}", "has a value of the wrong kind")
+    recipe = _recipe(meta)
     fitted = _mapping(meta, "fitted")
     for name, kinds in FITTED.items():
         value = fitted.get(name)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             _refuse(name, f"is {value!r}"[:80])
-    model_meta = _mapping(meta, "model")
-    k = _whole(_mapping(model_meta, "net"), "k", 1, LIMITS["n_clusters"])
+    if fitted["verdict_"] not in ("none", "weak", "clear"):
+        _refuse("verdict_", f"is {fitted['verdict_']!r}"[:80])
+    model_meta, kind = _mapping(meta, "model"), meta.get("kind")
+    if kind not in ("learned", "placed"):
+        _refuse("kind", f"is {str(kind)[:40]}")
+    k = _whole(fitted, "n_clusters_", 1, LIMITS["n_clusters"])
     n = int(tensors["labels"].shape[0]) if "labels" in tensors and tensors["labels"].dim() == 1 else 0
     steps = _whole(fitted, "n_iter_", 1, 1 << 40)
     replicas = _replicas(meta)
-    shapes = _model_shapes(model_meta, tensors, k, n)
-    shapes |= {
-        "labels": (n,),
-        "soft": (n, k),
-        "history.cut": (steps, len(replicas)),
-        "history.ortho": (steps, len(replicas)),
-        "weights": (len(model_meta["net"]["scales"]),),
-    }
+    history = (steps, len(replicas)) if replicas else (0, 0)
+    shapes: dict[str, tuple[int, ...]] = {"labels": (n,), "soft": (n, k), "weights": (0,)}
+    shapes |= {"history.cut": history, "history.ortho": history}
+    if kind == "learned":
+        shapes |= _model_shapes(model_meta, tensors, k)
+        if (
+            not model_meta["encoder"]["structural"]
+            and fitted["n_features_in_"] != model_meta["encoder"]["in_channels"]
+        ):
+            _refuse("fitted", "does not fit the model's sizes")
+    else:
+        _check_placed(model_meta, meta, n)
+    if replicas:
+        weights = tensors.get("weights")
+        shapes["weights"] = (min(len(replicas), 0 if weights is None else weights.numel()),)
     _check_tensors(tensors, shapes)
-    if fitted["n_clusters_"] != k or fitted["n_features_in_"] != model_meta["encoder"]["in_channels"]:
-        _refuse("fitted", "does not fit the model's sizes")
-    if n and not 0 <= int(tensors["labels"].min()) <= int(tensors["labels"].max()) < k:
-        _refuse("labels", f"are not between 0 and {k - 1}")
+    soft = tensors["soft"]
+    if not bool((soft >= 0).all()) or not torch.allclose(
+        soft.sum(1), torch.ones(n, dtype=soft.dtype), atol=1e-3
+    ):
+        _refuse("soft", "has rows that do not sum to one")
+    if not torch.equal(soft.argmax(1), tensors["labels"]):
+        _refuse("labels", "are not those of the soft clusters")
     est = cls(**params)
+    est._recipe = recipe
     for name in FITTED:
         setattr(est, name, fitted[name])
     est.agreement_ = float("nan") if est.agreement_ is None else est.agreement_
@@ -116,21 +140,15 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
         if not isinstance(names, list) or len(names) != est.n_features_in_:
             _refuse("feature_names_in_", "does not name every feature")
         est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
-    if model_meta["own"]:  # what is returned for the training graph
-        soft = tensors["soft"]
-        sums_to_one = bool((soft >= 0).all()) and torch.allclose(soft.sum(1), torch.ones(n), atol=1e-3)
-        if (
-            not sums_to_one
-            or not torch.equal(soft.argmax(1), tensors["labels"])
-            or meta["graph_sizes"] is not None
-        ):
-            _refuse("soft", "does not hold the clusters of one graph")
     est.labels_ = tensors.pop("labels").numpy()
     est.soft_ = tensors.pop("soft").numpy()
     est.weights_ = tensors.pop("weights").numpy()
     est.history_ = {name: tensors.pop(f"history.{name}").numpy() for name in ("cut", "ortho")}
     est._graph_sizes = _graph_sizes(meta, n)
-    est._model = Model.restore(tensors, dict(model_meta), est.soft_.copy())
+    if kind == "learned":
+        est._model = LearnedModel.restore(tensors, dict(model_meta), recipe)
+    else:
+        est._model = PlacedModel(est.soft_.copy(), model_meta["names"], model_meta["signature"])
     return est
 
 
@@ -171,35 +189,62 @@ def _whole_list(meta: Mapping[str, Any], name: str, least: int, most: int, longe
     return [_whole({name: v}, name, least, most) for v in values]
 
 
+def _recipe(meta: Mapping[str, Any]) -> Recipe:
+    """The recipe of the fit, each field of the type it has in the default one."""
+    given, known = _mapping(meta, "recipe"), Recipe()
+    if set(given) != {each.name for each in fields(Recipe)}:
+        _refuse("recipe", "names other constants than this version knows")
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+    for name, value in values.items():
+        default = getattr(known, name)
+        kinds = (int, float, type(None)) if isinstance(default, float) else (type(default),)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and not isinstance(default, bool)):
+            _refuse(f"recipe.{name}", "has a value of the wrong kind")
+        if isinstance(value, tuple) and not all(type(v) is int and 0 <= v <= _MANY_UNITS for v in value):
+            _refuse(f"recipe.{name}", "is not a list of whole numbers")
+        if isinstance(value, float) and not math.isfinite(value):
+            _refuse(f"recipe.{name}", "is not a finite number")
+    try:
+        return Recipe(**values)
+    except ParameterError as error:
+        raise ModelFileError(f"the model is damaged: {error}") from None
+
+
+def _check_placed(model: Mapping[str, Any], meta: Mapping[str, Any], n: int) -> None:
+    names, signature = model.get("names"), model.get("signature")
+    if names is not None and (
+        not isinstance(names, list) or len(names) != n or not all(isinstance(name, str) for name in names)
+    ):
+        _refuse("names", "do not name every node")
+    if not isinstance(signature, str) or len(signature) != 64:
+        _refuse("signature", "is not a digest")
+    if meta["graph_sizes"] is not None or set(model) != {"names", "signature"}:
+        _refuse("model", "does not hold the clusters of one graph")
+
+
 def _model_shapes(
-    meta: Mapping[str, Any], tensors: Mapping[str, Tensor], k: int, n: int
+    meta: Mapping[str, Any], tensors: Mapping[str, Tensor], k: int
 ) -> dict[str, tuple[int, ...]]:
     """The shape every tensor of the model must have, from its checked sizes; allocates nothing."""
     net, encoder = _mapping(meta, "net"), _mapping(meta, "encoder")
-    hidden = _whole(net, "hidden", 0, LIMITS["hidden"])
+    hidden = _whole(net, "hidden", 0, _MANY_UNITS)
     terms = _whole(net, "terms", 1, 2)
     channels = _whole(net, "in_channels", 0, 1 << 31)
     scales = _whole_list(net, "scales", 0, _MANY_SCALES, LIMITS["n_init"])
-    hops = _whole_list(encoder, "hops", 0, LIMITS["hops"], _MANY_SCALES)
+    hops = _whole_list(encoder, "hops", 0, _MANY_HOPS, _MANY_SCALES)
     features = _whole(encoder, "in_channels", 1, 1 << 31)
     paper = _flag(encoder, "paper")
     _flag(encoder, "structural")
     _flag(encoder, "directions")
-    if set(net) != {"in_channels", "k", "hidden", "terms", "scales"}:
+    if set(net) != {"in_channels", "k", "hidden", "terms", "scales"} or net["k"] != k:
         _refuse("net", "has fields that are not known")
     if hops != sorted(set(hops)) or scales != sorted(scales) or scales[-1] >= len(hops):
         _refuse("scales", "do not fit the hops")
     if (terms == 2) != paper or (paper and channels != features):
         _refuse("terms", "do not fit the kind of encoder")
-    temperature = meta.get("temperature")
-    if not isinstance(temperature, int | float) or not 0 < temperature < math.inf:
-        _refuse("temperature", f"is {str(temperature)[:40]}, not a positive number")
     order = _whole_list(meta, "order", 0, k - 1, k)
     if sorted(order) != list(range(k)):
         _refuse("order", f"does not name each of the {k} clusters once")
-    signature = meta.get("signature")
-    if not isinstance(signature, str) or len(signature) != 64:
-        _refuse("signature", "is not a digest")
     r, width = len(scales), hidden or k
     shapes: dict[str, tuple[int, ...]] = {f"net.first.{i}": (r, width, channels) for i in range(terms)}
     shapes["net.bias"] = (r, width)
@@ -217,15 +262,10 @@ def _model_shapes(
         shapes |= {"consensus.basis": (columns, depth), "consensus.centres": (k, depth)}
         shapes |= {"consensus.spread": (), "consensus.weights": (r,)}
     elif r != 1:
-        _refuse("consensus", "is missing for several replicas")
-    parts = {"centre": (channels,), "scale": (), "kernel": (channels, k), "bias": (k,), "weight": ()}
-    for i in range(_whole(meta, "refiners", 0, REFINEMENTS)):
-        shapes |= {f"refiner{i}.{name}": shape for name, shape in parts.items()}
-    if _flag(meta, "positional"):
-        positions = tensors.get("positions")  # nodes without edges have none
-        rows = int(positions.shape[0]) if positions is not None and positions.dim() == 2 else 0
-        shapes["positions"] = (min(rows, n), features)
-    _flag(meta, "own")
+        _refuse("consensus", "is missing for several networks")
+    if _flag(meta, "refiner"):
+        parts = {"centre": (channels,), "scale": (), "kernel": (channels, k), "bias": (k,), "weight": ()}
+        shapes |= {f"refiner.{name}": shape for name, shape in parts.items()}
     if meta.get("silence") not in ("isolated", "empty", "never"):
         _refuse("silence", f"is {str(meta.get('silence'))[:40]}")
     return shapes
@@ -266,7 +306,7 @@ def _replicas(meta: Mapping[str, Any]) -> list[Replica]:
     values = meta.get("replicas_")
     kinds = {"seed": int, "objective": str, "cut": float, "ortho": float, "evidence": float}
     kinds |= {"clusters_used": int, "collapsed": bool, "hops": int}
-    if not isinstance(values, list) or not values:
+    if not isinstance(values, list):
         raise ModelFileError("the model is damaged: replicas_ is missing; fit it again.")
     for value in values:
         if not isinstance(value, dict) or {k: type(v) for k, v in value.items()} != kinds:
@@ -274,12 +314,19 @@ def _replicas(meta: Mapping[str, Any]) -> list[Replica]:
     return [Replica(**value) for value in values]
 
 
-def _candidates(meta: Mapping[str, Any]) -> dict[int, float]:
+def _candidates(meta: Mapping[str, Any]) -> dict[int, Candidate]:
     pairs = meta.get("candidates_")
+    names = {"score", "structure", "agreement", "description_length"}
     if not isinstance(pairs, list) or any(
-        not isinstance(p, list) or [type(v) for v in p] != [int, float] for p in pairs
+        not isinstance(p, list)
+        or [type(v) for v in p] != [int, dict]
+        or set(p[1]) != names
+        or not all(isinstance(v, float) for v in p[1].values())
+        for p in pairs
     ):
-        raise ModelFileError("the model is damaged: candidates_ is not a list of pairs; fit it again.")
+        raise ModelFileError(
+            "the model is damaged: candidates_ does not describe numbers of clusters; fit it again."
+        )
     return dict(pairs)
 
 

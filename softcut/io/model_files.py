@@ -20,7 +20,7 @@ from softcut.files import atomic_write
 __all__ = ["MAX_JSON_BYTES", "read_model", "write_model"]
 
 _FORMAT = "softcut-model"
-_VERSION = 5
+_VERSION = 6
 _DIGEST = "tensors_sha256"
 MAX_JSON_BYTES = 1 << 26  # of the JSON part: 64 MiB; raise it where larger models are meant
 

@@ -3,14 +3,16 @@ r"""Evidence: how much of a graph a clustering explains, judged without classes.
 A clustering c of N nodes is a message of N H(c) nats (H: entropy of the cluster sizes). What it is worth is
 what it tells about the data, counted in the same unit:
 
-    edges      G_e = E I(c(u); c(v))   over the edges (u, v): mutual information of the K x K table S'AS
-    features   G_x = W I(word; c)      over the W words of all nodes: mutual information of the K x F table S'X
-    evidence   (G_e + G_x) / (N H(c))  nats explained per nat of labels
+    edges      G_e = E I(c(u); c(v)) - log C(K(K+1)/2, E)      mutual information of the K x K table S'AS of E edges
+    features   G_x = W I(word; c) - sum_w log C(K, n_w)        of the K x F table S'X of W words, n_w of them word w
+    evidence   (G_e + G_x) / (N H(c))                          nats explained per nat of labels
 
 E I(c(u); c(v)) is the logarithm of how much more likely the edges are when the clusters of their ends are drawn
-from S'AS than when they are drawn one by one; W I(word; c) the same for words. A table of counts has
-mutual information even where there is none: on average half a nat for each of its degrees of freedom, (K - 1)^2 / 2 and
-(K - 1)(F - 1) / 2, which are taken off.
+from S'AS than when they are drawn one by one; W I(word; c) the same for words. Labels that were fitted to the
+data find mutual information even where there is none. log C, the stochastic complexity of a multinomial
+(:func:`softcut.ops.information.multinomial_complexity`), is the price of the table: what describing it costs. With it
+the value has a meaning by itself: below 1 the labels cost more than they explain. Where only edges or only features
+pay for their table, the part that does counts alone (:attr:`Evidence.structure`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from softcut.errors import ParameterError
 from softcut.metrics.arguments import GraphLike, as_adjacency, as_labels, codes
 from softcut.metrics.presence import presence
 from softcut.ops import entropy
-from softcut.ops.objectives import edge_gain, word_gain
+from softcut.ops.objectives import edge_gain, edge_price, word_gain, word_price
 
 __all__ = ["Evidence", "Judge", "evidence", "evidence_parts"]
 
@@ -37,32 +39,57 @@ __all__ = ["Evidence", "Judge", "evidence", "evidence_parts"]
 class Evidence:
     """What a clustering explains, in nats: numbers, or one of each per clustering.
 
-    >>> parts = Evidence(edges=30.0, features=10.0, entropy=0.5, nodes=40)
-    >>> parts.value
-    2.0
+    >>> parts = Evidence(edges=30.0, features=-10.0, entropy=0.5, nodes=40, price=12.0)
+    >>> parts.value, parts.structure, parts.description_length
+    (1.0, 1.5, 0.0)
 
     Attributes
     ----------
     edges, features : float or Tensor
-        G_e and G_x, less their bias; negative where there is less than chance would give.
+        G_e and G_x, less their prices; negative where a table costs more than it explains.
     entropy : float or Tensor
         H(c), entropy of the cluster sizes.
     nodes : int
         N.
+    price : float
+        Of both tables; the same for all clusterings of one graph into K.
     """
 
     edges: Any
     features: Any
     entropy: Any
     nodes: int
+    price: float = 0.0
 
     @property
     def value(self) -> Any:
         """(G_e + G_x) / (N H); 0 for a single cluster."""
-        gain, cost = self.edges + self.features, self.nodes * self.entropy
-        if isinstance(cost, Tensor):
-            return torch.where(cost > 0, gain / cost.clamp(min=1e-300), 0.0)
-        return gain / cost if cost > 0 else 0.0
+        return _ratio(self.edges + self.features, self.nodes * self.entropy)
+
+    @property
+    def structure(self) -> Any:
+        """As `value`, of the parts that pay: an empty table of edges or of words takes nothing from the other."""
+        return _ratio(_positive(self.edges) + _positive(self.features), self.nodes * self.entropy)
+
+    @property
+    def gross(self) -> Any:
+        """As `value`, before the price is taken off: never negative."""
+        return _ratio(self.edges + self.features + self.price, self.nodes * self.entropy)
+
+    @property
+    def description_length(self) -> Any:
+        """Nats that the labels and both tables take, less what they save; negative where clusters pay."""
+        return self.nodes * self.entropy - self.edges - self.features
+
+
+def _ratio(gain: Any, cost: Any) -> Any:
+    if isinstance(cost, Tensor):
+        return torch.where(cost > 0, gain / cost.clamp(min=1e-300), 0.0)
+    return gain / cost if cost > 0 else 0.0
+
+
+def _positive(gain: Any) -> Any:
+    return gain.clamp(min=0) if isinstance(gain, Tensor) else max(gain, 0.0)
 
 
 # What weights of edges are scaled to sum to: float64 holds every whole number up to 2^53.
@@ -79,7 +106,7 @@ class Judge:
     >>> classes = torch.from_numpy(graph.y)
     >>> shuffled = classes[torch.randperm(200, generator=torch.Generator().manual_seed(0))]
     >>> found = judge(torch.stack([classes, shuffled], dim=1), 3).value
-    >>> bool(found[0] > 10 * found[1].abs())
+    >>> bool(found[0] > 1 > found[1])
     True
 
     Parameters
@@ -91,6 +118,13 @@ class Judge:
         Features; words count by presence, other columns in bins (see :func:`softcut.metrics.presence.presence`).
     device : torch.device, optional
         Where labels will be.
+
+    Attributes
+    ----------
+    nodes, edges : int, float
+        N and E.
+    counts : Tensor
+        [F], how often each word occurs.
     """
 
     def __init__(self, adjacency: Any, x: Any = None, device: torch.device | None = None) -> None:
@@ -109,30 +143,39 @@ class Judge:
             # Whole numbers whose sums are exact: a GPU adds in any order, and the result is the same to the bit.
             self._weight = torch.from_numpy(np.rint(weight * (_EXACT / total))).to(device)
         words = sp.csr_array((self.nodes, 0)) if x is None else presence(x)
-        used = np.flatnonzero(np.bincount(words.indices, minlength=words.shape[1]))
+        count = np.bincount(words.indices, minlength=words.shape[1])
+        used = np.flatnonzero(count)
         place = np.zeros(words.shape[1], dtype=np.int64)
         place[used] = np.arange(len(used))
-        self.words, self.vocabulary = int(words.nnz), len(used)
+        self.counts = torch.from_numpy(count[used].astype(np.float64)).to(device)
         self._owner = _index(np.repeat(np.arange(self.nodes), np.diff(words.indptr)), device)
         self._word = _index(place[words.indices], device)
 
-    def __call__(self, labels: Tensor, k: int) -> Evidence:
-        """Judge clusterings: `labels` [N] or [N, R] from 0 to `k` - 1; each part is [] or [R], float64."""
-        if labels.dim() == 1:
-            return Evidence(*self._one(labels, k), self.nodes)
-        parts = [self._one(labels[:, r].contiguous(), k) for r in range(labels.shape[1])]
-        edges, features, sizes = (torch.stack(part) for part in zip(*parts, strict=True))
-        return Evidence(edges, features, sizes, self.nodes)
-
-    def _one(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    def tables(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        """S'AS [K, K], S'X [K, F] and S'1 [K] of labels [N], float64."""
         sizes = torch.bincount(labels, minlength=k).double()
         place = labels[self._row] * k + labels[self._column]
         edges = torch.bincount(place, self._weight, minlength=k * k).view(k, k).double()
-        if not self.edges:  # all weights are 0
-            edges = torch.zeros_like(edges)
-        place = labels[self._owner] * self.vocabulary + self._word
-        words = torch.bincount(place, minlength=k * self.vocabulary).view(k, self.vocabulary).double()
-        return edge_gain(edges, self.edges), word_gain(words, self.words), entropy(sizes)
+        vocabulary = len(self.counts)
+        place = labels[self._owner] * vocabulary + self._word
+        words = torch.bincount(place, minlength=k * vocabulary).view(k, vocabulary).double()
+        return edges, words, sizes
+
+    def __call__(self, labels: Tensor, k: int) -> Evidence:
+        """Judge clusterings: `labels` [N] or [N, R] from 0 to `k` - 1; each part is [] or [R], float64."""
+        single = labels.dim() == 1
+        columns = [labels] if single else [labels[:, r].contiguous() for r in range(labels.shape[1])]
+        num_words = float(self.counts.sum())
+        words_price = word_price(k, self.counts)
+        parts = []
+        for column in columns:
+            edges, words, sizes = self.tables(column, k)
+            gain = edge_gain(edges, self.edges) if self.edges else edges.new_zeros(())
+            parts.append((gain, word_gain(words, num_words, words_price), entropy(sizes)))
+        found = [torch.stack(part) for part in zip(*parts, strict=True)]
+        price = float(words_price) + (float(edge_price(k, self.edges)) if self.edges else 0.0)
+        gains = [part[0] if single else part for part in found]
+        return Evidence(gains[0], gains[1], gains[2], self.nodes, price)
 
 
 def _index(values: np.ndarray, device: torch.device) -> Tensor:
@@ -145,8 +188,8 @@ def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Eviden
     >>> import numpy as np
     >>> two_edges = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     >>> parts = evidence_parts(two_edges, [0, 0, 1, 1])
-    >>> round(parts.edges, 4), parts.features, round(parts.entropy, 4)
-    (0.8863, 0.0, 0.6931)
+    >>> round(parts.edges, 2), parts.features, round(parts.entropy, 2)      # 2 log 2, less log C(3, 2)
+    (-0.12, 0.0, 0.69)
     """
     adjacency = as_adjacency(graph)
     found = as_labels(labels, "labels")
@@ -157,21 +200,20 @@ def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Eviden
         raise ParameterError(f"x has {x.shape[0]} rows but the graph has {adjacency.shape[0]} nodes.")
     numbers = codes(found)
     parts = Judge(adjacency, x)(torch.from_numpy(numbers), int(numbers.max()) + 1)
-    return Evidence(float(parts.edges), float(parts.features), float(parts.entropy), parts.nodes)
+    return Evidence(float(parts.edges), float(parts.features), float(parts.entropy), parts.nodes, parts.price)
 
 
 def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:
     """Nats that a clustering explains of the edges and of the features, per nat of its labels.
 
-    Compares clusterings of one graph, of one size or of several: the higher, the better. No classes are used. 0 for a
-    single cluster; about 0, or below, for labels at random. See :mod:`softcut.metrics.judge` for the
-    definition.
+    Compares clusterings of one graph, of one size or of several: the higher, the better. No classes are used. Below 1
+    the labels cost more than they explain; 0 for a single cluster. See :mod:`softcut.metrics.judge` for the definition.
 
     >>> from softcut.datasets import attributed_communities
     >>> from softcut.metrics import evidence
     >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
     >>> round(evidence(graph, graph.y), 2), evidence(graph, [0] * 200)
-    (3.52, 0.0)
+    (1.5, 0.0)
 
     Parameters
     ----------

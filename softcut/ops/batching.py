@@ -140,6 +140,10 @@ class Layout(ABC):
     def total(self, v: Tensor) -> Tensor:
         """Sum of a value per row, per graph."""
 
+    def over_all(self, values: Tensor) -> Tensor:
+        """What this process has summed over its rows, as the sum over the rows of all processes."""
+        return values
+
     @abstractmethod
     def spread(self, g: Tensor) -> Tensor:
         """A value per graph, to its rows."""

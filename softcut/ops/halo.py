@@ -88,11 +88,14 @@ class SharedRows(Segments):
     def to(self, device: torch.device | str) -> SharedRows:
         return self
 
+    def over_all(self, values: Tensor) -> Tensor:
+        return shared_sum(self.group, values)
+
     def total(self, v: Tensor) -> Tensor:
-        return shared_sum(self.group, super().total(v))
+        return self.over_all(super().total(v))
 
     def gram(self, a: Tensor, b: Tensor) -> Tensor:
-        return shared_sum(self.group, super().gram(a, b))
+        return self.over_all(super().gram(a, b))
 
 
 class Exchange:

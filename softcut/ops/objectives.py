@@ -3,14 +3,16 @@ r"""The family of objectives: each a short function of small tables that one pro
     S'AS [K, K]   edges between clusters        S'S [K, K]    how clusters overlap
     S'1 [K]       sizes of clusters             S'X [K, F]    words of clusters
 
-    trace_ratio    - Tr(S'A~S) / Tr(S'D~S)   +   || S'S/||S'S||_F - I/sqrt(K) ||_F         the paper's
+    mincut         - Tr(S'A~S) / Tr(S'D~S)   +   || S'S/||S'S||_F - I/sqrt(K) ||_F         the paper's
     ratio_trace    - Tr((S'D~S)^-1 S'A~S)/K  +   the same                                  the classic cut
     dmon           - (Tr(S'AS) - ||S'd||^2/2m) / 2m   +   sqrt(K)/N ||S'1|| - 1            modularity
     just_balance   - Tr(sqrt(S'S)) / sqrt(N K)                                             balance alone
     evidence       - (G_e + G_x) / (N H^1/2)                                               what S explains
 
-with, in nats, G_e = E I(S'AS) - (K-1)^2/2 for E edges, G_x = W I(S'X) - (K-1)(F-1)/2 for W words, I the mutual
-information of a table and H the entropy of the sizes. Tables have leading axes for graphs and replicas.
+with, in nats, G_e = E I(S'AS) - log C(K(K+1)/2, E) for E edges, G_x = W I(S'X) - sum_w log C(K, n_w) for W words of
+which n_w are word w, I the mutual information of a table, H the entropy of the sizes and log C the price of a
+table of counts (:func:`softcut.ops.information.multinomial_complexity`). Tables have leading axes for graphs and
+replicas.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from softcut.ops.cut import (
     zero_padding,
 )
 from softcut.ops.dense import Dense
-from softcut.ops.information import entropy, mutual_information
+from softcut.ops.information import entropy, multinomial_complexity, mutual_information
 from softcut.ops.operator import Operator
 from softcut.ops.orthogonality import orthogonality, self_gram
 from softcut.ops.products import PooledProducts
@@ -56,12 +58,14 @@ __all__ = [
     "dmon_loss",
     "edge_count",
     "edge_gain",
+    "edge_price",
     "evidence",
     "evidence_loss",
     "get_objective",
     "just_balance_loss",
     "modularity",
     "word_gain",
+    "word_price",
     "word_table",
 ]
 
@@ -105,28 +109,63 @@ def balance(gram: Tensor, nodes: Tensor) -> Tensor:
     return lengths / (nodes * gram.shape[-1]).clamp(min=1).sqrt()
 
 
+def edge_price(k: int, count: Tensor | float) -> Tensor:
+    """What the table of `count` edges between K clusters costs to describe, in nats, float64.
+
+    >>> round(edge_price(2, 100).item(), 2)
+    4.8
+    """
+    return multinomial_complexity(k * (k + 1) // 2, torch.as_tensor(count))
+
+
+def word_price(k: int, counts: Tensor) -> Tensor:
+    """What the table of words costs: each of the `counts` [..., F] occurrences of a word spread over K clusters; [...].
+
+    >>> import torch
+    >>> round(word_price(2, torch.tensor([50.0, 50.0])).item(), 2)
+    4.52
+    """
+    return multinomial_complexity(k, counts).sum(-1)
+
+
 def edge_gain(edges: Tensor, count: Tensor | float) -> Tensor:
-    """G_e: what clusters say about the other end of an edge, in nats, for `count` edges; 0 without edges.
+    """G_e: what clusters say about the other end of an edge, less its price, in nats; 0 without edges.
 
     >>> import torch
-    >>> round(edge_gain(torch.tensor([[100.0, 0.0], [0.0, 100.0]]), 100).item(), 3)    # 100 log 2 - 1/2
-    68.815
+    >>> round(edge_gain(torch.tensor([[100.0, 0.0], [0.0, 100.0]]), 100).item(), 2)    # 100 log 2, less 4.74
+    64.58
     """
-    bias = (edges.shape[-1] - 1) ** 2 / 2
-    gain = count * mutual_information(edges) - bias
-    return torch.where(edges.sum((-2, -1)) > 0, gain, 0.0)
+    price = edge_price(edges.shape[-1], count).to(edges)
+    return torch.where(edges.sum((-2, -1)) > 0, count * mutual_information(edges) - price, 0.0)
 
 
-def word_gain(words: Tensor, count: Tensor | float) -> Tensor:
-    """G_x: what clusters say about the words of a node, in nats, for `count` words; 0 without words.
+def word_gain(words: Tensor, count: Tensor | float, price: Tensor | None = None) -> Tensor:
+    """G_x: what clusters say about the words of a node, less its price, in nats; 0 without words.
 
     >>> import torch
-    >>> round(word_gain(torch.tensor([[50.0, 0.0], [0.0, 50.0]]), 100).item(), 3)
-    68.815
+    >>> round(word_gain(torch.tensor([[50.0, 0.0], [0.0, 50.0]]), 100).item(), 2)      # 100 log 2, less 4.52
+    64.79
+
+    Parameters
+    ----------
+    words : Tensor
+        S'X [..., K, F].
+    count : Tensor or float
+        W; of weighted words their effective number.
+    price : Tensor, optional
+        :func:`word_price`, where it is known already: it does not depend on S.
     """
-    used = (words.detach().sum(-2) > 0).sum(-1)  # words that occur
-    bias = (words.shape[-2] - 1) * (used - 1) / 2
-    return torch.where(used > 0, count * mutual_information(words) - bias, 0.0)
+    if price is None:
+        counts = words.detach().sum(-2)
+        total = counts.sum(-1, keepdim=True)
+        scale = (
+            torch.as_tensor(count, device=words.device).to(total).unsqueeze(-1)
+            if isinstance(count, Tensor)
+            else count
+        )
+        price = word_price(words.shape[-2], scale * safe_ratio(counts, total))
+    gain = count * mutual_information(words) - price.to(words)
+    return torch.where(words.detach().sum((-2, -1)) > 0, gain, 0.0)
 
 
 def evidence(
@@ -136,6 +175,7 @@ def evidence(
     *,
     num_edges: Tensor | float,
     num_words: Tensor | float = 0.0,
+    words_price: Tensor | None = None,
     power: float = 0.5,
 ) -> Tensor:
     r"""What clusters explain of edges and words, (G_e + G_x) / (N H^power), from their tables.
@@ -145,7 +185,7 @@ def evidence(
 
     >>> import torch
     >>> round(evidence(torch.eye(2) * 100, torch.tensor([20.0, 20.0]), num_edges=100, power=1.0).item(), 3)
-    2.482
+    2.329
 
     Parameters
     ----------
@@ -153,12 +193,14 @@ def evidence(
         S'AS [..., K, K], S'1 [..., K] and S'X [..., K, F] (None: no features).
     num_edges, num_words : Tensor or float
         How many edges and words the tables count.
+    words_price : Tensor, optional
+        As `price` of :func:`word_gain`.
     power : float
         Of the entropy.
     """
     gain = edge_gain(edges, num_edges)
     if words is not None:
-        gain = gain + word_gain(words, num_words)
+        gain = gain + word_gain(words, num_words, words_price)
     return safe_ratio(gain, sizes.sum(-1)) / entropy(sizes).clamp(min=_LEAST_ENTROPY) ** power
 
 
@@ -213,6 +255,8 @@ class ClusterTables:
         S'X [B, K, F] ([B, R, K, F]) of features that are counts.
     num_edges, num_words : Tensor or float, optional
         What `edges` and `words` count, per graph.
+    words_price : Tensor, optional
+        See :func:`word_gain`.
     target : Tensor, optional
         [R, K] sizes that L_o holds clusters to, in place of equal ones.
     """
@@ -223,6 +267,7 @@ class ClusterTables:
     words: Tensor | None = None
     num_edges: Tensor | float | None = None
     num_words: Tensor | float = 0.0
+    words_price: Tensor | None = None
     target: Tensor | None = None
 
     @property
@@ -251,7 +296,7 @@ class ClusterTables:
         )
 
 
-def _trace_ratio(tables: ClusterTables) -> tuple[Tensor, ...]:
+def _mincut(tables: ClusterTables) -> tuple[Tensor, ...]:
     return -safe_ratio(*tables.cut_terms), orthogonality(tables.gram, tables.target)
 
 
@@ -272,8 +317,16 @@ def _evidence(tables: ClusterTables) -> tuple[Tensor, ...]:
     count = edge_count(tables.op) if tables.num_edges is None else tables.num_edges
     if isinstance(count, Tensor):  # [B], beside replicas
         count = count.to(tables.s.dtype).view(-1, *[1] * (tables.s.dim() - 1 - tables.op.layout.rows))
-    found = evidence(tables.edges, tables.sizes, tables.words, num_edges=count, num_words=tables.num_words)
-    return (-found,)
+    found = evidence(
+        tables.edges,
+        tables.sizes,
+        tables.words,
+        num_edges=count,
+        num_words=tables.num_words,
+        words_price=tables.words_price,
+    )
+    # The evidence alone gives up a cluster that the features of a network do not show: sizes to hold on to keep it.
+    return (-found,) if tables.target is None else (-found, orthogonality(tables.gram, tables.target))
 
 
 class Objective(NamedTuple):
@@ -295,7 +348,7 @@ class Objective(NamedTuple):
 
 
 FAMILY = {
-    "trace_ratio": Objective(("cut", "ortho"), True, _trace_ratio),
+    "mincut": Objective(("cut", "ortho"), True, _mincut),
     "ratio_trace": Objective(("cut", "ortho"), True, _ratio_trace),
     "dmon": Objective(("spectral", "cluster"), False, _dmon),
     "just_balance": Objective(("balance",), True, _just_balance),
@@ -388,9 +441,9 @@ def evidence_loss(
     >>> apart = torch.eye(2)[[0, 0, 0, 0, 1, 1, 1, 1]]
     >>> across = torch.eye(2)[[0, 1, 0, 1, 0, 1, 0, 1]]
     >>> [round(evidence_loss(s, edge_index).item(), 3) for s in (apart, across)]
-    [-0.757, 0.075]
+    [-0.455, 0.377]
     >>> round(evidence_loss(apart, edge_index, words=apart).item(), 3)
-    -1.515
+    -0.934
 
     Parameters
     ----------
@@ -422,7 +475,7 @@ def word_table(op: Operator, s: Tensor, words: Words | Tensor | None) -> tuple[T
     if isinstance(words, Words):
         if op.layout.rows != 1 or op.num_graphs != 1:
             raise GraphError("words must be a tensor of counts for a batch of graphs, not a Words object.")
-        return words.table(s).unsqueeze(0), words.count
+        return op.layout.over_all(words.table(s)).unsqueeze(0), words.count
     words = check_tensor(words, "words", "counts of words").to(s.dtype)
     words = words.unsqueeze(0) if isinstance(op, Dense) and words.dim() == 2 else words
     if words.dim() != op.layout.rows + 1 or words.shape[:-1] != s.shape[: op.layout.rows]:

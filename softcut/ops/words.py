@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
+from softcut.ops.information import multinomial_complexity
 from softcut.ops.spmm import CSRPattern, spmm
 
 __all__ = ["BINARY_COST", "SPARSE_COST", "Words"]
@@ -46,6 +47,8 @@ class Words:
     ----------
     count : float
         How many words there are. For numbers other than 0 and 1 their effective number, (sum x)^2 / sum x^2.
+    counts : Tensor
+        [F], float64: how many of these are each word.
     """
 
     def __init__(
@@ -70,6 +73,9 @@ class Words:
         values = np.ones(matrix.nnz) if binary else matrix.data.astype(np.float64)
         squares = float(np.square(values).sum())
         self.count = float(values.sum()) ** 2 / squares if squares else 0.0
+        each = np.bincount(matrix.indices, values, minlength=matrix.shape[1])
+        # How often each word occurs, in the same unit.
+        self.counts = torch.from_numpy(each * (self.count / max(float(values.sum()), 1e-300))).to(device)
         matrix = sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
         self.shape: tuple[int, int] = matrix.shape
         cost = (BINARY_COST if binary else SPARSE_COST).get(torch.device(device).type, 4.0)
@@ -97,9 +103,14 @@ class Words:
         found = spmm(self._turned, values, s.reshape(s.shape[0], -1))
         return found.view(-1, *s.shape[1:]).movedim(0, -1)
 
+    def price(self, k: int) -> Tensor:
+        """What a table of these words in K clusters costs to describe, in nats: the same for every S."""
+        return multinomial_complexity(k, self.counts).sum()
+
     def to(self, device: torch.device | str) -> Words:
         """The same words on another device; sparse stays sparse."""
         moved = copy.copy(self)
+        moved.counts = self.counts.to(device)
         if self._dense is not None:
             moved._dense = self._dense.to(device)
             return moved

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from softcut.baselines import BASELINES, diffpool_replicas, dmon_replicas
-from softcut.clustering import MinCutClustering
+from softcut.clustering import GraphClustering
 from softcut.clustering.features import rows_that_sum_to_one
 from softcut.datasets import load
 from softcut.files import atomic_json
@@ -156,7 +156,7 @@ def settings_of(method: str, max_iter: int | None = None) -> dict[str, Any]:
     {'hidden': 16, 'max_iter': 10000, 'learning_rate': 0.0005}
     """
     if method == "consensus":
-        return estimator_settings()
+        return estimator_settings(GraphClustering())
     trained: dict[str, Callable[..., Any]] = {
         "mincut": paper_replicas,
         "diffpool": diffpool_replicas,
@@ -206,7 +206,7 @@ def _labels(
 
 
 def _consensus(graph: Graph, k: int, seed: int, device: torch.device) -> np.ndarray:
-    est = MinCutClustering(k, random_state=seed, device=str(device)).fit(graph)
+    est = GraphClustering(k, random_state=seed, device=str(device)).fit(graph)
     if est.interrupted_:  # half a training is no result
         raise KeyboardInterrupt
     return est.labels_

@@ -6,12 +6,9 @@ import argparse
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from softcut.clustering import PRESETS, MinCutClustering
-from softcut.clustering.consensus import WIDTHS
-from softcut.clustering.refine import REFINEMENTS
+from softcut.clustering import GraphClustering
 from softcut.device import choose_device
 from softcut.errors import DataError, ParameterError, SoftcutError
 
@@ -26,7 +23,7 @@ __all__ = [
     "run_experiment",
 ]
 
-# Arguments that say what is clustered, where and how it is told, but do not decide how.
+# Arguments that do not decide a result: they say on which data and device it is computed, and who is told.
 _NOT_SETTINGS = {"n_clusters", "random_state", "device", "verbose", "callbacks", "callback", "x"}
 
 
@@ -46,24 +43,15 @@ def keyword_settings(function: Callable[..., Any], **changed: Any) -> dict[str, 
     return {name: value for name, value in {**known, **changed}.items() if name not in _NOT_SETTINGS}
 
 
-def estimator_settings(**changed: Any) -> dict[str, Any]:
-    """All arguments of :class:`softcut.MinCutClustering` that decide its result, with the values of its preset.
+def estimator_settings(estimator: GraphClustering) -> dict[str, Any]:
+    """What decides the result of an estimator: the digest of its recipe, with its own arguments in place.
 
-    >>> settings = estimator_settings(n_init=4)
-    >>> settings["n_init"], settings["max_iter"], settings["refinements"], settings["widths"]
-    (4, 200, 2, [0.08, 0.16, 0.5])
+    >>> estimator_settings(GraphClustering()) == estimator_settings(GraphClustering(3, n_init=24))
+    True
+    >>> estimator_settings(GraphClustering()) == estimator_settings(GraphClustering(n_init=8))
+    False
     """
-    known = MinCutClustering(**changed).get_params()
-    preset = asdict(PRESETS[known["preset"]])
-    filled = {name: preset.get(name) if value is None else value for name, value in known.items()}
-    if filled["batch"] is None:  # the way the parts of a batch are found decides nothing
-        filled = {name: value for name, value in filled.items() if name not in ("batch", "batch_parts")}
-    # Not arguments; runs without them have other results.
-    if filled["refine"] and filled["judge"] == "evidence":
-        filled["refinements"] = REFINEMENTS
-    if filled["select"] == "consensus" and filled["judge"] == "evidence":
-        filled["widths"], filled["edges_alone"] = list(WIDTHS), filled["refine"]
-    return {name: value for name, value in filled.items() if name not in _NOT_SETTINGS}
+    return {"estimator": type(estimator).__name__, "recipe": estimator._task_recipe().digest}
 
 
 def check_names(given: Iterable[str], valid: Sequence[str], argument: str) -> None:

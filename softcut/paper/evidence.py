@@ -19,12 +19,11 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from softcut.clustering import MinCutClustering
 from softcut.clustering.consensus import agreement
 from softcut.clustering.kmeans import kmeans, kmeans_restarts
 from softcut.clustering.prepare import Prepared, prepare, silence_rule, silent_nodes, without
+from softcut.clustering.recipe import Recipe
 from softcut.clustering.refine import Refiner
-from softcut.clustering.settings import Settings, resolve
 from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
@@ -35,6 +34,9 @@ from softcut.provenance import commit, device_name
 from softcut.training import ReplicaNet, replica_seeds, train
 
 __all__ = ["SCORES", "main", "pool", "rank_correlations", "run", "table"]
+
+# The cut, trained for as long as it needs.
+_RECIPE = Recipe(objective="mincut", iterations=200, learning_rate=0.01, start_iterations=40)
 
 SCORES = ("evidence", "edges", "features", "agreement", "modularity", "normalised cut")
 
@@ -47,40 +49,39 @@ def pool(graph: Graph, k: int, seed: int, device: torch.device) -> tuple[Prepare
     >>> len(pool(graph, 3, 0, torch.device("cpu"))[1])
     37
     """
-    arguments = MinCutClustering(k, random_state=seed).get_params(deep=False)
-    settings, _ = resolve(arguments, MinCutClustering.__init__, graph)
-    prepared = prepare(graph, settings, device, lambda text: None)
+    prepared = prepare(graph, _RECIPE, device, lambda text: None)
     encoded = prepared.encoded
     hops = prepared.encoder.hops
     starts = torch.cat([kmeans_restarts(z, k, 1, max_iter=30, random_state=seed)[0] for z in encoded.z])
     families = {
         "k-means": torch.nn.functional.one_hot(starts.T, k).float(),
-        "minCUT from k-means": _mincut(prepared, settings, k, starts),
-        "minCUT from random": _mincut(prepared, settings, k, None),
+        "minCUT from k-means": _mincut(prepared, k, seed, starts),
+        "minCUT from random": _mincut(prepared, k, seed, None),
     }
     found = {"k-means, all distances": kmeans(encoded.rows.flatten(1), k, random_state=seed).labels}
     for name, s in families.items():
         for r, h in enumerate(hops):
             found[f"{name}, {h} hops"] = s[:, r].argmax(1)
-            refiner = Refiner.fit(encoded.x, s[:, r].argmax(1), k, seed)
+            refiner = Refiner.fit(encoded.x, s[:, r].argmax(1), k)
             found[f"{name}, {h} hops, refined"] = refiner.apply(encoded.x, s[:, r], encoded.op).argmax(1)
     return prepared, found
 
 
-def _mincut(prepared: Prepared, settings: Settings, k: int, start: Tensor | None) -> Tensor:
+def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tensor:
     """One replica for each distance: [N, distances, K]."""
     inputs, count = prepared.encoded.inputs, len(prepared.encoder.hops)
     net = ReplicaNet(
         inputs.in_channels,
         k,
-        replica_seeds(settings.seed, count),
-        hidden=settings.hidden,
+        replica_seeds(seed, count),
+        hidden=_RECIPE.hidden,
         terms=inputs.terms,
         scales=range(count),
     ).to(prepared.device)
     sizes = None if start is None else torch.stack([torch.bincount(row, minlength=k) for row in start])
-    held = None if sizes is None else sizes.float().clamp(min=0.25 * start.shape[1] / k)  # type: ignore[union-attr]
-    train(net, inputs, prepared.op, settings.training("trace_ratio"), start=start, sizes=held)
+    held = None if sizes is None else sizes.float().clamp(min=_RECIPE.least * start.shape[1] / k)  # type: ignore[union-attr]
+    settings = _RECIPE.training(prepared.nodes.count, prepared.device)
+    train(net, inputs, prepared.encoded.op, settings, start=start, sizes=held)
     return net.assign(inputs)
 
 
@@ -152,7 +153,7 @@ def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
     labels = torch.stack(list(found.values()), dim=1)
     parts = prepared.judge(labels, k)
     hard = labels.cpu().numpy()
-    close = agreement(labels, k)[0].fill_diagonal_(0).sum(1) / (labels.shape[1] - 1)
+    close = agreement(labels, k).fill_diagonal_(0).sum(1) / (labels.shape[1] - 1)
     values = {
         "evidence": parts.value.cpu().numpy(),
         "edges": parts.edges.cpu().numpy(),

@@ -8,6 +8,7 @@ which has no features, is scored on its nodes with edges: nothing is known about
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ import numpy as np
 import torch
 
 from softcut.baselines import BASELINES, dmon_replicas
-from softcut.clustering import MinCutClustering
-from softcut.clustering.fit import refine
+from softcut.clustering import GraphClustering, MinCutClustering, Recipe
 from softcut.clustering.kmeans import kmeans, squared_distances
+from softcut.clustering.merge import refine
 from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, without
-from softcut.clustering.settings import resolve
+from softcut.clustering.recipe import DEFAULT
 from softcut.datasets import load
 from softcut.graph import Graph
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
@@ -41,33 +42,31 @@ __all__ = ["ABLATIONS", "BASELINE_METHODS", "DATASETS", "METHODS", "main", "run"
 DATASETS = ("cora", "citeseer", "pubmed", "photo", "computers", "blogcatalog", "physics", "polblogs")
 BASELINE_METHODS = ("sc", "kmeans", "kmeans_raw", "leiden", "dmon")
 
-# What is changed from the defaults, one thing at a time.
+# What is changed from the default, one thing at a time: fields of the recipe.
 ABLATIONS: dict[str, dict[str, Any]] = {
-    "consensus": {},
-    "minCUT replicas by agreement": {"objective": "trace_ratio", "judge": "agreement", "n_init": 32},
-    "weights by agreement": {"judge": "agreement"},
-    "no evidence replicas": {"objective": "trace_ratio"},
-    "no minCUT replicas": {"objective": "evidence"},
-    "the paper's model": {"preset": "paper"},
-    "no feature graph": {"feature_graph": False},
+    "default": {},
+    "no starts from the edges": {"edge_starts": 0.0},
+    "starts from the edges only": {"edge_starts": 1.0},
+    "random starts": {"start": "random"},
+    "features from 2 hops only": {"distances": (2,)},
+    "features from 8 hops only": {"distances": (8,)},
+    "equal weights": {"width": 1e6},
+    "best network instead of consensus": {"select": "best"},
     "no fusion": {"fusion": 0.0},
     "no refinement": {"refine": False},
-    "random start, equal sizes": {"init": "random"},
-    "features from 2 hops only": {"hops": 2},
-    "features from 8 hops only": {"hops": 8},
-    "best replica instead of consensus": {"select": "best"},
-    "ratio trace instead of trace ratio": {"objective": "ratio_trace+evidence"},
-    "orthogonality weight 1": {"ortho_weight": 1.0},
-    "8 replicas": {"n_init": 8},
-    "96 replicas": {"n_init": 96},
-    "number of clusters chosen": {"n_clusters": "auto"},
+    "the cut in place of the evidence": {"objective": "mincut"},
+    "8 networks": {"networks": 8},
+    "96 networks": {"networks": 96},
 }
-# What the minCUT replicas are measured against: everything else of the default, without them.
-_EXTRA = "k-means on softcut's features, no minCUT"
-_EXTRA_REFINED = "k-means on softcut's features, refined, no minCUT"
-METHODS = (*BASELINE_METHODS, _EXTRA, _EXTRA_REFINED, *ABLATIONS)
+_PAPER, _CHOSEN = "the paper's model", "number of clusters chosen"
+# Everything of the default but its networks.
+_KMEANS, _KMEANS_REFINED = "k-means on softcut's features", "k-means on softcut's features, refined"
+METHODS = (*BASELINE_METHODS, _KMEANS, _KMEANS_REFINED, _PAPER, *ABLATIONS, _CHOSEN)
 # Methods that read features only, or cannot do without.
-_NEED_FEATURES = ("kmeans", "kmeans_raw", "dmon", "the paper's model")
+_NEED_FEATURES = (
+    *("kmeans", "kmeans_raw", "dmon", _KMEANS, _KMEANS_REFINED, _PAPER),
+    *(name for name in ABLATIONS if name != "default"),
+)
 _BASELINES = {"kmeans": "kmeans_propagated", "kmeans_raw": "kmeans"}  # other names than the baselines' own
 
 
@@ -124,7 +123,7 @@ def run(
                 if tell is not None:
                     tell(f"{name}: {method}, random_state {seed}")
                 start = time.perf_counter()
-                labels, collapsed = _labels(method, graph, k, seed, device)
+                labels, said = _labels(method, graph, k, seed, device)
                 seconds = time.perf_counter() - start
                 labels = labels[scored]
                 scores = {
@@ -133,7 +132,7 @@ def run(
                     "ari": ari(classes, labels),
                     "cs": completeness(classes, labels),
                     "clusters_used": clusters_used(labels),
-                    "replicas_collapsed": collapsed,
+                    **said,
                 }
                 if tell is not None:
                     tell(f"{name}: {method}, random_state {seed}: NMI {scores['nmi']:.3f}, {seconds:.2f} s")
@@ -159,18 +158,28 @@ def run(
     return found
 
 
+def _estimator(method: str, k: int | str, seed: int, device: torch.device | str) -> GraphClustering | None:
+    """The estimator of a method; None for those that are none."""
+    if method == _PAPER:
+        return MinCutClustering(k, random_state=seed, device=str(device))
+    if method == _CHOSEN:
+        return GraphClustering("auto", random_state=seed, device=str(device))
+    if method not in ABLATIONS:
+        return None
+    return GraphClustering(k, random_state=seed, device=str(device), recipe=Recipe(**ABLATIONS[method]))
+
+
 def settings_of(method: str) -> dict[str, Any]:
     """Everything that decides a method's result besides the data set and the seed.
 
-    >>> settings_of("8 replicas")["n_init"]
-    8
+    >>> settings_of("default") == settings_of("8 networks")
+    False
     """
-    if method in ABLATIONS:
-        changed = ABLATIONS[method]
-        return {**estimator_settings(**changed), **changed}
-    if method in (_EXTRA, _EXTRA_REFINED):
-        shared = ("hops", "n_components", *(["refinements"] if method == _EXTRA_REFINED else []))
-        return {name: estimator_settings()[name] for name in shared}
+    estimator = _estimator(method, 2, 0, "cpu")
+    if estimator is not None:
+        return {**estimator_settings(estimator), "chosen": method == _CHOSEN}
+    if method in (_KMEANS, _KMEANS_REFINED):
+        return {"recipe": Recipe().digest}
     if method == "dmon":
         return keyword_settings(dmon_replicas)
     return keyword_settings(BASELINES[_BASELINES.get(method, method)])
@@ -178,43 +187,49 @@ def settings_of(method: str) -> dict[str, Any]:
 
 def _labels(
     method: str, graph: Graph, k: int, seed: int, device: torch.device | str
-) -> tuple[np.ndarray, int]:
-    """Labels, and how many replicas lost a cluster."""
-    if method in ABLATIONS:
-        arguments = {"n_clusters": k, **ABLATIONS[method]}
-        est = MinCutClustering(random_state=seed, device=str(device), **arguments).fit(graph)
-        if est.interrupted_:  # half a training is no result
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Labels, and what else a fit says."""
+    estimator = _estimator(method, k, seed, device)
+    if estimator is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what they say is recorded
+            estimator.fit(graph)
+        if estimator.interrupted_:  # half a training is no result
             raise KeyboardInterrupt
-        return est.labels_, sum(r.collapsed for r in est.replicas_)
-    if method in (_EXTRA, _EXTRA_REFINED):
-        return _kmeans_on_features(graph, k, seed, torch.device(device), refined=method == _EXTRA_REFINED), 0
+        collapsed = sum(r.collapsed for r in estimator.replicas_)
+        return estimator.labels_, {
+            "replicas_collapsed": collapsed,
+            "n_clusters": estimator.n_clusters_,
+            "structure": estimator.structure_,
+            "verdict": estimator.verdict_,
+        }
+    if method in (_KMEANS, _KMEANS_REFINED):
+        return _kmeans_on_features(graph, k, seed, torch.device(device), method == _KMEANS_REFINED), {}
     if method == "dmon":
         s = dmon_replicas(graph, k, replica_seeds(seed, 1), device=device)
-        return s[:, 0].argmax(-1).cpu().numpy(), 0
-    return BASELINES[_BASELINES.get(method, method)](graph, k, random_state=seed), 0
+        return s[:, 0].argmax(-1).cpu().numpy(), {}
+    return BASELINES[_BASELINES.get(method, method)](graph, k, random_state=seed), {}
 
 
 def _kmeans_on_features(graph: Graph, k: int, seed: int, device: torch.device, refined: bool) -> np.ndarray:
-    """What the default does without any replica: its features at all distances, k-means, its refinement."""
+    """What the default does without any network: its features at all distances, k-means, its refinement."""
     silent = silent_nodes(graph, silence_rule(graph))
     inner = without(graph, silent) if silent.any() else graph
-    arguments = MinCutClustering(k, random_state=seed, feature_graph=False).get_params(deep=False)
-    settings, _ = resolve(arguments, MinCutClustering.__init__, inner)
-    prepared = prepare(inner, settings, device, lambda text: None)
+    prepared = prepare(inner, DEFAULT, device, lambda text: None)
     z = prepared.encoded.rows.flatten(1)
     found = kmeans(z, k, random_state=seed)
     labels = found.labels
     if refined:
         distance = squared_distances(z, found.centres)
         soft = torch.softmax(-distance / (2 * distance.amin(1).mean()), dim=1)  # as the consensus does
-        labels = refine(prepared, soft, settings, lambda text: None)[0].argmax(1)
+        labels = refine(prepared, soft, DEFAULT, lambda text: None)[0].argmax(1)
     every = np.zeros(graph.num_nodes, dtype=np.int64)
     every[~silent] = labels.cpu().numpy()
     return every
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.quality --dataset cora --method consensus --runs 5``."""
+    """``python -m softcut.paper.quality --dataset cora --method default --runs 5``."""
     parser = experiment_parser(
         "quality", "The default clustering, its ablations and baselines.", 5, DATASETS, METHODS
     )

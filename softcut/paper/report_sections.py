@@ -335,7 +335,7 @@ def _quality(folder: Path) -> Section:
     cells = read_cells(folder / "quality.json")
     if not cells:
         return Section(title, [Missing("quality of the default", "softcut reproduce quality")])
-    text = "The default of MinCutClustering beside what one would use instead, by agreement with the known classes."
+    text = "The default of GraphClustering beside what one would use instead, by agreement with the known classes."
     parts: list[Part] = [Text(text), *table_parts(folder, _QUALITY_TABLES)]
     parts.append(Details("All numbers of quality.json", any_table(cells)))
     return Section(title, [*parts, origin_of_cells(cells, folder, "quality.json")])

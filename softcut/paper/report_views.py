@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from softcut.clustering import MinCutClustering
+from softcut.clustering import GraphClustering
 from softcut.datasets import community_graph, load
 from softcut.files import atomic_write
 from softcut.graph import Graph
@@ -62,7 +62,7 @@ def run(
         graph = make()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            est = MinCutClustering(k, n_init=n_init, random_state=0, device=str(device)).fit(graph)
+            est = GraphClustering(k, n_init=n_init, random_state=0, device=str(device)).fit(graph)
         views = [
             graph_view(graph, est.soft_, title, "Each cluster has a colour and, in its middle, its number."),
             cluster_view(
@@ -73,8 +73,8 @@ def run(
             assignment_view(
                 graph, est.soft_, "S: nodes from left to right, by cluster, the most certain first."
             ),
-            loss_view(est.history_, est.replicas_, "Losses, mean over the replicas of an objective."),
-            evidence_view(est.replicas_, "Evidence of each distance: a mark is a replica, a bar the mean."),
+            loss_view(est.history_, est.replicas_, "Losses, mean over the networks."),
+            evidence_view(est.replicas_, "Evidence of each distance: a mark is a network, a bar the mean."),
         ]
         scores = evaluate(graph, est.labels_)
         found.append(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from softcut.clustering import MinCutClustering
+from softcut.clustering import GraphClustering
 from softcut.datasets.fetching import find_folder, search_roots
 from softcut.errors import DataError, ParameterError, require
 from softcut.files import atomic_json, atomic_write
@@ -64,7 +64,7 @@ def panels(
         "Recursive normalised cut": recursive_cut(parts, _THRESHOLD),
         "DiffPool": paper_diffpool(parts.similarity, K, seeds, max_iter),
         "MinCutPool, as in the paper": labels[int(loss.argmin())],
-        "Default estimator": MinCutClustering(K, random_state=0, device="cpu").fit_predict(parts.graph),
+        "Default estimator": GraphClustering(K, random_state=0, device="cpu").fit_predict(parts.graph),
         "segment_image": mincut_regions(parts.graph, K, area=parts.described.area),
     }
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError
 
 from softcut.baselines import diffpool_replicas, spectral
-from softcut.clustering import MinCutClustering
+from softcut.clustering import GraphClustering
 from softcut.errors import require
 from softcut.graph import Graph
 from softcut.ops import CSR
@@ -129,7 +129,7 @@ def paper_mincut(
     inputs = DenseInput(torch.as_tensor(np.asarray(graph.x), dtype=torch.float32, device=device))
     net = ReplicaNet(inputs.in_channels, k, seeds, hidden=0, terms=1).to(device)
     settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=1e-6, patience=1000)
-    result = train(net, inputs, op, settings, loss=partial(replica_losses, objective="trace_ratio"))
+    result = train(net, inputs, op, settings, loss=partial(replica_losses, objective="mincut"))
     if result.interrupted:
         raise KeyboardInterrupt
     return net.assign(inputs).argmax(-1).T.cpu().numpy(), result.cut[-1] + result.ortho[-1]
@@ -176,7 +176,7 @@ def _paper(image: OverSegmented, k: float) -> NDArray[np.int64]:
 
 
 def _estimator(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    return MinCutClustering(int(k), random_state=0, device="cpu").fit_predict(image.graph)
+    return GraphClustering(int(k), random_state=0, device="cpu").fit_predict(image.graph)
 
 
 _LABELS: dict[str, Callable[[OverSegmented, float], NDArray[np.int64]]] = {
@@ -217,7 +217,7 @@ def settings_of(method: str) -> dict[str, Any]:
     if method == "mincut":
         return scales | _widths() | {"weight": "area"} | asdict(MincutSettings())
     if method == "estimator":
-        return scales | _widths() | estimator_settings()
+        return scales | _widths() | estimator_settings(GraphClustering())
     if method == "MinCutPool":
         return scales | {"seeds": _BENCHMARK_SEEDS} | keyword_settings(paper_mincut, **_BENCHMARK_STEPS)
     if method == "cut_normalized":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.clustering.replicas import Replica
+from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.report.html_page import Cell, Part, Section, Table, Text, number_table, render_page
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view

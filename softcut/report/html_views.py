@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.clustering.replicas import Replica
+from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.report.html_page import View, plain
 from softcut.report.plots import cluster_colours, cluster_flow
@@ -21,7 +21,7 @@ _PLACED = 100_000  # nodes of a graph whose nodes get positions
 _COLUMNS = 400  # of the heat map
 _POINTS = 200  # of a curve
 _NAME = 60  # characters of a node's name
-_OBJECTIVES = {"trace_ratio": "minCUT replicas", "evidence": "evidence replicas"}
+_OBJECTIVES = {"mincut": "minCUT replicas", "evidence": "evidence replicas"}
 
 
 def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
@@ -177,7 +177,7 @@ def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
 def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], caption: str = "") -> View:
     """Both terms of the objective at every iteration, mean over the replicas of each objective.
 
-    >>> replicas = [Replica(0, "trace_ratio", -0.9, 0.1, 2.0, 3, False)]
+    >>> replicas = [Replica(0, "mincut", -0.9, 0.1, 2.0, 3, False)]
     >>> view = loss_view({"cut": np.array([[-0.5], [-0.9]]), "ortho": np.array([[0.4], [0.1]])}, replicas)
     >>> [panel["series"][0]["y"] for panel in view.data["panels"]]
     [[-0.5, -0.9], [0.4, 0.1]]
@@ -205,7 +205,7 @@ def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], ca
 
 
 def _term(objective: str, term: str) -> str:
-    first = {"trace_ratio": "L_c (cut)", "evidence": "minus the evidence"}.get(objective, objective)
+    first = {"mincut": "L_c (cut)", "evidence": "minus the evidence"}.get(objective, objective)
     return first if term == "cut" else f"second term of {_OBJECTIVES.get(objective, objective)} (L_o)"
 
 

@@ -54,7 +54,7 @@ class TrainingBar:
             self._task,
             total=state.iterations,
             completed=state.iteration,
-            description=f"training  cut {state.cut.mean():+.3f}  ortho {state.ortho.mean():.3f}",
+            description=f"training  loss {state.cut.mean():+.3f}  ortho {state.ortho.mean():.3f}",
             count=f"{state.iteration}/{state.iterations}",
             # The end of a training is always drawn: a short one would end, and the next begin, between two frames.
             refresh=state.iteration == state.iterations,

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from softcut import __version__
-from softcut.clustering import MinCutClustering
+from softcut.clustering import GraphClustering
 from softcut.errors import ParameterError, SoftcutError
 from softcut.io import read_graph
 from softcut.metrics import evaluate
@@ -86,7 +86,7 @@ def _cluster(order: Order, sender: Connection) -> dict[str, Any]:
         losses = float(progress.cut.mean()), float(progress.ortho.mean())
         sender.send(("progress", phase, progress.iteration, progress.iterations, *losses))
 
-    est = MinCutClustering(
+    est = GraphClustering(
         order.n_clusters, n_init=order.n_init, random_state=order.seed, device="cpu", callbacks=[tell]
     )
     est.fit(graph)
@@ -95,6 +95,8 @@ def _cluster(order: Order, sender: Connection) -> dict[str, Any]:
         "graph": order.file,
         "softcut": __version__,
         "n_clusters": est.n_clusters_,
+        "structure": est.structure_,
+        "verdict": est.verdict_,
         **scores,
         "agreement_of_replicas": est.agreement_,
         "replicas": len(est.replicas_),

@@ -19,7 +19,7 @@ from softcut.training.net import ReplicaNet
 from softcut.training.stopping import Patience, Plateau
 from softcut.training.task import LoopProgress, LoopSettings, Task
 
-__all__ = ["Progress", "TrainResult", "TrainSettings", "replica_losses", "run_task", "train"]
+__all__ = ["NamedLoss", "Progress", "TrainResult", "TrainSettings", "replica_losses", "run_task", "train"]
 
 # From (op, S [N, R, K]) to the two terms of an objective, one number per replica each.
 Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
@@ -40,10 +40,11 @@ class TrainSettings:
         Adam's step size.
     temperature : float
         Of the softmax.
-    objective : {"trace_ratio", "ratio_trace", "dmon", "just_balance", "evidence"}
+    objective : {"mincut", "ratio_trace", "dmon", "just_balance", "evidence"}
         What is minimised; see :mod:`softcut.ops.objectives`.
     ortho_weight : float
-        Weight of the term that keeps clusters apart: L_o, or DMoN's collapse term. The last two have none.
+        Weight of the term that keeps clusters apart: L_o, or DMoN's collapse term. "just_balance" has none, and
+        "evidence" only where it is given sizes to hold on to (see :func:`train`).
     start : int
         Iterations spent, before the cut is minimised, on learning the given start (see :func:`train`).
     tolerance : float or None
@@ -59,7 +60,7 @@ class TrainSettings:
     iterations: int = 700
     lr: float = 2e-3
     temperature: float = 1.0
-    objective: str = "trace_ratio"
+    objective: str = "mincut"
     ortho_weight: float = 1.0
     start: int = 40
     tolerance: float | None = 1e-4
@@ -115,11 +116,12 @@ class TrainResult:
 def replica_losses(
     op: Operator,
     s: Tensor,
-    objective: str = "trace_ratio",
+    objective: str = "mincut",
     sizes: Tensor | None = None,
     *,
     words: Words | None = None,
-    num_edges: Tensor | None = None,
+    num_edges: Tensor | float | None = None,
+    words_price: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """L_c and L_o of every replica, or the two terms of another objective: two vectors [R].
 
@@ -147,14 +149,23 @@ def replica_losses(
         What "evidence" counts besides the edges.
     num_edges : Tensor, optional
         The number of edges, where it is known already.
+    words_price : Tensor, optional
+        What the table of words costs, where it is known already; see :func:`softcut.ops.objectives.word_gain`.
     """
     chosen = get_objective(objective)
     tables = ClusterTables(op, s, target=sizes)
     if objective == "evidence":
         op = _one_graph(op)
         table, count = word_table(op, s, words)
-        count_edges = edge_count(op) if num_edges is None else num_edges
-        tables = ClusterTables(op, s, words=table, num_edges=count_edges, num_words=count)
+        tables = ClusterTables(
+            op,
+            s,
+            words=table,
+            num_edges=edge_count(op) if num_edges is None else num_edges,
+            num_words=count,
+            words_price=words_price,
+            target=sizes,
+        )
     first, *rest = (loss.mean(0) for loss in chosen.losses(tables))
     return first, rest[0] if rest else torch.zeros_like(first)
 
@@ -167,19 +178,36 @@ def _one_graph(op: Operator) -> Operator:
 
 
 @dataclass
-class _NamedLoss:
-    """The two terms of a named objective as a function of an operator and S."""
+class NamedLoss:
+    """The two terms of a named objective as a function of an operator and S; see :func:`replica_losses`.
+
+    Attributes
+    ----------
+    objective, sizes, words, num_edges
+        As for :func:`replica_losses`; they stay what they are during a training.
+    """
 
     objective: str
     sizes: Tensor | None = None
     words: Words | None = None
-    num_edges: Tensor | None = None
+    num_edges: Tensor | float | None = None
 
     def __post_init__(self) -> None:
         self.all = self.sizes
+        self.price: Tensor | None = None
 
     def __call__(self, op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
-        return replica_losses(op, s, self.objective, self.sizes, words=self.words, num_edges=self.num_edges)
+        if self.words is not None and self.price is None:  # the same at every step
+            self.price = self.words.price(s.shape[-1])
+        return replica_losses(
+            op,
+            s,
+            self.objective,
+            self.sizes,
+            words=self.words,
+            num_edges=self.num_edges,
+            words_price=self.price,
+        )
 
     def select(self, active: Tensor) -> None:
         """Some of the replicas only."""
@@ -196,7 +224,7 @@ def _named_loss(
     """The operator that an objective reads, and its two terms as a function of it and S."""
     name = settings.objective
     if get_objective(name).normalised:
-        return op.normalise(), _NamedLoss(name, sizes)
+        return op.normalise(), NamedLoss(name, sizes)
     op = op if adjacency is None else adjacency
     if op.normalised:
         raise ParameterError(
@@ -204,9 +232,9 @@ def _named_loss(
         )
     op.refuse_negative()
     if name != "evidence":
-        return op, _NamedLoss(name)
+        return op, NamedLoss(name)
     op = _one_graph(op)
-    return op, _NamedLoss(name, words=words, num_edges=edge_count(op))
+    return op, NamedLoss(name, sizes, words, edge_count(op))
 
 
 def train(

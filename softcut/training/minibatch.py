@@ -23,8 +23,7 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.ops import ClusterTables, Operator, Words, get_objective
-from softcut.ops.objectives import edge_count
-from softcut.ops.orthogonality import orthogonality
+from softcut.ops.objectives import edge_count, word_price
 from softcut.training.inputs import DenseInput, FirstLayer, by_scale
 from softcut.training.mincut import Progress, TrainResult, TrainSettings, run_task
 from softcut.training.net import ReplicaNet
@@ -179,7 +178,6 @@ def train_in_batches(
     *,
     start: Tensor | None = None,
     sizes: Tensor | None = None,
-    hold: float = 0.0,
     adjacency: Operator | None = None,
     words: Sequence[Words] | None = None,
     device: torch.device | str | None = None,
@@ -216,8 +214,6 @@ def train_in_batches(
         [R, N] cluster numbers each replica learns first.
     sizes : Tensor, optional
         [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
-    hold : float
-        Weight of the L_o that keeps clusters of the evidence from being given up; 0 for none.
     adjacency : Operator, optional
         A as it is, for the objectives that count edges.
     words : sequence of Words, optional
@@ -231,13 +227,13 @@ def train_in_batches(
     if settings.objective == "ratio_trace":
         raise ParameterError(
             "objective 'ratio_trace' cannot be trained in batches: it needs more than sums over nodes and edges; "
-            "use 'trace_ratio', or leave batch out."
+            "use 'mincut', or leave batch out."
         )
     if not isinstance(inputs, DenseInput):
         raise ParameterError("inputs must be dense features of every node for training in batches.")
     parted = op if isinstance(op, PartedOperator) else PartedOperator(_read(op, settings, adjacency), parts)
     where = inputs.z.device if device is None else torch.device(device)
-    loss = _Loss(settings.objective, sizes, hold, words, parted.op, parts, where)
+    loss = _Loss(settings.objective, sizes, words, parted.op, parts, where)
     task = _BatchTask(net.to(where), inputs, parted, parts, settings, loss, start)
     try:
         return run_task(task, net, settings, callback, rows=parts.largest_batch, warm=start is not None)
@@ -263,13 +259,12 @@ class _Loss:
         self,
         name: str,
         sizes: Tensor | None,
-        hold: float,
         words: Sequence[Words] | None,
         op: Operator,
         parts: Parts,
         device: torch.device,
     ) -> None:
-        self.name, self.hold, self.factor = name, hold, parts.node_weight
+        self.name, self.factor = name, parts.node_weight
         self.losses, self.words = get_objective(name).losses, words
         self.target = None if sizes is None else sizes.to(device)
         self.lengths = (parts.bounds[1:] - parts.bounds[:-1]).tolist()
@@ -277,21 +272,26 @@ class _Loss:
         self.evidence = name == "evidence"
         self.num_edges = float(edge_count(op)) if self.evidence else None
         self.num_words = float(sum(part.count for part in words)) if words is not None else 0.0
+        self.counts = (
+            None if words is None else torch.stack([p.counts.cpu() for p in words]).sum(0).to(device)
+        )
+        self.price: Tensor | None = None
 
     def __call__(self, batch: _Batch, s: Tensor) -> tuple[Tensor, Tensor]:
+        if self.counts is not None and self.price is None:
+            self.price = word_price(s.shape[-1], self.counts)
         tables = BatchTables(
             batch.op,
             s,
             words=self._words(batch, s),
             num_edges=self.num_edges,
             num_words=self.num_words,
+            words_price=self.price,
             target=self.target,
             sums=self.sums,
             factor=self.factor,
         )
         first, *rest = (loss.mean(0) for loss in self.losses(tables))
-        if self.evidence and self.hold > 0:
-            return first, self.hold * orthogonality(tables.gram, self.target).mean(0)
         return first, rest[0] if rest else torch.zeros_like(first)
 
     def _words(self, batch: _Batch, s: Tensor) -> Tensor | None:

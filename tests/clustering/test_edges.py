@@ -1,7 +1,8 @@
-"""Clusters from the edges alone: each step against the plain formula, and what a fit makes of them."""
+"""Clusters from the edges alone: each step against the plain formula, the whole against what was planted."""
 
 import itertools
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import softcut as sc
-from softcut.clustering import fit
-from softcut.clustering.edges import around, edge_clusters, merge_order, moved, shares
-from softcut.clustering.features import positions
+from softcut.clustering import edges
+from softcut.clustering.edges import edge_clusters, shares
+from softcut.clustering.merges import cut, merge_steps
 from softcut.datasets import attributed_communities
-from softcut.metrics import evidence_parts, modularity, nmi
+from softcut.metrics import evidence, modularity, nmi
 from softcut.ops import CSR
-
-TAKEN = "clusters found from the edges, without the networks, were taken"
 
 
 def information(table):
@@ -30,10 +29,21 @@ def information(table):
 
 def edge_information(adjacency, labels):
     """I(c(u); c(v)) over the edges."""
-    entries, labels = sp.coo_array(adjacency), np.asarray(labels)
-    table = np.zeros((labels.max() + 1,) * 2)
-    np.add.at(table, (labels[entries.row], labels[entries.col]), entries.data)
-    return information(table)
+    labels = np.asarray(labels)
+    one_hot = np.eye(labels.max() + 1)[labels]
+    return information(one_hot.T @ (sp.csr_array(adjacency) @ one_hot))
+
+
+def operator(graph):
+    return CSR.from_graph(graph if isinstance(graph, sc.Graph) else of_networkx(graph))
+
+
+def of_networkx(graph):
+    return sc.Graph.from_scipy(sp.csr_array(nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float32)))
+
+
+def random(seed=0):
+    return torch.Generator().manual_seed(seed)
 
 
 @st.composite
@@ -47,36 +57,77 @@ def graphs(draw):
     return sc.Graph.from_scipy(sp.csr_array(dense))
 
 
+@given(graphs(), st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(0, 5))
+@settings(max_examples=80, deadline=None)
+def test_any_graph_has_at_most_k_clusters_of_every_node(graph, ks, seed):
+    found = edge_clusters(operator(graph), ks, seed)
+    assert set(found) == set(ks)
+    for k, labels in found.items():
+        assert labels.shape[0] == graph.num_nodes and labels.shape[1] >= 2 and labels.dtype == torch.long
+        assert int(labels.min()) >= 0 and int(labels.max()) < min(k, graph.num_nodes)
+
+
 @given(graphs(), st.integers(2, 4), st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_moves_never_lose_information(graph, k, seed):
     labels = torch.from_numpy(np.random.default_rng(seed).integers(0, k, graph.num_nodes))
-    after = moved(CSR.from_graph(graph), labels, k)
+    after = edges._moved(edges._Level.of(operator(graph)), labels, k, random(seed))
     assert int(after.min()) >= 0 and int(after.max()) < k
     if graph.num_edges:
-        assert edge_information(graph.adjacency, after) >= edge_information(graph.adjacency, labels) - 1e-6
+        assert edge_information(graph.adjacency, after) >= edge_information(graph.adjacency, labels) - 1e-9
     isolated = np.diff(graph.adjacency.indptr) == 0
     assert (after.numpy()[isolated] == labels.numpy()[isolated]).all()
 
 
+@given(graphs(), st.integers(2, 6), st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_a_level_above_has_the_table_of_its_groups(graph, k, seed):
+    """Groups of groups: the same sums as a product of dense matrices, times one factor."""
+    level, rng = edges._Level.of(operator(graph)), np.random.default_rng(seed)
+    groups, clusters = rng.integers(0, k, graph.num_nodes), rng.integers(0, 2, k)
+    above = level.above(torch.from_numpy(groups), k)
+    both = np.eye(2)[clusters[groups]]
+    plain = both.T @ (graph.adjacency @ both)
+    found = above.table(torch.from_numpy(clusters), 2).numpy()
+    total = float(level.degree.sum())
+    assert float(above.degree.sum()) == total
+    np.testing.assert_allclose(found * plain.sum(), plain * total, rtol=1e-6)
+
+
 @given(graphs(), st.integers(2, 4), st.integers(0, 5))
 @settings(max_examples=40, deadline=None)
-def test_moves_end_where_no_half_helps(graph, k, seed):
-    """What one call leaves, another does not improve."""
-    op = CSR.from_graph(graph)
-    once = moved(op, torch.from_numpy(np.random.default_rng(seed).integers(0, k, graph.num_nodes)), k)
-    if graph.num_edges:
-        again = edge_information(graph.adjacency, moved(op, once, k))
-        assert again == pytest.approx(edge_information(graph.adjacency, once), abs=1e-6)
+def test_nodes_to_move_are_those_another_cluster_suits(graph, k, seed):
+    """Against the dense table of all nodes and clusters."""
+    labels = np.random.default_rng(seed).integers(0, k, graph.num_nodes)
+    level = edges._Level.of(operator(graph))
+    if not len(level.row):
+        return
+    table = level.table(torch.from_numpy(labels), k)
+    nodes, other = (t.numpy() for t in edges._better(level, torch.from_numpy(labels), table, k))
+    joint = table.numpy() / table.numpy().sum() + edges._RECIPE.prior / k**2
+    score = graph.adjacency @ np.eye(k)[labels] @ np.log(joint / np.outer(joint.sum(0), joint.sum(0)))
+    rise = score.max(1) - score[np.arange(len(labels)), labels]
+    np.testing.assert_allclose(score[nodes, other], score[nodes].max(1), rtol=1e-5, atol=1e-6)
+    coo = sp.coo_array(graph.adjacency)
+    border = np.isin(np.arange(len(labels)), coo.row[labels[coo.row] != labels[coo.col]])
+    clear = border & (rise > 1e-4 * (1 + np.abs(score).max()))
+    assert set(np.flatnonzero(clear)) <= set(nodes.tolist()) <= set(np.flatnonzero(border))
 
 
-@given(st.integers(3, 9), st.integers(0, 50))
-@settings(max_examples=30, deadline=None)
+def test_a_table_in_pieces_says_the_same(monkeypatch):
+    op = operator(attributed_communities(300, 4, n_features=0, seed=1))
+    whole = edge_clusters(op, [4])[4]
+    monkeypatch.setattr(edges, "_RECIPE", edges.EdgeRecipe(table=256))
+    assert torch.equal(edge_clusters(op, [4])[4], whole)
+
+
+@given(st.integers(2, 9), st.integers(0, 50))
+@settings(max_examples=40, deadline=None)
 def test_each_merge_is_the_one_that_loses_least(groups, seed):
-    """Against trying every pair, step by step, down to two clusters."""
+    """Against trying every pair, at every step; many tables have empty places."""
     rng = np.random.default_rng(seed)
-    table = rng.integers(0, 20, (groups, groups)).astype(float)
-    table = table + table.T + np.diag(rng.integers(1, 40, groups))
+    table = rng.integers(0, 20, (groups, groups)) * (rng.random((groups, groups)) < 0.5)
+    table = (table + table.T + np.diag(rng.integers(1, 40, groups))).astype(float)
 
     def union(t, a, b):
         t = t.copy()
@@ -84,19 +135,172 @@ def test_each_merge_is_the_one_that_loses_least(groups, seed):
         t[:, a] += t[:, b]
         return np.delete(np.delete(t, b, 0), b, 1)
 
-    plain = table
-    while len(plain) > 2:
-        pairs = [(a, b) for a in range(len(plain)) for b in range(a + 1, len(plain))]
-        plain = max((union(plain, a, b) for a, b in pairs), key=information)
-    found = merge_order(table, 2)
-    one_hot = np.eye(2)[found]
-    assert set(found) == {0, 1}
-    assert information(one_hot.T @ table @ one_hot) == pytest.approx(information(plain), abs=1e-12)
+    steps, plain = merge_steps(table), table
+    assert steps.shape == (groups - 1, 2)
+    while len(plain) > 1:
+        one_hot = np.eye(len(plain))[cut(steps, len(plain))]
+        assert information(one_hot.T @ table @ one_hot) == pytest.approx(information(plain), abs=1e-12)
+        plain = max(
+            (union(plain, a, b) for a, b in itertools.combinations(range(len(plain)), 2)), key=information
+        )
 
 
 def test_nothing_to_merge():
-    assert merge_order(np.eye(3), 3).tolist() == [0, 1, 2]
-    assert sorted(merge_order(np.zeros((3, 3)), 2).tolist()) == [0, 0, 1]
+    assert cut(merge_steps(np.eye(3)), 3).tolist() == [0, 1, 2]
+    assert cut(merge_steps(np.ones((1, 1))), 1).tolist() == [0]
+    assert sorted(cut(merge_steps(np.zeros((3, 3))), 2).tolist()) == [0, 0, 1]
+
+
+def brute_force(graph, k):
+    """Most evidence of any clustering into k clusters, none very small, that keeps edges inside."""
+    n = graph.num_nodes
+    found = -np.inf
+    for rest in itertools.product(range(k), repeat=n - 1):
+        labels = np.array((0, *rest))
+        sizes = np.bincount(labels, minlength=k)
+        if sizes.min() >= edges._RECIPE.least * n / k and modularity(graph, labels) > 0:
+            found = max(found, evidence(graph, labels))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("graph", "k"),
+    [
+        (nx.barbell_graph(4, 0), 2),
+        (nx.ring_of_cliques(3, 3), 3),
+        (nx.connected_caveman_graph(2, 5), 2),
+        (nx.disjoint_union(nx.complete_graph(4), nx.cycle_graph(5)), 2),
+    ],
+    ids=["barbell", "three cliques", "two caves", "two components"],
+)
+def test_the_most_evidence_there_is_on_tiny_graphs(graph, k):
+    found = edge_clusters(operator(graph), [k])[k][:, 0]
+    assert evidence(of_networkx(graph), found.numpy()) == pytest.approx(
+        brute_force(of_networkx(graph), k), abs=1e-6
+    )
+
+
+def test_the_best_comes_first():
+    graph = attributed_communities(600, 6, n_features=0, edge_signal=0.4, seed=0)
+    values = [evidence(graph, labels.numpy()) for labels in edge_clusters(operator(graph), [6])[6].mT]
+    assert values == sorted(values, reverse=True) and len(set(values)) > 1
+
+
+@pytest.mark.parametrize("hubs", [0.0, 1.0])
+@pytest.mark.parametrize("k", [2, 5, 12])
+def test_planted_communities_are_found(k, hubs):
+    graph = attributed_communities(150 * k, k, 12, 0, edge_signal=0.85, degree_spread=hubs, seed=k)
+    found = edge_clusters(operator(graph), [2, k, k + 3])
+    used = np.diff(graph.adjacency.indptr) > 0
+    assert nmi(graph.y[used], found[k][used, 0].numpy()) > 0.8
+    assert all(len(torch.unique(found[other][:, 0])) == other for other in found)
+
+
+def test_faint_communities_need_the_eigenvectors():
+    """Near the threshold, where local moves find nothing."""
+    graph = of_networkx(nx.stochastic_block_model([300] * 3, (np.eye(3) * 0.0155 + 0.0083).tolist(), seed=0))
+    truth = np.repeat([0, 1, 2], 300)
+    found = edge_clusters(operator(graph), [3])[3]
+    assert nmi(truth, found[:, 0].numpy()) > 0.3
+
+
+def test_groups_of_any_shape_are_found():
+    """Two rings side by side: k-means of the coordinates cannot tell them, the edges can."""
+    n = 60
+    ring = np.stack([np.arange(n), (np.arange(n) + 1) % n])
+    joined = np.concatenate([ring, ring + n, [[0], [n]]], axis=1)
+    found = edge_clusters(CSR.from_graph(sc.Graph.from_edges(joined)), [2])[2]
+    assert nmi(np.repeat([0, 1], n), found[:, 0].numpy()) > 0.9
+
+
+def test_nodes_in_another_order_have_the_same_clusters():
+    graph = attributed_communities(400, 4, 14, 0, edge_signal=0.9, degree_spread=0.3, seed=2)
+    order = np.random.default_rng(0).permutation(400)
+    other = sc.Graph.from_scipy(sp.csr_array(graph.adjacency[order][:, order]))
+    found, again = (edge_clusters(operator(g), [4])[4][:, 0].numpy() for g in (graph, other))
+    assert nmi(found[order], again) > 0.98
+
+
+@pytest.mark.parametrize("factor", [0.25, 4.0])
+def test_a_factor_of_the_weights_changes_nothing(factor):
+    graph = attributed_communities(300, 3, 8, 0, edge_signal=0.6, seed=4)
+    weights = sp.triu(graph.adjacency, format="csr").astype(np.float32)
+    weights.data = np.random.default_rng(0).uniform(0.1, 1, weights.nnz).astype(np.float32)
+    weights = sp.csr_array(weights + weights.T)
+    found, other = (
+        edge_clusters(operator(sc.Graph.from_scipy(w)), [3])[3]
+        for w in (weights, weights * np.float32(factor))
+    )
+    assert torch.equal(found, other)
+
+
+def test_equal_weights_are_no_weights():
+    graph = attributed_communities(300, 3, 8, 0, edge_signal=0.6, seed=4)
+    half = sc.Graph.from_scipy(graph.adjacency * np.float32(0.5))
+    assert torch.equal(edge_clusters(operator(graph), [3])[3], edge_clusters(operator(half), [3])[3])
+
+
+def test_heavy_edges_decide():
+    """A complete graph whose edges inside two halves are heavier."""
+    n = 20
+    weights = np.where(np.equal.outer(np.arange(n) % 2, np.arange(n) % 2), 1.0, 0.2).astype(np.float32)
+    np.fill_diagonal(weights, 0)
+    found = edge_clusters(operator(sc.Graph.from_scipy(sp.csr_array(weights))), [2])[2]
+    assert nmi(np.arange(n) % 2, found[:, 0].numpy()) == pytest.approx(1)
+
+
+def test_the_same_labels_every_time():
+    op = operator(attributed_communities(300, 4, n_features=0, seed=1))
+    first, again = edge_clusters(op, [2, 4], 3), edge_clusters(op, [2, 4], 3)
+    assert all(torch.equal(first[k], again[k]) for k in (2, 4))
+
+
+def test_no_edges_and_one_node():
+    for n in (0, 1, 5):
+        op = CSR.from_edge_index(torch.zeros(2, 0, dtype=torch.long), num_nodes=n)
+        for k, labels in edge_clusters(op, [1, 2, 5, 9]).items():
+            assert labels.shape == (n, 2) and k and not labels.any()
+
+
+def test_one_cluster_and_a_cluster_for_each_node():
+    found = edge_clusters(operator(nx.path_graph(6)), [1, 6, 8, 2])
+    assert not found[1].any()
+    assert found[6][:, 0].tolist() == found[8][:, 1].tolist() == [0, 1, 2, 3, 4, 5]
+    assert found[2][:, 0].tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+
+
+@pytest.mark.parametrize("k", [2, 7, 30])
+@pytest.mark.parametrize(
+    "graph",
+    [nx.complete_graph(300), nx.star_graph(3000), nx.empty_graph(0)],
+    ids=["complete", "star", "pairs"],
+)
+def test_graphs_with_nothing_to_tell(graph, k):
+    if not len(graph):  # more components than a table of groups has places
+        graph = nx.from_edgelist([(2 * i, 2 * i + 1) for i in range(2000)])
+    labels = edge_clusters(operator(graph), [k])[k]
+    assert int(labels.max()) < k and len(torch.unique(labels[:, 0])) > 1
+
+
+def test_components_are_kept_whole():
+    graph = nx.disjoint_union_all([nx.gnp_random_graph(60, 0.2, seed=s) for s in range(5)])
+    found = edge_clusters(operator(graph), [5])[5]
+    assert nmi(np.repeat(np.arange(5), 60), found[:, 0].numpy()) == pytest.approx(1)
+
+
+def test_isolated_nodes_change_nothing_for_the_others():
+    graph = attributed_communities(300, 3, 10, 0, edge_signal=0.85, degree_spread=0.3, seed=5)
+    adjacency = graph.adjacency.copy()
+    adjacency.resize(320, 320)
+    found = edge_clusters(operator(sc.Graph.from_scipy(adjacency)), [3])[3]
+    assert found.shape[0] == 320
+    assert nmi(graph.y, found[:300, 0].numpy()) > 0.85
+
+
+def test_many_clusters():
+    graph = nx.disjoint_union_all([nx.complete_graph(5)] * 200)
+    found = edge_clusters(operator(graph), [200])[200]
+    assert nmi(np.repeat(np.arange(200), 5), found[:, 0].numpy()) > 0.95
 
 
 def test_soft_clusters_of_labels():
@@ -113,181 +317,9 @@ def test_soft_clusters_of_labels():
     assert torch.allclose(soft.sum(1), torch.ones(3))
 
 
-def test_groups_of_any_shape_are_found():
-    """Two rings side by side: k-means of the coordinates cannot tell them, the edges can."""
-    n = 60
-    ring = np.stack([np.arange(n), (np.arange(n) + 1) % n])
-    edges = np.concatenate([ring, ring + n, [[0], [n]]], axis=1)
-    op = CSR.from_graph(sc.Graph.from_edges(edges))
-    found = edge_clusters(op, around(op, positions(op)), 2)
-    truth = np.repeat([0, 1], n)
-    assert max(nmi(truth, labels.numpy()) for labels in found.mT) > 0.9
-
-
-def test_the_same_labels_every_time():
-    op = CSR.from_graph(attributed_communities(300, 4, seed=1))
-    starts = around(op, positions(op))
-    assert torch.equal(edge_clusters(op, starts, 4, 3), edge_clusters(op, starts, 4, 3))
-
-
-@pytest.fixture(scope="module")
-def noisy():
-    """Communities whose features say nothing."""
-    return attributed_communities(500, 5, 10, 200, edge_signal=0.5, feature_signal=0.0, seed=0)
-
-
-def estimator(k=5, **options):
-    return sc.MinCutClustering(k, n_init=8, max_iter=40, device="cpu", **options)
-
-
-@pytest.fixture(scope="module")
-def fitted(noisy):
-    return estimator().fit(noisy)
-
-
-def test_where_features_are_noise_the_edges_decide(noisy, fitted):
-    assert any(TAKEN in text for text in fitted.notes_)
-    without = estimator(refine=False).fit(noisy)
-    assert not any(TAKEN in text for text in without.notes_)
-    assert sc.metrics.evidence(noisy, fitted.labels_) > sc.metrics.evidence(noisy, without.labels_)
-    assert nmi(noisy.y, fitted.labels_) >= nmi(noisy.y, without.labels_)
-    assert (np.diff(np.bincount(fitted.labels_, minlength=5)) <= 0).all()  # the largest first
-
-
-def test_the_training_graph_is_known_again(noisy, fitted, tmp_path):
-    assert (fitted.predict_proba(noisy) == fitted.soft_).all()
-    again = sc.MinCutClustering.load(fitted.save(tmp_path / "model"))
-    assert (again.predict(noisy) == fitted.labels_).all()
-    again.predict_proba(noisy)[:] = 0  # the caller's copy
-    assert (again.predict(noisy) == fitted.labels_).all()
-
-
-def test_another_graph_is_left_to_the_networks(noisy, fitted, tmp_path):
-    other = attributed_communities(200, 5, 10, 200, edge_signal=0.5, feature_signal=0.0, seed=4)
-    with pytest.warns(UserWarning, match="found from its edges, without the networks"):
-        found = fitted.predict(other)
-    again = sc.MinCutClustering.load(fitted.save(tmp_path / "model"))
-    with pytest.warns(UserWarning, match="found from its edges, without the networks"):
-        assert (again.predict(other) == found).all()
-    # Clusters have the same numbers for both: those of the networks are matched with those of the edges.
-    part = noisy.subgraph(range(499))
-    with pytest.warns(UserWarning, match="found from its edges, without the networks"):
-        networks = fitted.predict(part)
-    shared = np.zeros((5, 5))
-    np.add.at(shared, (networks, fitted.labels_[:499]), 1)
-    assert shared.trace() == max(shared[list(order)].trace() for order in itertools.permutations(range(5)))
-
-
-@pytest.mark.parametrize("options", [{"judge": "agreement"}, {"select": "best"}, {"refine": False}])
-def test_other_judges_do_without(noisy, options):
-    est = estimator(**options).fit(noisy)
-    assert not any(TAKEN in text for text in est.notes_)
-    assert est._model.own is None
-
-
-def test_features_that_say_more_are_kept():
-    graph = attributed_communities(400, 4, 8, 200, edge_signal=0.3, feature_signal=0.8, seed=3)
-    est = estimator(4).fit(graph)
-    assert est._model.own is None and nmi(graph.y, est.labels_) > 0.6
-
-
-def test_isolated_nodes_without_features_stay_unknown():
-    graph = attributed_communities(300, 3, 8, 0, edge_signal=0.8, seed=5)
-    adjacency = graph.adjacency.copy()
-    adjacency.resize(303, 303)
-    est = sc.MinCutClustering(3, n_init=8, device="cpu").fit(sc.Graph.from_scipy(adjacency))
-    assert np.allclose(est.soft_[-3:], 1 / 3)
-    assert (est.predict_proba(sc.Graph.from_scipy(adjacency)) == est.soft_).all()
-
-
-def test_isolated_nodes_keep_what_their_features_say():
-    """Nodes without edges have no place among clusters of the edges: the networks speak for them."""
-    whole = attributed_communities(400, 4, 12, 100, edge_signal=0.9, feature_signal=0.12, seed=2)
-    adjacency = whole.adjacency.tolil()
-    adjacency[:40, :] = 0
-    adjacency[:, :40] = 0
-    graph = sc.Graph.from_scipy(sp.csr_array(adjacency.tocsr()), x=whole.x)
-    est = estimator(4).fit(graph)
-    assert est._model.own is not None
-    alone = np.diff(graph.adjacency.indptr) == 0
-    assert len(np.unique(est.labels_[alone])) > 1
-    est._model.own = None
-    np.testing.assert_allclose(est.soft_[alone], est.predict_proba(graph)[alone], atol=1e-5)
-
-
-def test_one_heavy_edge_is_no_cluster():
-    graph = attributed_communities(400, 4, 8, 0, edge_signal=0.55, seed=0)
-    adjacency = graph.adjacency.tolil()
-    u, v = (int(ends[0]) for ends in graph.adjacency.nonzero())
-    adjacency[u, v] = adjacency[v, u] = 100
-    est = sc.MinCutClustering(4, n_init=8, device="cpu").fit(sc.Graph.from_scipy(sp.csr_array(adjacency)))
-    assert np.bincount(est.labels_).min() >= 0.25 * 400 / 4 - 1
-
-
-def test_the_training_graph_needs_its_features(noisy, fitted):
-    with pytest.raises(sc.errors.GraphError, match="fitted with 200"):
-        fitted.predict(noisy.adjacency, np.ones((500, 3), dtype=np.float32))
-    with pytest.raises(sc.errors.GraphError, match="no features"):
-        fitted.predict(noisy.adjacency)
-
-
-def test_what_is_known_is_not_the_callers(noisy):
-    est = estimator().fit(noisy)
-    labels = est.labels_.copy()
-    est.soft_[:] = 0
-    assert (est.predict(noisy) == labels).all()
-
-
-def test_an_interrupted_fit_keeps_what_was_learnt(noisy):
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    with pytest.warns(UserWarning, match="interrupted"):
-        est = estimator(callbacks=[stop]).fit(noisy)
-    assert est._model.own is None
-
-
-@pytest.mark.parametrize("damage", ["negative", "other labels"])
-def test_damaged_clusters_are_refused(noisy, fitted, tmp_path, damage):
-    from softcut.io.model_files import read_model, write_model
-
-    tensors, meta = read_model(fitted.save(tmp_path / "model"))
-    meta = {
-        key: meta[key] for key in meta if key not in ("format", "version", "tensors_sha256", "json_sha256")
-    }
-    tensors["soft"] = -tensors["soft"] if damage == "negative" else tensors["soft"].flip(1)
-    write_model(tmp_path / "other", tensors, meta)
-    with pytest.raises(sc.errors.ModelFileError, match="does not hold the clusters of one graph"):
-        sc.MinCutClustering.load(tmp_path / "other")
-
-
-def test_a_pattern_with_edges_between_clusters_is_not_taken(noisy, monkeypatch):
-    """More evidence is not enough: clusters must also keep their edges inside."""
-    n = noisy.num_nodes
-    sides = torch.arange(n) % 2
-    # Edges between two sides only, and a few inside: the sides explain nearly all edges, against the grain.
-    rng = np.random.default_rng(0)
-    u, v = rng.integers(0, n // 2, 3000) * 2, rng.integers(0, n // 2, 3000) * 2 + 1
-    graph = sc.Graph.from_edges(np.stack([u, v]), num_nodes=n, x=noisy.x)
-    assert evidence_parts(graph, sides.numpy()).value > 1 and modularity(graph, sides.numpy()) < 0
-    monkeypatch.setattr(fit, "edge_clusters", lambda op, x, k, seed: sides.unsqueeze(1))
-    est = sc.MinCutClustering(2, n_init=4, max_iter=20, device="cpu").fit(graph)
-    assert est._model.own is None
-
-
-def test_the_width_with_most_evidence_is_kept(monkeypatch):
-    """The weights of the fit are those of the width whose consensus explains most."""
-    graph = attributed_communities(400, 4, 10, 100, edge_signal=0.35, feature_signal=0.2, seed=2)
-    est = estimator(4).fit(graph)
-    text = next(t for t in est.notes_ if t.startswith("replicas weighted by evidence"))
-    found = {}
-    for width in fit.WIDTHS:
-        monkeypatch.setattr(fit, "WIDTHS", (width,))
-        only = estimator(4).fit(graph)
-        found[width] = sc.metrics.evidence(graph, only.labels_), only
-    best = max(found, key=lambda width: found[width][0])
-    assert text.startswith(
-        f"replicas weighted by evidence with a width of {best:g}, whose consensus has most"
-    )
-    assert (est.labels_ == found[best][1].labels_).all()
-    assert np.array_equal(est.weights_, found[best][1].weights_)
+@pytest.mark.gpu
+def test_the_same_on_a_gpu():
+    graph = attributed_communities(2000, 6, 12, 0, edge_signal=0.7, seed=0)
+    found = edge_clusters(CSR.from_graph(graph), [6])[6][:, 0]
+    other = edge_clusters(CSR.from_graph(graph, device="cuda"), [6])[6][:, 0]
+    assert other.is_cuda and nmi(found.numpy(), other.cpu().numpy()) > 0.95

@@ -53,7 +53,7 @@ class MinCutPool(MLPPool):
         Below 1: harder assignments; above 1: fuzzier ones.
     cut_weight, ortho_weight : float
         Weights of the two losses: the objective, and the term that keeps clusters apart where it has one.
-    objective : {"trace_ratio", "ratio_trace", "dmon", "just_balance", "evidence"}
+    objective : {"mincut", "ratio_trace", "dmon", "just_balance", "evidence"}
         The paper's cut loss, the classic one (appendix A), or another of the family (:mod:`softcut.ops.objectives`):
         losses `spectral` and `cluster`, `balance`, or `evidence`, in place of `cut` and `ortho`.
     normalise : bool
@@ -83,7 +83,7 @@ class MinCutPool(MLPPool):
         temperature: float = 1.0,
         cut_weight: float = 1.0,
         ortho_weight: float = 1.0,
-        objective: str = "trace_ratio",
+        objective: str = "mincut",
         normalise: bool = True,
         keep_diagonal: bool = False,
         count_words: bool = False,
@@ -158,7 +158,7 @@ def mincut_pool(
     *,
     edge_weight: Tensor | None = None,
     batch: Tensor | None = None,
-    objective: str = "trace_ratio",
+    objective: str = "mincut",
     normalise: bool = True,
     count_words: bool = False,
 ) -> PoolOutput:

@@ -1,0 +1,116 @@
+"""The arguments of the estimators, checked one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softcut.clustering.recipe import Recipe
+from softcut.errors import ParameterError
+from softcut.ops import OBJECTIVES
+
+__all__ = ["LIMITS", "batch_size_from", "candidates_from", "recipe_from", "seed_from"]
+
+# The largest values accepted: a typing error of a few digits is refused before it takes all memory. Raise an
+# entry (softcut.clustering.arguments.LIMITS["n_init"] = 50_000) where a larger value is meant.
+LIMITS = {"n_clusters": 10_000, "n_init": 10_000, "max_iter": 10_000_000}
+_LEAST_BATCH = 16  # two nodes in each of eight parts
+_LARGEST_SEED = 2**32 - 1  # what NumPy and scikit-learn take
+
+
+def recipe_from(base: Recipe, objective: Any, n_init: Any, max_iter: Any, learning_rate: Any) -> Recipe:
+    """The recipe with the estimator's own arguments in place; those that are None leave it as it is.
+
+    >>> recipe_from(Recipe(), None, 8, None, None).networks
+    8
+    """
+    if not isinstance(base, Recipe):
+        raise ParameterError(f"recipe must be a softcut.clustering.Recipe or None, got {base!r}.")
+    if objective is not None and objective not in OBJECTIVES:
+        raise ParameterError(
+            f"objective must be one of {', '.join(map(repr, OBJECTIVES))}, got {objective!r}."
+        )
+    return base.changed(
+        objective=objective,
+        networks=None if n_init is None else _whole("n_init", n_init, 1),
+        iterations=None if max_iter is None else _whole("max_iter", max_iter, 1),
+        learning_rate=None if learning_rate is None else _positive("learning_rate", learning_rate),
+    )
+
+
+def seed_from(random_state: Any) -> int:
+    """A seed from an int, None (a fresh one), a RandomState or a Generator, as everywhere in scikit-learn.
+
+    >>> import numpy as np
+    >>> seed_from(7), seed_from(np.random.RandomState(0)) == seed_from(np.random.RandomState(0))
+    (7, True)
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(_LARGEST_SEED, endpoint=True))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(0, _LARGEST_SEED, dtype=np.int64))
+    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
+        raise ParameterError(
+            "random_state must be a whole number, None, a numpy RandomState or a Generator, "
+            f"got {random_state!r}."
+        )
+    if not 0 <= random_state <= _LARGEST_SEED:
+        raise ParameterError(
+            f"random_state must be between 0 and {_LARGEST_SEED} (2**32 - 1, as in NumPy), got {random_state}."
+        )
+    return int(random_state)
+
+
+def candidates_from(n_clusters: Any, nodes: int, recipe: Recipe) -> tuple[int, ...]:
+    """The numbers of clusters to compare: all of a range, or the one that was asked for."""
+    if isinstance(n_clusters, str):
+        if n_clusters != "auto":
+            raise ParameterError(f"n_clusters must be a whole number, a range or 'auto', got {n_clusters!r}.")
+        n_clusters = [k for k in recipe.auto if k <= nodes] or [nodes]
+    if isinstance(n_clusters, range | list | tuple):
+        found = sorted({_whole("n_clusters", k, 1) for k in n_clusters})
+        if not found:
+            raise ParameterError("n_clusters is an empty range; give at least one number of clusters.")
+    else:
+        found = [_whole("n_clusters", n_clusters, 1, "a range, or 'auto'")]
+    if found[-1] > nodes:
+        raise ParameterError(
+            f"n_clusters is {found[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
+        )
+    return tuple(found)
+
+
+def batch_size_from(value: Any, objective: str) -> int | str | None:
+    """Nodes per step; an objective that needs more than sums over nodes and edges is refused."""
+    if value is None:
+        return None
+    if objective == "ratio_trace":
+        raise ParameterError(
+            "objective 'ratio_trace' cannot be trained in batches; use 'mincut', or leave batch_size out."
+        )
+    if isinstance(value, str) and value == "auto":
+        return value
+    return _whole("batch_size", value, _LEAST_BATCH, "None or 'auto'")
+
+
+def _whole(name: str, value: Any, least: int, also: str = "") -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        words = f", {also}" if also else ""
+        raise ParameterError(f"{name} must be a whole number of at least {least}{words}, got {value!r}.")
+    most = LIMITS.get(name)
+    if most is not None and value > most:
+        raise ParameterError(
+            f"{name} is {value}, above the limit of {most:,}; if it is meant, raise "
+            f"softcut.clustering.arguments.LIMITS[{name!r}] first."
+        )
+    return int(value)
+
+
+def _positive(name: str, value: Any) -> float:
+    good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
+    if not good or value <= 0:
+        raise ParameterError(f"{name} must be a positive number, got {value!r}.")
+    return float(value)

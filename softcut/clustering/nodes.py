@@ -1,0 +1,46 @@
+"""The nodes of a graph, wherever their rows are: samples of them, and sums over all of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["Nodes", "sample_rows"]
+
+
+def sample_rows(n: int, most: int) -> Tensor:
+    """Different row numbers below `n`, rising: `most` of them at random, or all where there are not more.
+
+    >>> sample_rows(4, 10).tolist(), len(sample_rows(100, 10))
+    ([0, 1, 2, 3], 10)
+    """
+    if n <= most:
+        return torch.arange(n)
+    return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:most].sort().values
+
+
+class Nodes:
+    """All nodes of a graph, on this machine.
+
+    The steps of a fit need three things that take all nodes together. :mod:`softcut.clustering.distributed` has the
+    same three for nodes that are spread over processes.
+
+    >>> nodes = Nodes(3)
+    >>> nodes.sample(torch.eye(3), 10).shape, nodes.total(torch.ones(2)).tolist()
+    (torch.Size([3, 3]), [1.0, 1.0])
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def sample(self, rows: Tensor, most: int) -> Tensor:
+        """Rows of at most so many nodes [m, ...], drawn from all: the same ones every time."""
+        return rows if self.count <= most else rows[sample_rows(self.count, most).to(rows.device)]
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum over all nodes, of what was summed over the nodes that are here."""
+        return values
+
+    def agreed(self, values: Tensor) -> Tensor:
+        """Numbers that every process must have to the bit."""
+        return values

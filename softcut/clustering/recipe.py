@@ -1,0 +1,169 @@
+"""Every constant of the clustering pipeline, with its reason, in one place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+
+from softcut.errors import ParameterError
+from softcut.training import TrainSettings
+
+__all__ = ["DEFAULT", "PAPER", "Recipe"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How :class:`softcut.GraphClustering` clusters; the defaults serve every graph.
+
+    Change a field for an ablation or a benchmark, ``GraphClustering(7, recipe=Recipe(refine=False))``. Results are
+    recorded with :attr:`digest`, so that a run with another constant never counts as one of these.
+
+    >>> Recipe().networks, Recipe(width=0.1).digest == Recipe().digest
+    (24, False)
+    """
+
+    # ---- encode: features as the networks read them (features.py, encoder.py)
+    components: int = 64  # columns that features are reduced to
+    # How often features are propagated before a network reads them. How far is right differs between graphs and cannot
+    # be read off one: the networks read different distances, and the consensus weighs them by what they explain.
+    distances: tuple[int, ...] = (0, 1, 2, 4, 8, 16)
+    # From so many columns on only the direction of a row counts: its length is its degree.
+    many_columns: int = 16
+    # After many hops connected nodes are almost alike and isolated ones are not: rows longer than this many times the
+    # median are shortened, or a few isolated nodes would be all that a clustering sees.
+    longest_row: float = 2.0
+    paper: bool = False  # the paper's network: one message-passing layer on rows of X that sum to one
+
+    # ---- train: networks that maximise the evidence (networks.py)
+    networks: int = 24  # four for each distance
+    hidden: int = 16  # units of each
+    objective: str = "evidence"  # see softcut.ops.objectives
+    iterations: int = 50  # the evidence hardly rises after these
+    learning_rate: float = 0.04
+    tolerance: float | None = 1e-3  # a network has converged that improved by less ...
+    patience: int = 50  # ... in so many iterations
+    temperature: float = 1.0  # of the softmax
+    # What networks learn first: clusters of the features at their distance or of the edges; or "random", nothing.
+    start: str = "clusters"
+    start_iterations: int = 20  # enough to begin near them, few enough to leave a bad start
+    # Share of the networks that begin from clusters of the edges: features may hide these.
+    edge_starts: float = 0.5
+    start_restarts: int = 2  # k-means for each start, of which the better one is taken
+    start_rounds: int = 30  # iterations of that k-means: it need not converge
+    least: float = 0.25  # smallest cluster of a start, as a share of the mean size
+    # Weight of the L_o that holds clusters to the sizes of their start, beside the evidence.
+    hold: float = 0.2
+    ortho_weight: float = 2.0  # weight of L_o beside a cut: at 1 some networks lose a cluster
+
+    # ---- merge: one consensus (consensus.py)
+    # "best": the network with most evidence, or, of the paper's, with the lowest loss.
+    select: str = "consensus"
+    # A network whose evidence is this share below that of the best one has 1/e of its weight.
+    width: float = 0.12
+    fusion: float = 1.0  # weight of the propagated features beside the networks
+    consensus_columns: int = 64  # leading directions that its k-means sees
+    consensus_restarts: int = 20
+
+    # ---- refine: own features and neighbours (refine.py)
+    refine: bool = True
+    ridge: float = 3e-3  # of the regression from features to clusters
+    restart: float = 0.4  # share of a node's own evidence at every step of PageRank
+    steps: int = 10  # 0.6^10 = 0.006 is left to come
+
+    # ---- choose the number of clusters, and say what was found (choose_k.py, estimator.py)
+    auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
+    trial_networks: int = 12  # for each number: two for each distance
+    supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
+    clear: float = 2.0  # from this structure on the verdict is "clear"; docs/clustering.md shows the curve
+    low_agreement: float = 0.1  # below this mean adjusted Rand index between networks a fit warns
+
+    # ---- large graphs: what is left out (a note of the fit says so)
+    # Nodes above which centres, medians, k-means, the consensus and the regression are learned from a sample of this
+    # many nodes; features are propagated in single precision, no network begins from the edges, and networks stop one
+    # by one.
+    large: int = 50_000
+    start_sample: int = 20_000  # nodes that k-means of the starts see there
+    large_restarts: int = 5  # k-means for each start there: networks are few, and a sample costs little
+    large_patience: int = 10  # iterations after which a network there stops that improved by less ...
+    large_tolerance: float = 2e-3  # ... than this share of its loss
+    finalists: int = 4  # starts of the consensus that are run to their end there
+    # Numbers that the training of all networks holds at a time, N R (H + K): what 2 cores, or one GPU, do in seconds.
+    budget_cpu: int = 1 << 24
+    budget_cuda: int = 3 << 28
+    least_networks: int = 4  # trained however large the graph is
+
+    # ---- mini-batches (batches.py)
+    batch_parts: str = "random"  # how the parts of the graph are drawn; "metis": with few edges between them
+    parts_per_step: int = 8  # many small parts make a batch more like the whole graph than a few large ones
+    least_batch: int = 10_000  # nodes of an automatic batch: below, steps cost more than what they compute
+
+    def __post_init__(self) -> None:
+        for name, valid in (
+            ("start", ("clusters", "random")),
+            ("select", ("consensus", "best")),
+            ("batch_parts", ("random", "metis")),
+        ):
+            if getattr(self, name) not in valid:
+                words = " or ".join(map(repr, valid))
+                raise ParameterError(f"{name} of a Recipe must be {words}, got {getattr(self, name)!r}.")
+
+    @property
+    def digest(self) -> str:
+        """Twelve digits that change with any constant."""
+        text = json.dumps(asdict(self), sort_keys=True, default=list)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def changed(self, **fields: Any) -> Recipe:
+        """The same with some fields replaced; None leaves a field as it is."""
+        return replace(self, **{name: value for name, value in fields.items() if value is not None})
+
+    def budget(self, device: torch.device) -> int:
+        """Numbers that a training may hold on a device."""
+        return self.budget_cuda if device.type == "cuda" else self.budget_cpu
+
+    def training(self, nodes: int, device: torch.device) -> TrainSettings:
+        """How the networks of a graph with so many nodes are trained."""
+        settings = TrainSettings(
+            iterations=self.iterations,
+            lr=self.learning_rate,
+            temperature=self.temperature,
+            objective=self.objective,
+            ortho_weight=self.hold if self.objective == "evidence" else self.ortho_weight,
+            start=self.start_iterations,
+            tolerance=self.tolerance,
+            patience=self.patience,
+        )
+        if nodes <= self.large or self.tolerance is None:
+            return settings
+        return replace(
+            settings,
+            tolerance=self.large_tolerance,
+            patience=self.large_patience,
+            check_every=20
+            if device.type == "cuda"
+            else 5,  # a GPU records the step again whenever networks have left
+            one_by_one=True,
+        )
+
+
+DEFAULT = Recipe()
+# Section 5.1 of the paper: one message-passing layer, one softmax layer, random weights, Adam, a fixed number of steps;
+# of ten runs the one with the lowest loss.
+PAPER = Recipe(
+    paper=True,
+    distances=(0,),
+    networks=10,
+    objective="mincut",
+    iterations=10_000,
+    learning_rate=5e-4,
+    tolerance=None,
+    start="random",
+    ortho_weight=1.0,
+    select="best",
+    fusion=0.0,
+    refine=False,
+)
