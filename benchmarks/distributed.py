@@ -25,13 +25,13 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from softcut.clustering.partition import partition
+from softcut.clustering.distributed import partition
 from softcut.datasets import attributed_communities, load
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import nmi
 from softcut.provenance import command_line, commit, device_name
-from softcut.training.distributed import (
+from softcut.clustering.distributed import (
     DistributedSettings,
     JobGroup,
     Traffic,
@@ -193,7 +193,7 @@ def killing(folder: Path) -> dict[str, Any]:
     graph = graph_of("cora")
     parts = folder / "killed"
     partition(graph, 2, parts)
-    options = ["-m", "softcut.training.distributed", str(parts), "-k", "7", "--iterations", "300"]
+    options = ["-m", "softcut.clustering.distributed", str(parts), "-k", "7", "--iterations", "300"]
     options += ["--tolerance", "none", "--device", "cpu"]
     disturbed = [*options, "--checkpoint-every", "0.2"]
     torchrun(2, *options, "--out", folder / "calm")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from softcut.clustering.partition import partition
+from softcut.clustering.distributed import partition
 from softcut.datasets import planted_graph
 from softcut.metrics import nmi
 
@@ -25,9 +25,9 @@ print(
     f"parts of {' and '.join(map(str, manifest.rows))} nodes, halos of {' and '.join(map(str, manifest.halo))}"
 )
 
-# torchrun --standalone --nproc-per-node 2 -m softcut.training.distributed parts -k 4
+# torchrun --standalone --nproc-per-node 2 -m softcut.clustering.distributed parts -k 4
 run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-run += ["-m", "softcut.training.distributed", "parts", "-k", "4", "--out", "labels"]
+run += ["-m", "softcut.clustering.distributed", "parts", "-k", "4", "--out", "labels"]
 print(subprocess.run(run, check=True, text=True, stdout=subprocess.PIPE).stdout)
 
 with open("labels/labels.csv", encoding="utf-8", newline="") as file:

@@ -27,16 +27,16 @@ def partition(
     method: Annotated[
         str, typer.Option(help="'metis', 'contiguous', 'random', or 'auto': METIS where it is installed.")
     ] = "auto",
-    preset: Annotated[
-        str, typer.Option(help="'default' or 'paper': whose network will be trained.")
-    ] = "default",
+    paper: Annotated[
+        bool, typer.Option("--paper", help="For the network of the paper, on the features as they are.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random state of the division.")] = 0,
 ) -> None:
     """Divide a graph into memory-mapped parts for distributed training.
 
-    Train on them with: torchrun --nproc-per-node PARTS -m softcut.training.distributed OUT -k K
+    Train on them with: torchrun --nproc-per-node PARTS -m softcut.clustering.distributed OUT -k K
     """
-    from softcut.clustering.partition import partition as divide
+    from softcut.clustering.distributed import partition as divide
     from softcut.io.parts import PART_FILES
 
     start = time.perf_counter()
@@ -50,7 +50,7 @@ def partition(
                 parts,
                 output.staged(folder),
                 method=cast(PartitionMethod, method),
-                preset=preset,
+                paper=paper,
                 seed=seed,
             )
     about = manifest.about
@@ -62,7 +62,7 @@ def partition(
         f"({about['method']}); {about['crossing_share']:.1%} of the edges cross; {halo:.2f} halo rows per node\n"
         f"features: {about['features']}\n"
         f"Written in {time.perf_counter() - start:.1f} s: {out_dir}\n"
-        f"Train: torchrun --nproc-per-node {manifest.parts} -m softcut.training.distributed {out_dir} -k K",
+        f"Train: torchrun --nproc-per-node {manifest.parts} -m softcut.clustering.distributed {out_dir} -k K",
         markup=False,
         soft_wrap=True,
     )

@@ -111,6 +111,7 @@ def make_batches(
     if nodes is None:
         return None
     graph, each = prepared.encoded.graph, recipe.parts_per_step
+    assert graph is not None
     count = each * -(-graph.num_nodes // nodes)
     metis = recipe.batch_parts == "metis"
     if metis:

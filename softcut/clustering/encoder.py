@@ -115,9 +115,9 @@ class Encoded:
 
     Attributes
     ----------
-    graph : Graph
-        What was encoded.
-    op : CSR
+    graph : Graph or None
+        What was encoded; None for a part of it.
+    op : Operator
         Its adjacency A, not normalised.
     x : Tensor
         [N, F] projected features, not propagated (F = 0 for the paper's encoder).
@@ -127,8 +127,8 @@ class Encoded:
         The constant input of the networks.
     """
 
-    graph: Graph
-    op: CSR
+    graph: Graph | None
+    op: Operator
     x: Tensor
     z: Tensor
     inputs: FirstLayer

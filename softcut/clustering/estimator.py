@@ -187,9 +187,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.n_features_in_ = whole.num_features
         self._remember_names(whole)
         self.structure_ = float(fitted.evidence.structure)
-        self.verdict_ = (
-            "none" if self.structure_ < 1 else "weak" if self.structure_ < task.recipe.clear else "clear"
-        )
+        self.verdict_ = task.recipe.verdict(self.structure_)
         self.candidates_, self.agreement_, self.weights_ = fitted.candidates, fitted.agreement, fitted.weights
         networks = fitted.networks
         self.replicas_ = [] if networks is None else networks.replicas

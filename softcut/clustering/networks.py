@@ -188,11 +188,12 @@ def _judged(
 
 def _affordable(prepared: Prepared, k: int, recipe: Recipe, note: Note, batches: Batches | None) -> int:
     """As many networks as the budget allows, and at least four (or as many as were asked for)."""
-    n = max(1, prepared.nodes.count // (1 if batches is None else batches.parts.steps))
+    n = max(1, prepared.nodes.here // (1 if batches is None else batches.parts.steps))
     device = prepared.device if batches is None else batches.device
     most = max(recipe.least_networks, recipe.budget(device) // (n * (recipe.hidden + k)))
     if most < recipe.networks:
         each = "" if batches is None else " per step"
+        each = each if prepared.nodes.here == prepared.nodes.count else " per process"
         note(
             f"{most} networks instead of {recipe.networks}: {n:,} nodes{each}, to stay within memory and time."
         )
@@ -229,7 +230,8 @@ def _starts(
         better = error.view(count, tries).argmin(1) + tries * torch.arange(count, device=rows.device)
         labels.append(assign(z[scale], nodes.agreed(centres[better])))
     start = torch.cat(labels)
-    if recipe.edge_starts > 0 and not large and k > 1 and prepared.encoded.graph.num_graphs == 1:
+    graph = prepared.encoded.graph
+    if recipe.edge_starts > 0 and not large and k > 1 and graph is not None and graph.num_graphs == 1:
         if edge_labels is None:
             assert isinstance(prepared.adjacency, CSR)
             edge_labels = edge_clusters(prepared.adjacency, [k], seed)[k][:, 0]

@@ -32,6 +32,7 @@ class Nodes:
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self.here = count  # the most that one process has
 
     def sample(self, rows: Tensor, most: int) -> Tensor:
         """Rows of at most so many nodes [m, ...], drawn from all: the same ones every time."""

@@ -82,6 +82,7 @@ def prepare(graph: Graph, recipe: Recipe, device: torch.device, note: Note) -> P
     features = None if structural else presence(graph.x)
     words = None if features is None else Words(features, device=device)
     judge = Judge(graph.adjacency, features, device)
+    assert isinstance(encoded.op, CSR)
     return Prepared(encoder, encoded, at_most_one(encoded.op), judge, words, Nodes(graph.num_nodes))
 
 

@@ -121,6 +121,14 @@ class Recipe:
         """The same with some fields replaced; None leaves a field as it is."""
         return replace(self, **{name: value for name, value in fields.items() if value is not None})
 
+    def verdict(self, structure: float) -> str:
+        """What the structure of a clustering says: "none", "weak" or "clear".
+
+        >>> Recipe().verdict(0.5), Recipe().verdict(1.5), Recipe().verdict(2.5)
+        ('none', 'weak', 'clear')
+        """
+        return "none" if structure < 1 else "weak" if structure < self.clear else "clear"
+
     def budget(self, device: torch.device) -> int:
         """Numbers that a training may hold on a device."""
         return self.budget_cuda if device.type == "cuda" else self.budget_cpu

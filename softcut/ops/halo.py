@@ -33,7 +33,7 @@ __all__ = ["Exchange", "Group", "Halo", "SharedRows", "shared_sum"]
 
 
 class Group(Protocol):
-    """How processes exchange rows and add up numbers; see :mod:`softcut.training.distributed` for the real one."""
+    """How processes exchange rows and add up numbers; see :mod:`softcut.clustering.distributed` for the real one."""
 
     rank: int
     size: int

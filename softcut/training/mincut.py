@@ -13,13 +13,25 @@ from torch import Tensor, nn
 from softcut.errors import ParameterError
 from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
 from softcut.ops.objectives import edge_count, word_table
+from softcut.training.checkpoint import Checkpoint
 from softcut.training.inputs import DenseInput, FirstLayer
 from softcut.training.loop import Loop
-from softcut.training.net import ReplicaNet
+from softcut.training.net import ReplicaNet, softmax_of
 from softcut.training.stopping import Patience, Plateau
 from softcut.training.task import LoopProgress, LoopSettings, Task
 
-__all__ = ["NamedLoss", "Progress", "TrainResult", "TrainSettings", "replica_losses", "run_task", "train"]
+__all__ = [
+    "ClusteringTask",
+    "NamedLoss",
+    "Progress",
+    "TrainResult",
+    "TrainSettings",
+    "named_loss",
+    "replica_losses",
+    "run_task",
+    "start_rows",
+    "train",
+]
 
 # From (op, S [N, R, K]) to the two terms of an objective, one number per replica each.
 Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
@@ -214,14 +226,15 @@ class NamedLoss:
         self.sizes = None if self.all is None else self.all[active]
 
 
-def _named_loss(
+def named_loss(
     op: Operator,
     settings: TrainSettings,
     sizes: Tensor | None,
     adjacency: Operator | None,
     words: Words | None,
+    num_edges: Tensor | None = None,
 ) -> tuple[Operator, Loss]:
-    """The operator that an objective reads, and its two terms as a function of it and S."""
+    """The operator that an objective reads, and its two terms as a function of it and S; arguments as for `train`."""
     name = settings.objective
     if get_objective(name).normalised:
         return op.normalise(), NamedLoss(name, sizes)
@@ -234,7 +247,7 @@ def _named_loss(
     if name != "evidence":
         return op, NamedLoss(name)
     op = _one_graph(op)
-    return op, NamedLoss(name, sizes, words, edge_count(op))
+    return op, NamedLoss(name, sizes, words, edge_count(op) if num_edges is None else num_edges)
 
 
 def train(
@@ -294,8 +307,8 @@ def train(
     """
     settings = settings or TrainSettings()
     if loss is None:
-        op, loss = _named_loss(op, settings, sizes, adjacency, words)
-    task = _ClusteringTask(net, inputs, op, settings, loss, start)
+        op, loss = named_loss(op, settings, sizes, adjacency, words)
+    task = ClusteringTask(net, inputs, op, settings, loss, start)
     return run_task(task, net, settings, callback, rows=op.num_rows, warm=start is not None)
 
 
@@ -307,6 +320,7 @@ def run_task(
     *,
     rows: int,
     warm: bool,
+    checkpoint: Checkpoint | None = None,
 ) -> TrainResult:
     """Run the loop for a task whose steps give the losses "cut" and "ortho" of every replica of `net`.
 
@@ -316,6 +330,8 @@ def run_task(
         Nodes that a step computes.
     warm : bool
         Whether the task has a start to learn first, for ``settings.start`` iterations.
+    checkpoint : Checkpoint, optional
+        Where the training is saved now and then, and resumed from.
     """
     stop: Plateau | Patience | None = None
     if settings.tolerance is not None and settings.one_by_one:
@@ -341,7 +357,7 @@ def run_task(
         callback(Progress(progress.iteration, progress.iterations, cut, ortho, net))
 
     with _threads_for(net, rows):
-        result = Loop(task, loop_settings).run(None if callback is None else tell)
+        result = Loop(task, loop_settings).run(None if callback is None else tell, checkpoint)
     nothing = np.zeros((0, net.replicas))
     return TrainResult(
         _held(result.history.get("cut", nothing)),
@@ -362,7 +378,18 @@ def _held(history: np.ndarray) -> np.ndarray:
 _START_ROWS = 50_000
 
 
-class _ClusteringTask(Task):
+def start_rows(nodes: int) -> range:
+    """The rows of so many that a start is learned from: all, or evenly spread ones.
+
+    >>> len(start_rows(100)), len(start_rows(90_000))
+    (100, 45000)
+    """
+    return range(0, nodes, max(1, -(-nodes // _START_ROWS)))
+
+
+class ClusteringTask(Task):
+    """The step of :func:`train`; its arguments are described there."""
+
     def __init__(
         self,
         net: ReplicaNet,
@@ -375,7 +402,7 @@ class _ClusteringTask(Task):
         self.net, self.inputs, self.op, self.settings = net, inputs, op, settings
         self.loss, self.start, self.start_inputs = loss, start, inputs
         if start is not None and start.shape[1] > _START_ROWS and isinstance(inputs, DenseInput):
-            rows = torch.arange(0, start.shape[1], -(-start.shape[1] // _START_ROWS), device=start.device)
+            rows = torch.arange(0, start.shape[1], start_rows(start.shape[1]).step, device=start.device)
             self.start, self.start_inputs = start[:, rows], DenseInput(inputs.z[:, rows])
         self.scales = list(net.scales)
         self.parameters = dict(net.named_parameters())
@@ -383,12 +410,17 @@ class _ClusteringTask(Task):
         self.capturable = settings.objective != "ratio_trace"
 
     def step(self) -> dict[str, Tensor]:
-        cut, ortho = self.loss(self.op, self.net.soft(self.inputs, self.settings.temperature))
+        s = softmax_of(self.logits(self.inputs), self.settings.temperature)
+        cut, ortho = self.loss(self.op, s)
         return {"cut": cut, "ortho": ortho}
+
+    def logits(self, inputs: FirstLayer) -> Tensor:
+        """[R, K, N] of the networks."""
+        return self.net(inputs)
 
     def warm_up(self) -> Tensor:
         assert self.start is not None
-        logits = self.net(self.start_inputs)  # [R, K, N]
+        logits = self.logits(self.start_inputs)
         return nn.functional.cross_entropy(logits, self.start, reduction="none").mean(1)
 
     def select(self, active: Tensor) -> None:

@@ -20,7 +20,7 @@ from softcut.ops import Segments
 from softcut.ops.batching import replicas_on_kernels
 from softcut.training.inputs import FirstLayer
 
-__all__ = ["ReplicaNet", "replica_seeds"]
+__all__ = ["ReplicaNet", "replica_seeds", "softmax_of"]
 
 
 def replica_seeds(random_state: int, replicas: int) -> list[int]:
@@ -31,6 +31,17 @@ def replica_seeds(random_state: int, replicas: int) -> list[int]:
     """
     words = np.random.SeedSequence(random_state).generate_state(replicas, np.uint32)
     return [int(w) for w in words]
+
+
+def softmax_of(logits: Tensor, temperature: float = 1.0) -> Tensor:
+    """S [N, R, K] (a view of [R, K, N]) from logits [R, K, N].
+
+    >>> softmax_of(torch.zeros(1, 2, 3)).shape
+    torch.Size([3, 1, 2])
+    """
+    if temperature != 1.0:
+        logits = logits / temperature
+    return torch.softmax(logits, dim=1).permute(2, 0, 1)
 
 
 def _glorot(rows: int, columns: int, generator: torch.Generator) -> Tensor:
@@ -131,10 +142,7 @@ class ReplicaNet(nn.Module):
 
     def soft(self, inputs: FirstLayer, temperature: float = 1.0) -> Tensor:
         """S of every replica, [N, R, K] (a view of [R, K, N])."""
-        logits = self(inputs)
-        if temperature != 1.0:
-            logits = logits / temperature
-        return torch.softmax(logits, dim=1).permute(2, 0, 1)
+        return softmax_of(self(inputs), temperature)
 
     @torch.no_grad()
     def assign(self, inputs: FirstLayer, temperature: float = 1.0) -> Tensor:

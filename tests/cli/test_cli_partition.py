@@ -28,7 +28,7 @@ def test_parts_are_written_and_described(run, people):
     assert sorted(np.concatenate([open_part("parts", p).nodes for p in range(3)])) == list(range(120))
     assert "120 nodes in 3 parts" in out
     assert "30 features projected to 30 columns" in out
-    assert "torchrun --nproc-per-node 3 -m softcut.training.distributed parts -k K" in out
+    assert "torchrun --nproc-per-node 3 -m softcut.clustering.distributed parts -k K" in out
     assert sorted({p.name.split(".")[0] for p in Path("parts").iterdir()}) == [
         "manifest",
         "names",

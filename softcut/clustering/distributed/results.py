@@ -14,13 +14,13 @@ import torch
 from safetensors.torch import save
 
 from softcut import __version__
+from softcut.clustering.distributed.group import JobGroup
+from softcut.clustering.distributed.job import DTYPES, DistributedResult, DistributedSettings
+from softcut.clustering.distributed.traffic import Traffic, step_traffic
 from softcut.errors import ParameterError
 from softcut.files import atomic_json, atomic_write
 from softcut.io.parts import read_manifest, read_names
 from softcut.provenance import command_line, commit
-from softcut.training.distributed.group import JobGroup
-from softcut.training.distributed.job import DistributedResult, DistributedSettings
-from softcut.training.distributed.traffic import Traffic, step_traffic
 
 __all__ = ["CHECKPOINT", "all_labels", "check_folder", "write_result"]
 
@@ -79,7 +79,7 @@ def write_result(
     group: JobGroup,
     seconds: float,
 ) -> dict[str, Any]:
-    """Write labels, networks and what is known of the training; called by all processes, written by process 0.
+    """Write labels, networks and an account of the training; called by all processes, written by process 0.
 
     Returns what result.json holds. Files are written whole or not at all, result.json last.
     """
@@ -89,16 +89,19 @@ def write_result(
         [result.step.halo, result.step.reduced], dtype=torch.float64, device=group.device
     )
     halo, reduced = (int(v) for v in group.all_reduce(bytes_sent))
-    itemsize = torch.finfo(getattr(torch, settings.dtype)).bits // 8
-    net = result.net
+    networks, recipe = result.networks, result.recipe
+    net, replicas = networks.net, networks.replicas
     model = step_traffic(
         sum(manifest.halo),
-        settings.k,
+        net.k,
         net.in_channels,
-        hidden=settings.hidden,
-        replicas=settings.replicas,
+        hidden=net.hidden,
+        replicas=result.step_networks,
         terms=net.terms,
-        itemsize=itemsize,
+        itemsize=DTYPES[settings.dtype].itemsize,
+        objective=recipe.objective,
+        vocabulary=manifest.vocabulary,
+        held=recipe.start == "clusters",
     )
     said = {
         "softcut": __version__,
@@ -108,15 +111,23 @@ def write_result(
         "nodes": manifest.nodes,
         "edges": manifest.edges,
         "settings": asdict(settings),
-        "best_replica": result.best,
-        "cut": result.cut.tolist(),
-        "ortho": result.ortho.tolist(),
-        "evidence": result.evidence.tolist(),
-        "evidence_of_labels": result.evidence_of_labels,
-        "clusters_used": result.clusters_used.tolist(),
-        "iterations": result.iterations,
-        "converged": result.converged,
-        # Rows sent by all processes in a step; each of them adds up the same numbers.
+        "recipe": recipe.digest,
+        "structure": result.structure,
+        "verdict": result.verdict,
+        "evidence_of_labels": result.evidence,
+        "agreement": networks.agreement,
+        "objective": recipe.objective,
+        # Of every network; "cut" is minus the evidence where that is the objective.
+        "hops": [replica.hops for replica in replicas],
+        "cut": [replica.cut for replica in replicas],
+        "ortho": [replica.ortho for replica in replicas],
+        "evidence": [replica.evidence for replica in replicas],
+        "clusters_used": [replica.clusters_used for replica in replicas],
+        "weights": result.weights.tolist(),
+        "iterations": networks.result.iterations,
+        "converged": networks.result.converged,
+        # Rows sent by all processes in the last step; each of them adds up the same numbers.
+        "networks_in_the_last_step": result.step_networks,
         "bytes_per_step": asdict(Traffic(halo, reduced // group.size)),
         "bytes_per_step_of_the_model": asdict(model),
         "seconds": seconds,

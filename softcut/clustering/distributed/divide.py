@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from softcut.clustering.features import FeatureMap, rows_that_sum_to_one, structural_features
 from softcut.clustering.prepare import is_constant
 from softcut.clustering.recipe import Recipe
-from softcut.errors import GraphError, ParameterError
+from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
 from softcut.io.parts import Manifest, write_parts
@@ -25,11 +25,11 @@ def partition(
     out: str | Path,
     *,
     method: PartitionMethod = "auto",
-    preset: str = "default",
+    paper: bool = False,
     n_components: int = 64,
     seed: int = 0,
 ) -> Manifest:
-    """Divide a graph into parts for :mod:`softcut.training.distributed`, and write them into a folder.
+    """Divide a graph into parts for :mod:`softcut.clustering.distributed`, and write them into a folder.
 
     >>> import tempfile
     >>> from softcut.datasets import attributed_communities
@@ -49,21 +49,20 @@ def partition(
         A new folder.
     method : {"auto", "metis", "contiguous", "random"}
         How nodes are divided; see :func:`softcut.graph.partition.partition_nodes`.
-    preset : {"default", "paper"}
-        Whose network will read the features. "default": features projected to `n_components` columns, as
-        :class:`softcut.MinCutClustering` does, or structural features where there are none. "paper": the features as
-        they are, rows that sum to one.
+    paper : bool
+        Whose networks will read the features. False: features projected to `n_components` columns, as
+        :class:`softcut.GraphClustering` does, or structural features where there are none. True: the network of the
+        paper, which reads the features as they are, rows that sum to one.
     n_components : int
         Columns that features are reduced to.
     seed : int
         Of the division.
     """
-    if preset not in ("default", "paper"):
-        raise ParameterError(f"preset must be 'default' or 'paper', got {preset!r}.")
     if graph.num_graphs > 1:
         raise GraphError(f"graph is a batch of {graph.num_graphs} graphs; divide each of them by itself.")
     owner, used = partition_nodes(graph.adjacency, parts, method, seed)
-    x, words, source = _features(graph, preset, n_components)
+    structural = graph.x is None or graph.num_features == 0 or is_constant(graph.x)
+    x, words, source = _features(graph, paper, structural, n_components)
     return write_parts(
         out,
         graph.adjacency,
@@ -72,7 +71,8 @@ def partition(
         words=words,
         names=graph.node_names,
         about={
-            "preset": preset,
+            "paper": paper,
+            "structural": structural and not paper,
             "method": used,
             "features": source,
             "crossing_share": crossing_share(graph.adjacency, owner),
@@ -80,13 +80,15 @@ def partition(
     )
 
 
-def _features(graph: Graph, preset: str, n_components: int) -> tuple[np.ndarray, sp.csr_array | None, str]:
+def _features(
+    graph: Graph, paper: bool, structural: bool, n_components: int
+) -> tuple[np.ndarray, sp.csr_array | None, str]:
     """The columns that networks read, the words that clusterings are judged by, and where the columns come from."""
-    if preset == "paper":
+    if paper:
         rows = rows_that_sum_to_one(graph)
         dense = rows.toarray() if sp.issparse(rows) else rows
         return np.asarray(dense, dtype=np.float32), presence(graph.x), "rows that sum to one"
-    if graph.x is None or graph.num_features == 0 or is_constant(graph.x):
+    if structural:
         return structural_features(graph), None, "leading eigenvectors of the normalised adjacency"
     columns = FeatureMap.fit(graph.x, Recipe(components=n_components)).transform(graph.x)
     return (

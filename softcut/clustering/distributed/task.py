@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from softcut.ops.halo import Group, Halo
-from softcut.training.checkpoint import Checkpoint
-from softcut.training.distributed.group import JobGroup
-from softcut.training.distributed.inputs import Start
-from softcut.training.distributed.traffic import Traffic
-from softcut.training.inputs import FirstLayer
-from softcut.training.mincut import replica_losses
-from softcut.training.net import ReplicaNet
-from softcut.training.task import Task
+from softcut.clustering.distributed.group import JobGroup
+from softcut.clustering.distributed.traffic import Traffic
+from softcut.clustering.networks import Start
+from softcut.clustering.prepare import Prepared
+from softcut.ops.halo import Group
+from softcut.training import Checkpoint, DenseInput, FirstLayer, ReplicaNet, TrainSettings
+from softcut.training.mincut import ClusteringTask, named_loss, start_rows
 
 __all__ = ["PartTask", "SharedCheckpoint"]
 
@@ -77,56 +76,71 @@ class _SharedParameters(torch.autograd.Function):
         return None, *(piece.view_as(g) for piece, g in zip(pieces, gradients, strict=True))
 
 
-class PartTask(Task):
+class PartTask(ClusteringTask):
     """The step of :func:`softcut.training.train`, with the sums and gradients of all processes.
 
     Parameters
     ----------
     net : ReplicaNet
         The same on every process.
-    inputs : FirstLayer
-        Features of the own nodes.
-    op : Halo
-        The own rows of A~.
-    nodes : int
-        Nodes of the whole graph.
-    temperature : float
-        Of the softmax.
+    prepared : Prepared
+        Of a part (:func:`softcut.clustering.distributed.prepare.prepare_part`).
+    own : array
+        The numbers of its nodes in the whole graph.
+    settings : TrainSettings
+        The same on every process.
+    group : JobGroup
+        The processes.
     start : Start, optional
-        What replicas learn first.
+        What networks learn first.
 
     Attributes
     ----------
-    step_began : Traffic
+    began : Traffic
         What this process had sent when the last step began.
+    trained : int
+        Networks of the last step.
     """
 
     def __init__(
         self,
         net: ReplicaNet,
-        inputs: FirstLayer,
-        op: Halo,
-        nodes: int,
-        temperature: float = 1.0,
+        prepared: Prepared,
+        own: np.ndarray,
+        settings: TrainSettings,
+        group: JobGroup,
         start: Start | None = None,
     ) -> None:
-        self.net, self.inputs, self.op, self.nodes = net, inputs, op, nodes
-        self.temperature, self.start = temperature, start
-        self.parameters = dict(net.named_parameters())
-        self.step_began = Traffic(0, 0)
+        worth = torch.tensor([prepared.judge.edges], dtype=torch.float64, device=prepared.device)
+        op, loss = named_loss(
+            prepared.encoded.op,
+            settings,
+            None if start is None else start.sizes,
+            prepared.adjacency,
+            prepared.words,
+            worth,
+        )
+        op.degree_like(net.bias)  # constant, and asked of the other processes once: here
+        super().__init__(net, prepared.encoded.inputs, op, settings, loss, None)
+        self.capturable = False  # messages are no part of a CUDA graph
+        self.group, self.began, self.trained = group, Traffic(0, 0), net.replicas
+        if start is not None:
+            self.start, self.learned = start.labels, prepared.nodes.count
+            if isinstance(self.inputs, DenseInput):  # the nodes that a single process learns it from
+                chosen = start_rows(prepared.nodes.count)
+                rows = torch.from_numpy(np.flatnonzero(own % chosen.step == 0)).to(start.labels.device)
+                self.start, self.start_inputs = start.labels[:, rows], DenseInput(self.inputs.z[:, rows])
+                self.learned = len(chosen)
 
-    def _logits(self) -> Tensor:
-        shared = _SharedParameters.apply(self.op.layout.group, *self.parameters.values())
-        return functional_call(self.net, dict(zip(self.parameters, shared, strict=True)), (self.inputs,))
+    def logits(self, inputs: FirstLayer) -> Tensor:
+        shared = _SharedParameters.apply(self.group, *self.parameters.values())
+        return functional_call(self.net, dict(zip(self.parameters, shared, strict=True)), (inputs,))
 
     def step(self) -> dict[str, Tensor]:
-        self.step_began = getattr(self.op.layout.group, "traffic", self.step_began)
-        s = torch.softmax(self._logits() / self.temperature, dim=1).permute(2, 0, 1)
-        sizes = None if self.start is None else self.start.sizes
-        cut, ortho = replica_losses(self.op, s, sizes=sizes)
-        return {"cut": cut, "ortho": ortho}
+        self.began, self.trained = self.group.traffic, self.net.replicas
+        return super().step()
 
     def warm_up(self) -> Tensor:
         assert self.start is not None
-        errors = nn.functional.cross_entropy(self._logits(), self.start.labels, reduction="none")  # [R, n]
-        return self.op.layout.total(errors.mT).squeeze(0) / self.nodes
+        errors = nn.functional.cross_entropy(self.logits(self.start_inputs), self.start, reduction="none")
+        return self.op.layout.over_all(errors.sum(1)) / self.learned

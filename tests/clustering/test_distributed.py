@@ -21,7 +21,7 @@ from thread_group import ThreadGroup, in_parts
 from softcut import Graph
 from softcut.clustering.encoder import Encoder
 from softcut.clustering.features import rows_that_sum_to_one
-from softcut.clustering.partition import partition
+from softcut.clustering.distributed import partition
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, ParameterError, SoftcutError
 from softcut.io.parts import Part, open_part

@@ -55,11 +55,14 @@ def step_traffic(
     replicas: int = 1,
     terms: int = 1,
     itemsize: int = 4,
+    objective: str = "evidence",
+    vocabulary: int = 0,
+    held: bool = True,
 ) -> Traffic:
     """Bytes of one step of one process (or of all, with the rows that all of them send).
 
-    >>> step_traffic(sent_rows=10, k=2, columns=3, hidden=4)
-    Traffic(halo=80, reduced=128)
+    >>> step_traffic(sent_rows=10, k=2, columns=3, hidden=4, vocabulary=5)
+    Traffic(halo=80, reduced=184)
 
     Parameters
     ----------
@@ -69,6 +72,14 @@ def step_traffic(
         Of the networks.
     itemsize : int
         Bytes a number.
+    objective : {"evidence", "mincut"}
+        Whose sums are added up.
+    vocabulary : int
+        Words that the evidence counts besides edges.
+    held : bool
+        Whether the evidence holds clusters to the sizes of their start, for which S'S is needed.
     """
-    numbers = replicas * (k * k + 2) + parameter_count(k, columns, hidden, replicas, terms)
+    # Evidence: S'AS, S'1, S'X, and S'S. Cut: Tr S'A~S, Tr S'D~S and S'S.
+    sums = k * k + k + k * vocabulary + held * k * k if objective == "evidence" else k * k + 2
+    numbers = replicas * sums + parameter_count(k, columns, hidden, replicas, terms)
     return Traffic(itemsize * replicas * k * sent_rows, itemsize * numbers)

@@ -15,7 +15,7 @@ Memory is counted from the code: the arrays that are alive at the same time, whe
 grow with the graph (samples, blocks of rows, parameters) is left out. PyTorch's own record of allocations is
 compared with it in ``tests/training/test_distributed_cost.py``.
 
-    python -m softcut.training.distributed.cost --nodes 111e6 --entries 3.2e9 --columns 128 -k 16 --parts 8
+    python -m softcut.clustering.distributed.cost --nodes 111e6 --entries 3.2e9 --columns 128 -k 16 --parts 8
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from softcut.training.distributed.inputs import COLUMNS_AT_ONCE
-from softcut.training.distributed.traffic import step_traffic
+from softcut.clustering.distributed.inputs import COLUMNS_AT_ONCE
+from softcut.clustering.distributed.traffic import step_traffic
 
 __all__ = ["Scale", "random_halo_share"]
 
@@ -221,7 +221,7 @@ def _table(job: Scale, memory_speed: float, network_speed: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what a job of the given sizes needs."""
     parser = argparse.ArgumentParser(
-        prog="python -m softcut.training.distributed.cost", description=main.__doc__
+        prog="python -m softcut.clustering.distributed.cost", description=main.__doc__
     )
     parser.add_argument("--nodes", type=float, default=111e6)
     parser.add_argument("--entries", type=float, default=3.2e9, help="two for each undirected edge")

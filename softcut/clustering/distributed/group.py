@@ -20,8 +20,8 @@ import torch.distributed.nn.functional
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
+from softcut.clustering.distributed.traffic import Traffic
 from softcut.errors import ParameterError, SoftcutError
-from softcut.training.distributed.traffic import Traffic
 
 __all__ = ["JobError", "JobGroup", "ProcessError", "TorchGroup", "process_group"]
 

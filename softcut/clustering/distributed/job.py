@@ -1,0 +1,218 @@
+"""The job of one process: open a part, then the steps of a fit together with the other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from softcut.clustering.arguments import candidates_from, recipe_from, seed_from
+from softcut.clustering.distributed.group import JobGroup
+from softcut.clustering.distributed.prepare import prepare_part
+from softcut.clustering.distributed.task import PartTask, SharedCheckpoint
+from softcut.clustering.distributed.traffic import Traffic
+from softcut.clustering.merge import by_size, merge
+from softcut.clustering.networks import Networks, Start, train_networks
+from softcut.clustering.prepare import Note
+from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
+from softcut.errors import ParameterError
+from softcut.io.parts import Manifest, Part, open_part, read_manifest
+from softcut.training import Progress, ReplicaNet, TrainResult
+from softcut.training.mincut import run_task
+
+__all__ = ["DTYPES", "DistributedResult", "DistributedSettings", "train_part"]
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class DistributedSettings:
+    """How a graph in parts is clustered: the arguments of :class:`softcut.GraphClustering`.
+
+    >>> DistributedSettings(n_clusters=7).of(paper=False).networks
+    24
+
+    Attributes
+    ----------
+    n_clusters : int
+        Clusters.
+    n_init, max_iter, learning_rate, random_state
+        As in :class:`softcut.GraphClustering`.
+    dtype : {"float32", "float64"}
+        Of the training.
+    recipe : Recipe, optional
+        Other constants; by default those of the estimator, or the paper's for parts that were written for it.
+    """
+
+    n_clusters: int
+    n_init: int | None = None
+    max_iter: int | None = None
+    learning_rate: float | None = None
+    random_state: int = 0
+    dtype: str = "float32"
+    recipe: Recipe | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ParameterError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}.")
+        seed_from(self.random_state)
+        self.of(paper=False)
+
+    def of(self, *, paper: bool) -> Recipe:
+        """The recipe of a training on parts."""
+        base = self.recipe or (PAPER if paper else DEFAULT)
+        recipe = recipe_from(base, None, self.n_init, self.max_iter, self.learning_rate)
+        # Clusters of the edges need the whole graph on one machine.
+        return replace(recipe, edge_starts=0.0) if recipe.start == "clusters" else recipe
+
+
+@dataclass
+class DistributedResult:
+    """What one process has at the end.
+
+    Attributes
+    ----------
+    part : Part
+        Its nodes.
+    labels, probability : array [n]
+        Cluster of each of its nodes, and how certain that is; the largest cluster is number 0.
+    networks : Networks
+        All networks, the same on every process, with the assignments of the own nodes.
+    weights : array
+        Weight of each network in the consensus, of those that have one.
+    recipe : Recipe
+        What was done.
+    evidence, structure : float
+        Of the labels of all nodes; see :class:`softcut.metrics.Evidence`.
+    verdict : {"none", "weak", "clear"}
+        What the structure says.
+    step : Traffic
+        What this process sent in the last iteration.
+    step_networks : int
+        Networks that were still trained in it.
+    notes : list of str
+        What was decided, and what is left out.
+    """
+
+    part: Part
+    labels: np.ndarray
+    probability: np.ndarray
+    networks: Networks
+    weights: np.ndarray
+    recipe: Recipe
+    evidence: float
+    structure: float
+    verdict: str
+    step: Traffic
+    step_networks: int
+    notes: list[str]
+
+
+def train_part(
+    folder: str | Path,
+    settings: DistributedSettings,
+    group: JobGroup,
+    *,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = 60.0,
+    callback: Callable[[Progress], None] | None = None,
+) -> DistributedResult:
+    """Cluster the parts of a graph, together with the other processes; all of them call this.
+
+    Parameters
+    ----------
+    folder : path
+        The parts, as ``softcut partition`` writes them; process p opens part p.
+    settings : DistributedSettings
+        The same on every process.
+    group : JobGroup
+        The processes; as many as there are parts.
+    checkpoint : path, optional
+        Where process 0 saves the training now and then; it is resumed from there.
+    checkpoint_every : float
+        Seconds between two savings.
+    callback : callable, optional
+        Told how the training goes on.
+    """
+    manifest, recipe = group.together(lambda: _checked(folder, settings, group.size))
+    part = group.together(lambda: open_part(folder, group.rank))
+    k, seed, notes = settings.n_clusters, settings.random_state, list[str]()
+    _say_what_is_read(manifest, recipe, notes.append)
+    prepared = prepare_part(part, manifest, recipe, DTYPES[settings.dtype], group)
+    saved = None
+    if checkpoint is not None:
+        identity = {"parts": manifest.digest, "settings": asdict(settings), "recipe": recipe.digest}
+        saved = SharedCheckpoint(checkpoint, identity, checkpoint_every, group)
+    sent: list[tuple[Traffic, int]] = []
+
+    def trainer(net: ReplicaNet, start: Start | None) -> TrainResult:
+        plan = recipe.training(manifest.nodes, group.device)
+        task = PartTask(net, prepared, np.asarray(part.nodes), plan, group, start)
+        rows, warm = len(part.nodes), start is not None
+        result = run_task(task, net, plan, callback, rows=rows, warm=warm, checkpoint=saved)
+        sent.append((group.traffic - task.began, task.trained))
+        return result
+
+    networks = train_networks(prepared, k, recipe, seed, notes.append, trainer=trainer)
+    for iteration in [] if saved is None else saved.resumed_at:
+        notes.append(f"resumed from a checkpoint after {iteration} iterations.")
+    with torch.no_grad():
+        merged = merge(prepared, networks, recipe, seed, notes.append)
+        sizes = prepared.nodes.total(torch.bincount(merged.soft.argmax(1), minlength=k))
+        soft = merged.soft[:, torch.from_numpy(by_size(sizes)).to(merged.soft.device)]
+        labels = soft.argmax(1)
+        evidence = prepared.judge(labels, k)
+    structure = float(evidence.structure)
+    return DistributedResult(
+        part=part,
+        labels=labels.cpu().numpy(),
+        probability=soft.amax(1).double().cpu().numpy(),
+        networks=networks,
+        weights=merged.weights.cpu().numpy(),
+        recipe=recipe,
+        evidence=float(evidence.value),
+        structure=structure,
+        verdict=recipe.verdict(structure),
+        step=sent[0][0],
+        step_networks=sent[0][1],
+        notes=notes,
+    )
+
+
+def _checked(folder: str | Path, settings: DistributedSettings, size: int) -> tuple[Manifest, Recipe]:
+    manifest = read_manifest(folder)
+    if manifest.parts != size:
+        raise ParameterError(
+            f"{folder} has {manifest.parts} parts, but {size} processes were started; start one per part "
+            f"(torchrun --nproc-per-node {manifest.parts}), or divide the graph anew."
+        )
+    if not manifest.columns:
+        raise ParameterError(
+            f"{folder} holds no features; write the parts with 'softcut partition --features'."
+        )
+    paper = bool(manifest.about.get("paper"))
+    recipe = settings.of(paper=paper)
+    if recipe.paper != paper:
+        raise ParameterError(
+            f"{folder} was written for {'the network of the paper' if paper else 'the default networks'}, and recipe "
+            "is for the other; write the parts again with or without 'softcut partition --paper'."
+        )
+    candidates_from(settings.n_clusters, manifest.nodes, recipe)
+    return manifest, recipe
+
+
+def _say_what_is_read(manifest: Manifest, recipe: Recipe, note: Note) -> None:
+    if manifest.about.get("structural"):
+        note(
+            f"clusters found by networks that read structural features ({manifest.about['features']}): the graph has "
+            "none of its own. GraphClustering on one machine finds clusters of the edges alone instead."
+        )
+    else:
+        note("clusters found by networks that read the features of nodes and their neighbours.")
+    if recipe.start == "clusters" and manifest.nodes <= recipe.large:
+        note(
+            "left out: networks that begin from clusters of the edges, which need the whole graph on one machine."
+        )
