@@ -231,7 +231,13 @@ def train_in_batches(
         )
     if not isinstance(inputs, DenseInput):
         raise ParameterError("inputs must be dense features of every node for training in batches.")
-    parted = op if isinstance(op, PartedOperator) else PartedOperator(_read(op, settings, adjacency), parts)
+    if isinstance(op, PartedOperator):
+        parted = op
+    else:
+        read = _read(op, settings, adjacency)
+        # Degrees of a graph without weights are in single precision, unless asked for in another.
+        wide = inputs.z.dtype == torch.float64
+        parted = PartedOperator(read, parts, read.degree_like(inputs.z.new_empty(0)) if wide else None)
     where = inputs.z.device if device is None else torch.device(device)
     loss = _Loss(settings.objective, sizes, words, parted.op, parts, where)
     task = _BatchTask(net.to(where), inputs, parted, parts, settings, loss, start)

@@ -1,71 +1,67 @@
-"""Distributed training: any division of a graph gives the training of the whole graph."""
+"""Distributed training: any division of a graph gives the clustering of the whole graph."""
 
 from __future__ import annotations
 
-import csv
-import json
-import os
-import socket
-import subprocess
-import sys
+import copy
+import warnings
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from safetensors.torch import load_file
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score
 from thread_group import ThreadGroup, in_parts
 
-from softcut import Graph
-from softcut.clustering.encoder import Encoder
-from softcut.clustering.features import rows_that_sum_to_one
-from softcut.clustering.distributed import partition
-from softcut.datasets import attributed_communities
-from softcut.errors import GraphError, ParameterError, SoftcutError
-from softcut.io.parts import Part, open_part
-from softcut.metrics import evidence
-from softcut.ops import CSR
-from softcut.ops.halo import Halo, SharedRows
-from softcut.training import ConvInput, DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
-from softcut.training.distributed import (
+from softcut import Graph, GraphClustering
+from softcut.clustering import PAPER, Recipe
+from softcut.clustering.distributed import (
     DistributedSettings,
     JobError,
     JobGroup,
     ProcessError,
     TorchGroup,
+    Traffic,
+    parameter_count,
+    partition,
     step_traffic,
     train_part,
 )
-from softcut.training.distributed.__main__ import main
-from softcut.training.distributed.inputs import Sample, distances, kmeans_start, replica_scales
-from softcut.training.distributed.results import all_labels
-from softcut.training.distributed.selection import Judged, consensus
+from softcut.clustering.distributed.nodes import PartNodes
+from softcut.clustering.distributed.prepare import prepare_part
+from softcut.clustering.distributed.results import all_labels
+from softcut.clustering.features import rows_that_sum_to_one
+from softcut.clustering.networks import train_networks
+from softcut.clustering.nodes import Nodes
+from softcut.clustering.prepare import prepare
+from softcut.datasets import attributed_communities
+from softcut.errors import GraphError, ParameterError, SoftcutError
+from softcut.io.parts import open_part, read_manifest
+from softcut.metrics import evidence, evidence_parts, nmi
+from softcut.metrics.presence import presence
+from softcut.ops import CSR, Words
+from softcut.training import ConvInput, Parts, ReplicaNet, replica_seeds, train, train_in_batches
 
 GRAPH = attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=0)
-QUICK = DistributedSettings(
-    3,
-    replicas=3,
-    hops=(0, 2),
-    iterations=25,
-    tolerance=None,
-    start=5,
-    dtype="float64",
-    hidden=8,
-    select="evidence",
-)
-PAPER = DistributedSettings.paper(3, replicas=2, iterations=25, dtype="float64", lr=0.01)
+QUICK = DistributedSettings(3, n_init=6, max_iter=30, dtype="float64")
+PAPERS = DistributedSettings(3, n_init=2, max_iter=25, learning_rate=0.01, dtype="float64")
+NO_EDGES = Recipe(edge_starts=0.0)
+
+
+def weighted():
+    first, second = np.triu(GRAPH.adjacency.toarray()).nonzero()
+    weight = np.random.default_rng(0).uniform(0.1, 7, len(first))
+    return Graph.from_edges([first, second], num_nodes=120, x=GRAPH.x, edge_weight=weight)
 
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """Folders of the parts of one graph, by preset and number."""
+    """Folders of the parts of one graph, by kind and number."""
     folder = tmp_path_factory.mktemp("divided")
     made = {}
-    for preset, count in (("default", 1), ("default", 3), ("paper", 3)):
-        made[preset, count] = folder / f"{preset}-{count}"
-        partition(GRAPH, count, made[preset, count], method="random", preset=preset)
+    for kind, counts in {"default": (1, 2, 3, 4), "paper": (1, 2, 4), "weighted": (1, 3)}.items():
+        for count in counts:
+            made[kind, count] = folder / f"{kind}-{count}"
+            graph = weighted() if kind == "weighted" else GRAPH
+            partition(graph, count, made[kind, count], method="random", paper=kind == "paper")
     return made
 
 
@@ -79,69 +75,9 @@ def difference(net, other):
     return max(float((ours[name] - theirs[name]).abs().max()) for name in ours)
 
 
-@pytest.fixture(scope="module")
-def three(parts):
-    return trained(parts["default", 3], QUICK, 3)
-
-
-def test_three_parts_train_as_the_library_does_on_the_whole_graph(parts, three):
-    group, part = JobGroup(), open_part(parts["default", 1], 0)
-    sample = Sample(part, 120, group)
-    op = Halo.from_part(part, group, dtype=torch.float64)
-    z = distances(op, part.x, QUICK.hops, sample, torch.float64)
-    scales = replica_scales(2, 3)
-    start = kmeans_start(z, scales, 3, 120, sample, group, QUICK.seed)
-    net = ReplicaNet(z.shape[2], 3, replica_seeds(0, 3), hidden=8, scales=scales, dtype=torch.float64)
-    settings = TrainSettings(25, lr=QUICK.lr, ortho_weight=QUICK.ortho_weight, start=5, tolerance=None)
-    whole = CSR.from_graph(GRAPH, dtype=torch.float64)
-    result = train(net, DenseInput(z), whole, settings, start=start.labels, sizes=start.sizes)
-    for found in three:
-        assert difference(found.net, net) < 1e-9
-        np.testing.assert_allclose(found.cut, result.cut[-1], atol=1e-9)
-        np.testing.assert_allclose(found.ortho, result.ortho[-1], atol=1e-9)
-    labels = net.assign(DenseInput(z)).argmax(-1)[:, three[0].best].numpy()
-    for found in three:
-        assert np.array_equal(found.labels, labels[found.part.nodes])
-
-
-def test_the_networks_read_what_those_of_the_estimator_read(parts):
-    group, part = JobGroup(), open_part(parts["default", 1], 0)
-    op = Halo.from_part(part, group, dtype=torch.float64)
-    z = distances(op, part.x, (0, 1, 2, 4, 8, 16), Sample(part, 120, group), torch.float32)
-    torch.testing.assert_close(z, Encoder.fit(GRAPH)[1].z, atol=2e-5, rtol=1e-4)
-
-
-def test_the_papers_network_is_trained_as_on_the_whole_graph(parts):
-    whole = CSR.from_graph(GRAPH, dtype=torch.float64)
-    x = rows_that_sum_to_one(GRAPH).toarray().astype(np.float32)  # as the parts store it
-    inputs = ConvInput(whole, x.astype(np.float64), columns=1000, dtype=torch.float64)
-    net = ReplicaNet(40, 3, replica_seeds(0, 2), terms=2, dtype=torch.float64)
-    train(net, inputs, whole, TrainSettings(25, lr=0.01, tolerance=None))
-    for found in trained(parts["paper", 3], PAPER, 3):
-        assert difference(found.net, net) < 1e-9
-        assert found.notes == []
-
-
-def test_a_step_sends_what_the_model_says(three):
-    for found in three:
-        model = step_traffic(len(found.part.send), 3, found.net.in_channels, hidden=8, replicas=3, itemsize=8)
-        assert found.step == model
-        assert found.step.halo == 8 * 9 * len(found.part.send)
-
-
-def test_evidence_is_that_of_the_whole_graph(three):
-    labels, _ = whole_of(three)
-    best = three[0].best
-    assert three[0].evidence[best] == pytest.approx(evidence(GRAPH, labels), rel=1e-9)
-    assert three[0].evidence_of_labels == three[0].evidence[best]
-    assert three[0].evidence.argmax() == best
-    assert three[0].clusters_used[best] == len(set(labels)) == 3
-
-
-def test_the_best_replica_can_be_that_of_the_lowest_loss(parts):
-    settings = DistributedSettings(**{**vars(QUICK), "select": "loss", "ortho_weight": 0.7})
-    (found,) = trained(parts["default", 1], settings, 1)
-    assert found.best == (found.cut + 0.7 * found.ortho).argmin()
+def close(found, expected):
+    np.testing.assert_allclose(found.cut, expected.cut, atol=1e-9, rtol=0)
+    np.testing.assert_allclose(found.ortho, expected.ortho, atol=1e-9, rtol=0)
 
 
 def whole_of(results):
@@ -151,42 +87,202 @@ def whole_of(results):
     return labels, probability
 
 
-def test_the_consensus_is_a_k_means_of_all_assignments(parts):
-    settings = DistributedSettings(**{**vars(QUICK), "select": "consensus"})
-    results = trained(parts["default", 3], settings, 3)
+def fitted(graph, **arguments):
+    with warnings.catch_warnings():  # so small a graph hardly pays for its tables
+        warnings.simplefilter("ignore")
+        return GraphClustering(3, **arguments).fit(graph)
+
+
+@pytest.fixture(scope="module")
+def three(parts):
+    return trained(parts["default", 3], QUICK, 3)
+
+
+# ------------------------------------------------------------- the losses are those of the whole graph
+
+
+def on_one_machine(folder, recipe):
+    """Losses of the same networks from the same start, by `train` and in batches of all nodes."""
+    manifest, part = read_manifest(folder), open_part(folder, 0)
+    prepared = prepare_part(part, manifest, recipe, torch.float64, JobGroup())
+    whole = CSR.from_graph(GRAPH, dtype=torch.float64)
+    words = Words(presence(GRAPH.x))
+    settings = recipe.training(120, torch.device("cpu"))
+    results = []
+
+    def trainer(net, start):
+        shared = {"start": start.labels, "sizes": start.sizes}
+        twin = copy.deepcopy(net)
+        results.append(train(net, prepared.encoded.inputs, whole, settings, words=words, **shared))
+        batch = Parts.ranges(120, 1, 1)
+        results.append(
+            train_in_batches(twin, prepared.encoded.inputs, whole, batch, settings, words=[words], **shared)
+        )
+        assert difference(net, twin) < 1e-9
+        return results[0]
+
+    train_networks(prepared, 3, recipe, 0, print, trainer=trainer)
+    return results
+
+
+@pytest.mark.parametrize("objective", ["evidence", "mincut"])
+def test_any_number_of_parts_and_one_batch_have_the_losses_of_the_whole_graph(parts, objective):
+    recipe = Recipe(networks=6, iterations=30, edge_starts=0.0, objective=objective)
+    whole, batch = on_one_machine(parts["default", 1], recipe)
+    close(batch, whole)
+    assert whole.cut.shape == (30, 6)
+    assert (whole.ortho > 0).all()
+    for count in (1, 2, 4):
+        found = trained(
+            parts["default", count], DistributedSettings(3, dtype="float64", recipe=recipe), count
+        )
+        for each in found:
+            close(each.networks.result, whole)
+
+
+def test_the_papers_network_is_trained_as_on_the_whole_graph(parts):
+    whole = CSR.from_graph(GRAPH, dtype=torch.float64)
+    x = rows_that_sum_to_one(GRAPH).toarray().astype(np.float32)  # as the parts store it
+    inputs = ConvInput(whole, x.astype(np.float64), columns=1000, dtype=torch.float64)
+    net = ReplicaNet(40, 3, replica_seeds(0, 2), terms=2, dtype=torch.float64)
+    settings = PAPER.changed(iterations=25, learning_rate=0.01).training(120, torch.device("cpu"))
+    result = train(net, inputs, whole, settings)
+    for count in (1, 2, 4):
+        for found in trained(parts["paper", count], PAPERS, count):
+            assert difference(found.networks.net, net) < 1e-9
+            close(found.networks.result, result)
+            assert found.recipe == PAPER.changed(networks=2, iterations=25, learning_rate=0.01)
+            best = min(found.networks.replicas, key=lambda r: (r.collapsed, r.loss)).seed
+            assert found.networks.replicas[best_of(found)].seed == best
+
+
+def best_of(found):
+    """The network whose labels were taken, by its assignments."""
+    own = found.networks.s.amax(-1).numpy()
+    return int(np.abs(own - found.probability[:, None]).sum(0).argmin())
+
+
+@pytest.mark.parametrize("kind", ["default", "weighted"])
+def test_labels_are_those_of_the_estimator(parts, kind):
+    graph = weighted() if kind == "weighted" else GRAPH
+    expected = fitted(graph, n_init=6, recipe=NO_EDGES)
+    results = trained(parts[kind, 3], DistributedSettings(3, n_init=6), 3)
     labels, probability = whole_of(results)
-    part, group = open_part(parts["default", 1], 0), JobGroup()
-    op = Halo.from_part(part, group, dtype=torch.float64)
-    sample = Sample(part, 120, group)
-    z = distances(op, part.x, QUICK.hops, sample, torch.float64)
-    s = results[0].net.assign(DenseInput(z)).numpy()  # [N, R, K]
-    weight = results[0].evidence / results[0].evidence.max()
-    rows = (s * weight[:, None]).reshape(120, 9)
-    expected = KMeans(3, n_init=10, max_iter=30, random_state=0).fit_predict(rows)
-    assert adjusted_rand_score(expected, labels) == 1
-    assert results[0].evidence_of_labels == pytest.approx(evidence(GRAPH, labels), rel=1e-9)
-    # P(label | cluster of a replica), weighted by the assignments: by hand.
-    expect = np.zeros((120, 3))
-    for r in range(3):
-        joint = s[:, r].T @ np.eye(3)[labels]
-        expect += s[:, r] @ (joint / joint.sum(1, keepdims=True)) / 3
-    np.testing.assert_allclose(probability, expect[np.arange(120), labels], rtol=1e-9)
+    assert nmi(expected.labels_, labels) > 0.99
+    assert (expected.labels_ == labels).mean() > 0.98  # numbered alike, too
+    assert np.median(np.abs(expected.soft_.max(1) - probability)) < 1e-3
+    for found in results:
+        assert found.structure == pytest.approx(expected.structure_, rel=1e-3)
+        assert found.verdict == expected.verdict_
+        assert found.recipe.digest == NO_EDGES.changed(networks=6).digest
+        np.testing.assert_allclose(found.weights, expected.weights_, atol=1e-3)
 
 
-def test_replicas_that_lost_clusters_have_no_say_in_the_consensus():
-    generator = torch.Generator().manual_seed(0)
-    truth = torch.arange(60) % 3
-    good = torch.nn.functional.one_hot(truth, 3).double()
-    lost = torch.zeros(60, 3, dtype=torch.float64)
-    lost[torch.arange(60), torch.randint(0, 2, (60,), generator=generator)] = 1.0
-    part = Part(0, np.arange(60), *[np.zeros(0, dtype=int)] * 3, np.zeros((2, 1), dtype=int))
-    group = JobGroup()
-    found = Judged(np.array([1.0, 50.0]), np.array([3, 2]))
-    labels, certain = consensus(
-        torch.stack([good, lost], 1), found, SharedRows(60, group), Sample(part, 60, group), 0
+def test_large_graphs_in_parts_take_the_same_samples(parts):
+    recipe = Recipe(large=60, start_sample=40, networks=4, iterations=20, edge_starts=0.0)
+    settings = DistributedSettings(3, dtype="float64", recipe=recipe)
+    (alone,) = trained(parts["default", 1], settings, 1)
+    assert any("consensus found on 60 of 120 nodes" in note for note in alone.notes)
+    several = trained(parts["default", 4], settings, 4)
+    labels, _ = whole_of(several)
+    assert np.array_equal(labels, alone.labels)
+    for found in several:  # features are propagated in single precision there
+        np.testing.assert_allclose(found.networks.result.cut, alone.networks.result.cut, atol=1e-5)
+    expected = fitted(GRAPH, recipe=recipe)
+    assert nmi(expected.labels_, alone.labels) > 0.9  # another algorithm for the projection of its features
+
+
+def test_the_number_of_networks_follows_from_the_nodes_of_a_process(parts):
+    recipe = Recipe(budget_cpu=30 * 8 * 19, iterations=2, edge_starts=0.0)  # 8 networks of 30 nodes
+    settings = DistributedSettings(3, recipe=recipe)
+    few = trained(parts["default", 1], settings, 1)[0]
+    more = trained(parts["default", 4], settings, 4)[0]
+    assert (few.networks.net.replicas, more.networks.net.replicas) == (4, 8)
+    assert "8 networks instead of 24: 30 nodes per process, to stay within memory and time." in more.notes
+
+
+# ------------------------------------------------------------------------- the pieces, and what is sent
+
+
+def test_samples_sums_and_agreed_numbers(parts):
+    values = torch.arange(240.0).view(120, 2)
+
+    def work(group):
+        part = open_part(parts["default", 3], group.rank)
+        nodes = PartNodes(part, read_manifest(parts["default", 3]), group)
+        own = values[torch.from_numpy(np.array(part.nodes))]
+        number = torch.tensor([1.5 + group.rank])
+        return nodes.sample(own, 30), nodes.sample(own, 500), nodes.total(own.sum(0)), nodes.agreed(number)
+
+    for some, every, total, agreed in in_parts(3, work):
+        assert torch.equal(some, Nodes(120).sample(values, 30))
+        assert torch.equal(every, values)
+        assert torch.equal(total, values.sum(0))
+        assert agreed.tolist() == [1.5]
+
+
+@pytest.mark.parametrize("kind", ["default", "weighted"])
+def test_the_judge_of_parts_is_that_of_the_whole_graph(parts, kind):
+    graph = weighted() if kind == "weighted" else GRAPH
+    whole = prepare(graph, NO_EDGES, torch.device("cpu"), print)
+    labels = torch.randint(0, 3, (120, 2), generator=torch.Generator().manual_seed(0))
+    expected = whole.judge(labels, 3)
+
+    def work(group):
+        part = open_part(parts[kind, 3], group.rank)
+        manifest = read_manifest(parts[kind, 3])
+        prepared = prepare_part(part, manifest, NO_EDGES, torch.float32, group)
+        assert prepared.words.price(3) == pytest.approx(float(whole.words.price(3)), rel=1e-12)
+        assert prepared.adjacency.val is None or float(prepared.adjacency.val.max()) <= 1
+        return prepared.judge(labels[torch.from_numpy(np.array(part.nodes))], 3)
+
+    for found in in_parts(3, work):
+        for name in ("edges", "features", "entropy"):
+            torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
+        assert found.price == pytest.approx(expected.price, rel=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "settings"), [("default", QUICK), ("paper", PAPERS)])
+def test_a_step_sends_what_the_model_says(parts, kind, settings):
+    for found in trained(parts[kind, 2], settings, 2):
+        net = found.networks.net
+        model = step_traffic(
+            len(found.part.send),
+            3,
+            net.in_channels,
+            replicas=found.step_networks,
+            terms=net.terms,
+            itemsize=8,
+            objective=found.recipe.objective,
+            vocabulary=40,
+        )
+        assert found.step == model
+        assert found.step_networks == net.replicas
+        assert found.step.halo == 8 * 3 * net.replicas * len(found.part.send)
+
+
+def test_bytes_of_a_step_by_hand():
+    # 7 rows of 2 x 3 numbers; S'AS, S'1, S'X of 5 words, S'S of two networks; 2 x (4 x 5 + 4 + 12 + 3) gradients
+    sums = 2 * (9 + 3 + 15 + 9)
+    assert step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, vocabulary=5) == Traffic(
+        8 * 7 * 6, 8 * (sums + 78)
     )
-    assert adjusted_rand_score(truth, labels) == 1
-    assert certain.min() == 1
+    cut = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, objective="mincut")
+    assert cut == Traffic(8 * 7 * 6, 8 * (22 + 78))
+    assert [Traffic(5, 1000).ring(processes) for processes in (1, 2, 4)] == [0, 1000, 1500]
+
+
+@pytest.mark.parametrize("terms", [1, 2])
+def test_parameters_are_those_of_the_networks(terms):
+    net = ReplicaNet(in_channels=5, k=3, seeds=[0, 1], hidden=4, terms=terms)
+    assert parameter_count(3, 5, 4, 2, terms) == sum(p.numel() for p in net.parameters())
+
+
+def test_evidence_is_that_of_the_whole_graph(three):
+    labels, _ = whole_of(three)
+    assert three[0].evidence == pytest.approx(evidence(GRAPH, labels), rel=1e-9)
+    assert three[0].structure == pytest.approx(evidence_parts(GRAPH, labels).structure, rel=1e-9)
+    assert list(np.bincount(labels)) == sorted(np.bincount(labels), reverse=True)  # the largest first
 
 
 def test_a_training_goes_on_from_its_checkpoint(parts, three, tmp_path):
@@ -194,39 +290,21 @@ def test_a_training_goes_on_from_its_checkpoint(parts, three, tmp_path):
         raise SystemExit
 
     file = tmp_path / "checkpoint.pt"
-    first = DistributedSettings(**{**vars(QUICK), "iterations": 30})
     with pytest.raises(SystemExit):
-        trained(parts["default", 3], first, 3, checkpoint=file, checkpoint_every=0, callback=stop)
+        trained(parts["default", 3], QUICK, 3, checkpoint=file, checkpoint_every=0, callback=stop)
     assert torch.load(file)["done"] == 24
-    resumed = trained(parts["default", 3], first, 3, checkpoint=file, checkpoint_every=0)
-    undisturbed = trained(parts["default", 3], first, 3)
-    for found, expected in zip(resumed, undisturbed, strict=True):
-        assert difference(found.net, expected.net) == 0
+    resumed = trained(parts["default", 3], QUICK, 3, checkpoint=file, checkpoint_every=0)
+    for found, expected in zip(resumed, three, strict=True):
+        assert difference(found.networks.net, expected.networks.net) == 0
         assert np.array_equal(found.labels, expected.labels)
-        assert found.notes == [*expected.notes, "resumed from a checkpoint after 24 iterations."]
+        assert set(found.notes) - set(expected.notes) == {"resumed from a checkpoint after 24 iterations."}
+    other = DistributedSettings(**{**vars(QUICK), "max_iter": 25})
     with pytest.raises(JobError, match="was written with"):
-        trained(parts["default", 3], QUICK, 3, checkpoint=file)
-
-
-def test_samples_do_not_depend_on_the_division(parts):
-    values = torch.arange(240.0).view(120, 2)
-
-    def rows(folder, count):
-        def work(group):
-            part = open_part(folder, group.rank)
-            return Sample(part, 120, group, count=30)(values[torch.from_numpy(np.array(part.nodes))])
-
-        return in_parts(count, work)
-
-    (whole,) = rows(parts["default", 1], 1)
-    assert whole.shape == (30, 2)
-    assert len(set(whole[:, 0].tolist())) == 30
-    for found in rows(parts["default", 3], 3):
-        assert torch.equal(found, whole)
+        trained(parts["default", 3], other, 3, checkpoint=file)
 
 
 def test_labels_are_put_together_in_the_order_of_the_graph(parts, three, monkeypatch):
-    monkeypatch.setattr("softcut.training.distributed.results._AT_ONCE", 7)
+    monkeypatch.setattr("softcut.clustering.distributed.results._AT_ONCE", 7)
     sizes = tuple(len(found.part.nodes) for found in three)
     whole = in_parts(3, lambda group: all_labels(three[group.rank], sizes, group))
     assert [len(labels) for labels, _ in whole] == [120, 0, 0]
@@ -256,27 +334,28 @@ def test_a_damaged_part_is_named_by_all(tmp_path):
 def test_what_cannot_be_trained_is_said_first(parts, tmp_path):
     with pytest.raises(JobError, match=r"has 3 parts, but 1 processes were started.*--nproc-per-node 3"):
         train_part(parts["default", 3], QUICK, JobGroup())
-    with pytest.raises(JobError, match="k is 121, but the graph has 120 nodes"):
+    with pytest.raises(JobError, match="n_clusters is 121 but the graph has only 120 nodes"):
         train_part(parts["default", 1], DistributedSettings(121), JobGroup())
     with pytest.raises(JobError, match="holds no parts"):
         train_part(tmp_path, QUICK, JobGroup())
+    papers = DistributedSettings(3, recipe=PAPER)
+    with pytest.raises(JobError, match="was written for the default networks, and recipe is for the other"):
+        train_part(parts["default", 1], papers, JobGroup())
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"k": 0}, "k must be positive, got 0"),
-        ({"lr": 0.0}, "lr must be positive"),
-        ({"start": -1}, "start must not be negative"),
-        ({"hops": (2, 1)}, r"hops must be rising numbers from 0 on, got \(2, 1\)"),
-        ({"hops": ()}, "hops must be rising"),
-        ({"select": "nmi"}, "select must be one of consensus, evidence, loss"),
+        ({"n_init": 0}, "n_init must be a whole number of at least 1, got 0"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be a positive number"),
+        ({"random_state": -1}, "random_state must be between 0 and"),
         ({"dtype": "float16"}, "dtype must be one of float32, float64"),
     ],
 )
 def test_settings_out_of_range(change, said):
     with pytest.raises(ParameterError, match=said):
-        DistributedSettings(**{"k": 3, **change})
+        DistributedSettings(**{"n_clusters": 3, **change})
 
 
 def test_a_lost_process_is_one_sentence(monkeypatch):
@@ -293,125 +372,17 @@ def test_a_lost_process_is_one_sentence(monkeypatch):
         TorchGroup().all_reduce(torch.ones(1))
 
 
-def test_batches_and_unknown_presets_are_not_divided(tmp_path):
+def test_batches_are_not_divided(tmp_path):
     with pytest.raises(GraphError, match="graph is a batch of 2 graphs"):
         partition(Graph.batch([GRAPH, GRAPH]), 2, tmp_path / "parts")
-    with pytest.raises(ParameterError, match="preset must be 'default' or 'paper'"):
-        partition(GRAPH, 2, tmp_path / "parts", preset="best")
 
 
 def test_a_graph_without_features_gets_positions(tmp_path):
     manifest = partition(GRAPH.with_features(None), 1, tmp_path / "parts")
     assert (manifest.columns, manifest.vocabulary) == (32, 0)
     (found,) = trained(tmp_path / "parts", QUICK, 1)
-    assert found.evidence[found.best] == pytest.approx(evidence(GRAPH.with_features(None), found.labels))
-
-
-# ------------------------------------------------------------------------------------------ the command
-
-
-def named():
-    first, second = GRAPH.edge_index()[0]
-    names = [f"n{i}" for i in range(120)]
-    return Graph.from_edges([first, second], num_nodes=120, x=GRAPH.x, node_names=names)
-
-
-OPTIONS = [
-    "-k",
-    "3",
-    "--replicas",
-    "2",
-    "--iterations",
-    "5",
-    "--start",
-    "2",
-    "--hops",
-    "0,1",
-    "--dtype",
-    "float64",
-]
-
-
-def test_the_command_writes_labels_in_the_order_of_the_names(tmp_path, capsys):
-    partition(named(), 1, tmp_path / "parts")
-    arguments = [str(tmp_path / "parts"), *OPTIONS]
-    assert main(arguments) == 0
-    out = tmp_path / "parts-clusters"
-    assert sorted(p.name for p in out.iterdir()) == [
-        "labels.csv",
-        "labels.npy",
-        "networks.safetensors",
-        "result.json",
-    ]
-    labels = np.load(out / "labels.npy")
-    with (out / "labels.csv").open(newline="") as file:
-        rows = list(csv.reader(file))
-    assert rows[0] == ["node", "cluster", "probability"]
-    assert [row[:2] for row in rows[1:]] == [[f"n{i}", str(label)] for i, label in enumerate(labels)]
-    result = json.loads((out / "result.json").read_text())
-    assert result["bytes_per_step"] == result["bytes_per_step_of_the_model"]
-    assert (result["iterations"], result["nodes"]) == (5, 120)
-    said = capsys.readouterr()
-    assert "left out of the default: the feature graph" in said.out
-    assert "iteration 5 of 5" in said.err
-    assert main(arguments) == 2
-    assert "holds the results of an earlier run" in capsys.readouterr().err
-    assert main([*arguments, "--overwrite", "--tolerance", "none"]) == 0
-    assert np.array_equal(np.load(out / "labels.npy"), labels)
-
-
-def test_options_without_effect_are_refused(parts, capsys):
-    assert main([str(parts["paper", 3]), "-k", "3", "--hops", "1"]) == 2
-    assert "--hops has no effect on parts of preset 'paper'" in capsys.readouterr().err
-    assert main([str(parts["paper", 3]), "-k", "3", "--device", "tpu"]) == 2
-    assert "device must be 'auto', 'cpu' or 'cuda', got 'tpu'" in capsys.readouterr().err
-
-
-# A process of a training; it ends with 3 where threads of its group are left. Still dropping their last message while
-# Python shuts down, they abort it now and then.
-PROCESS = """
-import os, sys
-from softcut.training.distributed.__main__ import main
-code, tasks = main(), "/proc/self/task"
-names = [open(f"{tasks}/{task}/comm").read() for task in os.listdir(tasks)] if os.path.isdir(tasks) else []
-sys.exit(code or (3 if any("gloo" in name for name in names) else 0))
-"""
-
-
-def test_two_real_processes_agree_with_threads(tmp_path, monkeypatch):
-    folder, out = tmp_path / "parts", tmp_path / "out"
-    partition(GRAPH, 2, folder, method="random")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = [str(folder), *OPTIONS, "--out", str(out), "--device", "cpu", "--timeout", "100"]
-    common = {
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
-    other = subprocess.Popen(
-        [sys.executable, "-c", PROCESS, *arguments],
-        env={**os.environ, **common, "RANK": "1", "LOCAL_RANK": "1", "OMP_NUM_THREADS": "1"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    for name, value in {**common, "RANK": "0", "LOCAL_RANK": "0"}.items():
-        monkeypatch.setenv(name, value)
-    assert main(arguments) == 0  # the first process is this one
-    message = other.communicate(timeout=100)[1]
-    assert other.returncode == 0, message
-    settings = DistributedSettings(3, 2, hops=(0, 1), iterations=5, start=2, dtype="float64")
-    expected = trained(folder, settings, 2)
-    state = load_file(out / "networks.safetensors")
-    for name, value in expected[0].net.state_dict().items():
-        torch.testing.assert_close(state[name], value, atol=1e-12, rtol=0)
-    labels = np.load(out / "labels.npy")
-    for found in expected:
-        assert np.array_equal(labels[found.part.nodes], found.labels)
-    result = json.loads((out / "result.json").read_text())
-    assert result["bytes_per_step"] == result["bytes_per_step_of_the_model"]
+    assert found.evidence == pytest.approx(evidence(GRAPH.with_features(None), found.labels))
+    assert found.notes[0].startswith("clusters found by networks that read structural features")
 
 
 def test_a_group_of_threads_reports_the_first_failure():
