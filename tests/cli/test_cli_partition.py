@@ -40,12 +40,12 @@ def test_parts_are_written_and_described(run, people):
 
 def test_options_have_an_effect(run, people):
     words = ("partition", "people.csv", "-f", "words.csv", "--parts", 2)
-    assert run(*words, "-o", "a", "--method", "random", "--preset", "paper")[0] == 0
+    assert run(*words, "-o", "a", "--method", "random", "--paper")[0] == 0
     assert run(*words, "-o", "b", "--method", "random", "--seed", 1)[0] == 0
     first, second = (open_part(folder, 0) for folder in ("a", "b"))
     assert not np.array_equal(first.nodes, second.nodes)
     np.testing.assert_allclose(first.x.sum(1)[first.x.any(1)], 1, rtol=1e-5)
-    assert read_manifest("a").about["preset"] == "paper"
+    assert read_manifest("a").about["paper"] is True
     assert run(*words, "-o", "a", "--method", "contiguous", "--overwrite")[0] == 0
     assert read_manifest("a").about["method"] == "contiguous"
 
@@ -62,7 +62,6 @@ def test_without_metis_it_says_so(run, people, monkeypatch):
     [
         (("--parts", 0), "--parts must be a whole number from 1 to the number of nodes, 118, got 0"),
         (("--parts", 2, "--method", "best"), "--method must be one of auto, metis"),
-        (("--parts", 2, "--preset", "best"), "--preset must be 'default' or 'paper'"),
     ],
 )
 def test_bad_options_are_one_sentence_and_leave_nothing(run, people, words, said):
