@@ -49,7 +49,7 @@ class Recipe:
     temperature: float = 1.0  # of the softmax
     # What networks learn first: clusters of the features at their distance or of the edges; or "random", nothing.
     start: str = "clusters"
-    start_iterations: int = 20  # enough to begin near them, few enough to leave a bad start
+    start_iterations: int = 10  # enough to begin near them, few enough to leave a bad start
     # Share of the networks that begin from clusters of the edges: features may hide these.
     edge_starts: float = 0.5
     start_restarts: int = 2  # k-means for each start, of which the better one is taken
@@ -63,7 +63,7 @@ class Recipe:
     # "best": the network with most evidence, or, of the paper's, with the lowest loss.
     select: str = "consensus"
     # A network whose evidence is this share below that of the best one has 1/e of its weight.
-    width: float = 0.12
+    width: float = 0.06
     fusion: float = 1.0  # weight of the propagated features beside the networks
     consensus_columns: int = 64  # leading directions that its k-means sees
     consensus_restarts: int = 20
