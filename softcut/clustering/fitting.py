@@ -126,7 +126,7 @@ def _from_edges(whole: Graph, graph: Graph, silent: np.ndarray | None, task: Tas
     """Positions, groups, moves and merges; see :mod:`softcut.clustering.edges`."""
     op = at_most_one(CSR.from_graph(graph, device=task.device))
     judge = Judge(graph.adjacency, device=task.device)
-    found = edge_clusters(op, task.numbers, task.seed)
+    found = edge_clusters(op, task.numbers, task.seed, task.recipe)
     candidates: dict[int, Candidate] = {}
     k = task.numbers[0]
     if len(task.numbers) > 1:
@@ -138,7 +138,7 @@ def _from_edges(whole: Graph, graph: Graph, silent: np.ndarray | None, task: Tas
     labels = found[k] if k in found else torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
     order = by_size(torch.bincount(labels[:, 0], minlength=k))
     best = torch.from_numpy(np.argsort(order)).to(task.device)[labels[:, 0]]
-    soft = shares(op, best, k).cpu().numpy()
+    soft = shares(op, best, k, task.recipe).cpu().numpy()
     pairs = agreement(labels, k)
     r = len(pairs)
     mean = 1.0 if r == 1 else float((pairs.sum() - pairs.diagonal().sum()) / (r * (r - 1)))
@@ -166,7 +166,8 @@ def _from_networks(
             and graph.num_nodes <= recipe.large
         ):
             edge_labels = {
-                k: labels[:, 0] for k, labels in edge_clusters(prepared.adjacency, task.numbers, seed).items()
+                k: labels[:, 0]
+                for k, labels in edge_clusters(prepared.adjacency, task.numbers, seed, recipe).items()
             }
 
         def judged(k: int) -> Candidate:

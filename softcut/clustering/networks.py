@@ -232,7 +232,7 @@ def _starts(
     if recipe.edge_starts > 0 and not large and k > 1 and prepared.encoded.graph.num_graphs == 1:
         if edge_labels is None:
             assert isinstance(prepared.adjacency, CSR)
-            edge_labels = edge_clusters(prepared.adjacency, [k], seed)[k][:, 0]
+            edge_labels = edge_clusters(prepared.adjacency, [k], seed, recipe)[k][:, 0]
         for scale in set(scales):
             first, count = scales.index(scale), scales.count(scale)
             start[first : first + round(recipe.edge_starts * count)] = edge_labels

@@ -12,7 +12,24 @@ import torch
 from softcut.errors import ParameterError
 from softcut.training import TrainSettings
 
-__all__ = ["DEFAULT", "PAPER", "Recipe"]
+__all__ = ["DEFAULT", "PAPER", "EdgeRecipe", "Recipe"]
+
+
+@dataclass(frozen=True)
+class EdgeRecipe:
+    """The constants of :func:`softcut.clustering.edges.edge_clusters`, for graphs without features and for starts."""
+
+    groups: int = 8  # groups for each cluster: clusters made of several may have any shape
+    few: int = 128  # groups at least: with fewer, the first merges would already be the last
+    many: int = 512  # groups aimed at in the end; up to twice as many are merged, in time with their square
+    join_rounds: int = 4  # local moves at one level: more of them make fewer, coarser levels
+    stuck: float = 0.97  # groups for each node of a level where next to nothing can be joined
+    move_rounds: int = 30  # moves at one level among K clusters; they mostly end before
+    rise: float = 1e-5  # share of G_e that a round of moves must add, or the next one is of half of the nodes
+    fails: int = 3  # rounds in a row that may add less: the halves are drawn at random
+    prior: float = 1e-3  # share of the edges that any two clusters may have between them: no logarithm of 0
+    own: float = 0.6  # share of a node's own cluster in its soft one; its neighbours have the rest
+    table: int = 1 << 24  # numbers in a table of nodes and clusters; further nodes wait for the next table
 
 
 @dataclass(frozen=True)
@@ -54,7 +71,9 @@ class Recipe:
     edge_starts: float = 0.5
     start_restarts: int = 2  # k-means for each start, of which the better one is taken
     start_rounds: int = 30  # iterations of that k-means: it need not converge
-    least: float = 0.25  # smallest cluster of a start, as a share of the mean size
+    least: float = (
+        0.25  # smallest cluster of a start, as a share of the mean size; of the edges, others come first
+    )
     # Weight of the L_o that holds clusters to the sizes of their start, beside the evidence.
     hold: float = 0.2
     ortho_weight: float = 2.0  # weight of L_o beside a cut: at 1 some networks lose a cluster
@@ -73,6 +92,9 @@ class Recipe:
     ridge: float = 3e-3  # of the regression from features to clusters
     restart: float = 0.4  # share of a node's own evidence at every step of PageRank
     steps: int = 10  # 0.6^10 = 0.006 is left to come
+
+    # ---- clusters of the edges (edges.py)
+    edges: EdgeRecipe = EdgeRecipe()
 
     # ---- choose the number of clusters, and say what was found (choose_k.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
