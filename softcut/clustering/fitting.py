@@ -132,7 +132,7 @@ def _from_edges(whole: Graph, graph: Graph, silent: np.ndarray | None, task: Tas
     if len(task.numbers) > 1:
 
         def judged(k: int) -> Candidate:
-            return candidate(judge(found[k], k), agreement(found[k], k), task.recipe.width)
+            return candidate(judge(found[k], k), agreement(found[k], k), task.recipe.vote_width)
 
         k, candidates = choose(task.numbers, judged, task.recipe, task.may_be_one, task.note)
     labels = found[k] if k in found else torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
@@ -159,12 +159,8 @@ def _from_networks(
     k, edge_labels = task.numbers[0], {}
     if len(task.numbers) > 1:
         few = replace(recipe, networks=min(recipe.trial_networks, max(2, recipe.networks)))
-        if (
-            isinstance(prepared.adjacency, CSR)
-            and recipe.edge_starts > 0
-            and graph.num_graphs == 1
-            and graph.num_nodes <= recipe.large
-        ):
+        if recipe.edge_starts > 0 and prepared.one_graph and graph.num_nodes <= recipe.large:
+            assert isinstance(prepared.adjacency, CSR)
             edge_labels = {
                 k: labels[:, 0]
                 for k, labels in edge_clusters(prepared.adjacency, task.numbers, seed, recipe).items()
@@ -181,7 +177,7 @@ def _from_networks(
             kept = Evidence(
                 found.edges[full], found.features[full], found.entropy[full], found.nodes, found.price
             )
-            return candidate(kept, trial.ari[full][:, full], recipe.width)
+            return candidate(kept, trial.ari[full][:, full], recipe.vote_width)
 
         k, candidates = choose(task.numbers, judged, recipe, task.may_be_one, note)
     networks = train_networks(

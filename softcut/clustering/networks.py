@@ -212,10 +212,19 @@ def _starts(
     z, nodes = prepared.encoded.z, prepared.nodes
     large = nodes.count > recipe.large
     tries = recipe.large_restarts if large else recipe.start_restarts
+    share = recipe.edge_starts if not large and k > 1 and prepared.one_graph else 0.0
+    if share > 0 and edge_labels is None:
+        assert isinstance(prepared.adjacency, CSR)
+        edge_labels = edge_clusters(prepared.adjacency, [k], seed, recipe)[k][:, 0]
     labels = []
     for scale, members in itertools.groupby(scales):
-        count = len(list(members))
-        rows = nodes.sample(z[scale], recipe.start_sample) if large else nodes.sample(z[scale], recipe.large)
+        each = len(list(members))
+        count = each - round(share * each)  # of which so many begin from their features
+        if edge_labels is not None:
+            labels.append(edge_labels.expand(each - count, -1))
+        if count == 0:
+            continue
+        rows = nodes.sample(z[scale], recipe.start_sample if large else recipe.large)
         found, centres = kmeans_restarts(
             rows,
             k,
@@ -229,12 +238,5 @@ def _starts(
         better = error.view(count, tries).argmin(1) + tries * torch.arange(count, device=rows.device)
         labels.append(assign(z[scale], nodes.agreed(centres[better])))
     start = torch.cat(labels)
-    if recipe.edge_starts > 0 and not large and k > 1 and prepared.encoded.graph.num_graphs == 1:
-        if edge_labels is None:
-            assert isinstance(prepared.adjacency, CSR)
-            edge_labels = edge_clusters(prepared.adjacency, [k], seed, recipe)[k][:, 0]
-        for scale in set(scales):
-            first, count = scales.index(scale), scales.count(scale)
-            start[first : first + round(recipe.edge_starts * count)] = edge_labels
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in start])
     return Start(start, nodes.total(sizes).to(z.dtype).clamp(min=recipe.least * nodes.count / k))

@@ -99,6 +99,9 @@ class Recipe:
     # ---- choose the number of clusters, and say what was found (choose_k.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
     trial_networks: int = 12  # for each number: two for each distance
+    vote_width: float = (
+        0.2  # as `width`, among the networks whose agreement is compared: several must have a vote
+    )
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
     clear: float = 2.0  # from this structure on the verdict is "clear"; docs/clustering.md shows the curve
     low_agreement: float = 0.1  # below this mean adjusted Rand index between networks a fit warns
