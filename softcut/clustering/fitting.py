@@ -155,6 +155,11 @@ def _from_networks(
     nodes = nodes_per_step(graph, task.batch_size, max(task.numbers), recipe, task.device, note)
     prepared = prepare(graph, recipe, task.device if nodes is None else torch.device("cpu"), note)
     batches = make_batches(prepared, nodes, recipe, seed, task.device, note)
+    if graph.num_nodes > recipe.large and not recipe.paper:
+        note(
+            f"more than {recipe.large:,} nodes: no network begins from clusters of the edges, medians and centres are "
+            "those of a sample, and networks stop one by one."
+        )
     candidates: dict[int, Candidate] = {}
     k, edge_labels = task.numbers[0], {}
     if len(task.numbers) > 1:
