@@ -135,10 +135,11 @@ def train_networks(
         scales=scales,
         dtype=prepared.encoded.x.dtype,
     ).to(prepared.device)
+    labels, sizes = (None, None) if start is None else (start.labels, start.sizes)
     if trainer is not None:
         result = trainer(net, start)
     elif batches is not None:
-        result = batches.train(net, prepared, recipe, callback, start)
+        result = batches.train(net, prepared, recipe, callback, labels, sizes)
     else:
         result = train(
             net,
@@ -146,8 +147,8 @@ def train_networks(
             prepared.encoded.op,
             recipe.training(prepared.nodes.count, prepared.device),
             callback,
-            start=None if start is None else start.labels,
-            sizes=None if start is None else start.sizes,
+            start=labels,
+            sizes=sizes,
             adjacency=prepared.adjacency,
             words=prepared.words,
         )
