@@ -154,7 +154,10 @@ MEASURED = (
     Measured(
         "Graphs without clusters",
         "Fits of graphs in which there is nothing to find, and of graphs in which there is: the verdicts.",
-        {"noise.json": "python benchmarks/noise.py"},
+        {
+            "noise.json": "python benchmarks/noise.py",
+            "structure_curve.json": "python benchmarks/noise.py --curve",
+        },
         {"Verdicts": "noise"},
     ),
     Measured(

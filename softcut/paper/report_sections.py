@@ -47,6 +47,7 @@ _QUALITY_TABLES = {
     "Adjusted Rand index": "quality-ari",
     "With one part of the default changed": "ablations",
     "Structure and verdict": "structure",
+    "Where another method is ahead": "behind",
     "When the number of clusters is chosen, too": "number-of-clusters",
 }
 _EVIDENCE_TABLES = {"Rank correlation with NMI over a pool of clusterings of each graph": "rank-correlations"}

@@ -94,7 +94,12 @@ def distributed_quality(out: Path) -> str:
         c["dataset"]: c for c in read_cells(out / "quality.json") if (c["method"], c["metric"]) == _DEFAULT
     }
     names = list(dict.fromkeys(row["graph"] for row in found))
-    lines = [["`GraphClustering` ([quality](quality.md))", *(short(whole.get(name, {}).get("mean")) for name in names)]]
+    lines = [
+        [
+            "`GraphClustering` ([quality](quality.md))",
+            *(short(whole.get(name, {}).get("mean")) for name in names),
+        ]
+    ]
     for title, select in (("consensus", "consensus"), ("the replica with the most evidence", "evidence")):
         lines.append([f"on parts, {title}", *(cells[name, select] for name in names)])
     return markdown_table(["", *(TITLES[name] for name in names)], lines)
