@@ -116,10 +116,10 @@ def from_edges() -> None:
     graph = connected(attributed_communities(300, 5, 7, 0, edge_signal=0.82, seed=4))
     op, k = CSR.from_graph(graph), 5
     base = edges._Level.of(op)
-    groups = edges._joined(base, 40, torch.Generator().manual_seed(0))
+    groups = edges._joined(base, 40, torch.Generator().manual_seed(0), Recipe())
     steps = merge_steps(base.table(groups, int(groups.max()) + 1).numpy())
     merged = torch.from_numpy(cut(steps, k))[groups]
-    moved = edges._settled(base, merged, k, torch.Generator().manual_seed(0))
+    moved = edges._settled(base, merged, k, torch.Generator().manual_seed(0), Recipe())
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
     place = picture(graph)
     draw(axes[0], graph, place, groups.numpy(), f"1  join: {int(groups.max()) + 1} groups")
