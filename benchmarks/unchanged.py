@@ -64,7 +64,7 @@ inputs = {
     "sparse features": (ConvInput(op, graph.x, dtype=torch.float64, columns=1), [0, 0, 0, 0]),
 }
 for name, (layer, scales) in inputs.items():
-    for objective in ("trace_ratio", "ratio_trace"):
+    for objective in ("mincut", "ratio_trace"):
         for start in (False, True):
             net = ReplicaNet(
                 layer.in_channels, 3, replica_seeds(5, 4), hidden=4, terms=layer.terms, scales=scales,

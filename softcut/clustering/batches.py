@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -20,9 +19,6 @@ from softcut.graph import Graph
 from softcut.metrics.presence import presence
 from softcut.ops import Words
 from softcut.training import Parts, Progress, ReplicaNet, TrainResult, assign_in_chunks, train_in_batches
-
-if TYPE_CHECKING:
-    from softcut.clustering.networks import Start
 
 __all__ = ["Batches", "make_batches", "nodes_per_step", "rows_at_a_time"]
 
@@ -54,9 +50,10 @@ class Batches:
         prepared: Prepared,
         recipe: Recipe,
         callback: Callable[[Progress], None] | None,
-        start: Start | None,
+        start: Tensor | None,
+        sizes: Tensor | None,
     ) -> TrainResult:
-        """Train the networks from their start."""
+        """Train the networks from the labels [R, N] and cluster sizes [R, K] of their start."""
         return train_in_batches(
             net,
             prepared.encoded.inputs,
@@ -64,8 +61,8 @@ class Batches:
             self.parts,
             recipe.training(prepared.nodes.count, self.device),
             callback,
-            start=None if start is None else start.labels,
-            sizes=None if start is None else start.sizes,
+            start=start,
+            sizes=sizes,
             adjacency=prepared.adjacency,
             words=self.words,
             device=self.device,

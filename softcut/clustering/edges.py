@@ -21,35 +21,16 @@ from softcut.clustering.features import positions
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.merges import cut, merge_steps
 from softcut.clustering.nodes import sample_rows
+from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import CSR, Operator, entropy, mutual_information
 from softcut.ops.objectives import edge_gain
 
-__all__ = ["EdgeRecipe", "edge_clusters", "shares"]
+__all__ = ["edge_clusters", "shares"]
 
 
-@dataclass(frozen=True)
-class EdgeRecipe:
-    """The constants of :func:`edge_clusters`, each with its reason."""
-
-    groups: int = 8  # groups for each cluster: clusters made of several may have any shape
-    few: int = 128  # groups at least: with fewer, the first merges would already be the last
-    many: int = 512  # groups aimed at in the end; up to twice as many are merged, in time with their square
-    rows: int = 20_000  # nodes that the k-means of a large graph is found on
-    join_rounds: int = 4  # local moves at one level: more of them make fewer, coarser levels
-    stuck: float = 0.97  # groups for each node of a level where next to nothing can be joined
-    move_rounds: int = 30  # moves at one level among K clusters; they mostly end before
-    rise: float = 1e-5  # share of G_e that a round of moves must add, or the next one is of half of the nodes
-    fails: int = 3  # rounds in a row that may add less: the halves are drawn at random
-    prior: float = 1e-3  # share of the edges that any two clusters may have between them: no logarithm of 0
-    least: float = 0.25  # share of N / K nodes that the smallest cluster should have, or others come first
-    own: float = 0.6  # share of a node's own cluster in its soft one; its neighbours have the rest
-    table: int = 1 << 24  # numbers in a table of nodes and clusters; further nodes wait for the next table
-
-
-_RECIPE = EdgeRecipe()
-
-
-def edge_clusters(op: CSR, ks: Sequence[int], random_state: int = 0) -> dict[int, Tensor]:
+def edge_clusters(
+    op: CSR, ks: Sequence[int], random_state: int = 0, recipe: Recipe = DEFAULT
+) -> dict[int, Tensor]:
     """For each K of `ks`, two or three clusterings [N, C] into at most K clusters, the one with most evidence first.
 
     Levels, positions and merges are found once for all K. The same `random_state` gives the same labels; weights are
@@ -70,6 +51,8 @@ def edge_clusters(op: CSR, ks: Sequence[int], random_state: int = 0) -> dict[int
         Numbers of clusters, at least 1.
     random_state : int
         Of the order in which nodes move, of the eigenvectors and of the k-means.
+    recipe : Recipe
+        Its constants.
     """
     base, n = _Level.of(op), op.num_rows
     device = base.own.device
@@ -79,14 +62,14 @@ def edge_clusters(op: CSR, ks: Sequence[int], random_state: int = 0) -> dict[int
     searched = [k for k in found if joined and 1 < k < n]
     if not searched:
         return found
-    groups = min(_wanted(max(searched)), max(*searched, n // 2))
-    starts = [_joined(base, groups, _random(random_state))]
+    groups = min(_wanted(max(searched), recipe), max(*searched, n // 2))
+    starts = [_joined(base, groups, _random(random_state), recipe)]
     where = positions(op, random_state=random_state)
     told_apart = bool(where.any())
     if told_apart:
-        starts.append(_nearest(where, min(groups, _RECIPE.groups * max(searched)), random_state))
+        starts.append(_nearest(where, min(groups, recipe.edges.groups * max(searched)), random_state, recipe))
     else:  # a complete graph, say
-        starts.append(_joined(base, groups, _random(random_state + 1)))
+        starts.append(_joined(base, groups, _random(random_state + 1), recipe))
     merges = [merge_steps(base.table(start, int(start.max()) + 1).cpu().numpy()) for start in starts]
     for k in searched:
         random = _random(random_state)
@@ -95,26 +78,28 @@ def edge_clusters(op: CSR, ks: Sequence[int], random_state: int = 0) -> dict[int
             for start, steps in zip(starts, merges, strict=True)
         ]
         if told_apart:
-            labels.append(_nearest(where, k, random_state))
-        found[k] = _best_first(base, labels, k, random)
+            labels.append(_nearest(where, k, random_state, recipe))
+        found[k] = _best_first(base, labels, k, random, recipe)
     return found
 
 
-def _wanted(k: int) -> int:
+def _wanted(k: int, recipe: Recipe) -> int:
     """Groups that `k` clusters are made of."""
-    return max(_RECIPE.few, 2 * k, min(_RECIPE.groups * k, _RECIPE.many))
+    return max(recipe.edges.few, 2 * k, min(recipe.edges.groups * k, recipe.edges.many))
 
 
-def _best_first(base: _Level, labels: list[Tensor], k: int, random: torch.Generator) -> Tensor:
+def _best_first(
+    base: _Level, labels: list[Tensor], k: int, random: torch.Generator, recipe: Recipe
+) -> Tensor:
     """Clusterings [N, C] after their moves, by evidence; the best had a second chance to move."""
     ranked = []
     for start in labels:
-        settled = _settled(base, start, k, random)
-        ranked.append((_rank(base, settled, k), settled))
+        settled = _settled(base, start, k, random, recipe)
+        ranked.append((_rank(base, settled, k, recipe), settled))
     ranked.sort(key=lambda pair: pair[0], reverse=True)
-    again = _settled(base, ranked[0][1], k, random)  # with groups inside the clusters that were found
-    if _rank(base, again, k) > ranked[0][0]:
-        ranked[0] = _rank(base, again, k), again
+    again = _settled(base, ranked[0][1], k, random, recipe)  # with groups inside the clusters that were found
+    if _rank(base, again, k, recipe) > ranked[0][0]:
+        ranked[0] = _rank(base, again, k, recipe), again
     return torch.stack([clusters for _, clusters in ranked], dim=1)
 
 
@@ -123,12 +108,12 @@ def _random(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _nearest(where: Tensor, k: int, random_state: int) -> Tensor:
+def _nearest(where: Tensor, k: int, random_state: int, recipe: Recipe) -> Tensor:
     """Labels [N] of a k-means of positions [N, F]."""
     n = len(where)
     rows = where
-    if n > _RECIPE.rows:
-        rows = where[sample_rows(n, _RECIPE.rows).to(where.device)]
+    if n > recipe.start_sample:
+        rows = where[sample_rows(n, recipe.start_sample).to(where.device)]
     return assign(where, kmeans_restarts(rows, k, 1, max_iter=30, random_state=random_state)[1])[0]
 
 
@@ -190,7 +175,7 @@ def _summed(a: Tensor, b: Tensor, weight: Tensor, n: int) -> tuple[Tensor, Tenso
     return pairs // n, pairs % n, total
 
 
-def _rank(base: _Level, labels: Tensor, k: int) -> tuple[bool, float]:
+def _rank(base: _Level, labels: Tensor, k: int, recipe: Recipe) -> tuple[bool, float]:
     """Whether clusters have their size and keep edges inside, and the evidence: what edges tell per nat of labels.
 
     G_e counts every pattern, also that of a bipartite graph, whose two sides are no clusters.
@@ -200,13 +185,13 @@ def _rank(base: _Level, labels: Tensor, k: int) -> tuple[bool, float]:
     evidence = float(edge_gain(table, base.edges)) / cost if cost > 0 else 0.0
     ends = table.sum(0) / table.sum()
     inside = float(table.trace() / table.sum()) > float(ends.square().sum())
-    return inside and bool(sizes.min() >= _RECIPE.least * base.nodes / k), evidence
+    return inside and bool(sizes.min() >= recipe.least * base.nodes / k), evidence
 
 
-def _joined(base: _Level, groups: int, random: torch.Generator) -> Tensor:
+def _joined(base: _Level, groups: int, random: torch.Generator, recipe: Recipe) -> Tensor:
     """Group of each node [N], about as many as wanted, joined from below."""
-    levels, above, _ = _levels(base, groups, random)
-    top, limit = levels[-1], 2 * max(groups, _RECIPE.many)
+    levels, above, _ = _levels(base, groups, random, recipe)
+    top, limit = levels[-1], 2 * max(groups, recipe.edges.many)
     labels = torch.arange(top.nodes, device=base.own.device)
     if top.nodes > limit:  # too many for a table: the smallest, mostly without neighbours, share a place
         order = top.degree.argsort(descending=True, stable=True)
@@ -218,7 +203,7 @@ def _joined(base: _Level, groups: int, random: torch.Generator) -> Tensor:
 
 
 def _levels(
-    base: _Level, groups: int, random: torch.Generator, within: Tensor | None = None
+    base: _Level, groups: int, random: torch.Generator, recipe: Recipe, within: Tensor | None = None
 ) -> tuple[list[_Level], list[Tensor], Tensor | None]:
     """Levels from the nodes up, the group above of each node of a level, and the cluster of each group at the top.
 
@@ -227,11 +212,11 @@ def _levels(
     """
     levels, above = [base], []
     room = float(base.degree.sum()) / groups
-    most, limit = 4 * room, 2 * max(groups, _RECIPE.many)
+    most, limit = 4 * room, 2 * max(groups, recipe.edges.many)
     while levels[-1].nodes > groups:
         level = levels[-1]
-        labels, count = _join(level, room, random, within)
-        if count > _RECIPE.stuck * level.nodes:
+        labels, count = _join(level, room, random, recipe, within)
+        if count > recipe.edges.stuck * level.nodes:
             if level.nodes <= limit or room >= most:
                 break
             room *= 2
@@ -243,7 +228,9 @@ def _levels(
     return levels, above, within
 
 
-def _join(level: _Level, room: float, random: torch.Generator, within: Tensor | None) -> tuple[Tensor, int]:
+def _join(
+    level: _Level, room: float, random: torch.Generator, recipe: Recipe, within: Tensor | None
+) -> tuple[Tensor, int]:
     """Groups [N] of nodes that share more edges than their degrees let expect, and their number.
 
     Half of the nodes, another half each time, move to the group that raises modularity most: all at once they
@@ -256,7 +243,7 @@ def _join(level: _Level, room: float, random: torch.Generator, within: Tensor | 
         row, col, weight = row[inside], col[inside], weight[inside]
     labels = torch.arange(n, device=row.device)
     share = degree / degree.sum()
-    for _ in range(_RECIPE.join_rounds):
+    for _ in range(recipe.edges.join_rounds):
         size = torch.bincount(labels, degree, minlength=n)
         node, group, score = _summed(row, labels[col], weight, n)
         mine = group == labels[node]
@@ -289,17 +276,17 @@ def _running(values: Tensor, owner: Tensor) -> Tensor:
     return so_far - so_far[first] + values[first]
 
 
-def _settled(base: _Level, labels: Tensor, k: int, random: torch.Generator) -> Tensor:
+def _settled(base: _Level, labels: Tensor, k: int, random: torch.Generator, recipe: Recipe) -> Tensor:
     """Labels [N] after moves at every level, from the top; groups are joined inside the clusters given."""
-    levels, above, top = _levels(base, _wanted(k), random, labels)
+    levels, above, top = _levels(base, _wanted(k, recipe), random, recipe, labels)
     assert top is not None
-    labels = _moved(levels[-1], top, k, random)
+    labels = _moved(levels[-1], top, k, random, recipe)
     for level, group in zip(levels[-2::-1], above[::-1], strict=True):
-        labels = _moved(level, labels[group], k, random)
+        labels = _moved(level, labels[group], k, random, recipe)
     return labels
 
 
-def _moved(level: _Level, labels: Tensor, k: int, random: torch.Generator) -> Tensor:
+def _moved(level: _Level, labels: Tensor, k: int, random: torch.Generator, recipe: Recipe) -> Tensor:
     """Labels [N] after nodes moved to the cluster that says most about their edges, while G_e rises.
 
     A node adds log(T_ab / (t_a t_b)) for each edge to cluster b when it is in cluster a, with T the shares of the
@@ -308,8 +295,8 @@ def _moved(level: _Level, labels: Tensor, k: int, random: torch.Generator) -> Te
     """
     table, failed, halves = level.table(labels, k), 0, False
     most = float(mutual_information(table))
-    for _ in range(_RECIPE.move_rounds):
-        nodes, other = _better(level, labels, table, k)
+    for _ in range(recipe.edges.move_rounds):
+        nodes, other = _better(level, labels, table, k, recipe)
         if halves:
             turn = (torch.rand(level.nodes, generator=random) < 0.5).to(nodes.device)[nodes]
             nodes, other = nodes[turn], other[turn]
@@ -319,25 +306,25 @@ def _moved(level: _Level, labels: Tensor, k: int, random: torch.Generator) -> Te
         risen = gain - most
         if risen > 0:
             labels, table, most = proposed, between, gain
-        if risen > _RECIPE.rise * most:
+        if risen > recipe.edges.rise * most:
             failed = 0
             continue
         failed += 1
-        if failed == _RECIPE.fails:
+        if failed == recipe.edges.fails:
             break
         halves = True  # neighbours changed places: from now on half of the nodes move
     return labels
 
 
-def _better(level: _Level, labels: Tensor, table: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _better(level: _Level, labels: Tensor, table: Tensor, k: int, recipe: Recipe) -> tuple[Tensor, Tensor]:
     """Nodes that another cluster suits better, and that cluster; only nodes with neighbours elsewhere are looked at."""
-    joint = table / table.sum() + _RECIPE.prior / k**2
+    joint = table / table.sum() + recipe.edges.prior / k**2
     ends = joint.sum(0)
     tells = (joint / torch.outer(ends, ends)).log()
     border = torch.zeros(level.nodes, dtype=torch.bool, device=labels.device)
     border[level.row[labels[level.row] != labels[level.col]]] = True
     at, found = border.nonzero().squeeze(1), []
-    for nodes in at.split(max(1, _RECIPE.table // k)):
+    for nodes in at.split(max(1, recipe.edges.table // k)):
         if not len(nodes):
             break
         place = torch.full_like(labels, -1)
@@ -357,7 +344,7 @@ def _better(level: _Level, labels: Tensor, table: Tensor, k: int) -> tuple[Tenso
     return torch.cat([nodes for nodes, _ in found]), torch.cat([other for _, other in found])
 
 
-def shares(op: Operator, labels: Tensor, k: int) -> Tensor:
+def shares(op: Operator, labels: Tensor, k: int, recipe: Recipe = DEFAULT) -> Tensor:
     """Soft clusters [N, K] of labels [N]: a node's own cluster, and for two fifths those of its neighbours.
 
     >>> import torch
@@ -371,4 +358,4 @@ def shares(op: Operator, labels: Tensor, k: int) -> Tensor:
     near = op @ indicator
     total = near.sum(1, keepdim=True)
     near = torch.where(total > 0, near / torch.where(total > 0, total, 1.0), indicator)
-    return _RECIPE.own * indicator + (1 - _RECIPE.own) * near
+    return recipe.edges.own * indicator + (1 - recipe.edges.own) * near

@@ -126,19 +126,19 @@ def _from_edges(whole: Graph, graph: Graph, silent: np.ndarray | None, task: Tas
     """Positions, groups, moves and merges; see :mod:`softcut.clustering.edges`."""
     op = at_most_one(CSR.from_graph(graph, device=task.device))
     judge = Judge(graph.adjacency, device=task.device)
-    found = edge_clusters(op, task.numbers, task.seed)
+    found = edge_clusters(op, task.numbers, task.seed, task.recipe)
     candidates: dict[int, Candidate] = {}
     k = task.numbers[0]
     if len(task.numbers) > 1:
 
         def judged(k: int) -> Candidate:
-            return candidate(judge(found[k], k), agreement(found[k], k), task.recipe.width)
+            return candidate(judge(found[k], k), agreement(found[k], k), task.recipe.vote_width)
 
         k, candidates = choose(task.numbers, judged, task.recipe, task.may_be_one, task.note)
     labels = found[k] if k in found else torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
     order = by_size(torch.bincount(labels[:, 0], minlength=k))
     best = torch.from_numpy(np.argsort(order)).to(task.device)[labels[:, 0]]
-    soft = shares(op, best, k).cpu().numpy()
+    soft = shares(op, best, k, task.recipe).cpu().numpy()
     pairs = agreement(labels, k)
     r = len(pairs)
     mean = 1.0 if r == 1 else float((pairs.sum() - pairs.diagonal().sum()) / (r * (r - 1)))
@@ -155,18 +155,20 @@ def _from_networks(
     nodes = nodes_per_step(graph, task.batch_size, max(task.numbers), recipe, task.device, note)
     prepared = prepare(graph, recipe, task.device if nodes is None else torch.device("cpu"), note)
     batches = make_batches(prepared, nodes, recipe, seed, task.device, note)
+    if graph.num_nodes > recipe.large and not recipe.paper:
+        note(
+            f"more than {recipe.large:,} nodes: no network begins from clusters of the edges, medians and centres are "
+            "those of a sample, and networks stop one by one."
+        )
     candidates: dict[int, Candidate] = {}
     k, edge_labels = task.numbers[0], {}
     if len(task.numbers) > 1:
         few = replace(recipe, networks=min(recipe.trial_networks, max(2, recipe.networks)))
-        if (
-            isinstance(prepared.adjacency, CSR)
-            and recipe.edge_starts > 0
-            and graph.num_graphs == 1
-            and graph.num_nodes <= recipe.large
-        ):
+        if recipe.edge_starts > 0 and prepared.one_graph and graph.num_nodes <= recipe.large:
+            assert isinstance(prepared.adjacency, CSR)
             edge_labels = {
-                k: labels[:, 0] for k, labels in edge_clusters(prepared.adjacency, task.numbers, seed).items()
+                k: labels[:, 0]
+                for k, labels in edge_clusters(prepared.adjacency, task.numbers, seed, recipe).items()
             }
 
         def judged(k: int) -> Candidate:
@@ -180,7 +182,7 @@ def _from_networks(
             kept = Evidence(
                 found.edges[full], found.features[full], found.entropy[full], found.nodes, found.price
             )
-            return candidate(kept, trial.ari[full][:, full], recipe.width)
+            return candidate(kept, trial.ari[full][:, full], recipe.vote_width)
 
         k, candidates = choose(task.numbers, judged, recipe, task.may_be_one, note)
     networks = train_networks(

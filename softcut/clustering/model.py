@@ -154,7 +154,7 @@ class PlacedModel:
     kind = "placed"
 
     def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
-        """Soft clusters [N, K] of the same graph, or of one with its nodes by name; new nodes follow their neighbours."""
+        """Soft clusters [N, K] of the same graph, or of one with its nodes by name: new ones follow neighbours."""
         if self.names is not None and graph.node_names is not None:
             place = {name: i for i, name in enumerate(self.names)}
             known = np.array([place.get(name, -1) for name in graph.node_names])

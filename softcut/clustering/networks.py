@@ -135,10 +135,11 @@ def train_networks(
         scales=scales,
         dtype=prepared.encoded.x.dtype,
     ).to(prepared.device)
+    labels, sizes = (None, None) if start is None else (start.labels, start.sizes)
     if trainer is not None:
         result = trainer(net, start)
     elif batches is not None:
-        result = batches.train(net, prepared, recipe, callback, start)
+        result = batches.train(net, prepared, recipe, callback, labels, sizes)
     else:
         result = train(
             net,
@@ -146,8 +147,8 @@ def train_networks(
             prepared.encoded.op,
             recipe.training(prepared.nodes.count, prepared.device),
             callback,
-            start=None if start is None else start.labels,
-            sizes=None if start is None else start.sizes,
+            start=labels,
+            sizes=sizes,
             adjacency=prepared.adjacency,
             words=prepared.words,
         )
@@ -213,10 +214,19 @@ def _starts(
     z, nodes = prepared.encoded.z, prepared.nodes
     large = nodes.count > recipe.large
     tries = recipe.large_restarts if large else recipe.start_restarts
+    share = recipe.edge_starts if not large and k > 1 and prepared.one_graph else 0.0
+    if share > 0 and edge_labels is None:
+        assert isinstance(prepared.adjacency, CSR)
+        edge_labels = edge_clusters(prepared.adjacency, [k], seed, recipe)[k][:, 0]
     labels = []
     for scale, members in itertools.groupby(scales):
-        count = len(list(members))
-        rows = nodes.sample(z[scale], recipe.start_sample) if large else nodes.sample(z[scale], recipe.large)
+        each = len(list(members))
+        count = each - round(share * each)  # of which so many begin from their features
+        if edge_labels is not None:
+            labels.append(edge_labels.expand(each - count, -1))
+        if count == 0:
+            continue
+        rows = nodes.sample(z[scale], recipe.start_sample if large else recipe.large)
         found, centres = kmeans_restarts(
             rows,
             k,
@@ -230,13 +240,5 @@ def _starts(
         better = error.view(count, tries).argmin(1) + tries * torch.arange(count, device=rows.device)
         labels.append(assign(z[scale], nodes.agreed(centres[better])))
     start = torch.cat(labels)
-    graph = prepared.encoded.graph
-    if recipe.edge_starts > 0 and not large and k > 1 and graph is not None and graph.num_graphs == 1:
-        if edge_labels is None:
-            assert isinstance(prepared.adjacency, CSR)
-            edge_labels = edge_clusters(prepared.adjacency, [k], seed)[k][:, 0]
-        for scale in set(scales):
-            first, count = scales.index(scale), scales.count(scale)
-            start[first : first + round(recipe.edge_starts * count)] = edge_labels
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in start])
     return Start(start, nodes.total(sizes).to(z.dtype).clamp(min=recipe.least * nodes.count / k))

@@ -63,6 +63,11 @@ class Prepared:
     def device(self) -> torch.device:
         return self.encoded.z.device
 
+    @property
+    def one_graph(self) -> bool:
+        """Whether all nodes are of one graph, and all of it is here."""
+        return isinstance(self.adjacency, CSR) and self.adjacency.num_graphs == 1
+
 
 def prepare(graph: Graph, recipe: Recipe, device: torch.device, note: Note) -> Prepared:
     """Make features where there are none, and encode the graph once."""

@@ -12,7 +12,24 @@ import torch
 from softcut.errors import ParameterError
 from softcut.training import TrainSettings
 
-__all__ = ["DEFAULT", "PAPER", "Recipe"]
+__all__ = ["DEFAULT", "PAPER", "EdgeRecipe", "Recipe"]
+
+
+@dataclass(frozen=True)
+class EdgeRecipe:
+    """The constants of :func:`softcut.clustering.edges.edge_clusters`, for graphs without features and for starts."""
+
+    groups: int = 8  # groups for each cluster: clusters made of several may have any shape
+    few: int = 128  # groups at least: with fewer, the first merges would already be the last
+    many: int = 512  # groups aimed at in the end; up to twice as many are merged, in time with their square
+    join_rounds: int = 4  # local moves at one level: more of them make fewer, coarser levels
+    stuck: float = 0.97  # groups for each node of a level where next to nothing can be joined
+    move_rounds: int = 30  # moves at one level among K clusters; they mostly end before
+    rise: float = 1e-5  # share of G_e that a round of moves must add, or the next one is of half of the nodes
+    fails: int = 3  # rounds in a row that may add less: the halves are drawn at random
+    prior: float = 1e-3  # share of the edges that any two clusters may have between them: no logarithm of 0
+    own: float = 0.6  # share of a node's own cluster in its soft one; its neighbours have the rest
+    table: int = 1 << 24  # numbers in a table of nodes and clusters; further nodes wait for the next table
 
 
 @dataclass(frozen=True)
@@ -49,12 +66,14 @@ class Recipe:
     temperature: float = 1.0  # of the softmax
     # What networks learn first: clusters of the features at their distance or of the edges; or "random", nothing.
     start: str = "clusters"
-    start_iterations: int = 20  # enough to begin near them, few enough to leave a bad start
+    start_iterations: int = 10  # enough to begin near them, few enough to leave a bad start
     # Share of the networks that begin from clusters of the edges: features may hide these.
     edge_starts: float = 0.5
     start_restarts: int = 2  # k-means for each start, of which the better one is taken
     start_rounds: int = 30  # iterations of that k-means: it need not converge
-    least: float = 0.25  # smallest cluster of a start, as a share of the mean size
+    least: float = (
+        0.25  # smallest cluster of a start, as a share of the mean size; of the edges, others come first
+    )
     # Weight of the L_o that holds clusters to the sizes of their start, beside the evidence.
     hold: float = 0.2
     ortho_weight: float = 2.0  # weight of L_o beside a cut: at 1 some networks lose a cluster
@@ -63,7 +82,7 @@ class Recipe:
     # "best": the network with most evidence, or, of the paper's, with the lowest loss.
     select: str = "consensus"
     # A network whose evidence is this share below that of the best one has 1/e of its weight.
-    width: float = 0.12
+    width: float = 0.06
     fusion: float = 1.0  # weight of the propagated features beside the networks
     consensus_columns: int = 64  # leading directions that its k-means sees
     consensus_restarts: int = 20
@@ -74,9 +93,15 @@ class Recipe:
     restart: float = 0.4  # share of a node's own evidence at every step of PageRank
     steps: int = 10  # 0.6^10 = 0.006 is left to come
 
+    # ---- clusters of the edges (edges.py)
+    edges: EdgeRecipe = EdgeRecipe()
+
     # ---- choose the number of clusters, and say what was found (choose_k.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
     trial_networks: int = 12  # for each number: two for each distance
+    vote_width: float = (
+        0.2  # as `width`, among the networks whose agreement is compared: several must have a vote
+    )
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
     clear: float = 2.0  # from this structure on the verdict is "clear"; docs/clustering.md shows the curve
     low_agreement: float = 0.1  # below this mean adjusted Rand index between networks a fit warns

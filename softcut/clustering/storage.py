@@ -16,7 +16,7 @@ from softcut.clustering.arguments import LIMITS
 from softcut.clustering.choose_k import Candidate
 from softcut.clustering.model import LearnedModel, PlacedModel
 from softcut.clustering.networks import Replica
-from softcut.clustering.recipe import Recipe
+from softcut.clustering.recipe import EdgeRecipe, Recipe
 from softcut.errors import ModelFileError, ParameterError
 
 __all__ = ["FITTED", "pack", "unpack"]
@@ -191,8 +191,16 @@ def _whole_list(meta: Mapping[str, Any], name: str, least: int, most: int, longe
 
 def _recipe(meta: Mapping[str, Any]) -> Recipe:
     """The recipe of the fit, each field of the type it has in the default one."""
-    given, known = _mapping(meta, "recipe"), Recipe()
-    if set(given) != {each.name for each in fields(Recipe)}:
+    given = dict(_mapping(meta, "recipe"))
+    given["edges"] = EdgeRecipe(**_constants(_mapping(given, "edges"), EdgeRecipe()))
+    try:
+        return Recipe(**_constants(given, Recipe()))
+    except ParameterError as error:
+        raise ModelFileError(f"the model is damaged: {error}") from None
+
+
+def _constants(given: Mapping[str, Any], known: Any) -> dict[str, Any]:
+    if set(given) != {each.name for each in fields(known)}:
         _refuse("recipe", "names other constants than this version knows")
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
     for name, value in values.items():
@@ -204,10 +212,7 @@ def _recipe(meta: Mapping[str, Any]) -> Recipe:
             _refuse(f"recipe.{name}", "is not a list of whole numbers")
         if isinstance(value, float) and not math.isfinite(value):
             _refuse(f"recipe.{name}", "is not a finite number")
-    try:
-        return Recipe(**values)
-    except ParameterError as error:
-        raise ModelFileError(f"the model is damaged: {error}") from None
+    return values
 
 
 def _check_placed(model: Mapping[str, Any], meta: Mapping[str, Any], n: int) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from softcut.datasets import available
 from softcut.paper.common import markdown_table
 from softcut.paper.evidence import SCORES
-from softcut.paper.quality import DATASETS
+from softcut.paper.quality import ABLATIONS, DATASETS, settings_of
 from softcut.training.runs import Records, read_cells
 
 __all__ = ["CLUSTERING_TABLES", "TITLES", "plus_minus", "short"]
@@ -33,50 +33,42 @@ TITLES = {
     "polblogs": "PolBlogs",
 }
 _CITATION = ("cora", "citeseer", "pubmed")
+_SEEDS = 5
 # Rows of the tables of quality: what a row is called, and the method in quality.json.
+_DEFAULT = "default"
 _QUALITY = {
     "spectral clustering": "sc",
     "k-means on features": "kmeans_raw",
     "Leiden": "leiden",
     "DMoN": "dmon",
     "k-means on propagated features": "kmeans",
-    "k-means on softcut's features, no replicas": "k-means on softcut's features, no minCUT",
-    "the same, refined": "k-means on softcut's features, refined, no minCUT",
-    "default before evidence": "minCUT replicas by agreement",
-    "**softcut**": "consensus",
+    "the paper's model": "the paper's model",
+    "k-means on softcut's features": "k-means on softcut's features",
+    "the same, refined": "k-means on softcut's features, refined",
+    "**softcut**": _DEFAULT,
 }
 _HEADLINE = {
     "Leiden": "leiden",
     "DMoN": "dmon",
-    "k-means on softcut's features, refined": "k-means on softcut's features, refined, no minCUT",
-    "**softcut**": "consensus",
+    "k-means on softcut's features, refined": "k-means on softcut's features, refined",
+    "**softcut**": _DEFAULT,
 }
-_PARTS = {
-    "default": "consensus",
-    "weights by agreement": "weights by agreement",
-    "no evidence replicas": "no evidence replicas",
-    "no minCUT replicas": "no minCUT replicas",
-}
-_FORMER = (
-    *("no feature graph", "no fusion", "random start, equal sizes", "features from 2 hops only"),
-    *("features from 8 hops only", "best replica instead of consensus", "orthogonality weight 1"),
-    *("8 replicas", "96 replicas", "ratio trace instead of trace ratio"),
-)
 _OBJECTIVES = {
     "k-means (the start)": "k-means",
-    "`trace_ratio`": "trace_ratio",
+    "`mincut`": "mincut",
     "`ratio_trace`": "ratio_trace",
     "`dmon`": "dmon",
     "`just_balance`": "just_balance",
     "`evidence`": "evidence",
 }
+_RECORDED = {"trace_ratio": "mincut"}  # objectives by the names that they have in older files
 _REGIMES = {
     "softcut": "softcut",
-    "default before evidence": "default before evidence",
     "k-means": "kmeans",
     "k-means, propagated features": "kmeans_propagated",
     "Leiden": "leiden",
 }
+_VERDICTS = ("none", "weak", "clear")
 
 
 def short(value: float | None, digits: int = 3) -> str:
@@ -129,45 +121,98 @@ def headline(out: Path) -> str:
 
 
 def ablations(out: Path) -> str:
-    """NMI of one seed with one part of the default off."""
-    runs = Records(out / "quality_runs.json").runs
-    found = {(r["dataset"], r["method"]): r["nmi"] for r in runs if r["seed"] == 0}
-    names = [n for n in DATASETS if (n, "no evidence replicas") in found]
-    lines = [
-        [title, *(short(found.get((name, method))) for name in names)] for title, method in _PARTS.items()
-    ]
-    return markdown_table(["NMI, random_state 0", *(TITLES[name] for name in names)], lines)
-
-
-def former(out: Path) -> str:
-    """NMI of the default before evidence with one change."""
-    cells = _by_name(read_cells(out / "quality_former.json"), "nmi")
-    names = [n for n in DATASETS if (n, "consensus") in cells]
-    rows = {"former default (5 values)": "consensus", "no refinement (5 values)": "no refinement"}
-    rows |= {method: method for method in _FORMER}
-    lines = [
-        [title, *(short(cells[name, method]["mean"]) for name in names)] for title, method in rows.items()
-    ]
-    return markdown_table(["", *(TITLES[name] for name in names)], lines)
+    """NMI with one part of the default changed: means over the seeds that were run with these settings."""
+    records = Records(out / "quality_runs.json")
+    names = [name for name in DATASETS if name != "polblogs"]  # without features there are no networks
+    lines = []
+    for method in ABLATIONS:
+        settings = settings_of(method)
+        line = [method]
+        for name in names:
+            found = [run["nmi"] for run in records.of(name, method, range(_SEEDS), settings)]
+            line.append(short(float(np.mean(found))) if found else "-")
+        lines.append(line)
+    return markdown_table(["NMI", *(TITLES[name] for name in names)], lines)
 
 
 def number_of_clusters(out: Path) -> str:
     """Classes, clusters that ``n_clusters="auto"`` chose, and NMI with either number."""
     classes = {info.name: info.classes for info in available()}
-    runs = Records(out / "quality_runs.json").runs
-    chosen = {r["dataset"]: r for r in runs if r["method"] == "number of clusters chosen" and r["seed"] == 0}
+    method = "number of clusters chosen"
+    records, settings = Records(out / "quality_runs.json"), settings_of(method)
+    chosen = {name: records.of(name, method, [0], settings) for name in DATASETS}
     known = _by_name(read_cells(out / "quality.json"), "nmi")
-    names = [name for name in DATASETS if name in chosen]
+
+    def of(name: str, key: str) -> Any:
+        return chosen[name][0][key] if chosen[name] else None
+
     lines = [
-        ["classes", *(str(classes[name]) for name in names)],
-        ["clusters chosen", *(str(chosen[name]["clusters_used"]) for name in names)],
-        ["NMI with that number", *(short(chosen[name]["nmi"]) for name in names)],
+        ["classes", *(str(classes[name]) for name in DATASETS)],
+        ["clusters chosen", *(str(of(name, "n_clusters") or "-") for name in DATASETS)],
+        ["NMI with that number", *(short(of(name, "nmi")) for name in DATASETS)],
         [
-            "NMI with the number of classes (5 seeds)",
-            *(short(known[name, "consensus"]["mean"]) for name in names),
+            "NMI with the number of classes",
+            *(short(known.get((name, _DEFAULT), {}).get("mean")) for name in DATASETS),
         ],
     ]
-    return markdown_table(["", *(TITLES[name] for name in names)], lines)
+    return markdown_table(["", *(TITLES[name] for name in DATASETS)], lines)
+
+
+def structure(out: Path) -> str:
+    """Structure of the default's clusters, and the verdict."""
+    records, settings = Records(out / "quality_runs.json"), settings_of(_DEFAULT)
+    runs = {name: records.of(name, _DEFAULT, range(_SEEDS), settings) for name in DATASETS}
+    values, verdicts = ["structure"], ["verdict"]
+    for found in runs.values():
+        values.append(f"{np.mean([run['structure'] for run in found]):.2f}" if found else "-")
+        verdicts.append(", ".join(dict.fromkeys(run["verdict"] for run in found)) or "-")
+    return markdown_table(["", *(TITLES[name] for name in DATASETS)], [values, verdicts])
+
+
+def noise(out: Path) -> str:
+    """Verdicts on noise, and on planted clusters that were found and that were not, by kind of graph."""
+    found = _json(out, "noise")
+    titles = {"noise": "noise", "planted": "planted, found", "planted_not_found": "planted, not found"}
+    lines = []
+    for group, title in titles.items():
+        rows = found.get(group, [])
+        for kind in (*sorted({row["kind"] for row in rows}), None):
+            own = [row for row in rows if kind in (None, row["kind"])]
+            if not own or (kind is not None and group == "planted_not_found"):
+                continue
+            values = [row["structure"] for row in own]
+            counts = [str(sum(row["verdict"] == verdict for row in own)) for verdict in _VERDICTS]
+            name = f"**{title}**" if kind is None else f"{title}: {kind}"
+            lines.append([name, str(len(own)), *counts, f"{min(values):.2f} to {max(values):.2f}"])
+    return markdown_table(["graphs", "fits", *_VERDICTS, "structure"], lines)
+
+
+def fit_cost(out: Path) -> str:
+    """Seconds and memory of a default fit."""
+    rows = _json(out, "fit_cost")["rows"]
+    lines = []
+    for row in rows:
+        peak = row.get("peak MiB")
+        name = TITLES.get(row["dataset"], row["dataset"])
+        lines.append(
+            [name, row.get("device", "-"), f"{row['seconds']:.1f}", "-" if peak is None else f"{peak:,.0f}"]
+        )
+    return markdown_table(["", "device", "seconds", "peak MiB"], lines)
+
+
+def collapse(out: Path) -> str:
+    """Networks that keep all their clusters, by average degree and number of features."""
+    rows = _json(out, "collapse")["rows"]
+    widths = sorted({row["features"] for row in rows})
+    lines = []
+    for degree in sorted({row["average_degree"] for row in rows}):
+        line = [str(degree)]
+        for width in widths:
+            own = [r for r in rows if (r["average_degree"], r["features"]) == (degree, width)]
+            kept, of = (sum(r[key] for r in own) for key in ("kept_all_clusters", "replicas"))
+            line.append(f"{kept} of {of}" if own else "-")
+        lines.append(line)
+    return markdown_table(["average degree", *(f"{width:,} features" for width in widths)], lines)
 
 
 def rank_correlations(out: Path) -> str:
@@ -193,7 +238,7 @@ def regimes(out: Path) -> str:
     lines = []
     for row in _json(out, "regimes")["rows"]:
         found = row["methods"]
-        means = [found[m]["mean"] if m in found else None for m in _REGIMES.values()]
+        means = [found.get(m, {}).get("mean") for m in _REGIMES.values()]
         lines.append([row["data"], *map(short, means)])
     return markdown_table(["NMI", *_REGIMES], lines)
 
@@ -207,17 +252,59 @@ def edge_lists(out: Path) -> str:
         line = [name, f"{nodes:,}"]
         for k in counts:
             found = [row for row in rows if (row["graph"], row["clusters"]) == (name, k)]
-            line += [short(found[0][m]["modularity"]) if found else "-" for m in ("softcut", "leiden")]
+            line += [
+                short(found[0].get(method, {}).get("modularity")) if found else "-"
+                for method in ("softcut", "leiden")
+            ]
         lines.append(line)
     titles = [title for k in counts for title in (f"K = {k}: softcut", "Leiden")]
     return markdown_table(["modularity", "nodes", *titles], lines)
+
+
+def behind(out: Path) -> str:
+    """Where another method is ahead by more than .01: NMI of data sets and regimes, modularity of plain graphs."""
+    found: list[tuple[str, str, float, str, float]] = []
+    cells = _by_name(read_cells(out / "quality.json"), "nmi")
+    for name in DATASETS:
+        others = {
+            t: cells[name, m]["mean"] for t, m in _QUALITY.items() if m != _DEFAULT and (name, m) in cells
+        }
+        if (name, _DEFAULT) in cells and others:
+            best = max(others, key=others.__getitem__)
+            found.append((TITLES[name], "NMI", cells[name, _DEFAULT]["mean"], best, others[best]))
+    for row in _json(out, "regimes")["rows"]:
+        means = {t: row["methods"][m]["mean"] for t, m in _REGIMES.items() if m in row["methods"]}
+        ours = means.pop("softcut", None)
+        if ours is not None and means:
+            best = max(means, key=means.__getitem__)
+            found.append((row["data"], "NMI", ours, best, means[best]))
+    for row in _json(out, "edgelists"):
+        name = f"{row['graph']}, K = {row['clusters']}"
+        values = [row.get(method, {}).get("modularity") for method in ("softcut", "leiden")]
+        if None not in values:
+            found.append((name, "modularity", values[0], "Leiden", values[1]))
+    lines = [
+        [
+            name,
+            score,
+            short(ours),
+            best.replace("the same, ", "k-means on softcut's features, "),
+            short(theirs),
+        ]
+        for name, score, ours, best, theirs in found
+        if theirs - ours > 0.01
+    ]
+    if not lines:
+        return "There are none."
+    return markdown_table(["data", "score", "softcut", "best other method", "its score"], lines)
 
 
 def _scores(runs: Iterable[Mapping[str, Any]], metric: str) -> dict[tuple[str, str], dict[int, float]]:
     """By data set and method, a score of every seed; cells are rounded, and rounding twice shows."""
     found: dict[tuple[str, str], dict[int, float]] = {}
     for run in runs:
-        found.setdefault((run["dataset"], run["method"]), {})[run["seed"]] = run[metric]
+        method = _RECORDED.get(run["method"], run["method"])
+        found.setdefault((run["dataset"], method), {})[run["seed"]] = run[metric]
     return found
 
 
@@ -237,8 +324,9 @@ def objectives_by_distance(out: Path) -> str:
     runs = Records(out / "objectives_runs.json").runs
     lines, hops = [], []
     for dataset in ("blogcatalog", "cora", "photo", "polblogs"):
-        for title in ("k-means (the start)", "`trace_ratio`", "`dmon`", "`evidence`"):
-            own = [r for r in runs if (r["dataset"], r["method"]) == (dataset, _OBJECTIVES[title])]
+        for title in ("k-means (the start)", "`mincut`", "`dmon`", "`evidence`"):
+            named = ((r["dataset"], _RECORDED.get(r["method"], r["method"]), r) for r in runs)
+            own = [r for *key, r in named if key == [dataset, _OBJECTIVES[title]]]
             distance = np.concatenate([r["hops"] for r in own])
             scores = np.concatenate([r["nmi"] for r in own])
             hops = np.unique(distance).tolist()
@@ -280,12 +368,12 @@ def beyond_table1(out: Path) -> str:
         "k-means on propagated features": (cells, "kmeans"),
         "Leiden": (cells, "leiden"),
         "DMoN (100 seeds)": (cells, "dmon"),
-        "softcut, default": (quality, "consensus"),
+        "softcut, default": (quality, _DEFAULT),
     }
     lines = []
     for title, (source, method) in rows.items():
-        own = [source[name, method] for name in _CITATION]
-        lines.append([title, *(plus_minus(c["mean"], c["std"]) for c in own)])
+        own = [source.get((name, method), {}) for name in _CITATION]
+        lines.append([title, *(plus_minus(c.get("mean"), c.get("std")) for c in own)])
     return markdown_table(["NMI", *_CITATION], lines)
 
 
@@ -312,11 +400,15 @@ CLUSTERING_TABLES: dict[str, Callable[[Path], str]] = {
     "quality-accuracy": lambda out: _quality(out, "acc", _QUALITY, DATASETS),
     "quality-ari": lambda out: _quality(out, "ari", _QUALITY, DATASETS),
     "ablations": ablations,
-    "former-default": former,
+    "structure": structure,
+    "noise": noise,
+    "fit-cost": fit_cost,
+    "collapse": collapse,
     "number-of-clusters": number_of_clusters,
     "rank-correlations": rank_correlations,
     "regimes": regimes,
     "edge-lists": edge_lists,
+    "behind": behind,
     "objectives-mean": lambda out: _objectives(out, "nmi_mean", "mean NMI"),
     "objectives-most-evidence": lambda out: _objectives(out, "nmi_by_evidence", "NMI, most evidence"),
     "objectives-rank-correlation": lambda out: _objectives(out, "rank_correlation", "rank correlation"),

@@ -27,7 +27,7 @@ _OPERATORS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "random
 # Rows of the table of time and quality: the contender of benchmarks.json.
 _CONTENDERS = {
     "softcut, default": "softcut, default",
-    "softcut, 4 replicas": "softcut, 4 replicas",
+    "softcut, 4 networks": "softcut, 4 replicas",
     "PyAGC, MinCut": "MinCut as published",
     "PyAGC, DMoN": "DMoN as published",
     "Louvain": "Louvain",
@@ -148,8 +148,7 @@ def benchmarks_short(out: Path) -> str:
             "cut",
             "sparse_mincut_loss",
         ),
-        "a fit of Cora (32 minCUT replicas, the default before evidence), against one run with "
-        "torch-geometric-pool": ("fit", _ONE_RUN),
+        "a default fit of Cora, against one run with torch-geometric-pool": ("fit", _ONE_RUN),
     }
     lines = []
     for title, key in rows.items():

@@ -13,16 +13,12 @@ from typing import Any
 from softcut.paper.common import NotMeasuredError, markdown_table
 from softcut.paper.gpu_tables import growth_table
 
-__all__ = ["LARGE_TABLES", "large_fits", "recall"]
+__all__ = ["LARGE_TABLES", "large_fits"]
 
 _FILES = ("large_cpu.json", "large_growth.json", "large_peers.json", "large_gpu.json")
-# What the budget rule switched on, by the words of the fit's notes.
-_SWITCHES = {
-    "neighbours in cells": "approximate neighbours",
-    "fewer replicas": "replicas instead of",
-    "consensus on a sample": "consensus found on",
-}
-_NAMES = {"softcut": "default fit", "other": "default fit, before these steps"}
+# What a fit of a large graph left out, by the words of its notes.
+_SWITCHES = {"fewer networks": "networks instead of", "consensus on a sample": "consensus found on"}
+_NAMES = {"softcut": "default fit"}
 
 
 def _number(row: Mapping[str, Any], key: str, digits: int) -> str:
@@ -37,7 +33,7 @@ def large_fits(out: Path) -> str:
             continue
         found = json.loads(path.read_text(encoding="utf-8"))
         for row in found["rows"]:
-            if "failed" in row:
+            if "failed" in row or row["what"] == "other":  # another checkout
                 continue
             peak = "peak GPU GiB" if "peak GPU GiB" in row else "peak GiB"
             size = [_NAMES.get(row["what"], row["what"]), f"{row['nodes']:,}", f"{row['edges']:,}"]
@@ -46,13 +42,13 @@ def large_fits(out: Path) -> str:
                 short for short, sign in _SWITCHES.items() if any(sign in t for t in row.get("notes", []))
             ]
             end = [_number(row, "nmi", 3), str(row.get("replicas", "")), ", ".join(switches)]
-            rows.append([*size, found["device"], *cost, *end])
+            rows.append([*size, found["device"], *cost, *end, found.get("commit", "-")])
     if not rows:
         raise NotMeasuredError(
             "results/ holds no fits of large graphs: python benchmarks/large.py --out results/large_cpu.json."
         )
-    titles = ["what", "nodes", "edges", "device", "seconds", "of all cores", "peak GiB", "NMI", "replicas"]
-    titles.append("switches")
+    titles = ["what", "nodes", "edges", "device", "seconds", "of all cores", "peak GiB", "NMI", "networks"]
+    titles += ["left out", "commit"]
     return markdown_table(titles, rows)
 
 
@@ -64,15 +60,7 @@ def growth(out: Path) -> str:
     return growth_table(json.loads(path.read_text(encoding="utf-8"))["rows"])
 
 
-def recall(out: Path) -> str:
-    """Share of the true neighbours that the search in cells finds."""
-    found = json.loads((Path(out) / "large_recall.json").read_text(encoding="utf-8"))["recall"]
-    rows = [[row["rows"], f"{row['candidates']:,}", f"{row['recall']:.3f}"] for row in found]
-    return markdown_table(["rows", "candidates", "recall"], rows)
-
-
 LARGE_TABLES: dict[str, Callable[[Path], str]] = {
     "large_fits": large_fits,
-    "large_recall": recall,
     "growth_cpu": growth,
 }

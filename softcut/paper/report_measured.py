@@ -73,7 +73,7 @@ MEASURED = (
     ),
     Measured(
         "Large graphs",
-        "The default estimator from a graph in memory to labels; share of true neighbours that its search finds.",
+        "The default estimator from a graph in memory to labels.",
         {
             "large_cpu.json": "python benchmarks/large.py --nodes 100000 --out results/large_cpu.json",
             "large_peers.json": "python benchmarks/large.py --nodes 1000000 --command --peers "
@@ -82,9 +82,8 @@ MEASURED = (
             "--out results/large_gpu.json",
             "large_growth.json": "python benchmarks/large.py --nodes 10000 30000 100000 300000 "
             "--out results/large_growth.json",
-            "large_recall.json": "python benchmarks/large.py --recall --out results/large_recall.json",
         },
-        {"Whole fits": "large_fits", "Recall of the neighbour search": "large_recall"},
+        {"Whole fits": "large_fits"},
     ),
     Measured(
         "Growth of a training step on a CPU",
@@ -153,16 +152,26 @@ MEASURED = (
         {"A step by the number of nodes": "pooling-speed", "A batch of 64 graphs": "pooling-memory"},
     ),
     Measured(
-        "Former defaults of the clustering",
-        "The default before evidence chose between replicas, with one part of it changed at a time. NMI.",
-        {"quality_former.json": "softcut reproduce quality at the commits named below"},
-        {"NMI": "former-default"},
+        "Graphs without clusters",
+        "Fits of graphs in which there is nothing to find, and of graphs in which there is: the verdicts.",
+        {
+            "noise.json": "python benchmarks/noise.py",
+            "structure_curve.json": "python benchmarks/noise.py --curve",
+        },
+        {"Verdicts": "noise"},
     ),
     Measured(
-        "How often replicas lose clusters",
-        "Generated graphs with weak signal, average degree 4 to 100 and 16 to 8,000 features: replicas that use all "
+        "What a default fit costs",
+        "Seconds and memory of one fit.",
+        {"fit_cost.json": "python benchmarks/fit_cost.py"},
+        {"Fits": "fit-cost"},
+    ),
+    Measured(
+        "How often networks lose clusters",
+        "Generated graphs with weak signal, average degree 4 to 100 and 16 to 8,000 features: networks that use all "
         "six clusters.",
         {"collapse.json": "python benchmarks/collapse.py"},
+        {"Networks that keep all clusters": "collapse"},
     ),
     Measured(
         "How hard the generated example graph is",

@@ -45,7 +45,9 @@ _QUALITY_TABLES = {
     "NMI": "quality-nmi",
     "Accuracy": "quality-accuracy",
     "Adjusted Rand index": "quality-ari",
-    "With one part of the default off": "ablations",
+    "With one part of the default changed": "ablations",
+    "Structure and verdict": "structure",
+    "Where another method is ahead": "behind",
     "When the number of clusters is chosen, too": "number-of-clusters",
 }
 _EVIDENCE_TABLES = {"Rank correlation with NMI over a pool of clusterings of each graph": "rank-correlations"}

@@ -69,6 +69,7 @@ NO_RESULTS = (
     "| name | graphs | classes | average nodes | average edges | features |",
     "| name | graphs | nodes | edges | features | classes | source |",
     "| name | keeps | pooled graph | learned | deterministic | auxiliary losses | lift |",
+    "| old | new |",
     "| name | nodes | edges | self-loops in the file | features | classes | source |",
     "| `objective=` | minimised | second term | graph | losses of a pooling layer |",
     "| peer | version | what is measured |",

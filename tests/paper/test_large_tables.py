@@ -7,7 +7,7 @@ import json
 import pytest
 
 from softcut.errors import DataError
-from softcut.paper.large_tables import growth, large_fits, recall
+from softcut.paper.large_tables import growth, large_fits
 
 
 def write(folder, name, **content):
@@ -17,25 +17,25 @@ def write(folder, name, **content):
 def test_every_fit_of_every_file_is_a_row(tmp_path):
     common = {"nodes": 100_000, "edges": 999_660}
     done = {"seconds": 31.24, "cpu seconds": 48.3, "nmi": 0.9803, "peak GiB": 1.34, "replicas": 6}
-    notes = ["6 replicas instead of 48: 100,000 nodes, to stay within memory and time."]
+    notes = ["6 networks instead of 24: 100,000 nodes, to stay within memory and time."]
     write(
         tmp_path,
         "large_cpu.json",
         device="2 cores",
+        commit="abc",
         rows=[
             {"what": "softcut", **common, **done, "notes": notes},
-            {"what": "other", **common, "failed": 1},
+            {"what": "softcut", **common, "failed": 1},
         ],
     )
     other = {"what": "softcut", **common, **done, "seconds": 2.5, "peak GPU GiB": 12.25}
     write(tmp_path, "large_gpu.json", device="a GPU", rows=[other])
-    write(tmp_path, "large_recall.json", device="2 cores", rows=[])
     lines = large_fits(tmp_path).splitlines()
     assert (
         lines[2]
-        == "| default fit | 100,000 | 999,660 | 2 cores | 31.2 | 48 | 1.3 | 0.980 | 6 | fewer replicas |"
+        == "| default fit | 100,000 | 999,660 | 2 cores | 31.2 | 48 | 1.3 | 0.980 | 6 | fewer networks | abc |"
     )
-    assert lines[3] == "| default fit | 100,000 | 999,660 | a GPU | 2.5 | 48 | 12.2 | 0.980 | 6 |  |"
+    assert lines[3] == "| default fit | 100,000 | 999,660 | a GPU | 2.5 | 48 | 12.2 | 0.980 | 6 |  | - |"
     assert len(lines) == 4, "what failed is no row"
 
 
@@ -51,9 +51,3 @@ def test_growth_is_fitted_where_a_step_takes_ten_times_the_least(tmp_path):
     lines = growth(tmp_path).splitlines()
     assert lines[2] == "| 1 | 1.00 | 1 | 0.01 |"
     assert lines[-1] == "| exponent | 1.301 | 1.000 | 1.000 |"  # 20 to 400 while the edges grow tenfold
-
-
-def test_recall_of_each_search(tmp_path):
-    rows = [{"rows": "noise", "candidates": 8192, "recall": 0.21619, "cpu seconds": 6.8}]
-    write(tmp_path, "large_recall.json", recall=rows)
-    assert recall(tmp_path).splitlines()[2] == "| noise | 8,192 | 0.216 |"

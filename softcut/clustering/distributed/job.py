@@ -212,7 +212,12 @@ def _say_what_is_read(manifest: Manifest, recipe: Recipe, note: Note) -> None:
         )
     else:
         note("clusters found by networks that read the features of nodes and their neighbours.")
-    if recipe.start == "clusters" and manifest.nodes <= recipe.large:
+    if manifest.nodes > recipe.large and not recipe.paper:
+        note(
+            f"more than {recipe.large:,} nodes: no network begins from clusters of the edges, medians and centres are "
+            "those of a sample, and networks stop one by one."
+        )
+    elif recipe.start == "clusters":
         note(
             "left out: networks that begin from clusters of the edges, which need the whole graph on one machine."
         )
