@@ -25,20 +25,24 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from softcut.clustering.distributed import partition
-from softcut.datasets import attributed_communities, load
-from softcut.files import atomic_json
-from softcut.graph import Graph
-from softcut.metrics import nmi
-from softcut.provenance import command_line, commit, device_name
+from softcut import GraphClustering
+from softcut.clustering import Recipe
 from softcut.clustering.distributed import (
     DistributedSettings,
     JobGroup,
     Traffic,
+    partition,
     process_group,
     step_traffic,
     train_part,
 )
+from softcut.datasets import attributed_communities, load
+from softcut.errors import DataError
+from softcut.files import atomic_json
+from softcut.graph import Graph
+from softcut.io.parts import read_manifest
+from softcut.metrics import nmi
+from softcut.provenance import command_line, commit, device_name
 
 ITERATIONS = 50
 PROCESSES = (1, 2, 4)
@@ -50,13 +54,8 @@ def graph_of(name: str) -> Graph:
     return load("cora") if name == "cora" else attributed_communities(20_000, 8, 20, 100, seed=0)
 
 
-def settings_of(preset: str, k: int) -> DistributedSettings:
-    changed: dict[str, Any] = {"iterations": ITERATIONS, "dtype": "float64", "replicas": 4, "tolerance": None}
-    return (
-        DistributedSettings.paper(k, **changed)
-        if preset == "paper"
-        else DistributedSettings(k, hops=(0, 1, 2, 4), **changed)
-    )
+def settings_of(k: int) -> DistributedSettings:
+    return DistributedSettings(k, n_init=4, max_iter=ITERATIONS, dtype="float64")
 
 
 # ------------------------------------------------------------------------------------------------ one process
@@ -71,10 +70,10 @@ def bytes_written() -> int | None:
     return int(dict(line.split(": ") for line in lines)["wchar"])
 
 
-def worker(parts: Path, preset: str, k: int, out: Path) -> None:
+def worker(parts: Path, k: int, out: Path) -> None:
     """Train as one of the processes, and write what it found."""
     written: list[tuple[int, int | None, float]] = []
-    settings = settings_of(preset, k)
+    settings, vocabulary = settings_of(k), read_manifest(parts).vocabulary
     with process_group("cpu") as group:
         result = train_part(
             parts,
@@ -84,8 +83,16 @@ def worker(parts: Path, preset: str, k: int, out: Path) -> None:
         )
         (first, before, began), (last, after, ended) = written[0], written[-1]
         rows = len(result.part.send)
+        net = result.networks.net
         model = step_traffic(
-            rows, k, result.net.in_channels, replicas=settings.replicas, terms=result.net.terms, itemsize=8
+            rows,
+            k,
+            net.in_channels,
+            replicas=result.step_networks,
+            terms=net.terms,
+            itemsize=8,
+            objective=result.recipe.objective,
+            vocabulary=vocabulary,
         )
         measured = None if before is None or after is None else (after - before) / (last - first)
         found = {
@@ -98,9 +105,10 @@ def worker(parts: Path, preset: str, k: int, out: Path) -> None:
         }
         every = group.gather(found)
         if group.rank == 0:
-            state = {name: value.detach().clone() for name, value in result.net.state_dict().items()}
+            state = {name: value.detach().clone() for name, value in net.state_dict().items()}
             save_file(state, out / "networks.safetensors")
-            atomic_json(out / "found.json", {"processes": every, "evidence": result.evidence.tolist()})
+            losses = result.networks.result.cut + result.networks.result.ortho
+            atomic_json(out / "found.json", {"processes": every, "losses": losses.tolist()})
 
 
 # ----------------------------------------------------------------------------------------- all processes
@@ -117,19 +125,22 @@ def environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-def equality(name: str, preset: str, folder: Path) -> list[dict[str, Any]]:
+def equality(name: str, paper: bool, folder: Path) -> list[dict[str, Any]]:
     """Parameters and bytes of 1, 2 and 4 processes on one graph."""
     graph = graph_of(name)
     k = len(np.unique(graph.y))
-    rows, alone = [], None
+    rows, alone, calm = [], None, None
     for processes in PROCESSES:
-        parts, out = folder / f"{name}-{preset}-{processes}", folder / f"out-{name}-{preset}-{processes}"
-        manifest = partition(graph, processes, parts, preset=preset)
+        own = f"{name}-{'paper' if paper else 'default'}-{processes}"
+        parts, out = folder / own, folder / f"out-{own}"
+        manifest = partition(graph, processes, parts, paper=paper)
         out.mkdir()
-        torchrun(processes, __file__, "--worker", parts, preset, k, out)
+        torchrun(processes, __file__, "--worker", parts, k, out)
         state = load_file(out / "networks.safetensors")
         alone = alone or state
-        found = json.loads((out / "found.json").read_text())["processes"]
+        written = json.loads((out / "found.json").read_text())
+        found, losses = written["processes"], np.array(written["losses"])
+        calm = losses if calm is None else calm
         sent = sum((Traffic(**each["counted"]) for each in found), Traffic(0, 0))
         model = sum((Traffic(**each["model"]) for each in found), Traffic(0, 0))
         sockets = [each["written_to_sockets"] for each in found]
@@ -137,12 +148,13 @@ def equality(name: str, preset: str, folder: Path) -> list[dict[str, Any]]:
             "graph": name,
             "nodes": graph.num_nodes,
             "edges": graph.num_edges,
-            "preset": preset,
+            "paper": paper,
             "processes": processes,
             "method": manifest.about["method"],
             "crossing_share": manifest.about["crossing_share"],
             "halo_rows_per_node": sum(manifest.halo) / manifest.nodes,
             "largest_difference_of_a_parameter": max(float((state[n] - alone[n]).abs().max()) for n in state),
+            "largest_difference_of_a_loss": float(np.abs(losses - calm).max()),
             "counted_bytes_per_step": sent.halo + sent.reduced,
             "model_bytes_per_step": model.halo + model.reduced,
             "model_bytes_on_the_wire": sum(each["model_on_the_wire"] for each in found),
@@ -152,8 +164,8 @@ def equality(name: str, preset: str, folder: Path) -> list[dict[str, Any]]:
         rows.append(row)
         wire, real = row["model_bytes_on_the_wire"], row["bytes_written_to_sockets"]
         print(
-            f"{name:8s} {preset:8s} {processes} processes: largest difference "
-            f"{row['largest_difference_of_a_parameter']:.1e}; "
+            f"{own}: largest difference of a parameter {row['largest_difference_of_a_parameter']:.1e}, of a loss "
+            f"{row['largest_difference_of_a_loss']:.1e}; "
             f"bytes a step {row['counted_bytes_per_step']:,} (model {row['model_bytes_per_step']:,}); on the wire "
             f"{0 if real is None else real:,.0f} (model {wire:,.0f})",
             flush=True,
@@ -188,13 +200,14 @@ def run_and_kill(command: list[str], log: Path, line: str) -> tuple[int, str]:
     return code, log.read_text()
 
 
-def killing(folder: Path) -> dict[str, Any]:
+def killing(name: str, folder: Path) -> dict[str, Any]:
     """Labels after a process was killed, with and without automatic restarts, against an undisturbed run."""
-    graph = graph_of("cora")
+    graph = graph_of(name)
+    k = len(np.unique(graph.y))
     parts = folder / "killed"
-    partition(graph, 2, parts)
-    options = ["-m", "softcut.clustering.distributed", str(parts), "-k", "7", "--iterations", "300"]
-    options += ["--tolerance", "none", "--device", "cpu"]
+    partition(graph, 2, parts, paper=True)  # the paper's training has no end of its own
+    options = ["-m", "softcut.clustering.distributed", str(parts), "-k", str(k), "--max-iter", "300"]
+    options += ["--device", "cpu"]
     disturbed = [*options, "--checkpoint-every", "0.2"]
     torchrun(2, *options, "--out", folder / "calm")
     expected = np.load(folder / "calm" / "labels.npy")
@@ -230,42 +243,56 @@ def killing(folder: Path) -> dict[str, Any]:
 
 
 def quality(folder: Path) -> list[dict[str, Any]]:
-    """NMI with the classes, of the consensus and of the best replica, over three seeds."""
+    """NMI with the classes of the same recipe on the whole graph and on parts, and labels that agree, over three seeds."""
     rows = []
     for name in ("cora", "citeseer", "pubmed", "photo"):
         graph = load(name)
         k = len(np.unique(graph.y))
         partition(graph, 1, folder / name)
-        for select in ("consensus", "evidence"):
-            scores = [
-                nmi(graph.y, train_part(folder / name, settings, JobGroup()).labels)
-                for settings in (DistributedSettings(k, select=select, seed=seed) for seed in range(3))
-            ]
-            rows.append(
-                {"graph": name, "select": select, "nmi": float(np.mean(scores)), "std": float(np.std(scores))}
-            )
-            print(rows[-1], flush=True)
+        scores, alike = [], []
+        for seed in range(3):
+            recipe = Recipe(edge_starts=0.0)
+            whole = GraphClustering(k, random_state=seed, recipe=recipe).fit(graph).labels_
+            parts = train_part(folder / name, DistributedSettings(k, random_state=seed), JobGroup()).labels
+            scores.append((nmi(graph.y, whole), nmi(graph.y, parts)))
+            alike.append(float((whole == parts).mean()))
+        mean, std = np.mean(scores, axis=0), np.std(scores, axis=0)
+        rows.append(
+            {
+                "graph": name,
+                "whole": float(mean[0]),
+                "whole std": float(std[0]),
+                "parts": float(mean[1]),
+                "parts std": float(std[1]),
+                "alike": float(np.mean(alike)),
+            }
+        )
+        print(rows[-1], flush=True)
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/distributed.json"))
-    parser.add_argument("--quick", action="store_true", help="Cora only")
-    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="without the quality table")
+    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        parts, preset, k, out = options.worker
-        worker(Path(parts), preset, int(k), Path(out))
+        parts, k, out = options.worker
+        worker(Path(parts), int(k), Path(out))
         return
     rows = []
+    try:
+        names = [graph_of("cora") and "cora", "made"]
+    except DataError as error:
+        print(f"without Cora: {error}", file=sys.stderr)
+        names = ["made"]
     with tempfile.TemporaryDirectory() as temporary:
-        for name, preset in (("cora", "paper"), ("cora", "default"), ("made", "default"))[
-            : 2 if options.quick else 3
-        ]:
-            rows += equality(name, preset, Path(temporary))
-        killed = killing(Path(temporary))
-        scores = [] if options.quick else quality(Path(temporary))
+        for name in names:
+            for paper in (True, False):
+                rows += equality(name, paper, Path(temporary))
+        killed = killing(names[0], Path(temporary))
+        scores = [] if options.quick or "cora" not in names else quality(Path(temporary))
     content = {
         "settings": {"iterations": ITERATIONS, "dtype": "float64", "backend": "gloo"},
         "rows": rows,

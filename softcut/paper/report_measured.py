@@ -132,7 +132,11 @@ MEASURED = (
         "Training with several processes",
         "Each process owns a part of the nodes and exchanges the rows of its halo (neighbours in other parts); "
         "parameters equal those of one process.",
-        {"distributed.json": "python benchmarks/distributed.py", "halo.json": "python benchmarks/halo.py"},
+        {
+            "distributed.json": "python benchmarks/distributed.py",
+            "halo.json": "python benchmarks/halo.py",
+            "distributed_model.json": "python benchmarks/distributed_cost.py --out results/distributed_model.json",
+        },
         {
             "Exchanged bytes, counted and by the cost model": "distributed",
             "NMI": "distributed-quality",

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from softcut.paper.clustering_tables import TITLES, plus_minus, short
 from softcut.paper.common import markdown_table
-from softcut.training.distributed.cost import Scale, random_halo_share
-from softcut.training.runs import read_cells
 
 __all__ = ["SCALE_TABLES"]
 
 _GRAPHS = {"cora": "Cora", "made": "generated, 20,000 nodes"}
 _DEFAULT = ("default", "nmi")  # method and metric of the default in quality.json
-_METIS_SHARE = 1.5  # halo rows per node of a graph that METIS divides well, as Amazon's
-_MEMORY, _NETWORK = 3.5e12, 50e9  # bytes a second of a device and between devices
 
 
 def minibatch(out: Path) -> str:
@@ -70,7 +65,7 @@ def distributed(out: Path) -> str:
     lines = [
         [
             _GRAPHS.get(row["graph"], row["graph"]),
-            row["preset"],
+            "paper" if row["paper"] else "default",
             str(row["processes"]),
             f"{row['halo_rows_per_node']:.2f}",
             "-" if row["processes"] == 1 else f"{row['largest_difference_of_a_parameter']:.0e}",
@@ -89,20 +84,12 @@ def distributed(out: Path) -> str:
 def distributed_quality(out: Path) -> str:
     """NMI of training on parts, beside the default of the whole graph."""
     found = json.loads((out / "distributed.json").read_text(encoding="utf-8"))["quality"]
-    cells = {(row["graph"], row["select"]): plus_minus(row["nmi"], row["std"]) for row in found}
-    whole = {
-        c["dataset"]: c for c in read_cells(out / "quality.json") if (c["method"], c["metric"]) == _DEFAULT
-    }
-    names = list(dict.fromkeys(row["graph"] for row in found))
     lines = [
-        [
-            "`GraphClustering` ([quality](quality.md))",
-            *(short(whole.get(name, {}).get("mean")) for name in names),
-        ]
+        [title, *(plus_minus(row[key], row[f"{key} std"]) for row in found)]
+        for title, key in (("`GraphClustering`", "whole"), ("on parts", "parts"))
     ]
-    for title, select in (("consensus", "consensus"), ("the replica with the most evidence", "evidence")):
-        lines.append([f"on parts, {title}", *(cells[name, select] for name in names)])
-    return markdown_table(["", *(TITLES[name] for name in names)], lines)
+    lines.append(["nodes labelled alike", *(f"{100 * row['alike']:.1f} %" for row in found)])
+    return markdown_table(["", *(TITLES.get(row["graph"], row["graph"]) for row in found)], lines)
 
 
 def halo(out: Path) -> str:
@@ -123,36 +110,26 @@ def halo(out: Path) -> str:
 
 
 def distributed_model(out: Path) -> str:
-    """What the cost model says of 111 million nodes; needs no results."""
-    whole = Scale(nodes=111e6, entries=3.2e9, columns=64, k=16)
-    chance = random_halo_share(8, whole.entries / whole.nodes)
-    jobs = {
-        "1 part": whole,
-        f"8 parts, METIS, {_METIS_SHARE} halo rows per node": replace(
-            whole, parts=8, halo_share=_METIS_SHARE
-        ),
-        f"8 parts at random, {chance:.1f}": replace(whole, parts=8, halo_share=chance),
-    }
-    rows: dict[str, Callable[[Scale], str]] = {
-        "nodes of a part": lambda job: f"{job.rows / 1e6:.1f} M",
-        "halo rows of a part": lambda job: f"{job.halo / 1e6:.1f} M" if job.halo else "0",
-        "memory in training": lambda job: f"{job.memory / 2**30:.1f} GiB",
-        "memory while features are propagated (float64)": lambda job: (
-            f"{job.preparation_memory / 2**30:.1f} GiB"
-        ),
-        "memory traffic of a step": lambda job: f"{(job.product_bytes + job.network_bytes) / 1e9:.3g} GB",
-        "halo received in a step": lambda job: f"{job.halo_bytes / 1e9:.2f} GB" if job.halo else "0",
-        "numbers added up in a step": lambda job: f"{job.reduced_bytes / 1e3:.1f} kB",
+    """What the cost model says of 111 million nodes."""
+    jobs = json.loads((out / "distributed_model.json").read_text(encoding="utf-8"))["jobs"]
+    rows: dict[str, Callable[[dict[str, float]], str]] = {
+        "nodes of a part": lambda job: f"{job['rows'] / 1e6:.1f} M",
+        "halo rows of a part": lambda job: f"{job['halo'] / 1e6:.1f} M" if job["halo"] else "0",
+        "memory in training": lambda job: f"{job['memory'] / 2**30:.1f} GiB",
+        "memory while features are propagated": lambda job: f"{job['preparation_memory'] / 2**30:.1f} GiB",
+        "memory traffic of a step": lambda job: f"{job['traffic'] / 1e9:.3g} GB",
+        "halo received in a step": lambda job: f"{job['halo_bytes'] / 1e9:.2f} GB" if job["halo"] else "0",
+        "numbers added up in a step": lambda job: f"{job['reduced_bytes'] / 1e3:.1f} kB",
         "seconds of a step: memory + messages": _seconds,
-        "240 steps": lambda job: f"{240 * sum(job.seconds(_MEMORY, _NETWORK)):.0f} s",
+        "all steps": lambda job: f"{job['steps'] * (job['seconds_memory'] + job['seconds_messages']):.0f} s",
     }
     lines = [[title, *(text(job) for job in jobs.values())] for title, text in rows.items()]
     return markdown_table(["", *jobs], lines)
 
 
-def _seconds(job: Scale) -> str:
-    memory, messages = job.seconds(_MEMORY, _NETWORK)
-    return f"{memory:.3f} + {messages:.3f}" if job.halo else f"{memory:.3f} + 0"
+def _seconds(job: dict[str, float]) -> str:
+    messages = f"{job['seconds_messages']:.3f}" if job["halo"] else "0"
+    return f"{job['seconds_memory']:.3f} + {messages}"
 
 
 SCALE_TABLES: dict[str, Callable[[Path], str]] = {
