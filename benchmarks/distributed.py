@@ -243,7 +243,7 @@ def killing(name: str, folder: Path) -> dict[str, Any]:
 
 
 def quality(folder: Path) -> list[dict[str, Any]]:
-    """NMI with the classes of the same recipe on the whole graph and on parts, and labels that agree, over three seeds."""
+    """NMI with the classes, of one recipe on the whole graph and on parts, and labels that agree; three seeds."""
     rows = []
     for name in ("cora", "citeseer", "pubmed", "photo"):
         graph = load(name)
