@@ -271,6 +271,10 @@ def test_a_file_that_is_missing_among_others_is_named(tmp_path):
     sections = report_sections.report_sections(tmp_path)
     (section,) = (s for s in sections if s.title == "Training with several processes")
     assert [(p.what, p.command) for p in parts_of([section], Missing)] == [
-        ("distributed.json", "python benchmarks/distributed.py")
+        ("distributed.json", "python benchmarks/distributed.py"),
+        (
+            "distributed_model.json",
+            "python benchmarks/distributed_cost.py --out results/distributed_model.json",
+        ),
     ]
     assert "Amazon Photo" in render_page("x", [section])
