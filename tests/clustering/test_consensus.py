@@ -46,7 +46,9 @@ def test_weights_fall_with_the_evidence():
 
     def weights(values, width, nodes=2):
         found = torch.tensor(values) * nodes
-        return evidence_weights(Evidence(found, torch.zeros(len(values)), torch.ones(len(values)), nodes), width)
+        return evidence_weights(
+            Evidence(found, torch.zeros(len(values)), torch.ones(len(values)), nodes), width
+        )
 
     for values, width in (([4.0, 3.8, 3.0], 0.12), ([0.5, 0.4, 0.1], 0.3), ([-0.2, -0.4], 0.5)):
         most = max(values)

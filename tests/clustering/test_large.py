@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from softcut.clustering.sampling import sample_rows
+from softcut.clustering.settings import resolve
 
 import softcut as sc
 from softcut.clustering import encoder, features, replicas, sampling
@@ -14,8 +16,6 @@ from softcut.clustering.features import FeatureMap, apart_from_constant, propaga
 from softcut.clustering.kmeans import assign, kmeans, kmeans_restarts
 from softcut.clustering.prepare import prepare
 from softcut.clustering.rows import FeatureRows, leading_directions
-from softcut.clustering.sampling import sample_rows
-from softcut.clustering.settings import resolve
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError
 from softcut.metrics import nmi

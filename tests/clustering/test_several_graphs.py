@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from softcut.clustering.neighbours import feature_graph
+from softcut.clustering.settings import resolve
 
 import softcut as sc
-from softcut.clustering.neighbours import feature_graph
 from softcut.clustering.prepare import prepare
-from softcut.clustering.settings import resolve
 from softcut.datasets import attributed_communities
 from softcut.ops import Sum
 from softcut.training import replica_losses
