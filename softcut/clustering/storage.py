@@ -195,7 +195,8 @@ def _recipe(meta: Mapping[str, Any]) -> Recipe:
     if set(given) != {each.name for each in fields(Recipe)}:
         _refuse("recipe", "names other constants than this version knows")
     try:
-        recipe = Recipe(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        recipe = Recipe(**values)
     except ParameterError as error:
         raise ModelFileError(f"the model is damaged: {error}") from None
     if recipe.steps > _MANY_HOPS:

@@ -241,7 +241,7 @@ def test_starts_of_large_graphs_come_from_a_sample_and_not_from_the_edges(prepar
 
     monkeypatch.setattr(networks, "kmeans_restarts", spy)
     recipe = Recipe(networks=12, large=119, start_sample=90)
-    net, start = starts_of(prepared, 3, recipe, edge_labels=torch.zeros(120, dtype=torch.long))
+    _, start = starts_of(prepared, 3, recipe, edge_labels=torch.zeros(120, dtype=torch.long))
     assert seen == [(90, 5 * 2, pytest.approx(0.25 * 90 / 3))] * 6
     assert start.labels.shape == (12, 120)
     assert start.labels.any(1).all(), "no network begins from the edges"
