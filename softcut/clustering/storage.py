@@ -116,7 +116,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
         ):
             _refuse("fitted", "does not fit the model's sizes")
     else:
-        _check_placed(model_meta, meta, n)
+        _check_placed(model_meta, n)
     if replicas:
         weights = tensors.get("weights")
         shapes["weights"] = (min(len(replicas), 0 if weights is None else weights.numel()),)
@@ -204,7 +204,7 @@ def _recipe(meta: Mapping[str, Any]) -> Recipe:
     return recipe
 
 
-def _check_placed(model: Mapping[str, Any], meta: Mapping[str, Any], n: int) -> None:
+def _check_placed(model: Mapping[str, Any], n: int) -> None:
     names, signature = model.get("names"), model.get("signature")
     if names is not None and (
         not isinstance(names, list) or len(names) != n or not all(isinstance(name, str) for name in names)
@@ -212,8 +212,8 @@ def _check_placed(model: Mapping[str, Any], meta: Mapping[str, Any], n: int) -> 
         _refuse("names", "do not name every node")
     if not isinstance(signature, str) or len(signature) != 64:
         _refuse("signature", "is not a digest")
-    if meta["graph_sizes"] is not None or set(model) != {"names", "signature"}:
-        _refuse("model", "does not hold the clusters of one graph")
+    if set(model) != {"names", "signature"}:
+        _refuse("model", "has fields that are not known")
 
 
 def _model_shapes(
