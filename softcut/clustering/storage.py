@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.arguments import LIMITS
+from softcut.clustering.arguments import LIMITS, batch_size_from, candidates_from, recipe_from, seed_from
 from softcut.clustering.choose_k import Candidate
 from softcut.clustering.model import LearnedModel, PlacedModel
 from softcut.clustering.networks import Replica
@@ -36,7 +36,6 @@ FITTED: dict[str, tuple[type, ...]] = {
 }
 _MANY_SCALES, _MANY_HOPS, _MANY_UNITS = 64, 1_000, 10_000
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
-_PARAMETER_TYPES = (int, float, str, bool, list, type(None))
 
 
 def pack(
@@ -78,6 +77,8 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, range | list | tuple):
         return [int(k) for k in value]
+    if isinstance(value, torch.device):
+        return str(value)
     return None if isinstance(value, np.random.RandomState | np.random.Generator) else value
 
 
@@ -87,15 +88,18 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     known = set(cls._get_param_names()) - set(_NOT_KEPT)  # type: ignore[attr-defined]
     if set(params) != known:
         _refuse("params", f"names {sorted(set(params) ^ known)} do not fit")
-    for name, value in params.items():
-        if not isinstance(value, _PARAMETER_TYPES):
-            _refuse(f"params.{name}", "has a value of the wrong kind")
+    for name in ("candidates_", "replicas_", "feature_names_in_", "graph_sizes"):
+        if name not in meta:
+            _refuse(name, "is missing")
     recipe = _recipe(meta)
+    _check_params(params, recipe)
     fitted = _mapping(meta, "fitted")
     for name, kinds in FITTED.items():
         value = fitted.get(name)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             _refuse(name, f"is {value!r}"[:80])
+    if not all(isinstance(note, str) for note in fitted["notes_"]):
+        _refuse("notes_", "are not sentences")
     if fitted["verdict_"] not in ("none", "weak", "clear"):
         _refuse("verdict_", f"is {fitted['verdict_']!r}"[:80])
     model_meta, kind = _mapping(meta, "model"), meta.get("kind")
@@ -137,9 +141,10 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     est.candidates_ = _candidates(meta)
     names = meta.get("feature_names_in_")
     if names is not None:
-        if not isinstance(names, list) or len(names) != est.n_features_in_:
+        texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        if not texts or len(names) != est.n_features_in_:
             _refuse("feature_names_in_", "does not name every feature")
-        est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
+        est.feature_names_in_ = np.asarray(names, dtype=object)
     est.labels_ = tensors.pop("labels").numpy()
     est.soft_ = tensors.pop("soft").numpy()
     est.weights_ = tensors.pop("weights").numpy()
@@ -187,6 +192,22 @@ def _whole_list(meta: Mapping[str, Any], name: str, least: int, most: int, longe
     if not isinstance(values, list) or not 1 <= len(values) <= longest:
         raise ModelFileError(f"the model is damaged: {name} is not a list of whole numbers; fit it again.")
     return [_whole({name: v}, name, least, most) for v in values]
+
+
+def _check_params(params: Mapping[str, Any], recipe: Recipe) -> None:
+    """Arguments that a fit would refuse; of the nodes of the next graph nothing is known."""
+    try:
+        candidates_from(params["n_clusters"], LIMITS["n_clusters"], recipe)
+        recipe_from(
+            recipe, params.get("objective"), params["n_init"], params["max_iter"], params["learning_rate"]
+        )
+        batch_size_from(params.get("batch_size"), recipe.objective)
+        seed_from(params["random_state"])
+    except ParameterError as error:
+        raise ModelFileError(f"the model is damaged: {error}") from None
+    for name, kind in (("device", str), ("verbose", int)):
+        if not isinstance(params[name], kind):
+            _refuse(f"params.{name}", "has a value of the wrong kind")
 
 
 def _recipe(meta: Mapping[str, Any]) -> Recipe:
