@@ -110,7 +110,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     steps = _whole(fitted, "n_iter_", 1, 1 << 40)
     replicas = _replicas(meta)
     history = (steps, len(replicas)) if replicas else (0, 0)
-    shapes: dict[str, tuple[int, ...]] = {"labels": (n,), "soft": (n, k), "weights": (0,)}
+    shapes: dict[str, tuple[int, ...]] = {"labels": (n,), "soft": (n, k)}
     shapes |= {"history.cut": history, "history.ortho": history}
     if kind == "learned":
         shapes |= _model_shapes(model_meta, tensors, k)
@@ -121,7 +121,6 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
             _refuse("fitted", "does not fit the model's sizes")
     else:
         _check_placed(model_meta, n)
-    if replicas:
         weights = tensors.get("weights")
         shapes["weights"] = (min(len(replicas), 0 if weights is None else weights.numel()),)
     _check_tensors(tensors, shapes)
@@ -261,7 +260,8 @@ def _model_shapes(
     if sorted(order) != list(range(k)):
         _refuse("order", f"does not name each of the {k} clusters once")
     r, width = len(scales), hidden or k
-    shapes: dict[str, tuple[int, ...]] = {f"net.first.{i}": (r, width, channels) for i in range(terms)}
+    shapes: dict[str, tuple[int, ...]] = {"weights": (r,)}
+    shapes |= {f"net.first.{i}": (r, width, channels) for i in range(terms)}
     shapes["net.bias"] = (r, width)
     if hidden:
         shapes |= {"net.second": (r, k, hidden), "net.second_bias": (r, k)}
