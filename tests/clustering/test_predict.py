@@ -16,7 +16,9 @@ from softcut.errors import GraphError, NotFittedError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*explain less", "ignore:restarts hardly agree")
 RNG = np.random.default_rng(0)
-WORDS = attributed_communities(n_nodes=90, n_clusters=3, n_features=40, edge_signal=0.9, feature_signal=0.5, seed=0)
+WORDS = attributed_communities(
+    n_nodes=90, n_clusters=3, n_features=40, edge_signal=0.9, feature_signal=0.5, seed=0
+)
 BARE = WORDS.with_features(None)
 NUMERIC = WORDS.with_features(RNG.normal(size=(90, 4)) + 3 * np.eye(4)[WORDS.y])
 NAMES = [f"n{i}" for i in RNG.permutation(90)]
@@ -88,7 +90,9 @@ def test_the_training_graph_gets_its_labels_also_after_loading(case, tmp_path):
     assert type(est._model) is kind
     again = sc.GraphClustering.load(est.save(tmp_path / "model"))
     assert type(again) is type(est)
-    assert est.labels_.shape == (sum(g.num_nodes for g in data) if isinstance(data, list) else data.num_nodes,)
+    assert est.labels_.shape == (
+        sum(g.num_nodes for g in data) if isinstance(data, list) else data.num_nodes,
+    )
     for model in (est, again):
         np.testing.assert_array_equal(joined(model.predict(data)), est.labels_)
         np.testing.assert_allclose(joined(model.predict_proba(data)), est.soft_, atol=1e-5)
