@@ -125,7 +125,7 @@ def test_a_larger_graph_of_the_same_kind():
 
 def test_nodes_that_say_nothing_change_nothing_for_the_others():
     for graph, case in ((WORDS, "isolated"), (BARE, "isolated, no features")):
-        larger, est = fitted(case)
+        _, est = fitted(case)
         usual = sc.GraphClustering(3, **QUICK).fit(graph)
         silent = np.r_[np.ones(5, bool), np.zeros(90, bool), np.ones(6, bool)]
         np.testing.assert_array_equal(est.labels_[~silent], usual.labels_)
@@ -158,7 +158,7 @@ def test_another_graph_without_features_is_refused():
                 "are in that graph and mean nothing in another; give both graphs features, give nodes the names they "
                 "had, or fit this graph."
             )
-    data, est = fitted("no features, named")
+    _, est = fitted("no features, named")
     np.testing.assert_array_equal(est.predict(BARE), est.labels_)  # the same graph without its names
     np.testing.assert_array_equal(est.predict(named(BARE, strangers.node_names)), est.labels_)
 
@@ -238,7 +238,7 @@ def test_the_papers_network_is_equation_1():
 
 
 def test_several_graphs_without_features_are_read_by_local_structure():
-    graphs, est = fitted("several, no features")
+    _, est = fitted("several, no features")
     assert any("degrees in the neighbourhood" in note for note in est.notes_)
     unseen = attributed_communities(70, 2, n_features=0, seed=5)
     found = est.predict_proba(unseen)

@@ -69,8 +69,8 @@ def test_everything_comes_back(kind, tmp_path):
     params = {name: value for name, value in est.get_params().items() if name != "recipe"}
     assert params.items() <= again.get_params().items()
     for name in (
-        "n_clusters_", "n_features_in_", "n_iter_", "structure_", "verdict_", "agreement_", "converged_", "interrupted_",
-        "fit_seconds_", "notes_", "candidates_", "replicas_",
+        "n_clusters_", "n_features_in_", "n_iter_", "structure_", "verdict_", "agreement_", "converged_",
+        "interrupted_", "fit_seconds_", "notes_", "candidates_", "replicas_",
     ):  # fmt: skip
         assert getattr(again, name) == getattr(est, name), name
     for name in ("labels_", "soft_", "weights_"):
@@ -230,6 +230,15 @@ def changed(meta, path, value):
     return meta
 
 
+def refusal(load, tensors, meta):
+    """The sentence of the error; None where the model was accepted."""
+    try:
+        load(tensors, meta)
+    except ModelFileError as error:
+        return str(error)
+    return None
+
+
 # Fields that may be null or left out of a list, and that no check can tell from a right value.
 NULLABLE = {
     "objective",
@@ -270,10 +279,8 @@ def test_every_field_that_is_missing_or_of_another_type_is_refused(kind, load):
             if each is None and value is None:
                 continue
             tried += 1
-            with pytest.raises(ModelFileError) as caught:
-                load(tensors, changed(meta, path, each))
-                pytest.fail(f"{path} = {each!r} was accepted")
-            assert "\n" not in str(caught.value)
+            said = refusal(load, tensors, changed(meta, path, each))
+            assert said and "\n" not in said, f"{path} = {each!r}"
     assert tried > 250
 
 
@@ -382,14 +389,10 @@ def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
         for what, value in wrong.items():
             if value.numel() == tensor.numel() == 0 and value.shape == tensor.shape:
                 continue
-            with pytest.raises(ModelFileError):
-                load({**tensors, name: value}, meta)
-                pytest.fail(f"{name}, {what}, was accepted")
+            assert refusal(load, {**tensors, name: value}, meta), f"{name}, {what}"
         # Words have weights only where they are binary: without them they are other words.
         if name != "encoder.weight" or kind not in ("default", "best"):
-            with pytest.raises(ModelFileError):
-                load({key: value for key, value in tensors.items() if key != name}, meta)
-                pytest.fail(f"without {name}")
+            assert refusal(load, {key: value for key, value in tensors.items() if key != name}, meta), name
     with pytest.raises(ModelFileError, match="tensor extra is not known"):
         load({**tensors, "extra": torch.zeros(1)}, meta)
 
