@@ -61,8 +61,19 @@ def test_parameters():
     est = sc.GraphClustering(4, n_init=3, recipe=Recipe(width=0.1))
     params = est.get_params()
     assert list(params) == sorted(
-        "n_clusters objective n_init max_iter learning_rate batch_size random_state device verbose callbacks "
-        "recipe".split()
+        [
+            "n_clusters",
+            "objective",
+            "n_init",
+            "max_iter",
+            "learning_rate",
+            "batch_size",
+            "random_state",
+            "device",
+            "verbose",
+            "callbacks",
+            "recipe",
+        ]
     )
     assert (params["n_clusters"], params["recipe"]) == (4, Recipe(width=0.1))
     copy = clone(est).set_params(n_clusters=5)
@@ -81,7 +92,10 @@ def test_fit_leaves_the_parameters_alone(graph, kind):
     params = est.get_params()
     assert est.fit(graph) is est
     assert est.get_params() == params
-    labels, soft = kind(3, n_init=2, max_iter=3).fit_predict(graph), kind(3, n_init=2, max_iter=3).fit_transform(graph)
+    labels, soft = (
+        kind(3, n_init=2, max_iter=3).fit_predict(graph),
+        kind(3, n_init=2, max_iter=3).fit_transform(graph),
+    )
     np.testing.assert_array_equal(labels, est.labels_)
     np.testing.assert_array_equal(soft, est.soft_)
     assert not hasattr(clone(est), "labels_")
@@ -142,6 +156,9 @@ def test_features_are_matched_by_name(graph, tmp_path):
         with pytest.warns(UserWarning, match="have no names"):
             model.predict(graph)
         repeated = graph.with_features(named(graph, order).x[:, [0, 0]], feature_names=None)
-        with pytest.raises(GraphError, match="has 2 features but the model was fitted with 30"), pytest.warns():
+        with (
+            pytest.raises(GraphError, match="has 2 features but the model was fitted with 30"),
+            pytest.warns(),
+        ):
             model.predict(repeated)
     assert not hasattr(est.fit(graph), "feature_names_in_")

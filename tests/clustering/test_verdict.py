@@ -35,7 +35,9 @@ def noise(kind, n=150, seed=0):
     return (rng.random((n, 80)) < 0.1).astype(float) if kind == "words" else None
 
 
-PLANTED = attributed_communities(150, 3, average_degree=14, n_features=60, edge_signal=0.9, feature_signal=0.6, seed=0)
+PLANTED = attributed_communities(
+    150, 3, average_degree=14, n_features=60, edge_signal=0.9, feature_signal=0.6, seed=0
+)
 
 
 @pytest.mark.parametrize("kind", ["nothing", "gauss", "words"])
@@ -52,7 +54,9 @@ def test_a_random_graph_has_no_clusters(kind, k):
 @pytest.mark.parametrize("kind", ["nothing", "gauss", "words"])
 def test_auto_answers_one_on_noise(kind):
     graph = random_graph(x=noise(kind))
-    with pytest.warns(UserWarning, match="^No number of clusters explains more than it takes to describe them"):
+    with pytest.warns(
+        UserWarning, match="^No number of clusters explains more than it takes to describe them"
+    ):
         est = sc.GraphClustering("auto", recipe=Recipe(auto=(2, 3, 4), networks=4, iterations=20)).fit(graph)
     assert (est.n_clusters_, est.structure_, est.verdict_) == (1, 0.0, "none")
     assert set(est.labels_) == {0} and sorted(est.candidates_) == [2, 3, 4]
@@ -114,7 +118,9 @@ def test_the_verdict_is_told_by_the_labels_of_the_nodes_that_took_part():
     larger = sc.Graph.from_scipy(sp.csr_array(sp.block_diag([PLANTED.adjacency, sp.csr_array((40, 40))])))
     joined = np.diff(larger.adjacency.indptr) > 0
     est = sc.GraphClustering(3).fit(larger)
-    assert est.structure_ == pytest.approx(evidence_parts(larger.subgraph(joined), est.labels_[joined]).structure)
+    assert est.structure_ == pytest.approx(
+        evidence_parts(larger.subgraph(joined), est.labels_[joined]).structure
+    )
 
 
 # --------------------------------------------------------------------------------------- other doubts
@@ -123,7 +129,9 @@ def test_the_verdict_is_told_by_the_labels_of_the_nodes_that_took_part():
 def test_the_clusters_that_are_used_are_counted():
     two = np.kron(np.eye(2), np.ones((15, 15))) - np.eye(30)
     x = np.repeat(np.eye(2), 15, axis=0) @ np.array([[1.0, 2, 3], [3, 2, 1]])
-    with pytest.warns(UserWarning, match="no clustering into 5 was found: every network left clusters empty, and 2 are"):
+    with pytest.warns(
+        UserWarning, match="no clustering into 5 was found: every network left clusters empty, and 2 are"
+    ):
         est = sc.GraphClustering(5, n_init=3, max_iter=10).fit(two, x)
     assert est.agreement_ == 0 and len(set(est.labels_)) == 2
     nothing = sc.Graph.from_edges(np.zeros((2, 0), int), num_nodes=9)
@@ -149,8 +157,22 @@ def test_low_agreement_is_a_warning():
         ([0, 1, 2], [0], 0.09, 4, 0.9, ["These clusters explain less"]),
         ([0, 1, 2], [0], 0.0, 1, 3.0, []),
         ([0, 1, 1], [0], 0.0, 4, 3.0, ["only 2 of 3 clusters are used"]),
-        ([0, 0, 0], [], 0.0, 4, 3.0, ["no clustering into 3 was found: every network left clusters empty, and 1 is"]),
-        ([0, 1, 1], [], 0.0, 4, 3.0, ["no clustering into 3 was found: every network left clusters empty, and 2 are"]),
+        (
+            [0, 0, 0],
+            [],
+            0.0,
+            4,
+            3.0,
+            ["no clustering into 3 was found: every network left clusters empty, and 1 is"],
+        ),
+        (
+            [0, 1, 1],
+            [],
+            0.0,
+            4,
+            3.0,
+            ["no clustering into 3 was found: every network left clusters empty, and 2 are"],
+        ),
     ],
 )
 def test_what_speaks_against_a_result(monkeypatch, labels, full, agreement, replicas, structure, words):
@@ -204,7 +226,13 @@ def test_networks_that_lose_clusters_are_reported_and_left_out(monkeypatch):
 @pytest.mark.parametrize("features", [True, False])
 def test_the_planted_number_is_found(features):
     graph = attributed_communities(
-        n_nodes=240, n_clusters=4, n_features=80, average_degree=14, edge_signal=0.9, feature_signal=0.6, seed=0
+        n_nodes=240,
+        n_clusters=4,
+        n_features=80,
+        average_degree=14,
+        edge_signal=0.9,
+        feature_signal=0.6,
+        seed=0,
     )
     graph = graph if features else graph.with_features(None)
     est = sc.GraphClustering(range(2, 7), n_init=6, max_iter=30).fit(graph)
@@ -236,7 +264,12 @@ def chosen(scores, structures=None, may_be_one=False, supported=0.5):
     notes = []
     k, found = choose(
         tuple(scores),
-        lambda k: {"score": scores[k], "structure": structures[k], "agreement": 1.0, "description_length": 0.0},
+        lambda k: {
+            "score": scores[k],
+            "structure": structures[k],
+            "agreement": 1.0,
+            "description_length": 0.0,
+        },
         Recipe(supported=supported),
         may_be_one,
         notes.append,
@@ -263,7 +296,9 @@ def test_other_peaks_are_supported_too():
     ):
         k, notes = chosen(scores)
         assert k == 4
-        assert notes[0].startswith(f"n_clusters: 4; also supported: {also}. Chosen" if also else "n_clusters: 4. Chosen")
+        assert notes[0].startswith(
+            f"n_clusters: 4; also supported: {also}. Chosen" if also else "n_clusters: 4. Chosen"
+        )
     assert "also supported: 6." in chosen({2: 0.5, 3: 0.4, 4: 1.0, 5: 0.3, 6: 0.6}, supported=0.55)[1][0]
 
 
@@ -299,7 +334,9 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
     sc.GraphClustering([2, 3], n_init=1, recipe=Recipe(large=149), **options).fit(PLANTED)
     assert trained[0] == (2, 2, False, False) and trained[-1][1] == 1
     trained.clear()
-    sc.GraphClustering([2, 3], recipe=Recipe(edge_starts=0.0, networks=5, trial_networks=3), **options).fit(PLANTED)
+    sc.GraphClustering([2, 3], recipe=Recipe(edge_starts=0.0, networks=5, trial_networks=3), **options).fit(
+        PLANTED
+    )
     assert [each[1:3] for each in trained] == [(3, False), (3, False), (5, False)]
 
 
