@@ -20,6 +20,6 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         raise ParameterError(f"device {name!r} cannot be used here; try 'auto' or 'cpu'.") from error
     return device

@@ -4,9 +4,9 @@
 
 The first factor, which the networks maximise too, is what a clustering explains of edges and features, of the part
 that pays: it rises with K as long as there is more to explain. The second, the mean adjusted Rand index between
-networks, falls as soon as there are several equally good ways to divide what belongs together. Both are means
-weighted by evidence: networks that read a distance without signal do not vote. Without features the clusterings found
-from several starts take the place of the networks.
+networks, falls as soon as there are several equally good ways to divide what belongs together. Both are means weighted
+by evidence: networks that read a distance without signal do not vote. Without features the clusterings found from
+several starts take the place of the networks.
 """
 
 from __future__ import annotations

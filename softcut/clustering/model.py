@@ -154,13 +154,18 @@ class PlacedModel:
     kind = "placed"
 
     def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
-        """Soft clusters [N, K] of the same graph, or of one with its nodes by name: new ones follow neighbours."""
-        if self.names is not None and graph.node_names is not None:
+        """Soft clusters [N, K] of the same graph, or of one with its nodes by name; new nodes follow neighbours."""
+        same = signature(graph) == self.signature
+        if (
+            self.names is not None
+            and graph.node_names is not None
+            and not (same and graph.node_names == self.names)
+        ):
             place = {name: i for i, name in enumerate(self.names)}
             known = np.array([place.get(name, -1) for name in graph.node_names])
             if (known >= 0).any():
                 return self._with_new(graph, known)
-        if signature(graph) == self.signature:
+        if same:
             return self.soft.copy()
         raise GraphError(
             "graph is not the one the model was fitted on, which had no features: its clusters say where nodes are "

@@ -3,16 +3,75 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from dataclasses import asdict, dataclass, replace
+import math
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
 
 from softcut.errors import ParameterError
+from softcut.ops import OBJECTIVES
 from softcut.training import TrainSettings
 
 __all__ = ["DEFAULT", "PAPER", "EdgeRecipe", "Recipe"]
+
+
+_WORDS = {
+    "objective": OBJECTIVES,
+    "start": ("clusters", "random"),
+    "select": ("consensus", "best"),
+    "batch_parts": ("random", "metis"),
+}
+_MAY_BE_ZERO = ("hidden", "steps", "start_iterations", "distances")  # other whole numbers are at least 1
+_POSITIVE = ("longest_row", "learning_rate", "temperature", "width")  # other numbers may be 0
+_SHARES = ("edge_starts", "restart")  # at most 1
+
+
+def _check(recipe: Any) -> None:
+    """An error that names the first constant with a value it may not have."""
+    for each in fields(recipe):
+        value, wanted = getattr(recipe, each.name), _wanted(each.name, each.default)
+        if not _suits(each.name, value, each.default):
+            raise ParameterError(f"{each.name} of a Recipe must be {wanted}, got {value!r}.")
+
+
+def _wanted(name: str, default: Any) -> str:
+    """What a constant may be, in words."""
+    if name in _WORDS:
+        return " or ".join(map(repr, _WORDS[name]))
+    if isinstance(default, bool):
+        return "True or False"
+    if isinstance(default, EdgeRecipe):
+        return "an EdgeRecipe"
+    least = 0 if name in _MAY_BE_ZERO else 1
+    if isinstance(default, tuple):
+        return f"a tuple of rising whole numbers of at least {least}"
+    if isinstance(default, int):
+        return f"a whole number of at least {least}"
+    if name in _SHARES:
+        return "a number from 0 to 1"
+    return "a positive number" if name in _POSITIVE else "a number of at least 0"
+
+
+def _suits(name: str, value: Any, default: Any) -> bool:
+    """Whether a constant may have this value."""
+    if name in _WORDS:
+        return value in _WORDS[name]
+    if isinstance(default, bool | EdgeRecipe):
+        return isinstance(value, type(default))
+    least = 0 if name in _MAY_BE_ZERO else 1
+    if isinstance(default, tuple):
+        whole = isinstance(value, tuple) and all(type(v) is int and v >= least for v in value)
+        return whole and len(value) > 0 and all(a < b for a, b in itertools.pairwise(value))
+    if isinstance(default, int):
+        return type(value) is int and value >= least
+    if name == "tolerance" and value is None:
+        return True
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return False
+    return (value > 0 if name in _POSITIVE else value >= 0) and (value <= 1 or name not in _SHARES)
 
 
 @dataclass(frozen=True)
@@ -30,6 +89,9 @@ class EdgeRecipe:
     prior: float = 1e-3  # share of the edges that any two clusters may have between them: no logarithm of 0
     own: float = 0.6  # share of a node's own cluster in its soft one; its neighbours have the rest
     table: int = 1 << 24  # numbers in a table of nodes and clusters; further nodes wait for the next table
+
+    def __post_init__(self) -> None:
+        _check(self)
 
 
 @dataclass(frozen=True)
@@ -71,9 +133,8 @@ class Recipe:
     edge_starts: float = 0.5
     start_restarts: int = 2  # k-means for each start, of which the better one is taken
     start_rounds: int = 30  # iterations of that k-means: it need not converge
-    least: float = (
-        0.25  # smallest cluster of a start, as a share of the mean size; of the edges, others come first
-    )
+    # Smallest cluster of a start, as a share of the mean size; clusters of the edges that have a smaller one come last.
+    least: float = 0.25
     # Weight of the L_o that holds clusters to the sizes of their start, beside the evidence.
     hold: float = 0.2
     ortho_weight: float = 2.0  # weight of L_o beside a cut: at 1 some networks lose a cluster
@@ -127,14 +188,7 @@ class Recipe:
     least_batch: int = 10_000  # nodes of an automatic batch: below, steps cost more than what they compute
 
     def __post_init__(self) -> None:
-        for name, valid in (
-            ("start", ("clusters", "random")),
-            ("select", ("consensus", "best")),
-            ("batch_parts", ("random", "metis")),
-        ):
-            if getattr(self, name) not in valid:
-                words = " or ".join(map(repr, valid))
-                raise ParameterError(f"{name} of a Recipe must be {words}, got {getattr(self, name)!r}.")
+        _check(self)
 
     @property
     def digest(self) -> str:

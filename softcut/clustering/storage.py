@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.arguments import LIMITS
+from softcut.clustering.arguments import LIMITS, batch_size_from, candidates_from, recipe_from, seed_from
 from softcut.clustering.choose_k import Candidate
 from softcut.clustering.model import LearnedModel, PlacedModel
 from softcut.clustering.networks import Replica
@@ -36,7 +36,6 @@ FITTED: dict[str, tuple[type, ...]] = {
 }
 _MANY_SCALES, _MANY_HOPS, _MANY_UNITS = 64, 1_000, 10_000
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
-_PARAMETER_TYPES = (int, float, str, bool, list, type(None))
 
 
 def pack(
@@ -78,6 +77,8 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, range | list | tuple):
         return [int(k) for k in value]
+    if isinstance(value, torch.device):
+        return str(value)
     return None if isinstance(value, np.random.RandomState | np.random.Generator) else value
 
 
@@ -87,15 +88,18 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     known = set(cls._get_param_names()) - set(_NOT_KEPT)  # type: ignore[attr-defined]
     if set(params) != known:
         _refuse("params", f"names {sorted(set(params) ^ known)} do not fit")
-    for name, value in params.items():
-        if not isinstance(value, _PARAMETER_TYPES):
-            _refuse(f"params.{name}", "has a value of the wrong kind")
+    for name in ("candidates_", "replicas_", "feature_names_in_", "graph_sizes"):
+        if name not in meta:
+            _refuse(name, "is missing")
     recipe = _recipe(meta)
+    _check_params(params, recipe)
     fitted = _mapping(meta, "fitted")
     for name, kinds in FITTED.items():
         value = fitted.get(name)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             _refuse(name, f"is {value!r}"[:80])
+    if not all(isinstance(note, str) for note in fitted["notes_"]):
+        _refuse("notes_", "are not sentences")
     if fitted["verdict_"] not in ("none", "weak", "clear"):
         _refuse("verdict_", f"is {fitted['verdict_']!r}"[:80])
     model_meta, kind = _mapping(meta, "model"), meta.get("kind")
@@ -106,7 +110,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     steps = _whole(fitted, "n_iter_", 1, 1 << 40)
     replicas = _replicas(meta)
     history = (steps, len(replicas)) if replicas else (0, 0)
-    shapes: dict[str, tuple[int, ...]] = {"labels": (n,), "soft": (n, k), "weights": (0,)}
+    shapes: dict[str, tuple[int, ...]] = {"labels": (n,), "soft": (n, k)}
     shapes |= {"history.cut": history, "history.ortho": history}
     if kind == "learned":
         shapes |= _model_shapes(model_meta, tensors, k)
@@ -116,8 +120,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
         ):
             _refuse("fitted", "does not fit the model's sizes")
     else:
-        _check_placed(model_meta, meta, n)
-    if replicas:
+        _check_placed(model_meta, n)
         weights = tensors.get("weights")
         shapes["weights"] = (min(len(replicas), 0 if weights is None else weights.numel()),)
     _check_tensors(tensors, shapes)
@@ -137,9 +140,10 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     est.candidates_ = _candidates(meta)
     names = meta.get("feature_names_in_")
     if names is not None:
-        if not isinstance(names, list) or len(names) != est.n_features_in_:
+        texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        if not texts or len(names) != est.n_features_in_:
             _refuse("feature_names_in_", "does not name every feature")
-        est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
+        est.feature_names_in_ = np.asarray(names, dtype=object)
     est.labels_ = tensors.pop("labels").numpy()
     est.soft_ = tensors.pop("soft").numpy()
     est.weights_ = tensors.pop("weights").numpy()
@@ -189,33 +193,43 @@ def _whole_list(meta: Mapping[str, Any], name: str, least: int, most: int, longe
     return [_whole({name: v}, name, least, most) for v in values]
 
 
-def _recipe(meta: Mapping[str, Any]) -> Recipe:
-    """The recipe of the fit, each field of the type it has in the default one."""
-    given = dict(_mapping(meta, "recipe"))
-    given["edges"] = EdgeRecipe(**_constants(_mapping(given, "edges"), EdgeRecipe()))
+def _check_params(params: Mapping[str, Any], recipe: Recipe) -> None:
+    """Arguments that a fit would refuse; of the nodes of the next graph nothing is known."""
     try:
-        return Recipe(**_constants(given, Recipe()))
+        candidates_from(params["n_clusters"], LIMITS["n_clusters"], recipe)
+        recipe_from(
+            recipe, params.get("objective"), params["n_init"], params["max_iter"], params["learning_rate"]
+        )
+        batch_size_from(params.get("batch_size"), recipe.objective)
+        seed_from(params["random_state"])
     except ParameterError as error:
         raise ModelFileError(f"the model is damaged: {error}") from None
+    for name, kind in (("device", str), ("verbose", int)):
+        if not isinstance(params[name], kind):
+            _refuse(f"params.{name}", "has a value of the wrong kind")
 
 
-def _constants(given: Mapping[str, Any], known: Any) -> dict[str, Any]:
-    if set(given) != {each.name for each in fields(known)}:
+def _recipe(meta: Mapping[str, Any]) -> Recipe:
+    """The recipe of the fit; it checks its own fields."""
+    given = dict(_mapping(meta, "recipe"))
+    edges = _mapping(given, "edges")
+    if set(given) != _names_of(Recipe) or set(edges) != _names_of(EdgeRecipe):
         _refuse("recipe", "names other constants than this version knows")
-    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
-    for name, value in values.items():
-        default = getattr(known, name)
-        kinds = (int, float, type(None)) if isinstance(default, float) else (type(default),)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and not isinstance(default, bool)):
-            _refuse(f"recipe.{name}", "has a value of the wrong kind")
-        if isinstance(value, tuple) and not all(type(v) is int and 0 <= v <= _MANY_UNITS for v in value):
-            _refuse(f"recipe.{name}", "is not a list of whole numbers")
-        if isinstance(value, float) and not math.isfinite(value):
-            _refuse(f"recipe.{name}", "is not a finite number")
-    return values
+    try:
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        recipe = Recipe(**{**values, "edges": EdgeRecipe(**edges)})
+    except ParameterError as error:
+        raise ModelFileError(f"the model is damaged: {error}") from None
+    if recipe.steps > _MANY_HOPS:
+        _refuse("recipe.steps", f"is {recipe.steps}")
+    return recipe
 
 
-def _check_placed(model: Mapping[str, Any], meta: Mapping[str, Any], n: int) -> None:
+def _names_of(recipe: type) -> set[str]:
+    return {each.name for each in fields(recipe)}
+
+
+def _check_placed(model: Mapping[str, Any], n: int) -> None:
     names, signature = model.get("names"), model.get("signature")
     if names is not None and (
         not isinstance(names, list) or len(names) != n or not all(isinstance(name, str) for name in names)
@@ -223,8 +237,8 @@ def _check_placed(model: Mapping[str, Any], meta: Mapping[str, Any], n: int) -> 
         _refuse("names", "do not name every node")
     if not isinstance(signature, str) or len(signature) != 64:
         _refuse("signature", "is not a digest")
-    if meta["graph_sizes"] is not None or set(model) != {"names", "signature"}:
-        _refuse("model", "does not hold the clusters of one graph")
+    if set(model) != {"names", "signature"}:
+        _refuse("model", "has fields that are not known")
 
 
 def _model_shapes(
@@ -251,7 +265,8 @@ def _model_shapes(
     if sorted(order) != list(range(k)):
         _refuse("order", f"does not name each of the {k} clusters once")
     r, width = len(scales), hidden or k
-    shapes: dict[str, tuple[int, ...]] = {f"net.first.{i}": (r, width, channels) for i in range(terms)}
+    shapes: dict[str, tuple[int, ...]] = {"weights": (r,)}
+    shapes |= {f"net.first.{i}": (r, width, channels) for i in range(terms)}
     shapes["net.bias"] = (r, width)
     if hidden:
         shapes |= {"net.second": (r, k, hidden), "net.second_bias": (r, k)}

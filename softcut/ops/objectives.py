@@ -115,7 +115,7 @@ def edge_price(k: int, count: Tensor | float) -> Tensor:
     >>> round(edge_price(2, 100).item(), 2)
     4.8
     """
-    return multinomial_complexity(k * (k + 1) // 2, torch.as_tensor(count))
+    return multinomial_complexity(k * (k + 1) // 2, torch.as_tensor(count, dtype=torch.float64))
 
 
 def word_price(k: int, counts: Tensor) -> Tensor:

@@ -1,60 +1,262 @@
-"""The estimator's arguments, by their effect."""
+"""The arguments of the estimators and the constants of a recipe: their bounds, and that each has an effect."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields, replace
+
 import numpy as np
 import pytest
-import torch
 from sklearn.base import clone
 
 import softcut as sc
-from softcut.clustering import settings as module
-from softcut.clustering.neighbours import feature_graph
-from softcut.clustering.prepare import prepare
-from softcut.clustering.settings import resolve, seed_from
+from softcut.clustering import PAPER, Recipe
+from softcut.clustering import arguments as module
+from softcut.clustering.arguments import LIMITS, batch_size_from, candidates_from, recipe_from, seed_from
 from softcut.datasets import attributed_communities
+from softcut.errors import ParameterError
 
 
 @pytest.fixture(scope="module")
 def graph():
-    return attributed_communities(n_nodes=150, n_clusters=3, n_features=40, seed=0)
+    return attributed_communities(n_nodes=100, n_clusters=3, n_features=40, edge_signal=0.9, seed=0)
 
 
-def resolved(graph, **options):
-    est = sc.MinCutClustering(**{"n_clusters": 3, **options})
-    return resolve(est.get_params(), sc.MinCutClustering.__init__, graph)
+# ------------------------------------------------------------------------------------------------ numbers
 
 
-def test_auto_is_a_range(graph):
-    assert resolved(graph, n_clusters="auto")[0].candidates == tuple(range(2, 13))
-    assert resolved(graph, n_clusters=range(2, 21))[0].candidates == tuple(range(2, 21))
-    assert resolved(graph, n_clusters=[4, 2, 2])[0].candidates == (2, 4)
-    assert resolved(graph, n_clusters=np.int64(5))[0].candidates == (5,)
-    three = sc.Graph.from_edges([[0, 1], [1, 2]])
-    assert resolved(three, n_clusters="auto")[0].candidates == (2, 3)
+def test_auto_is_a_range():
+    assert candidates_from("auto", 100, Recipe()) == tuple(range(2, 13))
+    assert candidates_from("auto", 3, Recipe()) == (2, 3)
+    assert candidates_from("auto", 1, Recipe()) == (1,)
+    assert candidates_from("auto", 100, Recipe(auto=(4, 6))) == (4, 6)
+    assert candidates_from(range(2, 21), 100, Recipe()) == tuple(range(2, 21))
+    assert candidates_from([4, 2, 2], 100, Recipe()) == candidates_from((2, 4), 4, Recipe()) == (2, 4)
+    assert candidates_from(np.int64(5), 5, Recipe()) == (5,)
 
 
 def test_random_state_takes_what_scikit_learn_takes():
-    assert seed_from(5) == 5
-    assert seed_from(np.uint32(5)) == 5
+    assert seed_from(5) == seed_from(np.uint32(5)) == 5
+    assert (seed_from(0), seed_from(2**32 - 1)) == (0, 2**32 - 1)
     assert seed_from(None) != seed_from(None)
     for make in (np.random.RandomState, np.random.default_rng):
         assert seed_from(make(3)) == seed_from(make(3)) != seed_from(make(4))
         state = make(3)
         assert seed_from(state) != seed_from(state), "a generator moves on"
-    assert seed_from(2**32 - 1) == 2**32 - 1
+        assert max(seed_from(state) for _ in range(50)) > 2**31, "all seeds may come"
     for wrong in (2**32, 2**64, -1):
-        with pytest.raises(sc.SoftcutError) as caught:
+        with pytest.raises(ParameterError) as caught:
             seed_from(wrong)
-        assert (
-            str(caught.value)
-            == f"random_state must be between 0 and 4294967295 (2**32 - 1, as in NumPy), got {wrong}."
-        )
+        said = f"random_state must be between 0 and 4294967295 (2**32 - 1, as in NumPy), got {wrong}."
+        assert str(caught.value) == said
+    for wrong in (True, 1.0, "zero"):
+        with pytest.raises(ParameterError, match="random_state must be a whole number, None, a numpy"):
+            seed_from(wrong)
+
+
+def test_the_limits_themselves_are_accepted(monkeypatch):
+    assert LIMITS == {"n_clusters": 10_000, "n_init": 10_000, "max_iter": 10_000_000}
+    assert recipe_from(Recipe(), None, 10_000, 10_000_000, 1e-9).networks == 10_000
+    assert recipe_from(Recipe(), None, 1, 1, np.float32(0.5)).iterations == 1
+    assert candidates_from(10_000, 20_000, Recipe()) == (10_000,)
+    with pytest.raises(
+        ParameterError, match=r"n_init is 10001, above the limit of 10,000; .*LIMITS\['n_init'\]"
+    ):
+        recipe_from(Recipe(), None, 10_001, None, None)
+    monkeypatch.setitem(module.LIMITS, "n_init", 10_001)
+    assert recipe_from(Recipe(), None, 10_001, None, None).networks == 10_001
+
+
+def test_batch_sizes():
+    assert [batch_size_from(value, "evidence") for value in (None, "auto", 16)] == [None, "auto", 16]
+    assert batch_size_from(None, "ratio_trace") is None
+    for value in ("auto", 100):
+        with pytest.raises(ParameterError, match="'ratio_trace' cannot be trained in batches; use 'mincut'"):
+            batch_size_from(value, "ratio_trace")
+    for wrong in (15, 0, "all", 20.0, True):
+        with pytest.raises(
+            ParameterError, match="batch_size must be a whole number of at least 16, None or 'auto'"
+        ):
+            batch_size_from(wrong, "evidence")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, a range, or 'auto', got 0"),
+        ({"n_clusters": 101}, "n_clusters is 101 but the graph has only 100 nodes; ask for fewer clusters"),
+        ({"n_clusters": "many"}, "n_clusters must be a whole number, a range or 'auto', got 'many'"),
+        ({"n_clusters": 2.5}, "n_clusters must be a whole number"),
+        ({"n_clusters": True}, "n_clusters must be a whole number"),
+        ({"n_clusters": range(3, 3)}, "n_clusters is an empty range"),
+        ({"n_clusters": [2, 400]}, "n_clusters is 400 but"),
+        ({"n_clusters": [0, 2]}, "n_clusters must be a whole number of at least 1"),
+        ({"n_init": 0}, "n_init must be a whole number of at least 1, got 0"),
+        ({"n_init": 10**9}, "n_init is 1000000000, above the limit"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1, got 0"),
+        ({"max_iter": 10**8}, "max_iter is 100000000, above the limit of 10,000,000"),
+        ({"learning_rate": 0}, "learning_rate must be a positive number, got 0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a positive number"),
+        ({"learning_rate": float("inf")}, "learning_rate must be a positive number"),
+        ({"learning_rate": True}, "learning_rate must be a positive number"),
+        ({"learning_rate": "fast"}, "learning_rate must be a positive number"),
+        ({"objective": "ncut"}, "objective must be one of 'mincut', .*'evidence', got 'ncut'"),
+        ({"recipe": {"width": 1}}, "recipe must be a softcut.clustering.Recipe or None"),
+        ({"device": "abacus"}, "device"),
+        ({"random_state": -1}, "random_state must be between"),
+        ({"batch_size": 3}, "batch_size must be"),
+        ({"batch_size": 50, "objective": "ratio_trace"}, "cannot be trained in batches"),
+    ],
+)
+def test_bad_arguments_name_themselves(graph, options, sentence):
+    with pytest.raises(ParameterError, match=sentence) as caught:
+        sc.GraphClustering(**{"n_clusters": 3, **options}).fit(graph)
+    assert isinstance(caught.value, ValueError)
+    assert "\n" not in str(caught.value)
+
+
+def test_eight_clusters_unless_told_otherwise(graph):
+    est = sc.GraphClustering(n_init=1, max_iter=2).fit(graph)
+    assert est.n_clusters_ == est.soft_.shape[1] == 8
+    assert sc.MinCutClustering().n_clusters == 8
+
+
+# ------------------------------------------------------------------------------------------------- recipe
+
+OTHER = {
+    "start": "random",
+    "select": "best",
+    "batch_parts": "metis",
+    "objective": "mincut",
+    "tolerance": None,
+}
+
+
+def changed(name):
+    value = getattr(Recipe(), name)
+    if name in OTHER:
+        return OTHER[name]
+    if isinstance(value, bool):
+        return not value
+    return (*value, 99) if isinstance(value, tuple) else value * 2
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Recipe)])
+def test_the_digest_changes_with_every_constant(name):
+    other = replace(Recipe(), **{name: changed(name)})
+    assert other.digest != Recipe().digest == Recipe(**asdict(Recipe())).digest
+    assert len(other.digest) == 12
+
+
+def test_none_leaves_a_constant_as_it_is():
+    assert Recipe().changed(width=None, networks=3) == Recipe(networks=3)
+    assert recipe_from(Recipe(), None, None, None, None) == Recipe()
+    found = recipe_from(PAPER, "dmon", 3, 7, 0.5)
+    assert found == replace(PAPER, objective="dmon", networks=3, iterations=7, learning_rate=0.5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"start": "cold"}, "start of a Recipe must be 'clusters' or 'random', got 'cold'."),
+        ({"select": "vote"}, "select of a Recipe must be 'consensus' or 'best', got 'vote'."),
+        ({"batch_parts": ""}, "batch_parts of a Recipe must be 'random' or 'metis', got ''."),
+        ({"objective": None}, "objective of a Recipe must be 'mincut' or "),
+        ({"refine": 1}, "refine of a Recipe must be True or False, got 1."),
+        ({"networks": 0}, "networks of a Recipe must be a whole number of at least 1, got 0."),
+        ({"networks": True}, "networks of a Recipe must be a whole number of at least 1, got True."),
+        ({"large": 2.0}, "large of a Recipe must be a whole number of at least 1, got 2.0."),
+        ({"hidden": -1}, "hidden of a Recipe must be a whole number of at least 0, got -1."),
+        (
+            {"distances": ()},
+            "distances of a Recipe must be a tuple of rising whole numbers of at least 0, got ().",
+        ),
+        ({"distances": (1, 1)}, "distances of a Recipe must be a tuple of rising"),
+        ({"distances": (-1,)}, "distances of a Recipe must be a tuple of rising"),
+        ({"distances": [1, 2]}, "distances of a Recipe must be a tuple of rising"),
+        ({"auto": (0, 1)}, "auto of a Recipe must be a tuple of rising whole numbers of at least 1"),
+        ({"width": 0.0}, "width of a Recipe must be a positive number, got 0.0."),
+        ({"width": float("nan")}, "width of a Recipe must be a positive number, got nan."),
+        ({"width": None}, "width of a Recipe must be a positive number, got None."),
+        ({"fusion": -0.1}, "fusion of a Recipe must be a number of at least 0, got -0.1."),
+        ({"fusion": "1"}, "fusion of a Recipe must be a number of at least 0, got '1'."),
+        ({"restart": 1.1}, "restart of a Recipe must be a number from 0 to 1, got 1.1."),
+        ({"edge_starts": -0.1}, "edge_starts of a Recipe must be a number from 0 to 1, got -0.1."),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(fields, sentence):
+    with pytest.raises(ParameterError) as caught:
+        Recipe(**fields)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_the_least_values_are_accepted():
+    found = Recipe(networks=1, steps=0, hidden=0, start_iterations=0, distances=(0,), auto=(1,), restart=1)
+    assert replace(found, edge_starts=1.0, fusion=0, tolerance=None, width=1e-9).edge_starts == 1
+
+
+def test_the_papers_recipe_is_section_5_of_the_paper():
+    assert PAPER.paper and PAPER.objective == "mincut"
+    assert (PAPER.networks, PAPER.iterations, PAPER.learning_rate) == (10, 10_000, 5e-4)
+    assert (PAPER.hidden, PAPER.ortho_weight, PAPER.temperature) == (16, 1.0, 1.0)
+    assert (PAPER.distances, PAPER.start, PAPER.select) == ((0,), "random", "best")
+    assert (PAPER.refine, PAPER.fusion, PAPER.tolerance) == (False, 0.0, None)
+
+
+@pytest.fixture(scope="module")
+def usual(graph):
+    return sc.GraphClustering(3, n_init=6, max_iter=30).fit(graph)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"components": 5},
+        {"distances": (0, 2)},
+        {"many_columns": 100},
+        {"longest_row": 0.5},
+        {"hidden": 3},
+        {"objective": "mincut"},
+        {"iterations": 7},
+        {"learning_rate": 1e-4},
+        {"tolerance": 10.0, "patience": 2},
+        {"temperature": 0.3},
+        {"start": "random"},
+        {"start_iterations": 1},
+        {"edge_starts": 1.0},
+        {"start_restarts": 1},
+        {"start_rounds": 1},
+        {"least": 0.9},
+        {"hold": 5.0},
+        {"select": "best"},
+        {"width": 0.02},
+        {"fusion": 0.0},
+        {"consensus_columns": 2},
+        {"refine": False},
+        {"ridge": 1.0},
+        {"restart": 0.9},
+        {"steps": 1},
+        {"large": 60},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:.*explain less")
+def test_every_constant_changes_the_result(graph, usual, options):
+    """A constant that never reaches the computation leaves the soft assignments as they are."""
+    recipe = replace(Recipe(networks=6, iterations=30), **options)
+    other = sc.GraphClustering(3, recipe=recipe).fit(graph)
+    assert np.abs(usual.soft_ - other.soft_).max() > 1e-6
+
+
+def test_arguments_come_before_the_recipe(graph, usual):
+    same = sc.GraphClustering(3, n_init=6, max_iter=30, recipe=Recipe(networks=2, iterations=3)).fit(graph)
+    np.testing.assert_array_equal(same.soft_, usual.soft_)
+    other = sc.GraphClustering(3, n_init=2, max_iter=3, learning_rate=0.5, objective="dmon").fit(graph)
+    assert len(other.replicas_) == 2 and other.replicas_[0].objective == "dmon" and other.n_iter_ == 3
 
 
 def test_random_state_reaches_the_training(graph):
     first, again, other = (
-        sc.MinCutClustering(3, n_init=3, max_iter=10, random_state=seed).fit(graph) for seed in (0, 0, 1)
+        sc.GraphClustering(3, n_init=3, max_iter=10, random_state=seed).fit(graph) for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(first.history_["cut"], again.history_["cut"])
     assert not np.array_equal(first.history_["cut"], other.history_["cut"])
@@ -62,79 +264,17 @@ def test_random_state_reaches_the_training(graph):
 
 
 def test_estimators_with_generators_can_be_cloned_and_saved(graph, tmp_path):
-    est = clone(sc.MinCutClustering(2, n_init=2, max_iter=5, random_state=np.random.RandomState(0)))
+    est = clone(sc.GraphClustering(3, n_init=2, max_iter=5, random_state=np.random.RandomState(0)))
     est.fit(graph).save(tmp_path / "m")
-    assert sc.MinCutClustering.load(tmp_path / "m").random_state is None
+    assert sc.GraphClustering.load(tmp_path / "m").random_state is None
 
 
-def test_limits_can_be_raised(graph, monkeypatch):
-    monkeypatch.setitem(module.LIMITS, "hops", 10)
-    with pytest.raises(sc.SoftcutError, match="hops is 11, above the limit of 10"):
-        resolved(graph, hops=11)
-    monkeypatch.setitem(module.LIMITS, "hops", 11)
-    assert resolved(graph, hops=11)[0].hops == 11
-
-
-def test_arguments_without_effect_are_said(graph):
-    assert resolved(graph, n_neighbors=5, feature_graph=False)[1] == [
-        "n_neighbors has no effect with feature_graph=False."
-    ]
-    assert resolved(graph, n_neighbors=5)[1] == []
-    est = sc.MinCutClustering(2, n_init=2, max_iter=5, select="best", fusion=0.5).fit(graph)
-    assert "fusion has no effect with select='best'." in est.notes_
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"hops": 1},
-        {"feature_graph": False},
-        {"feature_graph": 0.2},
-        {"n_neighbors": 3},
-        {"fusion": 0.0},
-        {"refine": False},
-        {"n_components": 5},
-        {"hidden": 3},
-        {"temperature": 0.3},
-        {"ortho_weight": 0.1},
-        {"max_iter": 7},
-        {"learning_rate": 1e-4},
-        {"objective": "ratio_trace"},
-        {"init": "random"},
-        {"select": "best"},
-        {"tol": 10.0},
-    ],
-    ids=str,
-)
-def test_every_argument_changes_the_result(graph, options):
-    """An option that never reaches the computation leaves the soft assignments as they are."""
-    usual = sc.MinCutClustering(3, n_init=3, max_iter=120).fit(graph)
-    other = sc.MinCutClustering(**{"n_clusters": 3, "n_init": 3, "max_iter": 120, **options}).fit(graph)
-    assert np.abs(usual.soft_ - other.soft_).max() > 1e-6
-
-
-def test_temperature_below_one_is_harder(graph):
-    """Same weights, other temperature: lower is harder."""
-    est = sc.MinCutClustering(3, n_init=1, select="best", refine=False, max_iter=20).fit(graph)
+def test_a_lower_temperature_is_harder(graph):
+    recipe = Recipe(networks=1, select="best", refine=False, iterations=20)
+    est = sc.GraphClustering(3, recipe=recipe).fit(graph)
 
     def hardness(temperature):
-        est._model.temperature = temperature
+        est._model.recipe = replace(recipe, temperature=temperature)
         return est.predict_proba(graph).max(1).mean()
 
     assert hardness(0.2) > hardness(1.0) > hardness(5.0)
-
-
-@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
-def test_the_weight_of_the_feature_graph(graph, weight):
-    """The operator of the cut is sym-norm(A~ + w F~)."""
-    settings, _ = resolved(graph, feature_graph=weight, n_neighbors=4)
-    prepared = prepare(graph, settings, torch.device("cpu"), lambda text: None)
-
-    def normalised(a):
-        scale = a.sum(1).clamp(min=1e-12).rsqrt()
-        return scale[:, None] * a * scale
-
-    a = normalised(torch.from_numpy(graph.adjacency.toarray()).double())
-    f = normalised(feature_graph(prepared.encoded.x, 4).to_dense().double())
-    wanted = a if weight == 0 else normalised(a + weight * f)
-    torch.testing.assert_close(prepared.op.to_dense().double(), wanted, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""k-means against scikit-learn's, on awkward points, and repeated."""
+"""k-means against scikit-learn's, a plain loop, and on awkward points."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.cluster import KMeans
 
-from softcut.clustering.kmeans import kmeans, kmeans_restarts
+from softcut.clustering.kmeans import assign, group_sums, kmeans, kmeans_restarts, squared_distances
 
 
 def generator(seed: int) -> torch.Generator:
@@ -40,3 +40,129 @@ def test_kmeans_restarts_differ_and_repeat():
     b, _ = kmeans_restarts(x, 5, 6, random_state=1)
     assert torch.equal(a, b)
     assert len({tuple(row.tolist()) for row in a}) > 1
+
+
+def points(n: int = 40, f: int = 3, seed: int = 0) -> torch.Tensor:
+    return torch.randn(n, f, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def by_hand(x: np.ndarray, k: int, restarts: int, seed: int, max_iter: int, least: float = 0.0):
+    """k-means++ and Lloyd's algorithm in plain loops, with the same random numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    draws = torch.rand(k, restarts, generator=generator, dtype=torch.float64).numpy()
+    n = len(x)
+    starts = []
+    for b in range(restarts):
+        centres = [x[int(draws[0, b] * n)]]
+        for i in range(1, k):
+            distance = np.min([((x - c) ** 2).sum(1) for c in centres], axis=0)
+            centres.append(x[np.searchsorted(np.cumsum(distance), draws[i, b] * distance.sum())])
+        starts.append(np.stack(centres))
+    labels, running = [np.full(n, -1)] * restarts, set(range(restarts))
+    for iteration in range(max_iter):
+        replaced = least > 0 and iteration < max_iter // 2
+        draw = torch.rand(restarts, k, generator=generator, dtype=torch.float64).numpy() if replaced else None
+        for b in sorted(running):
+            new = ((x[:, None] - starts[b]) ** 2).sum(-1).argmin(1)
+            moved = (new != labels[b]).any()
+            labels[b], centres = new, starts[b].copy()
+            for c in range(k):
+                if (new == c).any():
+                    centres[c] = x[new == c].mean(0)
+                if replaced and (new == c).sum() < least:
+                    centres[c] = x[int(draw[b, c] * n)]
+                    moved = True
+            starts[b] = centres
+            if not moved:
+                running.remove(b)
+        if not running:
+            break
+    return np.stack(labels), np.stack(starts)
+
+
+@pytest.mark.parametrize(
+    ("max_iter", "least"), [(1, 0.0), (3, 0.0), (100, 0.0), (4, 5.0), (9, 5.0), (30, 1.0)]
+)
+def test_restarts_are_lloyds_algorithm(max_iter, least):
+    x = points()
+    labels, centres = kmeans_restarts(x, 5, 4, max_iter=max_iter, least=least, random_state=3)
+    wanted_labels, wanted_centres = by_hand(x.numpy(), 5, 4, 3, max_iter, least)
+    np.testing.assert_array_equal(labels.numpy(), wanted_labels)
+    np.testing.assert_allclose(centres.numpy(), wanted_centres, atol=1e-12)
+
+
+def test_a_centre_without_points_stays():
+    """Equal rows: one centre has all of them, the other none."""
+    labels, centres = kmeans_restarts(torch.full((4, 2), 3.0), 2, 1)
+    assert labels.unique().numel() == 1
+    assert (centres == 3).all()
+
+
+def test_the_best_restart_is_taken():
+    x = points(60)
+    labels, centres = kmeans_restarts(x, 6, 10, max_iter=2, random_state=1)
+    inertia = [float(squared_distances(x, c).amin(1).sum()) for c in centres]
+    found = kmeans(x, 6, n_init=10, max_iter=2, random_state=1)
+    assert found.inertia == pytest.approx(min(inertia))
+    torch.testing.assert_close(found.centres, centres[int(np.argmin(inertia))])
+    assert len(set(map(tuple, labels.tolist()))) > 1
+
+
+def test_squared_distances_are_not_negative():
+    x = points() * 1e6
+    assert (squared_distances(x.float(), x.float()) >= 0).all()
+    torch.testing.assert_close(squared_distances(x, points(5)), torch.cdist(x, points(5)) ** 2)
+
+
+def test_nearest_centres_of_several_sets():
+    x, centres = points(50), torch.stack([points(6, seed=s) for s in range(4)])
+    assert torch.equal(assign(x, centres), torch.stack([torch.cdist(x, c).argmin(1) for c in centres]))
+
+
+def test_restarts_from_given_centres_leave_them_alone():
+    x, start = points(), points(3, seed=9).unsqueeze(0)
+    kept = start.clone()
+    labels, centres = kmeans_restarts(x, 3, 1, max_iter=1, start=start)
+    assert torch.equal(start, kept)
+    assert torch.equal(labels, assign(x, start))
+    torch.testing.assert_close(centres[0], torch.stack([x[labels[0] == c].mean(0) for c in range(3)]))
+
+
+@pytest.mark.parametrize(
+    ("max_iter", "wanted"), [(100, [(12, 10), (3, 90)]), (10, [(12, 10)]), (11, [(12, 10), (3, 1)])]
+)
+def test_only_the_best_starts_go_on(monkeypatch, max_iter, wanted):
+    x = points(300, 4)
+    calls = []
+
+    def spy(*args, **options):
+        calls.append((args[2], options["max_iter"], options.get("start")))
+        return kmeans_restarts(*args, **options)
+
+    monkeypatch.setattr("softcut.clustering.kmeans.kmeans_restarts", spy)
+    every = kmeans(x, 6, n_init=12, max_iter=max_iter)
+    assert [(count, most) for count, most, _ in calls] == [(12, max_iter)]
+    calls.clear()
+    some = kmeans(x, 6, n_init=12, finalists=3, max_iter=max_iter)
+    assert [(count, most) for count, most, _ in calls] == wanted
+    assert every.inertia <= some.inertia + 1e-3 < 1.05 * every.inertia
+    assert float((x - some.centres[some.labels]).square().sum()) == pytest.approx(some.inertia, rel=1e-4)
+    calls.clear()
+    kmeans(x, 6, n_init=3, finalists=3)
+    assert [(count, most) for count, most, _ in calls] == [(3, 100)]
+
+
+def test_the_finalists_are_the_starts_with_the_lowest_error():
+    x = points(80)
+    _, first = kmeans_restarts(x, 7, 8, max_iter=10, random_state=5)
+    error = torch.stack([squared_distances(x, c).amin(1).sum() for c in first])
+    _, last = kmeans_restarts(x, 7, 2, max_iter=20, start=first[error.argsort()[:2]])
+    wanted = min(float(squared_distances(x, c).amin(1).sum()) for c in last)
+    assert kmeans(x, 7, n_init=8, finalists=2, max_iter=30, random_state=5).inertia == pytest.approx(wanted)
+
+
+def test_sums_of_groups():
+    x, labels = points(30), torch.arange(30) % 4
+    sizes, sums = group_sums(x, labels, 5)
+    assert sizes.tolist() == [8, 8, 7, 7, 0]
+    torch.testing.assert_close(sums, torch.stack([x[labels == c].sum(0) for c in range(5)]))

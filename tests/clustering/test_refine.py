@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-import pytest
+import scipy.sparse as sp
 import torch
 
 import softcut as sc
-from softcut.clustering.features import structural_features
+from softcut.clustering import Recipe
+from softcut.clustering import merge as module
+from softcut.clustering.merge import refine
+from softcut.clustering.nodes import sample_rows
+from softcut.clustering.prepare import prepare
 from softcut.clustering.refine import Refiner
 from softcut.datasets import attributed_communities
-from softcut.errors import ParameterError
 from softcut.metrics import nmi
 from softcut.ops import CSR
 
@@ -34,19 +39,6 @@ def test_nothing_passes_without_edges_and_features() -> None:
     torch.testing.assert_close(refiner.apply(torch.zeros(6, 2), proba, op), proba)
 
 
-def test_the_formula() -> None:
-    y, x, op = two_groups(40)
-    refiner = Refiner.fit(x, y, k=2)
-    proba = torch.rand(40, 2, generator=torch.Generator().manual_seed(2))
-    alone = torch.softmax((x - refiner.centre) * refiner.scale @ refiner.kernel + refiner.bias, 1)
-    evidence = refiner.weight * alone + (1 - refiner.weight) * proba
-    out, a = evidence, op.normalise().to_dense().float()
-    for _ in range(10):
-        out = 0.4 * evidence + 0.6 * a @ out
-    expected = out / out.sum(1, keepdim=True)
-    torch.testing.assert_close(refiner.apply(x, proba, op), expected, atol=1e-5, rtol=1e-5)
-
-
 def test_wrong_nodes_are_put_right_by_features_and_neighbours() -> None:
     y, x, op = two_groups()
     wrong = y.clone()
@@ -66,52 +58,124 @@ def test_features_that_say_nothing_weigh_nothing() -> None:
     assert torch.equal(found, y)
 
 
-@pytest.mark.parametrize("state", [0, 1])
-def test_it_gains_on_graphs_where_both_signals_are_weak(state: int) -> None:
-    graph = attributed_communities(600, 4, edge_signal=0.45, feature_signal=0.25, seed=5)
+def groups(n: int = 60, k: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    y = torch.arange(n) % k
+    x = torch.eye(k)[y] + 0.6 * torch.randn(n, k, generator=torch.Generator().manual_seed(5)) + 2
+    return x, torch.where(torch.arange(n) < 10, 0, y)
+
+
+def test_the_regression_is_the_minimum_of_its_loss():
+    x, y = groups()
+    refiner = Refiner.fit(x, y, 3)
+    torch.testing.assert_close(refiner.centre, x.mean(0))
+    spread = (x - x.mean(0)).square().mean().sqrt()
+    torch.testing.assert_close(refiner.scale, 1 / spread)
+    z = ((x - x.mean(0)) / spread).double()
+    kernel, bias = (t.double().clone().requires_grad_() for t in (refiner.kernel, refiner.bias))
+    loss = torch.nn.functional.cross_entropy(z @ kernel + bias, y) + 3e-3 * kernel.square().sum()
+    loss.backward()
+    assert kernel.grad.abs().max() < 2e-3
+    assert bias.grad.abs().max() < 2e-3
+
+
+def test_its_weight_is_the_share_of_the_entropy_that_features_explain():
+    x, y = groups()
+    refiner = Refiner.fit(x, y, 3)
+    logits = (x - refiner.centre) * refiner.scale @ refiner.kernel + refiner.bias
+    left = -torch.log_softmax(logits, 1)[torch.arange(60), y].mean()
+    share = torch.bincount(y) / 60
+    told = 1 - left / -(share * share.log()).sum()
+    assert 0.2 < told < 0.9
+    torch.testing.assert_close(refiner.weight, told / (1 + told))
+
+
+def test_neighbours_by_weight():
+    """A path of three nodes with one heavy edge: ten steps of PageRank with restart 0.4, written out."""
+    a = torch.tensor([[0.0, 3.0, 0.0], [3.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    op = CSR.from_graph(sc.Graph.from_scipy(sp.csr_array(a.numpy())))
+    refiner = Refiner(
+        torch.zeros(1), torch.tensor(1.0), torch.zeros(1, 2), torch.zeros(2), torch.tensor(0.25)
+    )
+    proba = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
+    evidence = 0.25 * 0.5 + 0.75 * proba
+    scale = a.sum(1).rsqrt()
+    out, p = evidence, scale[:, None] * a * scale
+    for _ in range(10):
+        out = 0.4 * evidence + 0.6 * p @ out
+    torch.testing.assert_close(refiner.apply(torch.zeros(3, 1), proba, op), out / out.sum(1, keepdim=True))
+    other = 0.7 * evidence + 0.3 * p @ (0.7 * evidence + 0.3 * p @ evidence)
+    found = refiner.apply(torch.zeros(3, 1), proba, op, Recipe(steps=2, restart=0.7))
+    torch.testing.assert_close(found, other / other.sum(1, keepdim=True))
+
+
+def test_the_regression_is_part_of_the_answer() -> None:
+    y, x, op = two_groups(40)
+    refiner = Refiner.fit(x + 3, y, k=2)
+    proba = torch.rand(40, 2, generator=torch.Generator().manual_seed(2))
+    alone = torch.softmax((x + 3 - refiner.centre) * refiner.scale @ refiner.kernel + refiner.bias, 1)
+    wanted = refiner.weight * alone + (1 - refiner.weight) * proba
+    found = refiner.apply(x + 3, proba, op, Recipe(steps=0))
+    torch.testing.assert_close(found, wanted / wanted.sum(1, keepdim=True), atol=1e-5, rtol=1e-5)
+
+
+def test_a_larger_ridge_makes_a_smaller_kernel() -> None:
+    x, y = groups()
+    sizes = [float(Refiner.fit(x, y, 3, Recipe(ridge=ridge)).kernel.norm()) for ridge in (1e-3, 3e-3, 1.0)]
+    assert sizes[0] > sizes[1] > 3 * sizes[2]
+
+
+# ------------------------------------------------------------------------------------- as a step of a fit
+
+
+def prepared_of(graph, recipe=Recipe()):  # noqa: B008
+    return prepare(graph, recipe, torch.device("cpu"), [].append)
+
+
+def test_the_step_is_fit_and_apply_on_labels_of_the_consensus() -> None:
+    graph = attributed_communities(120, 3, n_features=40, seed=0)
+    prepared, notes = prepared_of(graph), []
+    soft = torch.full((120, 3), 0.2)
+    soft[torch.arange(120), torch.from_numpy(graph.y)] = 0.6
+    for large in (50_000, 60):
+        recipe = Recipe(large=large)
+        rows = sample_rows(120, large)
+        wanted = Refiner.fit(prepared.encoded.x[rows], soft.argmax(1)[rows], 3)
+        after, refiner = refine(prepared, soft, recipe, notes.append)
+        torch.testing.assert_close(refiner.kernel, wanted.kernel)
+        torch.testing.assert_close(after, wanted.apply(prepared.encoded.x, soft, prepared.encoded.op))
+    assert notes == []
+    assert refine(prepared, soft, Recipe(refine=False), notes.append) == (soft, None)
+
+
+def test_features_that_tell_nothing_refine_nothing() -> None:
+    """The nodes of two complete graphs are alike: no column is left, and neighbours alone are no reason."""
+    pair = sc.Graph.batch([sc.Graph.from_dense(np.ones((4, 4)) - np.eye(4))] * 2)
+    prepared = prepared_of(pair)
+    assert prepared.encoded.x.shape == (8, 0)
+    soft = torch.tensor([[0.9, 0.1], [0.6, 0.4]] * 2 + [[0.2, 0.8], [0.4, 0.6]] * 2)
+    assert refine(prepared, soft, Recipe(), [].append) == (soft, None)
+
+
+def test_a_refinement_that_empties_a_cluster_is_left_out(monkeypatch) -> None:
+    graph = attributed_communities(120, 3, n_features=40, seed=0)
+    prepared, notes = prepared_of(graph), []
+    labels = torch.arange(120) % 3
+    soft = torch.full((120, 4), 0.1)  # the fourth cluster is empty before
+    soft[torch.arange(120), labels] = 0.7
+    after = torch.eye(4)[torch.minimum(labels, torch.tensor(1))]
+    monkeypatch.setattr(module.Refiner, "apply", lambda self, *arguments: after)
+    assert refine(prepared, soft, Recipe(), notes.append) == (soft, None)
+    assert notes == ["no refinement: it would have emptied a cluster."]
+    after = torch.eye(4)[2 - labels]
+    kept, refiner = refine(prepared, soft, Recipe(), notes.append)
+    assert kept is after and refiner is not None and len(notes) == 1
+
+
+def test_it_gains_on_graphs_where_both_signals_are_weak() -> None:
+    graph = attributed_communities(500, 4, edge_signal=0.5, feature_signal=0.3, seed=5)
+    recipe = Recipe(networks=6)
     scores = [
-        nmi(graph.y, sc.MinCutClustering(4, n_init=8, refine=refine, random_state=state).fit(graph).labels_)
-        for refine in (True, False)
+        nmi(graph.y, sc.GraphClustering(4, recipe=replace(recipe, refine=refined)).fit(graph).labels_)
+        for refined in (True, False)
     ]
     assert scores[0] > scores[1]
-
-
-def test_the_number_of_clusters_stays() -> None:
-    graph = attributed_communities(300, 3, size_spread=1.5, seed=2)
-    for k in (3, 12):
-        est = sc.MinCutClustering(k, n_init=4, max_iter=50).fit(graph)
-        assert len(np.unique(est.labels_)) == k
-        proba = est.predict_proba(graph)
-        np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-5)
-        assert (proba.argmax(1) == est.labels_).all()
-
-
-def test_the_paper_s_preset_is_left_alone() -> None:
-    graph = attributed_communities(100, 2, seed=0)
-    est = sc.MinCutClustering(2, preset="paper", n_init=2, max_iter=20).fit(graph)
-    assert est._model.refiners == []
-
-
-def test_structural_features_travel_with_the_model(tmp_path, monkeypatch) -> None:
-    graph = attributed_communities(150, 3, seed=1).with_features(None)
-    est = sc.MinCutClustering(3, n_init=2, max_iter=20).fit(graph)
-    path = est.save(tmp_path / "model")
-
-    def refuse(*args, **kwargs):
-        raise AssertionError("made again")
-
-    monkeypatch.setattr("softcut.clustering.model.structural_features", refuse)
-    again = sc.MinCutClustering.load(path)
-    assert (again.predict(graph) == est.labels_).all()
-
-
-def test_refine_must_be_yes_or_no() -> None:
-    with pytest.raises(ParameterError, match="refine must be True or False"):
-        sc.MinCutClustering(2, refine="no").fit(attributed_communities(50, 2, seed=0))
-
-
-def test_nodes_without_edges_stand_nowhere() -> None:
-    graph = sc.Graph.from_edges([[0, 1, 2], [1, 2, 3]], num_nodes=6)
-    rows = structural_features(graph, n_components=4)
-    assert (rows[4:] == 0).all()
-    assert np.isfinite(rows).all()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import softcut as sc
+from softcut.clustering import Recipe
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError
 
@@ -41,7 +43,10 @@ def expected(estimator):
     return NOT_APPLICABLE
 
 
-@parametrize_with_checks([sc.MinCutClustering(2, n_init=2, max_iter=5)], expected_failed_checks=expected)
+@parametrize_with_checks(
+    [sc.GraphClustering(2, n_init=2, max_iter=5), sc.MinCutClustering(2, n_init=1, max_iter=2)],
+    expected_failed_checks=expected,
+)
 @pytest.mark.filterwarnings("ignore")
 def test_estimator_checks(estimator, check):
     check(estimator)
@@ -49,11 +54,55 @@ def test_estimator_checks(estimator, check):
 
 @pytest.fixture(scope="module")
 def graph():
-    return attributed_communities(n_nodes=120, n_clusters=3, n_features=30, seed=0)
+    return attributed_communities(n_nodes=120, n_clusters=3, n_features=30, edge_signal=0.9, seed=0)
+
+
+def test_parameters():
+    est = sc.GraphClustering(4, n_init=3, recipe=Recipe(width=0.1))
+    params = est.get_params()
+    assert list(params) == sorted(
+        [
+            "n_clusters",
+            "objective",
+            "n_init",
+            "max_iter",
+            "learning_rate",
+            "batch_size",
+            "random_state",
+            "device",
+            "verbose",
+            "callbacks",
+            "recipe",
+        ]
+    )
+    assert (params["n_clusters"], params["recipe"]) == (4, Recipe(width=0.1))
+    copy = clone(est).set_params(n_clusters=5)
+    assert (copy.n_clusters, est.n_clusters, copy.recipe) == (5, 4, est.recipe)
+    paper = sc.MinCutClustering(4, n_init=3)
+    assert set(params) - set(paper.get_params()) == {"objective", "batch_size", "recipe"}
+    assert isinstance(paper, sc.GraphClustering) and clone(paper).get_params() == paper.get_params()
+    assert repr(paper) == "MinCutClustering(n_clusters=4, n_init=3)"
+    with pytest.raises(TypeError):
+        sc.MinCutClustering(4, objective="evidence")
+
+
+@pytest.mark.parametrize("kind", [sc.GraphClustering, sc.MinCutClustering])
+def test_fit_leaves_the_parameters_alone(graph, kind):
+    est = kind(3, n_init=2, max_iter=3)
+    params = est.get_params()
+    assert est.fit(graph) is est
+    assert est.get_params() == params
+    labels, soft = (
+        kind(3, n_init=2, max_iter=3).fit_predict(graph),
+        kind(3, n_init=2, max_iter=3).fit_transform(graph),
+    )
+    np.testing.assert_array_equal(labels, est.labels_)
+    np.testing.assert_array_equal(soft, est.soft_)
+    assert not hasattr(clone(est), "labels_")
 
 
 def test_tags():
-    tags = get_tags(sc.MinCutClustering())
+    tags = get_tags(sc.GraphClustering())
     assert tags.input_tags.pairwise
     assert tags.input_tags.sparse
     assert tags.input_tags.positive_only
@@ -61,27 +110,27 @@ def test_tags():
 
 
 def test_transform_is_the_soft_assignment(graph):
-    est = sc.MinCutClustering(3, n_init=3, max_iter=20)
+    est = sc.GraphClustering(3, n_init=3, max_iter=20)
     soft = est.fit_transform(graph)
     np.testing.assert_array_equal(soft, est.soft_)
     np.testing.assert_allclose(est.transform(graph), soft, atol=1e-6)
-    assert est.get_feature_names_out().tolist() == [f"mincutclustering{j}" for j in range(3)]
+    assert est.get_feature_names_out().tolist() == [f"graphclustering{j}" for j in range(3)]
 
 
 def test_set_output(graph):
     pandas = pytest.importorskip("pandas")
-    est = sc.MinCutClustering(3, n_init=2, max_iter=10).set_output(transform="pandas")
+    est = sc.GraphClustering(3, n_init=2, max_iter=10).set_output(transform="pandas")
     frame = est.fit_transform(graph)
     assert isinstance(frame, pandas.DataFrame)
-    assert list(frame.columns) == [f"mincutclustering{j}" for j in range(3)]
+    assert list(frame.columns) == [f"graphclustering{j}" for j in range(3)]
 
 
 def test_a_pipeline_passes_y_and_it_is_not_taken_for_features(graph):
-    pipeline = make_pipeline(FunctionTransformer(), sc.MinCutClustering(3, n_init=2, max_iter=10))
+    pipeline = make_pipeline(FunctionTransformer(), sc.GraphClustering(3, n_init=2, max_iter=10))
     labels = pipeline.fit_predict(graph.adjacency, graph.y)
-    alone = sc.MinCutClustering(3, n_init=2, max_iter=10).fit(graph.adjacency)
+    alone = sc.GraphClustering(3, n_init=2, max_iter=10).fit(graph.adjacency)
     np.testing.assert_array_equal(labels, alone.labels_)
-    est = sc.MinCutClustering(3, n_init=2, max_iter=10).fit(graph.adjacency, graph.y)
+    est = sc.GraphClustering(3, n_init=2, max_iter=10).fit(graph.adjacency, graph.y)
     assert any("taken for y" in note for note in est.notes_)
 
 
@@ -93,9 +142,9 @@ def named(graph, order):
 
 def test_features_are_matched_by_name(graph, tmp_path):
     order = np.arange(30)
-    est = sc.MinCutClustering(3, n_init=3, max_iter=30).fit(named(graph, order))
+    est = sc.GraphClustering(3, n_init=3, max_iter=30).fit(named(graph, order))
     assert est.feature_names_in_.tolist() == [f"w{j}" for j in range(30)]
-    for model in (est, sc.MinCutClustering.load(est.save(tmp_path / "m"))):
+    for model in (est, sc.GraphClustering.load(est.save(tmp_path / "m"))):
         np.testing.assert_array_equal(model.predict(named(graph, order[::-1])), est.labels_)
         with pytest.raises(GraphError, match=r"missing: 'w0'"):
             model.predict(named(graph, order[1:]))
@@ -106,4 +155,10 @@ def test_features_are_matched_by_name(graph, tmp_path):
             model.predict(other)
         with pytest.warns(UserWarning, match="have no names"):
             model.predict(graph)
+        repeated = graph.with_features(named(graph, order).x[:, [0, 0]], feature_names=None)
+        with (
+            pytest.raises(GraphError, match="has 2 features but the model was fitted with 30"),
+            pytest.warns(),
+        ):
+            model.predict(repeated)
     assert not hasattr(est.fit(graph), "feature_names_in_")

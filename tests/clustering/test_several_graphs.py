@@ -1,4 +1,4 @@
-"""Several graphs at once: a batch stays block-diagonal, and its gradients are right."""
+"""Several graphs at once: nothing joins two of them, and the loss of a batch is the mean over its graphs."""
 
 from __future__ import annotations
 
@@ -7,47 +7,63 @@ import pytest
 import torch
 
 import softcut as sc
-from softcut.clustering.neighbours import feature_graph
+from softcut.clustering import Recipe, networks
 from softcut.clustering.prepare import prepare
-from softcut.clustering.settings import resolve
 from softcut.datasets import attributed_communities
-from softcut.ops import Sum
 from softcut.training import replica_losses
 
 
 @pytest.fixture(scope="module")
-def unequal():
-    """150 and 30 nodes, as one batch."""
-    return sc.Graph.batch(
-        [attributed_communities(n, 3, n_features=40, seed=s) for s, n in enumerate((150, 30))]
-    )
+def graphs():
+    """150 and 30 nodes."""
+    return [
+        attributed_communities(n, 3, n_features=40, edge_signal=0.9, feature_signal=0.5, seed=s)
+        for s, n in enumerate((150, 30))
+    ]
 
 
-def prepared(graph):
-    est = sc.MinCutClustering(3)
-    settings, _ = resolve(est.get_params(), sc.MinCutClustering.__init__, graph)
-    return prepare(graph, settings, torch.device("cpu"), lambda text: None)
+@pytest.fixture(scope="module")
+def prepared(graphs):
+    return prepare(sc.Graph.batch(graphs), Recipe(), torch.device("cpu"), [].append)
 
 
-def test_the_feature_graph_joins_no_two_graphs(unequal):
-    op = prepared(unequal).op
-    assert isinstance(op, Sum)
-    dense = op.to_dense()
-    assert dense[:150, 150:].abs().max() == 0
-    assert dense[150:, 150:].any() and dense[:150, :150].any()
+def test_each_graph_is_propagated_by_itself(graphs, prepared):
+    dense = prepared.encoded.op.to_dense()
+    assert dense[:150, 150:].abs().max() == 0 and dense[150:, 150:].any() and dense[:150, :150].any()
+    for graph, rows in zip(graphs, (slice(0, 150), slice(150, 180)), strict=True):
+        alone = prepared.encoder.encode(graph, torch.device("cpu"))
+        torch.testing.assert_close(alone.z, prepared.encoded.z[:, rows], atol=1e-5, rtol=1e-4)
 
 
-def test_the_feature_graph_of_a_batch_is_that_of_each_graph(unequal):
-    z = torch.from_numpy(np.random.default_rng(0).normal(size=(180, 5)))
-    together = feature_graph(z, 4, ptr=[0, 150, 180]).to_dense()
-    torch.testing.assert_close(together[:150, :150], feature_graph(z[:150], 4).to_dense())
-    torch.testing.assert_close(together[150:, 150:], feature_graph(z[150:], 4).to_dense())
+def test_no_network_begins_from_the_edges_of_several_graphs(graphs, monkeypatch):
+    def refuse(*args):
+        raise AssertionError("clusters of the edges mean nothing in another graph")
+
+    monkeypatch.setattr(networks, "edge_clusters", refuse)
+    est = sc.GraphClustering([2, 3], n_init=4, max_iter=5).fit(graphs)
+    assert est.labels_.shape == (180,)
 
 
-@pytest.mark.parametrize("objective", ["trace_ratio", "ratio_trace"])
-def test_gradient_of_the_cut_by_finite_differences(unequal, objective):
-    """Two unequal graphs with a feature graph: central differences in float64 agree to 1e-6."""
-    op = prepared(unequal).op.to(dtype=torch.float64)
+def test_one_function_for_all_of_them():
+    """Two halves of one graph: the same clusters in both."""
+    whole = attributed_communities(240, 3, n_features=60, edge_signal=0.9, feature_signal=0.5, seed=0)
+    parts = [whole.subgraph(range(0, 240, 2)), whole.subgraph(range(1, 240, 2))]
+    est = sc.GraphClustering(3, n_init=6).fit(parts)
+    for part, labels in zip(parts, est.graph_labels_, strict=True):
+        table = np.zeros((3, 3))
+        np.add.at(table, (part.y, labels), 1)
+        if part is parts[0]:
+            names = table.argmax(0)
+        assert (names[labels] == part.y).mean() > 0.7
+    predicted = est.predict(parts)
+    assert isinstance(predicted, list) and [len(labels) for labels in predicted] == [120, 120]
+    np.testing.assert_array_equal(est.predict(parts[0]), predicted[0])
+
+
+@pytest.mark.parametrize("objective", ["mincut", "ratio_trace"])
+def test_gradient_of_the_cut_by_finite_differences(prepared, objective):
+    """Two unequal graphs: central differences in float64 agree to 1e-6."""
+    op = prepared.encoded.op.normalise().to(dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(180, 2, 3, generator=generator, dtype=torch.float64)
 
@@ -58,22 +74,17 @@ def test_gradient_of_the_cut_by_finite_differences(unequal, objective):
     given = logits.clone().requires_grad_()
     loss(given).backward()
     step = 1e-6
-    for place in [(0, 0, 0), (70, 1, 2), (149, 0, 1), (150, 0, 0), (179, 1, 1)]:
-        change = torch.zeros_like(logits)
-        change[place] = step
-        slope = (loss(logits + change) - loss(logits - change)) / (2 * step)
-        assert abs(float(slope) - float(given.grad[place])) < 1e-6
-    direction = torch.randn(logits.shape, generator=generator, dtype=torch.float64)
-    slope = (loss(logits + step * direction) - loss(logits - step * direction)) / (2 * step)
-    assert abs(float(slope) - float((given.grad * direction).sum())) < 1e-6
+    for seed in range(3):
+        direction = torch.randn(logits.shape, generator=generator.manual_seed(seed), dtype=torch.float64)
+        slope = (loss(logits + step * direction) - loss(logits - step * direction)) / (2 * step)
+        assert abs(float(slope) - float((given.grad * direction).sum())) < 1e-6
 
 
-def test_a_batch_is_the_mean_over_its_graphs(unequal):
-    """The loss of the batch is the mean of the losses of its graphs, feature graphs included."""
-    both = prepared(unequal)
+def test_a_batch_is_the_mean_over_its_graphs(prepared):
+    op = prepared.encoded.op.normalise().to(dtype=torch.float64)
     s = torch.softmax(torch.randn(180, 1, 3, generator=torch.Generator().manual_seed(1)).double(), -1)
-    cut, ortho = replica_losses(both.op.to(dtype=torch.float64), s)
-    dense = both.op.to(dtype=torch.float64).to_dense()
+    cut, ortho = replica_losses(op, s)
+    dense = op.to_dense()
     wanted_cut, wanted_ortho = [], []
     for rows in (slice(0, 150), slice(150, 180)):
         a, part = dense[rows, rows], s[rows, 0]
@@ -83,25 +94,3 @@ def test_a_batch_is_the_mean_over_its_graphs(unequal):
         wanted_ortho.append(torch.linalg.norm(gram / torch.linalg.norm(gram) - torch.eye(3) / 3**0.5))
     torch.testing.assert_close(cut[0], torch.stack(wanted_cut).mean())
     torch.testing.assert_close(ortho[0], torch.stack(wanted_ortho).mean())
-
-
-def test_what_fit_takes_is_what_a_graph_can_be_made_of():
-    """Edge pairs are one graph, a list of graphs is a batch, and (adjacency, X) is one graph with features."""
-    two = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3)]
-    graph = sc.Graph.from_edges(two)
-
-    def fitted(given):
-        return sc.MinCutClustering(2, n_init=4, max_iter=20, random_state=0).fit(given)
-
-    wanted = fitted(graph).labels_
-    assert len(set(wanted.tolist())) == 2
-    np.testing.assert_array_equal(fitted(two).labels_, wanted)
-    named = [(f"n{a}", f"n{b}") for a, b in two]
-    np.testing.assert_array_equal(fitted(named).labels_, fitted(sc.Graph.from_any(named)).labels_)
-    assert fitted([graph, graph.adjacency]).labels_.shape == (12,)
-    pair = fitted((graph.adjacency, np.eye(6)[:, :5]))
-    assert (pair.labels_.shape, pair.n_features_in_) == ((6,), 5)
-    with pytest.raises(sc.SoftcutError, match="empty list"):
-        fitted([])
-    with pytest.raises(sc.SoftcutError, match="may be a matrix or edges"):
-        fitted([[0, 1], [1, 0]])

@@ -1,0 +1,250 @@
+"""The price of a table and the judge of clusterings, against exact sums and plain formulas."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import softcut as sc
+from softcut.clustering.choose_k import candidate
+from softcut.datasets import attributed_communities
+from softcut.metrics import Evidence, Judge, evidence
+from softcut.metrics.judge import evidence_parts
+from softcut.metrics.presence import looks_like_words, presence
+from softcut.ops.information import multinomial_complexity
+
+# ------------------------------------------------------------------------------------------------ prices
+
+
+def brute_force(k: int, n: int) -> float:
+    """log of the sum over all tables of n things in k categories of the largest likelihood of each."""
+    total = 0.0
+    for counts in itertools.product(range(n + 1), repeat=k):
+        if sum(counts) == n:
+            ways = math.factorial(n)
+            for c in counts:
+                ways = ways / math.factorial(c) * (c / n if n else 1.0) ** c
+            total += ways
+    return math.log(total)
+
+
+def exact(most: int, n: int) -> np.ndarray:
+    """log C(K, n) for K from 1 to `most`, by the recurrence of Kontkanen and Myllymaki (2007)."""
+    h = np.arange(1, n)
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+    terms = log_factorial[n] - log_factorial[h] - log_factorial[n - h]
+    terms = terms + h * np.log(h / n) + (n - h) * np.log((n - h) / n)
+    found = [1.0, 2.0 + np.exp(terms).sum() if n else 1.0]
+    for k in range(1, most - 1):
+        found.append(found[k] + (n / k) * found[k - 1])
+    return np.log(found[:most])
+
+
+def price(k: int, n: float) -> float:
+    return float(multinomial_complexity(k, torch.tensor(float(n), dtype=torch.float64)))
+
+
+def test_the_recurrence_is_the_sum_over_all_tables():
+    for k in (1, 2, 3, 4):
+        for n in (0, 1, 2, 5):
+            assert exact(4, n)[k - 1] == pytest.approx(brute_force(k, n), abs=1e-9)
+            assert price(k, n) == pytest.approx(brute_force(k, n), abs=0.011)
+
+
+@pytest.mark.parametrize(("numbers", "within"), [([1, 2, 3, 7, 20], 0.011), ([100, 700, 5000], 4e-3)])
+def test_the_price_is_that_of_the_exact_recurrence(numbers, within):
+    for n in numbers:
+        wanted = exact(60, n)
+        for k in range(1, 61):
+            assert price(k, n) == pytest.approx(wanted[k - 1], abs=within), (k, n)
+
+
+def test_prices_of_many_counts_at_once():
+    counts = torch.tensor([[0.0, 1.0], [2.5, 4000.0]])
+    found = multinomial_complexity(7, counts)
+    assert found.dtype == torch.float64 and found[0, 0] == 0
+    for i, j in itertools.product(range(2), range(2)):
+        assert float(found[i, j]) == pytest.approx(price(7, counts[i, j]))
+    assert multinomial_complexity(1, counts).tolist() == [[0, 0], [0, 0]]
+    assert price(7, 2) < price(7, 2.5) < price(7, 3)
+    assert price(2, 1) == pytest.approx(math.log(2), abs=0.01)
+
+
+# ------------------------------------------------------------------------------------------------- judge
+
+
+def information(table: np.ndarray) -> float:
+    p = table / table.sum()
+    used = p > 0
+    return float((p[used] * np.log(p[used] / np.outer(p.sum(1), p.sum(0))[used])).sum())
+
+
+def by_hand(adjacency: np.ndarray, labels: np.ndarray, k: int, words: np.ndarray | None) -> dict[str, float]:
+    """G_e, G_x, H and the price, from dense tables."""
+    n, one_hot = len(labels), np.eye(k)[labels]
+    share = one_hot.mean(0)
+    entropy = -sum(p * math.log(p) for p in share if p > 0)
+    found = {"edges": 0.0, "features": 0.0, "entropy": entropy, "price": 0.0}
+    if adjacency.any():
+        edges = (adjacency / adjacency.max()).sum() ** 2 / ((adjacency / adjacency.max()) ** 2).sum() / 2
+        cost = price(k * (k + 1) // 2, edges)
+        found["edges"] = edges * information(one_hot.T @ (adjacency / adjacency.max()) @ one_hot) - cost
+        found["price"] += cost
+    if words is not None and words.any():
+        cost = sum(price(k, count) for count in words.sum(0))
+        found["features"] = words.sum() * information(one_hot.T @ words) - cost
+        found["price"] += cost
+    gain, cost = found["edges"] + found["features"], n * entropy
+    found["value"] = gain / cost if cost else 0.0
+    paying = max(found["edges"], 0) + max(found["features"], 0)
+    found["structure"] = paying / cost if cost else 0.0
+    found["gross"] = (gain + found["price"]) / cost if cost else 0.0
+    found["description_length"] = cost - gain
+    return found
+
+
+def some_graph(weights: str, n: int = 40, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    upper = np.triu(rng.random((n, n)) < np.where(y[:, None] == y, 0.5, 0.05), 1).astype(float)
+    if weights != "none":
+        upper *= rng.exponential(size=(n, n)) + 0.01
+    if weights == "huge":
+        upper *= 1e200
+    if weights == "no edges":
+        upper *= 0
+    if weights == "equal":
+        upper = (upper > 0) * 7.0
+    return upper + upper.T
+
+
+def some_words(kind: str, n: int = 40) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Features, and the table of zeros and ones that they are counted as."""
+    rng = np.random.default_rng(1)
+    if kind == "words":
+        x = (rng.random((n, 9)) < 0.3) * rng.integers(1, 4, (n, 9)).astype(float)
+        x[:, 4] = 0  # a word that nobody has costs nothing
+        return x, (x > 0).astype(float)
+    if kind == "numeric":
+        x = rng.normal(size=(n, 2))
+        bins = np.zeros((n, 8))
+        for j in range(2):
+            limits = np.sort(x[:, j])
+            quartiles = [np.interp(q * (n - 1), np.arange(n), limits) for q in (0.25, 0.5, 0.75)]
+            bins[np.arange(n), 4 * j + (x[:, [j]] > quartiles).sum(1)] = 1
+        return x, bins
+    return None, None
+
+
+PARTS = ("edges", "features", "entropy", "price", "value", "structure", "gross", "description_length")
+
+
+@pytest.mark.parametrize("weights", ["none", "equal", "unequal", "huge", "no edges"])
+@pytest.mark.parametrize("kind", ["words", "numeric", "nothing"])
+def test_the_judge_is_its_formula(weights, kind):
+    adjacency, (x, words) = some_graph(weights), some_words(kind)
+    judge = Judge(sp.csr_array(adjacency), x)
+    rng = np.random.default_rng(2)
+    planted = np.arange(40) % 3
+    columns = [planted, rng.integers(0, 3, 40), np.minimum(planted, 1), np.zeros(40, dtype=int)]
+    together = judge(torch.from_numpy(np.stack(columns, axis=1)), 3)
+    for r, labels in enumerate(columns):
+        wanted = by_hand(adjacency, labels, 3, words)
+        alone = judge(torch.from_numpy(labels), 3)
+        for name in PARTS:
+            got = getattr(alone, name)
+            assert float(got) == pytest.approx(wanted[name], rel=1e-9, abs=1e-9), name
+            several = getattr(together, name)
+            assert float(several if name == "price" else several[r]) == float(got), name
+
+
+def test_the_judge_in_numbers_that_were_counted_once():
+    """Two triangles joined by an edge: 7 edges, 3 inside each cluster; a word for each."""
+    triangles = np.kron(np.eye(2), np.ones((3, 3)) - np.eye(3))
+    triangles[2, 3] = triangles[3, 2] = 1
+    judge = Judge(sp.csr_array(triangles), np.kron(np.eye(2), np.ones((3, 1))))
+    assert (judge.nodes, judge.edges, judge.counts.tolist()) == (6, 7.0, [3.0, 3.0])
+    found = judge(torch.tensor([0, 0, 0, 1, 1, 1]), 2)
+    told = 12 / 14 * math.log(12 / 14 * 2) + 2 / 14 * math.log(2 / 14 * 2)
+    assert float(found.edges) == pytest.approx(7 * told - exact(3, 7)[2], abs=0.01)
+    assert float(found.features) == pytest.approx(6 * math.log(2) - 2 * exact(2, 3)[1], abs=0.03)
+    assert float(found.entropy) == pytest.approx(math.log(2))
+
+
+def test_one_cluster_explains_nothing_and_costs_nothing():
+    found = Judge(some_graph("none"), some_words("words")[0])(torch.zeros(40, dtype=torch.long), 1)
+    assert [float(getattr(found, name)) for name in PARTS] == [0.0] * len(PARTS)
+
+
+def test_names_of_clusters_and_the_order_of_nodes_do_not_matter():
+    graph = attributed_communities(60, 3, seed=0)
+    labels, order = np.arange(60) * 7 % 3, np.random.default_rng(0).permutation(60)
+    names = np.array(["b", "a", "c"])[labels]
+    wanted = evidence(graph, labels)
+    assert wanted != 0
+    assert evidence(graph, names) == pytest.approx(wanted, rel=1e-12)
+    turned = sc.Graph.from_scipy(sp.csr_array(graph.adjacency[order][:, order]), x=graph.x[order])
+    assert evidence(turned, labels[order]) == pytest.approx(wanted, rel=1e-12)
+    assert evidence(sp.csr_array(graph.adjacency * 5.0), labels, graph.x) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_evidence_of_the_parts_that_pay():
+    edges, words = torch.tensor([30.0, -4.0, 8.0, -1.0]), torch.tensor([-10.0, 6.0, 8.0, -2.0])
+    found = Evidence(edges, words, torch.tensor([0.5, 0.5, 0.25, 0.0]), nodes=40, price=5.0)
+    assert found.value.tolist() == [1.0, pytest.approx(0.1), pytest.approx(1.6), 0.0]
+    assert found.structure.tolist() == [1.5, pytest.approx(0.3), pytest.approx(1.6), 0.0]
+    assert found.gross.tolist() == [1.25, pytest.approx(0.35), pytest.approx(2.1), 0.0]
+    assert found.description_length.tolist() == [0.0, 18.0, -6.0, 3.0]
+
+
+def test_parts_are_plain_numbers_and_wrong_arguments_are_named():
+    graph = attributed_communities(60, 3, seed=0)
+    parts = evidence_parts(graph, graph.y)
+    assert all(type(getattr(parts, name)) is float for name in PARTS)
+    assert parts.value == evidence(graph, graph.y) and parts.features != 0
+    assert evidence_parts(graph.adjacency, graph.y).features == 0
+    with pytest.raises(sc.SoftcutError, match="labels has 59 entries but the graph has 60 nodes"):
+        evidence(graph, graph.y[:-1])
+    with pytest.raises(sc.SoftcutError, match="x has 59 rows but the graph has 60 nodes"):
+        evidence(graph, graph.y, graph.x[:-1])
+
+
+def test_what_looks_like_words_and_what_is_counted():
+    half = np.array([[1.0, 0.0], [0.0, 2.0]])
+    for kind in (np.asarray, sp.csr_array):
+        assert looks_like_words(kind(half))
+        assert looks_like_words(kind(np.zeros((3, 2))))
+        assert not looks_like_words(kind(np.array([[1.0, 1.0], [0.0, 2.0]]))), "more than half"
+        assert not looks_like_words(kind(np.array([[1.0, 0.0], [0.0, -2.0]]))), "negative"
+        assert presence(kind(half)).toarray().tolist() == [[1, 0], [0, 1]]
+    stored_zero = sp.csr_array((np.array([0.0, 3.0]), np.array([0, 1]), np.array([0, 1, 2])), shape=(2, 2))
+    assert presence(stored_zero).toarray().tolist() == [[0, 0], [0, 1]]
+    x, bins = some_words("numeric")
+    np.testing.assert_array_equal(presence(x).toarray(), bins)
+    np.testing.assert_array_equal(presence(sp.csr_array(x)).toarray(), bins)
+
+
+# ------------------------------------------------------------------------- what speaks for a number of clusters
+
+
+def test_the_score_of_a_number_of_clusters():
+    """gain / (N H^1/2) times agreement, both weighted; the third clustering explains too little to count."""
+    entropy = torch.full((3,), 4.0)
+    found = Evidence(torch.tensor([80.0, 76.0, 10.0]), torch.tensor([-8.0, -8.0, 0.0]), entropy, nodes=5)
+    ari = torch.tensor([[1.0, 0.8, 0.1], [0.8, 1.0, 0.1], [0.1, 0.1, 1.0]])
+    told = candidate(found, ari, 0.12)
+    behind = (72 - 68) / (0.12 * 72)  # 72 and 68 nats, in units of N H
+    weight = 1 / (1 + math.exp(-(behind**2)))
+    mean = weight * 80 + (1 - weight) * 76
+    assert told["score"] == pytest.approx(mean / (5 * 2) * 0.8, rel=1e-6)
+    assert told["agreement"] == pytest.approx(0.8)
+    assert told["structure"] == pytest.approx(80 / 20)
+    assert told["description_length"] == pytest.approx(20 - 72)
+    assert candidate(found, -ari, 0.12)["score"] == 0.0
+    alone = Evidence(torch.tensor([80.0, 8.0]), torch.zeros(2), entropy[:2], nodes=5)
+    assert candidate(alone, ari[:2, :2], 0.12)["agreement"] == 0.0, "there is no pair"

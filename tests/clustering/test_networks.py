@@ -1,0 +1,410 @@
+"""The steps of a fit, each on its own: preparing, budgets, starts, judging, selection, merging, numbering."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import softcut as sc
+from softcut.clustering import PAPER, Recipe, Replica, networks
+from softcut.clustering.consensus import Consensus, agreement
+from softcut.clustering.edges import edge_clusters
+from softcut.clustering.encoder import Encoded
+from softcut.clustering.fitting import Fitted, Task
+from softcut.clustering.kmeans import assign, kmeans_restarts
+from softcut.clustering.merge import Merged, by_size, merge
+from softcut.clustering.networks import Networks, train_networks
+from softcut.clustering.nodes import sample_rows
+from softcut.clustering.prepare import (
+    Prepared,
+    at_most_one,
+    is_constant,
+    prepare,
+    silence_rule,
+    silent_nodes,
+    without,
+)
+from softcut.datasets import attributed_communities
+from softcut.metrics import Evidence, evidence
+from softcut.ops import CSR
+from softcut.training import ReplicaNet, TrainResult, replica_losses, replica_seeds
+
+CPU = torch.device("cpu")
+QUICK = Recipe(networks=4, iterations=6)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=0)
+
+
+@pytest.fixture(scope="module")
+def prepared(graph):
+    return prepare(graph, Recipe(), CPU, [].append)
+
+
+@pytest.mark.parametrize(
+    "kind", [Recipe, Replica, Encoded, Prepared, Networks, Merged, Evidence, Task, Fitted]
+)
+def test_parts_of_a_fit_are_not_changed_by_later_parts(kind):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(object.__new__(kind), dataclasses.fields(kind)[0].name, None)
+
+
+# ----------------------------------------------------------------------------------------------- preparing
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_features_that_are_the_same_for_all_nodes(kind):
+    assert is_constant(kind(np.full((4, 3), 2.0)))
+    assert is_constant(kind(np.zeros((4, 3))))
+    for row in range(4):
+        other = np.full((4, 3), 2.0)
+        other[row, 2] = 1.0
+        assert not is_constant(kind(other))
+
+
+def test_which_nodes_say_nothing():
+    bare = sc.Graph.from_edges([[0, 1], [1, 2]], num_nodes=5)
+    assert silence_rule(bare) == silence_rule(bare.with_features(np.ones((5, 2)))) == "isolated"
+    words = np.array([[1, 0, 0], [0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0.0]])
+    assert silence_rule(bare.with_features(words)) == "empty"
+    assert silence_rule(bare.with_features(-words)) == "never", "in measurements a row of zeros is a value"
+    for given in (words, sp.csr_array(words)):
+        told = bare.with_features(given)
+        assert silent_nodes(told, "empty").tolist() == [False, False, False, False, True]
+        assert silent_nodes(told, "isolated").tolist() == [False, False, False, True, True]
+        assert not silent_nodes(told, "never").any()
+    assert not silent_nodes(bare, "never").any()
+    assert silent_nodes(bare, "empty").tolist() == [False] * 3 + [True] * 2
+
+
+def test_graphs_without_some_of_their_nodes():
+    one = sc.Graph.from_edges([[0, 1], [1, 2]], num_nodes=4, x=np.arange(8.0).reshape(4, 2))
+    kept = without(one, np.array([False, False, False, True]))
+    np.testing.assert_array_equal(kept.adjacency.toarray(), one.adjacency.toarray()[:3, :3])
+    batch = sc.Graph.batch([one, one, one])
+    silent = np.array([False] * 3 + [True] * 6 + [False] * 3)
+    some = without(batch, silent)
+    assert some.ptr.tolist() == [0, 3, 6]
+    np.testing.assert_array_equal(some.x, batch.x[~silent])
+
+
+def test_weights_in_units_of_the_largest():
+    def dense(weights):
+        matrix = sp.csr_array(np.array([[0, weights[0], 0], [weights[0], 0, weights[1]], [0, weights[1], 0]]))
+        return at_most_one(CSR.from_graph(sc.Graph.from_scipy(matrix), dtype=torch.float64)).to_dense()
+
+    torch.testing.assert_close(dense([2e30, 5e30]), dense([0.4, 1.0]))
+    assert dense([2e30, 5e30])[0, 1] == pytest.approx(0.4)
+    nothing = CSR.from_graph(sc.Graph.from_edges(np.zeros((2, 0), int), num_nodes=3))
+    assert at_most_one(nothing) is nothing
+
+
+def test_local_structure_serves_several_graphs_and_positions_one():
+    graph = attributed_communities(60, 2, seed=0).with_features(None)
+    notes = []
+    single = prepare(graph, PAPER, CPU, notes.append)
+    assert single.encoder.structural and single.words is None, "positions are not words"
+    assert single.encoded.graph.num_features == 32
+    several = prepare(sc.Graph.batch([graph, graph]), Recipe(), CPU, notes.append)
+    assert several.encoder.structural and several.encoded.graph.num_features == 5
+    assert len(several.judge.counts) == 0
+    same = prepare(graph.with_features(np.ones((60, 2))), PAPER, CPU, notes.append)
+    assert same.encoded.graph.num_features == 32
+    for note, (what, why) in zip(
+        notes,
+        [
+            ("leading eigenvectors", "no features"),
+            ("degrees in the", "no features"),
+            ("leading", "all nodes have"),
+        ],
+        strict=True,
+    ):
+        assert what in note and why in note
+
+
+def test_what_the_steps_share(graph, prepared):
+    assert prepared.nodes.count == 120 and prepared.device == CPU and not prepared.encoder.structural
+    labels = torch.from_numpy(graph.y)
+    assert float(prepared.judge(labels, 3).value) == pytest.approx(evidence(graph, graph.y))
+    one_hot = torch.eye(3)[labels]
+    torch.testing.assert_close(
+        prepared.words.table(one_hot), torch.from_numpy((graph.x.toarray() > 0).T @ one_hot.numpy()).float().T
+    )
+
+
+# ------------------------------------------------------------------------------------------------ networks
+
+
+@pytest.mark.parametrize(
+    ("distances", "count", "wanted"),
+    [
+        (6, 1, [3]),
+        (6, 2, [2, 3]),
+        (6, 4, [1, 2, 3, 4]),
+        (6, 8, [0, 1, 2, 2, 3, 3, 4, 5]),
+        (6, 24, [i // 4 for i in range(24)]),
+        (3, 2, [1, 2]),
+        (1, 3, [0] * 3),
+    ],
+)
+def test_networks_read_the_middle_distances_first(distances, count, wanted):
+    assert networks._scales(distances, count) == wanted
+
+
+def untrained(net, start=None):
+    """A training that does nothing."""
+    return TrainResult(np.zeros((1, net.replicas)), np.zeros((1, net.replicas)), 1, True, False)
+
+
+@pytest.mark.parametrize(
+    ("budget", "count"), [(120 * 19 * 10, 10), (120 * 19 * 10 - 1, 9), (1, 4), (1 << 30, 12)]
+)
+def test_as_many_networks_as_the_budget_allows(prepared, budget, count):
+    notes = []
+    recipe = Recipe(networks=12, budget_cpu=budget)
+    found = train_networks(prepared, 3, recipe, 0, notes.append, trainer=untrained)
+    assert found.net.replicas == count
+    said = f"{count} networks instead of 12: 120 nodes, to stay within memory and time."
+    assert notes == ([said] if count < 12 else [])
+    few = replace(recipe, networks=2)
+    assert train_networks(prepared, 3, few, 0, notes.append, trainer=untrained).net.replicas == 2
+
+
+def test_the_budget_of_a_device():
+    assert [Recipe().budget(torch.device(name)) for name in ("cpu", "meta", "cuda")] == [
+        2**24,
+        2**24,
+        3 * 2**28,
+    ]
+
+
+def starts_of(prepared, k, recipe, seed=0, edge_labels=None):
+    seen = []
+
+    def trainer(net, start):
+        seen.append((net, start))
+        return untrained(net)
+
+    train_networks(prepared, k, recipe, seed, [].append, trainer=trainer, edge_labels=edge_labels)
+    return seen[0]
+
+
+def test_networks_start_from_k_means_of_their_own_features_and_half_of_them_from_the_edges(prepared):
+    net, start = starts_of(prepared, 5, Recipe(networks=20), seed=11)
+    assert net.k == 5 and net.hidden == 16
+    z, least = prepared.encoded.z, 0.25 * 120 / 5
+    from_edges = edge_clusters(prepared.adjacency, [5], 11)[5][:, 0]
+    place = 0
+    for scale in range(6):
+        count = net.scales.count(scale)
+        labels, centres = kmeans_restarts(
+            z[scale], 5, 2 * count, max_iter=30, least=least, random_state=11 + scale
+        )
+        error = [float((z[scale] - c[row]).square().sum()) for row, c in zip(labels, centres, strict=True)]
+        for i in range(count):
+            better = centres[2 * i + int(error[2 * i] > error[2 * i + 1])]
+            wanted = from_edges if i < round(count / 2) else assign(z[scale], better.unsqueeze(0))[0]
+            assert torch.equal(start.labels[place + i], wanted), (scale, i)
+        place += count
+    assert place == 20
+    sizes = torch.stack([torch.bincount(row, minlength=5) for row in start.labels]).float()
+    torch.testing.assert_close(start.sizes, sizes.clamp(min=least))
+
+
+def test_starts_follow_the_recipe(prepared):
+    known = torch.arange(120) % 4
+    _, half = starts_of(prepared, 4, QUICK, edge_labels=known)
+    assert (half.labels == known).all(1).tolist() == [False] * 4, "half of one is none"
+    _, all_of_them = starts_of(prepared, 4, replace(QUICK, edge_starts=1.0), edge_labels=known)
+    assert (all_of_them.labels == known).all()
+    _, none = starts_of(prepared, 4, replace(QUICK, networks=12, edge_starts=0.0), edge_labels=known)
+    assert not (none.labels == known).all(1).any()
+    assert starts_of(prepared, 4, replace(QUICK, start="random"))[1] is None
+    skewed = torch.where(torch.arange(120) < 118, 0, torch.arange(120) - 117)
+    _, held = starts_of(prepared, 4, replace(QUICK, edge_starts=1.0, least=0.1), edge_labels=skewed)
+    torch.testing.assert_close(held.sizes[0], torch.tensor([118.0, 3.0, 3.0, 3.0]))
+
+
+def test_starts_of_large_graphs_come_from_a_sample_and_not_from_the_edges(prepared, monkeypatch):
+    seen = []
+
+    def spy(x, k, restarts, **options):
+        seen.append((len(x), restarts, options["least"]))
+        return kmeans_restarts(x, k, restarts, **options)
+
+    monkeypatch.setattr(networks, "kmeans_restarts", spy)
+    recipe = Recipe(networks=12, large=119, start_sample=90)
+    _, start = starts_of(prepared, 3, recipe, edge_labels=torch.zeros(120, dtype=torch.long))
+    assert seen == [(90, 5 * 2, pytest.approx(0.25 * 90 / 3))] * 6
+    assert start.labels.shape == (12, 120)
+    assert start.labels.any(1).all(), "no network begins from the edges"
+    rows = prepared.encoded.z[0][sample_rows(120, 90)]
+    labels, centres = kmeans_restarts(rows, 3, 10, max_iter=30, least=0.25 * 90 / 3)
+    error = [float((rows - c[row]).square().sum()) for row, c in zip(labels, centres, strict=True)]
+    for i in range(2):
+        best = centres[5 * i + int(np.argmin(error[5 * i : 5 * i + 5]))]
+        assert torch.equal(start.labels[i], assign(prepared.encoded.z[0], best.unsqueeze(0))[0])
+    seen.clear()
+    starts_of(prepared, 3, Recipe(networks=12, large=120, start_sample=90))
+    assert {(rows, restarts) for rows, restarts, _ in seen} == {(120, 2 * 2)}
+
+
+def test_networks_are_judged_by_evidence_and_by_the_plain_losses(graph, prepared):
+    recipe = replace(QUICK, networks=3, temperature=0.5)
+    found = train_networks(prepared, 3, recipe, 7, [].append)
+    s = found.net.assign(prepared.encoded.inputs, 0.5)
+    torch.testing.assert_close(found.s, s)
+    cut, ortho = replica_losses(prepared.adjacency, s, "evidence", words=prepared.words)
+    assert [r.cut for r in found.replicas] == pytest.approx(cut.tolist())
+    assert [r.ortho for r in found.replicas] == pytest.approx(ortho.tolist())
+    assert [r.loss for r in found.replicas] == pytest.approx((cut + ortho).tolist())
+    hard = s.argmax(-1)
+    assert [r.evidence for r in found.replicas] == pytest.approx(
+        [float(prepared.judge(hard[:, r], 3).value) for r in range(3)]
+    )
+    assert [r.seed for r in found.replicas] == replica_seeds(7, 3)
+    assert [r.hops for r in found.replicas] == [(0, 1, 2, 4, 8, 16)[i] for i in found.net.scales]
+    assert [r.clusters_used for r in found.replicas] == [len(hard[:, r].unique()) for r in range(3)]
+    torch.testing.assert_close(found.ari, agreement(hard, 3))
+    pairs = [float(found.ari[a, b]) for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert found.agreement == pytest.approx(np.mean(pairs))
+
+
+@pytest.mark.parametrize("objective", ["mincut", "ratio_trace", "dmon", "just_balance"])
+def test_other_objectives_read_the_operator_they_are_made_for(graph, prepared, objective):
+    found = train_networks(prepared, 3, replace(QUICK, objective=objective, networks=2), 0, [].append)
+    op = prepared.encoded.op.normalise() if objective != "dmon" else prepared.adjacency
+    cut, ortho = replica_losses(op, found.s, objective)
+    assert [r.objective for r in found.replicas] == [objective] * 2
+    assert [r.cut for r in found.replicas] == pytest.approx(cut.tolist(), abs=1e-5)
+    assert [r.ortho for r in found.replicas] == pytest.approx(ortho.tolist(), abs=1e-5)
+
+
+def test_the_training_of_a_recipe():
+    usual = Recipe().training(50_000, CPU)
+    assert (usual.iterations, usual.lr, usual.temperature, usual.objective) == (50, 0.04, 1.0, "evidence")
+    assert (usual.ortho_weight, usual.start, usual.tolerance, usual.patience) == (0.2, 20, 1e-3, 50)
+    assert not usual.one_by_one
+    large = Recipe().training(50_001, CPU)
+    assert large.one_by_one and (large.patience, large.tolerance, large.check_every) == (10, 2e-3, 5)
+    assert Recipe().training(50_001, torch.device("cuda")).check_every == 20
+    assert Recipe(objective="mincut").training(10, CPU).ortho_weight == 2.0
+    paper = PAPER.training(10**6, CPU)
+    assert (paper.iterations, paper.lr, paper.ortho_weight, paper.tolerance) == (10_000, 5e-4, 1.0, None)
+    assert not paper.one_by_one
+
+
+def test_a_training_that_was_stopped_before_it_began_leaves_nothing(prepared):
+    def stopped(net, start):
+        nothing = np.zeros((0, net.replicas))
+        return TrainResult(nothing, nothing, 0, False, True)
+
+    with pytest.raises(KeyboardInterrupt):
+        train_networks(prepared, 3, QUICK, 0, [].append, trainer=stopped)
+
+
+# ----------------------------------------------------------------------------- select, merge, number by size
+
+
+def ended(prepared, used, values, losses=None, k=3):
+    """Networks of which we say how many clusters they use, what they explain, and what they lost."""
+    count = len(used)
+    net = ReplicaNet(prepared.encoded.inputs.in_channels, k, seeds=range(count), hidden=2, scales=[0] * count)
+    s = torch.softmax(torch.randn(120, count, k, generator=torch.Generator().manual_seed(0)) * 3, -1)
+    parts = Evidence(
+        torch.tensor(values) * 120.0, torch.zeros(count), torch.ones(count), nodes=120, price=1.0
+    )
+    losses = losses or [0.0] * count
+    replicas = [Replica(r, "evidence", losses[r], 0.5, values[r], used[r], used[r] < k) for r in range(count)]
+    history = np.zeros((4, count))
+    result = TrainResult(history, history, 4, True, False)
+    return Networks(net, result, s, parts, torch.eye(count), replicas)
+
+
+def test_agreement_counts_only_where_some_network_is_full(prepared):
+    ari = torch.tensor([[1.0, 0.2, 0.4], [0.2, 1.0, 0.9], [0.4, 0.9, 1.0]])
+    found = replace(ended(prepared, [3, 2, 3], [1.0] * 3), ari=ari)
+    assert found.full == [0, 2]
+    assert found.agreement == pytest.approx(0.5)
+    assert replace(found, replicas=ended(prepared, [2, 1, 2], [1.0] * 3).replicas).agreement == 0.0
+    assert replace(ended(prepared, [3], [1.0]), ari=torch.ones(1, 1)).agreement == 1.0
+    assert found.replicas[0].loss == 0.5
+
+
+def merged_of(prepared, found, recipe, seed=5):
+    notes = []
+    return merge(prepared, found, replace(recipe, refine=False), seed, notes.append), notes
+
+
+def test_networks_that_lost_clusters_and_those_that_explain_little_do_not_count(prepared):
+    found = ended(prepared, [3, 2, 3, 3], [2.0, 9.0, 1.9, 0.5])
+    merged, notes = merged_of(prepared, found, Recipe())
+    assert notes == ["1 of 4 networks used fewer than 3 clusters and were left out."]
+    behind = np.exp(-((0.1 / (0.12 * 2.0)) ** 2))
+    np.testing.assert_allclose(merged.weights.numpy(), np.array([1, behind]) / (1 + behind), rtol=1e-4)
+    assert merged.net.replicas == 2
+    wanted = Consensus.fit(
+        found.s[:, [0, 2]], prepared.encoded.rows, 3, scales=[0, 0], weights=merged.weights, random_state=5
+    )
+    torch.testing.assert_close(merged.consensus.centres, wanted.centres)
+    torch.testing.assert_close(merged.soft, wanted.proba(found.s[:, [0, 2]], prepared.encoded.rows))
+    wide, _ = merged_of(prepared, found, Recipe(width=10.0))
+    assert wide.net.replicas == 3
+    plain, _ = merged_of(prepared, found, Recipe(fusion=0.0, consensus_columns=3, consensus_restarts=1))
+    assert plain.consensus.basis.shape[1] == 3 and not torch.equal(plain.soft, merged.soft)
+
+
+def test_the_best_network_alone(prepared):
+    found = ended(prepared, [3, 3, 2, 3], [1.0, 2.0, 9.0, 1.5], losses=[-3.0, -1.0, -9.0, -2.0])
+    for recipe, best in ((Recipe(select="best"), 1), (PAPER, 0)):
+        merged, _ = merged_of(prepared, found, recipe)
+        assert merged.consensus is None and merged.refiner is None and merged.net.replicas == 1
+        assert merged.weights.tolist() == [1.0]
+        torch.testing.assert_close(merged.soft, found.s[:, best])
+
+
+def test_where_all_networks_lost_clusters_the_one_that_says_most_is_taken(prepared):
+    found = ended(prepared, [1, 2, 2, 1], [9.0, 1.0, 1.5, 0.1], losses=[0.0, -2.0, -1.0, -9.0])
+    for recipe, best in ((Recipe(), 2), (PAPER, 1)):
+        merged, notes = merged_of(prepared, found, recipe)
+        assert notes == [
+            "all 4 networks used fewer than 3 clusters; the one that used most of them was taken."
+        ]
+        assert merged.consensus is None
+        torch.testing.assert_close(merged.soft, found.s[:, best])
+
+
+@pytest.mark.parametrize(("large", "said"), [(120, 0), (119, 1), (60, 1)])
+def test_large_graphs_are_merged_on_a_sample(prepared, large, said):
+    found = ended(prepared, [3, 3], [1.0, 1.0])
+    merged, notes = merged_of(prepared, found, Recipe(large=large))
+    told = f"consensus found on {large} of 120 nodes; the others join the nearest centre."
+    assert notes == [told] * said
+    assert merged.soft.shape == (120, 3)
+    rows = sample_rows(120, large)
+    mean = torch.cat([found.s[rows].flatten(1), prepared.encoded.rows[rows].flatten(1)], 1).mean(0)
+    torch.testing.assert_close(merged.consensus.mean, mean)
+
+
+def test_only_some_starts_of_the_consensus_of_a_large_graph_go_on(prepared, monkeypatch):
+    seen, real = [], Consensus.fit.__func__
+
+    def spy(cls, *args, **options):
+        seen.append((options["n_init"], options["finalists"]))
+        return real(cls, *args, **options)
+
+    monkeypatch.setattr(Consensus, "fit", classmethod(spy))
+    for large in (120, 119):
+        merged_of(prepared, ended(prepared, [3, 3], [1.0, 1.0]), Recipe(large=large))
+    assert seen == [(20, None), (20, 4)]
+
+
+def test_clusters_are_numbered_by_size():
+    assert by_size(torch.tensor([1, 3, 1, 2])).tolist() == [1, 3, 0, 2]

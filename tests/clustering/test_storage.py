@@ -1,0 +1,412 @@
+"""Saved models: everything comes back, and every field is checked before it is used."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import shutil
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import torch
+
+import softcut as sc
+from softcut.clustering import Recipe, estimator
+from softcut.clustering.storage import pack
+from softcut.datasets import attributed_communities
+from softcut.errors import ModelFileError
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*explain less", "ignore:restarts hardly agree")
+GRAPH = attributed_communities(n_nodes=60, n_clusters=2, n_features=30, edge_signal=0.9, seed=0)
+MEASURED = GRAPH.with_features(np.random.default_rng(0).normal(size=(60, 4)), ["a", "b", "c", "d"])
+NAMED = sc.Graph.from_scipy(GRAPH.adjacency, node_names=[f"n{i}" for i in range(60)])
+KINDS = {
+    "default": ({"n_clusters": 3}, GRAPH),
+    "auto": ({"n_clusters": [2, 3]}, GRAPH),
+    "best": ({"n_clusters": 3, "recipe": Recipe(select="best", networks=2)}, GRAPH),
+    "measured": ({"n_clusters": 3, "batch_size": 20}, MEASURED),
+    "several": ({"n_clusters": 3}, [GRAPH, GRAPH]),
+    "structural": ({"n_clusters": 2}, [GRAPH.with_features(None)] * 2),
+    "placed": ({"n_clusters": 3}, NAMED),
+    "paper": ({"n_clusters": 3, "class": sc.MinCutClustering}, GRAPH),
+}
+MADE = {}
+
+
+def packed(kind):
+    """A fitted estimator, its data, and what a file of it holds."""
+    if kind not in MADE:
+        options, data = dict(KINDS[kind][0]), KINDS[kind][1]
+        made = options.pop("class", sc.GraphClustering)(**{"n_init": 3, "max_iter": 4, **options}).fit(data)
+        MADE[kind] = made, data, pack(made, made._model, made._graph_sizes)
+    made, data, (tensors, meta) = MADE[kind]
+    return made, data, dict(tensors), copy.deepcopy(meta)
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Load from tensors and JSON that were never on disk."""
+
+    def loaded(tensors, meta, cls=sc.GraphClustering):
+        monkeypatch.setattr(estimator, "read_model", lambda path: (dict(tensors), copy.deepcopy(meta)))
+        return cls.load("model")
+
+    return loaded
+
+
+# ---------------------------------------------------------------------------------------- everything comes back
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_comes_back(kind, tmp_path):
+    est, data, _, _ = packed(kind)
+    path = est.save(tmp_path / "model")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
+    again = sc.GraphClustering.load(path)
+    assert type(again) is type(est)
+    params = {name: value for name, value in est.get_params().items() if name != "recipe"}
+    assert params.items() <= again.get_params().items()
+    for name in (
+        "n_clusters_", "n_features_in_", "n_iter_", "structure_", "verdict_", "agreement_", "converged_",
+        "interrupted_", "fit_seconds_", "notes_", "candidates_", "replicas_",
+    ):  # fmt: skip
+        assert getattr(again, name) == getattr(est, name), name
+    for name in ("labels_", "soft_", "weights_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(est, name))
+    for name in ("cut", "ortho"):
+        np.testing.assert_array_equal(again.history_[name], est.history_[name])
+    assert [len(part) for part in again.graph_labels_] == [len(part) for part in est.graph_labels_]
+    assert hasattr(again, "feature_names_in_") == hasattr(est, "feature_names_in_") == (kind == "measured")
+    assert again._model.meta() == est._model.meta()
+    assert set(again._model.tensors()) == set(est._model.tensors())
+    assert again._task_recipe() == est._task_recipe(), "a loaded estimator is fitted again by the same recipe"
+    refitted = again.fit(data)
+    np.testing.assert_allclose(refitted.soft_, est.soft_, atol=1e-6)
+
+
+def test_any_of_the_names_of_a_model(tmp_path):
+    est = packed("default")[0]
+    est.save(tmp_path / "model.json")
+    for name in ("model", "model.json", "model.safetensors"):
+        np.testing.assert_array_equal(sc.GraphClustering.load(str(tmp_path / name)).labels_, est.labels_)
+
+
+def test_the_class_of_a_model(tmp_path, load):
+    paper, default = packed("paper")[0].save(tmp_path / "p"), packed("default")[0].save(tmp_path / "d")
+    assert type(sc.GraphClustering.load(paper)) is sc.MinCutClustering
+    assert type(sc.MinCutClustering.load(paper)) is sc.MinCutClustering
+    with pytest.raises(ModelFileError, match="the model is a GraphClustering, not a MinCutClustering"):
+        sc.MinCutClustering.load(default)
+    _, _, tensors, meta = packed("default")
+    for name, said in (("GraphClassifier", "GraphClassifier"), (None, "None"), (["x"], r"\['x'\]")):
+        with pytest.raises(ModelFileError, match=f"the model is a {said}, not a GraphClustering"):
+            load(tensors, {**meta, "class": name})
+    with pytest.raises(ModelFileError, match="params names"):
+        load(tensors, {**meta, "class": "MinCutClustering"})
+
+
+def test_parameters_as_json_knows_them(load):
+    est, _, _, _ = packed("default")
+    for name, given, kept in (
+        ("n_clusters", np.int64(3), 3),
+        ("n_clusters", range(2, 4), [2, 3]),
+        ("n_clusters", (2, 3), [2, 3]),
+        ("n_clusters", "auto", "auto"),
+        ("learning_rate", np.float32(0.5), 0.5),
+        ("random_state", np.random.RandomState(0), None),
+        ("random_state", np.random.default_rng(0), None),
+        ("device", torch.device("cpu"), "cpu"),
+    ):
+        changed = copy.copy(est).set_params(**{name: given})
+        tensors, meta = pack(changed, est._model, None)
+        assert json.loads(json.dumps(meta))["params"][name] == kept
+        assert getattr(load(tensors, meta), name) == kept
+    assert "callbacks" not in meta["params"] and "recipe" not in meta["params"]
+    assert meta["recipe"] == asdict(changed._task_recipe())
+    undecided = copy.copy(est)
+    undecided.agreement_ = math.nan
+    tensors, meta = pack(undecided, est._model, None)
+    assert meta["fitted"]["agreement_"] is None
+    assert math.isnan(load(tensors, meta).agreement_)
+
+
+def test_a_model_of_a_device_that_is_not_here(load):
+    est, data, tensors, meta = packed("default")
+    meta["params"]["device"] = "cuda:99"
+    again = load(tensors, meta)
+    assert again.device == "auto"
+    assert (
+        again.notes_[-1]
+        == "the model was fitted with device='cuda:99', which is not here: device='auto' is used."
+    )
+    np.testing.assert_array_equal(again.predict(data), est.labels_)
+
+
+# ------------------------------------------------------------------------------------------- files, as bytes
+
+
+def test_halves_of_two_models_and_changed_halves_are_refused(tmp_path):
+    path, other = packed("default")[0].save(tmp_path / "model"), packed("paper")[0].save(tmp_path / "other")
+    shutil.copy(f"{other}.safetensors", f"{path}.safetensors")
+    with pytest.raises(ModelFileError, match=r"model\.safetensors is not the file that was saved with"):
+        sc.GraphClustering.load(path)
+    packed("default")[0].save(path)
+    meta = json.loads((tmp_path / "model.json").read_text())
+    meta["recipe"]["temperature"] = 2.0
+    (tmp_path / "model.json").write_text(json.dumps(meta))
+    with pytest.raises(ModelFileError, match=r"model\.json is not the file that was saved with"):
+        sc.GraphClustering.load(path)
+    with pytest.raises(ModelFileError, match="missing"):
+        sc.GraphClustering.load(tmp_path / "nowhere")
+
+
+def test_sixty_mutated_files(tmp_path):
+    """Bytes changed, cut off or doubled in either file: a ModelFileError, or the same model."""
+    est = packed("default")[0]
+    rng, good, refused = np.random.default_rng(0), est.save(tmp_path / "good"), 0
+    endings = (".json", ".safetensors")
+    whole = {ending: good.with_name(f"good{ending}").read_bytes() for ending in endings}
+    for number in range(60):
+        parts = {ending: bytearray(data) for ending, data in whole.items()}
+        data = parts[endings[number % 2]]
+        at = int(rng.integers(len(data)))
+        kind = number // 2 % 4
+        if kind == 0:
+            data[at] = (data[at] + int(rng.integers(1, 256))) % 256
+        elif kind == 1:
+            del data[at:]
+        elif kind == 2:
+            del data[at : at + int(rng.integers(1, 50))]
+        else:
+            data[at:at] = data[: int(rng.integers(1, 200))]
+        for ending, content in parts.items():
+            (tmp_path / f"bad{ending}").write_bytes(bytes(content))
+        try:
+            again = sc.GraphClustering.load(tmp_path / "bad")
+        except ModelFileError:
+            refused += 1
+        else:
+            np.testing.assert_array_equal(again.labels_, est.labels_)
+    assert refused >= 57
+    (tmp_path / "bad.json").write_text("[" * 100_000 + "]" * 100_000)
+    with pytest.raises(ModelFileError):
+        sc.GraphClustering.load(tmp_path / "bad")
+
+
+def test_loading_never_unpickles(tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("unpickled")
+
+    path = packed("default")[0].save(tmp_path / "m")
+    for name in ("pickle.load", "pickle.loads", "torch.load"):
+        monkeypatch.setattr(name, refuse)
+    sc.GraphClustering.load(path)
+
+
+# ------------------------------------------------------------------------------------------ fields, one by one
+
+
+def paths(value, path=()):
+    if path:
+        yield path
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    )
+    for key, child in children:
+        yield from paths(child, (*path, key))
+
+
+def changed(meta, path, value):
+    meta = copy.deepcopy(meta)
+    place = meta
+    for key in path[:-1]:
+        place = place[key]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return meta
+
+
+def refusal(load, tensors, meta):
+    """The sentence of the error; None where the model was accepted."""
+    try:
+        load(tensors, meta)
+    except ModelFileError as error:
+        return str(error)
+    return None
+
+
+# Fields that may be null or left out of a list, and that no check can tell from a right value.
+NULLABLE = {
+    "objective",
+    "n_init",
+    "max_iter",
+    "learning_rate",
+    "batch_size",
+    "random_state",
+    "tolerance",
+    "agreement_",
+}
+NULLABLE |= {"feature_names_in_", "graph_sizes", "names", "callbacks"}
+
+
+@pytest.mark.parametrize("kind", ["auto", "measured", "several", "placed", "paper"])
+def test_every_field_that_is_missing_or_of_another_type_is_refused(kind, load):
+    _, _, tensors, meta = packed(kind)
+    load(tensors, meta)
+    tried = 0
+    for path in paths(meta):
+        value, name = meta, path[-1]
+        for key in path:
+            value = value[key]
+        wrong = [{"x": 1}] if not isinstance(value, str) or name == "n_clusters" else [{"x": 1}, 5, [5]]
+        if isinstance(name, str):
+            wrong.append(...)
+        if name not in NULLABLE and "n_clusters" not in path:
+            wrong.append(None)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            wrong.append("5")
+        if isinstance(value, bool) and name != "verbose":
+            wrong += ["yes", 1]
+        if isinstance(value, list | dict) and value and name not in ("notes_", "candidates_", "n_clusters"):
+            wrong += ["x", 7]
+            if name != "graph_sizes":
+                wrong.append([])
+        for each in wrong:
+            if each is None and value is None:
+                continue
+            tried += 1
+            said = refusal(load, tensors, changed(meta, path, each))
+            assert said and "\n" not in said, f"{path} = {each!r}"
+    assert tried > 250
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "words"),
+    [
+        ("default", "params.n_init", 0, "n_init must be a whole number of at least 1"),
+        ("default", "params.n_clusters", "many", "n_clusters must be"),
+        ("default", "params.batch_size", 5, "batch_size must be"),
+        ("default", "params.extra", 1, r"params names \['extra'\] do not fit"),
+        ("default", "params.device", 5, "params.device has a value of the wrong kind"),
+        ("default", "recipe.extra", 1, "recipe names other constants than this version knows"),
+        ("default", "recipe.width", 0.0, "width of a Recipe must be a positive number"),
+        ("default", "recipe.distances", [2, 1], "distances of a Recipe must be"),
+        ("default", "recipe.steps", 1001, "recipe.steps is 1001"),
+        ("default", "fitted.n_iter_", 0, "n_iter_ is 0"),
+        ("default", "fitted.n_iter_", True, "n_iter_ is True"),
+        ("default", "fitted.n_iter_", 5, "has shape"),
+        ("default", "fitted.n_clusters_", 2, "net has fields that are not known"),
+        ("default", "fitted.n_clusters_", 0, "n_clusters_ is 0"),
+        ("default", "fitted.n_clusters_", 10_001, "n_clusters_ is 10001"),
+        ("default", "fitted.n_features_in_", 29, "fitted does not fit the model's sizes"),
+        ("default", "fitted.verdict_", "certain", "verdict_ is 'certain'"),
+        ("default", "fitted.notes_", [1], "notes_ are not sentences"),
+        ("default", "kind", "guessed", "kind is guessed"),
+        ("default", "kind", "placed", "signature is not a digest"),
+        ("placed", "kind", "learned", "net is missing"),
+        ("default", "model.net.k", 4, "net has fields that are not known"),
+        ("default", "model.net.hidden", -1, "hidden is -1"),
+        ("default", "model.net.hidden", 10_001, "hidden is 10001"),
+        ("default", "model.net.terms", 0, "terms is 0"),
+        ("default", "model.net.terms", 2, "terms do not fit the kind of encoder"),
+        ("default", "model.net.terms", 3, "terms is 3"),
+        ("default", "model.net.in_channels", -1, "in_channels is -1"),
+        ("default", "model.net.more", 1, "net has fields that are not known"),
+        ("default", "model.net.scales", [2, 3, 6], "scales do not fit the hops"),
+        ("default", "model.net.scales", [3, 2, 4], "scales do not fit the hops"),
+        ("default", "model.net.scales", [2, 3, 65], "scales is 65"),
+        ("default", "model.net.scales", [-1, 3, 4], "scales is -1"),
+        ("default", "model.encoder.hops", [0, 1, 2, 4, 8, 1001], "hops is 1001"),
+        ("default", "model.encoder.hops", [0, 1, 1, 4, 8, 16], "scales do not fit the hops"),
+        ("default", "model.encoder.hops", [0, 1, 4, 2, 8, 16], "scales do not fit the hops"),
+        ("default", "model.encoder.hops", list(range(65)), "hops is not a list"),
+        ("default", "model.encoder.in_channels", 0, "in_channels is 0"),
+        ("default", "model.encoder.words", False, "tensor encoder.offset is missing"),
+        ("paper", "model.encoder.words", True, "words does not fit the paper's encoder"),
+        ("paper", "model.net.in_channels", 29, "terms do not fit the kind of encoder"),
+        ("paper", "model.net.in_channels", 31, "terms do not fit the kind of encoder"),
+        ("paper", "model.net.terms", 1, "terms do not fit the kind of encoder"),
+        ("default", "model.order", [0, 1, 1], "order does not name each of the 3 clusters once"),
+        ("default", "model.order", [0, 1], "order does not name each of the 3 clusters once"),
+        ("default", "model.order", [0, 1, 3], "order is 3"),
+        ("default", "model.order", [0, 1, 2, 2], "order is not a list"),
+        ("default", "model.consensus", False, "consensus is missing for several networks"),
+        ("default", "model.refiner", False, "refiner.bias is not known"),
+        ("best", "model.consensus", True, "tensor consensus.basis is missing"),
+        ("default", "model.silence", "loud", "silence is loud"),
+        ("placed", "model.names", ["n0"], "names do not name every node"),
+        ("placed", "model.names", [1] * 60, "names do not name every node"),
+        ("placed", "model.signature", "abc", "signature is not a digest"),
+        ("placed", "model.extra", 1, "model has fields that are not known"),
+        ("default", "replicas_", [], "has shape"),
+        ("placed", "replicas_", [{"seed": 1}], "replicas_ does not describe replicas"),
+        ("default", "replicas_", [{"seed": 1}], "replicas_ does not describe replicas"),
+        ("default", "candidates_", {}, "candidates_ does not describe numbers of clusters"),
+        ("auto", "candidates_", [[2, 1]], "candidates_ does not describe numbers of clusters"),
+        ("several", "graph_sizes", [0, 119, 119, 120], "graph_sizes do not rise from 0 to 120"),
+        ("several", "graph_sizes", [1, 60, 120], "graph_sizes do not rise from 0 to 120"),
+        ("several", "graph_sizes", [0, 60, 119], "graph_sizes do not rise from 0 to 120"),
+        ("several", "graph_sizes", [0, 60, 121], "graph_sizes is 121"),
+        ("measured", "feature_names_in_", ["a", "b", "c"], "feature_names_in_ does not name every feature"),
+        (
+            "measured",
+            "feature_names_in_",
+            ["a", "b", "c", 4],
+            "feature_names_in_ does not name every feature",
+        ),
+        ("measured", "feature_names_in_", "abcd", "feature_names_in_ does not name every feature"),
+    ],
+)
+def test_values_that_cannot_be_right(kind, path, value, words, load):
+    _, _, tensors, meta = packed(kind)
+    with pytest.raises(ModelFileError, match=words):
+        load(tensors, changed(meta, path.split("."), value))
+
+
+def test_the_largest_values_are_accepted(load):
+    _, _, tensors, meta = packed("default")
+    assert load(tensors, changed(meta, ["recipe", "steps"], 1000))._model.recipe.steps == 1000
+    hops = [0, 1, 2, 4, 8, 1000]
+    assert load(tensors, changed(meta, ["model", "encoder", "hops"], hops))._model.encoder.hops[-1] == 1000
+
+
+@pytest.mark.parametrize("kind", ["default", "best", "measured", "structural", "placed", "paper"])
+def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
+    _, _, tensors, meta = packed(kind)
+    for name, tensor in tensors.items():
+        longer = torch.cat([tensor, tensor]) if tensor.dim() else torch.zeros(1)
+        wrong = {
+            "longer": longer,
+            "one dimension more": tensor.unsqueeze(-1),
+            "another type": tensor.float() if name == "labels" else tensor.long(),
+        }
+        if tensor.is_floating_point() and tensor.numel():
+            wrong["not finite"] = tensor * math.nan
+        for what, value in wrong.items():
+            if value.numel() == tensor.numel() == 0 and value.shape == tensor.shape:
+                continue
+            assert refusal(load, {**tensors, name: value}, meta), f"{name}, {what}"
+        # Words have weights only where they are binary: without them they are other words.
+        if name != "encoder.weight" or kind not in ("default", "best"):
+            assert refusal(load, {key: value for key, value in tensors.items() if key != name}, meta), name
+    with pytest.raises(ModelFileError, match="tensor extra is not known"):
+        load({**tensors, "extra": torch.zeros(1)}, meta)
+
+
+def test_labels_and_soft_clusters_belong_together(load):
+    est, _, tensors, meta = packed("default")
+    soft, labels = tensors["soft"], tensors["labels"]
+    for name, value, words in (
+        ("labels", (labels + 1) % 3, "labels are not those of the soft clusters"),
+        ("labels", labels.int(), "labels are torch.int32"),
+        ("soft", soft * 1.01, "soft has rows that do not sum to one"),
+        ("soft", soft - torch.tensor([0.5, 0, -0.5]) * (soft[:, :1] < 0.5), "soft has rows"),
+        ("weights", torch.ones(4), r"tensor weights has shape \[4\] instead of \[3\]"),
+    ):
+        with pytest.raises(ModelFileError, match=words):
+            load({**tensors, name: value}, meta)
+    assert len(est.weights_) <= 3

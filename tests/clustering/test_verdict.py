@@ -1,0 +1,363 @@
+"""What a fit says about its answer: the verdict, warnings, notes, and the number of clusters."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import softcut as sc
+from softcut.clustering import Recipe, Replica, estimator, fitting
+from softcut.clustering.choose_k import choose
+from softcut.datasets import attributed_communities, community_graph
+from softcut.metrics import Evidence, evidence, nmi
+from softcut.metrics.judge import evidence_parts
+
+LESS = "These clusters explain less than it takes to describe them: the graph may have no clusters."
+QUICK = {"n_init": 6, "max_iter": 30}
+
+
+def random_graph(n=150, degree=8, seed=0, x=None):
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.random((n, n)) < degree / n, 1)
+    return sc.Graph.from_scipy(sp.csr_array((upper + upper.T).astype(float)), x=x)
+
+
+def noise(kind, n=150, seed=0):
+    rng = np.random.default_rng(100 + seed)
+    if kind == "gauss":
+        return rng.normal(size=(n, 12))
+    return (rng.random((n, 80)) < 0.1).astype(float) if kind == "words" else None
+
+
+PLANTED = attributed_communities(
+    150, 3, average_degree=14, n_features=60, edge_signal=0.9, feature_signal=0.6, seed=0
+)
+
+
+@pytest.mark.parametrize("kind", ["nothing", "gauss", "words"])
+@pytest.mark.parametrize("k", [2, 5])
+def test_a_random_graph_has_no_clusters(kind, k):
+    graph = random_graph(x=noise(kind))
+    with pytest.warns(UserWarning, match="^These clusters explain less") as caught:
+        est = sc.GraphClustering(k, **QUICK).fit(graph)
+    assert [str(each.message) for each in caught] == [LESS]
+    assert est.verdict_ == "none" and est.structure_ < 1 and LESS in est.notes_
+    assert len(np.unique(est.labels_)) == est.n_clusters_ == k
+
+
+@pytest.mark.parametrize("kind", ["nothing", "gauss", "words"])
+def test_auto_answers_one_on_noise(kind):
+    graph = random_graph(x=noise(kind))
+    with pytest.warns(
+        UserWarning, match="^No number of clusters explains more than it takes to describe them"
+    ):
+        est = sc.GraphClustering("auto", recipe=Recipe(auto=(2, 3, 4), networks=4, iterations=20)).fit(graph)
+    assert (est.n_clusters_, est.structure_, est.verdict_) == (1, 0.0, "none")
+    assert set(est.labels_) == {0} and sorted(est.candidates_) == [2, 3, 4]
+    assert (
+        "n_clusters: 1, because no number from 2 to 4 explains more than it takes to describe the clusters."
+    ) in est.notes_
+    assert max(each["structure"] for each in est.candidates_.values()) < 1
+    np.testing.assert_array_equal(est.predict(graph), est.labels_)
+    np.testing.assert_allclose(est.soft_, 1)
+
+
+def test_a_range_never_answers_one():
+    with pytest.warns(UserWarning, match="explain less"):
+        est = sc.GraphClustering(range(2, 4), **QUICK).fit(random_graph())
+    assert est.n_clusters_ in (2, 3)
+
+
+def test_one_cluster_that_was_asked_for_is_no_reason_to_warn():
+    for graph in (PLANTED, PLANTED.with_features(None), random_graph()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            est = sc.GraphClustering(1, n_init=2, max_iter=3).fit(graph)
+        assert (est.structure_, est.verdict_, est.n_clusters_) == (0.0, "none", 1)
+        assert set(est.labels_) == {0}
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_planted_clusters_are_clear(features):
+    graph = PLANTED if features else PLANTED.with_features(None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        est = sc.GraphClustering(3, **QUICK).fit(graph)
+    assert est.verdict_ == "clear" and est.structure_ > 2
+    assert nmi(PLANTED.y, est.labels_) > 0.8
+    joined = np.diff(graph.adjacency.indptr) > 0
+    counted = graph if features else graph.subgraph(joined)
+    labels = est.labels_ if features else est.labels_[joined]
+    assert est.structure_ == pytest.approx(evidence_parts(counted, labels).structure)
+    limit = replace(Recipe(), clear=est.structure_ + 1e-6)
+    assert sc.GraphClustering(3, **QUICK, recipe=limit).fit(graph).verdict_ == "weak"
+    limit = replace(Recipe(), clear=est.structure_)
+    assert sc.GraphClustering(3, **QUICK, recipe=limit).fit(graph).verdict_ == "clear"
+
+
+def test_the_part_that_pays_is_named():
+    rng = np.random.default_rng(0)
+    edges = sc.GraphClustering(3, **QUICK).fit(PLANTED.with_features(rng.normal(size=(150, 12))))
+    said = "explain less than it takes to describe them by cluster: the verdict is that of the"
+    assert f"the features {said} edges." in edges.notes_ and edges.verdict_ == "clear"
+    parts = evidence_parts(PLANTED, edges.labels_, rng.normal(size=(150, 12)))
+    assert parts.edges > 0 > parts.features and parts.structure > parts.value
+    words = sc.GraphClustering(3, **QUICK).fit(random_graph(x=PLANTED.x))
+    assert f"the edges {said} features." in words.notes_
+    both = sc.GraphClustering(3, **QUICK).fit(PLANTED)
+    assert not any(said in note for note in both.notes_)
+
+
+def test_the_verdict_is_told_by_the_labels_of_the_nodes_that_took_part():
+    larger = sc.Graph.from_scipy(sp.csr_array(sp.block_diag([PLANTED.adjacency, sp.csr_array((40, 40))])))
+    joined = np.diff(larger.adjacency.indptr) > 0
+    est = sc.GraphClustering(3).fit(larger)
+    assert est.structure_ == pytest.approx(
+        evidence_parts(larger.subgraph(joined), est.labels_[joined]).structure
+    )
+
+
+# --------------------------------------------------------------------------------------- other doubts
+
+
+def test_the_clusters_that_are_used_are_counted():
+    two = np.kron(np.eye(2), np.ones((15, 15))) - np.eye(30)
+    x = np.repeat(np.eye(2), 15, axis=0) @ np.array([[1.0, 2, 3], [3, 2, 1]])
+    with pytest.warns(
+        UserWarning, match="no clustering into 5 was found: every network left clusters empty, and 2 are"
+    ):
+        est = sc.GraphClustering(5, n_init=3, max_iter=10).fit(two, x)
+    assert est.agreement_ == 0 and len(set(est.labels_)) == 2
+    nothing = sc.Graph.from_edges(np.zeros((2, 0), int), num_nodes=9)
+    with pytest.warns(UserWarning, match="only 1 of 2 clusters are used; ask for fewer clusters"):
+        assert set(sc.GraphClustering(2).fit(nothing).labels_) == {0}
+
+
+def test_low_agreement_is_a_warning():
+    usual = sc.GraphClustering(3, **QUICK).fit(PLANTED)
+    assert 0.1 < usual.agreement_ <= 1
+    strict = Recipe(low_agreement=usual.agreement_ + 1e-6)
+    said = f"restarts hardly agree \\(mean adjusted Rand index {usual.agreement_:.2f}\\)"
+    with pytest.warns(UserWarning, match=said):
+        sc.GraphClustering(3, **QUICK, recipe=strict).fit(PLANTED)
+
+
+@pytest.mark.parametrize(
+    ("labels", "full", "agreement", "replicas", "structure", "words"),
+    [
+        ([0, 1, 2], [0], 0.5, 4, 3.0, []),
+        ([0, 1, 2], [0], 0.1, 4, 3.0, []),
+        ([0, 1, 2], [0], 0.09, 4, 3.0, ["restarts hardly agree (mean adjusted Rand index 0.09)"]),
+        ([0, 1, 2], [0], 0.09, 4, 0.9, ["These clusters explain less"]),
+        ([0, 1, 2], [0], 0.0, 1, 3.0, []),
+        ([0, 1, 1], [0], 0.0, 4, 3.0, ["only 2 of 3 clusters are used"]),
+        (
+            [0, 0, 0],
+            [],
+            0.0,
+            4,
+            3.0,
+            ["no clustering into 3 was found: every network left clusters empty, and 1 is"],
+        ),
+        (
+            [0, 1, 1],
+            [],
+            0.0,
+            4,
+            3.0,
+            ["no clustering into 3 was found: every network left clusters empty, and 2 are"],
+        ),
+    ],
+)
+def test_what_speaks_against_a_result(monkeypatch, labels, full, agreement, replicas, structure, words):
+    """A fit whose parts are made up: what it warns of."""
+    networks = SimpleNamespace(
+        full=full,
+        replicas=[Replica(0, "evidence", 0.0, 0.0, 1.0, 3, False)] * replicas,
+        result=SimpleNamespace(
+            cut=np.zeros((4, 1)), ortho=np.zeros((4, 1)), iterations=4, converged=True, interrupted=False
+        ),
+    )
+    entropy = math.log(3)
+    made = fitting.Fitted(
+        None, np.eye(3)[labels], Evidence(structure * 3 * entropy, 0.0, entropy, 3), agreement, networks
+    )
+    monkeypatch.setattr(estimator, "fit", lambda graph, task: made)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        est = sc.GraphClustering(3).fit(sc.Graph.from_edges([[0, 1], [1, 2]]))
+    doubts = [str(each.message) for each in caught]
+    assert len(doubts) == len(words) and est.notes_ == doubts
+    for doubt, start in zip(doubts, words, strict=True):
+        assert doubt.startswith(start)
+    assert est.verdict_ == ("clear" if structure > 1 else "none")
+
+
+def test_networks_that_lose_clusters_are_reported_and_left_out(monkeypatch):
+    """One network is forced into a single cluster; the consensus must not see it."""
+    from softcut.clustering import networks as module
+
+    real = module.train
+
+    def sabotage(net, *args, **kwargs):
+        result = real(net, *args, **kwargs)
+        net.second.data[0] = 0
+        net.second_bias.data[0] = net.second_bias.data.new_tensor([50.0, 0.0, 0.0])
+        return result
+
+    monkeypatch.setattr(module, "train", sabotage)
+    est = sc.GraphClustering(3, n_init=4, max_iter=20, recipe=Recipe(width=100.0)).fit(PLANTED)
+    assert [r.collapsed for r in est.replicas_] == [True, False, False, False]
+    assert est.replicas_[0].clusters_used == 1
+    assert est._model.net.replicas == len(est.weights_) == 3
+    assert "1 of 4 networks used fewer than 3 clusters and were left out." in est.notes_
+    assert nmi(PLANTED.y, est.labels_) > 0.75
+
+
+# -------------------------------------------------------------------------------------- the number of clusters
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_the_planted_number_is_found(features):
+    graph = attributed_communities(
+        n_nodes=240,
+        n_clusters=4,
+        n_features=80,
+        average_degree=14,
+        edge_signal=0.9,
+        feature_signal=0.6,
+        seed=0,
+    )
+    graph = graph if features else graph.with_features(None)
+    est = sc.GraphClustering(range(2, 7), n_init=6, max_iter=30).fit(graph)
+    assert est.n_clusters_ == 4 and sorted(est.candidates_) == [2, 3, 4, 5, 6]
+    for each in est.candidates_.values():
+        assert set(each) == {"score", "structure", "agreement", "description_length"}
+        assert each["score"] >= 0 and -1 <= each["agreement"] <= 1
+    best = est.candidates_[4]
+    assert best["score"] == max(each["score"] for each in est.candidates_.values())
+    assert best["structure"] > 1 and best["description_length"] < 0
+    assert any(note.startswith("n_clusters: 4") and "Chosen from 2 to 6" in note for note in est.notes_)
+    assert sc.GraphClustering(3, n_init=1, max_iter=1).fit(graph).candidates_ == {}
+
+
+def test_candidates_of_a_graph_without_features_are_judged_by_their_labels():
+    graph = community_graph().with_features(None)
+    est = sc.GraphClustering([3, 6]).fit(graph)
+    alone = sc.GraphClustering(6).fit(graph)
+    assert est.n_clusters_ == 6
+    np.testing.assert_array_equal(est.labels_, alone.labels_)
+    parts = evidence_parts(graph, alone.labels_)
+    assert est.candidates_[6]["structure"] == pytest.approx(parts.structure)
+    assert est.candidates_[6]["description_length"] == pytest.approx(parts.description_length)
+    assert est.structure_ == pytest.approx(parts.structure) == pytest.approx(evidence(graph, alone.labels_))
+
+
+def chosen(scores, structures=None, may_be_one=False, supported=0.5):
+    structures = structures or dict.fromkeys(scores, 2.0)
+    notes = []
+    k, found = choose(
+        tuple(scores),
+        lambda k: {
+            "score": scores[k],
+            "structure": structures[k],
+            "agreement": 1.0,
+            "description_length": 0.0,
+        },
+        Recipe(supported=supported),
+        may_be_one,
+        notes.append,
+    )
+    assert list(found) == list(scores)
+    return k, notes
+
+
+def test_the_number_with_the_highest_score():
+    k, notes = chosen({2: 0.8, 3: 1.6, 4: 0.4})
+    assert k == 3
+    assert notes == [
+        "n_clusters: 3. Chosen from 2 to 4 by evidence and agreement of restarts (scores relative to the highest: "
+        "2: 0.50, 3: 1.00, 4: 0.25)."
+    ]
+    assert chosen({2: 1.0, 3: 1.0})[0] == 2, "of equals the smallest"
+
+
+def test_other_peaks_are_supported_too():
+    for scores, also in (
+        ({2: 0.5, 3: 0.4, 4: 1.0, 5: 0.3, 6: 0.6}, "2, 6"),
+        ({2: 0.49, 3: 0.4, 4: 1.0, 5: 0.3, 6: 0.2}, None),
+        ({2: 0.9, 3: 0.95, 4: 1.0, 5: 0.9, 6: 0.9}, None),
+    ):
+        k, notes = chosen(scores)
+        assert k == 4
+        assert notes[0].startswith(
+            f"n_clusters: 4; also supported: {also}. Chosen" if also else "n_clusters: 4. Chosen"
+        )
+    assert "also supported: 6." in chosen({2: 0.5, 3: 0.4, 4: 1.0, 5: 0.3, 6: 0.6}, supported=0.55)[1][0]
+
+
+def test_where_restarts_agree_on_nothing_the_smallest_number_is_taken():
+    k, notes = chosen({2: 0.0, 3: 0.0})
+    assert k == 2
+    assert notes == [
+        "n_clusters: no number from 2 to 3 is better than another: restarts do not agree on any of them; 2 was taken."
+    ]
+
+
+def test_one_only_where_nothing_pays_and_it_may_be():
+    nothing, something = {2: 0.5, 3: 0.99}, {2: 0.5, 3: 1.0}
+    assert chosen({2: 0.8, 3: 0.4}, nothing, may_be_one=True)[0] == 1
+    assert chosen({2: 0.8, 3: 0.4}, nothing, may_be_one=False)[0] == 2
+    assert chosen({2: 0.8, 3: 0.4}, something, may_be_one=True)[0] == 2
+
+
+def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
+    trained = []
+    real = fitting.train_networks
+
+    def counted(prepared, k, recipe, seed, note, callback=None, **options):
+        trained.append((k, recipe.networks, options["edge_labels"] is not None, callback is not None))
+        return real(prepared, k, recipe, seed, note, callback, **options)
+
+    monkeypatch.setattr(fitting, "train_networks", counted)
+    options = {"max_iter": 5, "callbacks": [lambda progress: None]}
+    est = sc.GraphClustering([2, 3], n_init=14, **options).fit(PLANTED)
+    assert trained == [(2, 12, True, False), (3, 12, True, False), (est.n_clusters_, 14, True, True)]
+    assert len(est.replicas_) == len({r.seed for r in est.replicas_}) == 14
+    trained.clear()
+    sc.GraphClustering([2, 3], n_init=1, recipe=Recipe(large=149), **options).fit(PLANTED)
+    assert trained[0] == (2, 2, False, False) and trained[-1][1] == 1
+    trained.clear()
+    sc.GraphClustering([2, 3], recipe=Recipe(edge_starts=0.0, networks=5, trial_networks=3), **options).fit(
+        PLANTED
+    )
+    assert [each[1:3] for each in trained] == [(3, False), (3, False), (5, False)]
+
+
+def test_a_number_that_was_chosen_gives_what_it_gives_when_asked_for():
+    compared = sc.GraphClustering([3, 4], n_init=4, max_iter=5).fit(PLANTED)
+    asked = sc.GraphClustering(compared.n_clusters_, n_init=4, max_iter=5).fit(PLANTED)
+    np.testing.assert_array_equal(compared.soft_, asked.soft_)
+    assert compared.replicas_ == asked.replicas_
+
+
+def test_networks_that_lost_clusters_do_not_vote(monkeypatch):
+    real = fitting.train_networks
+
+    def lost(prepared, k, recipe, *args, **options):
+        found = real(prepared, k, recipe, *args, **options)
+        if k == 3 and recipe.networks == 2:
+            return replace(found, replicas=[found.replicas[0], replace(found.replicas[1], collapsed=True)])
+        return found
+
+    monkeypatch.setattr(fitting, "train_networks", lost)
+    est = sc.GraphClustering([2, 3], max_iter=5, recipe=Recipe(networks=3, trial_networks=2)).fit(PLANTED)
+    assert est.n_clusters_ == 2
+    assert est.candidates_[3] == {"score": 0.0, "structure": 0.0, "agreement": 0.0, "description_length": 0.0}
+    assert est.candidates_[2]["score"] > 0
