@@ -115,7 +115,7 @@ def edge_price(k: int, count: Tensor | float) -> Tensor:
     >>> round(edge_price(2, 100).item(), 2)
     4.8
     """
-    return multinomial_complexity(k * (k + 1) // 2, torch.as_tensor(count))
+    return multinomial_complexity(k * (k + 1) // 2, torch.as_tensor(count, dtype=torch.float64))
 
 
 def word_price(k: int, counts: Tensor) -> Tensor:
@@ -156,13 +156,9 @@ def word_gain(words: Tensor, count: Tensor | float, price: Tensor | None = None)
         :func:`word_price`, where it is known already: it does not depend on S.
     """
     if price is None:
-        counts = words.detach().sum(-2)
+        counts = words.sum(-2)
         total = counts.sum(-1, keepdim=True)
-        scale = (
-            torch.as_tensor(count, device=words.device).to(total).unsqueeze(-1)
-            if isinstance(count, Tensor)
-            else count
-        )
+        scale = count.to(total).unsqueeze(-1) if isinstance(count, Tensor) else count
         price = word_price(words.shape[-2], scale * safe_ratio(counts, total))
     gain = count * mutual_information(words) - price.to(words)
     return torch.where(words.detach().sum((-2, -1)) > 0, gain, 0.0)
