@@ -178,7 +178,9 @@ def test_hard_clusters_of_one_s_own_graph_score_as_counted_by_hand():
     s = torch.eye(2).double()[ring // 4]
     op = as_operator(edges, num_nodes=8, dtype=torch.float64)
     table = s.T @ s
-    edges = 8 * math.log(2) - exact_complexity(3, 8)  # three kinds of edges: inside either square, and between
+    edges = 8 * math.log(2) - exact_complexity(
+        3, 8
+    )  # three kinds of edges: inside either square, and between
     words = 8 * math.log(2) - 2 * exact_complexity(2, 4)  # two words, four times each
     near = {"abs": 0.03}  # the approximation of the price is within .015 for each table
     assert edge_gain(s.T @ op.to_dense().double() @ s, edge_count(op)).item() == pytest.approx(edges, **near)
@@ -223,7 +225,9 @@ def test_the_price_of_counts_that_one_knows():
     got = multinomial_complexity(2, torch.tensor([0, 1, 2]))  # whole numbers are counts as well
     assert got.dtype == torch.float64
     # None; log 2; two things: both in one (twice 1), or one in each (2 * 1/4).
-    torch.testing.assert_close(got, torch.tensor([0.0, math.log(2), math.log(2.5)]).double(), atol=0.015, rtol=0)
+    torch.testing.assert_close(
+        got, torch.tensor([0.0, math.log(2), math.log(2.5)]).double(), atol=0.015, rtol=0
+    )
     assert not multinomial_complexity(1, torch.tensor([5.0, 0.0])).any()
     rising = multinomial_complexity(3, torch.logspace(-3, 12, 200, dtype=torch.float64))
     assert (rising.diff() > 0).all()
@@ -242,7 +246,11 @@ def test_the_price_has_a_gradient():
 def test_the_price_of_edges_does_not_depend_on_how_their_number_is_given():
     count = 1234.5678
     expected = plain_complexity(10, count)
-    for given_count in (count, torch.tensor(count, dtype=torch.float64), torch.tensor([count], dtype=torch.float64)):
+    for given_count in (
+        count,
+        torch.tensor(count, dtype=torch.float64),
+        torch.tensor([count], dtype=torch.float64),
+    ):
         assert edge_price(4, given_count).item() == pytest.approx(expected, rel=1e-12)
     assert edge_price(1, 5).item() == 0
     assert edge_price(3, 0.0).item() == 0
@@ -347,9 +355,7 @@ def test_the_named_objective_is_the_sum_of_the_losses(kind, objective):
     losses = chosen.losses(ClusterTables(used, s))
     assert len(losses) == len(chosen.names)
     expected = {
-        "mincut": lambda: (
-            mincut_loss(s, op, reduction="none") + orthogonality_loss(s, op, reduction="none")
-        ),
+        "mincut": lambda: mincut_loss(s, op, reduction="none") + orthogonality_loss(s, op, reduction="none"),
         "ratio_trace": lambda: (
             ratio_trace_loss(s, op, reduction="none") + orthogonality_loss(s, op, reduction="none")
         ),
