@@ -58,6 +58,7 @@ def fit(checkout: Path, name: str, nodes: int) -> dict[str, Any]:
     root = str(checkout.resolve())
     done = subprocess.run(
         [sys.executable, "-c", FIT, root, name, str(nodes)],
+        cwd=root,
         env={**os.environ, "PYTHONPATH": root},
         capture_output=True,
         text=True,

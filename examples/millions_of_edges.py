@@ -1,7 +1,7 @@
 """Cluster a graph with millions of edges.
 
 A planted graph with eight communities and 16 features is drawn and clustered by mini-batches: a step of the training
-sees a tenth of the nodes. Leave `batch` out where the graph fits into memory.
+sees a tenth of the nodes. Leave `batch_size` out where the graph fits into memory.
 
     python examples/millions_of_edges.py [EDGES]
 """
@@ -20,7 +20,7 @@ print(graph)
 
 start = time.perf_counter()
 tenth = graph.num_nodes // 10
-est = sc.MinCutClustering(8, n_init=4, batch=tenth, feature_graph=False, random_state=0)
+est = sc.GraphClustering(8, n_init=4, batch_size=tenth, random_state=0)
 est.fit(graph)
 print(f"clustered in {time.perf_counter() - start:.1f} s")
 print("decisions:", *est.notes_, sep="\n  ")
