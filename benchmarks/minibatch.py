@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--parts", nargs="+", choices=("random", "metis"), default=["random", "metis"])
     parser.add_argument(
-        "--replicas", type=int, help="48 for the data sets and 6 for the planted graph by default"
+        "--replicas", type=int, help="24 for the data sets and 6 for the planted graph by default"
     )
     parser.add_argument("--scale", type=float, default=1.0, help="of the planted graph, for a rehearsal")
     parser.add_argument("--device", default="cpu")
