@@ -24,8 +24,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from softcut import Graph, MinCutClustering
-from softcut.clustering.estimator import PRESETS
+from softcut import Graph, GraphClustering
+from softcut.clustering import PAPER, Recipe
 from softcut.clustering.features import rows_that_sum_to_one
 from softcut.datasets import load
 from softcut.metrics import clusters_used, nmi
@@ -41,7 +41,7 @@ Options = dict[str, Any]
 CONTENDERS: dict[tuple[str, str], Callable[[Any, Options], Run]] = {}
 DATA: dict[str, Callable[[Options], Any]] = {}
 
-HIDDEN = PRESETS["paper"].hidden
+HIDDEN = PAPER.hidden
 
 
 def contender(benchmark: str, name: str) -> Callable[[Any], Any]:
@@ -128,7 +128,7 @@ def _steps_of_softcut(graph: Graph, options: Options, replicas: int) -> Run:
     inputs = ConvInput(op, rows_that_sum_to_one(graph), columns=replicas * HIDDEN)
     net = _net(graph, replicas)
     steps = 5 * options["steps"]
-    settings = TrainSettings(iterations=steps, lr=PRESETS["paper"].learning_rate, tolerance=None)
+    settings = TrainSettings(iterations=steps, lr=PAPER.learning_rate, tolerance=None)
 
     def run(seed: int) -> dict[str, Any]:
         result = train(net, inputs, op, settings)
@@ -198,7 +198,7 @@ class _PeerModel(nn.Module):
 
     def optimise(self, steps: int) -> tuple[Tensor, float]:
         """Train, and give the last S (or its logits) and the first loss."""
-        optimiser = torch.optim.Adam(self.parameters(), lr=PRESETS["paper"].learning_rate, fused=True)
+        optimiser = torch.optim.Adam(self.parameters(), lr=PAPER.learning_rate, fused=True)
         losses = []
         for _ in range(steps):
             s, loss = self()
@@ -310,7 +310,7 @@ def _classes(graph: Graph) -> int:
 
 def _default_fit(graph: Graph, options: Options, **settings: Any) -> Run:
     def run(seed: int) -> dict[str, Any]:
-        est = MinCutClustering(_classes(graph), random_state=seed, device="cpu", **settings)
+        est = GraphClustering(_classes(graph), random_state=seed, device="cpu", **settings)
         return _score(graph, est.fit_predict(graph))
 
     return run
@@ -323,8 +323,8 @@ def _(graph: Graph, options: Options) -> Run:
 
 @contender("fit", "one run, unbatched MinCut")
 def _(graph: Graph, options: Options) -> Run:
-    est = MinCutClustering(_classes(graph), random_state=0, device="cpu").fit(graph)
-    iterations = est.n_iter_ + TrainSettings().start  # as many as the default fit makes
+    est = GraphClustering(_classes(graph), random_state=0, device="cpu").fit(graph)
+    iterations = est.n_iter_ + Recipe().start_iterations  # as many as the default fit makes
 
     def run(seed: int) -> dict[str, Any]:
         model = _PeerModel(graph, options, "unbatched")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut import Graph, MinCutClustering
+from softcut import Graph, GraphClustering
 from softcut.baselines import leiden
 from softcut.clustering.edges import edge_clusters
 from softcut.files import atomic_json
@@ -44,7 +44,7 @@ def read(path: Path) -> Graph:
 def clusters(graph: Graph, k: int, seed: int, estimator: bool) -> np.ndarray:
     """Labels of the nodes, by softcut."""
     if estimator:
-        return MinCutClustering(k, random_state=seed, device="cpu").fit(graph).labels_
+        return GraphClustering(k, random_state=seed, device="cpu").fit(graph).labels_
     return edge_clusters(CSR.from_graph(graph), [k], seed)[k][:, 0].numpy()
 
 

@@ -1,11 +1,11 @@
-"""What one default fit costs, here and in another checkout, side by side.
+"""What a default fit costs here and in another checkout, side by side: seconds and peak memory.
 
-    python benchmarks/fit_cost.py PATH_OF_ANOTHER_CHECKOUT [--dataset cora ...] [--rounds 3]
+    python benchmarks/fit_cost.py --against CHECKOUT [--graph cora photo generated] [--runs 5]
 
-For each data set both checkouts fit the default estimator in processes of their own, in turn: how often features were
-projected, operators built, features propagated and agreements computed, seconds and peak memory (medians over the
-rounds), and the adjusted Rand index between the labels of both. The command line is timed the same way, on an edge list
-with features. Ratios are what counts: the times depend on the machine and on what else it does.
+Both checkouts fit their default estimator (GraphClustering, or MinCutClustering before there was one) to the same
+graphs, in turns, each fit in a process of its own; medians over the runs. The graphs are data sets, or "generated",
+one of 10,000 nodes and 8 communities. Peak memory is that of the whole process. Ratios are what counts: times depend on
+the machine and on what else it does. Writes ``results/fit_cost.json``.
 """
 
 from __future__ import annotations
@@ -16,149 +16,104 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from softcut.files import atomic_json
+from softcut.provenance import origin
 
-# Run in each checkout; the places of the counted functions differ between versions.
+ROOT = Path(__file__).resolve().parents[1]
+GRAPHS = ("cora", "photo", "generated")
+
+# Run in a process of each checkout.
 FIT = """
-import importlib, json, resource, sys, time
+import json, resource, sys, time, warnings
 
 import numpy as np
 import softcut
-from softcut.datasets import load
-from softcut.ops import CSR
+from softcut.datasets import attributed_communities, load
+from softcut.metrics import nmi
 
-assert softcut.__file__.startswith(sys.argv[1]), softcut.__file__
-counts = dict.fromkeys(("projections", "operators", "propagations", "agreements"), 0)
-
-
-def count(name, places):
-    for module, owner, attribute in places:
-        try:
-            holder = importlib.import_module(module)
-        except ImportError:
-            continue
-        holder = getattr(holder, owner) if owner else holder
-        if not hasattr(holder, attribute):
-            continue
-        real = getattr(holder, attribute)
-
-        def counted(*args, real=real, **kwargs):
-            counts[name] += 1
-            return real(*args, **kwargs)
-
-        setattr(holder, attribute, counted)
-
-
-new, old = "softcut.clustering.", "softcut."
-count("projections", [(new + "features", "FeatureMap", "transform"), (old + "features", "FeatureMap", "transform")])
-count("propagations", [(new + "encoder", "", "propagate"), (old + "encoder", "", "propagate")])
-count("agreements", [(new + "replicas", "", "agreement"), (old + "cluster", "", "agreement")])
-make = CSR.from_graph.__func__
-
-
-def made(cls, *args, **kwargs):
-    counts["operators"] += 1
-    return make(cls, *args, **kwargs)
-
-
-CSR.from_graph = classmethod(made)
-graph = load(sys.argv[2])
-start = time.perf_counter()
-est = softcut.MinCutClustering(len(np.unique(graph.y)), random_state=0, device="cpu").fit(graph)
-seconds = time.perf_counter() - start
-np.save(sys.argv[3], est.labels_)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({**counts, "seconds": seconds, "peak MiB": peak}))
+root, name, nodes = sys.argv[1:]
+assert softcut.__file__.startswith(root), softcut.__file__
+warnings.simplefilter("ignore")
+graph = attributed_communities(int(nodes), 8, seed=0) if name == "generated" else load(name)
+clusterer = getattr(softcut, "GraphClustering", softcut.MinCutClustering)
+began, before = time.perf_counter(), time.process_time()
+est = clusterer(len(np.unique(graph.y)), random_state=0, device="cpu").fit(graph)
+print(json.dumps({
+    "estimator": clusterer.__name__,
+    "seconds": time.perf_counter() - began,
+    "cpu_seconds": time.process_time() - before,
+    "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    "nmi": nmi(graph.y, est.labels_),
+    "nodes": graph.num_nodes,
+}))
 """
-
-COMMAND = """
-import json, resource, sys, time
-
-start = time.perf_counter()
-import softcut
-from softcut.cli import main
-
-assert softcut.__file__.startswith(sys.argv[1]), softcut.__file__
-sys.argv = ["softcut", *sys.argv[2:]]
-try:
-    main()
-except SystemExit as stop:
-    assert not stop.code, stop.code
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"seconds": time.perf_counter() - start, "peak MiB": peak}))
-"""
+MEASURED = ("seconds", "cpu_seconds", "peak_mib", "nmi")
 
 
-def run(checkout: Path, script: str, *words: str, folder: str) -> dict[str, Any]:
-    """The JSON in the last line of what a script prints with the package of a checkout."""
+def fit(checkout: Path, name: str, nodes: int) -> dict[str, Any]:
+    """One fit with the package of a checkout."""
     root = str(checkout.resolve())
     done = subprocess.run(
-        [sys.executable, "-c", script, root, *words],
+        [sys.executable, "-c", FIT, root, name, str(nodes)],
+        cwd=root,
         env={**os.environ, "PYTHONPATH": root},
-        cwd=folder,
-        check=True,
         capture_output=True,
         text=True,
     )
+    if done.returncode:
+        raise SystemExit(f"{root}: {done.stderr}")
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def write_files(folder: Path) -> None:
-    """An edge list and a feature table for the command line."""
-    import scipy.sparse as sp
-
-    from softcut.datasets import attributed_communities
-
-    graph = attributed_communities(2000, 5, n_features=200, seed=0)
-    pairs = sp.coo_array(sp.triu(graph.adjacency))
-    lines = [f"n{a},n{b}" for a, b in zip(*pairs.coords, strict=True)]
-    (folder / "graph.csv").write_text("source,target\n" + "\n".join(lines) + "\n")
-    rows = [f"n{i}," + ",".join(f"{v:g}" for v in row) for i, row in enumerate(graph.x.toarray())]
-    (folder / "x.csv").write_text(
-        "id," + ",".join(f"w{j}" for j in range(200)) + "\n" + "\n".join(rows) + "\n"
-    )
-
-
-def show(name: str, other: list[dict[str, Any]], here: list[dict[str, Any]], note: str = "") -> None:
-    for key in here[0]:
-        before, after = (statistics.median(row[key] for row in rows) for rows in (other, here))
-        ratio = f"  ratio {after / before:.2f}" if key in ("seconds", "peak MiB") else ""
-        print(f"{name:12s} {key:13s} other {before:9.4g}   here {after:9.4g}{ratio}")
-    if note:
-        print(f"{name:12s} {note}")
+def commit_of(checkout: Path) -> str:
+    words = ["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
-    from sklearn.metrics import adjusted_rand_score
-
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("other", type=Path, help="the checkout to compare with")
-    parser.add_argument("--dataset", nargs="+", default=["cora"])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--against", type=Path, required=True, metavar="CHECKOUT", help="the checkout to compare with"
+    )
+    parser.add_argument("--graph", nargs="+", default=list(GRAPHS), help="data sets, or 'generated'")
+    parser.add_argument("--nodes", type=int, default=10_000, help="of the generated graph")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("results/fit_cost.json"))
     given = parser.parse_args()
-    checkouts = (given.other, Path(__file__).parents[1])
-    with tempfile.TemporaryDirectory() as folder:
-        for dataset in given.dataset:
-            rows: tuple[list[dict[str, Any]], ...] = ([], [])
-            for _ in range(given.rounds):
-                for i, checkout in enumerate(checkouts):
-                    path = str(Path(folder, f"{i}.npy"))
-                    rows[i].append(run(checkout, FIT, dataset, path, folder=folder))
-            labels = [np.load(Path(folder, f"{i}.npy")) for i in range(2)]
-            show(dataset, *rows, note=f"adjusted Rand index of the labels {adjusted_rand_score(*labels):.4f}")
-        write_files(Path(folder))
-        rows = ([], [])
-        for number in range(given.rounds):
-            for i, checkout in enumerate(checkouts):
-                words = ("cluster", "graph.csv", "-f", "x.csv", "-k", "5", "--out", f"out{i}-{number}")
-                rows[i].append(run(checkout, COMMAND, *words, folder=folder))
-        show("cluster", *rows)
+    if given.runs < 1:
+        parser.error("--runs must be at least 1")
+    checkouts = {"other": given.against, "here": ROOT}
+    rows = []
+    titles = ("graph", "seconds, other", "here", "ratio", "peak MiB, other", "here", "ratio")
+    print("{:12s} {:>14s} {:>8s} {:>6s} {:>16s} {:>8s} {:>6s}".format(*titles))
+    for name in given.graph:
+        found: dict[str, list[dict[str, Any]]] = {which: [] for which in checkouts}
+        for _ in range(given.runs):  # in turns: what else the machine does is the same for both
+            for which, checkout in checkouts.items():
+                found[which].append(fit(checkout, name, given.nodes))
+        row: dict[str, Any] = {"graph": name, "nodes": found["here"][0]["nodes"], "runs": given.runs}
+        for which, runs in found.items():
+            medians = {key: round(statistics.median(run[key] for run in runs), 4) for key in MEASURED}
+            row[which] = {"estimator": runs[0]["estimator"], **medians}
+        row["ratio"] = {
+            key: round(row["here"][key] / row["other"][key], 3)
+            for key in ("seconds", "cpu_seconds", "peak_mib")
+        }
+        rows.append(row)
+        other, here, ratio = row["other"], row["here"], row["ratio"]
+        print(
+            f"{name:12s} {other['seconds']:14.2f} {here['seconds']:8.2f} {ratio['seconds']:6.2f} "
+            f"{other['peak_mib']:16.0f} {here['peak_mib']:8.0f} {ratio['peak_mib']:6.2f}",
+            flush=True,
+        )
+        about = origin()
+        about["command"] = about["command"].replace(str(given.against), "CHECKOUT")  # its place says nothing
+        atomic_json(given.out, {"against": commit_of(given.against), "rows": rows, **about})
 
 
 if __name__ == "__main__":

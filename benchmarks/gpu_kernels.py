@@ -305,7 +305,7 @@ def fits(bench: Bench) -> None:
     """Default fits with and without the kernels, in turn."""
     import numpy as np
 
-    from softcut import MinCutClustering
+    from softcut import GraphClustering
     from softcut.datasets import load
     from softcut.metrics import nmi
     from softcut.ops.kernels import use
@@ -317,11 +317,11 @@ def fits(bench: Bench) -> None:
             k = len(np.unique(graph.y))
             short_run = {"max_iter": 2, "n_init": 1} if bench.tiny else {}
             found: dict[str, list[float]] = {}
-            MinCutClustering(k, device=str(DEVICE), **{"max_iter": 5} | short_run).fit(graph)
+            GraphClustering(k, device=str(DEVICE), **{"max_iter": 5} | short_run).fit(graph)
             for mode in ("torch", "auto") * (1 if bench.tiny else 2):
                 with use(mode):
                     begin = time.perf_counter()
-                    labels = MinCutClustering(k, device=str(DEVICE), **short_run).fit(graph).labels_
+                    labels = GraphClustering(k, device=str(DEVICE), **short_run).fit(graph).labels_
                     found.setdefault(f"{mode} s", []).append(time.perf_counter() - begin)
                     found.setdefault(f"{mode} nmi", []).append(float(nmi(graph.y, labels)))
             return found

@@ -4,7 +4,6 @@
     python benchmarks/large.py --device cuda --nodes 100000 300000 1000000 3000000
     python benchmarks/large.py --nodes 100000 --other CHECKOUT        # beside another version of softcut, in turn
     python benchmarks/large.py --nodes 1000000 --command --peers      # `softcut cluster` from files, Louvain and Leiden
-    python benchmarks/large.py --recall                               # of the search for neighbours
 
 Graphs are planted partitions with ten edges per node, 200 sparse features and 16 communities. Every fit runs in a
 process of its own; on a GPU after a small one, which loads the libraries. Phases do not overlap: each second is counted
@@ -38,12 +37,18 @@ PHASES = (
     ("features: projection", "softcut.clustering.features", "FeatureMap", "transform"),
     ("features: projection", "softcut.clustering.features", "FeatureMap", "project"),
     ("features: propagation", "softcut.clustering.encoder", "Encoder", "fit"),
+    ("tables of the evidence", "softcut.clustering.fitting", "", "prepare"),
+    ("starts (k-means)", "softcut.clustering.networks", "", "_starts"),
+    ("training", "softcut.clustering.networks", "", "train"),
+    ("judging networks", "softcut.clustering.fitting", "", "train_networks"),
+    ("consensus", "softcut.clustering.fitting", "", "merge"),
+    ("refinement", "softcut.clustering.merge", "", "refine"),
+    # Before GraphClustering, for --other.
     ("feature graph", "softcut.clustering.prepare", "", "_feature_operator"),
-    ("tables of the evidence", "softcut.clustering.prepare", "", "prepare"),
     ("tables of the evidence", "softcut.clustering.estimator", "", "prepare"),
     ("starts (k-means)", "softcut.clustering.replicas", "", "_start"),
     ("training", "softcut.clustering.replicas", "", "train"),
-    ("judging replicas", "softcut.clustering.estimator", "", "train_replicas"),
+    ("judging networks", "softcut.clustering.estimator", "", "train_replicas"),
     ("consensus", "softcut.clustering.estimator", "", "merge"),
     ("refinement", "softcut.clustering.estimator", "", "refine"),
 )
@@ -64,10 +69,13 @@ class Phases:
         self.since = now
 
     def watch(self, phase: str, module: str, owner: str, name: str) -> None:
-        place = importlib.import_module(module)
+        try:
+            place = importlib.import_module(module)
+        except ImportError:
+            return  # another version of softcut
         place = getattr(place, owner) if owner else place
         if name not in vars(place):
-            return  # another version of softcut
+            return
         found = vars(place)[name]
         real = found.__func__ if isinstance(found, classmethod) else found
 
@@ -99,9 +107,10 @@ def fit(folder: Path, k: int, device: str, seed: int) -> dict[str, Any]:
     from softcut.datasets import attributed_communities
     from softcut.metrics import nmi
 
+    clusterer = getattr(softcut, "GraphClustering", softcut.MinCutClustering)  # in other versions
     cuda = device == "cuda"
     if cuda:
-        softcut.MinCutClustering(3, device=device, max_iter=10).fit(attributed_communities(2000, 3))
+        clusterer(3, device=device, max_iter=10).fit(attributed_communities(2000, 3))
         torch.cuda.reset_peak_memory_stats()
     graph = read(folder)
     phases = Phases(torch.cuda.synchronize if cuda else lambda: None)
@@ -110,7 +119,7 @@ def fit(folder: Path, k: int, device: str, seed: int) -> dict[str, Any]:
     phases.switch()
     phases.seconds.clear()
     before, began = time.process_time(), time.perf_counter()
-    est = softcut.MinCutClustering(k, device=device, random_state=seed).fit(graph)
+    est = clusterer(k, device=device, random_state=seed).fit(graph)
     phases.switch()
     seconds = time.perf_counter() - began
     found = {
@@ -188,46 +197,6 @@ def command(folder: Path, k: int, seed: int) -> dict[str, Any]:
     labels = np.loadtxt(out / "labels.csv", delimiter=",", skiprows=1, usecols=1, dtype=np.int64)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {"seconds": seconds, "nmi": nmi(np.load(folder / "y.npy"), labels), "peak GiB": peak}
-
-
-def recall(queries: int = 1000) -> list[dict[str, Any]]:
-    """Share of the true neighbours that the search in cells finds, on noise and on projected features."""
-    import torch
-
-    from softcut.clustering.features import FeatureMap, unit_rows
-    from softcut.clustering.neighbours import CANDIDATES, cell_neighbours
-    from softcut.datasets import load, planted_graph
-
-    def projected(graph: Any) -> torch.Tensor:
-        return torch.from_numpy(FeatureMap.fit(graph.x, 64).transform(graph.x))
-
-    def noise(n: int) -> torch.Tensor:
-        return torch.randn(n, 64, generator=torch.Generator().manual_seed(0))
-
-    made = planted_graph(100_000, 1000, 16, 200, words_per_node=20, feature_signal=0.4)
-    cases = {
-        "noise 5,000 x 64": lambda: noise(5000),
-        "noise 100,000 x 64": lambda: noise(100_000),
-        "planted words, 100,000 nodes": lambda: projected(made),
-        "Amazon Photo": lambda: projected(load("photo")),
-        "Coauthor Physics": lambda: projected(load("physics")),
-    }
-    rows = []
-    for name, make in cases.items():
-        z = unit_rows(make())
-        some = torch.randperm(len(z), generator=torch.Generator().manual_seed(1))[:queries]
-        exact = z[some] @ z.mT
-        exact[torch.arange(queries), some] = -torch.inf
-        least = exact.topk(15, dim=1).values[:, -1:]
-        for candidates in (CANDIDATES["cpu"], CANDIDATES["cpu"] // 4):
-            before = time.process_time()
-            index = cell_neighbours(z, 15, candidates=candidates)[1][some]
-            seconds = time.process_time() - before
-            found = torch.einsum("qkf,qf->qk", z[index], z[some])
-            share = float((found >= least - 1e-6).float().mean())
-            rows.append({"rows": name, "candidates": candidates, "recall": share, "cpu seconds": seconds})
-            print(rows[-1], flush=True)
-    return rows
 
 
 def generate(folder: Path, nodes: int, degree: int, k: int, seed: int) -> int:
@@ -309,7 +278,6 @@ def main() -> None:
         "--graphs", type=Path, help="keep the graphs in this folder, and use those that are there"
     )
     parser.add_argument("--generate", action="store_true", help="only write the graphs")
-    parser.add_argument("--recall", action="store_true", help="measure the search for neighbours")
     parser.add_argument("--out", type=Path, default=Path("results/large.json"))
     parser.add_argument("--one", choices=["fit", "command", "louvain", "leiden"], help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -341,8 +309,6 @@ def main() -> None:
             rows += measure(given, nodes, kept)
         if rows:
             atomic_json(given.out, {**result, "rows": rows})
-    if given.recall:
-        atomic_json(given.out, {**result, "rows": rows, "recall": recall()})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Training in batches beside training on the whole graph: NMI, and the peak of memory that the training takes.
 
-The same model with and without ``batch``: same features, replicas, objectives, starts, consensus and refinement; only
+The same model with and without ``batch_size``: same features, networks, starts, consensus and refinement; only
 the training of the replicas differs. Memory: the most that PyTorch holds at a time of what the training allocates
 (CPU: from its own record of allocations, in a fit of a few iterations; GPU: ``max_memory_allocated``, with everything
 that is on the device). The peak of the whole process is there, too: features, the graph of neighbours and the
@@ -58,15 +58,18 @@ def peak_of(train: Callable[[], Any], device: torch.device) -> tuple[Any, int]:
 
 def fit(arguments: argparse.Namespace) -> dict[str, Any]:
     """One fit for the NMI, or, with few iterations, for the memory of the training."""
-    from softcut import MinCutClustering
-    from softcut.clustering import batches, replicas
+    from softcut import GraphClustering
+    from softcut.clustering import Recipe, batches, networks
     from softcut.metrics import nmi
 
     graph = graph_of(arguments.name, arguments.scale)
     device = torch.device(arguments.device)
     more: dict[str, Any] = {}
     if arguments.parts != "whole":
-        more = {"batch": -(-graph.num_nodes // STEPS), "batch_parts": arguments.parts}
+        more = {
+            "batch_size": -(-graph.num_nodes // STEPS),
+            "recipe": Recipe(batch_parts=arguments.parts),
+        }
     peaks: list[int] = []
     if arguments.memory:
         more |= {"max_iter": 3}
@@ -79,14 +82,14 @@ def fit(arguments: argparse.Namespace) -> dict[str, Any]:
 
             return run
 
-        replicas.train = watched(replicas.train)
+        networks.train = watched(networks.train)
         batches.train_in_batches = watched(batches.train_in_batches)
     began = time.perf_counter()
     k = len(set(graph.y.tolist()))
-    estimator = MinCutClustering(
+    estimator = GraphClustering(
         k, n_init=arguments.replicas, random_state=arguments.seed, device=arguments.device, **more
     ).fit(graph)
-    row = {"nodes": graph.num_nodes, "edges": graph.num_edges, "clusters": k, "batch": more.get("batch")}
+    row = {"nodes": graph.num_nodes, "edges": graph.num_edges, "clusters": k, "batch": more.get("batch_size")}
     if arguments.memory:
         return row | {"training_peak_mib": round(max(peaks) / 2**20, 1)}
     return row | {
@@ -104,7 +107,7 @@ def run(name: str, parts: str, seed: int, arguments: argparse.Namespace) -> dict
     from softcut.provenance import command_line, commit, device_name
 
     # The default, and what the budget leaves of it for the whole planted graph on a CPU: the same for both.
-    replicas = arguments.replicas or (6 if name == "planted" else 48)
+    replicas = arguments.replicas or (6 if name == "planted" else 24)
     row: dict[str, Any] = {"dataset": name, "parts": parts, "seed": seed, "n_init": replicas}
     for memory in (False, True):
         command = [sys.executable, "-W", "ignore", __file__, "--child", name, "--child-parts", parts]
@@ -147,7 +150,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--parts", nargs="+", choices=("random", "metis"), default=["random", "metis"])
     parser.add_argument(
-        "--replicas", type=int, help="48 for the data sets and 6 for the planted graph by default"
+        "--replicas", type=int, help="24 for the data sets and 6 for the planted graph by default"
     )
     parser.add_argument("--scale", type=float, default=1.0, help="of the planted graph, for a rehearsal")
     parser.add_argument("--device", default="cpu")

@@ -47,7 +47,7 @@ import softcut
 assert softcut.__file__.startswith(sys.argv[3]), softcut.__file__
 from softcut.baselines import diffpool_replicas, dmon_replicas
 from softcut.datasets import attributed_communities, grid_graph, ring_graph
-from softcut.ops import CSR
+from softcut.ops import CSR, OBJECTIVES
 from softcut.paper import autoencoder
 from softcut.paper.citation import paper_replicas
 from softcut.training import ConvInput, DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
@@ -73,7 +73,8 @@ for name, (layer, scales) in inputs.items():
             given = {"start": labels, "sizes": sizes} if start else {}
             settings = TrainSettings(iterations=50, tolerance=None, lr=1e-2, objective=objective, start=10)
             result = train(net, layer, op, settings, **given)
-            key = f"{name}, {objective}, {'given' if start else 'random'} start"
+            said = objective if objective == "ratio_trace" else "mincut"
+            key = f"{name}, {said}, {'given' if start else 'random'} start"
             found[key + ": losses"] = np.stack([result.cut, result.ortho])
             found[key + ": parameters"] = np.concatenate([p.detach().ravel().numpy() for p in net.parameters()])
 

@@ -22,6 +22,7 @@ print(graph)
 print("read as:", *graph.notes, sep="\n  ")  # columns, header, how rows were joined
 
 est = sc.GraphClustering(n_clusters=3, random_state=0).fit(graph)
+print(f"verdict: {est.verdict_}, {est.structure_:.2f} nats explained for each nat that the clusters take")
 sure = est.predict_proba(graph).max(axis=1)  # probability of the cluster that was chosen
 names = graph.node_names
 

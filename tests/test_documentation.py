@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from softcut import cli, metrics
-from softcut.clustering import GraphClustering
+from softcut.clustering import GraphClustering, Recipe
 from softcut.datasets import attributed_communities, available, available_collections
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -87,12 +88,13 @@ def test_the_example_of_the_estimator_runs(people):
     names: dict[str, object] = {}
     exec(blocks("clustering.md", "python")[0].replace("random_state=0", "n_init=2, max_iter=5"), names)
     est = names["est"]
-    assert type(est) is GraphClustering
+    assert isinstance(est, GraphClustering)
     attributes = re.findall(r"`([a-z_]+_)`", page("clustering.md"))
     assert len(attributes) > 10
     assert [name for name in attributes if not hasattr(est, name)] == []
     arguments = re.findall(r"`([a-z_]+)=[^`]*`", page("clustering.md"))
-    assert {"n_clusters", "objective", "batch_size"} <= set(arguments) <= set(est.get_params())
+    known = {*est.get_params(), *(field.name for field in dataclasses.fields(Recipe))}
+    assert {"n_clusters"} <= set(arguments) <= known
 
 
 def test_the_commands_run(people, monkeypatch):

@@ -36,6 +36,7 @@ def number(pattern: str, text: str) -> float:
 def test_own_csv(run, tmp_path):
     said = run("own_csv")
     assert "joined by column 'name'" in said
+    assert re.search(r"verdict: (none|weak|clear), \d", said)
     assert len(re.findall(r"cluster \d: 20 people", said)) == 3  # the three clubs
     lines = (tmp_path / "labels.csv").read_text().splitlines()
     assert lines[0] == "node,cluster,probability" and len(lines) == 61

@@ -49,7 +49,10 @@ def cluster(
         bool, typer.Option("--paper", help="The paper's model and settings (MinCutClustering).")
     ] = False,
     objective: Annotated[
-        str | None, typer.Option(help="What networks optimise: 'evidence', 'mincut', 'dmon', ...")
+        str | None,
+        typer.Option(
+            help="What networks optimise: 'evidence', 'mincut', 'ratio_trace', 'dmon' or 'just_balance'."
+        ),
     ] = None,
     max_iter: Annotated[int | None, typer.Option(help="The most training iterations.")] = None,
     random_state: Annotated[int, typer.Option("--seed", help="Random state, from 0 to 2^32 - 1.")] = 0,

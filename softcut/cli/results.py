@@ -15,6 +15,7 @@ from softcut.cli.console import note, out
 from softcut.errors import DependencyError, require
 from softcut.graph import Graph
 from softcut.report.label_files import write_labels
+from softcut.report.verdicts import verdict_of
 
 if TYPE_CHECKING:
     from softcut.clustering import GraphClustering
@@ -109,7 +110,12 @@ def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) 
     listing = Table(title=Text(title), show_header=False, min_width=len(title))
     listing.add_column("what")
     listing.add_column("value", justify="right")
-    rows = [("verdict", metrics["verdict"])] if "verdict" in metrics else []
+    rows = []
+    if "verdict" in metrics:
+        rows += [
+            ("verdict", metrics["verdict"]),
+            ("structure (nats explained per nat)", f"{metrics['structure']:.4f}"),
+        ]
     rows += [
         ("clusters used", f"{metrics['clusters_used']} of {metrics['n_clusters']}"),
         ("normalised cut", f"{metrics['normalised_cut']:.4f}"),
@@ -118,12 +124,14 @@ def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) 
         ("evidence (nats per nat of labels)", f"{metrics['evidence']:.4f}"),
     ]
     if "agreement_of_replicas" in metrics:
-        rows.append(("agreement of replicas (ARI)", f"{metrics['agreement_of_replicas']:.4f}"))
+        rows.append(("agreement of restarts (ARI)", f"{metrics['agreement_of_replicas']:.4f}"))
     if metrics.get("interrupted"):
         rows.append(("interrupted", f"after {metrics['iterations']} iterations"))
     rows.append(("seconds", f"{seconds:.1f}"))
     for row in rows:
         listing.add_row(*row)
+    if verdict_of(metrics):
+        out.print(verdict_of(metrics), markup=False, soft_wrap=True)
     out.print(listing)
     out.print("Written: " + ", ".join(map(_shown, written)), markup=False, soft_wrap=True)
 

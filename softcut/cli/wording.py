@@ -25,6 +25,7 @@ _OPTIONS = {
     "objective": "--objective",
     "one_hot": "--one-hot",
     "parts": "--parts",
+    "preset": "--preset",
     "random_state": "--seed",
     "regions": "--regions",
     "source": "--source",

@@ -92,7 +92,7 @@ def multinomial_complexity(categories: int, counts: Tensor) -> Tensor:
     >>> multinomial_complexity(2, torch.tensor([0.0, 1.0, 200.0])).numpy().round(2).tolist()    # 0, log 2, ...
     [0.0, 0.69, 2.91]
     """
-    n = counts.detach().double()
+    n = counts.double()
     if categories < 2:
         return torch.zeros_like(n)
     some = n > 0

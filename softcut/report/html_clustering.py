@@ -14,6 +14,7 @@ from softcut.graph import Graph
 from softcut.report.html_page import Cell, Part, Section, Table, Text, number_table, render_page
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
 from softcut.report.plots import cluster_flow
+from softcut.report.verdicts import verdict_of
 
 __all__ = ["cluster_rows", "clustering_page", "feature_profiles", "typical_nodes", "uncertain_nodes"]
 
@@ -22,6 +23,8 @@ _UNCERTAIN = 20
 _FEATURES = 8  # named for each cluster
 # What metrics.json holds, in the order of the page and in words.
 _SCORES = {
+    "verdict": "verdict",
+    "structure": "structure (nats explained per nat that the clusters take; below 1 they cost more than they explain)",
     "clusters_used": "clusters used",
     "normalised_cut": "normalised cut (sum over clusters; lower is better)",
     "conductance": "conductance, mean (lower is better)",
@@ -29,14 +32,21 @@ _SCORES = {
     "modularity": "modularity",
     "balance": "balance of sizes (1: all equal)",
     "evidence": "evidence (nats explained per nat of labels)",
-    "agreement_of_replicas": "agreement of replicas (mean adjusted Rand index)",
-    "replicas": "replicas",
-    "replicas_collapsed": "replicas that lost a cluster",
+    "agreement_of_replicas": "agreement of restarts (mean adjusted Rand index)",
+}
+_TRAINING = {
+    "replicas": "networks",
+    "replicas_collapsed": "networks that lost a cluster",
     "iterations": "iterations",
     "converged": "converged",
 }
 
-
+_COMPARED = {
+    "score": "score",
+    "structure": "structure",
+    "agreement": "agreement of restarts",
+    "description_length": "description length (nats; negative where clusters pay)",
+}
 _COLUMNS = (
     "Cut: share of the weight of a cluster's edges that leave it. Conductance: the cut over the volume of the smaller "
     "side. Certainty: mean probability of its nodes. Typical nodes: those with the largest probabilities."
@@ -113,8 +123,8 @@ def clustering_page(
             Section(
                 "Training",
                 [
-                    loss_view(history, replicas, "Mean over the replicas of an objective."),
-                    Text("Evidence of each distance: a mark is a replica, a bar the mean."),
+                    loss_view(history, replicas, "Mean over the networks."),
+                    Text("Evidence of each distance: a mark is a network, a bar the mean."),
                     evidence_view(replicas),
                 ],
             )
@@ -129,12 +139,30 @@ def clustering_page(
 
 
 def _summary(metrics: Mapping[str, Any]) -> list[Part]:
-    rows = [[words, metrics[key]] for key, words in _SCORES.items() if metrics.get(key) is not None]
-    parts: list[Part] = [number_table(["what", "value"], rows)]
+    scores = _SCORES | (_TRAINING if metrics.get("replicas") else {})  # without networks nothing was trained
+    rows = [[words, metrics[key]] for key, words in scores.items() if metrics.get(key) is not None]
+    said = verdict_of(metrics)
+    parts: list[Part] = [Text(f"**{said}**")] if said else []
+    parts.append(number_table(["what", "value"], rows))
+    if metrics.get("candidates"):
+        parts.append(_candidates(metrics["candidates"], metrics["n_clusters"]))
     notes = [*metrics.get("reading", ()), *metrics.get("notes", ())]
     if notes:
         parts.append(Table(["Notes"], [[note] for note in notes], heads=0))
     return parts
+
+
+def _candidates(found: Mapping[Any, Mapping[str, float]], chosen: int) -> Part:
+    """The numbers of clusters that were compared."""
+    rows = [
+        [str(k) if int(k) != chosen else f"{k} (chosen)", *(each[name] for name in _COMPARED)]
+        for k, each in sorted(found.items(), key=lambda item: int(item[0]))
+    ]
+    return number_table(
+        ["clusters", *_COMPARED.values()],
+        rows,
+        "Numbers of clusters that were compared: the one with the highest score was taken.",
+    )
 
 
 def cluster_rows(graph: Graph, soft: np.ndarray) -> tuple[list[str], list[list[str | Cell]]]:

@@ -21,7 +21,7 @@ _PLACED = 100_000  # nodes of a graph whose nodes get positions
 _COLUMNS = 400  # of the heat map
 _POINTS = 200  # of a curve
 _NAME = 60  # characters of a node's name
-_OBJECTIVES = {"mincut": "minCUT replicas", "evidence": "evidence replicas"}
+_OBJECTIVES = {"mincut": "minCUT networks", "evidence": "evidence networks"}
 
 
 def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
@@ -175,7 +175,7 @@ def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
 
 
 def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], caption: str = "") -> View:
-    """Both terms of the objective at every iteration, mean over the replicas of each objective.
+    """Both terms of the objective at every iteration, mean over the networks of each objective.
 
     >>> replicas = [Replica(0, "mincut", -0.9, 0.1, 2.0, 3, False)]
     >>> view = loss_view({"cut": np.array([[-0.5], [-0.9]]), "ortho": np.array([[0.4], [0.1]])}, replicas)
@@ -210,7 +210,7 @@ def _term(objective: str, term: str) -> str:
 
 
 def evidence_view(replicas: Sequence[Replica], caption: str = "") -> View:
-    """What each replica explains, by how often the features it reads were propagated.
+    """What each network explains, by how often the features it reads were propagated.
 
     >>> replicas = [Replica(0, "evidence", -1.0, 0.0, 2.0, 3, False, hops=h) for h in (0, 4)]
     >>> view = evidence_view(replicas)

@@ -11,7 +11,7 @@ __all__ = ["TrainingBar"]
 
 
 class TrainingBar:
-    """A callback for the estimator that draws iterations and the mean losses of all replicas.
+    """A callback for the estimator that draws iterations and the mean losses of all networks.
 
     Drawn on standard error while the ``with`` block runs, so that results can be piped; nothing is drawn where
     standard error is not a terminal.

@@ -13,7 +13,7 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 class Order:
     """What a job is asked to do: files in its folder, the number of clusters ("auto" or a number), a seed.
 
-    `n_init`, `threads` and `max_bytes` are the server's: replicas (None: the estimator's), threads, and the most bytes
+    `n_init`, `threads` and `max_bytes` are the server's: networks (None: the estimator's), threads, and the most bytes
     that a compressed file may unpack to.
 
     >>> Order("graph.csv", None, 3).n_clusters

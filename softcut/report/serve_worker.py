@@ -28,6 +28,7 @@ from softcut.report.html_clustering import clustering_page
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view
 from softcut.report.label_files import write_labels
 from softcut.report.serve_order import Order
+from softcut.report.verdicts import verdict_of
 from softcut.training import Progress
 
 __all__ = ["run_process", "work"]
@@ -98,6 +99,7 @@ def _cluster(order: Order, sender: Connection) -> dict[str, Any]:
         "structure": est.structure_,
         "verdict": est.verdict_,
         **scores,
+        "candidates": est.candidates_,
         "agreement_of_replicas": est.agreement_,
         "replicas": len(est.replicas_),
         "iterations": est.n_iter_,
@@ -114,13 +116,18 @@ def _cluster(order: Order, sender: Connection) -> dict[str, Any]:
         graph_view(graph, est.soft_, order.file),
         cluster_view(graph, est.labels_),
         assignment_view(graph, est.soft_, "Nodes from left to right, by cluster, the most certain first."),
-        evidence_view(est.replicas_, "Evidence of each distance: a mark is a replica, a bar the mean."),
     ]
+    if est.replicas_:
+        views.append(
+            evidence_view(est.replicas_, "Evidence of each distance: a mark is a network, a bar the mean.")
+        )
     found = [{"view": view.view, "caption": view.caption, "data": view.data} for view in views]
     Path("views.json").write_text(json.dumps(found, allow_nan=False), encoding="utf-8")
     return {
         "kind": "graph",
         "clusters": est.n_clusters_,
+        "verdict": f"{verdict_of(metrics)} Structure {est.structure_:.2f}: nats explained for each nat that the "
+        "clusters take.",
         "text": f"{graph.num_nodes:,} nodes in {scores['clusters_used']:.0f} clusters; normalised cut "
         f"{scores['normalised_cut']:.3f}, evidence {scores['evidence']:.3f}, {est.fit_seconds_:.1f} seconds.",
         "notes": est.notes_,

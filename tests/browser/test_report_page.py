@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softcut.clustering.replicas import Replica
+from softcut.clustering import Replica
 from softcut.datasets import attributed_communities
 from softcut.graph import Graph
 from softcut.metrics import evaluate

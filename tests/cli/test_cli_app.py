@@ -69,7 +69,7 @@ def test_a_full_memory_is_one_sentence(run, tmp_path, monkeypatch, error):
     def fit(*args):
         raise error
 
-    monkeypatch.setattr("softcut.clustering.MinCutClustering.fit", fit)
+    monkeypatch.setattr("softcut.clustering.GraphClustering.fit", fit)
     (tmp_path / "g.csv").write_text("0,1\n1,2\n")
     code, _, err = run("cluster", "g.csv", "-k", 2)
     assert code == 2
@@ -120,16 +120,16 @@ def test_broken_files_are_one_sentence(run, tmp_path, kind):
         ("-k", "many"),
         ("-k", "5:2"),
         ("-k", "2", "--seed", "x"),
-        ("-k", "2", "--feature-graph", "much"),
+        ("-k", "2", "--objective", "much"),
+        ("-k", "2", "--objective", "mincut", "--paper"),
         ("-k", "2", "--out", ""),
         ("-k", "2", "--out", "."),
         ("-k", "2", "--out", "x" * 300),
         ("-k", "2", "--out", "g.csv/deep"),
         ("-k", "2", "--model-out", "g.csv/m"),
         ("-k", "99"),
-        ("-k", "2", "--preset", "best"),
-        ("-k", "2", "--select", "x"),
-        ("-k", "2", "--hops", "-3"),
+        ("-k", "2", "--n-init", "0"),
+        ("-k", "2", "--max-iter", "-3"),
         ("-k", "2", "--device", "abacus"),
         ("-k", "2", "--features", "none.npy"),
         ("-k", "2", "--features", "short.npy"),

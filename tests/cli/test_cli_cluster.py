@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from softcut.cli.cluster import cluster_counts
-from softcut.clustering import MinCutClustering
+from softcut.clustering import GraphClustering, MinCutClustering
 from softcut.errors import ParameterError
+from softcut.report.verdicts import VERDICTS
 
 
 def test_cluster_writes_labels_with_names(run, people, tmp_path):
@@ -39,6 +40,14 @@ def test_cluster_writes_labels_with_names(run, people, tmp_path):
     assert metrics["nodes"] == 120
     assert metrics["interrupted"] is False
     assert f"{metrics['evidence']:.4f}" in out  # in the closing table too
+    assert f"{metrics['structure']:.4f}" in out
+    lines = out.splitlines()
+    assert lines[0] == VERDICTS[metrics["verdict"]]  # what it is worth comes first
+    first, second = (
+        next(i for i, line in enumerate(lines) if text in line) for text in ("verdict", "clusters used")
+    )
+    assert first < second
+    assert metrics["candidates"] == {}
     chosen = [float(r["probability"]) for r in rows]
     np.testing.assert_allclose(chosen, soft.max(1), atol=1e-6)
     import pyarrow.parquet as parquet
@@ -62,19 +71,19 @@ def test_cluster_without_features_says_so(run, tmp_path):
     (tmp_path / "ring.txt").write_text("".join(f"{i} {(i + 1) % 30}\n" for i in range(30)))
     code, _, err = run("cluster", "ring.txt", "-k", "auto", "--n-init", "2", "--max-iter", "20", "--no-plot")
     assert code == 0
-    assert "structural" in err
-    assert "chosen from 2 to 12" in err
+    assert "clusters found from the edges alone, without networks: no features were given." in err
+    assert "n_clusters: " in err
 
 
 def test_nothing_is_said_twice(run, ring, monkeypatch):
-    original = MinCutClustering.fit
+    original = GraphClustering.fit
 
     def fit(self, graph):
         original(self, graph)
         self.notes_.append("restarts hardly agree.")
         warnings.warn("restarts hardly agree.", stacklevel=2)
 
-    monkeypatch.setattr(MinCutClustering, "fit", fit)
+    monkeypatch.setattr(GraphClustering, "fit", fit)
     code, _, err = run(*ring)
     assert code == 0
     assert err.count("note: restarts hardly agree.") == 1
@@ -98,19 +107,19 @@ def test_the_model_runs_once(run, ring, monkeypatch):
         raise AssertionError("the soft assignments of the fit are at hand")
 
     for name in ("predict", "predict_proba"):
-        monkeypatch.setattr(MinCutClustering, name, again)
+        monkeypatch.setattr(GraphClustering, name, again)
     assert run(*ring)[0] == 0
 
 
 def test_predicting_runs_the_model_once(run, ring, monkeypatch):
     assert run(*ring, "--model-out", "m")[0] == 0
-    calls, original = [], MinCutClustering.predict_proba
+    calls, original = [], GraphClustering.predict_proba
 
     def counted(self, graph):
         calls.append(graph)
         return original(self, graph)
 
-    monkeypatch.setattr(MinCutClustering, "predict_proba", counted)
+    monkeypatch.setattr(GraphClustering, "predict_proba", counted)
     assert run("predict", "m", "ring.csv", "--out", "again", "--no-plot")[0] == 0
     assert len(calls) == 1
 
@@ -128,28 +137,32 @@ def test_bad_numbers_of_clusters(text):
         cluster_counts(text)
 
 
-def test_options_reach_the_estimator(run, ring, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "words", "more"),
+    [
+        (GraphClustering, (), {"objective": None}),
+        (GraphClustering, ("--objective", "dmon"), {"objective": "dmon"}),
+        (MinCutClustering, ("--paper",), {}),
+    ],
+)
+def test_options_reach_the_estimator(run, ring, monkeypatch, kind, words, more):
     given = {}
 
     def remember(self, **params):
         given.update(params)
         raise ParameterError("enough")
 
-    monkeypatch.setattr(MinCutClustering, "__init__", remember)
-    words = ("--hops", 3, "--feature-graph", 0.5, "--seed", 7, "--preset", "paper", "--select", "best")
-    code, _, err = run("cluster", "ring.csv", "-k", "2:5", *words, "--device", "cpu", "--max-iter", 9)
+    monkeypatch.setattr(kind, "__init__", remember)
+    code, _, err = run(*ring[:2], "-k", "2:5", *words, "--seed", 7, "--device", "cpu", "--max-iter", 9)
     assert (code, err) == (2, "softcut: enough\n")
     del given["callbacks"]
     assert given == {
         "n_clusters": range(2, 6),
         "n_init": None,
-        "hops": 3,
-        "feature_graph": 0.5,
         "random_state": 7,
-        "preset": "paper",
-        "select": "best",
         "device": "cpu",
         "max_iter": 9,
+        **more,
     }
 
 

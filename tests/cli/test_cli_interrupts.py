@@ -18,7 +18,7 @@ from softcut.report.progress import TrainingBar
 def ring(tmp_path):
     (tmp_path / "ring.csv").write_text("".join(f"{i},{(i + 1) % 30}\n" for i in range(30)))
     words = ("cluster", "ring.csv", "-k", 2, "--n-init", 2, "--no-plot", "--model-out", "m")
-    return (*words, "--preset", "paper", "--max-iter", 1000)
+    return (*words, "--paper", "--max-iter", 1000)
 
 
 @pytest.fixture

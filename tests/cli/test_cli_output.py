@@ -167,7 +167,7 @@ def test_a_bad_place_is_refused_before_the_fit(run, ring, monkeypatch):
     def fit(*args):
         raise AssertionError("the work began")
 
-    monkeypatch.setattr("softcut.clustering.MinCutClustering.fit", fit)
+    monkeypatch.setattr("softcut.clustering.GraphClustering.fit", fit)
     for option in ("--out", "--model-out"):
         code, _, err = run(*ring, option, "ring.csv/inside")
         assert code == 2

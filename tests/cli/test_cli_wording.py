@@ -7,7 +7,7 @@ import re
 import pytest
 
 from softcut.cli.wording import with_options
-from softcut.clustering.settings import LIMITS
+from softcut.clustering.arguments import LIMITS
 
 GRAPH = "source,target\n" + "".join(f"{i},{(i + 1) % 12}\n{i},{(i + 2) % 12}\n" for i in range(12))
 SHORT = ("-k", 2, "--n-init", 2, "--max-iter", 5, "--no-plot")
@@ -54,7 +54,8 @@ def test_a_recommended_option_helps(run, tmp_path, features, options):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--hops", 10**9), "--hops is 1000000000, above the limit of 1,000"),
+        (("--max-iter", 10**9), "--max-iter is 1000000000, above the limit of 10,000,000"),
+        (("--clusters", 10**9), "--clusters is 1000000000, above the limit of 10,000"),
         (("--n-init", 10**9), "--n-init is 1000000000, above the limit of 10,000"),
         (
             ("--seed", 2**64),
@@ -72,14 +73,14 @@ def test_absurd_numbers_are_one_sentence(run, tmp_path, words, said):
 
 
 def test_a_limit_can_be_raised(run, tmp_path, monkeypatch):
-    monkeypatch.setitem(LIMITS, "hops", 3)
+    monkeypatch.setitem(LIMITS, "n_init", 3)
     (tmp_path / "g.csv").write_text(GRAPH)
-    words = ("cluster", "g.csv", *SHORT, "--hops", 4)
+    words = ("cluster", "g.csv", *SHORT, "--n-init", 4)
     code, _, err = run(*words)
     assert code == 2
-    assert "add --limit hops=NUMBER" in err
-    assert run(*words, "--limit", "hops=4")[0] == 0
-    for wrong in ("hops", "colour=3", "hops=many", "random_state=5"):
+    assert "add --limit n_init=NUMBER" in err
+    assert run(*words, "--limit", "n-init=4")[0] == 0
+    for wrong in ("n_init", "colour=3", "n_init=many", "random_state=5"):
         code, _, err = run(*words, "--limit", wrong, "--overwrite")
         assert code == 2
         assert "must be NAME=NUMBER" in err

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from softcut.clustering import MinCutClustering
+from softcut.clustering import GraphClustering
 from softcut.datasets import attributed_communities, generate
 from softcut.metrics import nmi
 from softcut.ops import CSR
@@ -43,7 +43,7 @@ def test_batches_train_on_the_gpu_as_on_the_cpu() -> None:
 def test_the_estimator_in_batches() -> None:
     graph = attributed_communities(1000, 3, average_degree=12, edge_signal=0.8, seed=2)
     first, again = (
-        MinCutClustering(3, n_init=4, max_iter=40, batch=200, device="cuda").fit(graph) for _ in range(2)
+        GraphClustering(3, n_init=4, max_iter=40, batch_size=200, device="cuda").fit(graph) for _ in range(2)
     )
     assert np.array_equal(first.soft_, again.soft_)
     assert nmi(graph.y, first.labels_) > 0.9 and (first.predict(graph) == first.labels_).all()

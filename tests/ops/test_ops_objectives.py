@@ -37,7 +37,8 @@ from softcut.ops import (
     orthogonality_loss,
     ratio_trace_loss,
 )
-from softcut.ops.objectives import edge_count, edge_gain, word_gain, word_table
+from softcut.ops.information import multinomial_complexity
+from softcut.ops.objectives import edge_count, edge_gain, edge_price, word_gain, word_price, word_table
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -61,18 +62,40 @@ def plain_entropy(sizes) -> float:
     return -sum(share * math.log(share) for share in p if share > 0)
 
 
+def plain_complexity(categories: int, n: float) -> float:
+    """log C(K, n) by the uniform approximation, with alpha = K / n, less 1 / (6 K) of Stirling's series."""
+    if categories < 2 or n == 0:
+        return 0.0
+    alpha = categories / n
+    c = 0.5 + 0.5 * math.sqrt(1 + 4 / alpha)
+    bulk = n * (math.log(alpha) + (alpha + 2) * math.log(c) - 1 / c)
+    return bulk - 0.5 * math.log(c + 2 / alpha) - 1 / (6 * categories)
+
+
+def exact_complexity(categories: int, n: int) -> float:
+    """log C(K, n) from its definition: the largest likelihood of every way that n things can spread, summed."""
+
+    def likelihood(h: int) -> float:
+        return math.comb(n, h) * (h / n) ** h * ((n - h) / n) ** (n - h)
+
+    one, two = 1.0, sum(likelihood(h) for h in range(n + 1))
+    for k in range(1, categories):  # C(k + 2, n) = C(k + 1, n) + (n / k) C(k, n)
+        one, two = two, two + n / k * one
+    return math.log(one)
+
+
 def plain_evidence(adj, s, x=None, power=0.5) -> float:
     adj, s = adj.detach().numpy(), s.detach().numpy()
     n, k = s.shape
     gain = 0.0
     if adj.sum() > 0:
         edges = adj.sum() ** 2 / (adj**2).sum() / 2
-        gain += edges * plain_information(s.T @ adj @ s) - (k - 1) ** 2 / 2
+        gain += edges * plain_information(s.T @ adj @ s) - plain_complexity(k * (k + 1) // 2, edges)
     if x is not None and x.sum() > 0:
         x = x.numpy()
         words = x.sum() ** 2 / (x**2).sum()
-        occurring = (x.sum(0) > 0).sum()
-        gain += words * plain_information(s.T @ x) - (k - 1) * (occurring - 1) / 2
+        each = words * x.sum(0) / x.sum()
+        gain += words * plain_information(s.T @ x) - sum(plain_complexity(k, count) for count in each)
     return gain / (n * max(plain_entropy(s.sum(0)), 1e-6) ** power)
 
 
@@ -155,11 +178,15 @@ def test_hard_clusters_of_one_s_own_graph_score_as_counted_by_hand():
     s = torch.eye(2).double()[ring // 4]
     op = as_operator(edges, num_nodes=8, dtype=torch.float64)
     table = s.T @ s
-    gain = 8 * math.log(2) - 0.5
-    assert edge_gain(s.T @ op.to_dense().double() @ s, edge_count(op)).item() == pytest.approx(gain)
-    assert word_gain(table, 8.0).item() == pytest.approx(gain)
+    edges = 8 * math.log(2) - exact_complexity(
+        3, 8
+    )  # three kinds of edges: inside either square, and between
+    words = 8 * math.log(2) - 2 * exact_complexity(2, 4)  # two words, four times each
+    near = {"abs": 0.03}  # the approximation of the price is within .015 for each table
+    assert edge_gain(s.T @ op.to_dense().double() @ s, edge_count(op)).item() == pytest.approx(edges, **near)
+    assert word_gain(table, 8.0).item() == pytest.approx(words, **near)
     score = evidence(s.T @ op.to_dense().double() @ s, s.sum(0), table, num_edges=8, num_words=8, power=1.0)
-    assert score.item() == pytest.approx(2 * gain / (8 * math.log(2)))
+    assert score.item() == pytest.approx((edges + words) / (8 * math.log(2)), abs=0.01)
 
 
 @given(samples(graphs=(1, 1), nodes=(3, 9)), st.integers(0, 99))
@@ -182,6 +209,125 @@ def test_on_hard_clusters_it_is_the_score_of_softcut_metrics(sample, seed):
         assert score.item() == pytest.approx(judged, rel=1e-9, abs=1e-9)
     edges_only = evidence(s.T @ adj @ s, s.sum(0), num_edges=edge_count(op)[0], power=1.0)
     assert edges_only.item() == pytest.approx(metrics.evidence(adj.numpy(), labels), rel=1e-9, abs=1e-9)
+
+
+# The price of a table.
+
+
+@given(st.integers(1, 60), st.integers(1, 400))
+def test_the_price_is_the_stochastic_complexity(categories, n):
+    got = multinomial_complexity(categories, torch.tensor(float(n))).item()
+    assert got == pytest.approx(exact_complexity(categories, n), abs=0.015)
+    assert got == pytest.approx(plain_complexity(categories, n), rel=1e-12, abs=1e-12)
+
+
+def test_the_price_of_counts_that_one_knows():
+    got = multinomial_complexity(2, torch.tensor([0, 1, 2]))  # whole numbers are counts as well
+    assert got.dtype == torch.float64
+    # None; log 2; two things: both in one (twice 1), or one in each (2 * 1/4).
+    torch.testing.assert_close(
+        got, torch.tensor([0.0, math.log(2), math.log(2.5)]).double(), atol=0.015, rtol=0
+    )
+    assert not multinomial_complexity(1, torch.tensor([5.0, 0.0])).any()
+    rising = multinomial_complexity(3, torch.logspace(-3, 12, 200, dtype=torch.float64))
+    assert (rising.diff() > 0).all()
+
+
+def test_the_price_has_a_gradient():
+    counts = torch.tensor([0.3, 1.0, 7.5, 60.0], dtype=torch.float64, requires_grad=True)
+    for categories in (2, 3, 55):
+        assert gradcheck(lambda n, k=categories: multinomial_complexity(k, n), (counts,))
+        assert gradgradcheck(lambda n, k=categories: multinomial_complexity(k, n), (counts,))
+    none = torch.zeros(2, requires_grad=True)
+    (gradient,) = torch.autograd.grad(multinomial_complexity(4, none).sum(), none)
+    assert not gradient.any()
+
+
+def test_the_price_of_edges_does_not_depend_on_how_their_number_is_given():
+    count = 1234.5678
+    expected = plain_complexity(10, count)
+    for given_count in (
+        count,
+        torch.tensor(count, dtype=torch.float64),
+        torch.tensor([count], dtype=torch.float64),
+    ):
+        assert edge_price(4, given_count).item() == pytest.approx(expected, rel=1e-12)
+    assert edge_price(1, 5).item() == 0
+    assert edge_price(3, 0.0).item() == 0
+
+
+@given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 2**20), st.booleans())
+def test_prices_of_words(k, f, seed, only_presence):
+    generator = np.random.default_rng(seed)
+    x = generator.random((9, f)) * (generator.random((9, f)) > 0.6)
+    used = (x > 0).astype(float) if only_presence else x
+    words = Words(x, presence=only_presence, dtype=torch.float64)
+    total = used.sum()
+    # How often each word occurs, in units in which all of them occur as often as they are worth.
+    count = total**2 / (used**2).sum() if total else 0.0
+    each = count * used.sum(0) / total if total else np.zeros(f)
+    np.testing.assert_allclose(words.counts.numpy(), each, rtol=1e-12, atol=1e-12)
+    assert float(words.counts.sum()) == pytest.approx(words.count)
+    expected = sum(plain_complexity(k, n) for n in each)
+    assert words.price(k).item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert word_price(k, words.counts).item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    logits = torch.from_numpy(generator.random((9, 2, k)))
+    table = words.table(logits.softmax(-1))  # [R, K, F]; the price is the same for every S
+    got = word_gain(table, words.count)
+    torch.testing.assert_close(got, word_gain(table, words.count, words.price(k)))
+    for r in range(2):
+        gain = words.count * plain_information(table[r].numpy()) - expected if total else 0.0
+        assert got[r].item() == pytest.approx(gain, rel=1e-9, abs=1e-9)
+
+
+@given(samples(graphs=(1, 1), nodes=(1, 9), connected=None), st.integers(1, 4))
+def test_gains_are_information_less_its_price(sample, k):
+    s, adj = sample.assignments(k), sample.block()
+    table, edges = s.T @ adj @ s, adj.sum().item() ** 2 / max(adj.square().sum().item(), 1e-300) / 2
+    expected = edges * plain_information(table) - plain_complexity(k * (k + 1) // 2, edges) if edges else 0.0
+    for count in (edges, torch.tensor(edges, dtype=torch.float64)):
+        assert edge_gain(table, count).item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    x = presence(sample)
+    got = evidence(table, s.sum(0), s.T @ x, num_edges=edges, num_words=x.sum().item(), power=1.0)
+    assert got.item() == pytest.approx(plain_evidence(adj, s, x, power=1.0), rel=1e-9, abs=1e-9)
+
+
+@given(samples(graphs=(1, 1), nodes=(2, 9), connected=None), st.integers(1, 3))
+def test_weighted_words_count_what_they_are_worth(sample, k):
+    s, x = sample.assignments(k), sample.rand(sample.n, 3, salt=5).abs()
+    got = evidence_loss(s, sample.edge_index, sample.edge_weight, words=x)
+    assert got.item() == pytest.approx(-plain_evidence(sample.block(), s, x), rel=1e-9, abs=1e-9)
+    words = Words(x.numpy(), presence=False, dtype=torch.float64)
+    torch.testing.assert_close(evidence_loss(s, sample.edge_index, sample.edge_weight, words=words), got)
+    torch.testing.assert_close(evidence_loss(s, sample.edge_index, sample.edge_weight, words=1e6 * x), got)
+
+
+def test_gradients_do_not_change_with_a_price_that_is_known():
+    """Rows of S sum to one, so counts of words are the same for every S: a fixed price has the same gradient."""
+    sample = make_sample((8,), seed=5, weighted=True)
+    words = Words(presence(sample).numpy(), dtype=torch.float64)
+    op = as_operator(sample.edge_index, sample.edge_weight, num_nodes=8, dtype=torch.float64)
+    found = []
+    for price in (None, words.price(3)):
+        logits = sample.rand(8, 3).requires_grad_()
+        s = logits.softmax(-1)
+        table, count = word_table(op, s, words)
+        tables = ClusterTables(op, s, words=table, num_words=count, words_price=price)
+        (loss,) = get_objective("evidence").losses(tables)
+        found.append((loss.detach(), *torch.autograd.grad(loss.sum(), logits)))
+    torch.testing.assert_close(*found)
+
+
+def test_sizes_to_hold_on_to_add_the_orthogonality_term():
+    sample = make_sample((8,), seed=5)
+    op = as_operator(sample.edge_index, num_nodes=8, dtype=torch.float64)
+    s = torch.stack([sample.assignments(3, salt=r) for r in range(2)], 1)
+    target = torch.tensor([[4.0, 3.0, 1.0], [2.0, 3.0, 3.0]]).double()
+    losses = get_objective("evidence").losses(ClusterTables(op, s, target=target))
+    torch.testing.assert_close(losses[0], evidence_loss(s, op).unsqueeze(0))
+    for r in range(2):
+        gram, held = s[:, r].T @ s[:, r], target[r] / target[r].norm()
+        torch.testing.assert_close(losses[1][0, r], (gram / gram.norm() - torch.diag(held)).norm())
 
 
 def test_weights_have_no_unit_and_equal_ones_count_edges():
@@ -209,9 +355,7 @@ def test_the_named_objective_is_the_sum_of_the_losses(kind, objective):
     losses = chosen.losses(ClusterTables(used, s))
     assert len(losses) == len(chosen.names)
     expected = {
-        "trace_ratio": lambda: (
-            mincut_loss(s, op, reduction="none") + orthogonality_loss(s, op, reduction="none")
-        ),
+        "mincut": lambda: mincut_loss(s, op, reduction="none") + orthogonality_loss(s, op, reduction="none"),
         "ratio_trace": lambda: (
             ratio_trace_loss(s, op, reduction="none") + orthogonality_loss(s, op, reduction="none")
         ),
@@ -223,7 +367,7 @@ def test_the_named_objective_is_the_sum_of_the_losses(kind, objective):
 
 
 def test_a_name_that_does_not_exist():
-    with pytest.raises(ParameterError, match=r"objective must be one of trace_ratio, .*evidence, got 'cut'"):
+    with pytest.raises(ParameterError, match=r"objective must be one of mincut, .*evidence, got 'cut'"):
         get_objective("cut")
 
 
@@ -408,8 +552,10 @@ def test_words_keep_a_sparse_matrix_sparse():
     row, col = np.arange(15_000) // 5, generator.integers(0, f, 15_000)
     x = sp.csr_array((np.ones(15_000), (row, col)), shape=(n, f))
     words = Words(x)
-    held = [v for v in vars(words).values() if isinstance(v, torch.Tensor | CSRPattern)]
-    assert all(isinstance(v, CSRPattern) for v in held)
+    held = {name: v for name, v in vars(words).items() if isinstance(v, torch.Tensor | CSRPattern)}
+    assert held.pop("counts").shape == (f,)  # a number for each word
+    assert held
+    assert all(isinstance(v, CSRPattern) for v in held.values())
     assert Words(np.ones((3, 2))).table(torch.eye(3)).shape == (3, 2)
     assert words.table(torch.ones(n, 1)).sum().item() == x.nnz
 

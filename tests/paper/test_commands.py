@@ -27,7 +27,7 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 COMMANDS = {
     "citation": ["--dataset", "cora", "--method", "mincut", "kmeans", "--max-iter", "3", "--runs", "2"],
-    "quality": ["--dataset", "cora", "--method", "8 replicas", "kmeans_raw", "--runs", "1"],
+    "quality": ["--dataset", "cora", "--method", "8 networks", "kmeans_raw", "--runs", "1"],
     "evidence": ["--dataset", "cora", "--runs", "1"],
     "synthetic": ["--max-iter", "3", "--runs", "2"],
     "autoencoder": ["--dataset", "ring", "--method", "topk", "--iterations", "3", "--runs", "2"],

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softcut.clustering import MinCutClustering
+from softcut.clustering import GraphClustering, Recipe
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 from softcut.metrics import nmi
@@ -94,8 +94,8 @@ def test_curves(small, tmp_path):
 
 
 def test_quality_and_synthetic(small, tmp_path):
-    found = quality.run(tmp_path, ["cora"], ["consensus", "no fusion", "kmeans_raw"], runs=1)
-    assert {c["method"] for c in found} == {"consensus", "no fusion", "kmeans_raw"}
+    found = quality.run(tmp_path, ["cora"], ["default", "no fusion", "kmeans_raw"], runs=1)
+    assert {c["method"] for c in found} == {"default", "no fusion", "kmeans_raw"}
     rows = synthetic.run(tmp_path, runs=2, max_iter=20)
     assert len(rows) == 6
     assert (tmp_path / "synthetic_20_iterations.png").exists()
@@ -105,14 +105,17 @@ def test_quality_and_synthetic(small, tmp_path):
 
 def test_quality_where_the_number_of_clusters_is_chosen(small, graph, tmp_path, monkeypatch):
     name = "number of clusters chosen"
-    assert quality.ABLATIONS[name] == {"n_clusters": "auto"}
-    quick = {"n_clusters": "auto", "max_iter": 20, "n_init": 4}
-    monkeypatch.setitem(quality.ABLATIONS, name, quick)
+    assert name in quality.METHODS
+    assert quality.settings_of(name) == {**quality.settings_of("default"), "chosen": True}
+    short = Recipe(iterations=20, networks=4)
+    monkeypatch.setattr(GraphClustering, "_recipe", short)
     quality.run(tmp_path, ["cora"], [name], runs=1)
     (run,) = Records(tmp_path / "quality_runs.json").runs
-    est = MinCutClustering(random_state=0, device="cpu", **quick).fit(graph)
-    assert run["settings"]["n_clusters"] == "auto"
-    assert run["clusters_used"] == est.n_clusters_
+    est = GraphClustering("auto", random_state=0, device="cpu", recipe=short).fit(graph)
+    assert run["settings"] == {"estimator": "GraphClustering", "recipe": short.digest, "chosen": True}
+    assert run["clusters_used"] == len(np.unique(est.labels_))
+    assert run["n_clusters"] == est.n_clusters_
+    assert (run["structure"], run["verdict"]) == (pytest.approx(est.structure_), est.verdict_)
     assert run["nmi"] == pytest.approx(nmi(graph.y, est.labels_), abs=1e-9)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from softcut.clustering import GraphClustering
 from softcut.datasets import attributed_communities
 from softcut.graph import Graph
 from softcut.metrics import conductance, evaluate
@@ -16,6 +17,7 @@ from softcut.report.html_clustering import (
     typical_nodes,
     uncertain_nodes,
 )
+from softcut.report.verdicts import VERDICTS, verdict_of
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +81,47 @@ def test_names_from_a_users_file_are_shown_as_text(case):
     assert "&lt;script&gt;alert(" in page  # the table of uncertain nodes
     assert "\\u003cscript\\u003ealert(" in page  # the data of the view
     assert "Training" not in page  # there was none
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_the_verdict_comes_first(case, verdict):
+    graph, soft = case
+    metrics = {"graph": "g", "n_clusters": 3, "verdict": verdict, "structure": 1.2345, "clusters_used": 3}
+    page = clustering_page(graph, soft, metrics)
+    said, *later = (page.index(text) for text in (VERDICTS[verdict], "structure (nats", "clusters used"))
+    assert [said, *later] == sorted([said, *later])
+    assert "1.234" in page
+    assert sum(sentence in page for sentence in VERDICTS.values()) == 1
+
+
+def test_a_single_cluster_and_a_prediction_have_no_clusters_to_judge():
+    assert verdict_of({"verdict": "none", "n_clusters": 1}) == "All nodes are in one cluster."
+    assert verdict_of({"graph": "g", "n_clusters": 3}) == ""
+
+
+def test_a_clustering_without_networks_has_no_training_to_show():
+    graph = attributed_communities(90, 3, n_features=0, edge_signal=0.9, seed=0)
+    est = GraphClustering(range(2, 5), random_state=0).fit(graph)
+    assert est.replicas_ == []
+    assert {key: value.shape for key, value in est.history_.items()} == {"cut": (0, 0), "ortho": (0, 0)}
+    metrics = {
+        "graph": "g",
+        "n_clusters": est.n_clusters_,
+        "structure": est.structure_,
+        "verdict": est.verdict_,
+        "candidates": {str(k): found for k, found in est.candidates_.items()},
+        "agreement_of_replicas": est.agreement_,
+        "replicas": 0,
+        "replicas_collapsed": 0,
+        "iterations": est.n_iter_,
+        "converged": est.converged_,
+        **evaluate(graph, est.labels_),
+    }
+    page = clustering_page(graph, est.soft_, metrics, history=est.history_, replicas=est.replicas_)
+    for absent in (">Training<", ">networks<", ">iterations<", ">converged<", "Evidence of each distance"):
+        assert absent not in page
+    assert VERDICTS[est.verdict_] in page
+    assert "agreement of restarts" in page
+    assert f"{est.n_clusters_} (chosen)" in page
+    for k in (2, 3, 4):
+        assert f">{k}<" in page or f">{k} (chosen)<" in page

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softcut.clustering.replicas import Replica
+from softcut.clustering import Replica
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
 from softcut.report.html_views import (
@@ -113,13 +113,11 @@ def test_the_heat_map_is_sorted_by_cluster_and_certainty(graph, soft, monkeypatc
 
 
 def test_losses_are_means_of_the_replicas_of_an_objective():
-    replicas = [
-        Replica(i, name, 0, 0, 1.0, 2, False) for i, name in enumerate(("trace_ratio", "evidence") * 2)
-    ]
+    replicas = [Replica(i, name, 0, 0, 1.0, 2, False) for i, name in enumerate(("mincut", "evidence") * 2)]
     cut, ortho = np.arange(20.0).reshape(5, 4), np.zeros((5, 4))
     ortho[:, ::2] = 1.0
     panels = loss_view({"cut": cut, "ortho": ortho}, replicas).data["panels"]
-    assert [panel["series"][0]["name"] for panel in panels] == ["minCUT replicas"] * 2 + ["evidence replicas"]
+    assert [panel["series"][0]["name"] for panel in panels] == ["minCUT networks"] * 2 + ["evidence networks"]
     assert panels[0]["series"][0]["y"] == cut[:, ::2].mean(1).tolist()
     assert panels[2]["series"][0]["y"] == cut[:, 1::2].mean(1).tolist()
 

@@ -29,6 +29,7 @@ from softcut.report import serve_jobs, serve_worker
 from softcut.report.serve_app import create_app
 from softcut.report.serve_jobs import Jobs
 from softcut.report.serve_order import Order
+from softcut.report.verdicts import VERDICTS
 
 EDGES = b"source,target\n" + b"".join(b"%d,%d\n" % (i, (i + 1) % 12) for i in range(12))
 
@@ -276,23 +277,36 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_work_clusters_a_graph(folder):
+@pytest.mark.parametrize("features", [False, True])
+def test_work_clusters_a_graph(folder, features):
     graph = attributed_communities(60, 2, n_features=8, edge_signal=0.9, seed=0)
     rows, columns = graph.edge_index()[0]
     lines = [f"<b>{a},<b>{b}" for a, b in zip(rows, columns, strict=True) if a < b]
     Path("g.csv").write_text("source,target\n" + "\n".join(lines))
-    first, *progress, last = outcome(Order("g.csv", None, 2, n_init=4))
+    x = np.asarray(graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x)
+    Path("x.csv").write_text("".join(f"<b>{i},{','.join(map(str, row))}\n" for i, row in enumerate(x)))
+    first, *progress, last = outcome(Order("g.csv", "x.csv" if features else None, 2, n_init=4))
     assert first[0] == "read" and "g.csv" in first[1] and str(folder) not in first[1]
     assert [message[0] for message in progress] == ["progress"] * len(progress)
-    assert {message[1] for message in progress} == {0, 1}  # one training per objective
+    assert {message[1] for message in progress} == (
+        {0} if features else set()
+    )  # the edges alone train nothing
     assert last[0] == "done" and last[1]["clusters"] == 2
-    assert Path("labels.csv").read_text().count("\n") == 1 + len({n for e in lines for n in e.split(",")})
+    assert any(last[1]["verdict"].startswith(f"{sentence} Structure ") for sentence in VERDICTS.values())
+    report = Path("report.html").read_text()
+    (sentence,) = (
+        each for each in VERDICTS.values() if each in report and last[1]["verdict"].startswith(each)
+    )
+    assert report.index(sentence) < report.index("clusters used")
+    assert ("Evidence of each distance" in report) is features
+    nodes = 60 if features else len({n for e in lines for n in e.split(",")})
+    assert Path("labels.csv").read_text().count("\n") == 1 + nodes
     assert "<b>0" not in Path("report.html").read_text()
     assert [view["view"] for view in json.loads(Path("views.json").read_text())] == [
         "graph",
         "groups",
         "heat",
-        "dots",
+        *(["dots"] if features else []),
     ]
 
 

@@ -53,6 +53,71 @@ def test_replica_losses_of_the_counting_objectives(graph):
     assert (explained - edges_only).abs().min() > 1e-3
 
 
+SIZES = torch.tensor([[60.0, 40.0, 20.0], [40.0, 40.0, 40.0], [70.0, 30.0, 20.0]]).double()
+
+
+def held(s: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+    """|| S'S / ||S'S|| - diag(sizes) / ||sizes|| ||, by its formula."""
+    gram = s.T @ s
+    return (gram / gram.norm() - torch.diag(sizes / sizes.norm())).norm()
+
+
+def test_evidence_with_sizes_to_hold_on_to(graph):
+    s, op = torch.softmax(numbers(graph.num_nodes, 3, 3), -1), double(graph)
+    words = Words(graph.x, dtype=torch.float64)
+    free, nothing = replica_losses(op, s, "evidence", words=words)
+    explained, kept = replica_losses(op, s, "evidence", SIZES, words=words)
+    known, _ = replica_losses(op, s, "evidence", words=words, num_edges=60.0, words_price=words.price(3))
+    assert not nothing.any()
+    assert torch.equal(explained, free)  # the sizes are in the second term only
+    for r in range(3):
+        torch.testing.assert_close(kept[r], held(s[:, r], SIZES[r]))
+    same, _ = replica_losses(
+        op, s, "evidence", words=words, num_edges=float(graph.num_edges), words_price=words.price(3)
+    )
+    torch.testing.assert_close(same, free)
+    assert (known - free).abs().min() > 1e-3
+
+
+def test_a_step_of_the_evidence_follows_both_terms(graph):
+    """The first step of Adam goes by the sign of the gradient of evidence + weight * L_o, computed here."""
+    inputs, op = DenseInput(numbers(graph.num_nodes, 5)), double(graph)
+    words = Words(graph.x, dtype=torch.float64)
+    for weight in (0.0, 0.2, 5.0):
+        settings = TrainSettings(
+            iterations=1, lr=1e-3, objective="evidence", ortho_weight=weight, tolerance=None
+        )
+        net, before = (net_for(inputs, [0, 1, 2]) for _ in range(2))
+        result = train(net, inputs, op, settings, sizes=SIZES, words=words)
+        s = before.soft(inputs)
+        explained = torch.stack([evidence_loss(s[:, r], op, words=words) for r in range(3)])
+        kept = torch.stack([held(s[:, r], SIZES[r]) for r in range(3)])
+        np.testing.assert_allclose(result.cut[0], explained.detach(), rtol=1e-6)
+        np.testing.assert_allclose(result.ortho[0], kept.detach(), rtol=1e-6)
+        gradients = torch.autograd.grad((explained + weight * kept).sum(), list(before.parameters()))
+        moved = [new - old for new, old in zip(net.parameters(), before.parameters(), strict=True)]
+        for move, gradient in zip(moved, gradients, strict=True):
+            clear = gradient.abs() > 1e-6
+            torch.testing.assert_close(
+                move[clear].detach(), -1e-3 * gradient[clear].sign(), rtol=2e-2, atol=0.0
+            )
+
+
+def test_replicas_that_leave_take_their_sizes_along(graph):
+    """One by one, a network that has stopped is no longer computed; the others keep their own sizes."""
+    inputs, op = DenseInput(numbers(graph.num_nodes, 5)), double(graph)
+    common = {"objective": "evidence", "ortho_weight": 0.5, "tolerance": 5e-2, "patience": 4, "lr": 2e-2}
+    settings = TrainSettings(iterations=60, check_every=1, one_by_one=True, **common)
+    together = net_for(inputs, [0, 1, 2])
+    result = train(together, inputs, op, settings, sizes=SIZES)
+    stopped = (np.diff(result.cut, axis=0) == 0).sum(0)  # a network that left keeps its last loss
+    assert len(set(stopped.tolist())) > 1  # they do not stop at the same time
+    for r in range(3):
+        alone = net_for(inputs, [r])
+        train(alone, inputs, op, settings, sizes=SIZES[[r]])
+        torch.testing.assert_close(alone.assign(inputs)[:, 0], together.assign(inputs)[:, r])
+
+
 @pytest.mark.parametrize("objective", ["dmon", "just_balance", "evidence"])
 @pytest.mark.parametrize("start", [False, True])
 def test_replicas_in_one_pass_equal_separate_trainings(graph, objective, start):

@@ -282,7 +282,7 @@ def test_settings_of_the_loop(arguments, words):
 
 def test_settings_of_the_training():
     usual = TrainSettings()
-    assert (usual.iterations, usual.lr, usual.temperature, usual.objective) == (700, 2e-3, 1.0, "trace_ratio")
+    assert (usual.iterations, usual.lr, usual.temperature, usual.objective) == (700, 2e-3, 1.0, "mincut")
     assert (usual.ortho_weight, usual.start, usual.tolerance) == (1.0, 40, 1e-4)
     assert (usual.patience, usual.check_every) == (50, 25)
     TrainSettings(ortho_weight=0.0, start=0, patience=1, check_every=1, iterations=1)

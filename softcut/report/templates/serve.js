@@ -30,7 +30,7 @@
     if (old) await ask(`/jobs/${old}`, { method: "DELETE" }).catch(() => {});
   }
 
-  // Each training (one per objective and number of clusters) is a line; both losses have a panel.
+  // Each training is a line; both losses have a panel.
   function losses(events) {
     const trainings = new Map();
     for (const [kind, phase, iteration, , cut, ortho] of events) {
@@ -43,7 +43,6 @@
     const line = (term) => [...trainings].map(([phase, one]) => (
       { name: `training ${phase + 1}`, x: one.x, y: one[term], colour: COLOURS[phase % COLOURS.length] }));
     byId("training").hidden = false;
-    // The cut and the evidence have scales of their own.
     const first = trainings.size < 3 ? line("cut").map((one) => [one]) : [line("cut")];
     const panels = first.map((series) => ({ title: series.length > 1 ? "objective" : `objective of ${series[0].name}`, x: "iteration", series }));
     mount(byId("losses"), "curves", { panels: [...panels, { title: "orthogonality", x: "iteration", series: line("ortho") }] });
@@ -69,6 +68,7 @@
 
   async function show(id, result) {
     byId("state").textContent = "Done.";
+    byId("verdict").textContent = result.verdict || "";
     byId("summary").textContent = result.text;
     const links = { "labels.csv": "Labels (CSV)", "labels.png": "Labels (PNG)", "report.html": "Whole report" };
     byId("files").replaceChildren(...result.files.filter((name) => links[name]).flatMap((name) => {
