@@ -32,7 +32,10 @@ from softcut.provenance import device_name, origin
 
 FOUND = 0.5  # NMI from which a plant counts as found
 NOISE = ("random", "preferential", "regular", "blocks below the limit")
-SILENT = ("none", "16 normal", "64 normal", "200 words", "1000 words", "5000 words", "constant")
+SILENT = (
+    *("none", "16 normal", "64 normal", "64 correlated", "16 skewed"),
+    *("200 words", "1000 words", "5000 words", "constant"),
+)
 PLANTS = (
     "edges",
     "edges, hubs",
@@ -75,6 +78,12 @@ def silent_features(name: str, nodes: int, rng: np.random.Generator) -> Any:
     width = int(name.split()[0])
     if name.endswith("normal"):
         return normal(np.zeros(nodes, dtype=int), width, 0.0, rng)
+    if name.endswith("correlated"):  # a cloud of few dimensions without gaps
+        few = int(rng.choice([2, 5, 10]))
+        cloud = rng.standard_normal((nodes, few)) @ rng.standard_normal((few, width))
+        return (cloud + few**0.5 / 2 * rng.standard_normal((nodes, width))).astype(np.float32)
+    if name.endswith("skewed"):
+        return np.exp(rng.standard_normal((nodes, width))).astype(np.float32)
     each = float(rng.choice([8, 20, 60]))
     return attributed_communities(nodes, 1, 0, width, words_per_node=each, seed=int(rng.integers(1 << 30))).x
 
@@ -98,7 +107,7 @@ def noise_edges(kind: str, nodes: int, degree: int, k: int, rng: np.random.Gener
 
 
 def noise_cases(count: int) -> Iterator[Case]:
-    """Every kind of graph with every kind of features, twice among 56; a few are large."""
+    """Every kind of graph with every kind of features; a few are large."""
     for i in range(count):
         rng = np.random.default_rng([1, i])
         kind, features = NOISE[i % len(NOISE)], SILENT[i % len(SILENT)]
@@ -225,8 +234,9 @@ def counts(count: int, planted: int, out: Path, device: str) -> None:
     unfound = sum(row["verdict"] == "none" for row in lost)
     seconds = sum(row["seconds"] for row in noise + kept + lost)
     print(
-        f"noise: {silent} of {len(noise)} 'none'; planted: {heard} of {len(kept)} not 'none' (of {len(kept) + len(lost)} "
-        f"made {len(kept)} were found; of the {len(lost)} others {unfound} are 'none'); {seconds:.0f} seconds"
+        f"noise: {silent} of {len(noise)} 'none'; planted: {heard} of {len(kept)} not 'none' (of "
+        f"{len(kept) + len(lost)} made {len(kept)} were found; of the {len(lost)} others {unfound} are 'none'); "
+        f"{seconds:.0f} seconds"
     )
 
 
@@ -255,8 +265,8 @@ def curve(out: Path, device: str, strengths: int = 12, states: int = 2) -> None:
         found = [row["nmi"] for row in rows if low <= row["structure"] < high]
         if found:
             print(
-                f"structure from {low:g} to {high:g}: {len(found)} fits, NMI {np.min(found):.2f} to {np.max(found):.2f}, "
-                f"median {np.median(found):.2f}, {np.mean(np.array(found) >= 0.7):.0%} at least .7"
+                f"structure from {low:g} to {high:g}: {len(found)} fits, NMI {np.min(found):.2f} to "
+                f"{np.max(found):.2f}, median {np.median(found):.2f}, {np.mean(np.array(found) >= 0.7):.0%} at least .7"
             )
 
 
