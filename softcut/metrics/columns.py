@@ -90,8 +90,8 @@ def axes_gain(axes: Tensor, labels: Tensor, k: int) -> Tensor:
     >>> rng = np.random.default_rng(0)
     >>> classes = torch.arange(90) % 3
     >>> axes = torch.from_numpy(principal_axes(rng.standard_normal((90, 4)) + 3 * np.eye(3, 4)[classes]))
-    >>> axes_gain(axes, classes, 3).item() > 90 * math.log(3) > 0 > axes_gain(axes, torch.arange(90) // 30, 3).item()
-    True
+    >>> [axes_gain(axes, labels, 3).item() > 0 for labels in (classes, torch.arange(90) // 30)]
+    [True, False]
     """
     n, d = axes.shape
     if d == 0 or n <= k:
