@@ -200,7 +200,7 @@ HEAD = (
     "strength",
     "nmi",
     "edges",
-    "words",
+    "told",
     "structure",
     "verdict",
 )
