@@ -48,7 +48,7 @@ PLANTS = (
 )
 DEGREES = (3, 5, 8, 12, 20, 30)
 NODES = (300, 400, 600, 1000)
-CURVES = ("edges", "words", "normal", "edges and words")
+CURVES = ("edges", "edges, hubs", "words", "normal", "edges and words")
 
 
 @dataclass(frozen=True)

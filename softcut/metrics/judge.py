@@ -14,11 +14,14 @@ data find mutual information even where there is none. log C, the stochastic com
 the value has a meaning by itself: below 1 the labels cost more than they explain.
 
 Whether there is anything to find (:attr:`Evidence.structure`) is a question about a graph and not about two clusterings
-of it, so only what pays counts, and nothing twice:
+of it, so only what pays counts, and columns that go together count once:
 
-    told       words: sum_w log((1 + exp g_w) / 2), g_w = n_w I_w - log C(K, n_w)      each word by cluster, or not
-               measurements: what clusters say along the principal axes (:mod:`softcut.metrics.columns`)
+    told       words: max_q sum_w log(1 - q + q exp g_w),  g_w = n_w D_w - log C(K, n_w)
+               measurements: what clusters say along principal axes (:mod:`softcut.metrics.columns`)
     structure  (max(G_e, 0) + max(told, 0)) / (N H(c))
+
+A share q of the words (1, 1/2, 1/4, ...) tells clusters apart, and the others are described without them. Clusters say
+n_w D_w nats about word w, with D_w the divergence of its clusters from those of all words: W I in all.
 """
 
 from __future__ import annotations
@@ -218,7 +221,10 @@ class Judge:
             found = axes_gain(self._axes, labels[self._seen], k)
             return found * (self.nodes / max(1, len(self._seen)))
         each = word_gains(words) - multinomial_complexity(k, self.counts)
-        return torch.nn.functional.softplus(each).sum() - len(each) * math.log(2)
+        halvings = math.ceil(math.log2(max(1, len(each)))) + 1
+        share = 0.5 ** torch.arange(halvings, device=each.device, dtype=each.dtype).unsqueeze(1)
+        told = torch.logaddexp(torch.log1p(-share), share.log() + each).sum(1)
+        return told.max() - math.log(halvings)
 
 
 def _index(values: np.ndarray, device: torch.device) -> Tensor:
