@@ -15,8 +15,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from softcut.io.parts import Part, open_part, write_parts
 from softcut.clustering.distributed import JobGroup
+from softcut.io.parts import Part, open_part, write_parts
 
 # A thread that fails leaves the others waiting; they give up after this many seconds.
 _WAIT = 20

@@ -35,7 +35,7 @@ def candidate(found: Evidence, ari: Tensor, width: float) -> Candidate:
     {'score': 1.0, 'structure': 2.0, 'agreement': 0.5, 'description_length': -2.0}
     """
     weight = evidence_weights(found, width).double().to(ari.device)
-    gain = found.structure * found.entropy.sqrt()
+    gain = found.paid * found.entropy.sqrt()
     pairs = torch.outer(weight, weight).fill_diagonal_(0)
     total = float(pairs.sum())
     agreement = float((pairs * ari).sum()) / total if total > 0 else 0.0

@@ -203,7 +203,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self._say_what_pays(fitted)
 
     def _say_what_pays(self, fitted: Fitted) -> None:
-        edges, features = float(fitted.evidence.edges), float(fitted.evidence.features)
+        edges, features = float(fitted.evidence.edges), float(fitted.evidence.told)
         if min(edges, features) < 0 < max(edges, features):
             silent, telling = ("features", "edges") if features < 0 else ("edges", "features")
             self._note(

@@ -180,7 +180,12 @@ def _from_networks(
                 return {"score": 0.0, "structure": 0.0, "agreement": 0.0, "description_length": 0.0}
             found = trial.evidence
             kept = Evidence(
-                found.edges[full], found.features[full], found.entropy[full], found.nodes, found.price
+                found.edges[full],
+                found.features[full],
+                found.entropy[full],
+                found.nodes,
+                found.price,
+                None if found.told is None else found.told[full],
             )
             return candidate(kept, trial.ari[full][:, full], recipe.vote_width)
 

@@ -86,7 +86,7 @@ def prepare(graph: Graph, recipe: Recipe, device: torch.device, note: Note) -> P
     encoder, encoded = Encoder.fit(graph, recipe, structural=structural, device=device)
     features = None if structural else presence(graph.x)
     words = None if features is None else Words(features, device=device)
-    judge = Judge(graph.adjacency, features, device)
+    judge = Judge(graph.adjacency, None if structural else graph.x, device, features)
     assert isinstance(encoded.op, CSR)
     return Prepared(encoder, encoded, at_most_one(encoded.op), judge, words, Nodes(graph.num_nodes))
 

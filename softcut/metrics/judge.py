@@ -11,12 +11,22 @@ E I(c(u); c(v)) is the logarithm of how much more likely the edges are when the 
 from S'AS than when they are drawn one by one; W I(word; c) the same for words. Labels that were fitted to the
 data find mutual information even where there is none. log C, the stochastic complexity of a multinomial
 (:func:`softcut.ops.information.multinomial_complexity`), is the price of the table: what describing it costs. With it
-the value has a meaning by itself: below 1 the labels cost more than they explain. Where only edges or only features
-pay for their table, the part that does counts alone (:attr:`Evidence.structure`).
+the value has a meaning by itself: below 1 the labels cost more than they explain.
+
+Whether there is anything to find (:attr:`Evidence.structure`) is a question about a graph and not about two clusterings
+of it, so only what pays counts, and columns that go together count once:
+
+    told       words: max_q sum_w log(1 - q + q exp g_w),  g_w = n_w D_w - log C(K, n_w)
+               measurements: what clusters say along principal axes (:mod:`softcut.metrics.columns`)
+    structure  (max(G_e, 0) + max(told, 0)) / (N H(c))
+
+A share q of the words (1, 1/2, 1/4, ...) tells clusters apart, and the others are described without them. Clusters say
+n_w D_w nats about word w, with D_w the divergence of its clusters from those of all words: W I in all.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +38,11 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.metrics.arguments import GraphLike, as_adjacency, as_labels, codes
-from softcut.metrics.presence import presence
+from softcut.metrics.columns import axes_gain, looked_at, principal_axes
+from softcut.metrics.presence import looks_like_words, presence
 from softcut.ops import entropy
-from softcut.ops.objectives import edge_gain, edge_price, word_gain, word_price
+from softcut.ops.gains import edge_gain, edge_price, word_gain, word_gains, word_price
+from softcut.ops.information import multinomial_complexity
 
 __all__ = ["Evidence", "Judge", "evidence", "evidence_parts"]
 
@@ -53,6 +65,8 @@ class Evidence:
         N.
     price : float
         Of both tables; the same for all clusterings of one graph into K.
+    told : float or Tensor, optional
+        What clusters say about features of which only those count that pay; None: G_x.
     """
 
     edges: Any
@@ -60,6 +74,7 @@ class Evidence:
     entropy: Any
     nodes: int
     price: float = 0.0
+    told: Any = None
 
     @property
     def value(self) -> Any:
@@ -68,7 +83,13 @@ class Evidence:
 
     @property
     def structure(self) -> Any:
-        """As `value`, of the parts that pay: an empty table of edges or of words takes nothing from the other."""
+        """Of what pays: edges or features, words or axes that say nothing take nothing from those that do."""
+        told = self.features if self.told is None else self.told
+        return _ratio(_positive(self.edges) + _positive(told), self.nodes * self.entropy)
+
+    @property
+    def paid(self) -> Any:
+        """As `value`, of the tables that pay: one that says nothing takes nothing from the other."""
         return _ratio(_positive(self.edges) + _positive(self.features), self.nodes * self.entropy)
 
     @property
@@ -118,6 +139,8 @@ class Judge:
         Features; words count by presence, other columns in bins (see :func:`softcut.metrics.presence.presence`).
     device : torch.device, optional
         Where labels will be.
+    words : sparse matrix, optional
+        ``presence(x)``, where it is known already.
 
     Attributes
     ----------
@@ -127,7 +150,13 @@ class Judge:
         [F], how often each word occurs.
     """
 
-    def __init__(self, adjacency: Any, x: Any = None, device: torch.device | None = None) -> None:
+    def __init__(
+        self,
+        adjacency: Any,
+        x: Any = None,
+        device: torch.device | None = None,
+        words: sp.csr_array | None = None,
+    ) -> None:
         device = device or torch.device("cpu")
         entries = sp.coo_array(adjacency)
         self.nodes = int(entries.shape[0])
@@ -142,7 +171,14 @@ class Judge:
             self.edges = total * total / float((weight * weight).sum()) / 2
             # Whole numbers whose sums are exact: a GPU adds in any order, and the result is the same to the bit.
             self._weight = torch.from_numpy(np.rint(weight * (_EXACT / total))).to(device)
-        words = sp.csr_array((self.nodes, 0)) if x is None else presence(x)
+        self._axes: Tensor | None = None
+        if x is None:
+            words = sp.csr_array((self.nodes, 0))
+        else:
+            words = presence(x) if words is None else words
+            if not looks_like_words(x):
+                self._axes = torch.from_numpy(principal_axes(x)).to(device)
+                self._seen = _index(looked_at(self.nodes), device)
         count = np.bincount(words.indices, minlength=words.shape[1])
         used = np.flatnonzero(count)
         place = np.zeros(words.shape[1], dtype=np.int64)
@@ -171,11 +207,24 @@ class Judge:
         for column in columns:
             edges, words, sizes = self.tables(column, k)
             gain = edge_gain(edges, self.edges) if self.edges else edges.new_zeros(())
-            parts.append((gain, word_gain(words, num_words, words_price), entropy(sizes)))
+            parts.append(
+                (gain, word_gain(words, num_words, words_price), entropy(sizes), self._told(words, column, k))
+            )
         found = [torch.stack(part) for part in zip(*parts, strict=True)]
         price = float(words_price) + (float(edge_price(k, self.edges)) if self.edges else 0.0)
         gains = [part[0] if single else part for part in found]
-        return Evidence(gains[0], gains[1], gains[2], self.nodes, price)
+        return Evidence(gains[0], gains[1], gains[2], self.nodes, price, gains[3])
+
+    def _told(self, words: Tensor, labels: Tensor, k: int) -> Tensor:
+        """What `labels` say about the features, of which only those count that pay."""
+        if self._axes is not None:
+            found = axes_gain(self._axes, labels[self._seen], k)
+            return found * (self.nodes / max(1, len(self._seen)))
+        each = word_gains(words) - multinomial_complexity(k, self.counts)
+        halvings = math.ceil(math.log2(max(1, len(each)))) + 1
+        share = 0.5 ** torch.arange(halvings, device=each.device, dtype=each.dtype).unsqueeze(1)
+        told = torch.logaddexp(torch.log1p(-share), share.log() + each).sum(1)
+        return told.max() - math.log(halvings)
 
 
 def _index(values: np.ndarray, device: torch.device) -> Tensor:
@@ -200,7 +249,14 @@ def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Eviden
         raise ParameterError(f"x has {x.shape[0]} rows but the graph has {adjacency.shape[0]} nodes.")
     numbers = codes(found)
     parts = Judge(adjacency, x)(torch.from_numpy(numbers), int(numbers.max()) + 1)
-    return Evidence(float(parts.edges), float(parts.features), float(parts.entropy), parts.nodes, parts.price)
+    return Evidence(
+        float(parts.edges),
+        float(parts.features),
+        float(parts.entropy),
+        parts.nodes,
+        parts.price,
+        float(parts.told),
+    )
 
 
 def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:

@@ -12,7 +12,7 @@ from torch import Tensor
 from softcut.ops.cut import safe_ratio
 from softcut.ops.information import entropy, multinomial_complexity, mutual_information
 
-__all__ = ["edge_gain", "edge_price", "evidence", "word_gain", "word_price"]
+__all__ = ["edge_gain", "edge_price", "evidence", "word_gain", "word_gains", "word_price"]
 
 # Below this entropy (nats) the evidence is divided by no less: a single cluster has none.
 _LEAST_ENTROPY = 1e-6
@@ -71,6 +71,19 @@ def word_gain(words: Tensor, count: Tensor | float, price: Tensor | None = None)
         price = word_price(words.shape[-2], scale * safe_ratio(counts, total))
     gain = count * mutual_information(words) - price.to(words)
     return torch.where(words.detach().sum((-2, -1)) > 0, gain, 0.0)
+
+
+def word_gains(words: Tensor) -> Tensor:
+    """What clusters say about each word of S'X [..., K, F], before its price, in nats [..., F]; the sum is W I(S'X).
+
+    >>> import torch
+    >>> word_gains(torch.tensor([[50.0, 0.0, 5.0], [0.0, 50.0, 5.0]])).round(decimals=2).abs().tolist()
+    [34.66, 34.66, 0.0]
+    """
+    clusters = words.sum(-1, keepdim=True)
+    share = safe_ratio(clusters, clusters.sum(-2, keepdim=True))
+    counts = words.sum(-2)
+    return (torch.xlogy(words, words) - torch.xlogy(words, share)).sum(-2) - torch.xlogy(counts, counts)
 
 
 def evidence(
