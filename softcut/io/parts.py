@@ -12,6 +12,7 @@ one part can exchange rows with the others and never reads theirs.
     part-0.counts.npy    [2, P]   how many rows go to each part, and come from it
     part-0.x.npy         [n, F]   features
     part-0.words_rowptr.npy, part-0.words_col.npy   which words (or bins of features) each node has
+    part-0.axes_rows.npy, part-0.axes.npy           some of its rows, and their principal axes (measurements only)
     names.jsonl                   a JSON text per node, in the original order (graphs with names only)
     manifest.json                 sizes, and the checksum of every file; written last
 """
@@ -36,7 +37,7 @@ from softcut.files import atomic_json
 
 __all__ = ["PART_FILES", "Manifest", "Part", "open_part", "read_manifest", "read_names", "write_parts"]
 
-_FORMAT = "softcut parts 1"
+_FORMAT = "softcut parts 2"
 # Patterns of everything that such a folder holds.
 PART_FILES = ("manifest.json", "names.jsonl", "part-*.npy")
 _AGAIN = "write the parts again with 'softcut partition'"
@@ -58,6 +59,8 @@ class Part:
         Features.
     words : tuple of two arrays or None
         Row pointer and columns of the words.
+    axes : tuple of two arrays or None
+        Some rows, and the principal axes of their features; see :mod:`softcut.metrics.columns`.
     """
 
     number: int
@@ -69,6 +72,7 @@ class Part:
     val: np.ndarray | None = None
     x: np.ndarray | None = None
     words: tuple[np.ndarray, np.ndarray] | None = None
+    axes: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def num_halo(self) -> int:
@@ -90,6 +94,8 @@ class Manifest:
         Features per node; 0 without features.
     vocabulary, num_words : int
         Different words, and words in all.
+    axes : int
+        Principal axes that are kept of features that are measurements; 0 for none.
     weighted, named : bool
         Whether edges have weights, and nodes names.
     rows, halo, entries : tuple of int
@@ -107,6 +113,7 @@ class Manifest:
     columns: int
     vocabulary: int
     num_words: int
+    axes: int
     weighted: bool
     named: bool
     rows: tuple[int, ...]
@@ -128,6 +135,7 @@ def write_parts(
     *,
     x: np.ndarray | None = None,
     words: sp.csr_array | None = None,
+    axes: tuple[np.ndarray, np.ndarray] | None = None,
     names: Sequence[str] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Manifest:
@@ -156,6 +164,8 @@ def write_parts(
         Features, stored in their precision.
     words : sparse matrix [N, V], optional
         What each node has (see :func:`softcut.metrics.presence.presence`).
+    axes : tuple of two arrays, optional
+        Numbers of some nodes, rising, and the principal axes of their features.
     names : sequence of str, optional
         Names of the nodes.
     about : mapping, optional
@@ -175,7 +185,7 @@ def write_parts(
     folder.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        manifest = _write(staged, adjacency, owner, x, words, names, dict(about or {}))
+        manifest = _write(staged, adjacency, owner, x, words, axes, names, dict(about or {}))
         umask = os.umask(0)
         os.umask(umask)
         staged.chmod(0o777 & ~umask)  # mkdtemp makes private folders
@@ -192,6 +202,7 @@ def _write(
     owner: np.ndarray,
     x: np.ndarray | None,
     words: sp.csr_array | None,
+    axes: tuple[np.ndarray, np.ndarray] | None,
     names: Sequence[str] | None,
     about: dict[str, Any],
 ) -> Manifest:
@@ -227,6 +238,9 @@ def _write(
         if words is not None:
             own = words[nodes]
             arrays |= {"words_rowptr": own.indptr.astype(np.int64), "words_col": own.indices.astype(np.int32)}
+        if axes is not None:
+            own_axes = owner[axes[0]] == p
+            arrays |= {"axes_rows": place[axes[0][own_axes]], "axes": axes[1][own_axes]}
         for name, array in arrays.items():
             np.save(_file(folder, p, name), array)
     for p in range(parts):
@@ -246,6 +260,7 @@ def _write(
         columns=0 if x is None else int(x.shape[1]),
         vocabulary=0 if words is None else int(words.shape[1]),
         num_words=0 if words is None else int(words.nnz),
+        axes=0 if axes is None else int(axes[1].shape[1]),
         weighted=weighted,
         named=names is not None,
         rows=tuple(len(nodes) for nodes in members),
@@ -317,6 +332,7 @@ def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
     names += ["val"] if manifest.weighted else []
     names += ["x"] if manifest.columns else []
     names += ["words_rowptr", "words_col"] if manifest.vocabulary else []
+    names += ["axes_rows", "axes"] if manifest.axes else []
     arrays = {}
     for name in names:
         file = _file(folder, number, name)
@@ -324,7 +340,8 @@ def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
         # An empty array cannot be memory-mapped.
         arrays[name] = np.load(file, mmap_mode=None if file.stat().st_size < 256 else "r", allow_pickle=False)
     words = (arrays.pop("words_rowptr"), arrays.pop("words_col")) if manifest.vocabulary else None
-    return Part(number, words=words, **arrays)
+    axes = (arrays.pop("axes_rows"), arrays.pop("axes")) if manifest.axes else None
+    return Part(number, words=words, axes=axes, **arrays)
 
 
 def _check(file: Path, manifest: Manifest, verify: bool) -> None:

@@ -23,7 +23,7 @@ import torch
 from scipy.special import ndtri
 from torch import Tensor
 
-__all__ = ["axes_gain", "looked_at", "normal_scores", "principal_axes"]
+__all__ = ["axes_gain", "axes_table", "axes_table", "looked_at", "normal_scores", "principal_axes"]
 
 AXES = 64  # leading axes that count
 ROWS = 20_000  # nodes that are looked at; they count for all
@@ -84,22 +84,28 @@ def principal_axes(x: Any) -> np.ndarray:
     return left[:, :AXES][:, told_apart] * math.sqrt(n)
 
 
-def axes_gain(axes: Tensor, labels: Tensor, k: int) -> Tensor:
-    """max over d of G_d, less log(D + 1), in nats; of labels [N'] from 0 to `k` - 1.
+def axes_table(axes: Tensor, labels: Tensor, k: int) -> Tensor:
+    """[S'Z, S'1], [K, D + 1], of labels [N'] from 0 to `k` - 1: a sum over nodes."""
+    member = torch.nn.functional.one_hot(labels, k).to(axes)
+    return torch.cat([member.T @ axes, member.sum(0).unsqueeze(1)], dim=1)
+
+
+def axes_gain(table: Tensor) -> Tensor:
+    """max over d of G_d, less log(D + 1), in nats, from the :func:`axes_table` of all nodes looked at.
 
     >>> rng = np.random.default_rng(0)
     >>> classes = torch.arange(90) % 3
     >>> axes = torch.from_numpy(principal_axes(rng.standard_normal((90, 4)) + 3 * np.eye(3, 4)[classes]))
-    >>> [axes_gain(axes, labels, 3).item() > 0 for labels in (classes, torch.arange(90) // 30)]
-    [True, False]
+    >>> found = [axes_gain(axes_table(axes, labels, 3)).item() for labels in (classes, torch.arange(90) // 30)]
+    >>> found[0] > 90 * math.log(3) > 0 > found[1]
+    True
     """
-    n, d = axes.shape
+    k, d = table.shape[0], table.shape[1] - 1
+    sizes, n = table[:, -1], float(table[:, -1].sum())
     if d == 0 or n <= k:
-        return axes.new_zeros(())
-    sizes = torch.bincount(labels, minlength=k).to(axes)
-    member = torch.nn.functional.one_hot(labels, k).to(axes)
-    means = (member.T @ axes) / sizes.clamp(min=1).sqrt().unsqueeze(1)
-    within = torch.eye(d, dtype=axes.dtype, device=axes.device) - means.T @ means / n
+        return table.new_zeros(())
+    means = table[:, :-1] / sizes.clamp(min=1).sqrt().unsqueeze(1)
+    within = torch.eye(d, dtype=table.dtype, device=table.device) - means.T @ means / n
     # det of the d first axes for every d: the product of the first d pivots.
     pivots = torch.linalg.cholesky(torch.eye(d).to(within) + n * within).diagonal()
     used = int((sizes > 0).sum())

@@ -38,7 +38,7 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.metrics.arguments import GraphLike, as_adjacency, as_labels, codes
-from softcut.metrics.columns import axes_gain, looked_at, principal_axes
+from softcut.metrics.columns import axes_gain, axes_table, looked_at, principal_axes
 from softcut.metrics.presence import looks_like_words, presence
 from softcut.ops import entropy
 from softcut.ops.gains import edge_gain, edge_price, word_gain, word_gains, word_price
@@ -148,6 +148,8 @@ class Judge:
         N and E.
     counts : Tensor
         [F], how often each word occurs.
+    axes : Tensor or None
+        Principal axes of features that are measurements, of the nodes looked at.
     """
 
     def __init__(
@@ -171,13 +173,13 @@ class Judge:
             self.edges = total * total / float((weight * weight).sum()) / 2
             # Whole numbers whose sums are exact: a GPU adds in any order, and the result is the same to the bit.
             self._weight = torch.from_numpy(np.rint(weight * (_EXACT / total))).to(device)
-        self._axes: Tensor | None = None
+        self.axes: Tensor | None = None
         if x is None:
             words = sp.csr_array((self.nodes, 0))
         else:
             words = presence(x) if words is None else words
             if not looks_like_words(x):
-                self._axes = torch.from_numpy(principal_axes(x)).to(device)
+                self.axes = torch.from_numpy(principal_axes(x)).to(device)
                 self._seen = _index(looked_at(self.nodes), device)
         count = np.bincount(words.indices, minlength=words.shape[1])
         used = np.flatnonzero(count)
@@ -196,6 +198,11 @@ class Judge:
         place = labels[self._owner] * vocabulary + self._word
         words = torch.bincount(place, minlength=k * vocabulary).view(k, vocabulary).double()
         return edges, words, sizes
+
+    def axes_table(self, labels: Tensor, k: int) -> Tensor:
+        """What :func:`softcut.metrics.columns.axes_gain` reads, for labels [N]."""
+        assert self.axes is not None
+        return axes_table(self.axes, labels[self._seen], k)
 
     def __call__(self, labels: Tensor, k: int) -> Evidence:
         """Judge clusterings: `labels` [N] or [N, R] from 0 to `k` - 1; each part is [] or [R], float64."""
@@ -217,9 +224,9 @@ class Judge:
 
     def _told(self, words: Tensor, labels: Tensor, k: int) -> Tensor:
         """What `labels` say about the features, of which only those count that pay."""
-        if self._axes is not None:
-            found = axes_gain(self._axes, labels[self._seen], k)
-            return found * (self.nodes / max(1, len(self._seen)))
+        if self.axes is not None:
+            table = self.axes_table(labels, k)
+            return axes_gain(table) * (self.nodes / table[:, -1].sum().clamp(min=1))
         each = word_gains(words) - multinomial_complexity(k, self.counts)
         halvings = math.ceil(math.log2(max(1, len(each)))) + 1
         share = 0.5 ** torch.arange(halvings, device=each.device, dtype=each.dtype).unsqueeze(1)

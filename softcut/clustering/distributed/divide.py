@@ -14,7 +14,8 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
 from softcut.io.parts import Manifest, write_parts
-from softcut.metrics.presence import presence
+from softcut.metrics.columns import looked_at, principal_axes
+from softcut.metrics.presence import looks_like_words, presence
 
 __all__ = ["partition"]
 
@@ -69,6 +70,7 @@ def partition(
         owner,
         x=x,
         words=words,
+        axes=_axes(graph) if words is not None else None,
         names=graph.node_names,
         about={
             "paper": paper,
@@ -78,6 +80,12 @@ def partition(
             "crossing_share": crossing_share(graph.adjacency, owner),
         },
     )
+
+
+def _axes(graph: Graph) -> tuple[np.ndarray, np.ndarray] | None:
+    """What clusterings of measurements are judged by; None for words."""
+    assert graph.x is not None
+    return None if looks_like_words(graph.x) else (looked_at(graph.num_nodes), principal_axes(graph.x))
 
 
 def _features(

@@ -44,6 +44,9 @@ class PartJudge(Judge):
     def __init__(self, part: Part, op: Halo, manifest: Manifest, counts: Tensor) -> None:
         self.nodes, self.edges, self.counts = manifest.nodes, manifest.edge_worth, counts
         self._part, self._op = part, op
+        self.axes = None
+        if part.axes is not None:
+            self._seen, self.axes = (torch.from_numpy(np.array(each)).to(counts.device) for each in part.axes)
 
     def tables(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         hard = nn.functional.one_hot(labels, k).double()
@@ -52,6 +55,9 @@ class PartJudge(Judge):
         if words.numel():
             words = layout.over_all(words)
         return quadratic_form(self._op, hard)[0], words, layout.total(hard)[0]
+
+    def axes_table(self, labels: Tensor, k: int) -> Tensor:
+        return self._op.layout.over_all(super().axes_table(labels, k))
 
     def _words(self, labels: Tensor, k: int) -> Tensor:
         vocabulary = len(self.counts)
