@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -50,14 +49,6 @@ def _speaking(rank: int) -> Iterator[None]:
         ) from error
 
 
-@dataclass
-class _Counter:
-    """Bytes so far: rows sent to other processes, and numbers added up."""
-
-    halo: int = 0
-    reduced: int = 0
-
-
 class JobGroup:
     """The processes of a job; counts the bytes that this one sends. Subclasses say how they are sent.
 
@@ -77,7 +68,8 @@ class JobGroup:
 
     def __init__(self, rank: int = 0, size: int = 1, device: torch.device | str = "cpu") -> None:
         self.rank, self.size, self.device = rank, size, torch.device(device)
-        self._sent = _Counter()
+        # Bytes that this process sent as rows, and bytes of the numbers it added up, so far.
+        self.traffic = Traffic(0, 0)
 
     def add_up(self, values: Tensor) -> Tensor:
         """The sum over all processes."""
@@ -91,19 +83,14 @@ class JobGroup:
         """What every process has, in their order; for small things, and never in a step."""
         return [value]
 
-    @property
-    def traffic(self) -> Traffic:
-        """Bytes that this process sent as rows, and bytes of the numbers it added up, so far."""
-        return Traffic(self._sent.halo, self._sent.reduced)
-
     def all_reduce(self, values: Tensor) -> Tensor:
         """The sum over all processes, the same on all of them; `values` may be overwritten."""
-        self._sent.reduced += values.numel() * values.element_size()
+        self.traffic += Traffic(0, values.numel() * values.element_size())
         return self.add_up(values)
 
     def all_to_all(self, rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> Tensor:
         """Rows for every process, one after another; returns those received."""
-        self._sent.halo += rows.numel() * rows.element_size()
+        self.traffic += Traffic(rows.numel() * rows.element_size(), 0)
         return self.deliver(rows.contiguous(), list(send), list(receive))
 
     def together(self, work: Callable[[], _T]) -> _T:
