@@ -57,7 +57,9 @@ def main() -> None:
     axis.set_ylim(-0.03, 1.05)
     axis.set_xlabel("structure_: nats explained per nat of labels")
     axis.set_ylabel("NMI of the clusters found with those planted")
-    axis.set_title("Below 1 there is nothing to find", pad=24, fontsize=12)
+    axis.set_title(
+        "Below 1 little or nothing is found, from 1.5 on most of what was planted", pad=24, fontsize=11
+    )
     axis.legend(title="communities planted", loc="lower right", frameon=True, fontsize=9, title_fontsize=9)
     axis.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
