@@ -86,7 +86,7 @@ def distributed_quality(out: Path) -> str:
     found = json.loads((out / "distributed.json").read_text(encoding="utf-8"))["quality"]
     lines = [
         [title, *(plus_minus(row[key], row[f"{key} std"]) for row in found)]
-        for title, key in (("`GraphClustering`", "whole"), ("on parts", "parts"))
+        for title, key in (("`GraphClustering`", "whole"), ("on one part", "parts"))
     ]
     lines.append(["nodes labelled alike", *(f"{100 * row['alike']:.1f} %" for row in found)])
     return markdown_table(["", *(TITLES.get(row["graph"], row["graph"]) for row in found)], lines)
@@ -117,7 +117,7 @@ def distributed_model(out: Path) -> str:
         "halo rows of a part": lambda job: f"{job['halo'] / 1e6:.1f} M" if job["halo"] else "0",
         "memory in training": lambda job: f"{job['memory'] / 2**30:.1f} GiB",
         "memory while features are propagated": lambda job: f"{job['preparation_memory'] / 2**30:.1f} GiB",
-        "memory traffic of a step": lambda job: f"{job['traffic'] / 1e9:.3g} GB",
+        "memory traffic of a step": lambda job: f"{job['traffic'] / 1e9:,.0f} GB",
         "halo received in a step": lambda job: f"{job['halo_bytes'] / 1e9:.2f} GB" if job["halo"] else "0",
         "numbers added up in a step": lambda job: f"{job['reduced_bytes'] / 1e3:.1f} kB",
         "seconds of a step: memory + messages": _seconds,

@@ -75,7 +75,7 @@ NO_RESULTS = (
     "| peer | version | what is measured |",
     "| place | change | why nothing can notice it |",
     "| script | what |",
-    "| step of the default | on parts |",
+    "| step | on parts |",
     "| table | size | what it counts |",
     "| what you have | what you pass |",
     "| you have | call |",
