@@ -131,7 +131,7 @@ class Recipe:
     start_iterations: int = 10  # enough to begin near them, few enough to leave a bad start
     # Share of the networks that begin from clusters of the edges: features may hide these.
     edge_starts: float = 0.25
-    start_restarts: int = 1  # k-means for each start: the better of several would make networks alike
+    start_restarts: int = 2  # k-means for each start, of which the better one is taken
     start_rounds: int = 30  # iterations of that k-means: it need not converge
     # Smallest cluster of a start, as a share of the mean size; clusters of the edges that have a smaller one come last.
     least: float = 0.25
@@ -143,7 +143,7 @@ class Recipe:
     # "best": the network with most evidence, or, of the paper's, with the lowest loss.
     select: str = "consensus"
     # A network whose evidence is this share below that of the best one has 1/e of its weight.
-    width: float = 0.04
+    width: float = 0.08
     fusion: float = 1.0  # weight of the propagated features beside the networks
     consensus_columns: int = 64  # leading directions that its k-means sees
     consensus_restarts: int = 20

@@ -179,7 +179,8 @@ def settings_of(method: str) -> dict[str, Any]:
     if estimator is not None:
         return {**estimator_settings(estimator), "chosen": method == _CHOSEN}
     if method in (_KMEANS, _KMEANS_REFINED):
-        return {"recipe": Recipe().digest}
+        names = ("components", "distances", "many_columns", "longest_row", "ridge", "restart", "steps")
+        return {name: getattr(DEFAULT, name) for name in names}
     if method == "dmon":
         return keyword_settings(dmon_replicas)
     return keyword_settings(BASELINES[_BASELINES.get(method, method)])
