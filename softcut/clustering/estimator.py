@@ -203,7 +203,8 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self._say_what_pays(fitted)
 
     def _say_what_pays(self, fitted: Fitted) -> None:
-        edges, features = float(fitted.evidence.edges), float(fitted.evidence.told)
+        found = fitted.evidence
+        edges, features = float(found.edges), float(found.features if found.told is None else found.told)
         if min(edges, features) < 0 < max(edges, features):
             silent, telling = ("features", "edges") if features < 0 else ("edges", "features")
             self._note(

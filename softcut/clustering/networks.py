@@ -221,7 +221,8 @@ def _starts(
     labels = []
     for scale, members in itertools.groupby(scales):
         each = len(list(members))
-        count = each - round(share * each)  # of which so many begin from their features
+        # Of these so many begin from their features, the others from the edges: one at least, where there are two.
+        count = each - max(round(share * each), int(share > 0 and each > 1))
         if edge_labels is not None:
             labels.append(edge_labels.expand(each - count, -1))
         if count == 0:

@@ -205,7 +205,7 @@ class Recipe:
     def verdict(self, structure: float) -> str:
         """What the structure of a clustering says: "none", "weak" or "clear".
 
-        >>> Recipe().verdict(0.5), Recipe().verdict(1.5), Recipe().verdict(2.5)
+        >>> Recipe().verdict(0.9), Recipe().verdict(1.0), Recipe().verdict(1.5)
         ('none', 'weak', 'clear')
         """
         return "none" if structure < 1 else "weak" if structure < self.clear else "clear"

@@ -14,6 +14,7 @@ import softcut as sc
 from softcut.clustering import edges
 from softcut.clustering.edges import edge_clusters, shares
 from softcut.clustering.merges import cut, merge_steps
+from softcut.clustering.recipe import DEFAULT, EdgeRecipe, Recipe
 from softcut.datasets import attributed_communities
 from softcut.metrics import evidence, modularity, nmi
 from softcut.ops import CSR
@@ -71,7 +72,7 @@ def test_any_graph_has_at_most_k_clusters_of_every_node(graph, ks, seed):
 @settings(max_examples=60, deadline=None)
 def test_moves_never_lose_information(graph, k, seed):
     labels = torch.from_numpy(np.random.default_rng(seed).integers(0, k, graph.num_nodes))
-    after = edges._moved(edges._Level.of(operator(graph)), labels, k, random(seed))
+    after = edges._moved(edges._Level.of(operator(graph)), labels, k, random(seed), DEFAULT)
     assert int(after.min()) >= 0 and int(after.max()) < k
     if graph.num_edges:
         assert edge_information(graph.adjacency, after) >= edge_information(graph.adjacency, labels) - 1e-9
@@ -103,8 +104,8 @@ def test_nodes_to_move_are_those_another_cluster_suits(graph, k, seed):
     if not len(level.row):
         return
     table = level.table(torch.from_numpy(labels), k)
-    nodes, other = (t.numpy() for t in edges._better(level, torch.from_numpy(labels), table, k))
-    joint = table.numpy() / table.numpy().sum() + edges._RECIPE.prior / k**2
+    nodes, other = (t.numpy() for t in edges._better(level, torch.from_numpy(labels), table, k, DEFAULT))
+    joint = table.numpy() / table.numpy().sum() + DEFAULT.edges.prior / k**2
     score = graph.adjacency @ np.eye(k)[labels] @ np.log(joint / np.outer(joint.sum(0), joint.sum(0)))
     rise = score.max(1) - score[np.arange(len(labels)), labels]
     np.testing.assert_allclose(score[nodes, other], score[nodes].max(1), rtol=1e-5, atol=1e-6)
@@ -114,11 +115,10 @@ def test_nodes_to_move_are_those_another_cluster_suits(graph, k, seed):
     assert set(np.flatnonzero(clear)) <= set(nodes.tolist()) <= set(np.flatnonzero(border))
 
 
-def test_a_table_in_pieces_says_the_same(monkeypatch):
+def test_a_table_in_pieces_says_the_same():
     op = operator(attributed_communities(300, 4, n_features=0, seed=1))
-    whole = edge_clusters(op, [4])[4]
-    monkeypatch.setattr(edges, "_RECIPE", edges.EdgeRecipe(table=256))
-    assert torch.equal(edge_clusters(op, [4])[4], whole)
+    pieces = Recipe(edges=EdgeRecipe(table=256))
+    assert torch.equal(edge_clusters(op, [4], recipe=pieces)[4], edge_clusters(op, [4])[4])
 
 
 @given(st.integers(2, 9), st.integers(0, 50))
@@ -158,7 +158,7 @@ def brute_force(graph, k):
     for rest in itertools.product(range(k), repeat=n - 1):
         labels = np.array((0, *rest))
         sizes = np.bincount(labels, minlength=k)
-        if sizes.min() >= edges._RECIPE.least * n / k and modularity(graph, labels) > 0:
+        if sizes.min() >= DEFAULT.least * n / k and modularity(graph, labels) > 0:
             found = max(found, evidence(graph, labels))
     return found
 

@@ -196,7 +196,7 @@ def starts_of(prepared, k, recipe, seed=0, edge_labels=None):
     return seen[0]
 
 
-def test_networks_start_from_k_means_of_their_own_features_and_half_of_them_from_the_edges(prepared):
+def test_networks_start_from_k_means_of_their_own_features_and_some_of_them_from_the_edges(prepared):
     net, start = starts_of(prepared, 5, Recipe(networks=20), seed=11)
     assert net.k == 5 and net.hidden == 16
     z, least = prepared.encoded.z, 0.25 * 120 / 5
@@ -205,13 +205,14 @@ def test_networks_start_from_k_means_of_their_own_features_and_half_of_them_from
     for scale in range(6):
         count = net.scales.count(scale)
         labels, centres = kmeans_restarts(
-            z[scale], 5, 2 * count, max_iter=30, least=least, random_state=11 + scale
+            z[scale], 5, 2 * (count - 1), max_iter=30, least=least, random_state=11 + scale
         )
         error = [float((z[scale] - c[row]).square().sum()) for row, c in zip(labels, centres, strict=True)]
-        for i in range(count):
+        assert torch.equal(start.labels[place], from_edges), "a quarter of three or four is one"
+        for i in range(count - 1):
             better = centres[2 * i + int(error[2 * i] > error[2 * i + 1])]
-            wanted = from_edges if i < round(count / 2) else assign(z[scale], better.unsqueeze(0))[0]
-            assert torch.equal(start.labels[place + i], wanted), (scale, i)
+            wanted = assign(z[scale], better.unsqueeze(0))[0]
+            assert torch.equal(start.labels[place + 1 + i], wanted), (scale, i)
         place += count
     assert place == 20
     sizes = torch.stack([torch.bincount(row, minlength=5) for row in start.labels]).float()
@@ -220,8 +221,12 @@ def test_networks_start_from_k_means_of_their_own_features_and_half_of_them_from
 
 def test_starts_follow_the_recipe(prepared):
     known = torch.arange(120) % 4
-    _, half = starts_of(prepared, 4, QUICK, edge_labels=known)
-    assert (half.labels == known).all(1).tolist() == [False] * 4, "half of one is none"
+    _, single = starts_of(prepared, 4, QUICK, edge_labels=known)
+    assert (single.labels == known).all(1).tolist() == [False] * 4, (
+        "a single one at each distance reads features"
+    )
+    _, pairs = starts_of(prepared, 4, replace(QUICK, networks=12), edge_labels=known)
+    assert (pairs.labels == known).all(1).tolist() == [True, False] * 6, "one of two begins from the edges"
     _, all_of_them = starts_of(prepared, 4, replace(QUICK, edge_starts=1.0), edge_labels=known)
     assert (all_of_them.labels == known).all()
     _, none = starts_of(prepared, 4, replace(QUICK, networks=12, edge_starts=0.0), edge_labels=known)
@@ -253,7 +258,7 @@ def test_starts_of_large_graphs_come_from_a_sample_and_not_from_the_edges(prepar
         assert torch.equal(start.labels[i], assign(prepared.encoded.z[0], best.unsqueeze(0))[0])
     seen.clear()
     starts_of(prepared, 3, Recipe(networks=12, large=120, start_sample=90))
-    assert {(rows, restarts) for rows, restarts, _ in seen} == {(120, 2 * 2)}
+    assert {(rows, restarts) for rows, restarts, _ in seen} == {(120, 2 * 1)}
 
 
 def test_networks_are_judged_by_evidence_and_by_the_plain_losses(graph, prepared):
@@ -290,7 +295,7 @@ def test_other_objectives_read_the_operator_they_are_made_for(graph, prepared, o
 def test_the_training_of_a_recipe():
     usual = Recipe().training(50_000, CPU)
     assert (usual.iterations, usual.lr, usual.temperature, usual.objective) == (50, 0.04, 1.0, "evidence")
-    assert (usual.ortho_weight, usual.start, usual.tolerance, usual.patience) == (0.2, 20, 1e-3, 50)
+    assert (usual.ortho_weight, usual.start, usual.tolerance, usual.patience) == (0.2, 10, 1e-3, 50)
     assert not usual.one_by_one
     large = Recipe().training(50_001, CPU)
     assert large.one_by_one and (large.patience, large.tolerance, large.check_every) == (10, 2e-3, 5)
@@ -347,7 +352,7 @@ def test_networks_that_lost_clusters_and_those_that_explain_little_do_not_count(
     found = ended(prepared, [3, 2, 3, 3], [2.0, 9.0, 1.9, 0.5])
     merged, notes = merged_of(prepared, found, Recipe())
     assert notes == ["1 of 4 networks used fewer than 3 clusters and were left out."]
-    behind = np.exp(-((0.1 / (0.12 * 2.0)) ** 2))
+    behind = np.exp(-((0.1 / (0.08 * 2.0)) ** 2))
     np.testing.assert_allclose(merged.weights.numpy(), np.array([1, behind]) / (1 + behind), rtol=1e-4)
     assert merged.net.replicas == 2
     wanted = Consensus.fit(
