@@ -156,7 +156,7 @@ def test_unknown_names_are_refused(module, tmp_path):
 
 @pytest.mark.parametrize(
     ("table", "settings_of", "least"),
-    [("table1", citation.settings_of, 990), ("quality", quality.settings_of, 250)],
+    [("table1", citation.settings_of, 990), ("quality", quality.settings_of, 200)],
 )
 def test_recorded_runs_are_those_of_the_default_settings(table, settings_of, least):
     """Whoever changes a default must record its results anew (or say that the meaning is the same)."""
