@@ -188,16 +188,14 @@ def noise(out: Path) -> str:
 
 
 def fit_cost(out: Path) -> str:
-    """Seconds and memory of a default fit."""
-    rows = _json(out, "fit_cost")["rows"]
+    """Time and memory of a default fit as shares of those of another commit."""
+    found = _json(out, "fit_cost")
     lines = []
-    for row in rows:
-        peak = row.get("peak MiB")
-        name = TITLES.get(row["dataset"], row["dataset"])
-        lines.append(
-            [name, row.get("device", "-"), f"{row['seconds']:.1f}", "-" if peak is None else f"{peak:,.0f}"]
-        )
-    return markdown_table(["", "device", "seconds", "peak MiB"], lines)
+    for row in found["rows"]:
+        shares = [f"{row['ratio'][key]:.2f}" for key in ("seconds", "peak_mib")]
+        lines.append([TITLES.get(row["graph"], row["graph"]), f"{row['nodes']:,}", *shares])
+    against = found["against"][:7]
+    return markdown_table(["", "nodes", f"time, share of {against}", f"memory, share of {against}"], lines)
 
 
 def collapse(out: Path) -> str:
