@@ -11,13 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softcut.ops import CSRPattern
-from softcut.ops.spmm import sparse_product
-
 __all__ = [
     "KMeansResult",
     "assign",
-    "group_sums",
     "kmeans",
     "kmeans_restarts",
     "nearest",
@@ -154,18 +150,6 @@ def kmeans_restarts(
         if active.numel() == 0:
             break
     return labels, centres
-
-
-def group_sums(x: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Size [K] and sum [K, F] of each cluster, for many clusters: the same result every time, on any device.
-
-    >>> import torch
-    >>> [t.tolist() for t in group_sums(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1, 0, 1]), 2)]
-    [[1, 2], [[2.0], [5.0]]]
-    """
-    rows = torch.arange(x.shape[0], device=x.device)
-    members, _ = CSRPattern.from_coo(labels, rows, (k, x.shape[0]))
-    return members.counts, sparse_product(members, None, x)
 
 
 def _scores(x: Tensor, centres: Tensor) -> Tensor:

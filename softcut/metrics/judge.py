@@ -93,11 +93,6 @@ class Evidence:
         return _ratio(_positive(self.edges) + _positive(self.features), self.nodes * self.entropy)
 
     @property
-    def gross(self) -> Any:
-        """As `value`, before the price is taken off: never negative."""
-        return _ratio(self.edges + self.features + self.price, self.nodes * self.entropy)
-
-    @property
     def description_length(self) -> Any:
         """Nats that the labels and both tables take, less what they save; negative where clusters pay."""
         return self.nodes * self.entropy - self.edges - self.features

@@ -103,7 +103,6 @@ def by_hand(adjacency: np.ndarray, labels: np.ndarray, k: int, words: np.ndarray
     found["value"] = gain / cost if cost else 0.0
     paying = max(found["edges"], 0) + max(found["features"], 0)
     found["structure"] = paying / cost if cost else 0.0
-    found["gross"] = (gain + found["price"]) / cost if cost else 0.0
     found["description_length"] = cost - gain
     return found
 
@@ -141,7 +140,7 @@ def some_words(kind: str, n: int = 40) -> tuple[np.ndarray | None, np.ndarray | 
     return None, None
 
 
-PARTS = ("edges", "features", "entropy", "price", "value", "structure", "gross", "description_length")
+PARTS = ("edges", "features", "entropy", "price", "value", "structure", "description_length")
 
 
 @pytest.mark.parametrize("weights", ["none", "equal", "unequal", "huge", "no edges"])
@@ -198,7 +197,6 @@ def test_evidence_of_the_parts_that_pay():
     found = Evidence(edges, words, torch.tensor([0.5, 0.5, 0.25, 0.0]), nodes=40, price=5.0)
     assert found.value.tolist() == [1.0, pytest.approx(0.1), pytest.approx(1.6), 0.0]
     assert found.structure.tolist() == [1.5, pytest.approx(0.3), pytest.approx(1.6), 0.0]
-    assert found.gross.tolist() == [1.25, pytest.approx(0.35), pytest.approx(2.1), 0.0]
     assert found.description_length.tolist() == [0.0, 18.0, -6.0, 3.0]
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.cluster import KMeans
 
-from softcut.clustering.kmeans import assign, group_sums, kmeans, kmeans_restarts, squared_distances
+from softcut.clustering.kmeans import assign, kmeans, kmeans_restarts, squared_distances
 
 
 def generator(seed: int) -> torch.Generator:
@@ -159,10 +159,3 @@ def test_the_finalists_are_the_starts_with_the_lowest_error():
     _, last = kmeans_restarts(x, 7, 2, max_iter=20, start=first[error.argsort()[:2]])
     wanted = min(float(squared_distances(x, c).amin(1).sum()) for c in last)
     assert kmeans(x, 7, n_init=8, finalists=2, max_iter=30, random_state=5).inertia == pytest.approx(wanted)
-
-
-def test_sums_of_groups():
-    x, labels = points(30), torch.arange(30) % 4
-    sizes, sums = group_sums(x, labels, 5)
-    assert sizes.tolist() == [8, 8, 7, 7, 0]
-    torch.testing.assert_close(sums, torch.stack([x[labels == c].sum(0) for c in range(5)]))
