@@ -160,6 +160,7 @@ MEASURED = (
         "Fits of graphs in which there is nothing to find, and of graphs in which there is: the verdicts.",
         {
             "noise.json": "python benchmarks/noise.py",
+            "noise_fresh.json": "python benchmarks/noise.py --seed 1 --out results/noise_fresh.json",
             "structure_curve.json": "python benchmarks/noise.py --curve",
         },
         {"Verdicts": "noise"},
