@@ -27,11 +27,13 @@ __all__ = ["Candidate", "candidate", "choose"]
 Candidate = dict[str, float]
 
 
-def candidate(found: Evidence, ari: Tensor, width: float) -> Candidate:
+def candidate(found: Evidence, ari: Tensor, structure: Callable[[int], float], width: float) -> Candidate:
     """What speaks for a number of clusters, from clusterings [R] into it and their agreement [R, R].
 
+    `structure` gives that of one of the clusterings; it is asked for the one with most evidence.
+
     >>> found = Evidence(torch.tensor([4.0, 4.0]), torch.zeros(2), torch.tensor([1.0, 1.0]), nodes=2)
-    >>> candidate(found, torch.tensor([[1.0, 0.5], [0.5, 1.0]]), 0.04)
+    >>> candidate(found, torch.tensor([[1.0, 0.5], [0.5, 1.0]]), lambda r: 2.0, 0.2)
     {'score': 1.0, 'structure': 2.0, 'agreement': 0.5, 'description_length': -2.0}
     """
     weight = evidence_weights(found, width).double().to(ari.device)
@@ -42,7 +44,7 @@ def candidate(found: Evidence, ari: Tensor, width: float) -> Candidate:
     best = int(found.value.argmax())
     return {
         "score": max(0.0, float((weight.to(gain.device) * gain).sum())) * max(0.0, agreement),
-        "structure": float(found.structure[best]),
+        "structure": structure(best),
         "agreement": agreement,
         "description_length": float(found.description_length[best]),
     }

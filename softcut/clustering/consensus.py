@@ -61,13 +61,13 @@ def agreement(hard: Tensor, k: int) -> Tensor:
 
 
 def evidence_weights(found: Evidence, width: float) -> Tensor:
-    """Weights [R] that sum to one: exp(-((e_max - e) / (width e_max))^2), with e the evidence and e_max at least 1.
+    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence.
 
     A little less evidence says nothing, more says a lot: the weight is flat at the top and falls steeply from there.
 
     >>> import torch
     >>> found = Evidence(torch.tensor([20.0, 19.0, 10.0]), torch.zeros(3), torch.ones(3), nodes=10)
-    >>> evidence_weights(found, width=0.05).numpy().round(2)
+    >>> evidence_weights(found, width=0.1).numpy().round(2)
     array([0.73, 0.27, 0.  ], dtype=float32)
 
     Parameters
@@ -75,11 +75,10 @@ def evidence_weights(found: Evidence, width: float) -> Tensor:
     found : Evidence
         Of the hard labels of each replica.
     width : float
-        How far below the best one, as a share of its evidence, a replica has 1/e of its weight.
+        How far below the best one, in nats per nat of labels, a replica has 1/e of its weight.
     """
     value = found.value.double()
-    behind = (value.max() - value) / (width * value.max().clamp(min=1))
-    weight = torch.exp(-behind.square())
+    weight = torch.exp(-((value.max() - value) / width).square())
     weight = torch.where(weight < _NO_WEIGHT, 0.0, weight)
     return (weight / weight.sum()).float()
 

@@ -132,7 +132,12 @@ def _from_edges(whole: Graph, graph: Graph, silent: np.ndarray | None, task: Tas
     if len(task.numbers) > 1:
 
         def judged(k: int) -> Candidate:
-            return candidate(judge(found[k], k), agreement(found[k], k), task.recipe.vote_width)
+            labels = found[k]
+
+            def structure(r: int) -> float:
+                return float(judge(labels[:, r], k).structure)
+
+            return candidate(judge(labels, k), agreement(labels, k), structure, task.recipe.width)
 
         k, candidates = choose(task.numbers, judged, task.recipe, task.may_be_one, task.note)
     labels = found[k] if k in found else torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
@@ -178,16 +183,12 @@ def _from_networks(
             full = trial.full  # networks that lost clusters agree easily: they do not count
             if len(full) < 2:
                 return {"score": 0.0, "structure": 0.0, "agreement": 0.0, "description_length": 0.0}
-            found = trial.evidence
-            kept = Evidence(
-                found.edges[full],
-                found.features[full],
-                found.entropy[full],
-                found.nodes,
-                found.price,
-                None if found.told is None else found.told[full],
-            )
-            return candidate(kept, trial.ari[full][:, full], recipe.vote_width)
+
+
+            def structure(r: int) -> float:
+                return float(prepared.judge(trial.s[:, full[r]].argmax(-1), k).structure)
+
+            return candidate(trial.evidence[full], trial.ari[full][:, full], structure, recipe.width)
 
         k, candidates = choose(task.numbers, judged, recipe, task.may_be_one, note)
     networks = train_networks(

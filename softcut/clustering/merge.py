@@ -18,7 +18,6 @@ from softcut.clustering.networks import Networks
 from softcut.clustering.prepare import Note, Prepared
 from softcut.clustering.recipe import Recipe
 from softcut.clustering.refine import Refiner
-from softcut.metrics import Evidence
 from softcut.training import ReplicaNet
 
 __all__ = ["Merged", "by_size", "merge", "refine"]
@@ -92,9 +91,7 @@ def _select(networks: Networks, recipe: Recipe, note: Note) -> tuple[list[int], 
         return [_best(members, networks, recipe)], torch.ones(1)
     if recipe.select == "best":
         return [_best(keep, networks, recipe)], torch.ones(1)
-    found = networks.evidence
-    chosen = Evidence(found.edges[keep], found.features[keep], found.entropy[keep], found.nodes, found.price)
-    weights = evidence_weights(chosen, recipe.width).cpu()
+    weights = evidence_weights(networks.evidence[keep], recipe.width).cpu()
     return [r for r, w in zip(keep, weights.tolist(), strict=True) if w > 0], weights[weights > 0]
 
 

@@ -164,7 +164,7 @@ def train_networks(
 def _judged(
     prepared: Prepared, net: ReplicaNet, result: TrainResult, s: Tensor, seeds: list[int], recipe: Recipe
 ) -> Networks:
-    hard = s.argmax(-1)
+    hard = s.max(-1).indices
     evidence = prepared.judge(hard, net.k)
     sizes = torch.stack([torch.bincount(column, minlength=net.k) for column in hard.mT])
     used = (prepared.nodes.total(sizes) > 0).sum(1).tolist()

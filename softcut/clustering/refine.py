@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from softcut.clustering.recipe import DEFAULT, Recipe
@@ -70,20 +72,7 @@ class Refiner:
         spread = (x - centre).square().mean().sqrt()
         scale = torch.where(spread > 1e-12, 1 / spread.clamp(min=1e-12), torch.zeros_like(spread))
         z = (x - centre) * scale
-        kernel = torch.zeros(x.shape[1], k, device=x.device, requires_grad=True)
-        bias = torch.zeros(k, device=x.device, requires_grad=True)
-        optimiser = torch.optim.LBFGS([kernel, bias], max_iter=30, line_search_fn="strong_wolfe")
-
-        def loss() -> Tensor:
-            optimiser.zero_grad()
-            with torch.enable_grad():
-                error = torch.nn.functional.cross_entropy(z @ kernel + bias, labels)
-                total = error + recipe.ridge * kernel.square().sum()
-            total.backward()
-            return total
-
-        optimiser.step(loss)  # type: ignore[arg-type]
-        kernel, bias = kernel.detach(), bias.detach()
+        kernel, bias = _regression(z, labels, k, recipe.ridge)
         share = torch.bincount(labels, minlength=k).to(x.dtype) / max(1, len(labels))
         entropy = -(share * share.clamp(min=1e-12).log()).sum()
         left = torch.nn.functional.cross_entropy(z @ kernel + bias, labels)
@@ -118,3 +107,21 @@ class Refiner:
     def to(self, device: torch.device) -> Refiner:
         """The same on another device."""
         return Refiner(**{name: value.to(device) for name, value in vars(self).items()})
+
+
+def _regression(z: Tensor, labels: Tensor, k: int, ridge: float) -> tuple[Tensor, Tensor]:
+    """Kernel [F, K] and bias [K] of a softmax regression with a penalty on the kernel."""
+    shape = (z.shape[1] + 1, k)
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = torch.from_numpy(flat.reshape(shape)).to(z).requires_grad_()
+        with torch.enable_grad():
+            error = torch.nn.functional.cross_entropy(z @ weights[:-1] + weights[-1], labels)
+            total = error + ridge * weights[:-1].square().sum()
+        (slope,) = torch.autograd.grad(total, weights)
+        return float(total.detach()), slope.double().cpu().numpy().ravel()
+
+    start = np.zeros(shape[0] * shape[1])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 30})
+    weights = torch.from_numpy(found.x.reshape(shape)).to(z)
+    return weights[:-1], weights[-1]

@@ -27,6 +27,7 @@ n_w D_w nats about word w, with D_w the divergence of its clusters from those of
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,7 @@ class Evidence:
     price : float
         Of both tables; the same for all clusterings of one graph into K.
     told : float or Tensor, optional
-        What clusters say about features of which only those count that pay; None: G_x.
+        What one clustering says about features of which only those count that pay; None, for several: G_x.
     """
 
     edges: Any
@@ -75,6 +76,11 @@ class Evidence:
     nodes: int
     price: float = 0.0
     told: Any = None
+
+    def __getitem__(self, clusterings: Sequence[int]) -> Evidence:
+        """Of some of several clusterings."""
+        some = list(clusterings)
+        return Evidence(self.edges[some], self.features[some], self.entropy[some], self.nodes, self.price)
 
     @property
     def value(self) -> Any:
@@ -200,7 +206,7 @@ class Judge:
         return axes_table(self.axes, labels[self._seen], k)
 
     def __call__(self, labels: Tensor, k: int) -> Evidence:
-        """Judge clusterings: `labels` [N] or [N, R] from 0 to `k` - 1; each part is [] or [R], float64."""
+        """Judge `labels` [N] or [N, R] from 0 to `k` - 1; each part is [] or [R], float64, `told` of one clustering only."""
         single = labels.dim() == 1
         columns = [labels] if single else [labels[:, r].contiguous() for r in range(labels.shape[1])]
         num_words = float(self.counts.sum())
@@ -209,13 +215,12 @@ class Judge:
         for column in columns:
             edges, words, sizes = self.tables(column, k)
             gain = edge_gain(edges, self.edges) if self.edges else edges.new_zeros(())
-            parts.append(
-                (gain, word_gain(words, num_words, words_price), entropy(sizes), self._told(words, column, k))
-            )
+            parts.append((gain, word_gain(words, num_words, words_price), entropy(sizes)))
         found = [torch.stack(part) for part in zip(*parts, strict=True)]
         price = float(words_price) + (float(edge_price(k, self.edges)) if self.edges else 0.0)
         gains = [part[0] if single else part for part in found]
-        return Evidence(gains[0], gains[1], gains[2], self.nodes, price, gains[3])
+        told = self._told(words, labels, k) if single else None
+        return Evidence(gains[0], gains[1], gains[2], self.nodes, price, told)
 
     def _told(self, words: Tensor, labels: Tensor, k: int) -> Tensor:
         """What `labels` say about the features, of which only those count that pay."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "fused_adam",
     "in_gradient_batch",
     "is_batched",
     "is_wrapped",
@@ -94,3 +95,34 @@ def saving_is_hooked() -> bool:
 def version(t: Tensor) -> int | None:
     """How often a tensor was changed in place; None where that is not counted (``torch.inference_mode``)."""
     return None if t.is_inference() else getattr(t, "_version", None)
+
+
+def fused_adam(
+    parameters: list[Tensor],
+    gradients: list[Tensor],
+    first: list[Tensor],
+    second: list[Tensor],
+    steps: list[Tensor],
+    rate: float | Tensor,
+) -> None:
+    """One step of Adam, in place: parameters of one device, both their moments, and how many steps were taken."""
+    if not parameters:
+        return
+    torch._foreach_add_(steps, 1)
+    by_type: dict[torch.dtype, list[int]] = {}
+    for i, p in enumerate(parameters):
+        by_type.setdefault(p.dtype, []).append(i)
+    for places in by_type.values():
+        some = [[column[i] for i in places] for column in (parameters, gradients, first, second)]
+        torch._fused_adam_(  # type: ignore[attr-defined]
+            *some,
+            [],
+            [steps[i] for i in places],
+            lr=rate,
+            beta1=0.9,
+            beta2=0.999,
+            weight_decay=0.0,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
+        )

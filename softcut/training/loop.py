@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
+from softcut.training.adam import Adam
 from softcut.training.checkpoint import Checkpoint
 from softcut.training.cuda_graph import repeat
 from softcut.training.stopping import BestValues, Patience, Plateau, has_converged
@@ -87,9 +88,7 @@ class Loop:
             rate = torch.tensor(
                 settings.lr, device=self.device, dtype=torch.float32 if cuda else torch.float64
             )
-        self.optimiser = torch.optim.Adam(
-            list(self.parameters.values()), lr=rate, fused=True, capturable=self.capture
-        )
+        self.optimiser = Adam(self.parameters, rate)
         self.active = torch.arange(self.replicas, device=self.device)
         self.warmed = self.done = 0
         # Everything a step reads or writes is in fixed tensors, so that a CUDA graph can replay it.
@@ -208,7 +207,8 @@ class Loop:
         self._apply()
         self.position += 1
         if self.settings.decay:
-            rate = self.optimiser.param_groups[0]["lr"]
+            rate = self.optimiser.rate
+            assert isinstance(rate, Tensor)
             angle = torch.pi * self.position.to(rate.dtype) / self.settings.iterations
             rate.copy_(self.settings.lr * 0.5 * (1 + torch.cos(angle)))
 
@@ -218,7 +218,11 @@ class Loop:
 
     def _apply(self) -> None:
         self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=not self.capture)
+        for p in self.parameters.values():
+            if not self.capture:
+                p.grad = None
+            elif p.grad is not None:  # a CUDA graph writes into the same tensor again
+                p.grad.zero_()
 
     def _record(self, values: Mapping[str, Tensor], total: Tensor) -> None:
         if self.history is None:
@@ -306,10 +310,7 @@ class Loop:
         for p in self.parameters.values():
             p.grad = None
             p.data = p.data[rows]
-            for name in ("exp_avg", "exp_avg_sq"):
-                moments = self.optimiser.state[p]
-                if name in moments:
-                    moments[name] = moments[name][rows]
+        self.optimiser.select(rows)
         self.task.select(self.active)
         self._recapture = self.capture
 
@@ -328,8 +329,8 @@ class Loop:
             "done": self.done,
             "active": self.active,
             "parameters": {name: p.detach() for name, p in self.parameters.items()},
-            "moments": {name: dict(self.optimiser.state[p]) for name, p in self.parameters.items()},
-            "rate": float(self.optimiser.param_groups[0]["lr"]),
+            "moments": {name: dict(moments) for name, moments in self.optimiser.moments.items()},
+            "rate": float(self.optimiser.rate),
             "names": self.names,
             "history": None if self.history is None else self.history[: self._recorded(self.done)].clone(),
             "validation_names": self.validation_names,
@@ -349,11 +350,9 @@ class Loop:
             self._drop(state["active"].to(self.device))
         for name, p in self.parameters.items():
             p.copy_(state["parameters"][name])
-            if state["moments"][name]:
-                self.optimiser.state[p] = dict(state["moments"][name])
-        group = self.optimiser.param_groups[0]
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(state["rate"])
+            self.optimiser.moments[name] = dict(state["moments"][name])
+        if isinstance(self.optimiser.rate, Tensor):
+            self.optimiser.rate.fill_(state["rate"])
         self.warmed, self.done = state["warmed"], state["done"]
         self.position.fill_(self.done)
         self.names = state["names"]

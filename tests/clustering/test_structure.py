@@ -137,5 +137,8 @@ def test_judging_many_clusterings_is_judging_each():
     labels = torch.stack([torch.from_numpy(graph.y), torch.arange(150) % 3], dim=1)
     both = judge(labels, 3)
     for r in range(2):
-        assert both.told[r].item() == pytest.approx(judge(labels[:, r], 3).told.item())
-    assert both.structure[0] > both.structure[1]
+        alone = judge(labels[:, r], 3)
+        for part in ("edges", "features", "entropy", "value"):
+            assert getattr(both, part)[r].item() == pytest.approx(getattr(alone, part).item())
+    assert both[[1]].value.item() == both.value[1].item()
+    assert both.value[0] > both.value[1]
