@@ -184,7 +184,6 @@ def _from_networks(
             if len(full) < 2:
                 return {"score": 0.0, "structure": 0.0, "agreement": 0.0, "description_length": 0.0}
 
-
             def structure(r: int) -> float:
                 return float(prepared.judge(trial.s[:, full[r]].argmax(-1), k).structure)
 

@@ -114,7 +114,7 @@ def fused_adam(
         by_type.setdefault(p.dtype, []).append(i)
     for places in by_type.values():
         some = [[column[i] for i in places] for column in (parameters, gradients, first, second)]
-        torch._fused_adam_(  # type: ignore[attr-defined]
+        torch._fused_adam_(  # type: ignore[call-overload]
             *some,
             [],
             [steps[i] for i in places],

@@ -244,7 +244,7 @@ def test_the_step_size_falls_along_half_a_cosine():
     task = Quadratic()
     loop = Loop(task, LoopSettings(10, 0.5, decay=True, check_every=1))
     rates = []
-    loop.run(lambda progress: rates.append(float(loop.optimiser.param_groups[0]["lr"])))
+    loop.run(lambda progress: rates.append(float(loop.optimiser.rate)))
     np.testing.assert_allclose(
         rates, [0.25 * (1 + math.cos(math.pi * (i + 1) / 10)) for i in range(10)], atol=1e-12
     )
