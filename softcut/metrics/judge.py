@@ -206,7 +206,7 @@ class Judge:
         return axes_table(self.axes, labels[self._seen], k)
 
     def __call__(self, labels: Tensor, k: int) -> Evidence:
-        """Judge `labels` [N] or [N, R] from 0 to `k` - 1; each part is [] or [R], float64, `told` of one clustering only."""
+        """Judge `labels` [N] or [N, R] from 0 to `k` - 1; each part is [] or [R], float64; only [N] has `told`."""
         single = labels.dim() == 1
         columns = [labels] if single else [labels[:, r].contiguous() for r in range(labels.shape[1])]
         num_words = float(self.counts.sum())

@@ -1,7 +1,7 @@
 """Adam on the fused kernel of PyTorch.
 
-``torch.optim.Adam`` runs the same kernel and gives the same numbers, but its first use imports PyTorch's compiler, which
-takes longer than a whole clustering of a few thousand nodes.
+``torch.optim.Adam`` runs the same kernel and gives the same numbers, but its first use imports PyTorch's compiler,
+which takes as long as a whole clustering of a few thousand nodes.
 """
 
 from __future__ import annotations
