@@ -29,7 +29,7 @@ __all__ = ["edge_clusters", "shares"]
 
 
 def edge_clusters(
-    op: CSR, ks: Sequence[int], random_state: int = 0, recipe: Recipe = DEFAULT
+    op: CSR, ks: Sequence[int], random_state: int = 0, recipe: Recipe = DEFAULT, *, quick: bool = False
 ) -> dict[int, Tensor]:
     """For each K of `ks`, two or three clusterings [N, C] into at most K clusters, the one with most evidence first.
 
@@ -53,6 +53,8 @@ def edge_clusters(
         Of the order in which nodes move, of the eigenvectors and of the k-means.
     recipe : Recipe
         Its constants.
+    quick : bool
+        One clustering for each K, from groups that were joined: for a network to begin with.
     """
     base, n = _Level.of(op), op.num_rows
     device = base.own.device
@@ -64,11 +66,12 @@ def edge_clusters(
         return found
     groups = min(_wanted(max(searched), recipe), max(*searched, n // 2))
     starts = [_joined(base, groups, _random(random_state), recipe)]
-    where = positions(op, random_state=random_state)
-    told_apart = bool(where.any())
-    if told_apart:
+    where = None if quick else positions(op, random_state=random_state)
+    if where is not None and not where.any():  # a complete graph, say
+        where = None
+    if where is not None:
         starts.append(_nearest(where, min(groups, recipe.edges.groups * max(searched)), random_state, recipe))
-    else:  # a complete graph, say
+    elif not quick:
         starts.append(_joined(base, groups, _random(random_state + 1), recipe))
     merges = [merge_steps(base.table(start, int(start.max()) + 1).cpu().numpy()) for start in starts]
     for k in searched:
@@ -77,9 +80,12 @@ def edge_clusters(
             torch.from_numpy(cut(steps, k)).to(device)[start]
             for start, steps in zip(starts, merges, strict=True)
         ]
-        if told_apart:
+        if where is not None:
             labels.append(_nearest(where, k, random_state, recipe))
-        found[k] = _best_first(base, labels, k, random, recipe)
+        if quick:
+            found[k] = _settled(base, labels[0], k, random, recipe).unsqueeze(1)
+        else:
+            found[k] = _best_first(base, labels, k, random, recipe)
     return found
 
 

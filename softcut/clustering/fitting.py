@@ -171,10 +171,8 @@ def _from_networks(
         few = replace(recipe, networks=min(recipe.trial_networks, max(2, recipe.networks)))
         if recipe.edge_starts > 0 and prepared.one_graph and graph.num_nodes <= recipe.large:
             assert isinstance(prepared.adjacency, CSR)
-            edge_labels = {
-                k: labels[:, 0]
-                for k, labels in edge_clusters(prepared.adjacency, task.numbers, seed, recipe).items()
-            }
+            every = edge_clusters(prepared.adjacency, task.numbers, seed, recipe, quick=True)
+            edge_labels = {k: labels[:, 0] for k, labels in every.items()}
 
         def judged(k: int) -> Candidate:
             trial = train_networks(
@@ -197,17 +195,17 @@ def _from_networks(
     labels = merged.soft.argmax(1)
     order = by_size(torch.bincount(labels, minlength=k))
     soft = merged.soft.cpu().numpy()[:, order]
-    every = soft if silent is None else spread(soft, silent)
+    whole_soft = soft if silent is None else spread(soft, silent)
     model: LearnedModel | PlacedModel
     if placed:  # the paper's network on positions, which mean nothing in another graph
-        model = PlacedModel(every, _names(whole), signature(whole))
+        model = PlacedModel(whole_soft, _names(whole), signature(whole))
     else:
         model = LearnedModel(
             merged.net, prepared.encoder, merged.consensus, merged.refiner, recipe, order, rule
         )
     evidence = prepared.judge(labels, k)
     weights = merged.weights.cpu().numpy()
-    return Fitted(model, every, evidence, networks.agreement, networks, weights, candidates)
+    return Fitted(model, whole_soft, evidence, networks.agreement, networks, weights, candidates)
 
 
 def _names(graph: Graph) -> list[str] | None:

@@ -217,7 +217,7 @@ def _starts(
     share = recipe.edge_starts if not large and k > 1 and prepared.one_graph else 0.0
     if share > 0 and edge_labels is None:
         assert isinstance(prepared.adjacency, CSR)
-        edge_labels = edge_clusters(prepared.adjacency, [k], seed, recipe)[k][:, 0]
+        edge_labels = edge_clusters(prepared.adjacency, [k], seed, recipe, quick=True)[k][:, 0]
     labels = []
     for scale, members in itertools.groupby(scales):
         each = len(list(members))

@@ -255,6 +255,16 @@ def test_the_same_labels_every_time():
     assert all(torch.equal(first[k], again[k]) for k in (2, 4))
 
 
+def test_a_quick_answer_is_one_clustering_from_joined_groups():
+    graph = attributed_communities(400, 4, n_features=0, edge_signal=0.8, seed=2)
+    op = operator(graph)
+    quick, slow = (edge_clusters(op, [2, 4], 3, quick=quick) for quick in (True, False))
+    assert {k: labels.shape for k, labels in quick.items()} == {2: (400, 1), 4: (400, 1)}
+    assert nmi(graph.y, quick[4][:, 0].numpy()) > 0.9
+    best, first = (evidence(graph, found[4][:, 0].numpy()) for found in (slow, quick))
+    assert first <= best + 1e-9, "the longer search looks at this one too"
+
+
 def test_no_edges_and_one_node():
     for n in (0, 1, 5):
         op = CSR.from_edge_index(torch.zeros(2, 0, dtype=torch.long), num_nodes=n)
