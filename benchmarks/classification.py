@@ -30,13 +30,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softcut.classification.collection import GraphCollection
-from softcut.classification.experiment import ClassifierSettings, build_task, cluster_sizes, folds_at_once
-from softcut.classification.splits import folds
-from softcut.classification.task import BatchOrder
 from softcut.datasets.collections import load_graphs
 from softcut.device import choose_device
 from softcut.files import atomic_json
+from softcut.graph.collection import GraphCollection
+from softcut.graph.splits import folds
+from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes, folds_at_once
+from softcut.learning.fold_task import BatchOrder
 from softcut.provenance import command_line, commit, device_name
 
 DATASETS = ("PROTEINS", "DD", "REDDIT-BINARY")

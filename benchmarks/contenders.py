@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from softcut import Graph, GraphClustering
 from softcut.clustering import PAPER, Recipe
-from softcut.clustering.features import rows_that_sum_to_one
+from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.datasets import load
 from softcut.metrics import clusters_used, nmi
 from softcut.nn import MinCutPool

@@ -40,7 +40,7 @@ from softcut.datasets import attributed_communities, load
 from softcut.errors import DataError
 from softcut.files import atomic_json
 from softcut.graph import Graph
-from softcut.io.parts import read_manifest
+from softcut.io.part_files import read_manifest
 from softcut.metrics import nmi
 from softcut.provenance import command_line, commit, device_name
 

@@ -30,8 +30,8 @@ import torch
 
 from softcut.clustering import Recipe
 from softcut.clustering.distributed import JobGroup, step_traffic
-from softcut.clustering.distributed.prepare import PartJudge
-from softcut.clustering.distributed.task import PartTask
+from softcut.clustering.distributed.part_training import PartTask
+from softcut.clustering.distributed.prepare_part import PartJudge
 from softcut.clustering.encoder import scaled_distances
 from softcut.clustering.networks import Start
 from softcut.files import atomic_json

@@ -26,12 +26,12 @@ from softcut.datasets import load
 from softcut.device import choose_device
 from softcut.graph import Graph
 from softcut.metrics import nmi
+from softcut.metrics.features_as_words import presence
 from softcut.metrics.judge import Judge
-from softcut.metrics.presence import presence
 from softcut.ops import OBJECTIVES, Words
+from softcut.paper.runs import Records, cells, merge_cells
 from softcut.provenance import commit, device_name
 from softcut.training import ReplicaNet, TrainSettings, replica_seeds, train
-from softcut.training.runs import Records, cells, merge_cells
 
 DATASETS = ("cora", "citeseer", "pubmed", "photo", "computers", "blogcatalog", "physics", "polblogs")
 START = "k-means"  # the start itself, as it is

@@ -21,19 +21,19 @@ _PUBLIC = {
     "read_features": "softcut.io",
     "GraphClustering": "softcut.clustering",
     "MinCutClustering": "softcut.clustering",
-    "GraphClassification": "softcut.classification",
+    "GraphClassification": "softcut.learning",
     "SoftcutError": "softcut.errors",
     "load_dataset": "softcut.datasets",
     "segment_image": "softcut.segment",
 }
 
 if TYPE_CHECKING:
-    from softcut.classification import GraphClassification
     from softcut.clustering import GraphClustering, MinCutClustering
     from softcut.datasets import load as load_dataset
     from softcut.errors import SoftcutError
     from softcut.graph import Graph
     from softcut.io import read_features, read_graph
+    from softcut.learning import GraphClassification
     from softcut.segment import segment_image
 
 __all__ = [

@@ -19,15 +19,28 @@ import softcut
 
 # A module imports only from its own room and from rooms before it.
 ROOMS = (
-    *("errors", "device", "files", "provenance", "graph", "io", "ops", "metrics", "coarsening", "nn"),
+    *(
+        "errors",
+        "device",
+        "files",
+        "provenance",
+        "tables",
+        "graph",
+        "io",
+        "ops",
+        "metrics",
+        "coarsening",
+        "nn",
+    ),
     *(
         "training",
         "clustering",
-        "classification",
+        "learning",
         "datasets",
         "baselines",
         "segment",
         "report",
+        "serve",
         "paper",
         "cli",
     ),

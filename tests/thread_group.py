@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.distributed import JobGroup
-from softcut.io.parts import Part, open_part, write_parts
+from softcut.io.part_files import Part, open_part, write_parts
 
 # A thread that fails leaves the others waiting; they give up after this many seconds.
 _WAIT = 20

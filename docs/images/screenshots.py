@@ -19,8 +19,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from softcut.datasets import attributed_communities
 from softcut.paper.report_sections import write_report
-from softcut.report.serve_app import create_app
-from softcut.report.serve_jobs import Jobs
+from softcut.serve.app import create_app
+from softcut.serve.jobs import Jobs
 
 HERE = Path(__file__).resolve().parent
 DESKTOP, PHONE = {"width": 1080, "height": 760}, {"width": 390, "height": 760}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softcut.baselines.base import check_n_clusters
-from softcut.clustering.features import rows_that_sum_to_one
+from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.graph import Graph
 from softcut.ops import CSR, Operator, cut_terms, self_gram
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train

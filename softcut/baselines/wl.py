@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
-from softcut.classification.collection import GraphCollection
-from softcut.classification.splits import folds
 from softcut.errors import ParameterError
+from softcut.graph.collection import GraphCollection
+from softcut.graph.splits import folds
 
 __all__ = ["WL_SETTINGS", "wl_features", "wl_folds", "wl_kernel"]
 
@@ -34,7 +34,8 @@ def wl_features(graphs: GraphCollection, iterations: int = 5) -> sp.csr_array:
     sum with a probability below 1e-6 even for millions of nodes.
 
     >>> from softcut import Graph
-    >>> from softcut.classification import from_graphs, with_structure
+    >>> from softcut.graph import from_graphs
+    >>> from softcut.learning import with_structure
     >>> path, star = Graph.from_edges([[0, 1, 2], [1, 2, 3]]), Graph.from_edges([[0, 0, 0], [1, 2, 3]])
     >>> wl_features(with_structure(from_graphs([path, star])), 0).toarray().tolist()      # degrees 1, 2, 3
     [[2.0, 2.0, 0.0], [3.0, 0.0, 1.0]]
@@ -83,7 +84,8 @@ def wl_kernel(graphs: GraphCollection, iterations: int = 5) -> NDArray[np.float6
     """The normalised kernel: cosines between the counts of subtree patterns [G, G].
 
     >>> from softcut import Graph
-    >>> from softcut.classification import from_graphs, with_structure
+    >>> from softcut.graph import from_graphs
+    >>> from softcut.learning import with_structure
     >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
     >>> wl_kernel(with_structure(from_graphs([path, path]))).round(6).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -98,7 +100,8 @@ def wl_folds(graphs: GraphCollection, numbers: Sequence[int], seed: int = 0) -> 
     """Test accuracy of some folds: (fold, accuracy). Validation graphs are trained on as well.
 
     >>> from softcut import Graph
-    >>> from softcut.classification import from_graphs, with_structure
+    >>> from softcut.graph import from_graphs
+    >>> from softcut.learning import with_structure
     >>> path, star = Graph.from_edges([[0, 1, 2], [1, 2, 3]]), Graph.from_edges([[0, 0, 0], [1, 2, 3]])
     >>> graphs = with_structure(from_graphs([path, star] * 20, y=[0, 1] * 20))
     >>> wl_folds(graphs, [0])

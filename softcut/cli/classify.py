@@ -20,7 +20,8 @@ from softcut.errors import DataError, ModelFileError, ParameterError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from softcut.classification import GraphClassification, GraphCollection
+    from softcut.graph import GraphCollection
+    from softcut.learning import GraphClassification
 
 __all__ = ["classify"]
 
@@ -111,9 +112,9 @@ def _train(
     """The fitted model, all graphs, and the numbers of those it was not trained on."""
     from dataclasses import asdict
 
-    from softcut.classification import GraphClassification
-    from softcut.classification.splits import hold_out
     from softcut.cli.bars import JobBar
+    from softcut.graph.splits import hold_out
+    from softcut.learning import GraphClassification
 
     bar = JobBar(err)
     with spoken_warnings():
@@ -149,8 +150,8 @@ def _use(
     model: Path, source: str, device: str
 ) -> tuple[GraphClassification, GraphCollection, NDArray[np.int64]]:
     """A saved model, and all graphs, which it will classify."""
-    from softcut.classification import GraphClassification
     from softcut.datasets.tu_folder import NodeFeatures
+    from softcut.learning import GraphClassification
 
     estimator = GraphClassification.load(model).set_params(device=device)
     known = estimator.metadata_.get("node_features")

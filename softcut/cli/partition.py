@@ -37,7 +37,7 @@ def partition(
     Train on them with: torchrun --nproc-per-node PARTS -m softcut.clustering.distributed OUT -k K
     """
     from softcut.clustering.distributed import partition as divide
-    from softcut.io.parts import PART_FILES
+    from softcut.io.part_files import PART_FILES
 
     start = time.perf_counter()
     output = Output(overwrite)

@@ -17,7 +17,7 @@ from softcut.cli.bars import reading_bar
 from softcut.cli.console import err
 from softcut.cli.wording import with_options
 from softcut.graph import Graph
-from softcut.graph.tables import INTEGER_ID, Missing
+from softcut.tables.columns import INTEGER_ID, Missing
 
 __all__ = [
     "Comments",

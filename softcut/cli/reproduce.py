@@ -170,9 +170,9 @@ def classification(
     device: Device = "auto",
 ) -> None:
     """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
-    from softcut.classification import ClassifierSettings
     from softcut.cli.bars import JobBar
     from softcut.device import choose_device
+    from softcut.learning import ClassifierSettings
     from softcut.paper import classification as paper
     from softcut.paper import table2
 

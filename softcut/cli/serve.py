@@ -27,8 +27,8 @@ def serve(
     """
     uvicorn = require("uvicorn", "serve", "softcut serve")
     require("starlette", "serve", "softcut serve")
-    from softcut.report.serve_app import create_app
-    from softcut.report.serve_jobs import Jobs
+    from softcut.serve.app import create_app
+    from softcut.serve.jobs import Jobs
 
     with socket.socket() as listener, Jobs(most_running=max_jobs) as jobs:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

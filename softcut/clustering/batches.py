@@ -16,7 +16,7 @@ from softcut.clustering.prepare import Note, Prepared
 from softcut.clustering.recipe import Recipe
 from softcut.errors import ParameterError
 from softcut.graph import Graph
-from softcut.metrics.presence import presence
+from softcut.metrics.features_as_words import presence
 from softcut.ops import Words
 from softcut.training import Parts, Progress, ReplicaNet, TrainResult, assign_in_chunks, train_in_batches
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softcut.clustering.features import positions
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.merges import cut, merge_steps
+from softcut.clustering.node_features import positions
 from softcut.clustering.nodes import sample_rows
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import CSR, Operator, entropy, mutual_information

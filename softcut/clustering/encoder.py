@@ -1,6 +1,6 @@
 """The encoder: from a graph with features to what the clustering network reads.
 
-Two kinds. The default one projects the features (:class:`softcut.clustering.features.FeatureMap`), propagates them
+Two kinds. The default one projects the features (:class:`softcut.clustering.node_features.FeatureMap`), propagates them
 over several distances, and gives centred, evenly scaled columns Z for each: no node's first logits are like
 all others', which helps to keep replicas away from the minimum with a single cluster. The paper's takes rows of X
 that sum to one and leaves the propagation to the network (eq. 1).
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.features import (
+from softcut.clustering.node_features import (
     FeatureMap,
     apart_from_constant,
     propagate,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from softcut.clustering.consensus import Consensus
 from softcut.clustering.encoder import Encoder
-from softcut.clustering.features import structural_features
+from softcut.clustering.node_features import structural_features
 from softcut.clustering.prepare import silent_nodes, without
 from softcut.clustering.recipe import Recipe
 from softcut.clustering.refine import Refiner

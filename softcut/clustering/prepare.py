@@ -11,12 +11,12 @@ import scipy.sparse as sp
 import torch
 
 from softcut.clustering.encoder import Encoded, Encoder
-from softcut.clustering.features import structural_features
+from softcut.clustering.node_features import structural_features
 from softcut.clustering.nodes import Nodes
 from softcut.clustering.recipe import Recipe
 from softcut.graph import Graph
 from softcut.metrics import Judge
-from softcut.metrics.presence import looks_like_words, presence
+from softcut.metrics.features_as_words import looks_like_words, presence
 from softcut.ops import CSR, Operator, Words
 
 __all__ = [

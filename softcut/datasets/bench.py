@@ -11,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 
-from softcut.classification.collection import pointer
 from softcut.datasets.plain_pickles import read_plain_pickle
 from softcut.datasets.raw_graphs import RawGraphs
 from softcut.errors import DataError
+from softcut.graph.collection import pointer
 
 __all__ = ["read_bench"]
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from softcut.classification.collection import GraphCollection
 from softcut.datasets import bench, fetching, tu
 from softcut.datasets.info import DatasetInfo
 from softcut.datasets.raw_graphs import RawGraphs, read_packed, write_packed
 from softcut.errors import DataError, ParameterError
+from softcut.graph.collection import GraphCollection
 
 __all__ = ["COLLECTIONS", "available_collections", "load_graphs", "load_raw_graphs"]
 

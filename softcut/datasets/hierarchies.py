@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from softcut.classification.collection import GraphCollection
-from softcut.classification.hierarchy import Hierarchy, coarsen_collection
 from softcut.datasets import fetching
+from softcut.graph.collection import GraphCollection
+from softcut.learning.hierarchy import Hierarchy, coarsen_collection
 
 __all__ = ["load_hierarchy"]
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from softcut.classification.hierarchy import HIERARCHIES
 from softcut.datasets.collections import COLLECTIONS, find_collection, load_graphs, load_raw_graphs
 from softcut.datasets.hierarchies import load_hierarchy
 from softcut.datasets.qm9 import load_molecules, write_molecules
 from softcut.datasets.raw_graphs import write_packed
 from softcut.errors import SoftcutError
+from softcut.learning.hierarchy import HIERARCHIES
 
 __all__ = ["MOLECULES", "main", "pack", "pack_hierarchy"]
 

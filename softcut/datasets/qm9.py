@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softcut.classification.collection import pointer
 from softcut.datasets import fetching
 from softcut.errors import DataError, require
 from softcut.files import atomic_write
+from softcut.graph.collection import pointer
 
 __all__ = ["ATOMS", "PROPERTIES", "Molecules", "load_molecules", "read_table", "write_molecules"]
 

@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from softcut.classification.collection import GraphCollection, class_numbers, pointer
-from softcut.classification.features import clustering_coefficients, one_hot_columns, with_structure
 from softcut.errors import DataError
 from softcut.files import atomic_write
+from softcut.graph.collection import GraphCollection, class_numbers, pointer
+from softcut.learning.structure_features import clustering_coefficients, one_hot_columns, with_structure
 
 __all__ = ["RawGraphs", "read_packed", "write_packed"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softcut.classification.collection import GraphCollection
 from softcut.datasets.raw_graphs import RawGraphs
 from softcut.errors import DataError
+from softcut.graph.collection import GraphCollection
 
 __all__ = ["NodeFeatures", "read_tu_folder"]
 

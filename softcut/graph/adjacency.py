@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import GraphError
-from softcut.graph.arrays import plural, shape_of, warn_caller
 from softcut.graph.checks import check_count, check_self_loops, check_weight_values
+from softcut.tables.arrays import plural, shape_of, warn_caller
 
 __all__ = [
     "adjacency_of_edges",

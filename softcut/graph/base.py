@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from softcut.errors import GraphError
 from softcut.graph.adjacency import block_diagonal, canonical_csr, diagonal_block, same_pattern
-from softcut.graph.arrays import listed, plural, to_dense
 from softcut.graph.checks import (
     check_feature_names,
     check_features,
@@ -20,7 +19,8 @@ from softcut.graph.checks import (
     check_node_selection,
     check_ptr,
 )
-from softcut.graph.frames import aligned_series, features_of_frame, is_frame
+from softcut.tables.arrays import listed, plural, to_dense
+from softcut.tables.frames import aligned_series, features_of_frame, is_frame
 
 __all__ = ["BaseGraph"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import GraphError, ParameterError
-from softcut.graph.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
+from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
 
 __all__ = [
     "SelfLoops",

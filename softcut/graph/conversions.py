@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import GraphError, require
-from softcut.graph.arrays import as_array, to_dense
+from softcut.tables.arrays import as_array, to_dense
 
 __all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "networkx_of", "pyg_of"]
 

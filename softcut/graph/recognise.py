@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import GraphError
-from softcut.graph.arrays import as_array, is_torch_sparse, shape_of
 from softcut.graph.base import BaseGraph
-from softcut.graph.frames import is_frame
+from softcut.tables.arrays import as_array, is_torch_sparse, shape_of
+from softcut.tables.frames import is_frame
 
 __all__ = ["Kind", "kind_of_graph"]
 

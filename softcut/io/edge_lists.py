@@ -9,15 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softcut.errors import FileFormatError, GraphError
-from softcut.graph.edge_tables import (
-    END_NAMES,
-    EdgeColumns,
-    EdgeTable,
-    choose_edge_columns,
-    position_of,
-    whole_numbers,
-)
-from softcut.io.opening import ReadOptions, shown
+from softcut.io.text_files import ReadOptions, shown
 from softcut.io.text_tables import (
     TextTable,
     column_of_numbers,
@@ -26,6 +18,14 @@ from softcut.io.text_tables import (
     load_table,
     mixed_commas,
     open_table,
+)
+from softcut.tables.edge_columns import (
+    END_NAMES,
+    EdgeColumns,
+    EdgeTable,
+    choose_edge_columns,
+    position_of,
+    whole_numbers,
 )
 
 __all__ = ["Layout", "read_edge_list", "understand", "written_differently"]

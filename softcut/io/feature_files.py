@@ -11,11 +11,8 @@ import numpy as np
 
 from softcut.errors import FileFormatError, GraphError
 from softcut.graph.checks import check_features
-from softcut.graph.features import feature_table
-from softcut.graph.frames import is_frame, table_of_frame
-from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table, looks_like_id
 from softcut.io.matrix_files import load_archive
-from softcut.io.opening import kind_of, label_of, read_bytes, reason_of, shown
+from softcut.io.text_files import kind_of, label_of, read_bytes, reason_of, shown
 from softcut.io.text_tables import (
     TextTable,
     column_of_numbers,
@@ -24,6 +21,9 @@ from softcut.io.text_tables import (
     mixed_commas,
     open_table,
 )
+from softcut.tables.columns import Column, FeatureOptions, FeatureTable, Table, looks_like_id
+from softcut.tables.feature_columns import feature_table
+from softcut.tables.frames import is_frame, table_of_frame
 
 __all__ = ["FeatureSource", "features_from"]
 

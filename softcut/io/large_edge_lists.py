@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from softcut.errors import DependencyError, FileFormatError, GraphError, require
-from softcut.graph.edge_tables import EdgeColumns, EdgeTable, choose_edge_columns, whole_numbers
 from softcut.io.edge_lists import Layout, understand, written_differently
-from softcut.io.opening import ReadOptions, plain_text_bytes, reason_of
+from softcut.io.text_files import ReadOptions, plain_text_bytes, reason_of
+from softcut.tables.edge_columns import EdgeColumns, EdgeTable, choose_edge_columns, whole_numbers
 
 __all__ = ["LARGE", "ReadProgress", "read_large_edge_list", "read_npy_edges", "read_parquet_edges"]
 

@@ -12,8 +12,7 @@ import scipy.sparse as sp
 
 from softcut.errors import FileFormatError
 from softcut.graph import Graph
-from softcut.graph.arrays import listed
-from softcut.io.opening import (
+from softcut.io.text_files import (
     ReadOptions,
     check_archive_size,
     check_plausible,
@@ -23,6 +22,7 @@ from softcut.io.opening import (
     shown,
 )
 from softcut.io.text_tables import is_number, load_table
+from softcut.tables.arrays import listed
 
 __all__ = ["load_archive", "read_mtx", "read_npz"]
 

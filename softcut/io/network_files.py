@@ -13,12 +13,12 @@ import numpy as np
 
 from softcut.errors import FileFormatError, GraphError, ParameterError, require
 from softcut.graph import Graph
-from softcut.graph.arrays import listed
 from softcut.graph.conversions import edges_of_networkx
-from softcut.graph.edge_tables import WEIGHT_NAMES
-from softcut.graph.features import feature_table
-from softcut.graph.tables import FeatureOptions, Table, column_of_values
-from softcut.io.opening import ReadOptions, decode_text, plain_text_bytes, reason_of
+from softcut.io.text_files import ReadOptions, decode_text, plain_text_bytes, reason_of
+from softcut.tables.arrays import listed
+from softcut.tables.columns import FeatureOptions, Table, column_of_values
+from softcut.tables.edge_columns import WEIGHT_NAMES
+from softcut.tables.feature_columns import feature_table
 
 __all__ = ["parse_gml", "parse_graphml", "read_network"]
 

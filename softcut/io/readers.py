@@ -16,10 +16,6 @@ import scipy.sparse as sp
 
 from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.graph import Graph, SelfLoops
-from softcut.graph.arrays import plural
-from softcut.graph.edge_tables import EdgeTable, edges_of_table, names_of_rows, rows_of_nodes
-from softcut.graph.frames import edges_of_frame, is_frame, labelled_adjacency
-from softcut.graph.tables import FeatureOptions, FeatureTable, Missing
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import FeatureSource, features_from
 from softcut.io.large_edge_lists import (
@@ -31,7 +27,7 @@ from softcut.io.large_edge_lists import (
 )
 from softcut.io.matrix_files import read_mtx, read_npz
 from softcut.io.network_files import parse_gml, parse_graphml, read_network
-from softcut.io.opening import (
+from softcut.io.text_files import (
     ReadOptions,
     check_max_bytes,
     is_standard_input,
@@ -42,6 +38,10 @@ from softcut.io.opening import (
     stem_of,
 )
 from softcut.io.text_tables import check_comments, check_delimiter
+from softcut.tables.arrays import plural
+from softcut.tables.columns import FeatureOptions, FeatureTable, Missing
+from softcut.tables.edge_columns import EdgeTable, edges_of_table, names_of_rows, rows_of_nodes
+from softcut.tables.frames import edges_of_frame, is_frame, labelled_adjacency
 
 __all__ = ["read_features", "read_graph"]
 

@@ -13,8 +13,8 @@ from itertools import islice
 import numpy as np
 
 from softcut.errors import FileFormatError, ParameterError
-from softcut.graph.arrays import plural, warn_caller
-from softcut.io.opening import decode_text, plain_text_bytes, shown
+from softcut.io.text_files import decode_text, plain_text_bytes, shown
+from softcut.tables.arrays import plural, warn_caller
 
 __all__ = [
     "TextTable",

@@ -17,7 +17,7 @@ Whether there is anything to find (:attr:`Evidence.structure`) is a question abo
 of it, so only what pays counts, and columns that go together count once:
 
     told       words: max_q sum_w log(1 - q + q exp g_w),  g_w = n_w D_w - log C(K, n_w)
-               measurements: what clusters say along principal axes (:mod:`softcut.metrics.columns`)
+               measurements: what clusters say along principal axes (:mod:`softcut.metrics.measurements`)
     structure  (max(G_e, 0) + max(told, 0)) / (N H(c))
 
 A share q of the words (1, 1/2, 1/4, ...) tells clusters apart, and the others are described without them. Clusters say
@@ -39,8 +39,8 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.metrics.arguments import GraphLike, as_adjacency, as_labels, codes
-from softcut.metrics.columns import axes_gain, axes_table, looked_at, principal_axes
-from softcut.metrics.presence import looks_like_words, presence
+from softcut.metrics.features_as_words import looks_like_words, presence
+from softcut.metrics.measurements import axes_gain, axes_table, looked_at, principal_axes
 from softcut.ops import entropy
 from softcut.ops.gains import edge_gain, edge_price, word_gain, word_gains, word_price
 from softcut.ops.information import multinomial_complexity
@@ -137,7 +137,7 @@ class Judge:
         Symmetric; edge weights count in proportion, and a graph of unequal weights has as many edges as its
         weights are worth, (sum w)^2 / sum w^2.
     x : array or sparse matrix, optional
-        Features; words count by presence, other columns in bins (see :func:`softcut.metrics.presence.presence`).
+        Features; words count by presence, other columns in bins (:func:`~softcut.metrics.features_as_words.presence`).
     device : torch.device, optional
         Where labels will be.
     words : sparse matrix, optional
@@ -201,7 +201,7 @@ class Judge:
         return edges, words, sizes
 
     def axes_table(self, labels: Tensor, k: int) -> Tensor:
-        """What :func:`softcut.metrics.columns.axes_gain` reads, for labels [N]."""
+        """What :func:`softcut.metrics.measurements.axes_gain` reads, for labels [N]."""
         assert self.axes is not None
         return axes_table(self.axes, labels[self._seen], k)
 

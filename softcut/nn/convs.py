@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from softcut.nn.activations import Activation, get_activation
-from softcut.nn.checks import check_size
 from softcut.nn.layers import Bias, graph_input
+from softcut.nn.number_checks import check_size
 from softcut.ops.cut import zero_padding
 from softcut.ops.operator import Operator, inverse_sqrt
 

@@ -21,7 +21,7 @@ from softcut.ops.orthogonality import orthogonality, orthogonality_loss, orthogo
 from softcut.ops.products import PooledProducts, pooled_products
 from softcut.ops.spmm import CSRPattern, spmm
 from softcut.ops.sum import Sum
-from softcut.ops.words import Words
+from softcut.ops.word_counts import Words
 
 __all__ = [
     "CSR",

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops.checks import check_assignments, check_tensor
 from softcut.ops.cut import assignment_input, no_autocast, quadratic_form
 from softcut.ops.dense import Dense
 from softcut.ops.operator import Operator, inverse_sqrt
+from softcut.ops.tensor_checks import check_assignments, check_tensor
 
 __all__ = ["Coarse", "coarsen", "lift", "lift_adjacency", "pooled_adjacency", "reduce"]
 

@@ -13,11 +13,11 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops.batching import Segments, counts_to_ptr
-from softcut.ops.checks import check_finite
 from softcut.ops.csr import CSR
 from softcut.ops.dense import Dense
 from softcut.ops.operator import Operator
 from softcut.ops.spmm import CSRPattern, unwrapped
+from softcut.ops.tensor_checks import check_finite
 
 __all__ = ["as_operator", "block_diagonal"]
 

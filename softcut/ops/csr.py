@@ -13,7 +13,6 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
-from softcut.ops.checks import check_tensor
 from softcut.ops.operator import (
     inverse_sqrt,
     learned,
@@ -24,6 +23,7 @@ from softcut.ops.operator import (
 )
 from softcut.ops.sparse import SparseOperator
 from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
+from softcut.ops.tensor_checks import check_tensor
 
 __all__ = ["CSR"]
 

@@ -20,10 +20,10 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.ops._torch import in_gradient_batch, is_wrapped, keeps_graph, saving_is_hooked, signed
 from softcut.ops.batching import fold_replicas, unfold_replicas
-from softcut.ops.checks import check_assignments
 from softcut.ops.convert import as_operator
 from softcut.ops.dense import Dense
 from softcut.ops.operator import Operator, sum_type
+from softcut.ops.tensor_checks import check_assignments
 
 __all__ = [
     "Recall",

@@ -11,7 +11,6 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import version
 from softcut.ops.batching import Padded
-from softcut.ops.checks import check_tensor
 from softcut.ops.operator import (
     Operator,
     inverse_sqrt,
@@ -20,6 +19,7 @@ from softcut.ops.operator import (
     refuse_negative,
     refuse_negative_degree,
 )
+from softcut.ops.tensor_checks import check_tensor
 
 __all__ = ["Dense"]
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.io.parts import Part
+from softcut.io.part_files import Part
 from softcut.ops.batching import Segments
 from softcut.ops.operator import inverse_sqrt, refuse_negative
 from softcut.ops.sparse import SparseOperator
@@ -268,7 +268,7 @@ class Halo(SparseOperator):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> Halo:
-        """The operator of an opened part (see :func:`softcut.io.parts.open_part`), as it is: not normalised."""
+        """The operator of an opened part (see :func:`softcut.io.part_files.open_part`), as it is: not normalised."""
         n = len(part.nodes)
         shape = (n, n + part.num_halo)
         index = np.int32 if max(*shape, len(part.col)) < 2**31 else np.int64

@@ -26,7 +26,6 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
-from softcut.ops.checks import can_be_read, check_assignments, check_tensor
 from softcut.ops.csr import CSR
 from softcut.ops.cut import (
     assignment_input,
@@ -46,7 +45,8 @@ from softcut.ops.operator import Operator
 from softcut.ops.orthogonality import orthogonality, self_gram
 from softcut.ops.products import PooledProducts
 from softcut.ops.sum import Sum
-from softcut.ops.words import Words
+from softcut.ops.tensor_checks import can_be_read, check_assignments, check_tensor
+from softcut.ops.word_counts import Words
 
 __all__ = [
     "FAMILY",

@@ -23,8 +23,8 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import is_wrapped
 from softcut.ops.batching import Layout
-from softcut.ops.checks import can_be_read, check_tensor, extremes
 from softcut.ops.spmm import constants
+from softcut.ops.tensor_checks import can_be_read, check_tensor, extremes
 
 __all__ = [
     "Operator",

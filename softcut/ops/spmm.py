@@ -21,9 +21,9 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.ops._torch import is_batched, is_wrapped, outside_transforms, signed, unwrap_once
-from softcut.ops.checks import check_tensor
 from softcut.ops.kernels.dispatch import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
+from softcut.ops.tensor_checks import check_tensor
 
 __all__ = ["CSRPattern", "constants", "on_kernels", "sparse_product", "spmm", "unwrapped"]
 

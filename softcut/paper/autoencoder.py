@@ -34,9 +34,9 @@ from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
 from softcut.paper.common import check_names, experiment_parser, markdown_table, run_experiment
 from softcut.paper.reconstruction_figure import draw_reconstructions, percent
+from softcut.paper.runs import Records, cells, merge_cells, read_cells, settings_hash
 from softcut.provenance import command_line, commit, device_name
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopSettings, Patience, Task
-from softcut.training.runs import Records, cells, merge_cells, read_cells, settings_hash
 
 __all__ = [
     "DATASETS",

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from softcut.baselines import BASELINES, diffpool_replicas, dmon_replicas
 from softcut.clustering import GraphClustering
-from softcut.clustering.features import rows_that_sum_to_one
+from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
@@ -32,10 +32,10 @@ from softcut.paper.common import (
     markdown_cells,
     run_experiment,
 )
+from softcut.paper.runs import Records, cells, merge_cells
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
-from softcut.training.runs import Records, cells, merge_cells
 
 __all__ = [
     "DATASETS",

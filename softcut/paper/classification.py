@@ -1,6 +1,6 @@
 """E5, table 2: graph classification, seven data sets, ten folds, one row per pooling operator.
 
-All folds of a data set and method train side by side (:mod:`softcut.classification`). Finished folds are recorded
+All folds of a data set and method train side by side (:mod:`softcut.learning`). Finished folds are recorded
 at once; a training that is stopped or killed continues from a checkpoint that is at most a minute old.
 """
 
@@ -15,21 +15,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from softcut.classification.collection import GraphCollection
-from softcut.classification.experiment import METHODS as NETWORKS
-from softcut.classification.experiment import (
+from softcut.datasets.collections import load_graphs
+from softcut.datasets.hierarchies import load_hierarchy
+from softcut.files import atomic_json
+from softcut.graph.collection import GraphCollection
+from softcut.learning.experiment import METHODS as NETWORKS
+from softcut.learning.experiment import (
     ClassifierSettings,
     FoldResult,
     cluster_sizes,
     folds_at_once,
     train_folds,
 )
-from softcut.classification.hierarchy import HIERARCHIES
-from softcut.datasets.collections import load_graphs
-from softcut.datasets.hierarchies import load_hierarchy
-from softcut.files import atomic_json
+from softcut.learning.hierarchy import HIERARCHIES
 from softcut.paper.classification_report import render
 from softcut.paper.common import experiment_parser, run_experiment
+from softcut.paper.runs import Records, cells, merge_cells, read_cells, settings_hash
 from softcut.paper.table2 import (
     ABLATIONS,
     DATASETS,
@@ -46,7 +47,6 @@ from softcut.paper.table2 import (
 )
 from softcut.provenance import commit, device_name
 from softcut.training import LoopProgress, LoopResult
-from softcut.training.runs import Records, cells, merge_cells, read_cells, settings_hash
 
 __all__ = ["Progress", "main", "merge", "run", "settings_of"]
 

@@ -17,6 +17,7 @@ from softcut.paper.classification_trials import UNCHANGED, is_trial, read_trial
 from softcut.paper.classification_uniform import FILE as UNIFORM
 from softcut.paper.classification_uniform import rows_of, uniform_ortho
 from softcut.paper.common import markdown_table
+from softcut.paper.runs import read_cells
 from softcut.paper.significance import not_worse_than_the_best
 from softcut.paper.table2 import (
     ABLATION_DATASETS,
@@ -28,7 +29,6 @@ from softcut.paper.table2 import (
     POOLERS,
     command_for,
 )
-from softcut.training.runs import read_cells
 
 __all__ = ["draw_curves", "page_text", "render"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from softcut.errors import DataError
+from softcut.paper.runs import Records, read_cells
 from softcut.paper.table2 import DATASETS, PAPER_METHODS, TABLES, table_of
-from softcut.training.runs import Records, read_cells
 
 __all__ = ["FOLDS", "Table2", "missing_cells"]
 

@@ -4,7 +4,7 @@
 and merged as a method of the table is, into files of its own (``table2_trials.json``). What can be changed:
 
 - ``batch``, ``lr``, ``epochs``, ``patience``, ``l2``, ``hidden``: numbers of
-  :class:`~softcut.classification.ClassifierSettings`;
+  :class:`~softcut.learning.ClassifierSettings`;
 - ``k=20,10``: clusters at each level;
 - ``stop_on``: loss, task (cross entropy alone) or error;
 - ``degree``: how the degree is given: ``seen`` (one-hot of the degrees that occur), ``log`` (the z-scored logarithm of
@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softcut.classification.collection import GraphCollection
-from softcut.classification.experiment import METHODS as NETWORKS
-from softcut.classification.experiment import ClassifierSettings
 from softcut.errors import ParameterError
+from softcut.graph.collection import GraphCollection
+from softcut.learning.experiment import METHODS as NETWORKS
+from softcut.learning.experiment import ClassifierSettings
 from softcut.nn.pool import pool_options
 
 __all__ = ["UNCHANGED", "Trial", "is_trial", "read_trial", "with_degree"]
@@ -141,7 +141,8 @@ def with_degree(graphs: GraphCollection, how: str) -> GraphCollection:
     """The graphs with another form of the degree, which is the first feature of the TU data sets.
 
     >>> from softcut import Graph
-    >>> from softcut.classification import from_graphs, with_structure
+    >>> from softcut.graph import from_graphs
+    >>> from softcut.learning import with_structure
     >>> star = with_structure(from_graphs([Graph.from_edges([[0, 0, 0], [1, 2, 3]])]))
     >>> star.num_features, with_degree(star, "seen").num_features, with_degree(star, "log").num_features
     (5, 3, 2)

@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from softcut.classification.collection import GraphCollection
-from softcut.classification.experiment import ClassifierSettings, build_task, cluster_sizes
-from softcut.classification.splits import folds
 from softcut.datasets.collections import load_graphs
 from softcut.files import atomic_json
+from softcut.graph.collection import GraphCollection
+from softcut.graph.splits import folds
+from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes
 from softcut.ops import Segments
 from softcut.paper.common import experiment_parser, markdown_table, run_experiment
 from softcut.paper.table2 import DATASETS
@@ -68,7 +68,7 @@ def smallest_quotient(graphs: GraphCollection, seeds: Sequence[int] = range(10))
     """The smallest q that the first pooler's hidden features allow, mean over graphs; one number per seed.
 
     >>> from softcut import Graph
-    >>> from softcut.classification import from_graphs
+    >>> from softcut.graph import from_graphs
     >>> rng = np.random.default_rng(0)
     >>> path = [range(29), range(1, 30)]
     >>> smooth = np.linspace(-1, 1, 30)[:, None]

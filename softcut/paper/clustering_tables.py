@@ -18,7 +18,7 @@ from softcut.datasets import available
 from softcut.paper.common import markdown_table
 from softcut.paper.evidence import SCORES
 from softcut.paper.quality import ABLATIONS, DATASETS, settings_of
-from softcut.training.runs import Records, read_cells
+from softcut.paper.runs import Records, read_cells
 
 __all__ = ["CLUSTERING_TABLES", "TITLES", "plus_minus", "short"]
 

@@ -79,7 +79,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 
 def markdown_cells(cells: Iterable[Mapping[str, Any]]) -> str:
-    """Cells of a table (see :mod:`softcut.training.runs`) beside the paper's numbers.
+    """Cells of a table (see :mod:`softcut.paper.runs`) beside the paper's numbers.
 
     >>> cell = {"dataset": "cora", "method": "sc", "metric": "nmi", "mean": 0.014, "std": 0.0, "n": 10}
     >>> print(markdown_cells([cell | {"paper_mean": 0.025, "paper_std": 0.014}]))

@@ -16,7 +16,7 @@ import numpy as np
 from softcut.paper.autoencoder import TITLES
 from softcut.paper.common import markdown_table
 from softcut.paper.reconstruction_figure import percent
-from softcut.training.runs import read_cells
+from softcut.paper.runs import read_cells
 
 __all__ = ["COST_TABLES", "growth", "speed_table"]
 

@@ -33,9 +33,9 @@ from softcut.paper.common import (
     markdown_cells,
     run_experiment,
 )
+from softcut.paper.runs import Records, cells, merge_cells
 from softcut.provenance import commit, device_name
 from softcut.training import replica_seeds
-from softcut.training.runs import Records, cells, merge_cells
 
 __all__ = ["ABLATIONS", "BASELINE_METHODS", "DATASETS", "METHODS", "main", "run", "settings_of"]
 

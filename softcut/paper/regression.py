@@ -32,10 +32,10 @@ from softcut.paper.regression_task import (
     loop_settings,
     table_of,
 )
+from softcut.paper.runs import Records, cells, merge_cells, read_cells, settings_hash
 from softcut.paper.table3 import FOLDS, METHODS, PAPER, PROPERTIES, command_for
 from softcut.provenance import commit, device_name
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopResult
-from softcut.training.runs import Records, cells, merge_cells, read_cells, settings_hash
 
 __all__ = ["main", "merge", "run"]
 

@@ -15,9 +15,9 @@ import numpy as np
 from softcut.errors import DataError
 from softcut.paper.common import markdown_table
 from softcut.paper.regression_task import label_of
+from softcut.paper.runs import Records, read_cells
 from softcut.paper.significance import not_worse_than_the_best, worse_by_folds
 from softcut.paper.table3 import FOLDS, METHODS, PAPER, PROPERTIES, command_for
-from softcut.training.runs import Records, read_cells
 
 __all__ = ["Table3", "draw_curves", "page_text", "render"]
 

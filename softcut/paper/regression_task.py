@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from sklearn.model_selection import KFold
 
-from softcut.classification.splits import Split, hold_out
 from softcut.datasets.qm9 import Molecules
 from softcut.errors import ParameterError
+from softcut.graph.splits import Split, hold_out
 from softcut.paper.regression_net import READOUTS, padded_inputs, regressor, squared_error
 from softcut.paper.table3 import FOLDS, PROPERTIES
 from softcut.training import DenseBatchTask, LoopSettings

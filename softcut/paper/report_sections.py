@@ -19,6 +19,7 @@ from softcut.paper.report_schemata import schemata_section
 from softcut.paper.report_tables import statistics_section, table1_section, table2_section, table3_section
 from softcut.paper.report_views import FILE as VIEWS
 from softcut.paper.report_views import view_sections
+from softcut.paper.runs import read_cells
 from softcut.paper.segmentation import result_table
 from softcut.provenance import commit
 from softcut.report.html_page import (
@@ -36,7 +37,6 @@ from softcut.report.html_page import (
     render_page,
 )
 from softcut.report.plots import cluster_colours, line_styles
-from softcut.training.runs import read_cells
 
 __all__ = ["report_sections", "write_report"]
 

@@ -12,9 +12,9 @@ from softcut.datasets.collections import COLLECTIONS
 from softcut.paper import citation, classification_report, regression_report, table2, table3
 from softcut.paper.classification_results import Table2
 from softcut.paper.report_origin import origin_of_cells
+from softcut.paper.runs import read_cells
 from softcut.paper.significance import FOLD_OVERLAP, differs_from_published
 from softcut.report.html_page import Cell, Key, Missing, Part, Section, Table, Text
-from softcut.training.runs import read_cells
 
 __all__ = ["KEY", "compared", "statistics_section", "table1_section", "table2_section", "table3_section"]
 
@@ -69,7 +69,7 @@ def compared(
     Parameters
     ----------
     cell : mapping or None
-        A cell of :mod:`softcut.training.runs`; None: not measured.
+        A cell of :mod:`softcut.paper.runs`; None: not measured.
     digits : int
         Decimals.
     higher : bool

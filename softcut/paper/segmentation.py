@@ -20,10 +20,10 @@ from softcut.datasets.bsds500 import SPLITS, DividedImage, load_bsds500
 from softcut.errors import ParameterError
 from softcut.files import atomic_json
 from softcut.paper.common import check_names, experiment_parser, markdown_table, run_experiment
+from softcut.paper.runs import Records
 from softcut.paper.segmentation_methods import METHODS, SCALES, OverSegmented, labels_of, settings_of
 from softcut.provenance import commit, device_name
 from softcut.segment.scores import SegmentationScores, overlap_table, table_scores
-from softcut.training.runs import Records
 
 __all__ = ["METRICS", "OURS", "PUBLISHED", "main", "result_table", "run", "summary"]
 

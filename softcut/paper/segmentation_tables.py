@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from softcut.paper.common import markdown_table
+from softcut.paper.runs import read_cells
 from softcut.paper.segmentation import METRICS, OURS, result_table
-from softcut.training.runs import read_cells
 
 __all__ = ["SEGMENTATION_TABLES"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from softcut.classification.collection import GraphCollection
-from softcut.classification.experiment import ClassifierSettings
 from softcut.datasets.collections import COLLECTIONS
 from softcut.errors import ParameterError
+from softcut.graph.collection import GraphCollection
+from softcut.learning.experiment import ClassifierSettings
 from softcut.paper.classification_trials import is_trial, read_trial, with_degree
 
 __all__ = [
@@ -109,7 +109,8 @@ def graphs_for(method: str, graphs: GraphCollection) -> GraphCollection:
     """The graphs as a method sees them: a trial may give the degree in another form.
 
     >>> from softcut import Graph
-    >>> from softcut.classification import from_graphs, with_structure
+    >>> from softcut.graph import from_graphs
+    >>> from softcut.learning import with_structure
     >>> star = with_structure(from_graphs([Graph.from_edges([[0, 0, 0], [1, 2, 3]])]))
     >>> graphs_for("mincut", star) is star, graphs_for("mincut+degree=log", star).num_features
     (True, 2)

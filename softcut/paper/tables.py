@@ -29,9 +29,9 @@ from softcut.paper.common import NotMeasuredError
 from softcut.paper.cost_tables import COST_TABLES
 from softcut.paper.gpu_tables import GPU_TABLES
 from softcut.paper.large_tables import LARGE_TABLES
+from softcut.paper.runs import read_cells
 from softcut.paper.scale_tables import SCALE_TABLES
 from softcut.paper.segmentation_tables import SEGMENTATION_TABLES
-from softcut.training.runs import read_cells
 
 __all__ = ["NO_RESULTS", "PICTURES", "TABLES", "main", "pages", "problems", "rendered", "write_all"]
 

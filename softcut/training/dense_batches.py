@@ -30,7 +30,7 @@ Losses = Callable[[Any, Tensor], Mapping[str, Tensor]]
 class Parts(Protocol):
     """Numbers of the examples that a replica trains on, chooses its best epoch by, and is tested on.
 
-    :class:`softcut.classification.Split` is one.
+    :class:`softcut.learning.Split` is one.
     """
 
     @property
@@ -52,7 +52,7 @@ class DenseBatchTask(Task):
     Three lines through noise, each fitted to its own third of the examples:
 
     >>> import numpy as np, torch
-    >>> from softcut.classification import Split
+    >>> from softcut.graph import Split
     >>> from softcut.training import DenseBatchTask, Loop
     >>> x = torch.linspace(-1, 1, 60).unsqueeze(1)
     >>> y = torch.stack([slope * x[:, 0] for slope in (1.0, 2.0, 3.0)])

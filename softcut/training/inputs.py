@@ -18,7 +18,7 @@ from torch import Tensor
 
 from softcut.ops import CSRPattern, Operator
 from softcut.ops.spmm import sparse_product
-from softcut.ops.words import SPARSE_COST
+from softcut.ops.word_counts import SPARSE_COST
 
 __all__ = ["ConvInput", "DenseInput", "FirstLayer", "by_scale"]
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.training.adam import Adam
+from softcut.ops.adam import Adam
 from softcut.training.checkpoint import Checkpoint
 from softcut.training.cuda_graph import repeat
 from softcut.training.stopping import BestValues, Patience, Plateau, has_converged

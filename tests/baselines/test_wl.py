@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from softcut.baselines.wl import wl_features, wl_folds, wl_kernel
-from softcut.classification import GraphCollection, from_graphs, with_structure
 from softcut.errors import ParameterError
-from softcut.graph import Graph
+from softcut.graph import Graph, GraphCollection, from_graphs
+from softcut.learning import with_structure
 
 
 def random_graphs(count: int = 12, seed: int = 0) -> GraphCollection:

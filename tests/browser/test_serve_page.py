@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from softcut.datasets import attributed_communities
-from softcut.report.serve_app import create_app
-from softcut.report.serve_jobs import Jobs
+from softcut.serve.app import create_app
+from softcut.serve.jobs import Jobs
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softcut.io.parts import open_part, read_manifest, read_names
+from softcut.io.part_files import open_part, read_manifest, read_names
 
 HAVE_METIS = importlib.util.find_spec("pymetis") is not None
 

@@ -25,18 +25,18 @@ from softcut.clustering.distributed import (
     step_traffic,
     train_part,
 )
-from softcut.clustering.distributed.nodes import PartNodes
-from softcut.clustering.distributed.prepare import prepare_part
+from softcut.clustering.distributed.part_nodes import PartNodes
+from softcut.clustering.distributed.prepare_part import prepare_part
 from softcut.clustering.distributed.results import all_labels
-from softcut.clustering.features import rows_that_sum_to_one
 from softcut.clustering.networks import train_networks
+from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.clustering.nodes import Nodes
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, ParameterError, SoftcutError
-from softcut.io.parts import open_part, read_manifest
+from softcut.io.part_files import open_part, read_manifest
 from softcut.metrics import evidence, evidence_parts, nmi
-from softcut.metrics.presence import presence
+from softcut.metrics.features_as_words import presence
 from softcut.ops import CSR, Words
 from softcut.training import ConvInput, Parts, ReplicaNet, replica_seeds, train, train_in_batches
 

@@ -10,7 +10,8 @@ import torch
 import softcut as sc
 from softcut.clustering import PAPER, Recipe
 from softcut.clustering.encoder import Encoder, scaled_distances
-from softcut.clustering.features import (
+from softcut.clustering.feature_rows import FeatureRows, leading_directions
+from softcut.clustering.node_features import (
     FeatureMap,
     apart_from_constant,
     leading_eigenvectors,
@@ -20,7 +21,6 @@ from softcut.clustering.features import (
     unit_rows,
 )
 from softcut.clustering.nodes import Nodes, sample_rows
-from softcut.clustering.rows import FeatureRows, leading_directions
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError
 from softcut.ops import CSR

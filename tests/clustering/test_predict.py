@@ -9,8 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import softcut as sc
 from softcut.clustering import Recipe
-from softcut.clustering.features import rows_that_sum_to_one, structural_features
 from softcut.clustering.model import LearnedModel, PlacedModel, signature
+from softcut.clustering.node_features import rows_that_sum_to_one, structural_features
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, NotFittedError
 

@@ -12,7 +12,7 @@ import torch
 import softcut as sc
 from softcut.datasets import attributed_communities
 from softcut.metrics import Judge, evidence_parts
-from softcut.metrics.columns import axes_gain, axes_table, looked_at, normal_scores, principal_axes
+from softcut.metrics.measurements import axes_gain, axes_table, looked_at, normal_scores, principal_axes
 
 
 def random_graph(nodes, degree, seed=0):

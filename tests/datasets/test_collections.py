@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from softcut.classification import from_graphs, with_structure
 from softcut.datasets import available_collections, bench, collections, load, load_graphs, pack, tu
 from softcut.datasets.raw_graphs import RawGraphs, read_packed, write_packed
 from softcut.errors import DataError, ParameterError
-from softcut.graph import Graph
+from softcut.graph import Graph, from_graphs
+from softcut.learning import with_structure
 
 
 @pytest.fixture(autouse=True)

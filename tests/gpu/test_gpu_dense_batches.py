@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from softcut.classification import Split
+from softcut.graph import Split
 from softcut.paper.regression_net import POOLERS, padded_inputs, regressor, squared_error
 from softcut.training import Checkpoint, DenseBatchTask, Loop
 

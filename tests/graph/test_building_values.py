@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from softcut.errors import GraphError
 from softcut.graph import Graph, adjacency
 from softcut.graph.conversions import edges_of_networkx, edges_of_pyg
-from softcut.graph.frames import (
+from softcut.tables.frames import (
     aligned_series,
     edges_of_frame,
     features_of_frame,

@@ -9,10 +9,10 @@ import pytest
 
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.graph.edge_tables import EdgeColumns, EdgeTable, choose_edge_columns, rows_of_nodes
-from softcut.graph.features import feature_table
 from softcut.graph.recognise import kind_of_graph
-from softcut.graph.tables import Column, FeatureOptions, FeatureTable, Table
+from softcut.tables.columns import Column, FeatureOptions, FeatureTable, Table
+from softcut.tables.edge_columns import EdgeColumns, EdgeTable, choose_edge_columns, rows_of_nodes
+from softcut.tables.feature_columns import feature_table
 
 NAMES = [("ann", "bob"), ("bob", "cy"), ("cy", "ann")]
 

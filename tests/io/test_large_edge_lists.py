@@ -18,7 +18,7 @@ from softcut.errors import FileFormatError, ParameterError, SoftcutError
 from softcut.io import large_edge_lists, read_graph, readers
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.large_edge_lists import read_large_edge_list
-from softcut.io.opening import ReadOptions
+from softcut.io.text_files import ReadOptions
 
 IDS = st.one_of(
     st.integers(0, 30).map(str),

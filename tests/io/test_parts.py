@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softcut.errors import FileFormatError, ParameterError
-from softcut.io.parts import open_part, read_manifest, read_names, write_parts
+from softcut.io.part_files import open_part, read_manifest, read_names, write_parts
 
 
 def random_graph(n, seed, weighted):
@@ -137,7 +137,7 @@ def test_nothing_is_left_of_a_writing_that_failed(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("softcut.io.parts.atomic_json", full)
+    monkeypatch.setattr("softcut.io.part_files.atomic_json", full)
     with pytest.raises(OSError, match="No space left"):
         write_parts(tmp_path / "parts", PATH, HALVES)
     assert list(tmp_path.iterdir()) == []

@@ -9,12 +9,12 @@ import dataclasses
 
 import pytest
 
-from softcut.graph.tables import FeatureOptions
 from softcut.io import edge_lists, feature_files
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import features_from
-from softcut.io.opening import ReadOptions
+from softcut.io.text_files import ReadOptions
 from softcut.io.text_tables import open_table
+from softcut.tables.columns import FeatureOptions
 
 
 @pytest.fixture

@@ -12,12 +12,11 @@ import pytest
 import scipy.sparse as sp
 
 from softcut.errors import FileFormatError, ParameterError
-from softcut.graph.tables import FeatureOptions
-from softcut.io import opening
+from softcut.io import text_files as opening
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import features_from
 from softcut.io.matrix_files import read_mtx, read_npz
-from softcut.io.opening import ReadOptions
+from softcut.io.text_files import ReadOptions
 from softcut.io.text_tables import (
     check_comments,
     check_delimiter,
@@ -26,6 +25,7 @@ from softcut.io.text_tables import (
     is_number,
     open_table,
 )
+from softcut.tables.columns import FeatureOptions
 
 # ------------------------------------------------------------------------------------------------ opening
 

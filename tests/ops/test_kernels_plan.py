@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from softcut.errors import GraphError, ParameterError
 from softcut.ops import CSR
-from softcut.ops.entries import submatrix
 from softcut.ops.kernels import dispatch, takes, tiles, use
 from softcut.ops.kernels.plan import row_plan
 from softcut.ops.kernels.reorder import locality_order
 from softcut.ops.kernels.tiles import Tiles, choose, remember, table
 from softcut.ops.kernels.tune import candidates, fastest, tune
+from softcut.ops.triplets import submatrix
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=40), st.sampled_from([1, 7, 64, 512]))

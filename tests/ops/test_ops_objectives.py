@@ -17,7 +17,7 @@ from torch_geometric.nn import DMoNPooling
 
 from softcut import metrics
 from softcut.errors import GraphError, ParameterError
-from softcut.metrics.presence import looks_like_words
+from softcut.metrics.features_as_words import looks_like_words
 from softcut.ops import (
     CSR,
     OBJECTIVES,

@@ -17,7 +17,7 @@ from softcut.errors import ParameterError
 from softcut.nn import GraphAutoencoder
 from softcut.ops import as_operator
 from softcut.paper import autoencoder
-from softcut.training.runs import Records, read_cells
+from softcut.paper.runs import Records, read_cells
 
 
 @pytest.fixture(autouse=True)

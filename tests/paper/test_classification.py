@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softcut.classification import ClassifierSettings
 from softcut.datasets import collections
+from softcut.learning import ClassifierSettings
 from softcut.paper import classification, table2
 from softcut.paper.classification_report import render
 
@@ -160,7 +160,7 @@ def test_runs_of_several_folders_are_merged(data: str, tmp_path: Path) -> None:
 def test_committed_runs_are_those_that_the_runner_would_make(data: str) -> None:
     """A change of the settings' form would orphan every run on disk."""
     from softcut.datasets import load_graphs
-    from softcut.training.runs import Records
+    from softcut.paper.runs import Records
 
     records = Records(RESULTS / "table2_runs.json")
     graphs = load_graphs("PROTEINS", data)

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from softcut import Graph
-from softcut.classification import ClassifierSettings, folds, from_graphs, train_folds, with_structure
-from softcut.classification.experiment import build_task
 from softcut.errors import ParameterError
+from softcut.graph import folds, from_graphs
+from softcut.learning import ClassifierSettings, train_folds, with_structure
+from softcut.learning.experiment import build_task
 from softcut.paper import classification, table2
 from softcut.paper.classification_report import render, trials
 from softcut.paper.classification_results import Table2

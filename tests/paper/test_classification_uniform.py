@@ -11,8 +11,9 @@ import scipy.linalg
 import torch
 
 from softcut import Graph
-from softcut.classification import ClassifierSettings, from_graphs
-from softcut.classification.experiment import build_models, cluster_sizes
+from softcut.graph import from_graphs
+from softcut.learning import ClassifierSettings
+from softcut.learning.experiment import build_models, cluster_sizes
 from softcut.nn import mincut_pool
 from softcut.paper import classification_uniform as uniform
 

@@ -13,7 +13,7 @@ from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 from softcut.metrics import nmi
 from softcut.paper import citation, quality, synthetic
-from softcut.training.runs import Records, cells, read_cells
+from softcut.paper.runs import Records, cells, read_cells
 
 RESULTS = Path(__file__).parents[2] / "results"
 

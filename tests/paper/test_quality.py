@@ -14,7 +14,7 @@ from softcut.clustering.refine import Refiner
 from softcut.datasets import attributed_communities
 from softcut.metrics import nmi
 from softcut.paper import quality
-from softcut.training.runs import Records
+from softcut.paper.runs import Records
 
 KMEANS = "k-means on softcut's features"
 

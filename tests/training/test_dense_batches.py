@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from softcut.classification import Split
 from softcut.errors import ParameterError
+from softcut.graph import Split
 from softcut.nn import GraphRegressor
 from softcut.ops import Dense
 from softcut.paper.regression_net import POOLERS, padded_inputs, regressor, squared_error

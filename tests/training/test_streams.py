@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from softcut.clustering.features import propagate
+from softcut.clustering.node_features import propagate
 from softcut.datasets import power_law_graph
 from softcut.ops import CSR
 from softcut.training import product_in_blocks, propagate_in_blocks

@@ -14,6 +14,7 @@ import torch
 
 from softcut.errors import FileFormatError, ParameterError
 from softcut.ops import CSR
+from softcut.paper.runs import Records, cells, merge_cells, run_id, settings_hash
 from softcut.training import (
     Checkpoint,
     ConvInput,
@@ -31,7 +32,6 @@ from softcut.training import (
 from softcut.training import mincut as module
 from softcut.training.inputs import _pattern
 from softcut.training.net import _glorot
-from softcut.training.runs import Records, cells, merge_cells, run_id, settings_hash
 from softcut.training.stopping import BestValues, has_converged
 
 RING = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0], [1, 0, 2, 1, 3, 2, 0, 3]])

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.clustering.features import FeatureMap, rows_that_sum_to_one, structural_features
+from softcut.clustering.node_features import FeatureMap, rows_that_sum_to_one, structural_features
 from softcut.clustering.prepare import is_constant
 from softcut.clustering.recipe import Recipe
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
-from softcut.io.parts import Manifest, write_parts
-from softcut.metrics.columns import looked_at, principal_axes
-from softcut.metrics.presence import looks_like_words, presence
+from softcut.io.part_files import Manifest, write_parts
+from softcut.metrics.features_as_words import looks_like_words, presence
+from softcut.metrics.measurements import looked_at, principal_axes
 
 __all__ = ["partition"]
 

@@ -11,15 +11,15 @@ import torch
 
 from softcut.clustering.arguments import candidates_from, recipe_from, seed_from
 from softcut.clustering.distributed.group import JobGroup
-from softcut.clustering.distributed.prepare import prepare_part
-from softcut.clustering.distributed.task import PartTask, SharedCheckpoint
+from softcut.clustering.distributed.part_training import PartTask, SharedCheckpoint
+from softcut.clustering.distributed.prepare_part import prepare_part
 from softcut.clustering.distributed.traffic import Traffic
 from softcut.clustering.merge import by_size, merge
 from softcut.clustering.networks import Networks, Start, train_networks
 from softcut.clustering.prepare import Note
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.errors import ParameterError
-from softcut.io.parts import Manifest, Part, open_part, read_manifest
+from softcut.io.part_files import Manifest, Part, open_part, read_manifest
 from softcut.training import Progress, ReplicaNet, TrainResult
 from softcut.training.mincut import run_task
 

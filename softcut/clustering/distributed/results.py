@@ -19,7 +19,7 @@ from softcut.clustering.distributed.job import DTYPES, DistributedResult, Distri
 from softcut.clustering.distributed.traffic import Traffic, step_traffic
 from softcut.errors import ParameterError
 from softcut.files import atomic_json, atomic_write
-from softcut.io.parts import read_manifest, read_names
+from softcut.io.part_files import read_manifest, read_names
 from softcut.provenance import command_line, commit
 
 __all__ = ["CHECKPOINT", "all_labels", "check_folder", "write_result"]

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.activations import Activation
-from softcut.nn.checks import check_size
 from softcut.nn.layers import MLP, graph_input
+from softcut.nn.number_checks import check_size
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
 from softcut.ops import Dense, Operator, PooledProducts, pooled_adjacency, pooled_products
-from softcut.ops.checks import can_be_read, check_assignments
 from softcut.ops.cut import full_precision, no_autocast, zero_padding
+from softcut.ops.tensor_checks import can_be_read, check_assignments
 
 __all__ = [
     "DensePool",

@@ -9,15 +9,22 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.activations import Activation
-from softcut.nn.checks import check_number, check_size
 from softcut.nn.convs import GCNConv
+from softcut.nn.foreign_modules import (
+    ModuleLike,
+    call_on_graph,
+    check_channels,
+    how_to_call,
+    make_module,
+    reset,
+)
 from softcut.nn.layers import MLP, SkipConv, graph_input
-from softcut.nn.module_calls import ModuleLike, call_on_graph, check_channels, how_to_call, make_module, reset
+from softcut.nn.number_checks import check_number, check_size
 from softcut.nn.pool.base import DensePool, check_clusters, dense_output, given_selection, nodes_per_graph
 from softcut.nn.pool.output import PoolOutput
 from softcut.ops import Dense, Operator, PooledProducts
 from softcut.ops.cut import safe_sqrt
-from softcut.ops.entries import frobenius_squared
+from softcut.ops.triplets import frobenius_squared
 
 __all__ = ["DiffPool", "diff_pool"]
 

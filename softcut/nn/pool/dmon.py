@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from softcut.nn.activations import Activation
-from softcut.nn.checks import check_number
+from softcut.nn.number_checks import check_number
 from softcut.nn.pool.base import MLPPool
 from softcut.ops import Operator, PooledProducts, orthogonality
 from softcut.ops.objectives import collapse, modularity

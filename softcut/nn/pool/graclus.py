@@ -11,12 +11,12 @@ from torch import Tensor
 
 from softcut.coarsening import Graclus, Level
 from softcut.errors import ParameterError
-from softcut.nn.checks import check_size
+from softcut.nn.number_checks import check_size
 from softcut.nn.pool.selection import Selection
 from softcut.nn.pool.topological import PrecomputedPool
 from softcut.ops import Operator, Segments
-from softcut.ops.entries import cluster_graph
 from softcut.ops.spmm import constants
+from softcut.ops.triplets import cluster_graph
 
 __all__ = ["ClusterSelection", "GraclusPool"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from softcut.nn.activations import Activation
-from softcut.nn.checks import check_number
+from softcut.nn.number_checks import check_number
 from softcut.nn.pool.base import MLPPool, nodes_per_graph
 from softcut.ops import Operator, PooledProducts
 from softcut.ops.objectives import balance

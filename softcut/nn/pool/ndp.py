@@ -9,7 +9,7 @@ from torch import Tensor
 
 from softcut.coarsening import Level, NodeDecimation
 from softcut.errors import ParameterError
-from softcut.nn.checks import check_number, check_size
+from softcut.nn.number_checks import check_number, check_size
 from softcut.nn.pool.node_selection import KeepSelection
 from softcut.nn.pool.selection import Selection
 from softcut.nn.pool.topological import PrecomputedPool, level_operator

@@ -13,15 +13,15 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.nn.activations import Activation, get_activation
-from softcut.nn.checks import check_number, check_size
 from softcut.nn.layers import graph_input
+from softcut.nn.number_checks import check_number, check_size
 from softcut.nn.pool.base import Pool
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import Selection, edges_of
 from softcut.ops import Dense, Layout, Operator, Padded, Segments
 from softcut.ops.batching import counts_to_ptr
 from softcut.ops.cut import zero_padding
-from softcut.ops.entries import CONNECTIONS, segments_of, submatrix
+from softcut.ops.triplets import CONNECTIONS, segments_of, submatrix
 
 __all__ = ["KeepSelection", "ScorePool", "above", "connect_kept", "graph_softmax", "top_k"]
 

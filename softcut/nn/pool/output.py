@@ -10,7 +10,7 @@ from torch import Tensor
 
 from softcut.nn.pool.selection import Selection
 from softcut.ops import Operator
-from softcut.ops.entries import entries
+from softcut.ops.triplets import entries
 
 __all__ = ["PoolOutput"]
 

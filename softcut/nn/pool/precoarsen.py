@@ -13,7 +13,7 @@ from torch import Tensor
 
 from softcut.coarsening import clean
 from softcut.errors import ParameterError, require
-from softcut.nn.checks import check_size
+from softcut.nn.number_checks import check_size
 from softcut.nn.pool import GraclusPool, NDPPool, get_pool, pool_options
 from softcut.nn.pool.graclus import ClusterSelection
 from softcut.nn.pool.node_selection import KeepSelection

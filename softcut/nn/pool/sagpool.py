@@ -7,7 +7,14 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.nn.activations import Activation
 from softcut.nn.convs import GCNConv, GraphConv
-from softcut.nn.module_calls import ModuleLike, call_on_graph, check_channels, how_to_call, make_module, reset
+from softcut.nn.foreign_modules import (
+    ModuleLike,
+    call_on_graph,
+    check_channels,
+    how_to_call,
+    make_module,
+    reset,
+)
 from softcut.nn.pool.node_selection import ScorePool
 from softcut.ops import Operator
 

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from softcut.coarsening import Coarsening, CoarseningCache, Level, clean, hierarchy
 from softcut.errors import ParameterError
-from softcut.nn.checks import check_size
+from softcut.nn.number_checks import check_size
 from softcut.nn.pool.base import Pool
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import Selection, same_rows
 from softcut.ops import CSR, CSRPattern, Dense, Operator, Padded, Segments
-from softcut.ops.entries import Entries, entries, to_ragged
 from softcut.ops.spmm import constants
+from softcut.ops.triplets import Entries, entries, to_ragged
 
 __all__ = ["FlatSelection", "PrecomputedPool", "level_operator"]
 

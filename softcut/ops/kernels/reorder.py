@@ -16,7 +16,7 @@ def locality_order(rowptr: Tensor, col: Tensor, groups: Tensor | None = None) ->
     """The order of the nodes of a symmetric pattern: by group, or by reverse Cuthill-McKee.
 
     Sorting pays where a product with S is made many times, S is larger than the cache and most edges
-    stay inside groups that are smaller than it. ``softcut.ops.entries.submatrix(op, order, None)`` is the operator in
+    stay inside groups that are smaller than it. ``softcut.ops.triplets.submatrix(op, order, None)`` is the operator in
     the new order; node features are taken with ``x[order]``, and ``labels[order.argsort()]`` goes back.
 
     >>> import torch

@@ -1,0 +1,157 @@
+"""The first step on a part: what :func:`softcut.clustering.prepare.prepare` makes of a graph, for its own nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from softcut.clustering.distributed.group import JobGroup
+from softcut.clustering.distributed.part_nodes import PartNodes
+from softcut.clustering.encoder import Encoded, Encoder, scaled_distances
+from softcut.clustering.prepare import Prepared
+from softcut.clustering.recipe import Recipe
+from softcut.io.part_files import Manifest, Part
+from softcut.metrics import Judge
+from softcut.ops import Words, quadratic_form
+from softcut.ops.halo import Halo
+from softcut.training import DenseInput
+
+__all__ = ["PaperInput", "PartJudge", "prepare_part"]
+
+# Nodes whose words are counted at a time.
+_ROWS_AT_ONCE = 1 << 14
+
+
+class PartJudge(Judge):
+    """As :class:`softcut.metrics.Judge`, of labels of the own nodes: tables are summed over all processes.
+
+    Parameters
+    ----------
+    part : Part
+        The own nodes and their words.
+    op : Halo
+        A, with weights of at most 1.
+    manifest : Manifest
+        Sizes of the whole graph.
+    counts : Tensor
+        [F], how often each word occurs in all parts.
+    """
+
+    def __init__(self, part: Part, op: Halo, manifest: Manifest, counts: Tensor) -> None:
+        self.nodes, self.edges, self.counts = manifest.nodes, manifest.edge_worth, counts
+        self._part, self._op = part, op
+        self.axes = None
+        if part.axes is not None:
+            self._seen, self.axes = (torch.from_numpy(np.array(each)).to(counts.device) for each in part.axes)
+
+    def tables(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+        hard = nn.functional.one_hot(labels, k).double()
+        layout = self._op.layout
+        words = self._words(labels, k)
+        if words.numel():
+            words = layout.over_all(words)
+        return quadratic_form(self._op, hard)[0], words, layout.total(hard)[0]
+
+    def axes_table(self, labels: Tensor, k: int) -> Tensor:
+        return self._op.layout.over_all(super().axes_table(labels, k))
+
+    def _words(self, labels: Tensor, k: int) -> Tensor:
+        vocabulary = len(self.counts)
+        table = torch.zeros(k * vocabulary, dtype=torch.float64, device=labels.device)
+        if self._part.words is not None:
+            rowptr, word = self._part.words
+            for begin in range(0, len(labels), _ROWS_AT_ONCE):
+                ends = rowptr[begin : begin + _ROWS_AT_ONCE + 1]
+                count = torch.from_numpy(np.diff(ends)).to(labels.device)
+                column = torch.from_numpy(word[ends[0] : ends[-1]].astype(np.int64)).to(labels.device)
+                place = labels[begin : begin + _ROWS_AT_ONCE].repeat_interleave(count) * vocabulary + column
+                table += torch.bincount(place, minlength=k * vocabulary)
+        return table.view(k, vocabulary)
+
+
+class PaperInput:
+    """A~ X T_m + X T_s, the first layer of the paper's network, with A~ X computed once.
+
+    Parameters
+    ----------
+    op : Halo
+        A (normalised here).
+    x : Tensor
+        Features of the own nodes, rows that sum to one.
+    """
+
+    terms = 2
+
+    def __init__(self, op: Halo, x: Tensor) -> None:
+        self.in_channels = x.shape[1]
+        self.x = torch.cat([op.normalise() @ x, x], dim=1)
+
+    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
+        replicas, hidden, columns = weights[0].shape
+        flat = [w.reshape(-1, columns) for w in weights]
+        return (torch.cat(flat, dim=1) @ self.x.mT).view(replicas, hidden, -1)
+
+
+def prepare_part(
+    part: Part, manifest: Manifest, recipe: Recipe, dtype: torch.dtype, group: JobGroup
+) -> Prepared:
+    """What the steps of a fit share, for the nodes of a part; every process calls this.
+
+    Parameters
+    ----------
+    part : Part
+        With features.
+    manifest : Manifest
+        Sizes of the whole graph.
+    recipe : Recipe
+        How the features are read.
+    dtype : torch.dtype
+        Of the training.
+    group : JobGroup
+        The processes.
+    """
+    assert part.x is not None
+    nodes = PartNodes(part, manifest, group)
+    op = Halo.from_part(part, group, dtype=torch.float64, device=group.device)
+    group.together(op.refuse_negative)
+    x = torch.from_numpy(np.array(part.x)).to(device=group.device, dtype=dtype)
+    encoder = Encoder(recipe.paper, recipe.distances, x.shape[1], recipe=recipe)
+    if recipe.paper:
+        nothing = x.new_zeros(1, len(x), 0)
+        encoded = Encoded(None, op, nothing[0], nothing, PaperInput(op, x))
+    else:
+        encoder.directions = x.shape[1] >= recipe.many_columns
+        z, measures = scaled_distances(op, x, recipe.distances, encoder.directions, nodes, recipe)
+        encoder.centre, encoder.limit, encoder.scale = (
+            torch.stack(each) for each in zip(*measures, strict=True)
+        )
+        encoded = Encoded(None, op, x, z, DenseInput(z))
+    adjacency = _at_most_one(op, group)
+    words = _words(part, manifest, nodes, group.device)
+    counts = torch.zeros(0, dtype=torch.float64, device=group.device) if words is None else words.counts
+    judge = PartJudge(part, adjacency, manifest, counts)
+    return Prepared(encoder, encoded, adjacency, judge, words, nodes)
+
+
+def _at_most_one(op: Halo, group: JobGroup) -> Halo:
+    """The operator in units of the largest weight of the whole graph."""
+    if op.val is None:
+        return op
+    most = max(group.gather(float(op.val.max()) if op.val.numel() else 0.0))
+    return Halo(op.pattern, op.exchange, op.val / (most if most > 0 else 1.0), symmetric=op.symmetric)
+
+
+def _words(part: Part, manifest: Manifest, nodes: PartNodes, device: torch.device) -> Words | None:
+    """The words of the own nodes, with the counts, and so the price, of those of all nodes."""
+    if part.words is None:
+        return None
+    rowptr, word = part.words
+    matrix = sp.csr_array((np.ones(len(word)), word, rowptr), shape=(len(part.nodes), manifest.vocabulary))
+    words = Words(matrix, device=device)
+    words.counts = nodes.total(words.counts)
+    words.count = float(manifest.num_words)
+    return words

@@ -1,0 +1,305 @@
+"""Features for clustering: reduced, propagated over the graph, and made where there are none.
+
+    X -> scaled rows -> projection V (truncated SVD, half whitened) -> mean over hops of P^h -> Z
+
+with P = sym-norm(A + I). The projection comes before the propagation, P^h (X V) = (P^h X) V, so every hop is
+a product with a narrow dense matrix however many features there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from softcut.clustering.feature_rows import FeatureRows, leading_directions
+from softcut.clustering.nodes import Nodes
+from softcut.clustering.recipe import DEFAULT, Recipe
+from softcut.errors import GraphError
+from softcut.graph import Graph
+from softcut.metrics.features_as_words import looks_like_words
+from softcut.ops import CSR, Operator
+from softcut.ops.operator import inverse_sqrt
+
+__all__ = [
+    "FeatureMap",
+    "apart_from_constant",
+    "leading_eigenvectors",
+    "positions",
+    "propagate",
+    "rows_that_sum_to_one",
+    "structural_features",
+    "unit_rows",
+]
+
+# Rows of unit length that differ by less than this are the same row.
+_SAME_ROWS = 1e-4
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """Rows scaled to length 1; a zero row stays zero.
+
+    >>> import torch
+    >>> unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    return x / x.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
+
+
+def _dense(x: Any) -> np.ndarray:
+    return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
+
+
+def _unit_rows_array(x: Any) -> Any:
+    if sp.issparse(x):
+        length = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).ravel())
+        return sp.csr_array(sp.diags_array(1 / np.where(length > 0, length, 1)) @ x)
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(length > 0, length, 1)
+
+
+def _randomised(rows: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Leading right singular vectors [F, d] and singular values."""
+    from sklearn.utils.extmath import randomized_svd
+    from threadpoolctl import threadpool_limits
+
+    # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
+    with threadpool_limits(1, user_api="blas"):
+        _, s, vt = randomized_svd(rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=0)
+    return vt.T, s
+
+
+def _nonzero(x: np.ndarray | sp.csr_array) -> np.ndarray:
+    return np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
+
+
+@dataclass
+class FeatureMap:
+    """From raw node features to a few well-scaled columns, the same way for every graph.
+
+    Bags of words (non-negative, mostly zero) are weighted by inverse document frequency where they are
+    binary, and their rows scaled to unit length; other features are standardised, column by column. Then a
+    truncated SVD, and half whitening: column j is divided by the square root of its standard deviation, so
+    that the leading directions do not hide the others.
+
+    >>> import numpy as np
+    >>> x = np.eye(6, 8, dtype=np.float32)
+    >>> FeatureMap.fit(x, Recipe(components=3)).transform(x).shape
+    (6, 3)
+
+    Attributes
+    ----------
+    matrix : array [F, F']
+        The projection, whitening included.
+    in_channels : int
+        F.
+    words : bool
+        Whether the features are treated as a bag of words.
+    weight, offset : array [F] or None
+        Inverse document frequencies of words; scale and mean of other features.
+    """
+
+    matrix: np.ndarray
+    in_channels: int
+    words: bool
+    weight: np.ndarray | None = None
+    offset: np.ndarray | None = None
+    recipe: Recipe = DEFAULT
+
+    @classmethod
+    def fit(
+        cls, x: np.ndarray | sp.csr_array, recipe: Recipe = DEFAULT, device: torch.device | None = None
+    ) -> FeatureMap:
+        """Learn the map from the features of the training graph; those of a large one on `device`."""
+        n, f = x.shape
+        words, values = looks_like_words(x), _nonzero(x)
+        weight = offset = None
+        if not words:
+            dense = _dense(x)
+            offset, deviation = dense.mean(axis=0), dense.std(axis=0)
+            weight = np.where(
+                deviation > 1e-6 * max(1e-12, float(deviation.max(initial=0))), deviation, np.inf
+            )
+            weight = (1 / weight).astype(np.float32)
+        elif values.size and values.min() == values.max():
+            used = sp.csr_array(x)
+            count = np.bincount(used.indices, minlength=f)
+            weight = (np.log((1 + n) / (1 + count)) + 1).astype(np.float32)
+        unprojected = cls(np.zeros((f, 0), dtype=np.float32), f, words, weight, offset, recipe)
+        d = min(recipe.components, n, f)
+        if d == 0:
+            return unprojected
+        if n > recipe.large:
+            found = leading_directions(unprojected._on_device(x, device), d)
+            v, s = (t.cpu().numpy() for t in found)
+        else:
+            v, s = _randomised(unprojected._rows(x), d)
+        deviation = s / max(1, n) ** 0.5
+        keep = deviation > 1e-6 * deviation.max(initial=0)
+        matrix = v[:, keep] / np.sqrt(deviation[keep])
+        return cls(np.ascontiguousarray(matrix, dtype=np.float32), f, words, weight, offset, recipe)
+
+    def _on_device(self, x: np.ndarray | sp.csr_array, device: torch.device | None) -> FeatureRows:
+        if self.words:
+            return FeatureRows(sp.csr_array(x), weight=self.weight, unit=True, device=device)
+        many = x.shape[1] >= self.recipe.many_columns
+        return FeatureRows(_dense(x), weight=self.weight, offset=self.offset, unit=many, device=device)
+
+    def _rows(self, x: np.ndarray | sp.csr_array) -> Any:
+        if self.words:
+            if self.weight is not None:
+                x = sp.csr_array(x) @ sp.diags_array(self.weight)
+            return _unit_rows_array(x)
+        rows = (_dense(x) - self.offset) * self.weight
+        # A few columns are positions or measurements, where length means something; many are a direction.
+        return _unit_rows_array(rows) if rows.shape[1] >= self.recipe.many_columns else rows
+
+    def transform(self, x: np.ndarray | sp.csr_array) -> np.ndarray:
+        """Columns [N, F'], float32."""
+        if x.shape[1] != self.in_channels:
+            raise GraphError(
+                f"the graph has {x.shape[1]} features but the model was fitted with {self.in_channels}; "
+                "give the same features in the same order."
+            )
+        return np.asarray(self._rows(x) @ self.matrix, dtype=np.float32)
+
+    def project(self, x: np.ndarray | sp.csr_array, device: torch.device) -> Tensor:
+        """The same columns on a device; the rows of a large graph are scaled and projected there."""
+        if x.shape[0] <= self.recipe.large or x.shape[1] != self.in_channels:
+            return torch.from_numpy(self.transform(x)).to(device)
+        return self._on_device(x, device).times(torch.from_numpy(self.matrix).to(device))
+
+
+def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:
+    """P^h X with P = sym-norm(A + I): each hop mixes a node's features with its neighbours'.
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> propagate(op, torch.tensor([[1.0], [0.0]]), 1).flatten().tolist()
+    [0.5, 0.5]
+
+    Parameters
+    ----------
+    op : Operator
+        A, not normalised.
+    x : Tensor
+        [N, F].
+    hops : int
+        h.
+    """
+    scale = inverse_sqrt(op.degree.to(x.dtype) + 1).unsqueeze(-1)
+    for _ in range(hops):
+        inner = scale * x
+        x = scale * (op @ inner + inner)
+    return x
+
+
+def apart_from_constant(op: Operator, x: Tensor, nodes: Nodes) -> tuple[Tensor, Tensor, Tensor]:
+    """X = u c' + rest, with u the eigenvector (D + 1)^1/2 1 of P: u [N] and c [F] in float64, and the rest.
+
+    P leaves u c' as it is. What many hops leave of the rest is small beside it: propagated apart, it keeps its digits
+    in single precision.
+
+    >>> import torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> u, c, rest = apart_from_constant(op, torch.tensor([[1.0], [0.0]]), Nodes(2))
+    >>> torch.outer(u, c).flatten().tolist(), rest.flatten().tolist()
+    ([0.5, 0.5], [0.5, -0.5])
+    """
+    u = (op.degree.double() + 1).sqrt()
+    u = u / nodes.total(u.square().sum()).sqrt()
+    c = nodes.total(u @ x.double())
+    return u, c, torch.addr(x.double(), u, c, alpha=-1).to(x.dtype)
+
+
+def structural_features(
+    graph: Graph, n_components: int = 32, *, local: bool = False, random_state: int = 0
+) -> np.ndarray:
+    """Features for a graph that has none.
+
+    By default the position of each node: the leading eigenvectors of the normalised adjacency, weighted by the
+    squares of their eigenvalues, in rows of unit length. They mean nothing in another graph. Half of the mean
+    degree is added to every degree before the adjacency is normalised: without it the leading eigenvectors are
+    those of nearly isolated nodes and small components. Edge weights count. Where all nodes have the same
+    position (no edges, a complete graph) the features are 0. With ``local=True`` what each node has around it
+    (degrees, and their means over growing neighbourhoods), which carries over to other graphs.
+
+    >>> from softcut import Graph
+    >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
+    >>> structural_features(path, n_components=2).shape, structural_features(path, local=True).shape
+    ((4, 2), (4, 5))
+    """
+    op = CSR.from_graph(graph)
+    if local:
+        degree = torch.log1p(op.degree).unsqueeze(-1)
+        return torch.cat([propagate(op, degree, hops) for hops in (0, 1, 2, 4, 8)], dim=1).numpy()
+    return positions(op, n_components, random_state).numpy()
+
+
+def positions(op: CSR, n_components: int = 32, random_state: int = 0) -> Tensor:
+    """Where each node is in a graph: see :func:`structural_features`.
+
+    >>> from softcut import Graph
+    >>> positions(CSR.from_graph(Graph.from_edges([[0, 1, 2], [1, 2, 3]])), 2).shape
+    torch.Size([4, 2])
+    """
+    modes, values = leading_eigenvectors(op, n_components, random_state)
+    joined = op.degree.unsqueeze(-1) > 0  # a node without edges has no position
+    found = torch.where(joined, unit_rows(modes * values.clamp(min=0).square()), 0.0)
+    own = found[joined.squeeze(-1)]
+    # All rows alike up to rounding (no edges, a complete graph): there are no positions to tell apart.
+    if not len(own) or float((own - own.mean(0)).abs().max()) < _SAME_ROWS:
+        return torch.zeros_like(found)
+    return found
+
+
+def leading_eigenvectors(op: CSR, n_components: int = 32, random_state: int = 0) -> tuple[Tensor, Tensor]:
+    """Leading eigenvectors of (D + d/2)^-1/2 A (D + d/2)^-1/2, d the mean degree, and their eigenvalues.
+
+    By subspace iteration: near enough for features, some eighty sparse products.
+
+    >>> from softcut import Graph
+    >>> modes, values = leading_eigenvectors(CSR.from_graph(Graph.from_edges([[0, 1, 2], [1, 2, 3]])), 2)
+    >>> modes.shape, bool(values[0] >= values[1])
+    (torch.Size([4, 2]), True)
+    """
+    n = op.num_rows
+    degree = op.degree.float()
+    scale = (degree + degree.mean().clamp(min=1e-12) / 2).rsqrt().unsqueeze(-1)
+
+    def product(x: Tensor) -> Tensor:
+        return scale * (op @ (scale * x))
+
+    generator = torch.Generator().manual_seed(random_state)
+    block = torch.randn(n, max(1, min(n_components, n)), generator=generator).to(degree.device)
+    block = torch.linalg.qr(block)[0]
+    for _ in range(20):
+        for _ in range(4):
+            block = (block + product(block)) / 2  # the largest eigenvalues first, not the most negative
+        block = torch.linalg.qr(block)[0]
+    small = block.mT @ product(block)
+    values, turn = torch.linalg.eigh(((small + small.mT) / 2).double())
+    return block @ turn.flip(1).to(block.dtype), values.flip(0).to(block.dtype)
+
+
+def rows_that_sum_to_one(graph: Graph) -> Any:
+    """The features of a graph, each row divided by its sum of absolute values; sparse stays sparse.
+
+    >>> import numpy as np
+    >>> from softcut import Graph
+    >>> rows_that_sum_to_one(Graph.from_edges([[0], [1]], x=np.array([[1.0, 3.0], [0.0, 0.0]]))).tolist()
+    [[0.25, 0.75], [0.0, 0.0]]
+    """
+    x: Any = graph.x
+    if x is None:
+        raise GraphError("graph has no features; give x when making it.")
+    total = np.asarray(abs(x).sum(axis=1)).ravel()
+    inverse = 1 / np.where(total > 0, total, 1)
+    return sp.csr_array(sp.diags_array(inverse) @ x) if sp.issparse(x) else x * inverse[:, None]

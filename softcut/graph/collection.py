@@ -1,0 +1,243 @@
+"""A list of graphs in one piece: block-diagonal arrays from which batches are gathered by index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from softcut.errors import GraphError
+from softcut.graph.graph import Graph
+
+__all__ = ["GraphCollection", "from_graphs", "pointer"]
+
+
+@dataclass(frozen=True)
+class GraphCollection:
+    """Graphs one after another, with node features and one class per graph.
+
+    Features are stored in two parts: `index` holds one column per one-hot block, as feature numbers, and `value`
+    the columns that are numbers; they are the last ``value.shape[1]`` of the `num_features` features.
+
+    >>> from softcut import Graph
+    >>> from softcut.graph import from_graphs
+    >>> triangle = Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=[[1.0], [2.0], [3.0]])
+    >>> pair = Graph.from_edges([[0], [1]], x=[[4.0], [5.0]])
+    >>> graphs = from_graphs([triangle, pair], y=["a", "b"])
+    >>> len(graphs), graphs.sizes.tolist(), graphs.col.tolist(), graphs.classes
+    (2, [3, 2], [1, 2, 0, 2, 0, 1, 1, 0], ('a', 'b'))
+    >>> graphs[[1]].dense_features().tolist()
+    [[4.0], [5.0]]
+
+    Attributes
+    ----------
+    ptr : ndarray
+        Where each graph's nodes begin [G + 1].
+    rowptr, col : ndarray
+        The adjacency in CSR form; `col` numbers nodes within their own graph.
+    index, value : ndarray
+        Node features, see above: [N, J] and [N, D].
+    num_features : int
+        Width of the features once one-hot blocks are written out.
+    y : ndarray or None
+        Class number of every graph.
+    classes : tuple of str
+        Names of the classes.
+    split : ndarray or None
+        0, 1, 2 for training, validation and test graphs, where the data set comes with a split of its own.
+    weight : ndarray or None
+        Edge weights; None for graphs without.
+    name, note : str
+        What it is, and what one should know about it.
+    """
+
+    ptr: NDArray[np.int64]
+    rowptr: NDArray[np.int64]
+    col: NDArray[np.int32]
+    index: NDArray[np.int32]
+    value: NDArray[np.float32]
+    num_features: int
+    y: NDArray[np.int64] | None = None
+    classes: tuple[str, ...] = ()
+    split: NDArray[np.int8] | None = None
+    weight: NDArray[np.float32] | None = None
+    name: str = "graphs"
+    note: str = field(default="", compare=False)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __repr__(self) -> str:
+        return (
+            f"GraphCollection({self.name!r}: {len(self)} graphs, {self.num_nodes} nodes, "
+            f"{len(self.col) // 2} edges, {self.num_features} features, {len(self.classes)} classes)"
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of all graphs together."""
+        return int(self.ptr[-1])
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Nodes of every graph."""
+        return np.diff(self.ptr)
+
+    @property
+    def degree(self) -> NDArray[np.int64]:
+        """Neighbours of every node."""
+        return np.diff(self.rowptr)
+
+    @property
+    def entries_ptr(self) -> NDArray[np.int64]:
+        """Where each graph's entries of `col` begin [G + 1]."""
+        return self.rowptr[self.ptr]
+
+    def adjacency(self) -> sp.csr_array:
+        """All graphs as one block-diagonal matrix."""
+        offset = np.repeat(self.ptr[:-1], np.diff(self.entries_ptr))
+        data = np.ones(len(self.col)) if self.weight is None else self.weight.astype(np.float64)
+        shape = (self.num_nodes, self.num_nodes)
+        return sp.csr_array((data, self.col + offset, self.rowptr), shape=shape)
+
+    def dense_features(self) -> NDArray[np.float32]:
+        """The node features written out [N, F]."""
+        x = np.zeros((self.num_nodes, self.num_features), np.float32)
+        np.put_along_axis(x, self.index.astype(np.int64), 1.0, axis=1)
+        if self.value.shape[1]:
+            x[:, -self.value.shape[1] :] = self.value
+        return x
+
+    def without_edges(self) -> GraphCollection:
+        """The same nodes and features, no edges: what a network sees that does not know the graph."""
+        empty = np.zeros(0, np.int32)
+        return replace(self, rowptr=np.zeros_like(self.rowptr), col=empty, weight=None)
+
+    def __getitem__(self, graphs: Sequence[int] | NDArray[Any] | slice) -> GraphCollection:
+        """Some of the graphs, in the order asked for."""
+        chosen = np.arange(len(self))[graphs]
+        if np.ndim(chosen) != 1:
+            raise GraphError("graphs must be a list of graph numbers, a mask or a slice.")
+        nodes = ranges(self.ptr[chosen], self.sizes[chosen])
+        entries = ranges(self.entries_ptr[chosen], np.diff(self.entries_ptr)[chosen])
+        return replace(
+            self,
+            ptr=pointer(self.sizes[chosen]),
+            rowptr=pointer(self.degree[nodes]),
+            col=self.col[entries],
+            index=self.index[nodes],
+            value=self.value[nodes],
+            y=None if self.y is None else self.y[chosen],
+            split=None if self.split is None else self.split[chosen],
+            weight=None if self.weight is None else self.weight[entries],
+        )
+
+
+def pointer(counts: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+    """Counts to the places where each one begins, and the end.
+
+    >>> pointer([2, 3]).tolist()
+    [0, 2, 5]
+    """
+    ptr = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ptr[1:])
+    return ptr
+
+
+def ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """All numbers of several ranges, one after another.
+
+    >>> ranges([5, 0], [2, 3]).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    starts, lengths = np.asarray(starts, np.int64), np.asarray(lengths, np.int64)
+    return np.arange(int(lengths.sum())) + np.repeat(starts - pointer(lengths)[:-1], lengths)
+
+
+def from_graphs(graphs: Iterable[Any], y: Any = None, *, name: str = "graphs") -> GraphCollection:
+    """A collection from a list of graphs: softcut Graphs, PyTorch Geometric Data, or what Graph.from_any takes.
+
+    >>> import torch
+    >>> from torch_geometric.data import Data
+    >>> path = Data(x=torch.eye(2), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([3]))
+    >>> from_graphs([path, path])
+    GraphCollection('graphs': 2 graphs, 4 nodes, 2 edges, 2 features, 1 classes)
+
+    Parameters
+    ----------
+    graphs : iterable
+        All with features of one width, or all without (use
+        :func:`~softcut.learning.with_structure` then).
+    y : sequence, optional
+        A class per graph, of any type that can be sorted; by default ``data.y`` of PyTorch Geometric graphs.
+    name : str
+        A name for tables.
+    """
+    items = list(graphs)
+    if not items:
+        raise GraphError("graphs must hold at least one graph.")
+    found = [_graph_label(item) for item in items]
+    if y is None and all(label is not None for label in found):
+        y = found
+    parts = [_plain_graph(item, i) for i, item in enumerate(items)]
+    widths = {0 if g.x is None else g.x.shape[1] for g in parts}
+    if len(widths) > 1:
+        raise GraphError(f"graphs must have features of one width, but some have {sorted(widths)}.")
+    numbers, classes = (None, ()) if y is None else class_numbers(y, len(parts))
+    matrices = [g.adjacency for g in parts]
+    weighted = any(g.weighted for g in parts)
+    ptr = pointer([g.num_nodes for g in parts])
+    (width,) = widths
+    value = np.zeros((int(ptr[-1]), width), np.float32)
+    for i, g in enumerate(parts):
+        x: Any = g.x
+        if width:
+            value[ptr[i] : ptr[i + 1]] = x.toarray() if sp.issparse(x) else x
+    return GraphCollection(
+        ptr=ptr,
+        rowptr=pointer(np.concatenate([np.diff(m.indptr) for m in matrices])),
+        col=np.concatenate([m.indices for m in matrices]).astype(np.int32),
+        index=np.zeros((int(ptr[-1]), 0), np.int32),
+        value=value,
+        num_features=width,
+        y=numbers,
+        classes=classes,
+        weight=np.concatenate([m.data for m in matrices]).astype(np.float32) if weighted else None,
+        name=name,
+    )
+
+
+def class_numbers(y: Any, count: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Class number of every graph, and the names of the classes in sorted order."""
+    labels = np.asarray([value.item() if hasattr(value, "item") else value for value in y])
+    if labels.shape != (count,):
+        raise GraphError(f"y must have one class for each of the {count} graphs, got {labels.shape}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise GraphError("y must not hold missing values: leave those graphs out.")
+    names, numbers = np.unique(labels, return_inverse=True)
+    return numbers.astype(np.int64), tuple(str(name) for name in names.tolist())
+
+
+def _graph_label(item: Any) -> Any:
+    """The class of a PyTorch Geometric graph; None for anything else."""
+    label = None if isinstance(item, Graph) else getattr(item, "y", None)
+    return label.reshape(-1)[0].item() if label is not None and getattr(label, "numel", int)() == 1 else None
+
+
+def _plain_graph(item: Any, number: int) -> Graph:
+    """One graph, without the label of the whole graph (a Graph's own `y` has one value per node)."""
+    try:
+        if hasattr(item, "edge_index") and not isinstance(item, Graph):
+            item = item.clone()
+            item.y = None
+            return Graph.from_pyg(item)
+        graph = Graph.from_any(item)
+    except GraphError as error:
+        raise GraphError(f"graphs[{number}]: {error}") from error
+    if graph.ptr is not None:
+        raise GraphError(f"graphs[{number}] is a batch of graphs: pass its parts, graph.split().")
+    return graph

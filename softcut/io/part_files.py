@@ -1,0 +1,371 @@
+"""A graph in parts on disk: memory-mapped arrays, one set per part, and a manifest with checksums.
+
+Each part holds the rows of its own nodes, with columns renumbered: first its own nodes, then its halo, the
+neighbours that other parts own. It also holds which of its nodes the other parts need, so that a process that opens
+one part can exchange rows with the others and never reads theirs.
+
+    part-0.nodes.npy     [n]      original numbers of its nodes, rising
+    part-0.rowptr.npy    [n + 1]  where each row begins
+    part-0.col.npy       [nnz]    columns: 0 .. n - 1 own, n .. n + h - 1 halo
+    part-0.val.npy       [nnz]    edge weights (weighted graphs only)
+    part-0.send.npy      [m]      own rows that other parts need, receiver by receiver
+    part-0.counts.npy    [2, P]   how many rows go to each part, and come from it
+    part-0.x.npy         [n, F]   features
+    part-0.words_rowptr.npy, part-0.words_col.npy   which words (or bins of features) each node has
+    part-0.axes_rows.npy, part-0.axes.npy           some of its rows, and their principal axes (measurements only)
+    names.jsonl                   a JSON text per node, in the original order (graphs with names only)
+    manifest.json                 sizes, and the checksum of every file; written last
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.errors import FileFormatError, ParameterError
+from softcut.files import atomic_json
+
+__all__ = ["PART_FILES", "Manifest", "Part", "open_part", "read_manifest", "read_names", "write_parts"]
+
+_FORMAT = "softcut parts 2"
+# Patterns of everything that such a folder holds.
+PART_FILES = ("manifest.json", "names.jsonl", "part-*.npy")
+_AGAIN = "write the parts again with 'softcut partition'"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part, its arrays memory-mapped; see the module's docstring for what they hold.
+
+    Attributes
+    ----------
+    number : int
+        Which part.
+    nodes, rowptr, col, send, counts : array
+        Structure.
+    val : array or None
+        Edge weights; None for a binary graph.
+    x : array or None
+        Features.
+    words : tuple of two arrays or None
+        Row pointer and columns of the words.
+    axes : tuple of two arrays or None
+        Some rows, and the principal axes of their features; see :mod:`softcut.metrics.measurements`.
+    """
+
+    number: int
+    nodes: np.ndarray
+    rowptr: np.ndarray
+    col: np.ndarray
+    send: np.ndarray
+    counts: np.ndarray
+    val: np.ndarray | None = None
+    x: np.ndarray | None = None
+    words: tuple[np.ndarray, np.ndarray] | None = None
+    axes: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def num_halo(self) -> int:
+        """Nodes of other parts that its rows mention."""
+        return int(self.counts[1].sum())
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is known of all parts.
+
+    Attributes
+    ----------
+    parts, nodes, edges : int
+        How many; an undirected edge counts once.
+    edge_worth : float
+        The number of edges for :func:`softcut.metrics.evidence`: of a weighted graph (sum w)^2 / sum w^2 / 2.
+    columns : int
+        Features per node; 0 without features.
+    vocabulary, num_words : int
+        Different words, and words in all.
+    axes : int
+        Principal axes that are kept of features that are measurements; 0 for none.
+    weighted, named : bool
+        Whether edges have weights, and nodes names.
+    rows, halo, entries : tuple of int
+        Nodes, halo nodes and stored entries of every part.
+    about : dict
+        Whatever the writer added: where the features come from, how the nodes were divided.
+    files : dict
+        Bytes and SHA-256 of every file.
+    """
+
+    parts: int
+    nodes: int
+    edges: int
+    edge_worth: float
+    columns: int
+    vocabulary: int
+    num_words: int
+    axes: int
+    weighted: bool
+    named: bool
+    rows: tuple[int, ...]
+    halo: tuple[int, ...]
+    entries: tuple[int, ...]
+    about: dict[str, Any]
+    files: dict[str, dict[str, Any]]
+
+    @property
+    def digest(self) -> str:
+        """One checksum for all parts: what a checkpoint of a training is a training of."""
+        return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
+
+
+def write_parts(
+    folder: str | Path,
+    adjacency: sp.csr_array,
+    owner: np.ndarray,
+    *,
+    x: np.ndarray | None = None,
+    words: sp.csr_array | None = None,
+    axes: tuple[np.ndarray, np.ndarray] | None = None,
+    names: Sequence[str] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """Write the parts of a graph into a new folder: all of them, or nothing.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from softcut import Graph
+    >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
+    >>> with tempfile.TemporaryDirectory() as temporary:
+    ...     folder = Path(temporary, "parts")
+    ...     manifest = write_parts(folder, path.adjacency, np.array([0, 0, 1, 1]))
+    ...     part = open_part(folder, 1)
+    ...     manifest.halo, part.nodes.tolist(), part.col.tolist()
+    ((1, 1), [2, 3], [1, 2, 0])
+
+    Parameters
+    ----------
+    folder : path
+        Where; an empty folder, or one that does not exist.
+    adjacency : sparse matrix
+        Symmetric, as :class:`softcut.Graph` holds it.
+    owner : array [N]
+        The part of every node, from 0 on, none of them empty (see :func:`softcut.graph.partition.partition_nodes`).
+    x : array [N, F], optional
+        Features, stored in their precision.
+    words : sparse matrix [N, V], optional
+        What each node has (see :func:`softcut.metrics.features_as_words.presence`).
+    axes : tuple of two arrays, optional
+        Numbers of some nodes, rising, and the principal axes of their features.
+    names : sequence of str, optional
+        Names of the nodes.
+    about : mapping, optional
+        Plain values to keep in the manifest.
+    """
+    folder, n = Path(folder), adjacency.shape[0]
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ParameterError(f"folder {folder} is not empty; name a new folder.")
+    for name, rows in (("owner", len(owner)), ("x", None if x is None else len(x))):
+        if rows is not None and rows != n:
+            raise ParameterError(f"{name} has {rows} rows, but the graph has {n} nodes.")
+    sizes = np.bincount(owner)
+    if not sizes.all():
+        raise ParameterError(
+            f"owner leaves part {int(sizes.argmin())} without nodes; number the parts from 0 on."
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        manifest = _write(staged, adjacency, owner, x, words, axes, names, dict(about or {}))
+        umask = os.umask(0)
+        os.umask(umask)
+        staged.chmod(0o777 & ~umask)  # mkdtemp makes private folders
+        staged.replace(folder)
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+    return manifest
+
+
+def _write(
+    folder: Path,
+    adjacency: sp.csr_array,
+    owner: np.ndarray,
+    x: np.ndarray | None,
+    words: sp.csr_array | None,
+    axes: tuple[np.ndarray, np.ndarray] | None,
+    names: Sequence[str] | None,
+    about: dict[str, Any],
+) -> Manifest:
+    n, parts = adjacency.shape[0], int(owner.max()) + 1
+    weighted = bool((adjacency.data != 1).any())
+    members = [np.flatnonzero(owner == p) for p in range(parts)]
+    place = np.empty(n, dtype=np.int64)  # of every node among those of its part
+    for nodes in members:
+        place[nodes] = np.arange(len(nodes))
+    counts = np.zeros((parts, parts), dtype=np.int64)  # [receiver, sender]
+    sent: list[list[np.ndarray]] = [[] for _ in range(parts)]
+    entries, number = [], place.copy()  # number: of a node as a column of the part being written
+    index = np.int32 if n < 2**31 else np.int64
+    for p, nodes in enumerate(members):
+        rows = adjacency[nodes]
+        outside = np.unique(rows.indices[owner[rows.indices] != p])
+        halo = outside[np.argsort(owner[outside], kind="stable")]
+        counts[p] = np.bincount(owner[halo], minlength=parts)
+        for q, piece in enumerate(np.split(halo, np.cumsum(counts[p])[:-1])):
+            sent[q].append(place[piece])
+        number[halo] = len(nodes) + np.arange(len(halo))
+        local = sp.csr_array(
+            (rows.data, number[rows.indices], rows.indptr), shape=(len(nodes), len(nodes) + len(halo))
+        )
+        number[halo] = place[halo]
+        local.sort_indices()
+        entries.append(int(local.nnz))
+        arrays = {"nodes": nodes, "rowptr": local.indptr.astype(np.int64), "col": local.indices.astype(index)}
+        if weighted:
+            arrays["val"] = np.asarray(local.data, dtype=np.float64)
+        if x is not None:
+            arrays["x"] = np.ascontiguousarray(x[nodes])
+        if words is not None:
+            own = words[nodes]
+            arrays |= {"words_rowptr": own.indptr.astype(np.int64), "words_col": own.indices.astype(np.int32)}
+        if axes is not None:
+            own_axes = owner[axes[0]] == p
+            arrays |= {"axes_rows": place[axes[0][own_axes]], "axes": axes[1][own_axes]}
+        for name, array in arrays.items():
+            np.save(_file(folder, p, name), array)
+    for p in range(parts):
+        np.save(_file(folder, p, "send"), np.concatenate(sent[p]).astype(index))
+        np.save(_file(folder, p, "counts"), np.stack([counts[:, p], counts[p]]))
+    if names is not None:
+        with (folder / "names.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(name) + "\n" for name in names)
+    weight = adjacency.data / adjacency.data.max() if adjacency.nnz else adjacency.data
+    total, squares = float(weight.sum()), float(np.square(weight).sum())
+    loops = int(np.count_nonzero(adjacency.diagonal()))
+    manifest = Manifest(
+        parts=parts,
+        nodes=n,
+        edges=(int(adjacency.nnz) + loops) // 2,
+        edge_worth=total * total / squares / 2 if squares else 0.0,
+        columns=0 if x is None else int(x.shape[1]),
+        vocabulary=0 if words is None else int(words.shape[1]),
+        num_words=0 if words is None else int(words.nnz),
+        axes=0 if axes is None else int(axes[1].shape[1]),
+        weighted=weighted,
+        named=names is not None,
+        rows=tuple(len(nodes) for nodes in members),
+        halo=tuple(int(row.sum()) for row in counts),
+        entries=tuple(entries),
+        about=about,
+        files={file.name: _described(file) for file in sorted(folder.iterdir())},
+    )
+    atomic_json(folder / "manifest.json", {"format": _FORMAT, **vars(manifest)})
+    return manifest
+
+
+def _file(folder: Path, part: int, name: str) -> Path:
+    return folder / f"part-{part}.{name}.npy"
+
+
+def _described(file: Path) -> dict[str, Any]:
+    return {"bytes": file.stat().st_size, "sha256": _checksum(file)}
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def read_manifest(folder: str | Path) -> Manifest:
+    """The manifest of a folder of parts, or a sentence where there is none.
+
+    >>> read_manifest("no-such-folder")
+    Traceback (most recent call last):
+    softcut.errors.FileFormatError: no-such-folder holds no parts (no manifest.json); ...
+    """
+    file = Path(folder) / "manifest.json"
+    if not file.is_file():
+        raise FileFormatError(
+            f"{folder} holds no parts (no manifest.json); write them with 'softcut partition'."
+        )
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        if values.pop("format") != _FORMAT:
+            raise ValueError
+        lists = {name: tuple(map(int, values.pop(name))) for name in ("rows", "halo", "entries")}
+        manifest = Manifest(**{**values, **lists})
+        if any(len(each) != manifest.parts for each in lists.values()):
+            raise ValueError
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FileFormatError(f"{file} is not a manifest of parts; {_AGAIN}.") from error
+    return manifest
+
+
+def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
+    """One part, its arrays memory-mapped. A missing or damaged file is named.
+
+    Parameters
+    ----------
+    folder : path
+        Where :func:`write_parts` wrote.
+    number : int
+        Which, from 0 on.
+    verify : bool
+        Compare the checksums of its files with the manifest: a pass over them.
+    """
+    folder, manifest = Path(folder), read_manifest(folder)
+    if not 0 <= number < manifest.parts:
+        raise ParameterError(
+            f"number must be from 0 to {manifest.parts - 1}, the parts of {folder}, got {number}."
+        )
+    names = ["nodes", "rowptr", "col", "send", "counts"]
+    names += ["val"] if manifest.weighted else []
+    names += ["x"] if manifest.columns else []
+    names += ["words_rowptr", "words_col"] if manifest.vocabulary else []
+    names += ["axes_rows", "axes"] if manifest.axes else []
+    arrays = {}
+    for name in names:
+        file = _file(folder, number, name)
+        _check(file, manifest, verify)
+        # An empty array cannot be memory-mapped.
+        arrays[name] = np.load(file, mmap_mode=None if file.stat().st_size < 256 else "r", allow_pickle=False)
+    words = (arrays.pop("words_rowptr"), arrays.pop("words_col")) if manifest.vocabulary else None
+    axes = (arrays.pop("axes_rows"), arrays.pop("axes")) if manifest.axes else None
+    return Part(number, words=words, axes=axes, **arrays)
+
+
+def _check(file: Path, manifest: Manifest, verify: bool) -> None:
+    known = manifest.files.get(file.name)
+    if known is None or not file.is_file():
+        raise FileFormatError(f"{file} is missing; copy it again, or {_AGAIN}.")
+    if file.stat().st_size != known["bytes"]:
+        raise FileFormatError(
+            f"{file} is damaged: it has {file.stat().st_size:,} bytes instead of {known['bytes']:,}; "
+            f"copy it again, or {_AGAIN}."
+        )
+    if verify and _checksum(file) != known["sha256"]:
+        raise FileFormatError(
+            f"{file} is damaged: its checksum is not the one in manifest.json; copy it again, or {_AGAIN}."
+        )
+
+
+def read_names(folder: str | Path) -> Iterator[str]:
+    """The names of all nodes in their original order, one after another; numbers where the graph has no names."""
+    folder, manifest = Path(folder), read_manifest(folder)
+    if not manifest.named:
+        yield from map(str, range(manifest.nodes))
+        return
+    file = folder / "names.jsonl"
+    _check(file, manifest, verify=True)
+    with file.open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)

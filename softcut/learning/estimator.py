@@ -1,0 +1,328 @@
+"""GraphClassification: the paper's model for graph classification as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from softcut.device import choose_device
+from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
+from softcut.graph.collection import GraphCollection, from_graphs
+from softcut.graph.splits import Split, hold_out
+from softcut.io.model_files import read_model, write_model
+from softcut.learning.experiment import (
+    METHODS,
+    ClassifierSettings,
+    build_models,
+    build_task,
+    cluster_sizes,
+    loop_settings,
+    task_of,
+)
+from softcut.learning.replica_net import replica_net
+from softcut.learning.store import GraphStore
+from softcut.learning.structure_features import StructureFeatures
+from softcut.training import Loop, LoopProgress
+
+__all__ = ["GraphClassification"]
+
+FEATURES = ("auto", "given", "structure", "both")
+_KIND = "graph classification"
+
+
+class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classify graphs: message passing and pooling in turn, mean over the nodes, one linear layer.
+
+    >>> import softcut as sc
+    >>> ring = sc.Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]])
+    >>> star = sc.Graph.from_edges([[0, 0, 0], [1, 2, 3]])
+    >>> model = sc.GraphClassification(epochs=40, lr=0.01).fit([ring, star] * 20, ["ring", "star"] * 20)
+    >>> model.predict([star, ring]).tolist(), model.score([star, ring], ["star", "ring"])
+    (['star', 'ring'], 1.0)
+    >>> model.predict_proba([star]).shape
+    (1, 2)
+
+    Parameters
+    ----------
+    pool : str
+        The pooler: mincut, diffpool, topk, sagpool, graclus, ndp, random, dmon, justbalance; nopool for none, dense
+        for a network that does not look at edges.
+    n_init : int
+        Networks with different weights, trained side by side; their probabilities are averaged.
+    features : {"auto", "given", "structure", "both"}
+        What the network reads of a node: the features x of the graphs, degree and clustering coefficient, or both.
+        "auto": x where the graphs have it, else the structure.
+    hidden, levels : int
+        Width of every layer; poolers in a row.
+    k : sequence of int, optional
+        Clusters at each level; by default N // 2, N // 4, ... with N the mean number of nodes.
+    batch : int
+        Graphs in a step.
+    lr, l2 : float
+        Adam's step size; weight of the sum of squares of the kernels.
+    epochs, patience : int
+        At most so many epochs; stop after so many without a lower validation loss.
+    validation : float
+        Share of the graphs that decides when to stop (and is not trained on).
+    pool_args : mapping, optional
+        Further options of the pooler.
+    random_state : int
+        Of weights, order and validation graphs.
+    device : str
+        "auto", "cpu" or "cuda".
+    callback : callable, optional
+        Called with a LoopProgress after every epoch.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, sorted.
+    best_epoch_, validation_loss_, validation_accuracy_ : ndarray
+        Of each of the `n_init` networks, at its best epoch.
+    n_epochs_ : int
+        How many were run.
+    interrupted_ : bool
+        Whether Ctrl-C ended the training; the weights are then the best so far.
+    metadata_ : dict
+        Empty; what you put into it (anything JSON can hold) is saved with the model.
+    """
+
+    def __init__(
+        self,
+        pool: str = "mincut",
+        *,
+        n_init: int = 1,
+        features: str = "auto",
+        hidden: int = 32,
+        levels: int = 2,
+        k: Sequence[int] | None = None,
+        batch: int = 32,
+        lr: float = 5e-4,
+        l2: float = 1e-4,
+        epochs: int = 500,
+        patience: int = 50,
+        validation: float = 0.1,
+        pool_args: Mapping[str, Any] | None = None,
+        random_state: int = 0,
+        device: str = "auto",
+        callback: Callable[[LoopProgress], None] | None = None,
+    ) -> None:
+        self.pool, self.n_init, self.features = pool, n_init, features
+        self.hidden, self.levels, self.k, self.batch = hidden, levels, k, batch
+        self.lr, self.l2, self.epochs, self.patience = lr, l2, epochs, patience
+        self.validation, self.pool_args = validation, pool_args
+        self.random_state, self.device, self.callback = random_state, device, callback
+
+    # ------------------------------------------------------------------------------------------------ fitting
+
+    def fit(self, graphs: Any, y: Any = None) -> GraphClassification:
+        """Train on a list of graphs (or a GraphCollection) and their classes.
+
+        Parameters
+        ----------
+        graphs : list of Graph or PyTorch Geometric Data, or GraphCollection
+            What :func:`softcut.learning.from_graphs` takes.
+        y : sequence, optional
+            A class per graph; by default those the graphs bring along.
+        """
+        settings = self._settings()
+        collection, labels = self._read(graphs, y)
+        names, numbers = np.unique(labels, return_inverse=True)
+        if len(names) < 2:
+            raise GraphError(f"y must hold at least two classes, got {names.tolist()}.")
+        self._structure = self._choose_structure(collection)
+        self._given = collection.num_features
+        collection = self._with_features(collection, numbers, names)
+        split = hold_out(numbers, self.validation, self.random_state)
+        seeds = [1000 * self.random_state + i for i in range(self.n_init)]
+        device = choose_device(self.device)
+        task = build_task(collection, self.pool, [split] * self.n_init, seeds, settings, device)
+        loop, steps = loop_settings([split], settings)
+        result = Loop(task, loop).run(self.callback)
+        if result.best_iteration is None or result.best_loss is None:
+            raise ParameterError("training was stopped before its first epoch: there is nothing to keep.")
+        self.classes_ = names
+        self.interrupted_ = result.interrupted
+        self.metadata_: dict[str, Any] = {}
+        self.best_epoch_ = np.round(result.best_iteration / steps).astype(int)
+        self.n_epochs_ = round(result.iterations / steps)
+        self.validation_loss_ = result.best_loss
+        at = [int(np.flatnonzero(result.validated_at == i)[0]) for i in result.best_iteration]
+        self.validation_accuracy_ = result.validation["accuracy"][at, np.arange(self.n_init)]
+        self._net, self._sizes = task.net, list(settings.k or cluster_sizes(collection, self.levels))
+        self._columns = (collection.index.shape[1], collection.value.shape[1], collection.num_features)
+        return self
+
+    def _settings(self) -> ClassifierSettings:
+        if self.pool not in METHODS:
+            raise ParameterError(f"pool must be one of {', '.join(METHODS)}, not {self.pool!r}.")
+        if self.features not in FEATURES:
+            raise ParameterError(f"features must be one of {', '.join(FEATURES)}, not {self.features!r}.")
+        if not isinstance(self.n_init, int) or self.n_init < 1:
+            raise ParameterError(f"n_init must be a whole number of at least 1, not {self.n_init!r}.")
+        if not 0 < self.validation <= 0.5:
+            raise ParameterError(f"validation must be above 0 and at most 0.5, not {self.validation}.")
+        return ClassifierSettings(
+            batch=self.batch,
+            lr=self.lr,
+            epochs=self.epochs,
+            patience=self.patience,
+            l2=self.l2,
+            hidden=self.hidden,
+            levels=self.levels,
+            k=None if self.k is None else tuple(self.k),
+            pool_args=dict(self.pool_args or {}),
+        )
+
+    def _read(self, graphs: Any, y: Any) -> tuple[GraphCollection, NDArray[Any]]:
+        """The graphs, and their classes as they were given."""
+        collection = graphs if isinstance(graphs, GraphCollection) else from_graphs(graphs, y)
+        if y is not None:
+            labels = np.asarray([v.item() if hasattr(v, "item") else v for v in y])
+        elif collection.y is not None:
+            labels = np.asarray(collection.classes)[collection.y]
+        else:
+            raise GraphError("y must be given: the graphs bring no classes along.")
+        if labels.shape != (len(collection),):
+            raise GraphError(
+                f"y must have one class for each of the {len(collection)} graphs, got {labels.shape}."
+            )
+        return collection, labels
+
+    def _choose_structure(self, graphs: GraphCollection) -> StructureFeatures | None:
+        if graphs.num_features == 0 and self.features == "given":
+            raise GraphError("the graphs have no features x: use features='structure', or give them x.")
+        wanted = self.features in ("structure", "both") or (
+            self.features == "auto" and graphs.num_features == 0
+        )
+        return StructureFeatures.fit(graphs) if wanted else None
+
+    def _with_features(
+        self, graphs: GraphCollection, numbers: NDArray[np.int64] | None, names: NDArray[Any] | None
+    ) -> GraphCollection:
+        if self._structure is not None:
+            if self.features == "structure":
+                none, nothing = (
+                    np.zeros((graphs.num_nodes, 0), np.int32),
+                    np.zeros((graphs.num_nodes, 0), np.float32),
+                )
+                graphs = replace(graphs, index=none, value=nothing, num_features=0)
+            graphs = self._structure.transform(graphs)
+        if numbers is None or names is None:
+            return graphs
+        return replace(graphs, y=numbers.astype(np.int64), classes=tuple(map(str, names.tolist())))
+
+    # --------------------------------------------------------------------------------------------- predicting
+
+    def predict_proba(self, graphs: Any) -> NDArray[np.float64]:
+        """Probability of every class, in the order of ``classes_``: [graphs, classes]."""
+        self._check_fitted()
+        collection = graphs if isinstance(graphs, GraphCollection) else from_graphs(graphs)
+        if collection.num_features != self._given:
+            raise GraphError(
+                f"graphs have {collection.num_features} features, but the model was fitted with {self._given}."
+            )
+        collection = self._with_features(collection, None, None)
+        device = choose_device(self.device)
+        seen = collection.without_edges() if self.pool == "dense" else collection
+        store = GraphStore(seen, device)
+        everything = np.arange(len(collection))
+        splits = [Split(everything, everything, everything)] * self.n_init
+        self._net.to(device)
+        # No L2: a task for training would add its gradient to these weights once more at each call.
+        settings = replace(self._settings(), l2=0.0)
+        task = task_of(self._net, collection, store, self.pool, splits, range(self.n_init), settings)
+        return task.predict(everything).mean(0).double().cpu().numpy()
+
+    def predict(self, graphs: Any) -> NDArray[Any]:
+        """The most probable class of every graph."""
+        best = self.predict_proba(graphs).argmax(1)
+        return np.asarray(self.classes_[best])
+
+    def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Share of the graphs that are classified correctly."""
+        self._check_fitted()
+        _, labels = self._read(graphs, y)
+        hits = self.predict(graphs) == labels.astype(self.classes_.dtype)
+        return float(np.average(hits, weights=sample_weight))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_net"):
+            raise NotFittedError("this GraphClassification is not fitted yet; call fit first.")
+
+    # ---------------------------------------------------------------------------------------------- model files
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted model as ``<path>.safetensors`` and ``<path>.json``; loading runs no code.
+
+        >>> import softcut as sc, tempfile
+        >>> ring = sc.Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]])
+        >>> star = sc.Graph.from_edges([[0, 0, 0], [1, 2, 3]])
+        >>> model = sc.GraphClassification(epochs=2).fit([ring, star] * 10, [0, 1] * 10)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = sc.GraphClassification.load(model.save(folder + "/model"))
+        >>> bool((again.predict_proba([ring]) == model.predict_proba([ring])).all())
+        True
+        """
+        self._check_fitted()
+        parameters = {name: value for name, value in self.get_params().items() if name != "callback"}
+        structure = self._structure
+        meta = {
+            "kind": _KIND,
+            "parameters": parameters,
+            "classes": self.classes_.tolist(),
+            "given": self._given,
+            "sizes": self._sizes,
+            "columns": list(self._columns),
+            "structure": None if structure is None else [structure.max_degree, structure.mean, structure.std],
+            "best_epoch": self.best_epoch_.tolist(),
+            "n_epochs": self.n_epochs_,
+            "interrupted": self.interrupted_,
+            "metadata": self.metadata_,
+            "validation_loss": [float(v) for v in self.validation_loss_],
+            "validation_accuracy": [float(v) for v in self.validation_accuracy_],
+        }
+        return write_model(path, dict(self._net.named_parameters()), meta)
+
+    @classmethod
+    def load(cls, path: str | Path) -> GraphClassification:
+        """Read what :meth:`save` wrote."""
+        tensors, meta = read_model(path)
+        if meta.get("kind") != _KIND:
+            raise ModelFileError(f"{path} is not a model of GraphClassification.")
+        try:
+            model = cls(**meta["parameters"])
+            settings = model._settings()
+            model.classes_ = np.asarray(meta["classes"])
+            model._given, model._sizes = int(meta["given"]), [int(v) for v in meta["sizes"]]
+            one_hot, values, features = (int(v) for v in meta["columns"])
+            model._columns = (one_hot, values, features)
+            known = meta["structure"]
+            model._structure = (
+                None if known is None else StructureFeatures(int(known[0]), float(known[1]), float(known[2]))
+            )
+            made = build_models(
+                features, len(model.classes_), model.pool, model._sizes, range(model.n_init), settings
+            )
+            model._net = replica_net(made, one_hot, one_hot + values)
+            expected = {name: value.shape for name, value in model._net.named_parameters()}
+            if expected != {name: value.shape for name, value in tensors.items()}:
+                raise ValueError("its weights do not fit its settings")
+            model._net.load_state_dict(tensors, strict=False)
+            model.best_epoch_, model.n_epochs_ = np.asarray(meta["best_epoch"]), int(meta["n_epochs"])
+            model.interrupted_, model.metadata_ = bool(meta["interrupted"]), dict(meta["metadata"])
+            model.validation_loss_ = np.asarray(meta["validation_loss"])
+            model.validation_accuracy_ = np.asarray(meta["validation_accuracy"])
+        except (KeyError, TypeError, ValueError, RuntimeError, ParameterError) as error:
+            raise ModelFileError(f"{path}: the model is damaged or incomplete ({error}).") from error
+        try:
+            choose_device(model.device)
+        except ParameterError:
+            model.device = "auto"
+        return model

@@ -1,0 +1,295 @@
+"""Graphs on a device, and batches gathered from them by index: no loop over graphs, no question to the device.
+
+A batch holds the mini-batches of R replicas side by side. Each replica has B places for graphs, and one more graph
+of isolated nodes at its end that fills it up to the largest replica: rows of node tensors are then [R * N], and a
+layer with one weight matrix per replica is a batched product on the view [R, N, ...].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softcut.graph.collection import GraphCollection, pointer
+from softcut.ops import CSR, CSRPattern, Segments
+from softcut.ops.batching import Chunks
+from softcut.ops.spmm import constants
+
+__all__ = ["BatchPlan", "BlockStore", "Gathered", "GraphStore", "KnownSegments", "SymmetricPattern", "send"]
+
+
+_PIECE = 64  # entries of a row that one thread of a GPU sums
+
+
+class SymmetricPattern(CSRPattern):
+    """The pattern of a symmetric matrix: it is its own transpose, values included.
+
+    `total_pieces` says into how many pieces of at most 64 entries its rows are cut on a GPU (0: all rows are short),
+    so that the device need not be asked.
+    """
+
+    lasting = False  # it belongs to one batch
+
+    def __init__(self, rowptr: Tensor, col: Tensor, shape: tuple[int, int], total_pieces: int) -> None:
+        super().__init__(rowptr, col, shape)
+        self.total_pieces = total_pieces
+
+    @cached_property
+    def pieces(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        if not self.total_pieces:
+            return None
+        length = self.rowptr[1:] - self.rowptr[:-1]
+        count = torch.clamp((length + _PIECE - 1) // _PIECE, min=1).long()
+        second = torch.zeros_like(self.rowptr)
+        second[1:] = count.cumsum(0)
+        place = torch.arange(self.total_pieces, device=count.device)
+        rows = torch.arange(len(count), device=count.device)
+        owner = torch.repeat_interleave(rows, count, output_size=self.total_pieces)
+        start = self.rowptr[:-1][owner] + (place - second[:-1][owner]) * _PIECE
+        first = torch.cat([start.to(self.rowptr.dtype), self.rowptr[-1:]])
+        return first, place.to(self.col.dtype), second
+
+    @cached_property
+    def transpose(self) -> tuple[CSRPattern, Tensor]:
+        return self, torch.arange(self.nnz, device=self.col.device)
+
+    @cached_property
+    def symmetric(self) -> bool:
+        return True
+
+
+def send(array: NDArray[Any], device: torch.device) -> Tensor:
+    """A small array to the device, without waiting for it.
+
+    >>> send(np.arange(3), torch.device("cpu")).tolist()
+    [0, 1, 2]
+    """
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if device.type != "cuda":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+class KnownSegments(Segments):
+    """Graphs one after another whose sizes are known on the CPU as well: the device is not asked for them."""
+
+    def __init__(self, sizes: NDArray[np.int64], ptr: Tensor, batch: Tensor) -> None:
+        super().__init__(len(batch), ptr)
+        self.sizes = sizes
+        self.__dict__["batch"] = batch
+        self.known: dict[int, Chunks] = {}
+
+    def chunk_size(self, k: int) -> int:
+        return min(256, max(16, 1 << (k - 1).bit_length()))
+
+    def chunks(self, size: int) -> Chunks:
+        if size not in self.known:
+            with constants():
+                self.known[size] = self._cut(size)
+        return self.known[size]
+
+    def _cut(self, size: int) -> Chunks:
+        assert self.ptr is not None
+        bounds = pointer(-(-self.sizes // size))
+        count, device = int(bounds[-1]), self.ptr.device
+        shift = bounds * size - pointer(self.sizes)
+        first, moved, per_graph = send(np.stack([bounds, shift, np.diff(bounds, append=count)]), device)
+        number = torch.arange(self.num_graphs + 1, device=device)
+        owner = torch.repeat_interleave(number, per_graph, output_size=count)
+        place = torch.arange(self.num_rows, device=device) + moved[self.batch]
+        return Chunks(owner, place, first)
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """Which graphs a batch holds and where their rows go; made by :meth:`BlockStore.plan`.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of each replica, padding included.
+    sizes : ndarray
+        [R * (B + 1)] rows of every graph of the batch, the padding graph after each replica's own.
+    entries, pieces : int
+        Entries of the operator; into how many pieces its rows are cut on a GPU (0: all are short).
+    numbers : Tensor
+        [6, R * (B + 1) + 1] on the device: what :meth:`BlockStore.gather` reads, graph by graph.
+    shape : tuple of int
+        Replicas R and places B.
+    """
+
+    rows: int
+    sizes: NDArray[np.int64]
+    entries: int
+    pieces: int
+    numbers: Tensor
+    shape: tuple[int, int]
+
+    @property
+    def total(self) -> int:
+        return self.shape[0] * self.rows
+
+
+class Gathered(NamedTuple):
+    """A batch's graphs: the operator, and of every row its place in the store and its graph.
+
+    Rows of padding are the store's `num_rows`: whoever stores something per row keeps one more for them.
+    """
+
+    op: CSR
+    row: Tensor
+    graph: Tensor
+    first: Tensor  # [G]: the first row of every graph
+    chosen: Tensor  # [R, B]: graph numbers; -1 for a place that is empty
+    num_rows: int
+
+    @property
+    def padding(self) -> Tensor:
+        """Which rows are padding."""
+        return self.row == self.num_rows
+
+
+class BlockStore:
+    """The adjacency of many graphs on a device.
+
+    Parameters
+    ----------
+    ptr, rowptr, col, weight
+        As in :class:`~softcut.learning.GraphCollection`.
+    normalised : bool
+        Whether the weights are those of D^-1/2 A D^-1/2 already.
+    """
+
+    def __init__(
+        self,
+        ptr: NDArray[np.int64],
+        rowptr: NDArray[np.int64],
+        col: NDArray[np.int32],
+        weight: NDArray[Any] | None,
+        device: torch.device,
+        dtype: torch.dtype,
+        normalised: bool = False,
+    ) -> None:
+        self.device, self.dtype, self.normalised = device, dtype, normalised
+        # One more for places that stay empty: no rows, no entries.
+        self.counts, self.starts = np.append(np.diff(ptr), 0), ptr
+        entries = rowptr[ptr]
+        self.entry_counts, self.entry_starts = np.append(np.diff(entries), 0), entries
+        self.num_rows, self.num_entries = int(ptr[-1]), int(rowptr[-1])
+        # Pieces that a GPU cuts every graph's rows into; None where all rows are short.
+        self.piece_counts: NDArray[np.int64] | None = None
+        lengths = np.diff(rowptr)
+        if lengths.max(initial=0) > _PIECE:
+            pieces = pointer(np.maximum(-(-lengths // _PIECE), 1))
+            self.piece_counts = np.append(np.diff(pieces[ptr]), 0)
+        self.rowptr = torch.from_numpy(rowptr).to(device)
+        self.col = torch.from_numpy(col).to(device)
+        self.weight = None if weight is None else torch.from_numpy(weight).to(device, dtype)
+
+    def plan(
+        self, graphs: NDArray[np.int64], rows: Sequence[int] | NDArray[np.int64] | None = None
+    ) -> list[BatchPlan]:
+        """Plans of several batches at once, sent to the device in one piece.
+
+        Parameters
+        ----------
+        graphs : ndarray
+            [T, R, B] graph numbers of T batches; -1 for a place that stays empty.
+        rows : sequence of int, optional
+            Rows of each replica in every batch, where more padding than needed is wanted.
+        """
+        times, replicas, places = graphs.shape
+        used = self.counts[graphs].sum(-1)
+        needed = np.maximum(used.max(-1), 1) if rows is None else np.asarray(rows)
+        # The padding graph stands after each replica's own.
+        chosen = np.concatenate([graphs, np.full((times, replicas, 1), -1)], axis=2).reshape(times, -1)
+        sizes = self.counts[chosen].reshape(times, replicas, places + 1)
+        sizes[:, :, -1] = needed[:, None] - used
+        sizes = sizes.reshape(times, -1)
+        real, entries = chosen >= 0, self.entry_counts[chosen]
+        begins, entry_begins = _pointers(sizes), _pointers(entries)
+        numbers = np.zeros((times, 6, sizes.shape[1] + 1), np.int64)
+        numbers[:, 0] = begins
+        numbers[:, 1, :-1] = sizes
+        numbers[:, 1, -2] += 1  # the end of the row pointer counts as one more row of padding
+        # Rows of padding are sent past the last row, from where gather brings them back to it.
+        numbers[:, 2, :-1] = np.where(real, self.starts[chosen] - begins[:, :-1], self.num_rows)
+        numbers[:, 3, :-1] = entries
+        # The row pointer of a row of padding is the store's last, and moved to where the entries before it end.
+        source = np.where(real, self.entry_starts[chosen], self.num_entries)
+        numbers[:, 4, :-1] = source - entry_begins[:, :-1]
+        numbers[:, 5, :-1] = chosen
+        pieces = np.zeros(times, np.int64)
+        if self.piece_counts is not None:
+            pieces = np.where(real, self.piece_counts[chosen], sizes).sum(1)
+        sent = send(numbers, self.device)
+        shape, total = (replicas, places), entry_begins[:, -1]
+        return [
+            BatchPlan(int(needed[t]), sizes[t], int(total[t]), int(pieces[t]), sent[t], shape)
+            for t in range(times)
+        ]
+
+    def gather(self, plan: BatchPlan) -> Gathered:
+        """The block-diagonal operator of a batch, and where its rows come from."""
+        ptr, sizes, shift, entries, entry_shift, chosen = plan.numbers
+        number = torch.arange(len(ptr), device=self.device)
+        of_row = torch.repeat_interleave(number, sizes, output_size=plan.total + 1)
+        of_entry = torch.repeat_interleave(number, entries, output_size=plan.entries)
+        row = torch.arange(plan.total + 1, device=self.device).add_(shift[of_row]).clamp_(max=self.num_rows)
+        source = torch.arange(plan.entries, device=self.device).add_(entry_shift[of_entry])
+        col = self.col[source].add_(ptr.to(torch.int32)[of_entry])
+        rowptr = (self.rowptr[row] - entry_shift[of_row]).to(torch.int32)
+        pattern = SymmetricPattern(rowptr, col, (plan.total, plan.total), plan.pieces)
+        val = None if self.weight is None else self.weight[source]
+        layout = KnownSegments(plan.sizes, ptr, of_row[:-1])
+        op = CSR(pattern, val, layout=layout, symmetric=True, normalised=self.normalised)
+        replicas, places = plan.shape
+        graphs = chosen[:-1].view(replicas, places + 1)[:, :places]
+        return Gathered(op, row[:-1], of_row[:-1], ptr[:-1], graphs, self.num_rows)
+
+
+def _pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """:func:`pointer` of every row."""
+    ptr = np.zeros((len(counts), counts.shape[1] + 1), np.int64)
+    np.cumsum(counts, axis=1, out=ptr[:, 1:])
+    return ptr
+
+
+class GraphStore(BlockStore):
+    """A collection on a device, with node features and classes.
+
+    >>> import numpy as np, torch
+    >>> from softcut import Graph
+    >>> from softcut.graph import from_graphs
+    >>> graphs = from_graphs([Graph.from_edges([[0], [1]], x=[[1.0], [2.0]])] * 3, y=[0, 1, 0])
+    >>> store = GraphStore(graphs, torch.device("cpu"))
+    >>> (plan,) = store.plan(np.array([[[0, 1], [2, -1]]]))
+    >>> found = store.gather(plan)
+    >>> found.op, store.x[found.row].flatten().tolist()
+    (CSR(8 rows, 6 entries, 6 graph(s)), [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 0.0, 0.0])
+
+    Attributes
+    ----------
+    x : Tensor
+        [N + 1, J + D]: the feature numbers of the one-hot blocks, then the numbers; a row of zeros for padding.
+    y : Tensor
+        Class of every graph, and one more for places that stay empty.
+    """
+
+    def __init__(
+        self, graphs: GraphCollection, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__(graphs.ptr, graphs.rowptr, graphs.col, graphs.weight, device, dtype)
+        columns = np.concatenate([graphs.index, graphs.value], axis=1, dtype=np.float64)
+        columns = np.concatenate([columns, np.zeros((1, columns.shape[1]))])
+        self.x = torch.from_numpy(columns).to(device, dtype)
+        self.one_hot, self.num_features = graphs.index.shape[1], graphs.num_features
+        y = np.zeros(len(graphs), np.int64) if graphs.y is None else graphs.y
+        self.y = torch.from_numpy(np.append(y, 0)).to(device)

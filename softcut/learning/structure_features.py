@@ -1,0 +1,120 @@
+"""Node features from the structure of a graph: one-hot degree and clustering coefficient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from softcut.graph.collection import GraphCollection, pointer
+
+__all__ = ["StructureFeatures", "clustering_coefficients", "with_structure"]
+
+_DENSE = 1024  # nodes of a graph up to which triangles are counted by a dense product
+
+
+def clustering_coefficients(graphs: GraphCollection) -> NDArray[np.float32]:
+    """The local clustering coefficient of every node: its triangles over the pairs of its neighbours.
+
+    >>> from softcut import Graph
+    >>> from softcut.graph import from_graphs
+    >>> paw = Graph.from_edges([[0, 1, 2, 2], [1, 2, 0, 3]])
+    >>> clustering_coefficients(from_graphs([paw])).round(3).tolist()
+    [1.0, 1.0, 0.3330000042915344, 0.0]
+    """
+    out = np.zeros(graphs.num_nodes, np.float32)
+    local = graphs.rowptr
+    for start, end in zip(graphs.ptr[:-1], graphs.ptr[1:], strict=True):
+        n = int(end - start)
+        rows = local[start : end + 1] - local[start]
+        columns = graphs.col[local[start] : local[end]]
+        adjacency = sp.csr_array((np.ones(len(columns), np.float32), columns, rows), shape=(n, n))
+        if n <= _DENSE and len(columns) > 8 * n:  # a dense product is faster where there are many edges
+            dense = adjacency.toarray()
+            closed = ((dense @ dense) * dense).sum(1)
+        else:
+            closed = np.asarray((adjacency @ adjacency).multiply(adjacency).sum(axis=1)).ravel()
+        degree = np.diff(rows)
+        out[start:end] = closed / np.maximum(degree * (degree - 1), 1)
+    return out
+
+
+@dataclass(frozen=True)
+class StructureFeatures:
+    """How structure becomes features: widths and scales, taken from the training graphs.
+
+    >>> from softcut import Graph
+    >>> from softcut.graph import from_graphs
+    >>> paw = from_graphs([Graph.from_edges([[0, 1, 2, 2], [1, 2, 0, 3]])])
+    >>> features = StructureFeatures.fit(paw)
+    >>> features.max_degree, features.transform(paw).num_features
+    (3, 5)
+
+    Attributes
+    ----------
+    max_degree : int
+        Degrees above it count as it.
+    mean, std : float
+        Of the clustering coefficient over all nodes; it is given as (c - mean) / std.
+    """
+
+    max_degree: int
+    mean: float
+    std: float
+
+    @classmethod
+    def fit(
+        cls, graphs: GraphCollection, coefficients: NDArray[np.float32] | None = None
+    ) -> StructureFeatures:
+        """Widths and scales of these graphs."""
+        c = clustering_coefficients(graphs) if coefficients is None else coefficients
+        std = float(c.std(dtype=np.float64))
+        return cls(
+            int(graphs.degree.max(initial=0)), float(c.mean(dtype=np.float64)), std if std > 0 else 1.0
+        )
+
+    def transform(
+        self, graphs: GraphCollection, coefficients: NDArray[np.float32] | None = None
+    ) -> GraphCollection:
+        """The graphs with these features before those they have."""
+        c = clustering_coefficients(graphs) if coefficients is None else coefficients
+        width = self.max_degree + 1
+        degree = np.minimum(graphs.degree, self.max_degree)
+        scaled = ((c.astype(np.float64) - self.mean) / self.std).astype(np.float32)
+        return replace(
+            graphs,
+            index=np.column_stack([degree, graphs.index + width]).astype(np.int32),
+            value=np.column_stack([scaled, graphs.value]).astype(np.float32),
+            num_features=graphs.num_features + width + 1,
+        )
+
+
+def with_structure(
+    graphs: GraphCollection, coefficients: NDArray[np.float32] | None = None
+) -> GraphCollection:
+    """The graphs with one-hot degree and z-scored clustering coefficient before the features they have.
+
+    >>> from softcut import Graph
+    >>> from softcut.graph import from_graphs
+    >>> path = from_graphs([Graph.from_edges([[0, 1], [1, 2]])])
+    >>> with_structure(path).dense_features().tolist()
+    [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
+    """
+    return StructureFeatures.fit(graphs, coefficients).transform(graphs, coefficients)
+
+
+def one_hot_columns(columns: list[NDArray[np.int64]], nodes: int) -> tuple[NDArray[np.int32], int]:
+    """Columns of numbers as one-hot blocks: feature numbers [N, J], and how many features there are.
+
+    >>> index, width = one_hot_columns([np.array([7, 5]), np.array([1, 1])], 2)
+    >>> index.tolist(), width
+    ([[1, 2], [0, 2]], 3)
+    """
+    pairs = [np.unique(column, return_inverse=True) for column in columns]
+    starts = pointer([len(values) for values, _ in pairs])
+    index = np.zeros((nodes, len(pairs)), np.int32)
+    for j, (_, number) in enumerate(pairs):
+        index[:, j] = number + starts[j]
+    return index, int(starts[-1])

@@ -1,0 +1,218 @@
+"""Jobs of the local page: one process each, a limit on their number, files that are removed."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from softcut.errors import ParameterError
+from softcut.serve.order import Order
+
+__all__ = ["Job", "Jobs", "threads_of_a_job"]
+
+
+@dataclass
+class Job:
+    """One upload and what became of it.
+
+    Attributes
+    ----------
+    state : {"running", "done", "failed", "cancelled"}
+    events : list
+        What the process told while it ran, in order.
+    error : str
+        One sentence, where it failed.
+    result : dict
+        What was found, where it is done.
+    """
+
+    id: str
+    folder: Path
+    process: Any = None
+    state: str = "running"
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+    error: str = ""
+    result: dict[str, Any] = field(default_factory=dict)
+    seen: float = field(default_factory=time.monotonic)
+
+
+class Jobs:
+    """All jobs of a server; everything they wrote is gone after :meth:`close`.
+
+    >>> with Jobs() as jobs:
+    ...     folder = jobs.new_folder()
+    ...     folder.is_dir()
+    True
+    >>> folder.exists()
+    False
+
+    Parameters
+    ----------
+    most_running : int
+        Jobs that may run at once; one more is refused with a sentence.
+    most_kept : int
+        Finished jobs whose results are kept; the oldest go first.
+    idle_seconds : float
+        Results that nobody has asked for during so long are removed.
+    abandoned_seconds : float
+        A running job that nobody has asked about for so long is ended and removed.
+    """
+
+    def __init__(
+        self,
+        most_running: int = 4,
+        most_kept: int = 20,
+        idle_seconds: float = 1800.0,
+        abandoned_seconds: float = 300.0,
+    ) -> None:
+        self.most_running, self.most_kept = most_running, most_kept
+        self.idle_seconds, self.abandoned_seconds = idle_seconds, abandoned_seconds
+        self._root = Path(tempfile.mkdtemp(prefix="softcut-serve-"))
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+        # A process that has loaded everything is copied for each job, where the system can do that.
+        methods = multiprocessing.get_all_start_methods()
+        self._context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+        if "forkserver" in methods:
+            from multiprocessing import forkserver
+
+            self._context.set_forkserver_preload(["softcut.serve.worker"])
+            forkserver.ensure_running()
+
+    def __enter__(self) -> Jobs:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def new_folder(self) -> Path:
+        """A folder for an upload; its name is the job's and cannot be guessed."""
+        folder = self._root / secrets.token_urlsafe(16)
+        folder.mkdir()
+        return folder
+
+    def check_free(self) -> None:
+        """A ParameterError where as many jobs run as may."""
+        self.tidy()
+        running = [job.state for job in list(self._jobs.values())].count("running")
+        if running >= self.most_running:
+            raise ParameterError(
+                f"{running} jobs are running, as many as may; try again when one of them is done."
+            )
+
+    def start(self, folder: Path, order: Order) -> Job:
+        """Start a job on the files of a folder of :meth:`new_folder`."""
+        job = Job(folder.name, folder)
+        with self._lock:
+            self.check_free()
+            self._jobs[job.id] = job
+        threading.Thread(target=self._run, args=(job, order), daemon=True).start()
+        return job
+
+    def _run(self, job: Job, order: Order) -> None:
+        """In a thread of its own: start the process (the first one waits until all is loaded) and listen to it."""
+        receiver, sender = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_work, args=(job.folder, order, sender), daemon=True)
+        process.start()
+        sender.close()
+        job.process = process
+        if job.state != "running":  # removed meanwhile
+            _end(process)
+        _listen(job, receiver)
+
+    def get(self, name: str) -> Job | None:
+        """A job by its name; asking keeps it."""
+        job = self._jobs.get(name)
+        if job is not None:
+            job.seen = time.monotonic()
+        return job
+
+    def remove(self, name: str) -> bool:
+        """End a job, remove its files; False where there is none of this name."""
+        with self._lock:
+            job = self._jobs.pop(name, None)
+        if job is None:
+            return False
+        _discard(job)
+        return True
+
+    def tidy(self) -> None:
+        """Remove jobs that nobody asks about any more, and the oldest results beyond those that are kept."""
+        now = time.monotonic()
+        jobs = sorted(self._jobs.values(), key=lambda job: job.seen)
+        finished = [job for job in jobs if job.state != "running"]
+        limit = {True: self.abandoned_seconds, False: self.idle_seconds}
+        old = [job for job in jobs if now - job.seen > limit[job.state == "running"]]
+        for job in [*old, *finished[: max(0, len(finished) - self.most_kept)]]:
+            self._forget(job)
+
+    def _forget(self, job: Job) -> None:
+        if self._jobs.pop(job.id, None) is not None:
+            _discard(job)
+
+    def close(self) -> None:
+        """End all jobs and remove all files."""
+        for job in list(self._jobs.values()):
+            self._forget(job)
+        shutil.rmtree(self._root, ignore_errors=True)
+
+
+def _work(folder: Path, order: Order, sender: Connection) -> None:
+    """In the process of a job: the server itself never loads what computes."""
+    from softcut.serve import worker
+
+    worker.run_process(folder, order, sender)
+
+
+def _listen(job: Job, receiver: Connection) -> None:
+    """Take what a job tells until it is over."""
+    with contextlib.suppress(EOFError, OSError), receiver:
+        while True:
+            kind, *values = receiver.recv()
+            if kind == "done":
+                job.result = values[0]
+            elif kind == "failed":
+                job.error = values[0]
+            else:
+                job.events.append((kind, *values))
+    if job.state != "running":
+        return
+    if not job.result and not job.error:
+        job.error = "the job ended without a result; perhaps the memory was full: a smaller file needs less."
+    job.state = "failed" if job.error else "done"
+
+
+def _discard(job: Job) -> None:
+    if job.state == "running":
+        job.state = "cancelled"
+    _end(job.process)
+    shutil.rmtree(job.folder, ignore_errors=True)
+
+
+def _end(process: Any) -> None:
+    if process is None or not process.is_alive():
+        return
+    process.terminate()
+    process.join(2)
+    if process.is_alive():
+        process.kill()
+        process.join(2)
+
+
+def threads_of_a_job(most_running: int) -> int:
+    """Threads of each job, so that all that may run share the processors.
+
+    >>> threads_of_a_job(10_000)
+    1
+    """
+    return max(1, (os.cpu_count() or 1) // max(1, most_running))

@@ -1,0 +1,438 @@
+"""Edges with ids: which columns hold them, what the ids mean, and how features are joined to them by id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from softcut.errors import GraphError, ParameterError
+from softcut.tables.arrays import listed, plural, warn_caller
+from softcut.tables.columns import INTEGER_ID, FeatureTable, looks_like_id
+
+__all__ = [
+    "END_NAMES",
+    "WEIGHT_NAMES",
+    "EdgeColumns",
+    "EdgeTable",
+    "choose_edge_columns",
+    "edge_table_of_labels",
+    "edges_of_table",
+    "names_of_rows",
+    "position_of",
+    "rows_of_nodes",
+    "whole_numbers",
+]
+
+# Pairs of titles that mean "the two ends of an edge".
+END_NAMES = [
+    ("source", "target"),
+    ("src", "dst"),
+    ("from", "to"),
+    ("u", "v"),
+    ("i", "j"),
+    ("source_id", "target_id"),
+    ("sourceid", "targetid"),
+    ("node1", "node2"),
+    ("node_1", "node_2"),
+    ("id1", "id2"),
+    ("id_1", "id_2"),
+    ("from_node", "to_node"),
+    ("fromnodeid", "tonodeid"),
+    ("from_id", "to_id"),
+    ("head", "tail"),
+    ("start", "end"),
+]
+WEIGHT_NAMES = ("weight", "weights", "edge_weight", "w", "value", "strength", "count", "similarity")
+
+
+@dataclass(frozen=True)
+class EdgeColumns:
+    """Where a table keeps the two ends and the weight of its edges, and what it says about the others.
+
+    >>> EdgeColumns(0, 1, None, "source 'a', target 'b', no weight").weight is None
+    True
+    """
+
+    source: int
+    target: int
+    weight: int | None
+    said: str
+    ignored: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """What was understood, in words.
+
+        >>> EdgeColumns(0, 1, None, "source 'a', target 'b', no weight", ("year",)).sentence()
+        "source 'a', target 'b', no weight, ignored 'year'"
+        """
+        return self.said + (f", ignored {listed(self.ignored)}" if self.ignored else "")
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """Edges as read. ``ends`` [E, 2] holds integer ids, or positions in ``names``.
+
+    >>> EdgeTable(np.array([[0, 1]]), ["ann", "bob"], None).names
+    ['ann', 'bob']
+    """
+
+    ends: np.ndarray
+    names: list[str] | None
+    weight: np.ndarray | None
+
+
+def choose_edge_columns(
+    titles: Sequence[str],
+    label: str,
+    source: str | int | None = None,
+    target: str | int | None = None,
+    weight: str | int | None = None,
+    weighted: bool | str = "auto",
+    rows: Sequence[Sequence[str]] = (),
+) -> EdgeColumns:
+    """The columns of a titled table to use as source, target and weight.
+
+    >>> choose_edge_columns(["id", "Source", "Target", "year"], "links.csv").sentence()
+    "source 'Source', target 'Target', no weight, ignored 'id', 'year'"
+
+    Parameters
+    ----------
+    titles
+        Titles of all columns.
+    label
+        What to call the table in messages.
+    source, target, weight
+        Titles or positions (from 0) that were asked for.
+    weighted
+        False: no weights. True: there must be weights. "auto": weights where a title says so.
+    rows
+        A few rows of the table, which show whether the first of three columns only numbers the rows.
+    """
+    lowered = [title.strip().lower() for title in titles]
+    a = None if source is None else position_of(source, titles, "source", label)
+    b = None if target is None else position_of(target, titles, "target", label)
+    if a is None or b is None:
+        a, b = _ends(titles, lowered, a, b, label, rows)
+    if a == b:
+        raise ParameterError(f"source and target are both column {titles[a]!r} of {label}: name two columns.")
+    w: int | None = None
+    if weight is not None:
+        w = position_of(weight, titles, "weight", label)
+        if w in (a, b):
+            raise ParameterError(f"weight is column {titles[w]!r} of {label}, which holds the ids of nodes.")
+    elif weighted is not False:
+        found = [lowered.index(name) for name in WEIGHT_NAMES if name in lowered]
+        w = next((i for i in found if i not in (a, b)), None)
+        if w is None and weighted is True:
+            raise GraphError(
+                f"{label}: weighted=True but no column is called {listed(WEIGHT_NAMES)}: pass weight= with a title."
+            )
+    said = f"source {titles[a]!r}, target {titles[b]!r}, " + (
+        "no weight" if w is None else f"weight {titles[w]!r}"
+    )
+    ignored = tuple(title or f"column {i + 1}" for i, title in enumerate(titles) if i not in (a, b, w))
+    return EdgeColumns(a, b, w, said, ignored)
+
+
+def _ends(
+    titles: Sequence[str],
+    lowered: list[str],
+    a: int | None,
+    b: int | None,
+    label: str,
+    rows: Sequence[Sequence[str]],
+) -> tuple[int, int]:
+    """Source and target by their titles, or the only two columns that can be meant."""
+    for first, second in END_NAMES:
+        if first in lowered and second in lowered:
+            i, j = lowered.index(first), lowered.index(second)
+            return (i if a is None else a), (j if b is None else b)
+    rest = [i for i in range(len(titles)) if i not in (a, b)]
+    if a is not None or b is not None:
+        if len(rest) == 1:
+            return (rest[0] if a is None else a), (rest[0] if b is None else b)
+    else:
+        # A leading column that numbers the rows is no end of an edge; neither is a weight.
+        if len(rest) > 2 and (looks_like_id(titles[rest[0]]) or _only_numbers_rows(titles, rows, label)):
+            rest = rest[1:]
+        ends = [i for i in rest if lowered[i] not in WEIGHT_NAMES]
+        if len(rest) in (2, 3) and len(ends) >= 2:
+            return ends[0], ends[1]
+    raise GraphError(
+        f"{label} has the columns {listed(titles)}: name two of them source and target, or pass source= and target=."
+    )
+
+
+def _only_numbers_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], label: str) -> bool:
+    """Whether the first of three columns counts the rows, while the other two hold the same nodes."""
+    full = [row for row in rows if len(row) == 3]
+    if len(titles) != 3 or len(full) < 3:
+        return False
+    first, second, third = ([row[i] for row in full] for i in range(3))
+    counts = any(first == [str(i + start) for i in range(len(first))] for start in (0, 1))
+    if not counts or not set(second) & set(third) or titles[2].strip().lower() in WEIGHT_NAMES:
+        return False
+    if set(first) & set(second):
+        raise GraphError(
+            f"{label} has the columns {listed(titles)}, of which the first may number the rows or be a node: "
+            "pass source= and target=."
+        )
+    return True
+
+
+def position_of(which: str | int, titles: Sequence[str], argument: str, label: str) -> int:
+    """Position of a column given by title or position.
+
+    >>> position_of("Year", ["id", "year"], "weight", "links.csv")
+    1
+    """
+    if isinstance(which, str):
+        if which in titles:
+            return list(titles).index(which)
+        lowered = [title.lower() for title in titles]
+        if which.lower() in lowered:
+            return lowered.index(which.lower())
+        # A command line has no integers: "0" is a position where no title says otherwise.
+        if INTEGER_ID.fullmatch(which) and int(which) < len(titles):
+            return int(which)
+    elif isinstance(which, (int, np.integer)) and not isinstance(which, bool) and 0 <= which < len(titles):
+        return int(which)
+    raise ParameterError(
+        f"{argument} is {which!r}, which is no column of {label}: choose from {listed(titles)}."
+    )
+
+
+def edge_table_of_labels(
+    source: Sequence[str], target: Sequence[str], weight: np.ndarray | None = None
+) -> EdgeTable:
+    """Edges between ids given as text; ids that are all plain integers become integers.
+
+    >>> edge_table_of_labels(["ann", "bob"], ["bob", "cy"]).names
+    ['ann', 'bob', 'cy']
+    """
+    position: dict[str, int] = {}
+    ends = np.empty((len(source), 2), dtype=np.int64)
+    for i, (u, v) in enumerate(zip(source, target, strict=True)):
+        ends[i, 0] = position.setdefault(u, len(position))
+        ends[i, 1] = position.setdefault(v, len(position))
+    return whole_numbers(EdgeTable(ends, list(position), weight))
+
+
+def whole_numbers(edges: EdgeTable) -> EdgeTable:
+    """The same edges with integers as ids, where every id is a plain integer.
+
+    >>> whole_numbers(EdgeTable(np.array([[0, 1]]), ["7", "9"], None)).ends.tolist()
+    [[7, 9]]
+    """
+    if edges.names and all(INTEGER_ID.fullmatch(name) for name in edges.names):
+        ids = np.array([int(name) for name in edges.names], dtype=np.int64)
+        return replace(edges, ends=ids[edges.ends], names=None)
+    return edges
+
+
+def edges_of_table(
+    edges: EdgeTable,
+    label: str,
+    features: Callable[[list[str], bool], FeatureTable] | None = None,
+    missing: str = "error",
+) -> dict[str, Any]:
+    """The arguments of ``Graph.from_edges`` for edges between ids, and the features joined to them.
+
+    >>> edges = edge_table_of_labels(["ann", "bob"], ["bob", "cy"])
+    >>> edges_of_table(edges, "friends")["num_nodes"]
+    3
+
+    Parameters
+    ----------
+    edges
+        Edges between ids.
+    label
+        What to call them in messages.
+    features
+        Given the names of the nodes and whether their order is known to the caller, the features.
+    missing
+        What to do for nodes without a row: "error", or "zero" or "mean" to fill the row.
+    """
+    table = None
+    if features is not None:
+        ordered = _counted(edges) is not None
+        ids = np.unique(edges.ends).tolist() if edges.names is None else edges.names
+        table = features([str(i) for i in ids], ordered)
+    if table is not None and table.ids is not None:
+        return _joined_by_id(edges, table, label, missing)
+    ends, n, names, said = _numbered(edges, table, label)
+    return {
+        "edge_index": ends.T,
+        "edge_weight": edges.weight,
+        "num_nodes": n,
+        "node_names": names,
+        "x": None if table is None else table.x,
+        "feature_names": None if table is None else table.names,
+        "notes": [said, *([] if table is None else _said_of(table, "rows joined by position"))],
+    }
+
+
+def _said_of(table: FeatureTable, how: str) -> list[str]:
+    of = "" if table.label == "features" else f" of {table.label}"
+    described = f"features{of}: {plural(int(table.x.shape[1]), 'column')}"
+    return [
+        f"{described}, {how}" if not any("by position" in n for n in table.notes) else described,
+        *table.notes,
+    ]
+
+
+def _counted(edges: EdgeTable) -> int | None:
+    """0 or 1 where the ids count the nodes from there (up to half may be missing), None where they are names."""
+    if edges.names is not None or edges.ends.size == 0:
+        return None
+    low, high = int(edges.ends.min()), int(edges.ends.max())
+    distinct = _distinct(edges.ends, low, high)
+    if low == 0 and high < 2 * distinct:
+        return 0
+    return 1 if low == 1 and high <= 2 * distinct else None
+
+
+def _distinct(ids: np.ndarray, low: int, high: int) -> int:
+    """How many different ids there are."""
+    if low < 0 or high > 4 * ids.size:
+        return int(np.unique(ids).size)
+    seen = np.zeros(high + 1, dtype=bool)  # sorting many ids takes longer than everything else
+    seen[ids] = True
+    return int(np.count_nonzero(seen))
+
+
+def _by_name(edges: EdgeTable) -> tuple[np.ndarray, list[str]]:
+    """Ends as positions in a list of names, in the order the table mentions them."""
+    if edges.names is not None:
+        return edges.ends, edges.names
+    ids, first, inverse = np.unique(edges.ends.ravel(), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return rank[inverse].reshape(-1, 2), [str(i) for i in ids[order].tolist()]
+
+
+def _numbered(
+    edges: EdgeTable, table: FeatureTable | None, label: str
+) -> tuple[np.ndarray, int, list[str] | None, str]:
+    """Node indices, node count, names and what to say, for features without ids or none at all."""
+    if edges.names is None:
+        low, high = int(edges.ends.min()), int(edges.ends.max())
+        start = _counted(edges)
+        if table is not None:
+            rows = int(table.x.shape[0])
+            if high < rows:
+                return edges.ends, rows, None, "ids are node indices"
+            if not (low >= 1 and high == rows):
+                raise GraphError(
+                    f"{table.label} has {rows} rows but {label} has node {high}: give one row per "
+                    "node (row i for node i), or a column with the node ids."
+                )
+            start = 1
+        if start == 0:
+            return edges.ends, high + 1, None, "ids are node indices"
+        if start == 1:
+            return edges.ends - 1, high, [str(i) for i in range(1, high + 1)], "ids count nodes from 1"
+    elif table is not None:
+        rows = int(table.x.shape[0])
+        if rows != len(edges.names):
+            raise GraphError(
+                f"{table.label} has {plural(rows, 'row')} and no node ids, but {label} has "
+                f"{plural(len(edges.names), 'node')} with names (the first is {edges.names[0]!r}): give a table with a "
+                "column of those names."
+            )
+        warn_caller(
+            f"{table.label} has no node ids: its rows were joined to the nodes of {label} in the order in which these "
+            f"are first mentioned, from {edges.names[0]!r} to {edges.names[-1]!r}; give a table with a column of the "
+            "names to join by them."
+        )
+    ends, names = _by_name(edges)
+    kind = "numbers with gaps, kept as names" if edges.names is None else "text"
+    return ends, len(names), names, f"ids are {kind}"
+
+
+def _joined_by_id(edges: EdgeTable, table: FeatureTable, label: str, missing: str) -> dict[str, Any]:
+    """Join edges and features by id; nodes that only the features know are isolated."""
+    assert table.ids is not None
+    ends, names = _by_name(edges)
+    known = set(names)
+    extra = [name for name in table.ids if name not in known]
+    names = names + extra
+    n = len(names)
+    labels: list[str] | None = names
+    if edges.names is None and all(INTEGER_ID.fullmatch(name) for name in names):
+        # Ids that fill 0..N-1 or 1..N keep their numerical order, as they would without features.
+        values = np.array([int(name) for name in names], dtype=np.int64)
+        start = int(values.min())
+        if start in (0, 1) and int(values.max()) == n - 1 + start:
+            ends = (values - start)[ends]
+            names = [str(i) for i in range(start, n + start)]
+            labels = None if start == 0 else names
+    x, said = rows_of_nodes(table, names, missing, label)
+    notes = ["ids are " + ("integers" if edges.names is None else "text"), *_said_of(table, said)]
+    if extra:
+        notes.append(f"{plural(len(extra), 'node')} only in {table.label}, without edges")
+    return {
+        "edge_index": ends.T,
+        "edge_weight": edges.weight,
+        "num_nodes": n,
+        "node_names": labels,
+        "x": x,
+        "feature_names": table.names,
+        "notes": notes,
+    }
+
+
+def rows_of_nodes(table: FeatureTable, names: Sequence[str], missing: str, label: str) -> tuple[Any, str]:
+    """The rows of these nodes in their order, and in words how they were found.
+
+    >>> table = FeatureTable("x", np.array([[1.0], [2.0]]), ids=["b", "a"], id_origin="column 'id'")
+    >>> rows_of_nodes(table, ["a", "b"], "error", "g")[0].tolist()
+    [[2.0], [1.0]]
+    """
+    assert table.ids is not None
+    row = {name: i for i, name in enumerate(table.ids)}
+    if len(row) < len(table.ids):
+        repeated = next(name for i, name in enumerate(table.ids) if row[name] != i)
+        raise GraphError(f"{table.label} has more than one row for node {repeated!r}: keep one.")
+    order = np.array([row.get(name, -1) for name in names], dtype=np.int64)
+    absent = np.flatnonzero(order < 0)
+    said = f"joined by {table.id_origin}"
+    if not absent.size:
+        return table.x[order], said
+    if missing not in ("zero", "mean"):
+        raise_missing(table, [names[i] for i in absent.tolist()], label)
+    if not isinstance(table.x, np.ndarray):
+        raise GraphError(
+            f"{table.label}: missing rows of sparse features cannot be filled; add them to the file."
+        )
+    x = table.x[order]
+    x[absent] = table.x.mean(axis=0) if missing == "mean" else 0.0
+    return x, f"{said}, {plural(int(absent.size), 'node')} without a row filled with {missing}s"
+
+
+def raise_missing(table: FeatureTable, missing: list[str], label: str) -> NoReturn:
+    """Say which node has no row, and whether it is only written differently."""
+    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    hint = ""
+    if missing[0].isdecimal() and table.ids is not None:
+        alike = next((i for i in table.ids if i.lstrip("0") == missing[0].lstrip("0")), None)
+        if alike is not None:
+            hint = f"; ids are compared as text, and {alike!r} is another id"
+    shown = missing[0] if len(missing[0]) <= 60 else missing[0][:57] + "..."
+    raise GraphError(
+        f"{table.label} has no row for node {shown!r}{others} of {label}: add the missing rows{hint}."
+    )
+
+
+def names_of_rows(n: int, table: FeatureTable) -> list[str]:
+    """Names of unnamed nodes: counted from 0, or from 1 where the ids of the features are.
+
+    >>> names_of_rows(2, FeatureTable("x", None, ids=["1", "2"]))
+    ['1', '2']
+    """
+    start = 0 if table.ids is None or "0" in table.ids else 1
+    return [str(i) for i in range(start, n + start)]

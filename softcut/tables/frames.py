@@ -1,0 +1,265 @@
+"""Data frames of pandas and polars, without importing either: a module that was never loaded made no frame."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+
+from softcut.errors import GraphError
+from softcut.tables.arrays import as_array, listed, plural
+from softcut.tables.columns import FeatureOptions, FeatureTable, Table, column_of_values, text_of
+from softcut.tables.edge_columns import (
+    END_NAMES,
+    EdgeColumns,
+    EdgeTable,
+    choose_edge_columns,
+    edge_table_of_labels,
+    edges_of_table,
+    names_of_rows,
+    rows_of_nodes,
+)
+from softcut.tables.feature_columns import feature_table
+
+__all__ = [
+    "aligned_series",
+    "edges_of_frame",
+    "edges_with_features",
+    "features_of_frame",
+    "is_frame",
+    "labelled_adjacency",
+    "table_of_frame",
+]
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a data frame of pandas or polars.
+
+    >>> import pandas as pd
+    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([1])
+    (True, False)
+    """
+    return _is_pandas(value) or _is_polars(value)
+
+
+def _is_pandas(value: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def _is_polars(value: Any) -> bool:
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(value, polars.DataFrame)
+
+
+def table_of_frame(frame: Any, label: str) -> Table:
+    """The columns of a frame, with its index where that is more than a row number.
+
+    >>> import pandas as pd
+    >>> table = table_of_frame(pd.DataFrame({"age": [31, 45]}, index=["ann", "bob"]), "x")
+    >>> table.index, table.columns[0].title
+    (['ann', 'bob'], 'age')
+    """
+    if _is_polars(frame):
+        titles = [str(title) for title in frame.columns]
+        columns = [column_of_values(title, frame[:, i].to_numpy()) for i, title in enumerate(titles)]
+        index = None
+    else:
+        titles = [text_of(title) for title in frame.columns]
+        columns = [column_of_values(title, frame.iloc[:, i].to_numpy()) for i, title in enumerate(titles)]
+        index = None if _counts_rows(frame.index) else _labels(frame.index)
+    if not columns or len(frame) == 0:
+        raise GraphError(
+            f"{label} is a data frame of shape ({len(frame)}, {len(columns)}): it has no values."
+        )
+    # Columns called 0, 1, 2, ... were never named.
+    titled = titles != [str(i) for i in range(len(titles))]
+    return Table(label, columns, titled, index)
+
+
+def _labels(index: Any) -> list[str]:
+    return [text_of(value) for value in index.tolist()]
+
+
+def _counts_rows(index: Any) -> bool:
+    """Whether an index is 0, 1, 2, ... and hence says nothing."""
+    return bool(index.dtype.kind in "iu") and bool(np.array_equal(index.to_numpy(), np.arange(len(index))))
+
+
+def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | None] | None:
+    """A square frame whose rows and columns have the same labels, columns put in the order of the rows.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame([[1, 0], [0, 1]], index=["a", "b"], columns=["b", "a"])
+    >>> labelled_adjacency(frame, "graph")
+    (array([[0, 1],
+           [1, 0]]), ['a', 'b'])
+
+    Parameters
+    ----------
+    frame
+        A pandas frame with labelled rows; or a frame whose first column holds the labels of the rows.
+    label
+        What to call it in messages.
+
+    Returns
+    -------
+    tuple of array and list of str, or None
+        None for a frame that is no such matrix. The list is None where rows and columns are only counted.
+    """
+    rows, columns = frame.shape
+    if _is_pandas(frame) and rows == columns:
+        names, titles, values = _labels(frame.index), [text_of(title) for title in frame.columns], frame
+    elif columns == rows + 1 and rows > 1:
+        table = table_of_frame(frame, label)
+        first = table.columns[0].labels()
+        if first is None:
+            return None
+        names, titles = first, [column.title for column in table.columns[1:]]
+        values = frame.iloc[:, 1:] if _is_pandas(frame) else frame[:, 1:]
+    else:
+        return None
+    if set(names) != set(titles):
+        return None
+    for kind, labels in (("rows", names), ("columns", titles)):
+        if len(set(labels)) < len(labels):
+            repeated = next(name for i, name in enumerate(labels) if name in labels[:i])
+            raise GraphError(
+                f"{label} is a matrix with {kind} of the same label {repeated!r}: labels must be unique."
+            )
+    matrix = as_array(values.to_numpy(), label)
+    place = {title: j for j, title in enumerate(titles)}
+    matrix = matrix[:, [place[name] for name in names]]
+    counted = names == [str(i) for i in range(rows)]
+    if counted and rows in (2, 3) and not np.array_equal(matrix, matrix.T):
+        _raise_ambiguous(label)  # three rows of source, target and weight are square, too
+    return matrix, (None if counted else names)
+
+
+def _raise_ambiguous(label: str) -> NoReturn:
+    raise GraphError(
+        f"{label} is a square data frame without labels on its rows, which may be a matrix or edges: call "
+        "Graph.from_dense with frame.to_numpy(), or Graph.from_frame with source= and target=."
+    )
+
+
+def edges_of_frame(
+    frame: Any,
+    label: str,
+    source: str | int | None = None,
+    target: str | int | None = None,
+    weight: str | int | None = None,
+    weighted: bool | str = "auto",
+) -> tuple[EdgeTable, EdgeColumns]:
+    """Edges of a frame that has one edge per row, and the columns they were taken from.
+
+    >>> import pandas as pd
+    >>> edges, columns = edges_of_frame(pd.DataFrame({"src": ["a", "b"], "dst": ["b", "c"]}), "graph")
+    >>> edges.names, columns.said
+    (['a', 'b', 'c'], "source 'src', target 'dst', no weight")
+    """
+    table = table_of_frame(frame, label)
+    titles = [column.title for column in table.columns]
+    lowered = {title.lower() for title in titles}
+    known = any(a in lowered and b in lowered for a, b in END_NAMES)
+    numbers = all(column.numbers is not None for column in table.columns)
+    if source is target is weight is None and not known and numbers and len(frame) == len(titles) > 1:
+        _raise_ambiguous(label)
+    rows: list[list[str]] = []
+    if len(titles) == 3 and not known:
+        shown = [(column.labels() or [])[:1000] for column in table.columns]
+        rows = [list(row) for row in zip(*shown, strict=False)]
+    columns = choose_edge_columns(titles, label, source, target, weight, weighted, rows)
+    ends = []
+    for argument, at in (("source", columns.source), ("target", columns.target)):
+        labels = table.columns[at].labels()
+        if labels is None or "" in labels:
+            row = 0 if labels is None else labels.index("")
+            raise GraphError(
+                f"{table.place(row, at)}: the {argument} is missing or not a node id; correct it or drop the row."
+            )
+        ends.append(labels)
+    weights = None
+    if columns.weight is not None:
+        weights = table.columns[columns.weight].numbers
+        if weights is None:
+            raise GraphError(
+                f"{label}: the weights in column {titles[columns.weight]!r} are not numbers; pass weighted=False or "
+                f"another of {listed(titles)}."
+            )
+    return edge_table_of_labels(ends[0], ends[1], weights), columns
+
+
+def aligned_series(values: Any, node_names: list[str] | None) -> Any:
+    """A pandas series in the order of the nodes it is labelled with; anything else as it is.
+
+    >>> import pandas as pd
+    >>> aligned_series(pd.Series([2, 1], index=["b", "a"]), ["a", "b"]).tolist()
+    [1, 2]
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(values, pandas.Series) or node_names is None:
+        return values
+    if _counts_rows(values.index):
+        return values
+    labels = _labels(values.index)
+    place = {name: i for i, name in enumerate(labels)}
+    if len(place) < len(labels) or not set(node_names) & set(labels):
+        return values
+    absent = [name for name in node_names if name not in place]
+    if absent:
+        raise GraphError(f"y has no value for node {absent[0]!r}: label one value per node.")
+    return values.to_numpy()[[place[name] for name in node_names]]
+
+
+def features_of_frame(
+    frame: Any, n: int, node_names: list[str] | None
+) -> tuple[np.ndarray, list[str] | None, list[str]]:
+    """Features in the order of the nodes, their names, and in words how the rows were joined.
+
+    >>> import pandas as pd
+    >>> x = pd.DataFrame({"age": [45, 31]}, index=["bob", "ann"])
+    >>> features_of_frame(x, 2, ["ann", "bob"])
+    (array([[31.], [45.]], dtype=float32), ['age'], ['features joined by the index'])
+
+    Parameters
+    ----------
+    frame
+        One row per node, in any order where the index or a column holds the names of the nodes.
+    n
+        Number of nodes.
+    node_names
+        Their names; None for nodes counted from 0.
+    """
+    unique = node_names is None or len(set(node_names)) == len(node_names)
+    known = [str(i) for i in range(n)] if node_names is None else node_names
+    # The graphs of a batch may share names: their rows can only be joined by position.
+    table = feature_table(table_of_frame(frame, "x"), FeatureOptions(), known if unique else None)
+    if table.ids is None or not unique:
+        return table.x, table.names, list(table.notes)
+    names = names_of_rows(n, table) if node_names is None else node_names
+    x, said = rows_of_nodes(table, names, "error", "the graph")
+    notes = [f"features {said}", *table.notes]
+    others = len(table.ids) - n
+    if others > 0:
+        notes.append(f"{plural(others, 'row')} of other nodes left out")
+    return x, table.names, notes
+
+
+def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array.
+
+    >>> edges_with_features(edge_table_of_labels(["a"], ["b"]), None)["node_names"]
+    ['a', 'b']
+    """
+
+    def features(known: list[str], ordered: bool) -> FeatureTable:
+        if is_frame(x):
+            return feature_table(table_of_frame(x, "x"), FeatureOptions(), known, ordered)
+        return FeatureTable("x", x if sp.issparse(x) else as_array(x, "x"))
+
+    parts = edges_of_table(edges, "the graph", None if x is None else features)
+    return {**parts, "notes": [*notes, *parts["notes"]]}

@@ -1,0 +1,103 @@
+"""Collections from lists of graphs, and folds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from softcut.errors import GraphError, ParameterError
+from softcut.graph import Graph, folds, from_graphs
+
+
+def some_graphs(count: int = 6, weighted: bool = False) -> list[Graph]:
+    rng = np.random.default_rng(count)
+    found = []
+    for i in range(count):
+        dense = np.triu(rng.random((3 + i, 3 + i)) < 0.5, 1) * (
+            rng.integers(1, 5, (3 + i, 3 + i)) if weighted else 1
+        )
+        found.append(Graph.from_dense((dense + dense.T).astype(float), x=rng.random((3 + i, 2))))
+    return found
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_selecting_graphs(weighted: bool) -> None:
+    parts = some_graphs(weighted=weighted)
+    graphs = from_graphs(parts, y=list("abcabc"))
+    assert (graphs.weight is not None) == weighted
+    chosen = graphs[[4, 0, 4]]
+    expected = sp.block_diag([parts[i].adjacency for i in (4, 0, 4)]).toarray()
+    assert np.array_equal(chosen.adjacency().toarray(), expected)
+    features = np.concatenate([parts[i].x for i in (4, 0, 4)])
+    assert np.allclose(chosen.dense_features(), features)
+    assert chosen.y.tolist() == [1, 0, 1]
+    assert len(graphs[:2]) == 2
+    assert len(chosen.without_edges().col) == 0
+
+
+def test_pytorch_geometric_graphs_bring_their_classes() -> None:
+    torch = pytest.importorskip("torch")
+    data = pytest.importorskip("torch_geometric.data")
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    items = [data.Data(x=torch.ones(2, 3), edge_index=edge_index, y=torch.tensor([c])) for c in (5, 2, 5)]
+    graphs = from_graphs(items)
+    assert graphs.y.tolist() == [1, 0, 1]
+    assert graphs.classes == ("2", "5")
+    assert items[0].y is not None  # what was passed in is not changed
+
+
+def test_bad_lists_are_one_sentence() -> None:
+    parts = some_graphs()
+    with pytest.raises(GraphError, match="at least one"):
+        from_graphs([])
+    with pytest.raises(GraphError, match="one class for each of the 6"):
+        from_graphs(parts, y=[1, 2])
+    with pytest.raises(GraphError, match="one width"):
+        from_graphs([*parts, Graph.from_edges([[0], [1]])])
+    with pytest.raises(GraphError, match=r"graphs\[0\] is a batch"):
+        from_graphs([Graph.batch(parts)])
+    with pytest.raises(GraphError, match="missing values"):
+        from_graphs(parts, y=[1.0, 2.0, float("nan"), 1.0, 1.0, 1.0])
+
+
+def labelled(counts: list[int]) -> object:
+    pair = Graph.from_edges([[0], [1]])
+    y = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+    return from_graphs([pair] * len(y), y=y.tolist())
+
+
+def test_folds_are_stratified_disjoint_and_fixed() -> None:
+    graphs = labelled([57, 31, 12])
+    parts = folds(graphs, 10, seed=3)
+    assert sorted(np.concatenate([p.test for p in parts]).tolist()) == list(range(100))
+    for part in parts:
+        assert sorted(np.concatenate(part).tolist()) == list(range(100))
+        share = np.bincount(graphs.y[part.test], minlength=3)
+        assert (np.abs(share - np.array([5.7, 3.1, 1.2])) < 1).all()
+        assert len(part.validation) == 9
+        assert (
+            np.abs(np.bincount(graphs.y[part.validation], minlength=3) - np.array([5.1, 2.8, 1.1])) < 1.1
+        ).all()
+    again = folds(graphs, 10, seed=3)
+    assert all(
+        np.array_equal(a, b) for p, q in zip(parts, again, strict=True) for a, b in zip(p, q, strict=True)
+    )
+    other = folds(graphs, 10, seed=4)
+    assert not all(np.array_equal(p.test, q.test) for p, q in zip(parts, other, strict=True))
+
+
+def test_the_folds_of_published_tables_do_not_change() -> None:
+    part = folds(labelled([12, 8]), 4, seed=0)[1]
+    assert [p.tolist() for p in part] == [
+        [0, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19],
+        [2, 16],
+        [1, 3, 5, 17, 18],
+    ]
+
+
+def test_folds_need_enough_graphs() -> None:
+    with pytest.raises(ParameterError, match="smallest class, 3"):
+        folds(labelled([10, 3]), 5)
+    with pytest.raises(ParameterError, match="classes y"):
+        folds(from_graphs([Graph.from_edges([[0], [1]])] * 4), 2)

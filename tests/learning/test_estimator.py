@@ -1,0 +1,206 @@
+"""GraphClassification: what it learns, what it accepts, what it refuses, model files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from made_graphs import made_graphs
+from sklearn.base import clone
+
+import softcut as sc
+from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
+from softcut.graph import Graph, from_graphs
+from softcut.learning import GraphClassification
+
+
+def rings_and_stars(count: int = 40, x: bool = False, seed: int = 0) -> tuple[list[Graph], list[str]]:
+    rng = np.random.default_rng(seed)
+    graphs, y = [], []
+    for i in range(count):
+        n = int(rng.integers(4, 10))
+        nodes = np.arange(n)
+        ends = np.stack([nodes, (nodes + 1) % n]) if i % 2 else np.stack([np.zeros(n - 1, int), nodes[1:]])
+        features = rng.standard_normal((n, 2)) if x else None
+        graphs.append(Graph.from_edges(ends, x=features, num_nodes=n))
+        y.append("ring" if i % 2 else "star")
+    return graphs, y
+
+
+@pytest.fixture(scope="module")
+def fitted() -> sc.GraphClassification:
+    graphs, y = rings_and_stars()
+    return sc.GraphClassification(epochs=60, lr=1e-2, hidden=16, n_init=2, device="cpu").fit(graphs, y)
+
+
+def test_it_learns_and_names_its_classes(fitted: sc.GraphClassification) -> None:
+    graphs, y = rings_and_stars(20, seed=1)
+    assert fitted.classes_.tolist() == ["ring", "star"]
+    assert fitted.score(graphs, y) == 1.0
+    assert set(fitted.predict(graphs).tolist()) == {"ring", "star"}
+    probabilities = fitted.predict_proba(graphs)
+    assert np.allclose(probabilities.sum(1), 1)
+    assert (
+        fitted.best_epoch_.shape == fitted.validation_loss_.shape == fitted.validation_accuracy_.shape == (2,)
+    )
+    assert (fitted.best_epoch_ <= fitted.n_epochs_).all()
+
+
+def test_prediction_of_a_graph_does_not_depend_on_the_others(fitted: sc.GraphClassification) -> None:
+    graphs, _ = rings_and_stars(9, seed=2)
+    together = fitted.predict_proba(graphs)
+    alone = np.concatenate([fitted.predict_proba([graph]) for graph in graphs])
+    assert np.allclose(together, alone, atol=1e-6)
+    assert np.array_equal(together, fitted.predict_proba(graphs))
+
+
+@pytest.mark.parametrize("pool", ["graclus", "ndp", "topk", "nopool", "dense", "dmon"])
+def test_every_kind_of_pooler_is_saved_and_loaded(pool: str, tmp_path: object) -> None:
+    graphs, y = rings_and_stars(24)
+    model = sc.GraphClassification(pool, epochs=2, hidden=8, device="cpu").fit(graphs, y)
+    again = sc.GraphClassification.load(model.save(f"{tmp_path}/model"))
+    assert np.array_equal(again.predict_proba(graphs), model.predict_proba(graphs))
+    assert again.get_params() == model.get_params()
+    assert again.classes_.tolist() == model.classes_.tolist()
+    assert again.best_epoch_.tolist() == model.best_epoch_.tolist()
+
+
+@pytest.mark.parametrize("features", ["given", "structure", "both", "auto"])
+def test_features_are_those_asked_for(features: str) -> None:
+    graphs, y = rings_and_stars(24, x=True)
+    model = sc.GraphClassification(epochs=1, features=features, hidden=8, device="cpu").fit(graphs, y)
+    rng = np.random.default_rng(9)
+    changed = [graph.with_features(rng.standard_normal((graph.num_nodes, 2))) for graph in graphs]
+    same = np.array_equal(model.predict_proba(graphs), model.predict_proba(changed))
+    assert same == (features == "structure")
+    if features == "given":
+        with pytest.raises(GraphError, match="no features x"):
+            sc.GraphClassification(epochs=1, features="given").fit(*rings_and_stars(8))
+
+
+def test_collections_and_their_own_classes() -> None:
+    graphs = made_graphs(40)
+    model = sc.GraphClassification(epochs=2, hidden=8, device="cpu").fit(graphs)
+    assert model.classes_.tolist() == ["0", "1"]
+    assert 0 <= model.score(graphs) <= 1
+    assert model.predict_proba(graphs[:3]).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "y", [[3, 1] * 12, [True, False] * 12, [0.5, 2.5] * 12], ids=["int", "bool", "float"]
+)
+def test_classes_of_any_type_come_back(y: list[object], tmp_path: object) -> None:
+    graphs, _ = rings_and_stars(24)
+    model = sc.GraphClassification(epochs=1, hidden=8, device="cpu").fit(graphs, y)
+    assert set(model.predict(graphs).tolist()) <= set(y)
+    assert sc.GraphClassification.load(model.save(f"{tmp_path}/m")).classes_.tolist() == sorted(set(y))
+    assert 0 <= model.score(graphs, y) <= 1
+
+
+def test_scikit_learn_contract() -> None:
+    model = sc.GraphClassification("topk", epochs=3, k=(4, 2))
+    assert clone(model).get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        model.predict([])
+    with pytest.raises(NotFittedError):
+        model.save("nowhere")
+
+
+def test_the_same_random_state_gives_the_same_model() -> None:
+    graphs, y = rings_and_stars(24)
+
+    def fit(random_state: int) -> np.ndarray:
+        model = sc.GraphClassification(epochs=2, hidden=8, random_state=random_state, device="cpu").fit(
+            graphs, y
+        )
+        return model.predict_proba(graphs)
+
+    assert np.array_equal(fit(1), fit(1))
+    assert not np.array_equal(fit(1), fit(2))
+
+
+def test_callbacks_are_called_once_per_epoch() -> None:
+    graphs, y = rings_and_stars(24)
+    seen: list[int] = []
+    sc.GraphClassification(epochs=3, hidden=8, device="cpu", callback=lambda p: seen.append(p.iteration)).fit(
+        graphs, y
+    )
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pool": "maxpool"}, "pool must be one of mincut"),
+        ({"features": "all"}, "features must be one of auto"),
+        ({"n_init": 0}, "n_init must be a whole number"),
+        ({"validation": 0.0}, "validation must be above 0"),
+        ({"epochs": 0}, "epochs must be positive"),
+        ({"device": "abacus"}, "device 'abacus' cannot be used"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(options: dict[str, object], message: str) -> None:
+    graphs, y = rings_and_stars(8)
+    with pytest.raises(ParameterError, match=message) as caught:
+        sc.GraphClassification(**options).fit(graphs, y)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_graphs_are_one_sentence(fitted: sc.GraphClassification) -> None:
+    graphs, y = rings_and_stars(8)
+    with pytest.raises(GraphError, match="at least two classes"):
+        sc.GraphClassification().fit(graphs, ["a"] * 8)
+    with pytest.raises(GraphError, match="y must be given"):
+        sc.GraphClassification().fit(graphs)
+    with pytest.raises(GraphError, match="one class for each of the 8"):
+        sc.GraphClassification().fit(graphs, y[:5])
+    with pytest.raises(GraphError, match="features, but the model was fitted with 0"):
+        fitted.predict(rings_and_stars(4, x=True)[0])
+
+
+def test_damaged_models_are_refused(fitted: sc.GraphClassification, tmp_path: object) -> None:
+    path = fitted.save(f"{tmp_path}/model")
+    text = json.loads((path.parent / "model.json").read_text())
+    text["sizes"] = [99, 99]
+    (path.parent / "model.json").write_text(json.dumps(text))
+    with pytest.raises(ModelFileError):
+        sc.GraphClassification.load(path)
+    two = Graph.from_edges([[0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]])
+    cluster = sc.GraphClustering(2).fit(two)
+    with pytest.raises(ModelFileError, match="not a model of GraphClassification"):
+        sc.GraphClassification.load(cluster.save(f"{tmp_path}/other"))
+
+
+def test_unseen_degrees_are_the_largest_known(fitted: sc.GraphClassification) -> None:
+    star = Graph.from_edges([np.zeros(60, int), np.arange(1, 61)])
+    assert fitted.predict([star]).tolist() == ["star"]
+    assert from_graphs([star]).degree.max() > fitted._structure.max_degree
+
+
+@pytest.mark.parametrize("features", ["auto", "structure", "both"])
+def test_a_collection_is_read_like_the_list_it_was_made_of(features: str) -> None:
+    rng = np.random.default_rng(0)
+    graphs, y = [], []
+    for i in range(24):
+        n = int(rng.integers(4, 9))
+        ends = [[*range(n - 1)], [*range(1, n)]] if i % 2 else [[0] * (n - 1), [*range(1, n)]]
+        graphs.append(Graph.from_edges(ends, x=rng.standard_normal((n, 2))))
+        y.append(i % 2)
+    models = [
+        GraphClassification(features=features, epochs=3, device="cpu").fit(given, y)
+        for given in (graphs, from_graphs(graphs))
+    ]
+    widths = {model._columns[2] for model in models}
+    assert widths == {{"auto": 2, "structure": 9, "both": 11}[features]}
+    answers = [models[0].predict_proba(graphs), models[1].predict_proba(from_graphs(graphs))]
+    assert np.array_equal(*answers)
+
+
+def test_metadata_is_saved_with_the_model(tmp_path: object) -> None:
+    path, star = Graph.from_edges([[0, 1, 2], [1, 2, 3]]), Graph.from_edges([[0, 0, 0], [1, 2, 3]])
+    model = GraphClassification(epochs=1, device="cpu").fit([path, star] * 8, [0, 1] * 8)
+    model.metadata_["labels"] = [3, 1]
+    again = GraphClassification.load(model.save(f"{tmp_path}/m"))
+    assert again.metadata_ == {"labels": [3, 1]}
+    assert again.interrupted_ is False

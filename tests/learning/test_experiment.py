@@ -1,0 +1,123 @@
+"""Training folds: settings, results, checkpoints, time limits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from made_graphs import made_graphs
+
+from softcut.errors import ParameterError
+from softcut.graph import folds
+from softcut.learning import ClassifierSettings, train_folds
+from softcut.learning.experiment import METHODS, build_models, build_task, cluster_sizes, loop_settings
+from softcut.nn.pool import POOLS
+
+QUICK = ClassifierSettings(batch=8, epochs=4, patience=2, lr=5e-3, hidden=8)
+KNOWN = [method for method, pool in METHODS.items() if pool in POOLS]
+
+
+@pytest.mark.parametrize("method", KNOWN)
+def test_every_method_runs_and_says_what_it_did(method: str) -> None:
+    graphs = made_graphs(40)
+    results, loop = train_folds(graphs, method, [1, 3], settings=QUICK, count=4)
+    assert [r.fold for r in results] == [1, 3]
+    for r in results:
+        assert 0 <= r.accuracy <= 1
+        assert 1 <= r.best_epoch <= r.epochs <= 4
+        assert math.isfinite(r.details["loss"])
+        if method == "mincut":
+            assert -1 <= r.details["cut1"] <= 0 <= r.details["ortho2"] <= 1.5
+            assert 1 <= r.details["clusters2"] <= cluster_sizes(graphs)[1]
+    assert loop.seconds > 0
+
+
+def test_more_epochs_learn() -> None:
+    graphs = made_graphs(80, seed=5)
+    settings = ClassifierSettings(batch=16, epochs=40, patience=40, lr=1e-2, hidden=16)
+    results, _ = train_folds(graphs, "nopool", [0, 1], settings=settings, count=4)
+    assert np.mean([r.accuracy for r in results]) > 0.85
+
+
+def test_dense_does_not_see_edges() -> None:
+    graphs = made_graphs(30)
+    splits = folds(graphs, 3)[:1]
+    task = build_task(graphs, "dense", splits, [0], QUICK)
+    other = build_task(graphs.without_edges(), "nopool", splits, [0], QUICK)
+    assert torch.equal(task.validate()["loss"], other.validate()["loss"])
+    assert not torch.equal(
+        build_task(graphs, "nopool", splits, [0], QUICK).validate()["loss"], task.validate()["loss"]
+    )
+
+
+def test_a_fold_does_not_depend_on_its_company_or_on_what_ran_before() -> None:
+    graphs = made_graphs(40)
+    alone, _ = train_folds(graphs, "mincut", [2], settings=QUICK, count=4)
+    torch.manual_seed(123)
+    together, _ = train_folds(graphs, "mincut", [0, 2], settings=QUICK, count=4)
+    assert together[1].best_epoch == alone[0].best_epoch
+    assert abs(together[1].validation_loss - alone[0].validation_loss) < 1e-5  # float32
+
+
+def test_models_have_the_weights_of_their_seed() -> None:
+    state = torch.random.get_rng_state()
+    first, second = build_models(5, 2, "mincut", (4, 2), [3, 4], QUICK)
+    again = build_models(5, 2, "mincut", (4, 2), [4], QUICK)[0]
+    assert torch.equal(torch.random.get_rng_state(), state)  # the global generator is left alone
+    assert torch.equal(second.head.weight, again.head.weight)
+    assert not torch.equal(first.head.weight, second.head.weight)
+
+
+def test_epochs_are_counted_in_steps() -> None:
+    graphs = made_graphs(40)
+    loop, steps = loop_settings(folds(graphs, 4), QUICK)
+    assert steps == math.ceil(27 / 8)  # of 30 training graphs 3 are for validation
+    assert (loop.iterations, loop.check_every) == (4 * steps, steps)
+
+
+def test_a_stopped_training_continues_to_the_same_result(tmp_path: object) -> None:
+    graphs = made_graphs(40)
+    path = f"{tmp_path}/training.pt"
+
+    calls = 0
+
+    def interrupt(progress: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+
+    straight, _ = train_folds(graphs, "mincut", [0, 1], settings=QUICK, count=4)
+    results, loop = train_folds(
+        graphs, "mincut", [0, 1], settings=QUICK, count=4, checkpoint=path, callback=interrupt
+    )
+    assert loop.interrupted
+    assert results == []
+    resumed, _ = train_folds(graphs, "mincut", [0, 1], settings=QUICK, count=4, checkpoint=path)
+    assert resumed == straight
+    with pytest.raises(ParameterError, match="batch"):
+        train_folds(
+            graphs, "mincut", [0, 1], settings=ClassifierSettings(batch=9, epochs=4, patience=2, lr=5e-3, hidden=8),
+            count=4, checkpoint=path,
+        )  # fmt: skip
+
+
+def test_a_time_limit_without_a_checkpoint_gives_the_best_so_far() -> None:
+    settings = ClassifierSettings(batch=8, epochs=10_000, patience=10_000, hidden=8)
+    results, loop = train_folds(made_graphs(40), "nopool", [0], settings=settings, count=4, time_limit=0.5)
+    assert loop.timed_out
+    assert len(results) == 1
+    nothing, loop = train_folds(made_graphs(40), "nopool", [0], settings=settings, count=4, time_limit=0.0)
+    assert loop.timed_out
+    assert nothing == []
+
+
+def test_bad_settings_are_one_sentence() -> None:
+    with pytest.raises(ParameterError, match="epochs must be positive"):
+        ClassifierSettings(epochs=0)
+    with pytest.raises(ParameterError, match="l2 must not be negative"):
+        ClassifierSettings(l2=-1.0)
+    with pytest.raises(ParameterError, match="method must be one of mincut"):
+        train_folds(made_graphs(10), "maxcut", [0], settings=QUICK, count=2)

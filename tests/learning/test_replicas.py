@@ -1,0 +1,276 @@
+"""Replicas of classifiers: the same numbers as one model after another, written with plain PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from made_graphs import made_graphs
+from torch import Tensor, nn
+
+from softcut.errors import ParameterError
+from softcut.graph import Graph, GraphCollection, Split, folds, from_graphs
+from softcut.learning.fold_task import BatchOrder, FoldTask
+from softcut.learning.hierarchy import HIERARCHIES, HierarchyStore, coarsen_collection
+from softcut.learning.replica_net import replica_net, replica_state
+from softcut.learning.store import GraphStore
+from softcut.nn import GraclusPool
+from softcut.nn.models import GraphClassifier, ModelOutput
+from softcut.ops import CSRPattern, Segments
+from softcut.training import Loop, LoopSettings, Patience
+
+METHODS = (
+    "mincut",
+    "diffpool",
+    "topk",
+    "sagpool",
+    "graclus",
+    "ndp",
+    "nopool",
+    "random",
+    "dmon",
+    "justbalance",
+)
+CPU = torch.device("cpu")
+
+
+def models_of(
+    graphs: GraphCollection, method: str, count: int, k: tuple[int, int] = (6, 3)
+) -> list[GraphClassifier]:
+    found = []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        model = GraphClassifier(graphs.num_features, len(graphs.classes), pool=method, hidden=8, k=k)
+        found.append(model.double())
+    return found
+
+
+def fold_task(
+    graphs: GraphCollection,
+    models: Sequence[GraphClassifier],
+    splits: Sequence[Split],
+    seeds: Sequence[int],
+    method: str,
+    l2: float = 1e-3,
+    **rest: int,
+) -> FoldTask:
+    store = GraphStore(graphs, CPU, torch.float64)
+    net = replica_net(models, store.one_hot, store.x.shape[1])
+    levels = None
+    if method in HIERARCHIES:
+        levels = HierarchyStore(coarsen_collection(graphs, method), graphs, CPU, torch.float64)
+    return FoldTask(net, store, splits, seeds, batch=5, l2=l2, hierarchy=levels, **rest)
+
+
+def plain_batch(graphs: GraphCollection, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Features, edge_index, weights and batch vector of some graphs, by scipy and numpy alone."""
+    part = graphs[numbers]
+    adjacency = part.adjacency().tocoo()
+    weight = torch.from_numpy(adjacency.data).double()
+    batch = torch.from_numpy(np.repeat(np.arange(len(part)), part.sizes))
+    edges = torch.from_numpy(np.stack(adjacency.coords).astype(np.int64))
+    return torch.from_numpy(part.dense_features()).double(), edges, weight, batch
+
+
+def plain_output(model: GraphClassifier, graphs: GraphCollection, numbers: np.ndarray) -> ModelOutput:
+    x, edges, weight, batch = plain_batch(graphs, numbers)
+    # Graclus adds up the edges of a binary graph in float32 unless they have weights.
+    given = weight if graphs.weight is not None or isinstance(model.pools[0], GraclusPool) else None
+    return model(x, edges, edge_weight=given, batch=batch)
+
+
+def plain_loss(model: GraphClassifier, graphs: GraphCollection, numbers: np.ndarray) -> Tensor:
+    out = plain_output(model, graphs, numbers)
+    y = torch.from_numpy(graphs.y[numbers])
+    return nn.functional.cross_entropy(out.y, y) + out.loss
+
+
+def train_alone(
+    model: GraphClassifier, graphs: GraphCollection, train: np.ndarray, seed: int, steps: int, l2: float
+) -> list[float]:
+    """One model, plain PyTorch: L2 as part of the loss, torch.optim.Adam."""
+    optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
+    order = BatchOrder(train, 5, [seed])
+    losses = []
+    for t in range(steps):
+        loss = plain_loss(model, graphs, order(t))
+        total = loss + l2 * sum(kernel.square().sum() for kernel in model.kernels())
+        optimiser.zero_grad()
+        total.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize(
+    ("one_hot", "weighted"),
+    [(True, False), (False, False), (False, True)],
+    ids=["one-hot", "numbers", "weighted"],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_folds_as_replicas_equal_folds_one_by_one(method: str, one_hot: bool, weighted: bool) -> None:
+    # Nodes of a clique with equal edges have one GCN score, and rounding decides between them: weights differ here.
+    graphs = made_graphs(40, weighted=weighted or method == "sagpool", one_hot=one_hot, smallest=2)
+    models = models_of(graphs, method, 3)
+    splits, seeds = folds(graphs, 4)[:3], [7, 8, 9]
+    task = fold_task(graphs, models, splits, seeds, method)
+    settings = LoopSettings(iterations=20, lr=5e-3, check_every=100)
+    task.validates = False
+    result = Loop(task, settings).run()
+    for r, model in enumerate(models):
+        expected = train_alone(model, graphs, splits[r].train, seeds[r], 20, 1e-3)
+        assert np.abs(result.history["loss"][:, r] - expected).max() < 1e-9
+        state = replica_state(task.net, r)
+        for name, value in model.named_parameters():
+            assert (state[name] - value).abs().max() < 1e-9, name
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_validation_and_test_are_those_of_the_single_models(method: str) -> None:
+    graphs = made_graphs(41, seed=1, smallest=2)
+    models = models_of(graphs, method, 2)
+    splits = folds(graphs, 3)[:2]
+    task = fold_task(graphs, models, splits, [0, 1], method, evaluation_nodes=100)
+    found, tested = task.validate(), task.evaluate()
+    for r, model in enumerate(models):
+        expected = plain_loss(model, graphs, splits[r].validation)
+        assert abs(found["loss"][r] - expected) < 1e-9
+        out, batch = plain_output(model, graphs, splits[r].test), plain_batch(graphs, splits[r].test)[3]
+        hits = (out.y.argmax(1).numpy() == graphs.y[splits[r].test]).mean()
+        assert abs(tested["accuracy"][r] - hits) < 1e-12
+        for level, pooled in enumerate(out.pooled, start=1):
+            for name, value in pooled.losses.items():
+                assert abs(tested[f"{name}{level}"][r] - value) < 1e-9
+        if method in ("mincut", "diffpool", "random", "dmon", "justbalance"):
+            s = out.pooled[0].s.argmax(1)
+            used = np.mean([len(set(s[batch == i].tolist())) for i in range(len(splits[r].test))])
+            assert abs(tested["clusters1"][r] - used) < 1e-9
+
+
+@pytest.mark.parametrize("method", ["mincut", "topk", "graclus"])
+def test_a_fold_stops_where_it_would_alone_and_finished_ones_leave(method: str) -> None:
+    graphs = made_graphs(40, seed=2, smallest=2)
+    splits, seeds = folds(graphs, 4), [3, 4, 5, 6]
+    stop = Patience(patience=2, watch="loss")
+    settings = LoopSettings(iterations=120, lr=2e-2, check_every=6, stop=stop, drop_finished=True)
+
+    def train(numbers: list[int]) -> tuple[Loop, FoldTask, list[int]]:
+        models = models_of(graphs, method, 4)
+        task = fold_task(
+            graphs,
+            [models[i] for i in numbers],
+            [splits[i] for i in numbers],
+            [seeds[i] for i in numbers],
+            method,
+        )
+        widths: list[int] = []
+        loop = Loop(task, settings)
+        result = loop.run(lambda progress: widths.append(len(progress.active)))
+        return result, task, widths
+
+    together, task, widths = train([0, 1, 2, 3])
+    assert widths[0] == 4
+    assert widths[-1] < 4  # some stopped before others
+    for i in range(4):
+        alone, single, _ = train([i])
+        assert together.best_iteration[i] == alone.best_iteration[0]
+        assert abs(together.best_loss[i] - alone.best_loss[0]) < 1e-9
+        for name, value in replica_state(single.net, 0).items():
+            assert (replica_state(task.net, i)[name] - value).abs().max() < 1e-8
+
+
+def test_batches_hold_what_they_should() -> None:
+    graphs = made_graphs(12, seed=3)
+    store = GraphStore(graphs, CPU, torch.float64)
+    numbers = np.array([[3, 0, 3], [11, -1, 5]])
+    (plan,) = store.plan(numbers[None])
+    found = store.gather(plan)
+    dense = found.op.to_dense().double().numpy()
+    rows = plan.rows
+    for r, chosen in enumerate(([3, 0, 3], [11, 5])):
+        expected = graphs[chosen].adjacency().toarray()
+        block = dense[r * rows : r * rows + len(expected)]
+        assert np.array_equal(block[:, r * rows : r * rows + len(expected)], expected)
+        x = store.x[found.row].numpy()[r * rows : r * rows + len(expected)]
+        index = graphs[chosen].index
+        assert np.array_equal(x[:, : index.shape[1]], index)
+    assert dense.sum() == sum(graphs[c].adjacency().sum() for c in ([3, 0, 3], [11, 5]))
+    assert found.op.ptr.tolist()[-1] == 2 * rows
+    assert found.padding.sum() == 2 * rows - graphs.sizes[[3, 0, 3, 11, 5]].sum()
+
+
+@pytest.mark.parametrize("method", HIERARCHIES)
+def test_a_hierarchy_survives_its_file(method: str, tmp_path: object) -> None:
+    from softcut.learning.hierarchy import Hierarchy
+
+    graphs = made_graphs(15, seed=4, weighted=True)
+    made = coarsen_collection(graphs, method)
+    again = Hierarchy.read(made.write(f"{tmp_path}/h.npz"), graphs)
+    for one, other in zip(made.levels, again.levels, strict=True):
+        assert np.array_equal(one.index, other.index)
+        assert np.array_equal(one.ptr, other.ptr)
+        assert abs(one.adjacency - other.adjacency).max() == 0
+    from softcut.errors import DataError
+
+    with pytest.raises(DataError, match="hierarchy of made"):
+        Hierarchy.read(f"{tmp_path}/h.npz", made_graphs(10, seed=5))
+
+
+def test_orders_are_endless_and_fair() -> None:
+    order = BatchOrder(np.arange(10, 17), 4, [1, 2])
+    seen = np.concatenate([order(t) for t in range(7)])
+    assert np.bincount(seen, minlength=17)[10:].tolist() == [4] * 7
+    assert sorted(seen[:7].tolist()) == list(range(10, 17))
+    again = BatchOrder(np.arange(10, 17), 4, [1, 2])
+    assert np.array_equal(again(5), order(5))  # without the batches before it
+
+
+@pytest.mark.parametrize("method", ["topk", "sagpool"])
+def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
+    graphs = made_graphs(30, weighted=True, one_hot=False, smallest=2)
+    models = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        made = GraphClassifier(2, 2, pool=method, hidden=8, pool_args={"connect": "two_hop"})
+        models.append(made.double())
+    splits = folds(graphs, 3)[:2]
+    task = fold_task(graphs, models, splits, [0, 1], method)
+    losses = task.step()["loss"]
+    losses.sum().backward()
+    for r, model in enumerate(models):
+        expected = plain_loss(model, graphs, BatchOrder(splits[r].train, 5, [r])(0))
+        assert abs(losses[r] - expected) < 1e-9
+        (expected + 1e-3 * sum(kernel.square().sum() for kernel in model.kernels())).backward()
+        for (name, one), other in zip(task.net.named_parameters(), model.parameters(), strict=True):
+            assert (one.grad[r] - other.grad).abs().max() < 1e-9, name
+
+
+def test_no_models_are_refused() -> None:
+    with pytest.raises(ParameterError, match="at least one model"):
+        replica_net([])
+
+
+def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> None:
+    rng = np.random.default_rng(0)
+    hubs = []
+    for n in (150, 3, 80):  # a star has a row of more than 64 entries
+        star = np.zeros((n, n))
+        star[0, 1:] = star[1:, 0] = 1
+        hubs.append(Graph.from_dense(star, x=rng.random((n, 1))))
+    store = GraphStore(from_graphs(hubs), CPU, torch.float64)
+    (plan,) = store.plan(np.array([[[0, 1], [2, -1]]]))
+    found = store.gather(plan)
+    pattern, layout = found.op.pattern, found.op.layout
+    plain = CSRPattern(pattern.rowptr, pattern.col, pattern.shape)
+    for mine, asked in zip(pattern.pieces, plain.pieces, strict=True):
+        assert torch.equal(mine, asked)
+    assert plain.symmetric
+    usual = Segments(layout.num_rows, layout.ptr)
+    assert torch.equal(layout.batch, usual.batch)
+    for size in (16, 64):
+        known, expected = layout.chunks(size), usual.chunks(size)
+        assert torch.equal(known.owner, expected.owner)
+        assert torch.equal(known.place, expected.place)
+        assert torch.equal(known.bounds, expected.bounds)

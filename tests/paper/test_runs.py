@@ -1,0 +1,111 @@
+"""Records of runs: what counts as finished, what survives, and the cells made of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from softcut.errors import FileFormatError
+from softcut.paper.runs import Records, cells, merge_cells, read_cells, run_id
+
+RUN = {"dataset": "d", "method": "m", "seed": 0, "settings": {"lr": 0.1, "steps": 5}}
+ORIGIN = {"seconds": 1.0, "device": "x", "commit": "c"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"dataset": "e"}, {"method": "n"}, {"seed": 1}, {"settings": {"lr": 0.1, "steps": 3}}, {"settings": {}}],
+)
+def test_a_run_is_known_by_everything_that_decides_it(tmp_path, other):
+    records = Records(tmp_path / "runs.json")
+    records.add([{**RUN, "nmi": 0.5}])
+    asked = {**RUN, **other}
+    again = Records(tmp_path / "runs.json")
+    assert again.missing("d", "m", [0], RUN["settings"]) == []
+    assert again.missing(asked["dataset"], asked["method"], [asked["seed"]], asked["settings"]) == [
+        asked["seed"]
+    ]
+    assert again.of(asked["dataset"], asked["method"], [asked["seed"]], asked["settings"]) == []
+    assert run_id(**RUN) != run_id(**asked)
+
+
+def test_the_hash_does_not_depend_on_order_or_on_what_json_does_to_numbers():
+    assert run_id("d", "m", 0, {"a": 1, "b": (2, 3)}) == run_id("d", "m", 0, {"b": [2, 3], "a": 1})
+
+
+def test_runs_come_back_in_the_order_of_the_seeds(tmp_path):
+    records = Records(tmp_path / "runs.json")
+    for seed in (2, 0, 1, 7):
+        records.add([{**RUN, "seed": seed, "nmi": seed / 10}])
+    found = Records(tmp_path / "runs.json").of("d", "m", range(3), RUN["settings"])
+    assert [r["nmi"] for r in found] == [0.0, 0.1, 0.2]
+
+
+def test_runs_of_an_older_file_without_settings_stay_but_do_not_count(tmp_path):
+    old = {"dataset": "d", "method": "m", "seed": 0, "nmi": 0.5}
+    (tmp_path / "runs.json").write_text(json.dumps([old]))
+    records = Records(tmp_path / "runs.json")
+    assert records.missing("d", "m", [0], {}) == [0]
+    records.add([{**RUN, "nmi": 0.7}])
+    assert old in Records(tmp_path / "runs.json").runs
+
+
+@pytest.mark.parametrize("content", ["{oops", "{}"])
+def test_a_broken_file_is_refused(tmp_path, content):
+    (tmp_path / "runs.json").write_text(content)
+    with pytest.raises(FileFormatError, match="move it away"):
+        Records(tmp_path / "runs.json")
+    with pytest.raises(FileFormatError, match="move it away"):
+        read_cells(tmp_path / "runs.json")
+
+
+ENDLESS = """
+import sys
+from softcut.paper.runs import Records
+records = Records(sys.argv[1])
+for seed in range(10_000):
+    records.add([{"dataset": "d", "method": "m", "seed": seed, "settings": {}, "noise": "x" * 1000}])
+    print(seed, flush=True)
+"""
+
+
+def test_finished_runs_survive_kill_9(tmp_path):
+    path = tmp_path / "runs.json"
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        last = int(line)
+        if last == 30:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.wait()
+    assert Records(path).missing("d", "m", range(last + 1), {}) == []
+
+
+def test_cells_are_mean_and_deviation_and_name_every_commit_and_device(tmp_path):
+    runs = [
+        {**RUN, **ORIGIN, "seed": 0, "nmi": 0.1, "commit": "a"},
+        {**RUN, **ORIGIN, "seed": 1, "nmi": 0.2, "commit": "b", "device": "y"},
+        {**RUN, **ORIGIN, "seed": 2, "nmi": 0.6, "commit": "a"},
+    ]
+    (cell,) = cells(runs, ["nmi"], {("d", "m", "nmi"): (0.5, 0.1)}, "cmd")
+    assert cell["mean"] == pytest.approx(0.3) and cell["std"] == pytest.approx(
+        np.std([0.1, 0.2, 0.6]), abs=1e-4
+    )
+    assert (cell["n"], cell["seconds"], cell["commit"], cell["device"]) == (3, 3.0, "a, b", "x, y")
+    assert (cell["paper_mean"], cell["paper_std"]) == (0.5, 0.1)
+    assert cells([], ["nmi"], {}, "cmd") == []
+
+
+def test_merging_replaces_cells_of_the_same_name(tmp_path):
+    run = {**RUN, **ORIGIN, "nmi": 0.5, "acc": 0.4}
+    merge_cells(tmp_path / "t.json", cells([run], ["nmi", "acc"], {}, "cmd"))
+    merged = merge_cells(tmp_path / "t.json", cells([{**run, "nmi": 0.7}], ["nmi"], {}, "cmd"))
+    assert {c["metric"]: c["mean"] for c in merged} == {"acc": 0.4, "nmi": 0.7}
+    assert read_cells(tmp_path / "t.json") == merged

@@ -1,0 +1,364 @@
+"""The local page: who may ask, what may be sent, and what becomes of jobs and their files."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import threading
+import time
+import warnings
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytest.importorskip("starlette")
+pytest.importorskip("httpx")
+pytest.importorskip("python_multipart")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it would rather have another HTTP library
+    from starlette.testclient import TestClient
+
+from softcut.datasets import attributed_communities
+from softcut.errors import ParameterError
+from softcut.report.verdicts import VERDICTS
+from softcut.serve import jobs as serve_jobs
+from softcut.serve import worker as serve_worker
+from softcut.serve.app import create_app
+from softcut.serve.jobs import Jobs
+from softcut.serve.order import Order
+
+EDGES = b"source,target\n" + b"".join(b"%d,%d\n" % (i, (i + 1) % 12) for i in range(12))
+
+
+class ThreadProcess:
+    """A process that is a thread of this one."""
+
+    def __init__(self, target, args, daemon):
+        folder, order, sender = args  # the server closes its own end
+        args = (folder, order, Connection(os.dup(sender.fileno())))
+        self.thread = threading.Thread(target=target, args=args, daemon=True)
+        self.start, self.join, self.is_alive = self.thread.start, self.thread.join, lambda: False
+
+
+class ThreadContext:
+    Pipe = staticmethod(multiprocessing.Pipe)
+    Process = ThreadProcess
+
+
+@pytest.fixture
+def held():
+    """Set: jobs go on. Clear: they wait."""
+    event = threading.Event()
+    event.set()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def jobs(monkeypatch, held):
+    def fake(folder, order, sender):
+        with sender:
+            sender.send(("read", order.file))
+            if order.n_clusters == 7:
+                held.wait(20)
+            if not folder.exists():
+                return
+            (folder / "labels.csv").write_text("node,cluster\n")
+            (folder / "report.html").write_text("<p>")
+            sender.send(("progress", 0, 25, 200, -0.5, 0.25))
+            sender.send(("done", {"kind": "graph", "files": ["labels.csv"]}))
+
+    monkeypatch.setattr(serve_jobs, "_work", fake)
+    monkeypatch.setattr("multiprocessing.forkserver.ensure_running", lambda: None)
+    jobs = Jobs(most_running=2)
+    jobs._context = ThreadContext
+    yield jobs
+    jobs.close()
+
+
+@pytest.fixture
+def client(jobs):
+    with TestClient(create_app(jobs, ["127.0.0.1:8050"], 100_000), "http://127.0.0.1:8050") as client:
+        yield client
+
+
+def send(client, name="ring.csv", content=EDGES, k="2", **more):
+    return client.post("/jobs", files={"file": (name, content)}, data={"k": k, **more})
+
+
+def finished(client, name, state="done"):
+    end = time.monotonic() + 20
+    while (found := client.get(f"/jobs/{name}").json())["state"] == "running":
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert found["state"] == state
+    return found
+
+
+def test_a_job_from_upload_to_labels(client):
+    answer = send(client)
+    assert answer.status_code == 201
+    name = answer.json()["id"]
+    found = finished(client, name)
+    assert found["events"] == [["read", "ring.csv"], ["progress", 0, 25, 200, -0.5, 0.25]]
+    assert client.get(f"/jobs/{name}?since=1").json()["events"] == found["events"][1:]
+    labels = client.get(f"/jobs/{name}/labels.csv")
+    assert labels.text == "node,cluster\n"
+    assert labels.headers["content-disposition"] == 'attachment; filename="labels.csv"'
+    assert "sandbox" in client.get(f"/jobs/{name}/report.html").headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"host": "evil.example:8050"},
+        {"host": "127.0.0.1:9999"},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "https://127.0.0.1:8050"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/jobs"), ("DELETE", "/jobs/x")])
+def test_other_pages_are_refused(client, jobs, headers, method, path):
+    answer = client.request(
+        method, path, headers=headers, files={"file": ("a.csv", EDGES)} if path == "/jobs" else None
+    )
+    assert answer.status_code == 403
+    assert answer.json()["error"].endswith(".")
+    assert not list(jobs._root.iterdir())
+
+
+def test_this_page_is_served_and_may_load_nothing_from_elsewhere(client):
+    page = client.get("/", headers={"origin": "http://127.0.0.1:8050", "sec-fetch-site": "same-origin"})
+    assert page.status_code == 200
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "'unsafe" not in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    for path in ("page.css", "views.js", "view_graph.js", "view_charts.js", "serve.js"):
+        assert f"/static/{path}" in page.text
+        assert client.get(f"/static/{path}").status_code == 200
+    for path in ("page.html.j2", "../html_page.py", "..%2Fhtml_page.py"):
+        assert client.get(f"/static/{path}").status_code == 404
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_large_uploads_are_refused(client, jobs, announced):
+    body = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n' + b"1 2\n" * 50_000
+    content = body if announced else (body[i : i + 9000] for i in range(0, len(body), 9000))
+    answer = client.post(
+        "/jobs", content=content, headers={"content-type": "multipart/form-data; boundary=b"}
+    )
+    assert answer.status_code == 413
+    assert "larger than" in answer.json()["error"]
+    assert not list(jobs._root.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "seed", "said"),
+    [
+        ("virus.exe", "2", "0", "must end in one of"),
+        (".csv", "2", "0", "must end in one of"),
+        ("a.csv", "many", "0", "number of clusters"),
+        ("a.csv", "0", "0", "number of clusters"),
+        ("a.csv", "99999999999999999999", "0", "number of clusters"),
+        ("a.csv", "2", "-1", "seed"),
+        ("a.csv", "2", "4294967296", "seed"),
+    ],
+)
+def test_bad_orders_are_one_sentence_and_leave_no_files(client, jobs, name, k, seed, said):
+    answer = send(client, name, k=k, seed=seed)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]
+    assert not list(jobs._root.iterdir())
+
+
+def test_no_file_is_one_sentence(client):
+    assert "no file was sent" in client.post("/jobs", data={"k": "2"}).json()["error"]
+    same = {"file": ("a.csv", EDGES), "features": ("a.csv", b"1")}
+    assert "same file name" in client.post("/jobs", files=same).json()["error"]
+
+
+@pytest.mark.parametrize("name", ["../../evil.csv", "..\\evil.csv", "/etc/evil.csv", "a;b\n$(x).csv"])
+def test_names_of_uploads_cannot_leave_their_folder(client, jobs, name):
+    found = send(client, name).json()["id"]
+    finished(client, found)
+    (file,) = (p.name for p in (jobs._root / found).iterdir() if p.name not in ("labels.csv", "report.html"))
+    assert file == ("evil.csv" if "evil" in name else "a_b_0A__x_.csv")
+
+
+def test_two_users_do_not_wait_for_each_other_and_a_third_is_told_to(client, held):
+    held.clear()
+    slow = send(client, k="7").json()["id"]
+    quick = send(client, k="2").json()["id"]
+    finished(client, quick)
+    assert client.get(f"/jobs/{slow}").json()["state"] == "running"
+    assert client.get(f"/jobs/{slow}/labels.csv").status_code == 404  # not before it is done
+    assert send(client, k="7").status_code == 201
+    refused = send(client, k="7")
+    assert refused.status_code == 400
+    assert "2 jobs are running" in refused.json()["error"]
+    held.set()
+    finished(client, slow)
+
+
+def test_cancelled_jobs_and_their_files_are_gone(client, jobs, held):
+    held.clear()
+    name = send(client, k="7").json()["id"]
+    assert (jobs._root / name).exists()
+    assert client.delete(f"/jobs/{name}").json() == {"removed": True}
+    assert not (jobs._root / name).exists()
+    for answer in (
+        client.get(f"/jobs/{name}"),
+        client.delete(f"/jobs/{name}"),
+        client.get(f"/jobs/{name}/labels.csv"),
+    ):
+        assert answer.status_code == 404
+        assert "does not exist" in answer.json()["error"]
+
+
+def test_files_are_removed_at_the_end(jobs):
+    with TestClient(create_app(jobs, ["a:1"]), "http://a:1") as client:
+        finished(client, send(client).json()["id"])
+        assert list(jobs._root.rglob("ring.csv"))
+    assert not jobs._root.exists()
+
+
+def test_old_results_are_removed(jobs, client, held):
+    names = [send(client).json()["id"] for _ in range(2)]
+    for name in names:
+        finished(client, name)
+    jobs.most_kept = 1
+    jobs.tidy()
+    assert [jobs.get(name) is None for name in names] == [True, False]
+    held.clear()
+    running = send(client, k="7").json()["id"]
+    jobs.abandoned_seconds = 0.0
+    jobs.tidy()
+    assert jobs.get(running) is None
+    assert jobs.get(names[1]) is not None
+
+
+def test_a_job_that_dies_is_one_sentence(client, monkeypatch):
+    monkeypatch.setattr(serve_jobs, "_work", lambda folder, order, sender: sender.close())
+    assert "ended without a result" in finished(client, send(client).json()["id"], "failed")["error"]
+
+
+# --------------------------------------------------------------------------- what a job does
+
+
+def outcome(order: Order) -> list[tuple]:
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    found: list[tuple] = []
+
+    def listen() -> None:
+        try:
+            while True:
+                found.append(receiver.recv())
+        except EOFError:
+            pass
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    serve_worker.work(order, sender)
+    thread.join()
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_work_clusters_a_graph(folder, features):
+    graph = attributed_communities(60, 2, n_features=8, edge_signal=0.9, seed=0)
+    rows, columns = graph.edge_index()[0]
+    lines = [f"<b>{a},<b>{b}" for a, b in zip(rows, columns, strict=True) if a < b]
+    Path("g.csv").write_text("source,target\n" + "\n".join(lines))
+    x = np.asarray(graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x)
+    Path("x.csv").write_text("".join(f"<b>{i},{','.join(map(str, row))}\n" for i, row in enumerate(x)))
+    first, *progress, last = outcome(Order("g.csv", "x.csv" if features else None, 2, n_init=4))
+    assert first[0] == "read" and "g.csv" in first[1] and str(folder) not in first[1]
+    assert [message[0] for message in progress] == ["progress"] * len(progress)
+    assert {message[1] for message in progress} == (
+        {0} if features else set()
+    )  # the edges alone train nothing
+    assert last[0] == "done" and last[1]["clusters"] == 2
+    assert any(last[1]["verdict"].startswith(f"{sentence} Structure ") for sentence in VERDICTS.values())
+    report = Path("report.html").read_text()
+    (sentence,) = (
+        each for each in VERDICTS.values() if each in report and last[1]["verdict"].startswith(each)
+    )
+    assert report.index(sentence) < report.index("clusters used")
+    assert ("Evidence of each distance" in report) is features
+    nodes = 60 if features else len({n for e in lines for n in e.split(",")})
+    assert Path("labels.csv").read_text().count("\n") == 1 + nodes
+    assert "<b>0" not in Path("report.html").read_text()
+    assert [view["view"] for view in json.loads(Path("views.json").read_text())] == [
+        "graph",
+        "groups",
+        "heat",
+        *(["dots"] if features else []),
+    ]
+
+
+def test_bad_files_are_one_sentence(folder, capsys, monkeypatch):
+    Path("bad.csv").write_text("a,b\n1,2,3\n")
+    ((kind, sentence),) = outcome(Order("bad.csv", None, 2))
+    assert kind == "failed" and "bad.csv, line 2" in sentence
+    for error, said in ((MemoryError(), "memory is full"), (RuntimeError("secret"), "something went wrong")):
+
+        def fail(*args, error=error, **kwargs):
+            raise error
+
+        monkeypatch.setattr(serve_worker, "read_graph", fail)
+        ((kind, sentence),) = outcome(Order("bad.csv", None, 2))
+        assert kind == "failed" and said in sentence and "secret" not in sentence
+    assert "secret" in capsys.readouterr().err
+
+
+def test_pictures_are_segmented_and_bad_ones_are_one_sentence(folder, monkeypatch):
+    pytest.importorskip("softcut.segment")
+    image = np.zeros((40, 60, 3), np.uint8)
+    image[:, 30:] = (250, 200, 0)
+    Image.fromarray(image).save("b.png")
+    ((kind, done),) = outcome(Order("b.png", None, 2))
+    assert kind == "done" and done["files"] == ["labels.png", "overlay.png"]
+    labels = np.asarray(Image.open("labels.png"))
+    assert (labels[:, :30] == labels[0, 0]).mean() > 0.9 and labels[0, 0] != labels[0, -1]
+    assert Image.open("overlay.png").size == (60, 40)
+    Path("a.png").write_bytes(b"no picture")
+    ((kind, sentence),) = outcome(Order("a.png", None, 2))
+    assert kind == "failed" and "a.png cannot be read as an image" in sentence
+    monkeypatch.setattr(serve_worker, "_PIXELS", 100)
+    ((kind, sentence),) = outcome(Order("b.png", None, 2))
+    assert kind == "failed" and "60 x 40 pixels" in sentence
+
+
+def test_jobs_are_processes_that_can_be_ended():
+    with Jobs(most_running=1) as jobs:
+        folder = jobs.new_folder()
+        lines = [f"{a} {b}" for a in range(400) for b in (a + 1, a + 7, a + 31)]
+        (folder / "g.txt").write_text("\n".join(lines))
+        job = jobs.start(folder, Order("g.txt", None, 20))
+        with pytest.raises(ParameterError, match="1 jobs are running"):
+            jobs.start(jobs.new_folder(), Order("g.txt", None, 2))
+        end = time.monotonic() + 100
+        while not job.events and job.state == "running" and time.monotonic() < end:
+            time.sleep(0.05)
+        assert job.events[0][0] == "read"
+        process = job.process
+        assert process.is_alive()
+        assert jobs.remove(job.id)
+        assert not process.is_alive()
+        assert job.state == "cancelled"
+        assert not folder.exists()

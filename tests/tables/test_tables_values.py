@@ -1,0 +1,419 @@
+"""Tables of edges and features: which columns are taken for what, how rows are joined, at every boundary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softcut.errors import GraphError, ParameterError
+from softcut.tables.columns import (
+    Column,
+    FeatureOptions,
+    FeatureTable,
+    Table,
+    column_of_values,
+    looks_like_id,
+    text_of,
+)
+from softcut.tables.edge_columns import (
+    EdgeTable,
+    choose_edge_columns,
+    edge_table_of_labels,
+    edges_of_table,
+    names_of_rows,
+    position_of,
+    rows_of_nodes,
+)
+from softcut.tables.feature_columns import feature_table
+
+# ------------------------------------------------------------------------------------------ columns of edges
+
+
+@pytest.mark.parametrize(
+    ("titles", "options", "wanted"),
+    [
+        (["source", "target"], {}, (0, 1, None)),
+        (["Target", " Source "], {}, (1, 0, None)),
+        (["id", "source", "target", "weight"], {}, (1, 2, 3)),
+        (["source", "target", "year"], {}, (0, 1, None)),
+        (["source", "target", "W"], {}, (0, 1, 2)),
+        (["source", "target", "value", "weight"], {}, (0, 1, 3)),
+        (["source", "target", "weight"], {"weighted": False}, (0, 1, None)),
+        (["source", "target", "weight"], {"weighted": True}, (0, 1, 2)),
+        (["source", "target", "year"], {"weight": "year"}, (0, 1, 2)),
+        (["source", "target", "year"], {"weight": 2, "weighted": False}, (0, 1, 2)),
+        (["source", "target", "other"], {"target": "other"}, (0, 2, None)),
+        (["source", "target", "other"], {"source": "other"}, (2, 1, None)),
+        (["a", "b"], {}, (0, 1, None)),
+        (["a", "b", "c"], {}, (0, 1, None)),
+        (["id", "b", "c"], {}, (1, 2, None)),
+        (["id", "b"], {}, (0, 1, None)),
+        (["user_id", "a", "b", "c"], {}, (1, 2, None)),
+        (["a", "weight", "b"], {}, (0, 2, 1)),
+        (["a", "b"], {"source": "b"}, (1, 0, None)),
+        (["a", "b"], {"target": "a"}, (1, 0, None)),
+        (["a", "b", "c"], {"source": "c", "target": "a"}, (2, 0, None)),
+        (["i", "j", "count"], {}, (0, 1, 2)),
+    ],
+)
+def test_which_columns_are_ends_and_weight(titles, options, wanted):
+    found = choose_edge_columns(titles, "t", **options)
+    assert (found.source, found.target, found.weight) == wanted
+    rest = [title for i, title in enumerate(titles) if i not in wanted]
+    assert list(found.ignored) == rest
+    assert ("ignored" in found.sentence()) == bool(rest)
+    assert ("no weight" in found.said) == (wanted[2] is None)
+
+
+@pytest.mark.parametrize(
+    ("titles", "options", "words"),
+    [
+        (["a"], {}, "name two of them source and target"),
+        (["a", "b", "c", "d"], {}, "name two of them source and target"),
+        (["a", "weight"], {}, "name two of them source and target"),
+        (["a", "weight", "w"], {}, "name two of them source and target"),
+        (["a", "b", "c"], {"source": "a"}, "name two of them source and target"),
+        (["a"], {"source": "a"}, "name two of them source and target"),
+        (["a", "b"], {"source": "a", "target": "A"}, "source and target are both column 'a'"),
+        (["source", "target"], {"weight": "target"}, "weight is column 'target' of t, which holds the ids"),
+        (["source", "target", "year"], {"weighted": True}, "weighted=True but no column"),
+    ],
+)
+def test_columns_that_cannot_be_chosen(titles, options, words):
+    with pytest.raises((GraphError, ParameterError)) as caught:
+        choose_edge_columns(titles, "t", **options)
+    assert words in str(caught.value)
+
+
+def test_columns_by_title_and_position():
+    titles = ["a", "A", "1", "b"]
+    assert [position_of(which, titles, "w", "t") for which in ("A", "a", "B", "1", "0", "3", 0, np.int64(3))] == [
+        1, 0, 3, 2, 0, 3, 0, 3,
+    ]  # fmt: skip
+    for bad in ("c", "4", "01", 4, -1, True, 1.0):
+        with pytest.raises(ParameterError, match="which is no column of t"):
+            position_of(bad, titles, "w", "t")
+
+
+# ----------------------------------------------------------------------------------------- what ids mean
+
+
+def made(ends, names=None, table=None, missing="error"):
+    edges = EdgeTable(np.asarray(ends), names, None)
+    return edges_of_table(edges, "g", None if table is None else lambda known, ordered: table, missing)
+
+
+@pytest.mark.parametrize(
+    ("ends", "count", "names", "said"),
+    [
+        ([[0, 1], [1, 2]], 3, None, "ids are node indices"),
+        ([[0, 5], [5, 3]], 6, None, "ids are node indices"),
+        ([[0, 6], [6, 3]], 3, ["0", "6", "3"], "numbers with gaps"),
+        ([[1, 2], [2, 3]], 3, ["1", "2", "3"], "count nodes from 1"),
+        ([[6, 1], [1, 3]], 6, ["1", "2", "3", "4", "5", "6"], "count nodes from 1"),
+        ([[7, 1], [1, 3]], 3, ["7", "1", "3"], "numbers with gaps"),
+        ([[2, 3], [3, 4]], 3, ["2", "3", "4"], "numbers with gaps"),
+    ],
+)
+def test_integers_count_nodes_or_name_them(ends, count, names, said):
+    found = made(ends)
+    assert found["num_nodes"] == count
+    assert found["node_names"] == names
+    assert said in found["notes"][0]
+    back = found["edge_index"].T
+    shown = back if names is None else np.array([[int(names[i]) for i in row] for row in back])
+    assert shown.tolist() == ends
+
+
+def test_names_are_in_the_order_they_are_mentioned():
+    edges = edge_table_of_labels(["b", "a", "b"], ["a", "c", "d"], np.array([1.0, 2.0, 3.0]))
+    assert edges.names == ["b", "a", "c", "d"]
+    assert edges.ends.tolist() == [[0, 1], [1, 2], [0, 3]]
+    assert edges.weight.tolist() == [1, 2, 3]
+    assert edge_table_of_labels(["7", "3"], ["3", "12"]).ends.tolist() == [[7, 3], [3, 12]]
+    assert edge_table_of_labels(["07", "3"], ["3", "12"]).names == ["07", "3", "12"]
+
+
+def rows(n, ids=None, **options):
+    x = np.arange(2.0 * n, dtype=np.float32).reshape(n, 2)
+    return FeatureTable("x", x, ids=ids, id_origin="column 'id'", **options)
+
+
+def test_rows_without_ids_are_joined_by_position():
+    found = made([[0, 1], [1, 2]], table=rows(5))
+    assert (found["num_nodes"], found["node_names"]) == (5, None)
+    assert found["x"].shape == (5, 2)
+    assert found["notes"][1] == "features of x: 2 columns, rows joined by position"
+    one = made([[1, 2], [2, 3]], table=rows(3))
+    assert one["edge_index"].T.tolist() == [[0, 1], [1, 2]]
+    assert one["node_names"] == ["1", "2", "3"]
+    three = made([[1, 2], [2, 3]], table=rows(4))
+    assert (three["num_nodes"], three["node_names"]) == (4, None)
+    for ends, count in (([[0, 1], [1, 3]], 3), ([[1, 2], [2, 4]], 3)):
+        with pytest.raises(GraphError, match="x has 3 rows but g has node"):
+            made(ends, table=rows(count))
+    with pytest.warns(UserWarning, match="in the order in which these are first mentioned, from 'b' to 'a'"):
+        named = made([[0, 1]], ["b", "a"], rows(2))
+    assert (named["num_nodes"], named["node_names"]) == (2, ["b", "a"])
+    assert named["notes"] == ["ids are text", "features of x: 2 columns, rows joined by position"]
+    for count in (1, 3):
+        with pytest.raises(
+            GraphError, match=rf"x has {count} rows? and no node ids, .* \(the first is 'a'\)"
+        ):
+            made([[0, 1]], ["a", "b"], rows(count))
+
+
+def test_rows_are_joined_by_id():
+    found = made([[0, 1]], ["b", "a"], rows(3, ["a", "c", "b"]))
+    assert found["node_names"] == ["b", "a", "c"]
+    assert found["x"].tolist() == [[4, 5], [0, 1], [2, 3]]
+    assert found["num_nodes"] == 3
+    assert found["notes"] == [
+        "ids are text", "features of x: 2 columns, joined by column 'id'", "1 node only in x, without edges",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ends", "ids", "names", "index"),
+    [
+        ([[2, 0]], ["0", "1", "2"], None, [[2, 0]]),
+        ([[3, 1]], ["1", "2", "3"], ["1", "2", "3"], [[2, 0]]),
+        ([[4, 2]], ["2", "3", "4"], ["4", "2", "3"], [[0, 1]]),
+        ([[3, 0]], ["0", "1", "3"], ["3", "0", "1"], [[0, 1]]),
+        ([[2, 0]], ["0", "1", "2", "a"], ["2", "0", "1", "a"], [[0, 1]]),
+    ],
+)
+def test_integer_ids_that_fill_a_range_keep_their_order(ends, ids, names, index):
+    found = made(ends, table=rows(len(ids), ids))
+    assert found["node_names"] == names
+    assert found["edge_index"].T.tolist() == index
+    shown = names or ["0", "1", "2"]
+    assert found["x"].tolist() == [[2 * ids.index(n), 2 * ids.index(n) + 1] for n in shown]
+
+
+def test_rows_that_are_missing():
+    table = rows(2, ["a", "b"])
+    x, said = rows_of_nodes(table, ["b", "z", "a"], "zero", "g")
+    assert x.tolist() == [[2, 3], [0, 0], [0, 1]]
+    assert said == "joined by column 'id', 1 node without a row filled with zeros"
+    x, said = rows_of_nodes(table, ["z", "a", "y"], "mean", "g")
+    assert x.tolist() == [[1, 2], [0, 1], [1, 2]]
+    assert "2 nodes without a row filled with means" in said
+    for names, words in (
+        (["z"], "no row for node 'z' of g"), (["z", "a", "y"], "no row for node 'z' and 1 more of g"),
+    ):  # fmt: skip
+        with pytest.raises(GraphError, match=words):
+            rows_of_nodes(table, names, "error", "g")
+    with pytest.raises(GraphError, match="more than one row for node 'a'"):
+        rows_of_nodes(rows(2, ["a", "a"]), ["a"], "error", "g")
+    with pytest.raises(GraphError, match="'07' is another id"):
+        rows_of_nodes(rows(1, ["07"]), ["7"], "error", "g")
+    with pytest.raises(GraphError) as caught:
+        rows_of_nodes(rows(1, ["07"]), ["8"], "error", "g")
+    assert "another id" not in str(caught.value)
+
+
+def test_names_of_unnamed_nodes():
+    assert names_of_rows(3, rows(3)) == ["0", "1", "2"]
+    assert names_of_rows(3, rows(3, ["2", "0", "1"])) == ["0", "1", "2"]
+    assert names_of_rows(3, rows(3, ["2", "3", "1"])) == ["1", "2", "3"]
+
+
+# --------------------------------------------------------------------------------------- tables of features
+
+
+def table(**columns) -> Table:
+    def column(title, values):
+        if isinstance(values[0], str):
+            return Column(title, text=values)
+        return Column(title, numbers=np.array(values))
+
+    return Table("x", [column(title, values) for title, values in columns.items()])
+
+
+def chosen(made_of: Table, known=None, ordered=True, **options):
+    found = feature_table(made_of, FeatureOptions(**options), known, ordered)
+    return found.ids, found.names
+
+
+@pytest.mark.parametrize(
+    ("columns", "known", "ids", "names"),
+    [
+        # A column whose values are the names of the nodes.
+        ({"age": [30, 40], "who": ["b", "a"]}, ["a", "b"], ["b", "a"], ["age"]),
+        ({"who": ["b", "a"], "age": [30, 40]}, ["a", "b"], ["b", "a"], ["age"]),
+        ({"user_id": [7, 5], "age": [31.0, 45.0]}, ["5", "7"], ["7", "5"], ["age"]),
+        ({"age": [31.0, 45.0], "number": [9000, 5000]}, ["5000", "9000"], ["9000", "5000"], ["age"]),
+        # Rows for more nodes than the graph has.
+        ({"id": ["a", "b", "c"], "age": [1, 2, 3]}, ["b"], ["a", "b", "c"], ["age"]),
+        # Whole floats as text.
+        ({"id": ["7.0", "5.00"], "age": [1, 2]}, ["5", "7"], ["7", "5"], ["age"]),
+        # Counts from 0 or 1 are believed in a first column only, and where they count.
+        ({"a": [2, 0, 1], "b": [5.5, 6.5, 7.5]}, ["0", "1", "2"], ["2", "0", "1"], ["b"]),
+        ({"a": [2, 3, 1], "b": [5.5, 6.5, 7.5]}, ["1", "2", "3"], ["2", "3", "1"], ["b"]),
+        ({"b": [5.5, 6.5, 7.5], "a": [2, 0, 1]}, ["0", "1", "2"], None, ["b", "a"]),
+        ({"a": [1, 0], "b": [5.5, 6.5]}, ["0", "1"], None, ["a", "b"]),
+        ({"a": [2, 0, 1, 9], "b": [5.5, 6.5, 7.5, 8.5]}, ["0", "1", "2"], None, ["a", "b"]),
+        # Titles that say "id", without a graph.
+        ({"age": [1, 2], "id": [5, 6]}, None, ["5", "6"], ["age"]),
+        ({"age": [1, 2], "size": [5, 6]}, None, None, ["age", "size"]),
+        # A title that says "id" above values that repeat: the next such column is taken.
+        ({"name": [5, 5], "user_id": [7, 8], "age": [1, 2]}, None, ["7", "8"], ["name", "age"]),
+        # Numbers that repeat are a feature.
+        ({"a": [5000, 5000, 9000], "b": [1.5, 2.5, 3.5]}, ["5000", "9000"], None, ["a", "b"]),
+    ],
+)
+def test_which_column_holds_the_ids(columns, known, ids, names):
+    assert chosen(table(**columns), known) == (ids, names)
+
+
+def test_ids_that_are_no_nodes_are_joined_by_position_where_the_counts_agree():
+    found = feature_table(table(id=["x", "y"], age=[1, 2]), FeatureOptions(), ["a", "b"], True)
+    assert found.ids is None
+    assert found.names == ["age"]
+    assert found.notes == ("no id of column 'id' is a node: rows joined by position",)
+    assert chosen(table(id=["x", "y"], age=[1, 2]), ["a", "b"], ordered=False)[0] == ["x", "y"]
+    assert chosen(table(id=["x", "y"], age=[1, 2]), ["a", "b", "c"])[0] == ["x", "y"]
+    assert chosen(table(id=["x", "a"], age=[1, 2]), ["a", "b"])[0] == ["x", "a"]
+
+
+def test_ids_that_repeat_are_refused():
+    for columns in ({"id": [5, 5], "age": [1, 2]}, {"node": ["a", "a"], "age": [1, 2]}):
+        with pytest.raises(GraphError, match=r"row 1: node '.' has a row already"):
+            chosen(table(**columns))
+    with pytest.raises(GraphError, match="node 'a' has a row already"):
+        chosen(table(who=["a", "a"], age=[1, 2]), ["a", "b"])
+
+
+def test_ids_by_request():
+    made_of = table(age=[1, 2], size=[5, 6])
+    assert chosen(made_of, ids="size") == (["5", "6"], ["age"])
+    assert chosen(made_of, ids=0) == (["1", "2"], ["size"])
+    for bad in ("weight", 2, -1):
+        with pytest.raises(ParameterError, match=f"ids is {bad!r}, which is no column"):
+            chosen(made_of, ids=bad)
+    with pytest.raises(ParameterError, match="column 1 of x, whose values are no ids"):
+        chosen(table(age=[1.5, 2.0], size=[5, 6]), ids="age")
+
+
+def test_missing_values():
+    made_of = table(a=[1.0, np.nan, 3.0], b=[4.0, 5.0, 6.0])
+    with pytest.raises(GraphError, match=r"x, row 1, column 1 \('a'\): the value is missing"):
+        feature_table(made_of, FeatureOptions())
+    zero = feature_table(made_of, FeatureOptions(missing="zero"))
+    assert zero.x.tolist() == [[1, 4], [0, 5], [3, 6]]
+    assert zero.notes == ("1 missing value filled with zero",)
+    mean = feature_table(made_of, FeatureOptions(missing="mean"))
+    assert mean.x.tolist() == [[1, 4], [2, 5], [3, 6]]
+    assert mean.notes == ("1 missing value filled with the mean of the column",)
+    drop = feature_table(made_of, FeatureOptions(missing="drop"))
+    assert drop.x.tolist() == [[4], [5], [6]]
+    assert drop.names == ["b"]
+    assert drop.notes == ("columns with missing values left out: 'a'",)
+    nothing = table(a=[np.nan, np.nan])
+    assert feature_table(nothing, FeatureOptions(missing="zero")).x.tolist() == [[0], [0]]
+    assert feature_table(nothing, FeatureOptions(missing="zero")).notes == (
+        "2 missing values filled with zero",
+    )
+    with pytest.raises(GraphError, match="every value is missing, so it has no mean"):
+        feature_table(nothing, FeatureOptions(missing="mean"))
+    with pytest.raises(GraphError, match="every column has missing values"):
+        feature_table(nothing, FeatureOptions(missing="drop"))
+
+
+def test_one_hot_columns():
+    made_of = table(age=[1, 2, 3], city=["b", "a", "b"])
+    found = feature_table(made_of, FeatureOptions(one_hot=True))
+    assert found.names == ["age", "city=a", "city=b"]
+    assert found.x.tolist() == [[1, 0, 1], [2, 1, 0], [3, 0, 1]]
+    assert found.notes == ("column 'city' became 2 columns of 0 and 1",)
+    some = feature_table(made_of, FeatureOptions(one_hot=("city",)))
+    assert some.x.tolist() == found.x.tolist()
+    ids = chosen(table(city=["p", "q"], who=["b", "a"], age=[1, 2]), ["a", "b"], one_hot=("city",))
+    assert ids == (["b", "a"], ["city=p", "city=q", "age"])
+    numbers = feature_table(table(age=[1.5, 2.5, 1.5]), FeatureOptions(one_hot=("age",)))
+    assert numbers.names == ["age=1.5", "age=2.5"]
+    assert numbers.x.tolist() == [[1, 0], [0, 1], [1, 0]]
+    gap = feature_table(table(age=[1, 2], city=["b", ""]), FeatureOptions(one_hot=True, missing="zero"))
+    assert gap.x.tolist() == [[1, 1], [2, 0]]
+    with pytest.raises(GraphError, match="'b' is not a number"):
+        feature_table(table(age=[1, 2, 3], city=["b", "a", "b"]), FeatureOptions())
+    with pytest.raises(ParameterError, match="one_hot names 'town'"):
+        feature_table(made_of, FeatureOptions(one_hot=("town",)))
+
+
+@pytest.mark.parametrize(("count", "good"), [(1000, True), (1001, False)])
+def test_too_many_categories(count, good):
+    made_of = table(age=[1] * count, city=[f"c{i}" for i in range(count)])
+    if good:
+        assert feature_table(made_of, FeatureOptions(one_hot=("city",))).x.shape == (1000, 1001)
+    else:
+        with pytest.raises(GraphError, match="1001 different values are too many"):
+            feature_table(made_of, FeatureOptions(one_hot=("city",)))
+
+
+def test_values_that_do_not_fit():
+    with pytest.raises(GraphError, match=r"x, row 1, column 2 \('b'\): 1e\+39 is not finite in float32"):
+        feature_table(table(a=[1.0, 2.0], b=[1.0, 1e39]), FeatureOptions())
+
+
+def test_titles_become_distinct():
+    columns = [Column(title, numbers=np.array([1.5, 2.5])) for title in ("a", "b", "a", "a", "a (2)")]
+    found = feature_table(Table("x", columns), FeatureOptions())
+    assert len(set(found.names)) == 5
+    assert found.names[:2] == ["a", "b"]
+    assert found.names[4] == "a (2)"
+    assert feature_table(Table("x", columns, titled=False), FeatureOptions()).names is None
+
+
+def test_every_column_a_feature():
+    made_of = table(id=[5, 6], age=[1, 2])
+    found = feature_table(made_of, FeatureOptions(), ids_possible=False)
+    assert found.ids is None
+    assert found.names == ["id", "age"]
+    with pytest.raises(GraphError, match="expected at least one feature beside the node id"):
+        feature_table(table(id=[5, 6]), FeatureOptions())
+
+
+@pytest.mark.parametrize(
+    ("title", "wanted"),
+    [("id", True), ("ID", True), (" Node ", True), ("", True), ("user_id", True), ("user-ids", True), ("userId", True),
+     ("userID", True), ("paid", False), ("PAID", False), ("idea", False), ("age", False), ("grid", False)],
+)  # fmt: skip
+def test_titles_of_ids(title, wanted):
+    assert looks_like_id(title) is wanted
+
+
+def test_values_as_ids():
+    assert Column("a", numbers=np.array([3.0, -1.0])).labels() == ["3", "-1"]
+    assert Column("a", numbers=np.array([3.5, 1.0])).labels() is None
+    assert Column("a", numbers=np.array([np.nan, 1.0])).labels() is None
+    assert Column("a", numbers=np.array([2.0**53 - 1])).labels() == [str(2**53 - 1)]
+    assert Column("a", numbers=np.array([2.0**53])).labels() is None
+    assert Column("a", numbers=np.array([-(2.0**53)])).labels() is None
+    assert Column("a", numbers=np.array([True])).labels() is None
+    assert Column("a", numbers=np.array([], dtype=float)).labels() == []
+    assert [text_of(v) for v in (7.0, 7.5, 7, "7.0", float("inf"))] == ["7", "7.5", "7", "7.0", "inf"]
+
+
+def test_columns_of_objects():
+    numbers = column_of_values("a", np.array([1, None, 2.5, float("nan")], dtype=object))
+    assert numbers.text is None
+    np.testing.assert_array_equal(numbers.numbers, [1, np.nan, 2.5, np.nan])
+    mixed = column_of_values("a", np.array([7.0, None, "x"], dtype=object))
+    assert mixed.numbers is None
+    assert mixed.text == ["7", "", "x"]
+    assert column_of_values("a", np.array([None, None], dtype=object)).text == ["", ""]
+    assert column_of_values("a", np.array([1, 2])).numbers.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [((None, False, "no"), "missing is 'no'"), ((None, [1], "zero"), "one_hot must be"),
+     ((None, 3, "zero"), "one_hot must be"), ((True, False, "zero"), "ids is True"),
+     ((1.5, False, "zero"), "ids is 1.5")],
+)  # fmt: skip
+def test_options_are_checked(arguments, words):
+    with pytest.raises(ParameterError, match=words):
+        FeatureOptions.checked(*arguments)
+    assert FeatureOptions.checked(0, "city", "drop") == FeatureOptions(0, ("city",), "drop")
