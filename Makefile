@@ -25,7 +25,7 @@ $(VENV)/.base: pyproject.toml constraints.txt
 	@# torch first and by its exact version: on Linux a looser requirement may choose a build for GPUs.
 	@$(PIP) torch==2.13.0
 	@$(PIP) setuptools
-	@$(PIP) --no-build-isolation --editable .
+	@$(PIP) --no-build-isolation --editable ".[cli,report,tables]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
@@ -38,7 +38,7 @@ $(OLDEST)/.ready: pyproject.toml
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	@echo "Installing the oldest versions that are supported into $(OLDEST) (torch with its CUDA packages: some GB) ..."
 	@$(PYTHON) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	  groups = [p["dependencies"], *p["optional-dependencies"].values()]; \
+	  groups = [p["dependencies"], *(g for n, g in p["optional-dependencies"].items() if n not in ("docs", "dev"))]; \
 	  print(*sorted({n.replace(">=", "==") for g in groups for n in g if ">=" in n}), sep="\n")' > $(OLDEST)/oldest.txt
 	@$(OLDEST)/bin/python -m pip install $(QUIET) "setuptools>=77"
 	@$(OLDEST)/bin/python -m pip install $(QUIET) --no-build-isolation --constraint $(OLDEST)/oldest.txt --editable ".[test]"

@@ -74,5 +74,6 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise DependencyError(
-            f"{purpose} needs the package '{module.split('.')[0]}': run pip install 'softcut[{extra}]'."
+            f"{purpose} needs the package '{module.split('.')[0]}': run pip install 'softcut[{extra}]' "
+            f"(in a clone of the source: pip install -e '.[{extra}]')."
         ) from error

@@ -6,6 +6,7 @@ Nothing is imported before :func:`main` runs, so that Ctrl-C is answered without
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import sys
 
@@ -27,6 +28,14 @@ def main() -> None:
 def _run() -> int:
     # Threads that wait should sleep: spinning ones slow a shared machine down many times. Read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for package in ("typer", "rich"):
+        if importlib.util.find_spec(package) is None:
+            print(
+                f"softcut: the command line needs the package '{package}': run pip install 'softcut[cli]' "
+                "(in a clone of the source: pip install -e '.[cli]').",
+                file=sys.stderr,
+            )
+            return 2
     from softcut.cli.interrupts import INTERRUPTS, Stopped
 
     try:

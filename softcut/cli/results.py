@@ -64,8 +64,8 @@ def write_results(
     write_labels(folder / "labels.csv", names, soft, spreadsheet_safe=spreadsheet_safe)
     np.save(folder / "assignments.npy", soft.astype(np.float32))
     try:
-        arrow = require("pyarrow", "parquet", "labels.parquet")
-        parquet = require("pyarrow.parquet", "parquet", "labels.parquet")
+        arrow = require("pyarrow", "tables", "labels.parquet")
+        parquet = require("pyarrow.parquet", "tables", "labels.parquet")
         columns = {"node": names, "cluster": labels, "probability": probability}
         columns |= {f"p{j}": soft[:, j] for j in range(soft.shape[1])}
         parquet.write_table(arrow.table(columns), folder / "labels.parquet")

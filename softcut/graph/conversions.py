@@ -206,7 +206,7 @@ def networkx_of(
     >>> networkx_of(sp.csr_array([[0, 1], [1, 0]]), weighted=False).number_of_edges()
     1
     """
-    nx = require("networkx", "all", "Graph.to_networkx")
+    nx = require("networkx", "tables", "Graph.to_networkx")
     nodes: Sequence[Any] = range(adjacency.shape[0])
     if node_names is not None and len(set(node_names)) == len(node_names):
         nodes = node_names

@@ -70,7 +70,7 @@ def read_large_edge_list(
         Called after every block with the bytes read and the size of the file.
     """
     try:
-        require("pyarrow.csv", "parquet", "reading large files")
+        require("pyarrow.csv", "tables", "reading large files")
     except DependencyError:
         return None
     try:
@@ -275,7 +275,7 @@ def read_parquet_edges(
     ...     read_parquet_edges(folder + "/g.parquet", ReadOptions("g.parquet", "g"))[0].names
     ['a', 'b', 'c']
     """
-    parquet = require("pyarrow.parquet", "parquet", "reading Parquet files")
+    parquet = require("pyarrow.parquet", "tables", "reading Parquet files")
     import pyarrow
 
     try:

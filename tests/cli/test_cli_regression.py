@@ -108,8 +108,8 @@ def test_missing_rdkit_is_one_sentence(run, tmp_path, monkeypatch):
     code, out, err = run(*WORDS, "--data", tmp_path)
     assert (code, out) == (2, "")
     assert (
-        "reading molecules from SMILES needs the package 'rdkit': run pip install 'softcut[molecules]'."
-        in " ".join(err.split())
+        "reading molecules from SMILES needs the package 'rdkit': run pip install 'softcut[molecules]' "
+        "(in a clone of the source: pip install -e '.[molecules]')." in " ".join(err.split())
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import softcut as sc
-from softcut.clustering import encoder, features, networks
+from softcut.clustering import encoder, networks, node_features
 from softcut.datasets import attributed_communities
 from softcut.ops import CSR
 from softcut.training import ReplicaNet
@@ -33,7 +33,7 @@ def counts(monkeypatch):
         return wrapped
 
     monkeypatch.setattr(
-        features.FeatureMap, "transform", counting("projections", features.FeatureMap.transform)
+        node_features.FeatureMap, "transform", counting("projections", node_features.FeatureMap.transform)
     )
     from_graph = CSR.from_graph.__func__
 

@@ -49,7 +49,7 @@ def test_a_large_graph_is_clustered_as_well_and_predicted_the_same(graph):
 def test_no_network_of_a_large_graph_begins_from_the_edges(graph, monkeypatch, large, wanted):
     asked = []
 
-    def spy(op, ks, seed, recipe):
+    def spy(op, ks, seed, recipe, *, quick):
         asked.append(tuple(ks))
         return {k: torch.zeros(400, 2, dtype=torch.long) for k in ks}
 
