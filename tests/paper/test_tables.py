@@ -19,20 +19,6 @@ def test_every_page_shows_what_is_in_the_results() -> None:
     assert tables.problems(ROOT) == []
 
 
-def test_every_table_is_on_a_page() -> None:
-    shown = {
-        name
-        for page in tables.pages(ROOT)
-        for name in re.findall(r"<!-- table: (\S+) -->", page.read_text(encoding="utf-8"))
-    }
-    assert shown == set(tables.TABLES)
-
-
-def test_every_first_line_that_is_no_result_is_on_a_page() -> None:
-    lines = {line for page in tables.pages(ROOT) for line in page.read_text(encoding="utf-8").splitlines()}
-    assert [titles for titles in tables.NO_RESULTS if titles not in lines] == []
-
-
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with one page that shows one table, rendered."""
