@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from softcut.nn.activations import Activation, get_activation
 from softcut.nn.layers import Bias, graph_input
 from softcut.nn.number_checks import check_size
-from softcut.ops.cut import zero_padding
-from softcut.ops.operator import Operator, inverse_sqrt
+from softcut.ops.numerics import inverse_sqrt, zero_padding
+from softcut.ops.operator import Operator
 
 __all__ = ["GCNConv", "GraphConv", "gcn_scale"]
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.ops import Dense, Operator
-from softcut.ops.cut import zero_padding
+from softcut.ops.numerics import zero_padding
 from softcut.ops.triplets import entries, to_ragged
 
 __all__ = ["ModuleLike", "call_on_graph", "check_channels", "how_to_call", "make_module", "reset"]

@@ -15,7 +15,7 @@ from softcut.errors import GraphError, ParameterError
 from softcut.nn.activations import Activation, get_activation
 from softcut.nn.number_checks import check_size
 from softcut.ops import Dense, Operator, as_operator
-from softcut.ops.cut import zero_padding
+from softcut.ops.numerics import zero_padding
 from softcut.ops.tensor_checks import check_tensor
 
 __all__ = ["MLP", "Bias", "SkipConv", "UnitLinear", "graph_input"]

@@ -14,7 +14,7 @@ from softcut.nn.activations import Activation
 from softcut.nn.layers import SkipConv, graph_input
 from softcut.nn.pool import Pool, PoolOutput, Selection, get_pool, pool_options
 from softcut.ops import Operator
-from softcut.ops.cut import zero_padding
+from softcut.ops.numerics import zero_padding
 
 __all__ = [
     "GraphAutoencoder",

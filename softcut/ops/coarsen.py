@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops.cut import assignment_input, no_autocast, quadratic_form
+from softcut.ops.convert import assignment_input
+from softcut.ops.cut import quadratic_form
 from softcut.ops.dense import Dense
-from softcut.ops.operator import Operator, inverse_sqrt
+from softcut.ops.numerics import inverse_sqrt, no_autocast
+from softcut.ops.operator import Operator
 from softcut.ops.tensor_checks import check_assignments, check_tensor
 
 __all__ = ["Coarse", "coarsen", "lift", "lift_adjacency", "pooled_adjacency", "reduce"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from softcut.ops.cut import safe_ratio
 from softcut.ops.information import entropy, multinomial_complexity, mutual_information
+from softcut.ops.numerics import safe_ratio
 
 __all__ = ["edge_gain", "edge_price", "evidence", "word_gain", "word_gains", "word_price"]
 

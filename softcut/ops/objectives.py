@@ -26,21 +26,12 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
+from softcut.ops.convert import assignment_input
 from softcut.ops.csr import CSR
-from softcut.ops.cut import (
-    assignment_input,
-    cut_terms,
-    no_autocast,
-    per_row,
-    quadratic_form,
-    ratio_trace,
-    reduce_graphs,
-    safe_ratio,
-    safe_sqrt,
-    zero_padding,
-)
+from softcut.ops.cut import cut_terms, quadratic_form, ratio_trace
 from softcut.ops.dense import Dense
 from softcut.ops.gains import edge_gain, edge_price, evidence, word_gain, word_price
+from softcut.ops.numerics import no_autocast, per_row, reduce_graphs, safe_ratio, safe_sqrt, zero_padding
 from softcut.ops.operator import Operator
 from softcut.ops.orthogonality import orthogonality, self_gram
 from softcut.ops.products import PooledProducts

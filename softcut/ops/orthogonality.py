@@ -16,7 +16,8 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import signed
 from softcut.ops.batching import Layout, Padded, Segments, batch_to_ptr, fold_replicas, unfold_replicas
-from softcut.ops.cut import assignment_input, full_precision, no_autocast, reduce_graphs, zero_padding
+from softcut.ops.convert import assignment_input
+from softcut.ops.numerics import full_precision, no_autocast, reduce_graphs, zero_padding
 from softcut.ops.tensor_checks import check_assignments, check_tensor
 
 __all__ = ["orthogonality", "orthogonality_loss", "orthogonality_maximum", "self_gram"]

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softcut.ops._torch import in_gradient_batch, is_wrapped, signed
+from softcut.ops._torch import is_wrapped, signed
 from softcut.ops.batching import Segments, ragged_on_kernels
-from softcut.ops.cut import Recall, quadratic_form, takes_fast_path
+from softcut.ops.cut import Recall, quadratic_form, takes_fast_path, transformed
 from softcut.ops.operator import Operator
 from softcut.ops.orthogonality import self_gram
 
@@ -59,7 +59,7 @@ class _RaggedProducts(torch.autograd.Function):
         given = ((g_x, f), (g_q, k), (g_s, k))
         g_x, g_q, g_s = (s.new_zeros(layout.num_graphs, k, w) if g is None else g for g, w in given)
         g_q, g_s = g_q + g_q.mT, g_s + g_s.mT
-        if torch.is_grad_enabled() or any(is_wrapped(g) or in_gradient_batch(g) for g in (g_x, g_q, g_s)):
+        if torch.is_grad_enabled() or any(map(transformed, (g_x, g_q, g_s))):
             y = Recall.apply(ctx.op, s, layout.join(chunks[..., f : f + k]))
             grad_s = layout.matmul(x, g_x.mT) + layout.matmul(y, g_q) + layout.matmul(s, g_s)
             return None, grad_s, layout.matmul(s, g_x)

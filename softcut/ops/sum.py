@@ -10,7 +10,8 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops.batching import Segments
 from softcut.ops.csr import CSR
-from softcut.ops.operator import Operator, inverse_sqrt, learned
+from softcut.ops.numerics import inverse_sqrt
+from softcut.ops.operator import Operator, learned
 from softcut.ops.spmm import CSRPattern
 
 __all__ = ["Sum"]

@@ -18,7 +18,7 @@ from softcut.nn.number_checks import check_size
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
 from softcut.ops import Dense, Operator, PooledProducts, pooled_adjacency, pooled_products
-from softcut.ops.cut import full_precision, no_autocast, zero_padding
+from softcut.ops.numerics import full_precision, no_autocast, zero_padding
 from softcut.ops.tensor_checks import can_be_read, check_assignments
 
 __all__ = [

@@ -14,7 +14,7 @@ from softcut.nn.number_checks import check_number
 from softcut.nn.pool.base import MLPPool, dense_output, given_selection
 from softcut.nn.pool.output import PoolOutput
 from softcut.ops import ClusterTables, Dense, Operator, PooledProducts, get_objective, pooled_adjacency
-from softcut.ops.cut import no_autocast
+from softcut.ops.numerics import no_autocast
 from softcut.ops.tensor_checks import can_be_read
 
 __all__ = ["MinCutPool", "mincut_pool"]

@@ -20,7 +20,7 @@ from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import Selection, edges_of
 from softcut.ops import Dense, Layout, Operator, Padded, Segments
 from softcut.ops.batching import counts_to_ptr
-from softcut.ops.cut import zero_padding
+from softcut.ops.numerics import zero_padding
 from softcut.ops.triplets import CONNECTIONS, segments_of, submatrix
 
 __all__ = ["KeepSelection", "ScorePool", "above", "connect_kept", "graph_softmax", "top_k"]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.ops import CSR, CSRPattern, Dense, Layout, Operator, Padded, Segments, Sum, self_gram
-from softcut.ops.cut import zero_padding
+from softcut.ops.numerics import zero_padding
 from softcut.ops.tensor_checks import can_be_read
 
 __all__ = ["DenseSelection", "Selection", "edges_of", "same_edges", "same_rows"]
