@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from softcut.nn.activations import Activation, get_activation
-from softcut.nn.layers import Bias, graph_input
+from softcut.nn.layers import Bias, accept_keys, graph_input
 from softcut.nn.number_checks import check_size
 from softcut.ops.numerics import inverse_sqrt, zero_padding
 from softcut.ops.operator import Operator
@@ -17,12 +17,7 @@ __all__ = ["GCNConv", "GraphConv", "gcn_scale"]
 
 
 def gcn_scale(op: Operator, x: Tensor) -> Tensor:
-    """(D + I)^-1/2 as a column, computed in the precision of `x` and in float32 at least.
-
-    >>> from softcut.ops import as_operator
-    >>> gcn_scale(as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=3), torch.ones(3, 1)).shape
-    torch.Size([3, 1])
-    """
+    """(D + I)^-1/2 as a column, computed in the precision of `x` and in float32 at least."""
     # The degrees of a binary graph have no precision of their own: float32 would cost half of the digits of float64.
     like = x.new_empty(0, dtype=torch.promote_types(x.dtype, torch.float32))
     return inverse_sqrt(op.degree_like(like) + 1).to(x.dtype).unsqueeze(-1)
@@ -37,6 +32,7 @@ class GCNConv(nn.Module):
 
     Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``; `adj` in any format that
     :class:`~softcut.nn.SkipConv` accepts, and not normalised. Negative edge weights are an error.
+    ``load_state_dict`` takes the parameters of PyTorch Geometric's layer of the same name.
     """
 
     def __init__(
@@ -49,6 +45,7 @@ class GCNConv(nn.Module):
         self.lin = nn.Linear(in_channels, out_channels, bias=False)
         self.bias = Bias(out_channels, in_channels) if bias else None
         self.act = get_activation(act)
+        accept_keys(self, {"bias": "bias.bias"})
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -84,6 +81,7 @@ class GraphConv(nn.Module):
 
     Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``; `adj` in any format that
     :class:`~softcut.nn.SkipConv` accepts. Negative edge weights are fine.
+    ``load_state_dict`` takes the parameters of PyTorch Geometric's layer of the same name.
     """
 
     def __init__(
@@ -96,6 +94,7 @@ class GraphConv(nn.Module):
         self.bias = Bias(out_channels, in_channels) if bias else None
         self.lin_root = nn.Linear(in_channels, out_channels, bias=False)
         self.act = get_activation(act)
+        accept_keys(self, {"lin_rel.bias": "bias.bias"})
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +19,7 @@ from softcut.ops import Dense, Operator, as_operator
 from softcut.ops.numerics import zero_padding
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["MLP", "Bias", "SkipConv", "UnitLinear", "graph_input"]
+__all__ = ["MLP", "Bias", "SkipConv", "UnitLinear", "accept_keys", "graph_input"]
 
 
 def graph_input(
@@ -30,12 +31,7 @@ def graph_input(
     channels: int | None = None,
     name: str = "x",
 ) -> tuple[Tensor, Operator]:
-    """Features and an operator that belong together, from any of the formats a layer accepts.
-
-    >>> x, op = graph_input(torch.ones(2, 3), torch.tensor([[0, 1], [1, 0]]))
-    >>> x.shape, op
-    (torch.Size([2, 3]), CSR(2 rows, 2 entries, 1 graph(s)))
-    """
+    """Features and an operator that belong together, from any of the formats a layer accepts."""
     if not isinstance(x, Tensor) or x.dim() not in (2, 3):
         got = f"shape {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
         raise GraphError(f"{name} must be a tensor of node features, [N, F] or [B, N, F], got {got}.")
@@ -57,20 +53,21 @@ def graph_input(
     return zero_padding(x, op.mask), op
 
 
+def accept_keys(module: nn.Module, peer_keys: Mapping[str, str]) -> None:
+    """Let ``load_state_dict`` of a module take parameters under the names PyTorch Geometric has for them."""
+    module.register_load_state_dict_pre_hook(functools.partial(_rename_keys, dict(peer_keys)))
+
+
+def _rename_keys(
+    names: Mapping[str, str], _: nn.Module, state: dict[str, Any], prefix: str, *__: Any
+) -> None:
+    for peer, own in names.items():
+        if prefix + peer in state:
+            state[prefix + own] = state.pop(prefix + peer)
+
+
 class Bias(nn.Module):
-    """Add a learned vector: the bias of a linear layer, where something comes between the two.
-
-    >>> import torch
-    >>> Bias(3, fan_in=8)(torch.zeros(2, 3)).shape
-    torch.Size([2, 3])
-
-    Parameters
-    ----------
-    channels : int
-        Length of the vector.
-    fan_in : int
-        Inputs of the linear layer it belongs to; it is drawn as ``nn.Linear`` draws its bias.
-    """
+    """Add a learned vector: the bias of a linear layer, where something comes between the two."""
 
     def __init__(self, channels: int, fan_in: int) -> None:
         super().__init__()

@@ -62,12 +62,7 @@ __all__ = [
 
 
 def modularity(edges: Tensor) -> Tensor:
-    """Modularity of soft clusters from S'AS [..., K, K] (rows of S sum to 1): [...]; 0 without edges.
-
-    >>> import torch
-    >>> modularity(torch.tensor([[2.0, 0.0], [0.0, 2.0]])).item()
-    0.5
-    """
+    """Modularity of soft clusters from S'AS [..., K, K] (rows of S sum to 1): [...]; 0 without edges."""
     degrees = edges.sum(-1)  # S'd
     twice_m = degrees.sum(-1)
     inside = edges.diagonal(dim1=-2, dim2=-1).sum(-1)
@@ -75,39 +70,20 @@ def modularity(edges: Tensor) -> Tensor:
 
 
 def collapse(sizes: Tensor) -> Tensor:
-    """DMoN's term against collapse from S'1 [..., K], in [0, sqrt(K) - 1]: 0 for clusters of one size.
-
-    >>> import torch
-    >>> collapse(torch.tensor([[3.0, 3.0, 3.0, 3.0], [12.0, 0.0, 0.0, 0.0]])).tolist()
-    [0.0, 1.0]
-    """
+    """DMoN's term against collapse from S'1 [..., K], in [0, sqrt(K) - 1]: 0 for clusters of one size."""
     total = sizes.sum(-1)
     length = torch.linalg.vector_norm(sizes, dim=-1) * math.sqrt(sizes.shape[-1])
     return torch.where(total > 0, length / torch.where(total > 0, total, 1.0) - 1, 0.0)
 
 
 def balance(gram: Tensor, nodes: Tensor) -> Tensor:
-    """Just Balance from S'S [..., K, K] and the number of nodes, in [1 / sqrt(K), 1]: 1 for hard, equal clusters.
-
-    >>> import torch
-    >>> balance(4 * torch.eye(2), torch.tensor(8.0)).item()
-    1.0
-    """
+    """Just Balance from S'S [..., K, K] and the number of nodes, in [1 / sqrt(K), 1]: 1 for hard, equal clusters."""
     lengths = safe_sqrt(gram.diagonal(dim1=-2, dim2=-1)).sum(-1)
     return lengths / (nodes * gram.shape[-1]).clamp(min=1).sqrt()
 
 
 def edge_count(op: Operator) -> Tensor:
-    """Edges of every graph [B]; of weighted ones the effective number (sum w)^2 / sum w^2, which has no unit.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    >>> edge_count(as_operator(path, num_nodes=3)).tolist()
-    [2.0]
-    >>> edge_count(as_operator(path, torch.full((4,), 7.0), num_nodes=3)).tolist()
-    [2.0]
-    """
+    """Edges of every graph [B]; of weighted ones the effective number (sum w)^2 / sum w^2, which has no unit."""
     wide = op.promoted(torch.float64)  # squares of large weights
     like = torch.empty(0, dtype=torch.float64, device=op.degree.device)
     total, squares = (op.layout.total(each.degree_like(like)) for each in (wide, _squared(wide)))
@@ -355,14 +331,7 @@ def evidence_loss(
 
 
 def word_table(op: Operator, s: Tensor, words: Words | Tensor | None) -> tuple[Tensor | None, Tensor | float]:
-    """S'X of every graph [B, K, F] ([B, R, K, F]) and how many words it counts; (None, 0) without words.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> [t.tolist() for t in word_table(op, torch.eye(2), torch.ones(2, 1))]
-    [[[[1.0], [1.0]]], [2.0]]
-    """
+    """S'X of every graph [B, K, F] ([B, R, K, F]) and how many words it counts; (None, 0) without words."""
     if words is None:
         return None, 0.0
     if isinstance(words, Words):

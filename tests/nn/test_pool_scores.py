@@ -8,6 +8,7 @@ from test_pool_api import GRAPHS, F, collate
 from torch import nn
 from torch_geometric.nn import DenseGCNConv as PeerDenseGCN
 from torch_geometric.nn import GATConv, SAGPooling, TopKPooling
+from torch_geometric.nn import GCNConv as PeerGCN
 from torch_geometric.nn import GraphConv as PeerGraphConv
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
@@ -45,12 +46,20 @@ def same_as_peer(out, found, x):
 def topk_pair(**options):
     torch.manual_seed(0)
     pool, peer = TopKPool(WIDTH, **options).double(), TopKPooling(WIDTH, **options).double()
-    peer.select.weight.data = pool.direction.weight.data
+    pool.load_state_dict(peer.state_dict())
     return pool, peer
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"min_score": 0.2}, {"min_score": 0.9}, {"multiplier": 2.5}, {"nonlinearity": "sigmoid"}]
+    "options",
+    [
+        {},
+        {"ratio": 0.3},
+        {"min_score": 0.2},
+        {"min_score": 0.9},
+        {"multiplier": 2.5},
+        {"nonlinearity": "sigmoid"},
+    ],
 )
 @pytest.mark.parametrize("own", [True, False])
 def test_topk_agrees(options, own):
@@ -66,15 +75,20 @@ def test_topk_agrees(options, own):
 
 
 @pytest.mark.parametrize("options", [{}, {"min_score": 0.2}, {"multiplier": 0.5}])
-@pytest.mark.parametrize("own", [True, False])
-def test_sagpool_agrees(options, own):
+@pytest.mark.parametrize(
+    ("gnn", "factor", "own"),  # the peer draws a factor of the score
+    [("graphconv", -0.4, True), ("graphconv", 0.7, False), ("gcn", 0.7, True)],
+)
+def test_sagpool_agrees(options, gnn, factor, own):
     x, edge_index, weight, batch, attn = inputs()
     torch.manual_seed(0)
-    pool = SAGPool(WIDTH, gnn="graphconv", **options).double()
-    peer = SAGPooling(WIDTH, GNN=PeerGraphConv, **options).double()
-    peer.gnn.lin_rel.weight.data, peer.gnn.lin_rel.bias.data = pool.gnn.lin_rel.weight, pool.gnn.bias.bias
-    peer.gnn.lin_root.weight.data = pool.gnn.lin_root.weight
-    peer.select.weight.data.fill_(1.0)
+    pool = SAGPool(WIDTH, gnn=gnn, **options).double()
+    peer = SAGPooling(WIDTH, GNN=PeerGraphConv if gnn == "graphconv" else PeerGCN, **options).double()
+    peer.select.weight.data.fill_(factor)
+    pool.load_state_dict(peer.state_dict())
+    again = SAGPool(WIDTH, gnn=gnn, **options).double()
+    again.load_state_dict(pool.state_dict())
+    assert torch.equal(again.scale, pool.scale)
     given = None if own else attn
     ones = torch.ones_like(weight)  # the peer scores without weights
     found = peer(attn if own else x, edge_index, ones, batch, given)

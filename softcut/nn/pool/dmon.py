@@ -9,14 +9,13 @@ from torch import Tensor
 
 from softcut.nn.activations import Activation
 from softcut.nn.number_checks import check_number
-from softcut.nn.pool.base import MLPPool
+from softcut.nn.pool.mincut import ObjectivePool
 from softcut.ops import Operator, PooledProducts, orthogonality
-from softcut.ops.objectives import collapse, modularity
 
 __all__ = ["DMoNPool"]
 
 
-class DMoNPool(MLPPool):
+class DMoNPool(ObjectivePool):
     r"""Pooling by modularity: S = softmax(MLP(X) / \tau), X' = selu(S'X), A' = S'AS.
 
     .. math::
@@ -24,6 +23,8 @@ class DMoNPool(MLPPool):
         L_{cluster} = \frac{\sqrt{K}}{N} \Big\|\sum_i s_i\Big\|_2 - 1
 
     The N x N matrix B is never made: Tr(S'BS) = Tr(S'AS) - ||S'd||^2 / 2m.
+    ``MinCutPool(objective="dmon")`` has the same losses; this layer is the published one, which passes S'X through
+    a SELU, and can add the third loss of PyTorch Geometric's.
 
     >>> import torch
     >>> from softcut.nn import DMoNPool
@@ -56,6 +57,8 @@ class DMoNPool(MLPPool):
     the cluster loss of each graph by the number of nodes of every graph.
     """
 
+    objective = "dmon"
+
     def __init__(
         self,
         in_channels: int,
@@ -72,18 +75,14 @@ class DMoNPool(MLPPool):
         self.cluster_weight = check_number(cluster_weight, "cluster_weight")
         self.ortho_weight = check_number(ortho_weight, "ortho_weight")
 
-    def operator(self, op: Operator) -> Operator:
-        op.refuse_negative()  # 2m and the degrees would mean nothing
-        return op
-
     def activate(self, x_pool: Tensor) -> Tensor:
         return torch.nn.functional.selu(x_pool)
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        losses = {
-            "spectral": -self.spectral_weight * modularity(products.quadratic),
-            "cluster": self.cluster_weight * collapse(op.layout.total(s)),
-        }
+        losses = super().auxiliary(op, s, products)
         if self.ortho_weight:
-            losses["ortho"] = self.ortho_weight * orthogonality(products.gram)
+            losses["ortho"] = orthogonality(products.gram)
         return losses
+
+    def weights(self) -> dict[str, float]:
+        return {"spectral": self.spectral_weight, "cluster": self.cluster_weight, "ortho": self.ortho_weight}

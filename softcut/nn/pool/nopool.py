@@ -15,12 +15,7 @@ __all__ = ["IdentitySelection", "NoPool"]
 
 
 class IdentitySelection(Selection):
-    """Every node is its own cluster.
-
-    >>> import torch
-    >>> IdentitySelection(3, torch.float).s.to_dense().diagonal().tolist()
-    [1.0, 1.0, 1.0]
-    """
+    """Every node is its own cluster."""
 
     def __init__(
         self,
