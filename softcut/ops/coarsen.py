@@ -49,12 +49,12 @@ def pooled_adjacency(quadratic: Tensor, *, symmetric: bool, keep_diagonal: bool 
     return Dense(data, symmetric=symmetric, normalised=True)
 
 
-def reduce(op: Operator, s: Tensor, x: Tensor) -> Tensor:
+def reduce(s: Tensor, x: Tensor, op: Operator) -> Tensor:
     """X_pool = S' X of every graph: [B, K, F].
 
     >>> import torch
     >>> from softcut.ops import Dense
-    >>> reduce(Dense(torch.zeros(1, 2, 2)), torch.ones(1, 2, 1), torch.ones(1, 2, 3)).tolist()
+    >>> reduce(torch.ones(1, 2, 1), torch.ones(1, 2, 3), Dense(torch.zeros(1, 2, 2))).tolist()
     [[[2.0, 2.0, 2.0]]]
     """
     op.check_rows(x, "x")
@@ -95,7 +95,7 @@ def coarsen(
             x = x.unsqueeze(0)
         op = op.normalise()
         quadratic = quadratic_form(op, s)
-        return Coarse(reduce(op, s, x), pooled_adjacency(quadratic, symmetric=op.symmetric))
+        return Coarse(reduce(s, x, op), pooled_adjacency(quadratic, symmetric=op.symmetric))
 
 
 def lift(s: Tensor, x_pool: Tensor, op: Operator | None = None) -> Tensor:

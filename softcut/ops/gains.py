@@ -12,7 +12,7 @@ from torch import Tensor
 from softcut.ops.information import entropy, multinomial_complexity, mutual_information
 from softcut.ops.numerics import safe_ratio
 
-__all__ = ["edge_gain", "edge_price", "evidence", "word_gain", "word_gains", "word_price"]
+__all__ = ["cluster_evidence", "edge_gain", "edge_price", "word_gain", "word_gains", "word_price"]
 
 # Below this entropy (nats) the evidence is divided by no less: a single cluster has none.
 _LEAST_ENTROPY = 1e-6
@@ -68,7 +68,7 @@ def word_gains(words: Tensor) -> Tensor:
     return (torch.xlogy(words, words) - torch.xlogy(words, share)).sum(-2) - torch.xlogy(counts, counts)
 
 
-def evidence(
+def cluster_evidence(
     edges: Tensor,
     sizes: Tensor,
     words: Tensor | None = None,
@@ -84,7 +84,7 @@ def evidence(
     itself, it is largest where H is next to 0.
 
     >>> import torch
-    >>> round(evidence(torch.eye(2) * 100, torch.tensor([20.0, 20.0]), num_edges=100, power=1.0).item(), 3)
+    >>> round(cluster_evidence(torch.eye(2) * 100, torch.tensor([20.0, 20.0]), num_edges=100, power=1.0).item(), 3)
     2.329
 
     Parameters

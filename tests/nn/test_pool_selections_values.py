@@ -23,7 +23,8 @@ from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.registry import pool_options
 from softcut.nn.pool.selection import DenseSelection, same_rows
 from softcut.nn.pool.topological import FlatSelection, to_scipy
-from softcut.ops import Dense, Padded, Segments
+from softcut.ops import Dense, Segments
+from softcut.ops.batching import Padded
 
 
 def test_dense_selections_of_batches():

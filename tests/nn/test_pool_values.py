@@ -22,7 +22,8 @@ from softcut.nn import (
 )
 from softcut.nn.pool import random as random_module
 from softcut.nn.pool.node_selection import KeepSelection, top_k
-from softcut.ops import Dense, Padded, Segments
+from softcut.ops import Dense, Segments
+from softcut.ops.batching import Padded
 
 # ----------------------------------------------------------------------------------------------- choosing
 

@@ -13,10 +13,11 @@ from graph_strategies import make_sample
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from softcut.ops import CSR, CSRPattern, Segments, cut_terms, mincut_loss, pooled_products, spmm
+from softcut.ops import CSR, CSRPattern, Segments, cut_terms, mincut_loss, spmm
 from softcut.ops.kernels import use
 from softcut.ops.kernels.plan import RowPlan, row_plan
 from softcut.ops.kernels.tiles import Tiles
+from softcut.ops.products import pooled_products
 from softcut.ops.spmm import sparse_product
 
 pytest.importorskip("triton")

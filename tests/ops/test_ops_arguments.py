@@ -69,7 +69,7 @@ def test_lift_refuses_rows_of_another_layout(call):
     [
         lambda: lift(torch.rand(5, 2), torch.rand(2, 2, 3), TWO),
         lambda: lift(S.view(2, 2, 2), torch.rand(2, 2, 3), TWO),
-        lambda: reduce(TWO, torch.rand(3, 2), X),
+        lambda: reduce(torch.rand(3, 2), X, TWO),
     ],
 )
 def test_assignments_of_other_nodes_are_refused(call):

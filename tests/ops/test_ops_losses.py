@@ -37,15 +37,19 @@ from softcut.ops import (
     mincut_loss,
     orthogonality,
     orthogonality_loss,
-    orthogonality_maximum,
     pooled_adjacency,
     quadratic_form,
     ratio_trace_loss,
-    self_gram,
 )
 from softcut.ops.cut import takes_fast_path
+from softcut.ops.orthogonality import self_gram
 
 # Formulas.
+
+
+def largest_orthogonality(k):
+    """L_o where all nodes are in one of K clusters."""
+    return math.sqrt(2 - 2 / math.sqrt(k))
 
 
 @given(samples(graphs=(1, 1), nodes=(1, 9), connected=None, directed=None), st.integers(1, 4))
@@ -85,7 +89,7 @@ def test_values_one_can_check_by_hand():
     apart = torch.tensor([[1.0, 0], [1, 0], [0, 1], [0, 1]])
     across = torch.tensor([[1.0, 0], [0, 1], [1, 0], [0, 1]])
     uniform = torch.full((4, 2), 0.5)
-    for s, cut, ortho in [(apart, -1.0, 0.0), (across, 0.0, 0.0), (uniform, -1.0, orthogonality_maximum(2))]:
+    for s, cut, ortho in [(apart, -1.0, 0.0), (across, 0.0, 0.0), (uniform, -1.0, largest_orthogonality(2))]:
         assert mincut_loss(s, two_edges).item() == pytest.approx(cut)
         assert orthogonality_loss(s).item() == pytest.approx(ortho)
     crossed = coarsen(across, apart, two_edges).adj.to_dense()
@@ -382,13 +386,13 @@ def test_degenerate_graphs_have_finite_losses_and_gradients(name, layout, dtype)
         (gradient,) = torch.autograd.grad(output.sum(), s, retain_graph=True)
         assert gradient.isfinite().all()
     assert -1 - rounding <= cut <= rounding
-    assert -rounding <= ortho <= orthogonality_maximum(k) + rounding
+    assert -rounding <= ortho <= largest_orthogonality(k) + rounding
     if name in ("no edges", "one node", "no nodes", "zero weights"):
         assert cut == 0
     else:
         assert cut < -0.01 or name == "hard and balanced"
     if name == "a cluster nobody chose":
-        assert ortho.item() == pytest.approx(orthogonality_maximum(2))
+        assert ortho.item() == pytest.approx(largest_orthogonality(2))
     if name in ("huge weights", "tiny weights"):
         torch.testing.assert_close(cut, mincut_loss(s, torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])))
 
@@ -409,7 +413,7 @@ def test_the_losses_stay_in_their_intervals(dtype, sample, k, sharpness):
     assert (cut >= -1 - rounding).all()
     assert (cut <= rounding).all()
     assert (ortho >= -rounding).all()
-    assert (ortho <= orthogonality_maximum(k) + rounding).all()
+    assert (ortho <= largest_orthogonality(k) + rounding).all()
     (gradient,) = torch.autograd.grad((cut + ortho).sum(), s)
     assert gradient.isfinite().all()
 

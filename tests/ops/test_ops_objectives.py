@@ -28,7 +28,6 @@ from softcut.ops import (
     as_operator,
     dmon_loss,
     entropy,
-    evidence,
     evidence_loss,
     get_objective,
     just_balance_loss,
@@ -37,6 +36,7 @@ from softcut.ops import (
     orthogonality_loss,
     ratio_trace_loss,
 )
+from softcut.ops.gains import cluster_evidence
 from softcut.ops.information import multinomial_complexity
 from softcut.ops.objectives import edge_count, edge_gain, edge_price, word_gain, word_price, word_table
 
@@ -185,7 +185,9 @@ def test_hard_clusters_of_one_s_own_graph_score_as_counted_by_hand():
     near = {"abs": 0.03}  # the approximation of the price is within .015 for each table
     assert edge_gain(s.T @ op.to_dense().double() @ s, edge_count(op)).item() == pytest.approx(edges, **near)
     assert word_gain(table, 8.0).item() == pytest.approx(words, **near)
-    score = evidence(s.T @ op.to_dense().double() @ s, s.sum(0), table, num_edges=8, num_words=8, power=1.0)
+    score = cluster_evidence(
+        s.T @ op.to_dense().double() @ s, s.sum(0), table, num_edges=8, num_words=8, power=1.0
+    )
     assert score.item() == pytest.approx((edges + words) / (8 * math.log(2)), abs=0.01)
 
 
@@ -196,7 +198,7 @@ def test_on_hard_clusters_it_is_the_score_of_softcut_metrics(sample, seed):
     s, x, adj = torch.eye(3).double()[labels], presence(sample), sample.block()
     op = as_operator(sample.edge_index, sample.edge_weight, num_nodes=sample.n, dtype=torch.float64)
     words = Words(x.numpy(), dtype=torch.float64)
-    score = evidence(
+    score = cluster_evidence(
         s.T @ adj @ s,
         s.sum(0),
         words.table(s),
@@ -207,7 +209,7 @@ def test_on_hard_clusters_it_is_the_score_of_softcut_metrics(sample, seed):
     judged = metrics.evidence(adj.numpy(), labels, sp.csr_array(x.numpy()))
     if looks_like_words(sp.csr_array(x.numpy())):
         assert score.item() == pytest.approx(judged, rel=1e-9, abs=1e-9)
-    edges_only = evidence(s.T @ adj @ s, s.sum(0), num_edges=edge_count(op)[0], power=1.0)
+    edges_only = cluster_evidence(s.T @ adj @ s, s.sum(0), num_edges=edge_count(op)[0], power=1.0)
     assert edges_only.item() == pytest.approx(metrics.evidence(adj.numpy(), labels), rel=1e-9, abs=1e-9)
 
 
@@ -288,7 +290,7 @@ def test_gains_are_information_less_its_price(sample, k):
     for count in (edges, torch.tensor(edges, dtype=torch.float64)):
         assert edge_gain(table, count).item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
     x = presence(sample)
-    got = evidence(table, s.sum(0), s.T @ x, num_edges=edges, num_words=x.sum().item(), power=1.0)
+    got = cluster_evidence(table, s.sum(0), s.T @ x, num_edges=edges, num_words=x.sum().item(), power=1.0)
     assert got.item() == pytest.approx(plain_evidence(adj, s, x, power=1.0), rel=1e-9, abs=1e-9)
 
 

@@ -158,20 +158,6 @@ def test_gradcheck_of_normalisation_by_learned_weights():
     assert gradcheck(dense, (weight,))
 
 
-@pytest.mark.parametrize("normal", [False, True])
-def test_a_sum_as_one_sparse_matrix(normal):
-    sample = make_sample((5, 4), seed=1, weighted=True)
-    weighted = CSR.from_edge_index(sample.edge_index, sample.edge_weight, sample.n)
-    binary = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n)
-    total = Sum([weighted, binary.normalise()], [0.5, 2.0])
-    total = total.normalise() if normal else total
-    one, s = total.as_csr(), sample.rand(sample.n, 3)
-    torch.testing.assert_close(one @ s, total @ s, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(one.degree.double(), total.degree.double(), rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(one.normalise() @ s, total.normalise() @ s, rtol=1e-6, atol=1e-6)
-    assert one.normalised == normal
-
-
 def test_learned_weights_get_a_gradient_after_an_evaluation_without_one():
     weight = torch.rand(4, dtype=torch.float64).requires_grad_()
     s = torch.rand(3, 2, dtype=torch.float64).softmax(-1)
@@ -315,7 +301,6 @@ BAD = [
     ("parts must hold", lambda: Sum([])),
     ("parts must be operators on the same rows", lambda: Sum([SINGLE, CSR.from_edge_index(PATH)])),
     ("parts must be operators on the same rows", lambda: Sum([SINGLE, Dense(torch.eye(2))])),
-    ("parts must be sparse", lambda: Sum([Dense(torch.eye(2))]).as_csr()),
     (
         "parts must be operators on the same batch",
         lambda: Sum(

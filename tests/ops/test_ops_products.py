@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
-from softcut.ops import CSR, Sum, pooled_products, quadratic_form, self_gram
+from softcut.ops import CSR, Sum, quadratic_form
+from softcut.ops.orthogonality import self_gram
+from softcut.ops.products import pooled_products
 
 
 def mix(tensors):

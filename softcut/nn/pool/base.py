@@ -17,8 +17,9 @@ from softcut.nn.layers import MLP, graph_input
 from softcut.nn.number_checks import check_size
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
-from softcut.ops import Dense, Operator, PooledProducts, pooled_adjacency, pooled_products
+from softcut.ops import Dense, Operator, pooled_adjacency
 from softcut.ops.numerics import full_precision, no_autocast, zero_padding
+from softcut.ops.products import PooledProducts, pooled_products
 from softcut.ops.tensor_checks import can_be_read, check_assignments
 
 __all__ = [

@@ -22,8 +22,9 @@ from softcut.nn.layers import MLP, SkipConv, graph_input
 from softcut.nn.number_checks import check_number, check_size
 from softcut.nn.pool.base import DensePool, check_clusters, dense_output, given_selection, nodes_per_graph
 from softcut.nn.pool.output import PoolOutput
-from softcut.ops import Dense, Operator, PooledProducts
+from softcut.ops import Dense, Operator
 from softcut.ops.numerics import safe_sqrt
+from softcut.ops.products import PooledProducts
 from softcut.ops.triplets import frobenius_squared
 
 __all__ = ["DiffPool", "diff_pool"]

@@ -10,7 +10,8 @@ from torch import Tensor
 from softcut.nn.activations import Activation
 from softcut.nn.number_checks import check_number
 from softcut.nn.pool.mincut import ObjectivePool
-from softcut.ops import Operator, PooledProducts, orthogonality
+from softcut.ops import Operator, orthogonality
+from softcut.ops.products import PooledProducts
 
 __all__ = ["DMoNPool"]
 

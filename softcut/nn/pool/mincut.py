@@ -13,8 +13,9 @@ from softcut.nn.layers import graph_input
 from softcut.nn.number_checks import check_number
 from softcut.nn.pool.base import MLPPool, dense_output, given_selection
 from softcut.nn.pool.output import PoolOutput
-from softcut.ops import ClusterTables, Dense, Operator, PooledProducts, get_objective, pooled_adjacency
+from softcut.ops import ClusterTables, Dense, Operator, get_objective, pooled_adjacency
 from softcut.ops.numerics import no_autocast
+from softcut.ops.products import PooledProducts
 from softcut.ops.tensor_checks import can_be_read
 
 __all__ = ["MinCutPool", "ObjectivePool", "mincut_pool"]

@@ -18,8 +18,8 @@ from softcut.nn.number_checks import check_number, check_size
 from softcut.nn.pool.base import Pool
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import Selection, edges_of
-from softcut.ops import Dense, Layout, Operator, Padded, Segments
-from softcut.ops.batching import counts_to_ptr
+from softcut.ops import Dense, Layout, Operator, Segments
+from softcut.ops.batching import Padded, counts_to_ptr
 from softcut.ops.numerics import zero_padding
 from softcut.ops.triplets import CONNECTIONS, segments_of, submatrix
 

@@ -22,7 +22,8 @@ from softcut.nn.number_checks import check_size
 from softcut.nn.pool.base import Pool
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import Selection, same_rows
-from softcut.ops import CSR, CSRPattern, Dense, Operator, Padded, Segments
+from softcut.ops import CSR, CSRPattern, Dense, Operator, Segments
+from softcut.ops.batching import Padded
 from softcut.ops.spmm import constants
 from softcut.ops.triplets import Entries, entries, to_ragged
 
