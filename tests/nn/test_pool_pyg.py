@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from softcut.nn import DiffPool, DMoNPool, JustBalancePool, TopKPool
+from softcut.nn import DiffPool, DMoNPool, JustBalancePool
 
 pyg = pytest.importorskip("torch_geometric")
 from torch_geometric.nn import DMoNPooling, dense_diff_pool  # noqa: E402
@@ -80,14 +80,6 @@ def test_diffpool_losses_do_not_change_with_padding() -> None:
         torch.testing.assert_close(losses["entropy"], ours[0]["entropy"])
     assert abs(theirs[2][0] - theirs[0][0]) > 0.5 * theirs[0][0]
     assert abs(theirs[2][1] - theirs[0][1]) > 0.5 * theirs[0][1]
-
-
-def test_two_hop_is_the_square() -> None:
-    x, e = graph(20)
-    out = TopKPool(F, ratio=0.4, connect="two_hop").double()(x, e)
-    a = to_dense_adj(e, max_num_nodes=20)[0]
-    index = out.selection.index
-    assert torch.equal(out.adj.to_dense().float(), (a @ a)[index][:, index])
 
 
 def test_dmon_agrees() -> None:
