@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -19,7 +20,7 @@ from softcut.ops import Dense, Operator, as_operator
 from softcut.ops.numerics import zero_padding
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["MLP", "Bias", "SkipConv", "UnitLinear", "accept_keys", "graph_input"]
+__all__ = ["MLP", "Bias", "GraphLayer", "SkipConv", "UnitLinear", "accept_keys", "graph_input"]
 
 
 def graph_input(
@@ -154,7 +155,39 @@ class MLP(nn.Module):
         return x
 
 
-class SkipConv(nn.Module):
+class GraphLayer(nn.Module):
+    """A message-passing layer, called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``."""
+
+    def __init__(self, in_channels: int, out_channels: int, act: Activation) -> None:
+        super().__init__()
+        self.in_channels = check_size(in_channels, "in_channels")
+        self.out_channels = check_size(out_channels, "out_channels")
+        self.act = get_activation(act)
+
+    @abstractmethod
+    def messages(self, x: Tensor, op: Operator) -> Tensor:
+        """The output before the activation."""
+
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
+        out = self.messages(x, op)
+        return zero_padding(out if self.act is None else self.act(out), op.mask)
+
+    def passed(self, x: Tensor, linear: nn.Module, op: Operator) -> Tensor:
+        """A X W: of (A X) W and A (X W) the one with the narrower product."""
+        if self.out_channels < self.in_channels:
+            return op.product(linear(x))
+        return linear(op.product(x))
+
+
+class SkipConv(GraphLayer):
     r"""The paper's message passing (eq. 1): X' = act(A~ X T_m + X T_s + b), no self-loops.
 
     >>> import torch
@@ -182,12 +215,9 @@ class SkipConv(nn.Module):
     def __init__(
         self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
     ) -> None:
-        super().__init__()
-        self.in_channels = in_channels = check_size(in_channels, "in_channels")
-        self.out_channels = out_channels = check_size(out_channels, "out_channels")
-        self.neighbours = nn.Linear(in_channels, out_channels, bias=False)
-        self.itself = nn.Linear(in_channels, out_channels, bias=bias)
-        self.act = get_activation(act)
+        super().__init__(in_channels, out_channels, act)
+        self.neighbours = nn.Linear(self.in_channels, self.out_channels, bias=False)
+        self.itself = nn.Linear(self.in_channels, self.out_channels, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -196,23 +226,8 @@ class SkipConv(nn.Module):
         if self.itself.bias is not None:
             nn.init.zeros_(self.itself.bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        adj: Any,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
-        op = op.normalise()
-        if self.out_channels < self.in_channels:
-            passed = op.product(self.neighbours(x))
-        else:
-            passed = self.neighbours(op.product(x))
-        out = passed + self.itself(x)
-        out = out if self.act is None else self.act(out)
-        return zero_padding(out, op.mask)
+    def messages(self, x: Tensor, op: Operator) -> Tensor:
+        return self.passed(x, self.neighbours, op.normalise()) + self.itself(x)
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}"

@@ -138,13 +138,7 @@ class Layout(ABC):
 
 
 class Padded(Layout):
-    """Graphs padded to one size: arrays are [B, N, (R,) K].
-
-    >>> import torch
-    >>> layout = Padded(num_graphs=2)
-    >>> layout.gram(torch.ones(2, 3, 1), torch.ones(2, 3, 1)).flatten().tolist()
-    [3.0, 3.0]
-    """
+    """Graphs padded to one size: arrays are [B, N, (R,) K]."""
 
     rows = 2
 

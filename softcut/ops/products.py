@@ -74,21 +74,7 @@ class _RaggedProducts(torch.autograd.Function):
 
 
 def pooled_products(op: Operator, s: Tensor, x: Tensor) -> PooledProducts:
-    """S'X, S'AS and S'S of every graph, with one product with A.
-
-    >>> import torch
-    >>> from softcut.ops import CSR
-    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> [t.tolist() for t in pooled_products(op, torch.ones(2, 1), torch.tensor([[3.0], [4.0]]))]
-    [[[[7.0]]], [[[2.0]]], [[[2.0]]]]
-
-    Parameters
-    ----------
-    op : Operator
-        A, or A-tilde.
-    s, x : Tensor
-        Assignments [N, K] and features [N, F] of the same type; with a leading B for a dense batch.
-    """
+    """S'X, S'AS and S'S of every graph, with one product with A."""
     layout = op.layout
     ragged = isinstance(layout, Segments) and not layout.single and s.dim() == x.dim() == 2
     if ragged and not ragged_on_kernels(s, x) and not is_wrapped(s) and not is_wrapped(x):
