@@ -36,16 +36,8 @@ class DMoNPool(ObjectivePool):
 
     Parameters
     ----------
-    in_channels : int
-        Size of the node features.
-    k : int
-        Clusters of every graph.
-    hidden : int, sequence of int or None
-        Hidden sizes of the MLP.
-    act : str, callable or None
-        Activation between the layers of the MLP.
-    temperature : float
-        Of the softmax.
+    in_channels, k, hidden, act, temperature
+        As for :class:`~softcut.nn.MinCutPool`.
     spectral_weight, cluster_weight, ortho_weight : float
         Weights of the losses. The last one, the orthogonality loss of MinCutPool, is not part of the
         published method; PyTorch Geometric's ``DMoNPooling`` returns it too.

@@ -29,16 +29,8 @@ class JustBalancePool(ObjectivePool):
 
     Parameters
     ----------
-    in_channels : int
-        Size of the node features.
-    k : int
-        Clusters of every graph.
-    hidden : int, sequence of int or None
-        Hidden sizes of the MLP.
-    act : str, callable or None
-        Activation between the layers of the MLP.
-    temperature : float
-        Of the softmax.
+    in_channels, k, hidden, act, temperature
+        As for :class:`~softcut.nn.MinCutPool`.
     balance_weight : float
         Weight of the loss.
 

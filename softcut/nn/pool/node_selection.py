@@ -77,8 +77,7 @@ class KeepSelection(Selection):
         """Graph number of every kept row; None for a single graph and for padded batches."""
         if self.ptr is None:
             return None
-        counts = self.ptr[1:] - self.ptr[:-1]
-        return torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts)
+        return Segments(self.index.numel(), self.ptr).batch
 
     @property
     def s(self) -> Tensor:
