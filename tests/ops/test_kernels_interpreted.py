@@ -155,7 +155,7 @@ class Sizes(TorchDispatchMode):
         return out
 
 
-MAKERS = (
+MAKERS = [
     "empty_like",
     "empty",
     "zeros",
@@ -166,7 +166,7 @@ MAKERS = (
     "_to_copy",
     "mul",
     "add",
-)
+]
 
 
 def test_the_loss_makes_two_matrices_and_its_gradient_none():

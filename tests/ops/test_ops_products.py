@@ -68,19 +68,6 @@ def test_gradcheck_on_two_unequal_graphs(kind, normalised):
     assert gradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x), check_batched_grad=True)
 
 
-@pytest.mark.parametrize("kind", ["binary", "weighted", "sum"])
-def test_the_operator_of_two_graphs_is_that_of_each(kind):
-    op, sample = two_unequal_graphs(kind)
-    s, x = sample.assignments(3), sample.rand(7, 2, salt=1)
-    whole = op.normalise().to_dense().double()
-    for graph, rows in enumerate((slice(0, 2), slice(2, 7))):
-        pooled, quadratic, gram = (t[graph] for t in pooled_products(op.normalise(), s, x))
-        torch.testing.assert_close(pooled, s[rows].T @ x[rows])
-        torch.testing.assert_close(quadratic, s[rows].T @ whole[rows, rows] @ s[rows])
-        torch.testing.assert_close(gram, s[rows].T @ s[rows])
-    assert not whole[:2, 2:].any()
-
-
 def test_vmap_over_assignments():
     op, sample = two_unequal_graphs("sum")
     s, x = torch.stack([sample.assignments(3, salt=i) for i in range(4)]), sample.rand(7, 2, salt=9)

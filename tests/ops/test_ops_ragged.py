@@ -125,17 +125,6 @@ def test_ragged_equals_padded_equals_one_at_a_time(sample, k):
         torch.testing.assert_close(gradients(other, (logits, x)), expected, atol=1e-9, rtol=1e-9)
 
 
-def test_mean_over_the_graphs():
-    sample = make_sample((3, 5, 2), seed=4)
-    s = sample.assignments(3)
-    for loss in (mincut_loss, ratio_trace_loss):
-        each = loss(s, sample.edge_index, batch=sample.batch, reduction="none")
-        assert each.shape == (3,)
-        torch.testing.assert_close(loss(s, sample.edge_index, batch=sample.batch), each.sum() / 3)
-    each = orthogonality_loss(s, batch=sample.batch, reduction="none")
-    torch.testing.assert_close(orthogonality_loss(s, batch=sample.batch), each.sum() / 3)
-
-
 def test_reduce_and_lift():
     sample = make_sample((3, 5, 2), seed=4, weighted=True)
     s, x = sample.assignments(3), sample.rand(sample.n, 2, salt=1)
