@@ -97,14 +97,6 @@ def test_product_sums_and_gradient(dtype, k, weighted, scaled, piece, along_rows
         torch.testing.assert_close(found.double(), wanted, rtol=epsilon, atol=3 * epsilon)
 
 
-def test_a_gradient_for_each_graph():
-    y, s, degree = random(6, 3), random(6, 3, seed=1), random(6, seed=2)
-    g_num, g_den, graph = random(2, seed=3), random(2, seed=4), torch.tensor([0, 0, 1, 1, 1, 1])
-    found = product_module().cut_gradient(y, s, None, degree, g_num, g_den, graph)
-    expected = 2 * g_num[graph, None] * y + 2 * (g_den[graph] * degree)[:, None] * s
-    torch.testing.assert_close(found, expected)
-
-
 @pytest.fixture
 def launches(monkeypatch):
     """Names of the kernels that were launched."""

@@ -180,21 +180,17 @@ def cut_gradient(
     degree: Tensor,
     g_num: Tensor,
     g_den: Tensor,
-    graph: Tensor | None = None,
     *,
     in_place: bool = False,
 ) -> Tensor:
-    """2 g_num scale Y + 2 g_den degree S of contiguous Y and S [N, K], in one pass; with `in_place` written over `y`.
-
-    `g_num` and `g_den` have a number for each graph, and `graph` [N] says which graph a row is of (None: there is one).
-    """
+    """2 g_num scale Y + 2 g_den degree S of contiguous Y and S [N, K], in one pass; `in_place`: written over `y`."""
     out = y if in_place else torch.empty_like(s)
     n, k = s.shape
     columns = 1 << (k - 1).bit_length()
     rows = max(1, _BLOCK // columns)
     with on_device(s):
         programs.add_scaled[(-(-n // rows),)](
-            out, y, s, scale, degree, g_num.contiguous(), g_den.contiguous(), graph, n,
+            out, y, s, scale, degree, g_num.contiguous(), g_den.contiguous(), n,
             K=k, ROWS=rows, COLUMNS=columns, WIDE=s.dtype == torch.float64, num_warps=4,
         )  # fmt: skip
     return out
