@@ -33,7 +33,7 @@ from softcut.datasets.generators_csr import pattern_of_chunks
 from softcut.datasets.generators_edges import Communities, PlantedEdges, generator_of
 from softcut.files import atomic_json
 from softcut.ops import CSR, CSRPattern
-from softcut.ops.operator import inverse_sqrt
+from softcut.ops.numerics import inverse_sqrt
 from softcut.provenance import command_line, commit, device_name
 from softcut.training import (
     DenseInput,

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from gpu_measuring import DEVICE, TYPES, Bench, compile_all, short
+from gpu_tuning import candidates, remember
 
 PIECES = (128, 256, 512, 1024, 2048)
 PROGRAMS = (1 << 12, 1 << 14, 1 << 16)  # two numbers each are kept until they are added up
@@ -57,7 +58,6 @@ def product_times(bench: Bench, name: str, choices: dict[Case, list[Any]]) -> di
 def loss_times(bench: Bench, name: str, best: dict[Case, Any]) -> None:
     """D^-1/2 gathered or multiplied in first, and how many programs; the fastest is remembered."""
     from softcut.ops.kernels.product import cut_sums
-    from softcut.ops.kernels.tiles import remember
 
     for (k, d), tiles in best.items():
 
@@ -102,8 +102,6 @@ def piece_times(bench: Bench) -> None:
 
 def sweep(bench: Bench) -> None:
     """Tile sizes by columns, precision and mean degree."""
-    from softcut.ops.kernels.tune import candidates
-
     first, *others = bench.even[1], *[g for g in bench.even if g != bench.even[1]], bench.skewed
     mean = bench.entries / bench.sizes[1]
     choices = {}

@@ -23,7 +23,7 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.metrics.features_as_words import looks_like_words
 from softcut.ops import CSR, Operator
-from softcut.ops.operator import inverse_sqrt
+from softcut.ops.numerics import inverse_sqrt
 
 __all__ = [
     "FeatureMap",

@@ -4,7 +4,7 @@ from softcut.coarsening.graclus import Graclus, graclus_matching
 from softcut.coarsening.kron import kron_reduction
 from softcut.coarsening.levels import Coarsening, CoarseningCache, Level, hierarchy
 from softcut.coarsening.matrices import clean
-from softcut.coarsening.max_cut import cut_share, max_cut_split
+from softcut.coarsening.max_cut import max_cut_split
 from softcut.coarsening.node_decimation import NodeDecimation
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Level",
     "NodeDecimation",
     "clean",
-    "cut_share",
     "graclus_matching",
     "hierarchy",
     "kron_reduction",

@@ -192,27 +192,15 @@ def _by_walks(
     neighbourhood holds and not what the graph holds; entries below `tiny`, one value per row, are left out.
     None where there are too few kept nodes for that: walks would be long, and what is lost of them much.
     """
-    from_kept = sp.csr_array(b.T)
-    arrays = (
-        from_kept.indptr,
-        from_kept.indices,
-        from_kept.data,
-        b.indptr,
-        b.indices,
-        b.data,
-        w.indptr,
-        w.indices,
-        w.data,
-        degree,
-        tiny,
-        faint,
-    )
+    kept, drop, inner = ((m.indptr, m.indices, m.data) for m in (sp.csr_array(b.T), b, w))
     n = b.shape[1]
     threads = require("numba", "pool", _PURPOSE).get_num_threads()
     bounds = np.linspace(0, n, threads + 1).astype(np.int64)
     walk = _walk_kernel()
     with ThreadPoolExecutor(len(bounds) - 1) as pool:
-        parts = list(pool.map(lambda i: walk(bounds[i], bounds[i + 1], *arrays), range(len(bounds) - 1)))
+        parts = list(
+            pool.map(lambda a, b: walk(a, b, kept, drop, inner, degree, tiny, faint), bounds[:-1], bounds[1:])
+        )
     if any(len(count) and count[0] < 0 for count, _, _ in parts):
         return None
     indptr = np.concatenate([[0], np.concatenate([count for count, _, _ in parts]).cumsum()])
@@ -226,24 +214,11 @@ def _walk_kernel() -> Callable[..., Any]:
     numba = require("numba", "pool", _PURPOSE)
 
     @numba.njit(cache=True, nogil=True)
-    def walk(  # type: ignore[no-untyped-def]
-        begin,
-        end,
-        kept_ptr,
-        kept_to,
-        kept_weight,
-        drop_ptr,
-        drop_to,
-        drop_weight,
-        in_ptr,
-        in_to,
-        in_weight,
-        degree,
-        tiny,
-        faint,
-    ):
+    def walk(begin, end, kept, drop, inner, degree, tiny, faint):  # type: ignore[no-untyped-def]
         # Of kept node i: solve (D - W) x = B e_i by passing residuals on (a node's residual over its
         # degree joins x, and its neighbours get their share), first come first served; then row i = B' x.
+        (kept_ptr, kept_to, kept_weight), (drop_ptr, drop_to, drop_weight) = kept, drop
+        in_ptr, in_to, in_weight = inner
         dropped = len(degree)
         residual, x = np.zeros(dropped), np.zeros(dropped)
         waiting = np.zeros(dropped, np.bool_)

@@ -26,35 +26,20 @@ def clean(matrix: sp.csr_array, symmetric: bool = False) -> sp.csr_array:
 
 
 def local_index(ptr: np.ndarray) -> np.ndarray:
-    """Place of every node in its own graph.
-
-    >>> import numpy as np
-    >>> local_index(np.array([0, 2, 5])).tolist()
-    [0, 1, 0, 1, 2]
-    """
+    """Place of every node in its own graph."""
     counts = np.diff(ptr)
     return np.arange(int(ptr[-1])) - np.repeat(ptr[:-1], counts)
 
 
 def graph_index(adjacency: sp.csr_array, ptr: np.ndarray | None) -> np.ndarray:
-    """The graph every node belongs to; `ptr` None: all to one.
-
-    >>> import numpy as np, scipy.sparse as sp
-    >>> graph_index(sp.csr_array((3, 3)), np.array([0, 1, 3])).tolist()
-    [0, 1, 1]
-    """
+    """The graph every node belongs to; `ptr` None: all to one."""
     if ptr is None:
         return np.zeros(adjacency.shape[0], np.int64)
     return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
 
 
 def node_hash(place: np.ndarray, seed: int) -> np.ndarray:
-    """A well mixed number for every place (splitmix64): the only source of randomness, the same everywhere.
-
-    >>> import numpy as np
-    >>> len(set(node_hash(np.arange(1000), seed=0).tolist()))
-    1000
-    """
+    """A well mixed number for every place (splitmix64): the only source of randomness, the same everywhere."""
     with np.errstate(over="ignore"):
         z = place.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15) * np.uint64((seed + 1) % 2**32)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

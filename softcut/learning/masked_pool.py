@@ -14,7 +14,7 @@ from softcut.errors import ParameterError
 from softcut.nn.pool import PoolOutput, Selection
 from softcut.nn.pool.node_selection import ScorePool
 from softcut.ops import CSR, Layout, Operator, Segments
-from softcut.ops.operator import inverse_sqrt
+from softcut.ops.numerics import inverse_sqrt
 
 __all__ = ["MaskSelection", "MaskedScorePool", "MaskedSegments", "MaskedSquare"]
 

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from softcut.nn.activations import Activation, get_activation
-from softcut.nn.layers import Bias, graph_input
-from softcut.nn.number_checks import check_size
-from softcut.ops.cut import zero_padding
-from softcut.ops.operator import Operator, inverse_sqrt
+from softcut.nn.activations import Activation
+from softcut.nn.layers import Bias, GraphLayer, accept_keys
+from softcut.ops.numerics import inverse_sqrt
+from softcut.ops.operator import Operator
 
 __all__ = ["GCNConv", "GraphConv", "gcn_scale"]
 
 
 def gcn_scale(op: Operator, x: Tensor) -> Tensor:
-    """(D + I)^-1/2 as a column, computed in the precision of `x` and in float32 at least.
-
-    >>> from softcut.ops import as_operator
-    >>> gcn_scale(as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=3), torch.ones(3, 1)).shape
-    torch.Size([3, 1])
-    """
+    """(D + I)^-1/2 as a column, computed in the precision of `x` and in float32 at least."""
     # The degrees of a binary graph have no precision of their own: float32 would cost half of the digits of float64.
     like = x.new_empty(0, dtype=torch.promote_types(x.dtype, torch.float32))
     return inverse_sqrt(op.degree_like(like) + 1).to(x.dtype).unsqueeze(-1)
 
 
-class GCNConv(nn.Module):
+class GCNConv(GraphLayer):
     r"""X' = act(D^-1/2 (A + I) D^-1/2 X W + b), with D the degrees of A + I (Kipf and Welling).
 
     >>> import torch
@@ -37,18 +29,18 @@ class GCNConv(nn.Module):
 
     Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``; `adj` in any format that
     :class:`~softcut.nn.SkipConv` accepts, and not normalised. Negative edge weights are an error.
+    ``load_state_dict`` takes the parameters of PyTorch Geometric's layer of the same name.
     """
 
     def __init__(
         self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
     ) -> None:
-        super().__init__()
-        self.in_channels = in_channels = check_size(in_channels, "in_channels")
-        self.out_channels = out_channels = check_size(out_channels, "out_channels")
+        super().__init__(in_channels, out_channels, act)
+        in_channels, out_channels = self.in_channels, self.out_channels
         # The bias stands apart: it comes after the product with A, the matrix before it where it narrows.
         self.lin = nn.Linear(in_channels, out_channels, bias=False)
         self.bias = Bias(out_channels, in_channels) if bias else None
-        self.act = get_activation(act)
+        accept_keys(self, {"bias": "bias.bias"})
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -56,26 +48,17 @@ class GCNConv(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias.bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        adj: Any,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
+    def messages(self, x: Tensor, op: Operator) -> Tensor:
         op.refuse_negative()
         scale = gcn_scale(op, x)
         narrow = self.out_channels < self.in_channels
         h = scale * (self.lin(x) if narrow else x)
         h = scale * (op.product(h) + h)
         h = h if narrow else self.lin(h)
-        h = h if self.bias is None else self.bias(h)
-        return zero_padding(h if self.act is None else self.act(h), op.mask)
+        return h if self.bias is None else self.bias(h)
 
 
-class GraphConv(nn.Module):
+class GraphConv(GraphLayer):
     r"""X' = act(A X W_1 + b + X W_2): sums over neighbours, no normalisation (Morris et al.).
 
     >>> import torch
@@ -84,18 +67,18 @@ class GraphConv(nn.Module):
 
     Called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``; `adj` in any format that
     :class:`~softcut.nn.SkipConv` accepts. Negative edge weights are fine.
+    ``load_state_dict`` takes the parameters of PyTorch Geometric's layer of the same name.
     """
 
     def __init__(
         self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
     ) -> None:
-        super().__init__()
-        self.in_channels = in_channels = check_size(in_channels, "in_channels")
-        self.out_channels = out_channels = check_size(out_channels, "out_channels")
+        super().__init__(in_channels, out_channels, act)
+        in_channels, out_channels = self.in_channels, self.out_channels
         self.lin_rel = nn.Linear(in_channels, out_channels, bias=False)
         self.bias = Bias(out_channels, in_channels) if bias else None
         self.lin_root = nn.Linear(in_channels, out_channels, bias=False)
-        self.act = get_activation(act)
+        accept_keys(self, {"lin_rel.bias": "bias.bias"})
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -104,17 +87,7 @@ class GraphConv(nn.Module):
             self.bias.reset_parameters()
         self.lin_root.reset_parameters()
 
-    def forward(
-        self,
-        x: Tensor,
-        adj: Any,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
-        narrow = self.out_channels < self.in_channels
-        h = op.product(self.lin_rel(x)) if narrow else self.lin_rel(op.product(x))
+    def messages(self, x: Tensor, op: Operator) -> Tensor:
+        h = self.passed(x, self.lin_rel, op)
         h = h if self.bias is None else self.bias(h)
-        h = h + self.lin_root(x)
-        return zero_padding(h if self.act is None else self.act(h), op.mask)
+        return h + self.lin_root(x)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.ops import Dense, Operator
-from softcut.ops.cut import zero_padding
+from softcut.ops.numerics import zero_padding
 from softcut.ops.triplets import entries, to_ragged
 
 __all__ = ["ModuleLike", "call_on_graph", "check_channels", "how_to_call", "make_module", "reset"]
@@ -20,11 +20,7 @@ ModuleLike = nn.Module | Callable[[int, int], nn.Module]
 
 
 def make_module(given: ModuleLike, in_channels: int, out_channels: int, name: str) -> nn.Module:
-    """The module itself, or the one that a class or function makes.
-
-    >>> make_module(nn.Linear, 3, 2, "gnn")
-    Linear(in_features=3, out_features=2, bias=True)
-    """
+    """The module itself, or the one that a class or function makes."""
     made = given if isinstance(given, nn.Module) else given(in_channels, out_channels)
     if not isinstance(made, nn.Module):
         raise ParameterError(f"{name} must be or make a torch.nn.Module, got {type(made).__name__}.")
@@ -58,14 +54,7 @@ def how_to_call(module: nn.Module) -> str:
 
 
 def call_on_graph(module: nn.Module, how: str, x: Tensor, op: Operator) -> Tensor:
-    """The module's output for the nodes of a graph, called in the way that :func:`how_to_call` found.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> call_on_graph(nn.Linear(3, 2), "features", torch.ones(2, 3), op).shape
-    torch.Size([2, 2])
-    """
+    """The module's output for the nodes of a graph, called in the way that :func:`how_to_call` found."""
     if how == "features":
         return zero_padding(module(x), op.mask)
     if how == "operator":
@@ -93,12 +82,7 @@ def _with_edges(module: nn.Module, x: Tensor, op: Operator) -> Tensor:
 
 
 def check_channels(out: Tensor, x: Tensor, channels: int | None, name: str) -> Tensor:
-    """The output of a module as [rows, channels], or a sentence; None: any number of channels.
-
-    >>> import torch
-    >>> check_channels(torch.ones(4), torch.ones(4, 3), 1, "gnn").shape
-    torch.Size([4, 1])
-    """
+    """The output of a module as [rows, channels], or a sentence; None: any number of channels."""
     if isinstance(out, Tensor) and channels == 1 and out.shape == x.shape[:-1]:
         out = out.unsqueeze(-1)
     rows = list(x.shape[:-1])

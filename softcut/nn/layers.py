@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -15,10 +17,10 @@ from softcut.errors import GraphError, ParameterError
 from softcut.nn.activations import Activation, get_activation
 from softcut.nn.number_checks import check_size
 from softcut.ops import Dense, Operator, as_operator
-from softcut.ops.cut import zero_padding
+from softcut.ops.numerics import zero_padding
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["MLP", "Bias", "SkipConv", "UnitLinear", "graph_input"]
+__all__ = ["MLP", "Bias", "GraphLayer", "SkipConv", "UnitLinear", "accept_keys", "graph_input"]
 
 
 def graph_input(
@@ -30,12 +32,7 @@ def graph_input(
     channels: int | None = None,
     name: str = "x",
 ) -> tuple[Tensor, Operator]:
-    """Features and an operator that belong together, from any of the formats a layer accepts.
-
-    >>> x, op = graph_input(torch.ones(2, 3), torch.tensor([[0, 1], [1, 0]]))
-    >>> x.shape, op
-    (torch.Size([2, 3]), CSR(2 rows, 2 entries, 1 graph(s)))
-    """
+    """Features and an operator that belong together, from any of the formats a layer accepts."""
     if not isinstance(x, Tensor) or x.dim() not in (2, 3):
         got = f"shape {list(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
         raise GraphError(f"{name} must be a tensor of node features, [N, F] or [B, N, F], got {got}.")
@@ -57,20 +54,21 @@ def graph_input(
     return zero_padding(x, op.mask), op
 
 
+def accept_keys(module: nn.Module, peer_keys: Mapping[str, str]) -> None:
+    """Let ``load_state_dict`` of a module take parameters under the names PyTorch Geometric has for them."""
+    module.register_load_state_dict_pre_hook(functools.partial(_rename_keys, dict(peer_keys)))
+
+
+def _rename_keys(
+    names: Mapping[str, str], _: nn.Module, state: dict[str, Any], prefix: str, *__: Any
+) -> None:
+    for peer, own in names.items():
+        if prefix + peer in state:
+            state[prefix + own] = state.pop(prefix + peer)
+
+
 class Bias(nn.Module):
-    """Add a learned vector: the bias of a linear layer, where something comes between the two.
-
-    >>> import torch
-    >>> Bias(3, fan_in=8)(torch.zeros(2, 3)).shape
-    torch.Size([2, 3])
-
-    Parameters
-    ----------
-    channels : int
-        Length of the vector.
-    fan_in : int
-        Inputs of the linear layer it belongs to; it is drawn as ``nn.Linear`` draws its bias.
-    """
+    """Add a learned vector: the bias of a linear layer, where something comes between the two."""
 
     def __init__(self, channels: int, fan_in: int) -> None:
         super().__init__()
@@ -157,7 +155,39 @@ class MLP(nn.Module):
         return x
 
 
-class SkipConv(nn.Module):
+class GraphLayer(nn.Module):
+    """A message-passing layer, called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``."""
+
+    def __init__(self, in_channels: int, out_channels: int, act: Activation) -> None:
+        super().__init__()
+        self.in_channels = check_size(in_channels, "in_channels")
+        self.out_channels = check_size(out_channels, "out_channels")
+        self.act = get_activation(act)
+
+    @abstractmethod
+    def messages(self, x: Tensor, op: Operator) -> Tensor:
+        """The output before the activation."""
+
+    def forward(
+        self,
+        x: Tensor,
+        adj: Any,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
+        out = self.messages(x, op)
+        return zero_padding(out if self.act is None else self.act(out), op.mask)
+
+    def passed(self, x: Tensor, linear: nn.Module, op: Operator) -> Tensor:
+        """A X W: of (A X) W and A (X W) the one with the narrower product."""
+        if self.out_channels < self.in_channels:
+            return op.product(linear(x))
+        return linear(op.product(x))
+
+
+class SkipConv(GraphLayer):
     r"""The paper's message passing (eq. 1): X' = act(A~ X T_m + X T_s + b), no self-loops.
 
     >>> import torch
@@ -185,12 +215,9 @@ class SkipConv(nn.Module):
     def __init__(
         self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
     ) -> None:
-        super().__init__()
-        self.in_channels = in_channels = check_size(in_channels, "in_channels")
-        self.out_channels = out_channels = check_size(out_channels, "out_channels")
-        self.neighbours = nn.Linear(in_channels, out_channels, bias=False)
-        self.itself = nn.Linear(in_channels, out_channels, bias=bias)
-        self.act = get_activation(act)
+        super().__init__(in_channels, out_channels, act)
+        self.neighbours = nn.Linear(self.in_channels, self.out_channels, bias=False)
+        self.itself = nn.Linear(self.in_channels, self.out_channels, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -199,23 +226,8 @@ class SkipConv(nn.Module):
         if self.itself.bias is not None:
             nn.init.zeros_(self.itself.bias)
 
-    def forward(
-        self,
-        x: Tensor,
-        adj: Any,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
-        op = op.normalise()
-        if self.out_channels < self.in_channels:
-            passed = op.product(self.neighbours(x))
-        else:
-            passed = self.neighbours(op.product(x))
-        out = passed + self.itself(x)
-        out = out if self.act is None else self.act(out)
-        return zero_padding(out, op.mask)
+    def messages(self, x: Tensor, op: Operator) -> Tensor:
+        return self.passed(x, self.neighbours, op.normalise()) + self.itself(x)
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}"

@@ -14,7 +14,7 @@ from softcut.nn.activations import Activation
 from softcut.nn.layers import SkipConv, graph_input
 from softcut.nn.pool import Pool, PoolOutput, Selection, get_pool, pool_options
 from softcut.ops import Operator
-from softcut.ops.cut import zero_padding
+from softcut.ops.numerics import zero_padding
 
 __all__ = [
     "GraphAutoencoder",
@@ -48,14 +48,7 @@ class Reconstruction(NamedTuple):
 
 
 def global_mean(x: Tensor, op: Operator) -> Tensor:
-    """Mean over the nodes of every graph: [B, F].
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=3, batch=torch.tensor([0, 0, 1]))
-    >>> global_mean(torch.tensor([[1.0], [3.0], [5.0]]), op).flatten().tolist()
-    [2.0, 5.0]
-    """
+    """Mean over the nodes of every graph: [B, F]."""
     x = zero_padding(x, op.mask)
     ones = x.new_ones(x.shape[:-1]) if op.mask is None else op.mask.to(x.dtype)
     return op.layout.total(x) / op.layout.total(ones).clamp(min=1).unsqueeze(-1)
@@ -70,11 +63,6 @@ def sized_pool(
     options: Mapping[str, Any] | None = None,
 ) -> Pool:
     """A pooler by name that keeps about `ratio` of the nodes, whichever way it counts them.
-
-    >>> sized_pool("ndp", 8, ratio=0.25)
-    NDPPool(levels=2, delta=0.01, seed=0)
-    >>> sized_pool("topk", 8, k=5, ratio=0.25).ratio
-    0.25
 
     Parameters
     ----------
@@ -171,20 +159,47 @@ class NodeClusterer(nn.Module):
         return self.pool(x, op)
 
 
-class _GraphModel(nn.Module):
-    """(message passing, pool) some times, message passing, mean over the nodes, one linear layer."""
+class GraphClassifier(nn.Module):
+    """MP - pool - MP - pool - MP - mean - linear: one row of logits per graph (paper, table 2).
+
+    >>> import torch
+    >>> model = GraphClassifier(in_channels=8, out_channels=2, pool="mincut", k=(4, 2))
+    >>> edge_index, batch = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]), torch.tensor([0, 0, 0, 1, 1])
+    >>> out = model(torch.rand(5, 8), edge_index, batch=batch)
+    >>> out.y.shape, out.loss.shape
+    (torch.Size([2, 2]), torch.Size([]))
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Node features; classes.
+    pool : str
+        Name of the pooler.
+    levels : int
+        Poolers in a row.
+    hidden : int
+        Width of every layer.
+    k : int or sequence of int, optional
+        Clusters at each level, for the poolers with a fixed number.
+    ratio : float
+        Share of the nodes that stay at each level, for the others.
+    act : str, callable or None
+        Activation.
+    pool_args : mapping, optional
+        Further options of the poolers.
+    """
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        pool: str,
-        levels: int,
-        hidden: int,
-        k: int | Sequence[int] | None,
-        ratio: float,
-        act: Activation,
-        pool_args: Mapping[str, Any] | None,
+        pool: str = "mincut",
+        levels: int = 2,
+        hidden: int = 32,
+        k: int | Sequence[int] | None = None,
+        ratio: float = 0.5,
+        act: Activation = "relu",
+        pool_args: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         sizes = [k] * levels if k is None or isinstance(k, int) else list(k)
@@ -237,75 +252,21 @@ class _GraphModel(nn.Module):
         return ModelOutput(self.head(global_mean(x, op)), loss, tuple(pooled))
 
 
-class GraphClassifier(_GraphModel):
-    """MP - pool - MP - pool - MP - mean - linear: one row of logits per graph (paper, table 2).
-
-    >>> import torch
-    >>> model = GraphClassifier(in_channels=8, out_channels=2, pool="mincut", k=(4, 2))
-    >>> edge_index, batch = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]), torch.tensor([0, 0, 0, 1, 1])
-    >>> out = model(torch.rand(5, 8), edge_index, batch=batch)
-    >>> out.y.shape, out.loss.shape
-    (torch.Size([2, 2]), torch.Size([]))
-
-    Parameters
-    ----------
-    in_channels, out_channels : int
-        Node features; classes.
-    pool : str
-        Name of the pooler.
-    levels : int
-        Poolers in a row.
-    hidden : int
-        Width of every layer.
-    k : int or sequence of int, optional
-        Clusters at each level, for the poolers with a fixed number.
-    ratio : float
-        Share of the nodes that stay at each level, for the others.
-    act : str, callable or None
-        Activation.
-    pool_args : mapping, optional
-        Further options of the poolers.
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        pool: str = "mincut",
-        levels: int = 2,
-        hidden: int = 32,
-        k: int | Sequence[int] | None = None,
-        ratio: float = 0.5,
-        act: Activation = "relu",
-        pool_args: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(in_channels, out_channels, pool, levels, hidden, k, ratio, act, pool_args)
-
-
-class GraphRegressor(_GraphModel):
+class GraphRegressor(GraphClassifier):
     """MP - pool - MP - mean - linear: one number (or several) a graph (paper, table 3).
+
+    A :class:`GraphClassifier` with one output and one pooler unless said otherwise.
 
     >>> import torch
     >>> model = GraphRegressor(in_channels=4, pool="topk")
     >>> model(torch.rand(3, 4), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).y.shape
     torch.Size([1, 1])
-
-    Parameters are those of :class:`GraphClassifier`.
     """
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int = 1,
-        pool: str = "mincut",
-        levels: int = 1,
-        hidden: int = 32,
-        k: int | Sequence[int] | None = None,
-        ratio: float = 0.5,
-        act: Activation = "relu",
-        pool_args: Mapping[str, Any] | None = None,
+        self, in_channels: int, out_channels: int = 1, pool: str = "mincut", levels: int = 1, **options: Any
     ) -> None:
-        super().__init__(in_channels, out_channels, pool, levels, hidden, k, ratio, act, pool_args)
+        super().__init__(in_channels, out_channels, pool, levels, **options)
 
 
 class GraphAutoencoder(nn.Module):

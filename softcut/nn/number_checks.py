@@ -12,11 +12,7 @@ __all__ = ["check_number", "check_size"]
 
 
 def check_size(value: Any, name: str, least: int = 1) -> int:
-    """A whole number that is large enough, as an ``int``; NumPy's are accepted.
-
-    >>> check_size(3, "k")
-    3
-    """
+    """A whole number that is large enough, as an ``int``; NumPy's are accepted."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ParameterError(f"{name} must be a whole number, got {value!r}.")
     if value < least:
@@ -25,11 +21,7 @@ def check_size(value: Any, name: str, least: int = 1) -> int:
 
 
 def check_number(value: Any, name: str) -> float:
-    """A finite number, as a ``float``.
-
-    >>> check_number(1, "multiplier")
-    1.0
-    """
+    """A finite number, as a ``float``."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ParameterError(f"{name} must be a finite number, got {value!r}.")
     return float(value)

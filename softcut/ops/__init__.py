@@ -1,7 +1,7 @@
-"""Functions first: operators, the minCUT and orthogonality losses, coarsening and lifting."""
+"""Operators, the losses of soft clusters, coarsening and lifting."""
 
-from softcut.ops.batching import Layout, Padded, Segments
-from softcut.ops.coarsen import Coarse, coarsen, lift, lift_adjacency, pooled_adjacency, reduce
+from softcut.ops.batching import Layout, Segments
+from softcut.ops.coarsen import coarsen, lift, lift_adjacency, pooled_adjacency, reduce
 from softcut.ops.convert import as_operator, block_diagonal
 from softcut.ops.csr import CSR
 from softcut.ops.cut import cut_terms, mincut_loss, quadratic_form, ratio_trace_loss
@@ -11,14 +11,12 @@ from softcut.ops.objectives import (
     OBJECTIVES,
     ClusterTables,
     dmon_loss,
-    evidence,
     evidence_loss,
     get_objective,
     just_balance_loss,
 )
 from softcut.ops.operator import Operator
-from softcut.ops.orthogonality import orthogonality, orthogonality_loss, orthogonality_maximum, self_gram
-from softcut.ops.products import PooledProducts, pooled_products
+from softcut.ops.orthogonality import orthogonality, orthogonality_loss
 from softcut.ops.spmm import CSRPattern, spmm
 from softcut.ops.sum import Sum
 from softcut.ops.word_counts import Words
@@ -28,12 +26,9 @@ __all__ = [
     "OBJECTIVES",
     "CSRPattern",
     "ClusterTables",
-    "Coarse",
     "Dense",
     "Layout",
     "Operator",
-    "Padded",
-    "PooledProducts",
     "Segments",
     "Sum",
     "Words",
@@ -43,7 +38,6 @@ __all__ = [
     "cut_terms",
     "dmon_loss",
     "entropy",
-    "evidence",
     "evidence_loss",
     "get_objective",
     "just_balance_loss",
@@ -53,12 +47,9 @@ __all__ = [
     "mutual_information",
     "orthogonality",
     "orthogonality_loss",
-    "orthogonality_maximum",
     "pooled_adjacency",
-    "pooled_products",
     "quadratic_form",
     "ratio_trace_loss",
     "reduce",
-    "self_gram",
     "spmm",
 ]

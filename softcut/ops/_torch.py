@@ -89,7 +89,12 @@ def keeps_graph() -> bool:
 def saving_is_hooked() -> bool:
     """Whether tensors saved for the backward pass go through hooks; True where PyTorch does not say."""
     ask = getattr(_autograd, "_top_saved_tensors_default_hooks", None)
-    return ask is None or ask(True) is not None
+    if ask is None:
+        return True
+    try:
+        return ask(True) is not None
+    except TypeError:  # versions of PyTorch in which it takes no argument
+        return ask() is not None
 
 
 def version(t: Tensor) -> int | None:

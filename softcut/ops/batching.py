@@ -46,22 +46,12 @@ _LARGEST_CHUNK = 1024
 
 
 def counts_to_ptr(counts: Tensor) -> Tensor:
-    """[B] node counts to the pointer [B + 1].
-
-    >>> import torch
-    >>> counts_to_ptr(torch.tensor([2, 3])).tolist()
-    [0, 2, 5]
-    """
+    """[B] node counts to the pointer [B + 1]."""
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def batch_to_ptr(batch: Tensor, n: int) -> Tensor:
-    """The graph number of every node to the pointer [B + 1].
-
-    >>> import torch
-    >>> batch_to_ptr(torch.tensor([0, 0, 1, 1, 1]), 5).tolist()
-    [0, 2, 5]
-    """
+    """The graph number of every node to the pointer [B + 1]."""
     batch = unwrapped(batch, "batch")
     with constants():
         return _count_batch(batch, n)
@@ -98,22 +88,12 @@ def unfold_replicas(x: Tensor, size: int, position: int, had_replicas: bool) -> 
 
 
 def ragged_on_kernels(a: Tensor, b: Tensor) -> bool:
-    """Whether products per graph of `a` [N, K] with `b` ([N, F], or a matrix [K, F] per graph) go to a GPU kernel.
-
-    >>> import torch
-    >>> ragged_on_kernels(torch.ones(5, 2), torch.ones(5, 3))
-    False
-    """
+    """Whether products per graph of `a` [N, K] with `b` ([N, F], or a matrix [K, F] per graph) go to a GPU kernel."""
     return a.dim() == 2 and _fits_kernels(a, b, FEWEST)
 
 
 def replicas_on_kernels(a: Tensor, b: Tensor) -> bool:
-    """Whether products per replica of `a` [N, R, K] with `b` ([N, R, F], or a matrix per replica) go to a GPU kernel.
-
-    >>> import torch
-    >>> replicas_on_kernels(torch.ones(5, 4, 2), torch.ones(5, 4, 3))
-    False
-    """
+    """Whether products per replica of `a` [N, R, K] with `b` ([N, R, F], or a matrix each) go to a GPU kernel."""
     return a.dim() == 3 and _fits_kernels(a, b, FEWEST_SMALL)
 
 
@@ -158,13 +138,7 @@ class Layout(ABC):
 
 
 class Padded(Layout):
-    """Graphs padded to one size: arrays are [B, N, (R,) K].
-
-    >>> import torch
-    >>> layout = Padded(num_graphs=2)
-    >>> layout.gram(torch.ones(2, 3, 1), torch.ones(2, 3, 1)).flatten().tolist()
-    [3.0, 3.0]
-    """
+    """Graphs padded to one size: arrays are [B, N, (R,) K]."""
 
     rows = 2
 

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops.cut import assignment_input, no_autocast, quadratic_form
+from softcut.ops.convert import assignment_input
+from softcut.ops.cut import quadratic_form
 from softcut.ops.dense import Dense
-from softcut.ops.operator import Operator, inverse_sqrt
+from softcut.ops.numerics import inverse_sqrt, no_autocast
+from softcut.ops.operator import Operator
 from softcut.ops.tensor_checks import check_assignments, check_tensor
 
 __all__ = ["Coarse", "coarsen", "lift", "lift_adjacency", "pooled_adjacency", "reduce"]
@@ -47,12 +49,12 @@ def pooled_adjacency(quadratic: Tensor, *, symmetric: bool, keep_diagonal: bool 
     return Dense(data, symmetric=symmetric, normalised=True)
 
 
-def reduce(op: Operator, s: Tensor, x: Tensor) -> Tensor:
+def reduce(s: Tensor, x: Tensor, op: Operator) -> Tensor:
     """X_pool = S' X of every graph: [B, K, F].
 
     >>> import torch
     >>> from softcut.ops import Dense
-    >>> reduce(Dense(torch.zeros(1, 2, 2)), torch.ones(1, 2, 1), torch.ones(1, 2, 3)).tolist()
+    >>> reduce(torch.ones(1, 2, 1), torch.ones(1, 2, 3), Dense(torch.zeros(1, 2, 2))).tolist()
     [[[2.0, 2.0, 2.0]]]
     """
     op.check_rows(x, "x")
@@ -93,7 +95,7 @@ def coarsen(
             x = x.unsqueeze(0)
         op = op.normalise()
         quadratic = quadratic_form(op, s)
-        return Coarse(reduce(op, s, x), pooled_adjacency(quadratic, symmetric=op.symmetric))
+        return Coarse(reduce(s, x, op), pooled_adjacency(quadratic, symmetric=op.symmetric))
 
 
 def lift(s: Tensor, x_pool: Tensor, op: Operator | None = None) -> Tensor:

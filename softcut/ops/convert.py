@@ -15,11 +15,12 @@ from softcut.graph import Graph
 from softcut.ops.batching import Segments, counts_to_ptr
 from softcut.ops.csr import CSR
 from softcut.ops.dense import Dense
+from softcut.ops.numerics import full_precision, sum_type, zero_padding
 from softcut.ops.operator import Operator
 from softcut.ops.spmm import CSRPattern, unwrapped
-from softcut.ops.tensor_checks import check_finite
+from softcut.ops.tensor_checks import check_assignments, check_finite
 
-__all__ = ["as_operator", "block_diagonal"]
+__all__ = ["as_operator", "assignment_input", "block_diagonal"]
 
 
 def _check_batch(op: Operator, batch: Tensor | None, mask: Tensor | None) -> Operator:
@@ -128,6 +129,26 @@ def as_operator(
     if edge_weight is not None:
         check_finite(edge_weight, "edge_weight")
     return made
+
+
+def assignment_input(
+    s: Tensor,
+    adj: Any,
+    edge_weight: Tensor | None,
+    batch: Tensor | None,
+    mask: Tensor | None,
+    half: bool = False,
+) -> tuple[Tensor, Operator]:
+    """S in the precision of losses, padding zeroed, and the operator it belongs to; with `half`, S as it is."""
+    check_assignments(s)
+    s = s if half else full_precision(s)
+    op = as_operator(
+        adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=sum_type(s), device=s.device
+    )
+    if isinstance(op, Dense) and s.dim() == 2:
+        s = s.unsqueeze(0)
+    op.check_rows(s, "s")
+    return zero_padding(s, op.mask), op
 
 
 def block_diagonal(operators: Sequence[CSR]) -> CSR:

@@ -13,14 +13,8 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
-from softcut.ops.operator import (
-    inverse_sqrt,
-    learned,
-    narrower,
-    refuse_negative,
-    refuse_negative_degree,
-    sum_type,
-)
+from softcut.ops.numerics import inverse_sqrt, narrower, sum_type
+from softcut.ops.operator import learned, refuse_negative, refuse_negative_degree
 from softcut.ops.sparse import SparseOperator
 from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
 from softcut.ops.tensor_checks import check_tensor

@@ -17,49 +17,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softcut.errors import ParameterError
 from softcut.ops._torch import in_gradient_batch, is_wrapped, keeps_graph, saving_is_hooked, signed
 from softcut.ops.batching import fold_replicas, unfold_replicas
-from softcut.ops.convert import as_operator
-from softcut.ops.dense import Dense
-from softcut.ops.operator import Operator, sum_type
+from softcut.ops.convert import assignment_input
+from softcut.ops.numerics import full_precision, no_autocast, per_row, reduce_graphs, safe_ratio, sum_type
+from softcut.ops.operator import Operator
 from softcut.ops.tensor_checks import check_assignments
 
 __all__ = [
     "Recall",
-    "assignment_input",
     "cut_terms",
-    "full_precision",
     "mincut_loss",
-    "no_autocast",
-    "per_row",
     "quadratic_form",
     "ratio_trace",
     "ratio_trace_loss",
-    "reduce_graphs",
-    "safe_ratio",
-    "safe_sqrt",
     "takes_fast_path",
-    "zero_padding",
+    "transformed",
 ]
-
-
-def full_precision(s: Tensor) -> Tensor:
-    """Losses accumulate in float32 at least."""
-    return s.float() if s.dtype in (torch.bfloat16, torch.float16) else s
-
-
-def no_autocast(s: Tensor) -> torch.autocast:
-    return torch.autocast(s.device.type, enabled=False)
 
 
 def takes_fast_path(op: Operator) -> bool:
     """Whether Y may be saved in place of the graph of operations that made it."""
     return not torch.compiler.is_compiling() and op.symmetric and not op.requires_grad
-
-
-def _from_graphs(layout: Any, g: Tensor) -> Tensor:
-    return layout.spread(g).unsqueeze(-1)
 
 
 def _row_dots(a: Tensor, b: Tensor) -> Tensor:
@@ -70,7 +49,7 @@ def _row_dots(a: Tensor, b: Tensor) -> Tensor:
     return torch.einsum("...k,...k->...", a, b)
 
 
-def _transformed(t: Tensor) -> bool:
+def transformed(t: Tensor) -> bool:
     """Whether a tensor belongs to a transform of ``torch.func``, or to a batch of gradients."""
     return is_wrapped(t) or in_gradient_batch(t)
 
@@ -133,12 +112,12 @@ class _CutTerms(torch.autograd.Function):
             if known is None:
                 return None, None, None
             g_num, g_den = (torch.zeros_like(known) if g is None else g for g in (g_num, g_den))
-        first = not torch.is_grad_enabled() and not _transformed(g_num) and not _transformed(g_den)
+        first = not torch.is_grad_enabled() and not transformed(g_num) and not transformed(g_den)
         in_place = ctx.owns_y and first and not keeps_graph()
         if first and ctx.op.fuses_cut(s):
             return None, _fused_gradient(ctx.op, s, y, degree, g_num, g_den, in_place), None
-        own = 2 * _from_graphs(layout, g_den) * per_row(degree, s).unsqueeze(-1)
-        factor = 2 * _from_graphs(layout, g_num)
+        own = 2 * layout.spread(g_den).unsqueeze(-1) * per_row(degree, s).unsqueeze(-1)
+        factor = 2 * layout.spread(g_num).unsqueeze(-1)
         scale = ctx.op.row_scale(s.dtype)
         scale = None if scale is None else per_row(scale, s).unsqueeze(-1)
         if first:
@@ -203,11 +182,6 @@ class _QuadraticForm(torch.autograd.Function):
         return (q, unfold_replicas(y, info.batch_size, rows, had)), (1, rows)
 
 
-def per_row(degree: Tensor, s: Tensor) -> Tensor:
-    """A value per row, shaped to meet [rows, (R)]."""
-    return degree.to(s.dtype).view(*degree.shape, *[1] * (s.dim() - 1 - degree.dim()))
-
-
 def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
     """Tr(S' A S) and Tr(S' D S) of every graph: two vectors [B] (or [B, R] with replicas).
 
@@ -242,34 +216,6 @@ def quadratic_form(op: Operator, s: Tensor) -> Tensor:
     if takes_fast_path(op):
         return _QuadraticForm.apply(op, s)[0]
     return op.layout.gram(s, op.product(s))
-
-
-def safe_ratio(num: Tensor, den: Tensor) -> Tensor:
-    """num / den, and 0 with a zero gradient where den is 0 (a graph without edges)."""
-    empty = den <= 0
-    return torch.where(empty, torch.zeros_like(num), num / torch.where(empty, 1.0, den))
-
-
-def safe_sqrt(x: Tensor) -> Tensor:
-    """sqrt(x), and 0 with a zero gradient where x is not positive (the true gradient at 0 is infinite).
-
-    >>> import torch
-    >>> safe_sqrt(torch.tensor([4.0, 0.0])).tolist()
-    [2.0, 0.0]
-    """
-    positive = x > 0
-    return torch.where(positive, torch.where(positive, x, 1.0).sqrt(), 0.0)
-
-
-def reduce_graphs(loss: Tensor, reduction: str) -> Tensor:
-    """Mean or sum over the graphs of the batch, or one value per graph."""
-    if reduction == "mean":
-        return loss.mean(0)
-    if reduction == "sum":
-        return loss.sum(0)
-    if reduction == "none":
-        return loss
-    raise ParameterError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
 
 
 def mincut_loss(
@@ -353,30 +299,3 @@ def ratio_trace(op: Operator, s: Tensor, ridge: float = 1e-3, quadratic: Tensor 
     shift = torch.where(empty, torch.ones_like(mean), ridge * mean)
     volume = volume + shift[..., None, None] * eye
     return torch.linalg.solve(volume, cut).diagonal(dim1=-2, dim2=-1).sum(-1) / k
-
-
-def zero_padding(s: Tensor, mask: Tensor | None) -> Tensor:
-    """Rows that `mask` leaves out become 0, whatever they held; their gradient is 0."""
-    if mask is None:
-        return s
-    return s.masked_fill(~mask.bool().view(*mask.shape, *[1] * (s.dim() - mask.dim())), 0.0)
-
-
-def assignment_input(
-    s: Tensor,
-    adj: Any,
-    edge_weight: Tensor | None,
-    batch: Tensor | None,
-    mask: Tensor | None,
-    half: bool = False,
-) -> tuple[Tensor, Operator]:
-    """S in the precision of losses, padding zeroed, and the operator it belongs to; with `half`, S as it is."""
-    check_assignments(s)
-    s = s if half else full_precision(s)
-    op = as_operator(
-        adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=sum_type(s), device=s.device
-    )
-    if isinstance(op, Dense) and s.dim() == 2:
-        s = s.unsqueeze(0)
-    op.check_rows(s, "s")
-    return zero_padding(s, op.mask), op

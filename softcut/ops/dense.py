@@ -11,14 +11,8 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import version
 from softcut.ops.batching import Padded
-from softcut.ops.operator import (
-    Operator,
-    inverse_sqrt,
-    learned,
-    narrower,
-    refuse_negative,
-    refuse_negative_degree,
-)
+from softcut.ops.numerics import inverse_sqrt, narrower
+from softcut.ops.operator import Operator, learned, refuse_negative, refuse_negative_degree
 from softcut.ops.tensor_checks import check_tensor
 
 __all__ = ["Dense"]

@@ -9,51 +9,33 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from softcut.ops.cut import safe_ratio
 from softcut.ops.information import entropy, multinomial_complexity, mutual_information
+from softcut.ops.numerics import safe_ratio
 
-__all__ = ["edge_gain", "edge_price", "evidence", "word_gain", "word_gains", "word_price"]
+__all__ = ["cluster_evidence", "edge_gain", "edge_price", "word_gain", "word_gains", "word_price"]
 
 # Below this entropy (nats) the evidence is divided by no less: a single cluster has none.
 _LEAST_ENTROPY = 1e-6
 
 
 def edge_price(k: int, count: Tensor | float) -> Tensor:
-    """What the table of `count` edges between K clusters costs to describe, in nats, float64.
-
-    >>> round(edge_price(2, 100).item(), 2)
-    4.8
-    """
+    """What the table of `count` edges between K clusters costs to describe, in nats, float64."""
     return multinomial_complexity(k * (k + 1) // 2, torch.as_tensor(count, dtype=torch.float64))
 
 
 def word_price(k: int, counts: Tensor) -> Tensor:
-    """What the table of words costs: each of the `counts` [..., F] occurrences of a word spread over K clusters; [...].
-
-    >>> import torch
-    >>> round(word_price(2, torch.tensor([50.0, 50.0])).item(), 2)
-    4.52
-    """
+    """What a table of words costs, in nats: the `counts` [..., F] of each word are spread over K clusters; [...]."""
     return multinomial_complexity(k, counts).sum(-1)
 
 
 def edge_gain(edges: Tensor, count: Tensor | float) -> Tensor:
-    """G_e: what clusters say about the other end of an edge, less its price, in nats; 0 without edges.
-
-    >>> import torch
-    >>> round(edge_gain(torch.tensor([[100.0, 0.0], [0.0, 100.0]]), 100).item(), 2)    # 100 log 2, less 4.74
-    64.58
-    """
+    """G_e: what clusters say about the other end of an edge, less its price, in nats; 0 without edges."""
     price = edge_price(edges.shape[-1], count).to(edges)
     return torch.where(edges.sum((-2, -1)) > 0, count * mutual_information(edges) - price, 0.0)
 
 
 def word_gain(words: Tensor, count: Tensor | float, price: Tensor | None = None) -> Tensor:
     """G_x: what clusters say about the words of a node, less its price, in nats; 0 without words.
-
-    >>> import torch
-    >>> round(word_gain(torch.tensor([[50.0, 0.0], [0.0, 50.0]]), 100).item(), 2)      # 100 log 2, less 4.52
-    64.79
 
     Parameters
     ----------
@@ -86,7 +68,7 @@ def word_gains(words: Tensor) -> Tensor:
     return (torch.xlogy(words, words) - torch.xlogy(words, share)).sum(-2) - torch.xlogy(counts, counts)
 
 
-def evidence(
+def cluster_evidence(
     edges: Tensor,
     sizes: Tensor,
     words: Tensor | None = None,
@@ -102,7 +84,7 @@ def evidence(
     itself, it is largest where H is next to 0.
 
     >>> import torch
-    >>> round(evidence(torch.eye(2) * 100, torch.tensor([20.0, 20.0]), num_edges=100, power=1.0).item(), 3)
+    >>> round(cluster_evidence(torch.eye(2) * 100, torch.tensor([20.0, 20.0]), num_edges=100, power=1.0).item(), 3)
     2.329
 
     Parameters

@@ -18,18 +18,17 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.io.part_files import Part
 from softcut.ops.batching import Segments
-from softcut.ops.operator import inverse_sqrt, refuse_negative
+from softcut.ops.numerics import inverse_sqrt
+from softcut.ops.operator import refuse_negative
 from softcut.ops.sparse import SparseOperator
 from softcut.ops.spmm import CSRPattern, constants, sparse_product
 
-__all__ = ["Exchange", "Group", "Halo", "SharedRows", "shared_sum"]
+__all__ = ["Exchange", "Group", "Halo", "SharedRows"]
 
 
 class Group(Protocol):
@@ -65,21 +64,8 @@ class _SharedSum(torch.autograd.Function):
         return _SharedSum.apply(group, values), in_dims[1]
 
 
-def shared_sum(group: Group, values: Tensor) -> Tensor:
-    """The sum of `values` over all processes, differentiable in this process's share."""
-    return _SharedSum.apply(group, values)
-
-
 class SharedRows(Segments):
-    """The rows of one graph, spread over processes: sums over rows are sums over all processes.
-
-    Parameters
-    ----------
-    num_rows : int
-        Rows of this process.
-    group : Group
-        The processes.
-    """
+    """The rows of one graph, spread over processes: sums over rows are sums over all processes."""
 
     def __init__(self, num_rows: int, group: Group) -> None:
         super().__init__(num_rows)
@@ -89,7 +75,7 @@ class SharedRows(Segments):
         return self
 
     def over_all(self, values: Tensor) -> Tensor:
-        return shared_sum(self.group, values)
+        return _SharedSum.apply(self.group, values)
 
     def total(self, v: Tensor) -> Tensor:
         return self.over_all(super().total(v))
@@ -145,7 +131,7 @@ class Exchange:
 
     def __call__(self, s: Tensor) -> Tensor:
         """Rows of the halo [h, C] from the own rows [n, C]."""
-        return _Receive.apply(self, s)
+        return _Move.apply(self, s, False)
 
     def receive(self, s: Tensor) -> Tensor:
         rows = s.detach().index_select(0, self.send)
@@ -162,47 +148,26 @@ class Exchange:
         )
 
 
-def _as_columns(info, in_dims, function, exchange, values):  # type: ignore[no-untyped-def]
-    """The vmap rule of both directions: replicas are columns of one exchange."""
-    values = values.movedim(in_dims[1], 1)
-    got = function.apply(exchange, values.reshape(values.shape[0], -1))
-    return got.view(got.shape[0], *values.shape[1:]), 1
+class _Move(torch.autograd.Function):
+    """Rows to the processes that need them or, with `back`, their adjoint: each is the gradient of the other."""
 
-
-class _Receive(torch.autograd.Function):
     @staticmethod
-    def forward(exchange: Exchange, s: Tensor) -> Tensor:
-        return exchange.receive(s)
+    def forward(exchange: Exchange, rows: Tensor, back: bool) -> Tensor:
+        return exchange.give_back(rows) if back else exchange.receive(rows)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-        ctx.exchange = inputs[0]
+        ctx.exchange, _, ctx.back = inputs
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        return None, _GiveBack.apply(ctx.exchange, grad)
+        return None, _Move.apply(ctx.exchange, grad, not ctx.back), None
 
     @staticmethod
-    def vmap(info, in_dims, exchange, s):  # type: ignore[no-untyped-def]
-        return _as_columns(info, in_dims, _Receive, exchange, s)
-
-
-class _GiveBack(torch.autograd.Function):
-    @staticmethod
-    def forward(exchange: Exchange, halo: Tensor) -> Tensor:
-        return exchange.give_back(halo)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-        ctx.exchange = inputs[0]
-
-    @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        return None, _Receive.apply(ctx.exchange, grad)
-
-    @staticmethod
-    def vmap(info, in_dims, exchange, halo):  # type: ignore[no-untyped-def]
-        return _as_columns(info, in_dims, _GiveBack, exchange, halo)
+    def vmap(info, in_dims, exchange, rows, back):  # type: ignore[no-untyped-def]
+        rows = rows.movedim(in_dims[1], 1)  # replicas are columns of one exchange
+        moved = _Move.apply(exchange, rows.reshape(rows.shape[0], -1), back)
+        return moved.view(moved.shape[0], *rows.shape[1:]), 1
 
 
 class Halo(SparseOperator):
@@ -258,28 +223,6 @@ class Halo(SparseOperator):
         self.pattern, self.exchange, self.val, self.scale = pattern, exchange, val, scale
         self.layout = SharedRows(rows, exchange.group)
         self.symmetric, self.normalised = symmetric, normalised
-
-    @classmethod
-    def from_part(
-        cls,
-        part: Part,
-        group: Group,
-        *,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str = "cpu",
-    ) -> Halo:
-        """The operator of an opened part (see :func:`softcut.io.part_files.open_part`), as it is: not normalised."""
-        n = len(part.nodes)
-        shape = (n, n + part.num_halo)
-        index = np.int32 if max(*shape, len(part.col)) < 2**31 else np.int64
-        rowptr, col = (torch.from_numpy(np.array(a, dtype=index)) for a in (part.rowptr, part.col))
-        pattern = CSRPattern(rowptr, col, shape).to(device)
-        send = torch.from_numpy(np.array(part.send, dtype=np.int64)).to(device)
-        exchange = Exchange(group, n, send, part.counts[0].tolist(), part.counts[1].tolist())
-        val = None
-        if part.val is not None:
-            val = torch.from_numpy(np.array(part.val)).to(device=device, dtype=dtype)
-        return cls(pattern, exchange, val)
 
     def matmul(self, s: Tensor) -> Tensor:
         scale = self._in(s.dtype, "scale")

@@ -26,21 +26,12 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
+from softcut.ops.convert import assignment_input
 from softcut.ops.csr import CSR
-from softcut.ops.cut import (
-    assignment_input,
-    cut_terms,
-    no_autocast,
-    per_row,
-    quadratic_form,
-    ratio_trace,
-    reduce_graphs,
-    safe_ratio,
-    safe_sqrt,
-    zero_padding,
-)
+from softcut.ops.cut import cut_terms, quadratic_form, ratio_trace
 from softcut.ops.dense import Dense
-from softcut.ops.gains import edge_gain, edge_price, evidence, word_gain, word_price
+from softcut.ops.gains import cluster_evidence, edge_gain, edge_price, word_gain, word_price
+from softcut.ops.numerics import no_autocast, per_row, reduce_graphs, safe_ratio, safe_sqrt, zero_padding
 from softcut.ops.operator import Operator
 from softcut.ops.orthogonality import orthogonality, self_gram
 from softcut.ops.products import PooledProducts
@@ -53,70 +44,21 @@ __all__ = [
     "OBJECTIVES",
     "ClusterTables",
     "Objective",
-    "balance",
-    "collapse",
     "dmon_loss",
     "edge_count",
     "edge_gain",
     "edge_price",
-    "evidence",
     "evidence_loss",
     "get_objective",
     "just_balance_loss",
-    "modularity",
     "word_gain",
     "word_price",
     "word_table",
 ]
 
 
-def modularity(edges: Tensor) -> Tensor:
-    """Modularity of soft clusters from S'AS [..., K, K] (rows of S sum to 1): [...]; 0 without edges.
-
-    >>> import torch
-    >>> modularity(torch.tensor([[2.0, 0.0], [0.0, 2.0]])).item()
-    0.5
-    """
-    degrees = edges.sum(-1)  # S'd
-    twice_m = degrees.sum(-1)
-    inside = edges.diagonal(dim1=-2, dim2=-1).sum(-1)
-    return safe_ratio(inside - safe_ratio(degrees.square().sum(-1), twice_m), twice_m)
-
-
-def collapse(sizes: Tensor) -> Tensor:
-    """DMoN's term against collapse from S'1 [..., K], in [0, sqrt(K) - 1]: 0 for clusters of one size.
-
-    >>> import torch
-    >>> collapse(torch.tensor([[3.0, 3.0, 3.0, 3.0], [12.0, 0.0, 0.0, 0.0]])).tolist()
-    [0.0, 1.0]
-    """
-    total = sizes.sum(-1)
-    length = torch.linalg.vector_norm(sizes, dim=-1) * math.sqrt(sizes.shape[-1])
-    return torch.where(total > 0, length / torch.where(total > 0, total, 1.0) - 1, 0.0)
-
-
-def balance(gram: Tensor, nodes: Tensor) -> Tensor:
-    """Just Balance from S'S [..., K, K] and the number of nodes, in [1 / sqrt(K), 1]: 1 for hard, equal clusters.
-
-    >>> import torch
-    >>> balance(4 * torch.eye(2), torch.tensor(8.0)).item()
-    1.0
-    """
-    lengths = safe_sqrt(gram.diagonal(dim1=-2, dim2=-1)).sum(-1)
-    return lengths / (nodes * gram.shape[-1]).clamp(min=1).sqrt()
-
-
 def edge_count(op: Operator) -> Tensor:
-    """Edges of every graph [B]; of weighted ones the effective number (sum w)^2 / sum w^2, which has no unit.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    >>> edge_count(as_operator(path, num_nodes=3)).tolist()
-    [2.0]
-    >>> edge_count(as_operator(path, torch.full((4,), 7.0), num_nodes=3)).tolist()
-    [2.0]
-    """
+    """Edges of every graph [B]; of weighted ones the effective number (sum w)^2 / sum w^2, which has no unit."""
     wide = op.promoted(torch.float64)  # squares of large weights
     like = torch.empty(0, dtype=torch.float64, device=op.degree.device)
     total, squares = (op.layout.total(each.degree_like(like)) for each in (wide, _squared(wide)))
@@ -208,18 +150,30 @@ def _ratio_trace(tables: ClusterTables) -> tuple[Tensor, ...]:
 
 
 def _dmon(tables: ClusterTables) -> tuple[Tensor, ...]:
-    return -modularity(tables.edges), collapse(tables.sizes)
+    """Minus the modularity (0 without edges), and the term against collapse, in [0, sqrt(K) - 1]."""
+    edges = tables.edges
+    degrees = edges.sum(-1)  # S'd, since rows of S sum to 1
+    twice_m = degrees.sum(-1)
+    inside = edges.diagonal(dim1=-2, dim2=-1).sum(-1)
+    modularity = safe_ratio(inside - safe_ratio(degrees.square().sum(-1), twice_m), twice_m)
+    sizes = tables.sizes
+    total = sizes.sum(-1)
+    length = torch.linalg.vector_norm(sizes, dim=-1) * math.sqrt(sizes.shape[-1])
+    return -modularity, torch.where(total > 0, length / torch.where(total > 0, total, 1.0) - 1, 0.0)
 
 
 def _just_balance(tables: ClusterTables) -> tuple[Tensor, ...]:
-    return (-balance(tables.gram, tables.sizes.sum(-1)),)
+    """In [-1, -1 / sqrt(K)]: -1 for hard clusters of one size."""
+    gram = tables.gram
+    lengths = safe_sqrt(gram.diagonal(dim1=-2, dim2=-1)).sum(-1)
+    return (-lengths / (tables.sizes.sum(-1) * gram.shape[-1]).clamp(min=1).sqrt(),)
 
 
 def _evidence(tables: ClusterTables) -> tuple[Tensor, ...]:
     count = edge_count(tables.op) if tables.num_edges is None else tables.num_edges
     if isinstance(count, Tensor):  # [B], beside replicas
         count = count.to(tables.s.dtype).view(-1, *[1] * (tables.s.dim() - 1 - tables.op.layout.rows))
-    found = evidence(
+    explained = cluster_evidence(
         tables.edges,
         tables.sizes,
         tables.words,
@@ -228,7 +182,7 @@ def _evidence(tables: ClusterTables) -> tuple[Tensor, ...]:
         words_price=tables.words_price,
     )
     # The evidence alone gives up a cluster that the features of a network do not show: sizes to hold on to keep it.
-    return (-found,) if tables.target is None else (-found, orthogonality(tables.gram, tables.target))
+    return (-explained,) if tables.target is None else (-explained, orthogonality(tables.gram, tables.target))
 
 
 class Objective(NamedTuple):
@@ -364,14 +318,7 @@ def evidence_loss(
 
 
 def word_table(op: Operator, s: Tensor, words: Words | Tensor | None) -> tuple[Tensor | None, Tensor | float]:
-    """S'X of every graph [B, K, F] ([B, R, K, F]) and how many words it counts; (None, 0) without words.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> [t.tolist() for t in word_table(op, torch.eye(2), torch.ones(2, 1))]
-    [[[[1.0], [1.0]]], [2.0]]
-    """
+    """S'X of every graph [B, K, F] ([B, R, K, F]) and how many words it counts; (None, 0) without words."""
     if words is None:
         return None, 0.0
     if isinstance(words, Words):

@@ -26,23 +26,9 @@ from softcut.ops.batching import Layout
 from softcut.ops.spmm import constants
 from softcut.ops.tensor_checks import can_be_read, check_tensor, extremes
 
-__all__ = [
-    "Operator",
-    "inverse_sqrt",
-    "learned",
-    "narrower",
-    "refuse_negative",
-    "refuse_negative_degree",
-    "sum_type",
-]
+__all__ = ["Operator", "learned", "refuse_negative", "refuse_negative_degree"]
 
 _T = TypeVar("_T")
-
-
-def inverse_sqrt(degree: Tensor) -> Tensor:
-    """d^-1/2, and 0 where d is 0, with a finite gradient everywhere (why the inner `where`)."""
-    positive = degree > 0
-    return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
 
 
 def learned(t: Tensor | None) -> bool:
@@ -79,26 +65,6 @@ def refuse_negative_degree(degree: Tensor) -> None:
             "edge_weight must not add up to less than 0 at a node where the adjacency is normalised, got "
             f"{degree.min().item():g}; keep learned weights positive, for example with softplus."
         )
-
-
-def narrower(t: Tensor | None, dtype: torch.dtype) -> bool:
-    """Whether a tensor holds numbers of less precision than `dtype`.
-
-    >>> import torch
-    >>> narrower(torch.ones(1), torch.float64), narrower(None, torch.float64)
-    (True, False)
-    """
-    return t is not None and t.is_floating_point() and torch.finfo(t.dtype).bits < torch.finfo(dtype).bits
-
-
-def sum_type(s: Tensor) -> torch.dtype:
-    """The precision in which rows of `s` are added up: float32 at least.
-
-    >>> import torch
-    >>> sum_type(torch.ones(1, dtype=torch.bfloat16)), sum_type(torch.ones(1, dtype=torch.float64))
-    (torch.float32, torch.float64)
-    """
-    return torch.promote_types(s.dtype, torch.float32)
 
 
 class Operator(ABC):

@@ -16,10 +16,11 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import signed
 from softcut.ops.batching import Layout, Padded, Segments, batch_to_ptr, fold_replicas, unfold_replicas
-from softcut.ops.cut import assignment_input, full_precision, no_autocast, reduce_graphs, zero_padding
+from softcut.ops.convert import assignment_input
+from softcut.ops.numerics import full_precision, no_autocast, reduce_graphs, zero_padding
 from softcut.ops.tensor_checks import check_assignments, check_tensor
 
-__all__ = ["orthogonality", "orthogonality_loss", "orthogonality_maximum", "self_gram"]
+__all__ = ["orthogonality", "orthogonality_loss", "self_gram"]
 
 
 @signed
@@ -48,13 +49,7 @@ class _SelfGram(torch.autograd.Function):
 
 
 def self_gram(layout: Layout, s: Tensor) -> Tensor:
-    """S'S of every graph: [B, K, K].
-
-    >>> import torch
-    >>> from softcut.ops.batching import Segments
-    >>> self_gram(Segments(3), torch.ones(3, 1)).tolist()
-    [[[3.0]]]
-    """
+    """S'S of every graph: [B, K, K]."""
     if torch.compiler.is_compiling():
         return layout.gram(s, s)
     return _SelfGram.apply(layout, s)
@@ -79,15 +74,6 @@ def orthogonality(gram: Tensor, sizes: Tensor | None = None) -> Tensor:
     size = torch.linalg.matrix_norm(gram, keepdim=True)
     empty = size <= 0  # a graph without nodes: L_o = 0, as L_c
     return torch.linalg.matrix_norm(torch.where(empty, eye, gram / torch.where(empty, 1.0, size)) - eye)
-
-
-def orthogonality_maximum(k: int) -> float:
-    """The largest value of L_o with K clusters: all nodes in one.
-
-    >>> round(orthogonality_maximum(4), 6)
-    1.0
-    """
-    return math.sqrt(2 - 2 / math.sqrt(k))
 
 
 def orthogonality_loss(

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from softcut.ops._torch import in_gradient_batch, is_wrapped, signed
+from softcut.ops._torch import is_wrapped, signed
 from softcut.ops.batching import Segments, ragged_on_kernels
-from softcut.ops.cut import Recall, quadratic_form, takes_fast_path
+from softcut.ops.cut import Recall, quadratic_form, takes_fast_path, transformed
 from softcut.ops.operator import Operator
 from softcut.ops.orthogonality import self_gram
 
@@ -59,7 +59,7 @@ class _RaggedProducts(torch.autograd.Function):
         given = ((g_x, f), (g_q, k), (g_s, k))
         g_x, g_q, g_s = (s.new_zeros(layout.num_graphs, k, w) if g is None else g for g, w in given)
         g_q, g_s = g_q + g_q.mT, g_s + g_s.mT
-        if torch.is_grad_enabled() or any(is_wrapped(g) or in_gradient_batch(g) for g in (g_x, g_q, g_s)):
+        if torch.is_grad_enabled() or any(map(transformed, (g_x, g_q, g_s))):
             y = Recall.apply(ctx.op, s, layout.join(chunks[..., f : f + k]))
             grad_s = layout.matmul(x, g_x.mT) + layout.matmul(y, g_q) + layout.matmul(s, g_s)
             return None, grad_s, layout.matmul(s, g_x)
@@ -74,21 +74,7 @@ class _RaggedProducts(torch.autograd.Function):
 
 
 def pooled_products(op: Operator, s: Tensor, x: Tensor) -> PooledProducts:
-    """S'X, S'AS and S'S of every graph, with one product with A.
-
-    >>> import torch
-    >>> from softcut.ops import CSR
-    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> [t.tolist() for t in pooled_products(op, torch.ones(2, 1), torch.tensor([[3.0], [4.0]]))]
-    [[[[7.0]]], [[[2.0]]], [[[2.0]]]]
-
-    Parameters
-    ----------
-    op : Operator
-        A, or A-tilde.
-    s, x : Tensor
-        Assignments [N, K] and features [N, F] of the same type; with a leading B for a dense batch.
-    """
+    """S'X, S'AS and S'S of every graph, with one product with A."""
     layout = op.layout
     ragged = isinstance(layout, Segments) and not layout.single and s.dim() == x.dim() == 2
     if ragged and not ragged_on_kernels(s, x) and not is_wrapped(s) and not is_wrapped(x):

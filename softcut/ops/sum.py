@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops.batching import Segments
-from softcut.ops.csr import CSR
-from softcut.ops.operator import Operator, inverse_sqrt, learned
-from softcut.ops.spmm import CSRPattern
+from softcut.ops.numerics import inverse_sqrt
+from softcut.ops.operator import Operator, learned
 
 __all__ = ["Sum"]
 
@@ -82,41 +80,6 @@ class Sum(Operator):
         terms = [w * p.row_sums(inner) for w, p in zip(self.weights, self.parts, strict=True)]
         total = torch.stack(terms).sum(0)
         return total if scale is None else scale * total
-
-    def as_csr(self) -> CSR:
-        """The sum as one sparse matrix, for sums of sparse operators; entries at one place stand beside each other.
-
-        >>> import torch
-        >>> from softcut.ops import CSR
-        >>> a = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-        >>> (Sum([a, a], [1.0, 0.5]).as_csr() @ torch.eye(2)).tolist()
-        [[0.0, 1.5], [1.5, 0.0]]
-        """
-        rows, columns, values = [], [], []
-        for part, weight in zip(self.parts, self.weights, strict=True):
-            if not isinstance(part, CSR):
-                raise GraphError("parts must be sparse operators to be one sparse matrix.")
-            row, column = part.pattern.rows, part.pattern.col.long()
-            value = torch.full(row.shape, weight, dtype=torch.float64, device=row.device)
-            value = value if part.val is None else value * part.val
-            if part.scale is not None:
-                value = value * part.scale[row] * part.scale[column]
-            rows.append(row)
-            columns.append(column)
-            values.append(value)
-        shape = (self.num_rows, self.num_rows)
-        pattern, order = CSRPattern.from_coo(torch.cat(rows), torch.cat(columns), shape)
-        val = torch.cat(values)[order].to(torch.float32)
-        layout = self.parts[0].layout
-        assert isinstance(layout, Segments)
-        return CSR(
-            pattern,
-            val,
-            scale=self.scale,
-            layout=layout,
-            symmetric=self.symmetric,
-            normalised=self.normalised,
-        )
 
     def normalise(self) -> Sum:
         return self if self.normalised else self._kept("normal", self._normal_form)

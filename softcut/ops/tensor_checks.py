@@ -15,12 +15,7 @@ __all__ = ["can_be_read", "check_assignments", "check_finite", "check_tensor", "
 
 
 def check_tensor(value: Any, name: str, what: str) -> Tensor:
-    """`value` itself, or a sentence where it is not an ordinary (strided) tensor.
-
-    >>> import torch
-    >>> check_tensor(torch.ones(2), "batch", "graph numbers").shape
-    torch.Size([2])
-    """
+    """`value` itself, or a sentence where it is not an ordinary (strided) tensor."""
     if not isinstance(value, Tensor):
         raise GraphError(
             f"{name} must be a tensor of {what}, got {type(value).__name__}; convert it with torch.as_tensor."
@@ -31,12 +26,7 @@ def check_tensor(value: Any, name: str, what: str) -> Tensor:
 
 
 def check_assignments(s: Any) -> Tensor:
-    """`s` itself, or a sentence where it cannot be a matrix of assignments.
-
-    >>> import torch
-    >>> check_assignments(torch.eye(2)).shape
-    torch.Size([2, 2])
-    """
+    """`s` itself, or a sentence where it cannot be a matrix of assignments."""
     if not isinstance(s, Tensor) or not s.is_floating_point() or s.dim() < 2:
         got = f"{s.dtype} of shape {list(s.shape)}" if isinstance(s, Tensor) else type(s).__name__
         raise GraphError(f"s must be a floating-point tensor of assignments, [N, K] or [B, N, K], got {got}.")
@@ -44,24 +34,14 @@ def check_assignments(s: Any) -> Tensor:
 
 
 def can_be_read(t: Tensor) -> bool:
-    """Whether the values of a tensor may be looked at now: not while operations are recorded or transformed.
-
-    >>> import torch
-    >>> can_be_read(torch.ones(2))
-    True
-    """
+    """Whether the values of a tensor may be looked at now: not while operations are recorded or transformed."""
     if torch.compiler.is_compiling() or is_wrapped(t):
         return False
     return not (t.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def extremes(values: Tensor) -> tuple[float, float]:
-    """The smallest and the largest of some values, in one pass; both are NaN where one value is.
-
-    >>> import torch
-    >>> extremes(torch.tensor([2.0, -1.0, 3.0]))
-    (-1.0, 3.0)
-    """
+    """The smallest and the largest of some values, in one pass; both are NaN where one value is."""
     low, high = torch.stack(values.detach().aminmax()).tolist()
     return low, high
 
@@ -70,9 +50,6 @@ def check_finite(values: Tensor, name: str) -> None:
     """A sentence where a value is NaN or infinite: it would spread without a word.
 
     Values that cannot be looked at pass, and those on a GPU, where every call would wait for the device.
-
-    >>> import torch
-    >>> check_finite(torch.tensor([1.0, 2.0]), "edge_weight")
     """
     if values.is_cuda or not can_be_read(values) or not values.numel():
         return

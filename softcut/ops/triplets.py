@@ -41,13 +41,7 @@ class Entries(NamedTuple):
 
 
 def entries(op: Operator) -> Entries:
-    """The entries of a sparse operator, its diagonal scaling included.
-
-    >>> import torch
-    >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-    >>> [round(v, 3) for v in entries(op.normalise()).val.tolist()]
-    [0.707, 0.707, 0.707, 0.707]
-    """
+    """The entries of a sparse operator, its diagonal scaling included."""
     if isinstance(op, CSR):
         row, col, val = op.pattern.rows, op.pattern.col.long(), op.val
         if op.scale is not None:
@@ -80,15 +74,7 @@ def _make_csr(
 
 
 def submatrix(op: Operator, index: Tensor, ptr: Tensor | None, connect: str = "adjacency") -> CSR:
-    """A[index, index], or with ``connect="two_hop"`` (A A)[index, index], its diagonal included.
-
-    >>> import torch
-    >>> path = CSR.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-    >>> submatrix(path, torch.tensor([0, 2]), None).to_dense().tolist()
-    [[0.0, 0.0], [0.0, 0.0]]
-    >>> submatrix(path, torch.tensor([0, 2]), None, "two_hop").to_dense().tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
-    """
+    """A[index, index], or with ``connect="two_hop"`` (A A)[index, index], its diagonal included."""
     row, col, val = entries(op)
     place = torch.full((op.num_rows,), -1, dtype=torch.long, device=index.device)
     place[index] = torch.arange(index.numel(), device=index.device)
@@ -122,13 +108,7 @@ def submatrix(op: Operator, index: Tensor, ptr: Tensor | None, connect: str = "a
 
 
 def cluster_graph(op: Operator, cluster: Tensor, ptr: Tensor | None, num_clusters: int) -> CSR:
-    """S' A S of a hard assignment, sparse, with the diagonal left out.
-
-    >>> import torch
-    >>> path = CSR.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-    >>> cluster_graph(path, torch.tensor([0, 0, 1]), None, 2).to_dense().tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
-    """
+    """S' A S of a hard assignment, sparse, with the diagonal left out."""
     row, col, val = entries(op)
     first, second = cluster[row], cluster[col]
     between = first != second
@@ -138,13 +118,7 @@ def cluster_graph(op: Operator, cluster: Tensor, ptr: Tensor | None, num_cluster
 
 
 def frobenius_squared(op: Operator) -> Tensor:
-    """||A||_F^2 of every graph: [B]. Entries that share a place are summed first.
-
-    >>> import torch
-    >>> twice = CSR.from_edge_index(torch.tensor([[0, 0, 1, 1], [1, 1, 0, 0]]), num_nodes=2)
-    >>> frobenius_squared(twice).tolist()
-    [8.0]
-    """
+    """||A||_F^2 of every graph: [B]. Entries that share a place are summed first."""
     if isinstance(op, Dense):
         return op.data.square().sum((-2, -1))
     row, col, val = entries(op)
@@ -166,13 +140,7 @@ def _has_duplicates(op: Operator) -> bool:
 
 
 def to_ragged(op: Dense) -> tuple[CSR, Tensor]:
-    """A padded batch as a block-diagonal sparse operator, and the [B, N] mask of the rows it holds.
-
-    >>> import torch
-    >>> csr, real = to_ragged(Dense(torch.ones(2, 2, 2), torch.tensor([[True, True], [True, False]])))
-    >>> csr, int(real.sum())
-    (CSR(3 rows, 5 entries, 2 graph(s)), 3)
-    """
+    """A padded batch as a block-diagonal sparse operator, and the [B, N] mask of the rows it holds."""
     graphs, n, _ = op.data.shape
     device = op.data.device
     real = torch.ones(graphs, n, dtype=torch.bool, device=device) if op.mask is None else op.mask.bool()

@@ -17,8 +17,7 @@ from softcut.nn.layers import SkipConv, UnitLinear
 from softcut.nn.models import GraphRegressor
 from softcut.nn.pool import DiffPool, MinCutPool, NoPool, TopKPool
 from softcut.ops import orthogonality, pooled_adjacency
-from softcut.ops.cut import safe_ratio, safe_sqrt
-from softcut.ops.operator import inverse_sqrt
+from softcut.ops.numerics import inverse_sqrt, safe_ratio, safe_sqrt
 
 __all__ = ["POOLERS", "READOUTS", "PaddedRegressor", "padded_inputs", "regressor", "squared_error"]
 

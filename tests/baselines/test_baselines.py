@@ -9,15 +9,27 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, SpectralClustering
 
 from softcut import datasets, metrics
-from softcut.baselines import BASELINES, kmeans_features, kmeans_propagated, leiden, propagate, spectral
+from softcut.baselines import (
+    BASELINES,
+    diffpool,
+    diffpool_replicas,
+    dmon,
+    dmon_replicas,
+    kmeans_features,
+    kmeans_propagated,
+    leiden,
+    propagate,
+    spectral,
+)
 from softcut.baselines import kmeans as kmeans_module
 from softcut.baselines.diffpool import diffpool_losses
 from softcut.errors import DataError, DependencyError, GraphError, ParameterError
 from softcut.graph import Graph
-from softcut.ops import CSR
+from softcut.ops import CSR, dmon_loss
+from softcut.training import replica_seeds
 
 
 @pytest.fixture(params=sorted(BASELINES))
@@ -125,13 +137,6 @@ def test_svd_for_large_sparse_features(easy: Graph, monkeypatch: pytest.MonkeyPa
     assert metrics.nmi(easy.y, kmeans_propagated(easy, 4)) > 0.8
 
 
-def test_kmeans_features_equals_sklearn(easy: Graph) -> None:
-    x = easy.x.toarray()
-    expected = KMeans(4, n_init=10, random_state=3).fit_predict(x)
-    found = kmeans_features(easy, 4, random_state=3, unit_norm=False)
-    assert metrics.ari(expected, found) > 0.95
-
-
 def test_features_are_needed() -> None:
     graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
     for method in (kmeans_features, kmeans_propagated):
@@ -231,3 +236,104 @@ def test_diffpool_losses_are_the_dense_formulas(easy):
     for r in range(2):
         torch.testing.assert_close(link[r], torch.linalg.norm(a - s[:, r] @ s[:, r].T))
         torch.testing.assert_close(entropy[r], -(s[:, r] * s[:, r].log()).sum(-1).mean())
+
+
+@pytest.mark.parametrize(("heavy", "partner"), [((0, 2), 1), ((1, 3), 3)])
+def test_heavy_edges_of_a_ring_are_communities(heavy, partner):
+    a = np.zeros((4, 4))
+    for i in range(4):
+        a[i, (i + 1) % 4] = a[(i + 1) % 4, i] = 9.0 if i in heavy else 1.0
+    pytest.importorskip("leidenalg")
+    labels = leiden(Graph.from_scipy(sp.csr_array(a)))
+    assert labels[0] == labels[partner] != labels[2]
+
+
+@pytest.mark.parametrize("joined", [0, 1])
+def test_what_is_left_over_joins_where_most_weight_is(joined):
+    """Two cliques and a pair with one heavy and one light edge: with k = 2 the pair goes to the heavy side."""
+    a = np.zeros((14, 14))
+    for start in (0, 6):
+        a[start : start + 6, start : start + 6] = 5.0
+    a[12, 13] = a[13, 12] = 9.0
+    for clique, node in ((0, 12), (1, 13)):
+        a[6 * clique, node] = a[node, 6 * clique] = 2.0 if clique == joined else 0.5
+    np.fill_diagonal(a, 0)
+    pytest.importorskip("leidenalg")
+    labels = leiden(Graph.from_scipy(sp.csr_array(a)), 2)
+    assert len(set(labels.tolist())) == 2
+    assert labels[12] == labels[13] == labels[6 * joined]
+
+
+# --------------------------------------------------------------------------- values of other libraries
+
+
+def test_kmeans_is_that_of_sklearn(easy: Graph) -> None:
+    dense = Graph.from_scipy(easy.adjacency, x=easy.x.toarray())
+    x = dense.x / np.linalg.norm(dense.x, axis=1, keepdims=True)
+    for found, rows in (
+        (kmeans_features(dense, 4, random_state=3, unit_norm=False), dense.x),
+        (kmeans_features(dense, 4, random_state=3), x),
+        (kmeans_features(easy, 4, random_state=3), x),  # many entries: dense from there on
+        (kmeans_propagated(dense, 4, random_state=3), propagate(dense, 2)),
+    ):
+        assert np.array_equal(found, KMeans(4, n_init=10, random_state=3).fit_predict(rows))
+
+
+@pytest.mark.parametrize(("p", "solver"), [(0.05, "arpack"), (0.3, "lobpcg")])  # average degrees of 10 and 60
+def test_spectral_is_that_of_sklearn(p: float, solver: str) -> None:
+    graph = Graph.from_scipy(
+        nx.to_scipy_sparse_array(nx.planted_partition_graph(4, 50, 3 * p, p / 3, seed=0))
+    )
+    model = SpectralClustering(4, affinity="precomputed", eigen_solver=solver, n_init=10, random_state=2)
+    assert np.array_equal(
+        spectral(graph, 4, random_state=2), model.fit_predict(graph.adjacency.astype(float))
+    )
+
+
+def test_leiden_is_that_of_leidenalg() -> None:
+    leidenalg, igraph = pytest.importorskip("leidenalg"), pytest.importorskip("igraph")
+    club = nx.karate_club_graph()  # weighted
+    graph = Graph.from_scipy(nx.to_scipy_sparse_array(club))
+    peer = igraph.Graph(n=34, edges=sorted(club.edges))
+    weights = [club.edges[edge]["weight"] for edge in sorted(club.edges)]
+    for resolution in (0.7, 1.0):
+        parts = leidenalg.find_partition(
+            peer,
+            leidenalg.RBConfigurationVertexPartition,
+            weights=weights,
+            resolution_parameter=resolution,
+            seed=5,
+        )
+        assert np.array_equal(leiden(graph, random_state=5, resolution=resolution), parts.membership)
+    assert np.array_equal(
+        leiden(graph, 30, random_state=5, exact=False, n_steps=1), leiden(graph, random_state=5)
+    )
+
+
+def test_diffpool_assigns_by_one_graph_convolution(easy: Graph) -> None:
+    """S = softmax(P X W + b) with P = D^-1/2 (A + I) D^-1/2: log S is linear in P X, up to a number per row."""
+    s = diffpool_replicas(easy, 3, [0], max_iter=20, learning_rate=0.1)[0][:, 0].double().numpy()
+    a = easy.adjacency.toarray() + np.eye(400)
+    scale = 1 / np.sqrt(a.sum(1))
+    x = easy.x.toarray()
+    seen = np.c_[scale[:, None] * a * scale @ (x / x.sum(1, keepdims=True)), np.ones(400)]
+    logits = np.log(s) - np.log(s).mean(1, keepdims=True)
+    rest = logits - seen @ np.linalg.lstsq(seen, logits)[0]
+    assert np.abs(rest).max() < 1e-4 < logits.std()
+
+
+@pytest.mark.parametrize("method", [diffpool, dmon])
+def test_training_lowers_the_objective(method, easy: Graph) -> None:
+    """The labels are those of the first replica of the seed, and more steps of training give a lower loss."""
+    op, seeds = CSR.from_graph(easy, dtype=torch.float64), replica_seeds(4, 1)
+
+    def run(steps: int) -> tuple[torch.Tensor, float]:
+        if method is dmon:
+            s = dmon_replicas(easy, 4, seeds, max_iter=steps)
+            return s, dmon_loss(s[:, 0].double(), op).item()
+        s = diffpool_replicas(easy, 4, seeds, max_iter=steps)[0]
+        return s, sum(diffpool_losses(op, s.double(), float(easy.adjacency.data.sum()))).item()
+
+    s, loss = run(60)
+    assert np.array_equal(method(easy, 4, 4, max_iter=60), s[:, 0].argmax(-1))
+    assert loss < run(1)[1] - 1e-3

@@ -6,10 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.svm import SVC
 
-from softcut.baselines.wl import wl_features, wl_folds, wl_kernel
+from softcut.baselines.wl import WL_SETTINGS, wl_features, wl_folds, wl_kernel
 from softcut.errors import ParameterError
 from softcut.graph import Graph, GraphCollection, from_graphs
+from softcut.graph.splits import folds
 from softcut.learning import with_structure
 
 
@@ -83,3 +86,19 @@ def test_what_it_needs() -> None:
         wl_features(with_structure(plain), -1)
     with pytest.raises(ParameterError, match="classes"):
         wl_folds(with_structure(plain), [0])
+
+
+def test_folds_are_scored_by_a_machine_on_train_and_validation_graphs() -> None:
+    graphs = random_graphs(40)
+    kernel, y = wl_kernel(graphs, 5), graphs.y
+    for number, split in enumerate(folds(graphs, 10, 1)[:2]):
+        train = np.concatenate([split.train, split.validation])
+        scores = {}
+        for c in WL_SETTINGS["C"]:
+            inner = StratifiedKFold(3, shuffle=True, random_state=number)
+            machine = SVC(C=c, kernel="precomputed")
+            scores[c] = cross_val_score(machine, kernel[np.ix_(train, train)], y[train], cv=inner).mean()
+        machine = SVC(C=max(scores, key=scores.get), kernel="precomputed")
+        machine.fit(kernel[np.ix_(train, train)], y[train])
+        accuracy = machine.score(kernel[np.ix_(split.test, train)], y[split.test])
+        assert wl_folds(graphs, [number], seed=1) == [(number, pytest.approx(accuracy))]

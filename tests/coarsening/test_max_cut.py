@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from coarsening_samples import as_graph, knn, random_graph
 from scipy.sparse.csgraph import connected_components
 
-from softcut.coarsening import clean, cut_share, max_cut, max_cut_split
+from softcut.coarsening import clean, max_cut, max_cut_split
+from softcut.coarsening.max_cut import cut_share
 
 
 @pytest.mark.parametrize("name", ["grid", "ring", "odd ring", "knn", "weighted knn"])

@@ -39,12 +39,11 @@ def pair(kind, f_in, f_out):
     torch.manual_seed(0)
     if kind == "gcn":
         conv, peer = GCNConv(f_in, f_out).double(), PeerGCN(f_in, f_out, add_self_loops=False).double()
-        torch.nn.init.normal_(conv.bias.bias)
-        peer.lin.weight.data, peer.bias.data = conv.lin.weight.data, conv.bias.bias.data
+        torch.nn.init.normal_(peer.bias)
     else:
         conv, peer = GraphConv(f_in, f_out).double(), PeerGraphConv(f_in, f_out).double()
-        peer.lin_rel.weight.data, peer.lin_rel.bias.data = conv.lin_rel.weight.data, conv.bias.bias.data
-        peer.lin_root.weight.data = conv.lin_root.weight.data
+    conv.load_state_dict(peer.state_dict())  # the names of the parameters are not the same
+    conv.load_state_dict(conv.state_dict())
     return conv, peer
 
 

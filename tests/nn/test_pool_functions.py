@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import pytest
 import torch
+from pool_samples import BATCH, PTR, features, sparse, weighted
 from test_pool_api import GRAPHS, F, collate, make
 from torch_geometric.nn.dense import dense_diff_pool, dense_mincut_pool
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from softcut.errors import GraphError, ParameterError
-from softcut.nn import NoPool, diff_pool, mincut_pool
-from softcut.ops import Sum, as_operator, mincut_loss, orthogonality_loss
+from softcut.nn import (
+    DiffPool,
+    DMoNPool,
+    JustBalancePool,
+    MinCutPool,
+    NoPool,
+    RandomPool,
+    diff_pool,
+    mincut_pool,
+)
+from softcut.ops import Sum, as_operator, mincut_loss, orthogonality_loss, ratio_trace_loss
 
 SMALL = [GRAPHS[i] for i in (1, 2, 5, 6)]
 K = 3
@@ -108,9 +118,9 @@ def test_options_of_the_functions():
     with pytest.raises(ParameterError, match="objective must be"):
         mincut_pool(x, edge_index, s, batch=batch, objective="ratio")
     classic = mincut_pool(x, edge_index, s, edge_weight=weight, batch=batch, objective="ratio_trace")
-    assert (
-        classic.losses["cut"] != mincut_pool(x, edge_index, s, edge_weight=weight, batch=batch).losses["cut"]
-    )
+    cut = ratio_trace_loss(s, edge_index, weight, batch=batch)
+    torch.testing.assert_close(classic.losses["cut"], cut)
+    torch.testing.assert_close(classic.losses["ortho"], orthogonality_loss(s, batch=batch))
 
 
 # What comes back.
@@ -147,3 +157,77 @@ def test_to_pyg_of_a_sum_and_of_a_normalised_graph():
         found = torch.zeros(len(x), len(x)).index_put(tuple(edges), values, accumulate=True)
         torch.testing.assert_close(found, adj.to_dense().float())
         assert torch.equal(graph, batch)
+
+
+@pytest.mark.parametrize(
+    ("pool", "weights"),
+    [
+        (MinCutPool(3, 4, cut_weight=0.3, ortho_weight=0.7), {"cut": 0.3, "ortho": 0.7}),
+        (MinCutPool(3, 4, objective="evidence", cut_weight=0.3), {"evidence": 0.3}),
+        (
+            DMoNPool(3, 4, spectral_weight=0.3, cluster_weight=0.7, ortho_weight=0.2),
+            {"spectral": 0.3, "cluster": 0.7, "ortho": 0.2},
+        ),
+        (JustBalancePool(3, 4, balance_weight=0.3), {"balance": 0.3}),
+        (DiffPool(3, 4, link_weight=0.3, entropy_weight=0.0), {"link": 0.3, "entropy": 0.0}),
+    ],
+)
+def test_losses_come_raw_and_weighted(pool, weights):
+    out = pool.double()(features(), sparse(weighted(ptr=PTR), BATCH))
+    plain = type(pool)(3, 4, objective=pool.objective) if isinstance(pool, MinCutPool) else type(pool)(3, 4)
+    plain.load_state_dict(pool.state_dict())
+    unweighted = plain.double()(features(), sparse(weighted(ptr=PTR), BATCH)).graph_losses
+    assert set(out.raw_losses) == set(weights)
+    for name, weight in weights.items():
+        torch.testing.assert_close(out.graph_losses[name], weight * out.raw_losses[name])
+        torch.testing.assert_close(out.losses[name], out.graph_losses[name].mean())
+        if name in unweighted:
+            torch.testing.assert_close(out.raw_losses[name], unweighted[name])
+    torch.testing.assert_close(out.loss, sum(out.losses.values()))
+
+
+@pytest.mark.parametrize("make", [MinCutPool, DMoNPool, JustBalancePool, DiffPool])
+def test_the_temperature_divides(make):
+    for temperature in (0.3, 4.0):
+        torch.manual_seed(0)
+        pool, op = make(3, 4, temperature=temperature).double(), sparse(weighted())
+        wanted = torch.softmax(pool.logits(features(), op) / temperature, -1)
+        torch.testing.assert_close(pool(features(), op).s, wanted)
+
+
+def test_assignments_of_diffpool():
+    a, x = weighted(), features()
+    outs = {}
+    for assignment_kind in ("gcn", "skip", "mlp"):
+        pool = DiffPool(3, 4, assignment=assignment_kind).double()
+        outs[assignment_kind] = torch.equal(pool(x, sparse(a)).s, pool(x, sparse(torch.zeros_like(a))).s)
+        before = [p.clone() for p in pool.parameters()]
+        pool.reset_parameters()
+        assert any(not torch.equal(p, q) for p, q in zip(before, pool.parameters(), strict=True))
+    assert outs == {"gcn": False, "skip": False, "mlp": True}, "only the last does not look at the graph"
+
+
+def test_random_assignments():
+    x, op = features(3000), sparse(torch.zeros(3000, 3000))
+    draws = [
+        torch.randn(1024, 4, generator=torch.Generator().manual_seed(5 * 1_000_003 + b)) for b in range(3)
+    ]
+    table = torch.cat(draws)[:3000].double()
+    pool = RandomPool(4, seed=5)
+    torch.testing.assert_close(pool(x, op).s, torch.softmax(table, -1))
+    first = torch.softmax(table[:9], -1)
+    torch.testing.assert_close(pool(features(), sparse(weighted())).s, first)
+    torch.testing.assert_close(RandomPool(4, seed=5)(features(), sparse(weighted())).s, first)
+    batched = pool(features(), sparse(weighted(ptr=PTR), BATCH)).s
+    torch.testing.assert_close(batched, torch.cat([first[:4], first[:1], first[:4]]))
+    hard = RandomPool(4, "hard", 5)(features(), sparse(weighted())).s
+    torch.testing.assert_close(hard, torch.eye(4, dtype=torch.float64)[table[:9].argmax(1)])
+    uniform = RandomPool(4, "uniform", 5)(features(), sparse(weighted())).s
+    numbers = torch.distributions.Normal(0.0, 1.0).cdf(table[:9])
+    torch.testing.assert_close(uniform, numbers / numbers.sum(1, keepdim=True))
+    mask = torch.tensor([[True, True, False]])
+    for kind in ("normal", "hard", "uniform"):
+        s = RandomPool(4, kind, 5)(torch.rand(1, 3, 2), torch.zeros(1, 3, 3), mask=mask).s
+        assert (s[0, 2] == 0).all()
+        torch.testing.assert_close(s[0, :2].sum(-1), torch.ones(2))
+    assert not torch.equal(RandomPool(4, seed=1)(features(), sparse(weighted())).s, first)

@@ -7,10 +7,10 @@ import torch
 from test_pool_api import GRAPHS, SETTINGS, VARIANTS, F, collate, make, name_of
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
-from softcut.errors import GraphError, ParameterError
+from softcut.errors import GraphError
 from softcut.nn import GCNConv, GraphConv, SkipConv, get_pool
 from softcut.nn.pool import POOLS
-from softcut.ops import CSR, Dense, as_operator, mincut_loss
+from softcut.ops import Dense, mincut_loss
 
 SMALL = [GRAPHS[i] for i in (1, 2, 5)]
 
@@ -86,31 +86,6 @@ def test_a_dense_operator_sees_changes_in_place():
     torch.testing.assert_close(op.normalise().to_dense(), Dense(adj.clone()).normalise().to_dense())
 
 
-@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=name_of)
-def test_a_selection_of_other_graphs_is_refused(name, options):
-    pool = make(name, options)
-    x, edge_index, weight, batch = collate(SMALL)
-    other = pool(*collate(SMALL[:2])).selection
-    with pytest.raises(ParameterError, match="selection"):
-        pool(x, edge_index, weight, batch, selection=other)
-    same = pool(x, edge_index, weight, batch)
-    again = pool(x, edge_index, weight, batch, selection=same.selection)
-    torch.testing.assert_close(again.x, same.x)
-    if name != "nopool":  # the same number of rows, in other graphs
-        turned = pool(*collate(SMALL[::-1])).selection
-        with pytest.raises(ParameterError, match="selection"):
-            pool(x, edge_index, weight, batch, selection=turned)
-
-
-@pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[0] != "nopool"], ids=name_of)
-def test_features_of_other_clusters_are_not_lifted(name, options):
-    pool = make(name, options)
-    out = pool(*collate(SMALL))
-    wrong = torch.cat([out.x, out.x])
-    with pytest.raises(ParameterError, match="x_pool must have the shape"):
-        pool.lift(wrong, out.selection)
-
-
 @pytest.mark.parametrize("name", ["graclus", "ndp"])
 def test_negative_weights_are_not_coarsened(name):
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -124,11 +99,3 @@ def test_weights_that_are_not_finite_are_refused_by_every_pooler(name):
     weight[2] = torch.nan
     with pytest.raises(GraphError, match="edge_weight must hold finite numbers, got nan at position 2"):
         make(name, SETTINGS[name])(torch.rand(3, F, dtype=torch.double), edges, weight)
-
-
-def test_negative_weights_are_fine_where_nothing_is_normalised():
-    edges, weight = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([1.0, 1.0, -5.0, -5.0])
-    assert GraphConv(2, 2)(torch.rand(3, 2), edges, weight).isfinite().all()
-    op = as_operator(edges, weight, num_nodes=3)
-    assert isinstance(op, CSR)
-    assert (op @ torch.eye(3)).min() == -5

@@ -15,6 +15,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import erdos_renyi_graph
 
+from softcut.nn import GraclusPool, NDPPool
+
 
 def graphs(count: int = 6) -> list[Data]:
     torch.manual_seed(0)
@@ -37,8 +39,6 @@ def test_batches_equal_the_pooler(method: str) -> None:
         torch.testing.assert_close(plain.x, known.x)
         torch.testing.assert_close(plain.adj.to_dense(), known.adj.to_dense())
         assert torch.equal(plain.batch, known.batch)
-    with pytest.raises(ParameterError, match="level must be"):
-        batch.selection(2)
 
 
 @pytest.mark.parametrize("method", ["graclus", "ndp"])
@@ -56,18 +56,6 @@ def test_a_loader_and_a_model(method: str, tmp_path) -> None:
         torch.nn.functional.cross_entropy(out.y, batch.y).backward()
         seen += batch.num_graphs
     assert seen == len(data)
-
-
-def test_weights_and_options() -> None:
-    g = graphs()[3]
-    g.edge_attr = torch.ones(g.edge_index.shape[1], 1) * 2
-    heavy = PreCoarsen("graclus", levels=1, reduction="sum")(g)
-    assert heavy.weights_coarse_0.min() >= 2
-    assert heavy.selection().reduction == "sum"
-    with pytest.raises(ParameterError, match="graclus, ndp"):
-        PreCoarsen("topk")
-    with pytest.raises(ParameterError, match="does not take"):
-        PreCoarsen("ndp", reduction="max")
 
 
 def test_a_method_for_each_level() -> None:
@@ -93,3 +81,95 @@ def test_a_method_for_each_level() -> None:
         PreCoarsen(["ndp", "graclus"], ratio=0.5)
     with pytest.raises(ParameterError, match="levels must be a whole number"):
         PreCoarsen("ndp", levels=1.5)
+
+
+RING = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0], [1, 0, 2, 1, 3, 2, 0, 3]])
+
+
+HEAVY = [torch.tensor([9.0, 9, 1, 1, 9, 9, 1, 1]), torch.tensor([1.0, 1, 9, 9, 1, 1, 9, 9])]
+
+
+def ring(**options) -> Data:
+    return Data(x=torch.arange(4.0).view(4, 1), edge_index=RING, **options)
+
+
+@pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
+@pytest.mark.parametrize("columns", [False, True])
+def test_weights_count(name, columns):
+    """Of the four edges of a ring the heavy ones are matched."""
+    for heavy, partner in zip(HEAVY, (1, 3), strict=True):
+        weight = heavy.unsqueeze(1) if columns else heavy
+        made = PreCoarsen("graclus", levels=1)(ring(**{name: weight}))
+        cluster = made.selection().cluster
+        assert cluster[0] == cluster[partner] != cluster[2]
+        direct = GraclusPool()(made.x, RING, heavy)
+        assert torch.equal(cluster, direct.selection.cluster)
+        torch.testing.assert_close(made.selection().adj.to_dense(), direct.adj.to_dense())
+
+
+def test_attributes_of_several_columns_are_no_weights():
+    plain = PreCoarsen("graclus", levels=1)(ring())
+    other = PreCoarsen("graclus", levels=1)(ring(edge_attr=torch.rand(8, 2)))
+    assert torch.equal(plain.cluster_coarse_0, other.cluster_coarse_0)
+    assert torch.equal(plain.weights_coarse_0, other.weights_coarse_0)
+    for heavy, light, partner in zip(HEAVY, reversed(HEAVY), (1, 3), strict=True):
+        both = PreCoarsen("graclus", levels=1)(ring(edge_weight=heavy, edge_attr=light))
+        assert both.cluster_coarse_0[0] == both.cluster_coarse_0[partner], (
+            "edge_weight comes before edge_attr"
+        )
+
+
+@pytest.mark.parametrize("method", ["graclus", "ndp"])
+def test_levels_of_a_batch_are_numbered_on(method):
+    generator = torch.Generator().manual_seed(0)
+    graphs = []
+    for n in (9, 4, 6):
+        a = torch.triu(
+            torch.rand(n, n, generator=generator) * (torch.rand(n, n, generator=generator) < 0.6), 1
+        )
+        index = (a + a.T).nonzero().T
+        graphs.append(Data(x=torch.rand(n, 2), edge_index=index, edge_weight=(a + a.T)[index[0], index[1]]))
+    made = [PreCoarsen(method, levels=3)(g) for g in graphs]
+    batch = Batch.from_data_list(made)
+    assert batch.num_levels == made[0].num_levels == 3
+    assert len(batch.selections()) == 3
+    kind = "cluster" if method == "graclus" else "kept"
+    sizes = [[len(g.x) for g in graphs]] + [
+        [int(g[f"nodes_coarse_{level}"]) for g in made] for level in range(3)
+    ]
+    for level in range(3):
+        selection = batch.selection(level)
+        above = torch.tensor([0, *sizes[level + 1]]).cumsum(0)
+        below = torch.tensor([0, *sizes[level]]).cumsum(0)
+        assert selection.ptr.tolist() == above.tolist()
+        assert selection.layout.num_rows == int(below[-1])
+        shift = above if method == "graclus" else below
+        own = [g[f"{kind}_coarse_{level}"] + int(shift[b]) for b, g in enumerate(made)]
+        stored = selection.cluster if method == "graclus" else selection.index
+        assert torch.equal(stored, torch.cat(own))
+        blocks = torch.block_diag(*[g.selection(level).adj.to_dense() for g in made])
+        torch.testing.assert_close(selection.adj.to_dense(), blocks)
+    single = made[0].selection(1)
+    assert single.ptr is None
+    assert single.layout.ptr is None
+    pool = GraclusPool(levels=2) if method == "graclus" else NDPPool(levels=2)
+    direct = pool(graphs[0].x, graphs[0].edge_index, graphs[0].edge_weight)
+    torch.testing.assert_close(made[0].selection(1).adj.to_dense(), direct.adj.to_dense())
+
+
+def test_what_is_refused():
+    made = PreCoarsen(levels=2)(ring())
+    for bad in (-1, 2):
+        with pytest.raises(ParameterError, match=f"level must be between 0 and 1, got {bad}"):
+            made.selection(bad)
+    with pytest.raises(ParameterError, match="graclus, ndp"):
+        PreCoarsen("topk")
+    with pytest.raises(ParameterError, match="does not take"):
+        PreCoarsen("ndp", reduction="max")
+    with pytest.raises(ParameterError, match="data must have edge_index and num_nodes"):
+        PreCoarsen()(Data(x=torch.rand(3, 1)))
+    assert repr(PreCoarsen("ndp", 3)) == "PreCoarsen(ndp, ndp, ndp)"
+    assert PreCoarsen().methods == ("graclus", "graclus")
+    mean = Batch.from_data_list([PreCoarsen("graclus", 1, reduction="mean")(ring())] * 2)
+    assert mean.selection().reduction == "mean"
+    torch.testing.assert_close(mean.selection().reduce(mean.x), torch.tensor([[0.5], [2.5], [0.5], [2.5]]))

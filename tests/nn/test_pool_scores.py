@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from itertools import chain, pairwise
+
+import numpy as np
 import pytest
 import torch
+from pool_samples import BATCH, PTR, features, sparse, weighted
 from test_pool_api import GRAPHS, F, collate
 from torch import nn
 from torch_geometric.nn import DenseGCNConv as PeerDenseGCN
 from torch_geometric.nn import GATConv, SAGPooling, TopKPooling
+from torch_geometric.nn import GCNConv as PeerGCN
 from torch_geometric.nn import GraphConv as PeerGraphConv
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from softcut.errors import GraphError, ParameterError
 from softcut.nn import MLP, DiffPool, GCNConv, GraphConv, SAGPool, SkipConv, TopKPool, get_pool
+from softcut.nn.pool.node_selection import KeepSelection, top_k
+from softcut.ops import Dense, Segments
+from softcut.ops.batching import Padded
 
 SMALL = [GRAPHS[i] for i in (0, 1, 2, 5, 6)]
 WIDTH = 4
@@ -45,12 +54,20 @@ def same_as_peer(out, found, x):
 def topk_pair(**options):
     torch.manual_seed(0)
     pool, peer = TopKPool(WIDTH, **options).double(), TopKPooling(WIDTH, **options).double()
-    peer.select.weight.data = pool.direction.weight.data
+    pool.load_state_dict(peer.state_dict())
     return pool, peer
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"min_score": 0.2}, {"min_score": 0.9}, {"multiplier": 2.5}, {"nonlinearity": "sigmoid"}]
+    "options",
+    [
+        {},
+        {"ratio": 0.3},
+        {"min_score": 0.2},
+        {"min_score": 0.9},
+        {"multiplier": 2.5},
+        {"nonlinearity": "sigmoid"},
+    ],
 )
 @pytest.mark.parametrize("own", [True, False])
 def test_topk_agrees(options, own):
@@ -66,15 +83,20 @@ def test_topk_agrees(options, own):
 
 
 @pytest.mark.parametrize("options", [{}, {"min_score": 0.2}, {"multiplier": 0.5}])
-@pytest.mark.parametrize("own", [True, False])
-def test_sagpool_agrees(options, own):
+@pytest.mark.parametrize(
+    ("gnn", "factor", "own"),  # the peer draws a factor of the score
+    [("graphconv", -0.4, True), ("graphconv", 0.7, False), ("gcn", 0.7, True)],
+)
+def test_sagpool_agrees(options, gnn, factor, own):
     x, edge_index, weight, batch, attn = inputs()
     torch.manual_seed(0)
-    pool = SAGPool(WIDTH, gnn="graphconv", **options).double()
-    peer = SAGPooling(WIDTH, GNN=PeerGraphConv, **options).double()
-    peer.gnn.lin_rel.weight.data, peer.gnn.lin_rel.bias.data = pool.gnn.lin_rel.weight, pool.gnn.bias.bias
-    peer.gnn.lin_root.weight.data = pool.gnn.lin_root.weight
-    peer.select.weight.data.fill_(1.0)
+    pool = SAGPool(WIDTH, gnn=gnn, **options).double()
+    peer = SAGPooling(WIDTH, GNN=PeerGraphConv if gnn == "graphconv" else PeerGCN, **options).double()
+    peer.select.weight.data.fill_(factor)
+    pool.load_state_dict(peer.state_dict())
+    again = SAGPool(WIDTH, gnn=gnn, **options).double()
+    again.load_state_dict(pool.state_dict())
+    assert torch.equal(again.scale, pool.scale)
     given = None if own else attn
     ones = torch.ones_like(weight)  # the peer scores without weights
     found = peer(attn if own else x, edge_index, ones, batch, given)
@@ -236,3 +258,114 @@ def test_modules_that_do_not_fit_are_named():
     ):
         with pytest.raises(ParameterError, match=r"^(gnn|assignment|embed) must"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "k"), [(0.5, None), (0.25, None), (0.3, None), (1.0, None), (0.5, 2), (0.5, 7)]
+)
+def test_the_best_nodes_of_every_graph(ratio, k):
+    score = features(9, 1)[:, 0]
+    wanted = []
+    for start, end in pairwise(PTR.tolist()):
+        size = min(k, end - start) if k is not None else math.ceil(ratio * (end - start))
+        order = sorted(range(start, end), key=lambda i: -float(score[i]))
+        wanted.append(order[:size])
+    found = top_k(score, sparse(weighted(ptr=PTR), BATCH), ratio, k)
+    assert found.index.tolist() == list(chain(*wanted))
+    assert found.ptr.tolist() == np.cumsum([0, *map(len, wanted)]).tolist()
+    assert found.batch.tolist() == [b for b, part in enumerate(wanted) for _ in part]
+    single = top_k(score, sparse(weighted()), ratio, k)
+    size = min(k, 9) if k is not None else math.ceil(ratio * 9)
+    assert single.index.tolist() == sorted(range(9), key=lambda i: -float(score[i]))[:size]
+    assert single.ptr is None
+    # The same three graphs, padded to four rows.
+    mask = torch.tensor([[True] * 4, [True] + [False] * 3, [True] * 4])
+    ranked = torch.full((3, 4), 9.0, dtype=torch.float64)  # padding scores highest, and is not chosen
+    ranked[mask] = score
+    padded = top_k(ranked, Dense(torch.zeros(3, 4, 4), mask), ratio, k)
+    for b, part in enumerate(wanted):
+        real = padded.index[b][padded.mask[b]]
+        assert (real + PTR[b]).tolist() == part
+    plain = top_k(ranked, Dense(torch.zeros(3, 4, 4)), ratio, k)
+    assert plain.mask is None
+
+
+def test_a_share_that_rounding_would_exceed():
+    """0.1 * 30 is 3.0000000000000004: three nodes, not four."""
+    score = torch.arange(30.0)
+    for op in (sparse(weighted(30)), sparse(weighted(30), torch.zeros(30, dtype=torch.long))):
+        assert len(top_k(score, op, 0.1, None).index) == 3
+    two = sparse(weighted(60, ptr=[0, 30, 60]), torch.arange(60) // 30)
+    assert top_k(torch.arange(60.0), two, 0.1, None).ptr.tolist() == [0, 3, 6]
+    mask = torch.ones(1, 30, dtype=torch.bool)
+    assert int(top_k(score.unsqueeze(0), Dense(torch.zeros(1, 30, 30), mask), 0.1, None).mask.sum()) == 3
+
+
+def test_kept_nodes_are_gated_and_put_back():
+    x, gate = features(5), torch.tensor([0.5, 0.0, -2.0], dtype=torch.float64)
+    selection = KeepSelection(torch.tensor([3, 0, 4]), Segments(5), gate)
+    pooled = selection.reduce(x)
+    torch.testing.assert_close(pooled, x[[3, 0, 4]] * gate[:, None])
+    back = selection.lift(pooled)
+    wanted = torch.zeros(5, 3, dtype=torch.float64)
+    wanted[[3, 0, 4]] = pooled
+    torch.testing.assert_close(back, wanted)
+    wanted[[3, 0, 4]] = x[[3, 0, 4]]
+    wanted[0] = 0  # a closed gate lets nothing back
+    torch.testing.assert_close(selection.lift(pooled, pinv=True), wanted)
+    s = selection.s.to_dense()
+    assert s.shape == (5, 3)
+    torch.testing.assert_close(s.T @ x, pooled)
+    with pytest.raises(ParameterError, match="num_rows must be given for a padded selection"):
+        KeepSelection(torch.tensor([[0]]), Padded(1))
+    with pytest.raises(ParameterError, match="graphs of 5 rows, but adj has 9"):
+        KeepSelection(torch.tensor([0]), Segments(9), num_rows=5).check(sparse(weighted()))
+
+
+def test_kept_nodes_of_a_padded_batch():
+    x = features(8).view(2, 4, 3)
+    index = torch.tensor([[2, 0], [3, 1]])
+    mask = torch.tensor([[True, True], [True, False]])
+    gate = torch.tensor([[0.5, 2.0], [3.0, 4.0]], dtype=torch.float64)
+    selection = KeepSelection(index, Padded(2), gate, mask=mask, num_rows=4)
+    pooled = selection.reduce(x)
+    wanted = torch.stack([x[0, [2, 0]] * gate[0, :, None], x[1, [3, 1]] * gate[1, :, None]])
+    wanted[1, 1] = 0
+    torch.testing.assert_close(pooled, wanted)
+    assert selection.s.shape == (2, 4, 2)
+    torch.testing.assert_close(selection.s.mT @ x, pooled)
+    full = torch.ones_like(pooled)
+    back = torch.zeros(2, 4, 3, dtype=torch.float64)
+    back[0, [2, 0]] = back[1, 3] = 1
+    torch.testing.assert_close(selection.lift(full), back)
+    gone = x.clone()
+    gone[0, [1, 3]] = gone[1, [0, 1, 2]] = 0
+    torch.testing.assert_close(selection.lift(pooled, pinv=True), gone)
+    assert selection.batch is None
+    assert selection.padded
+
+
+@pytest.mark.parametrize("connect", ["adjacency", "two_hop"])
+@pytest.mark.parametrize("make", [TopKPool, SAGPool])
+def test_kept_nodes_are_joined_as_they_were(make, connect):
+    torch.manual_seed(0)
+    a, x = weighted(), features()
+    pool = make(3, ratio=0.5, connect=connect).double()
+    out = pool(x, sparse(a))
+    square = a if connect == "adjacency" else a @ a
+    kept = out.selection.index
+    torch.testing.assert_close(out.adj.to_dense(), square[kept][:, kept])
+    score = pool.score(x, sparse(a))
+    torch.testing.assert_close(out.x, x[kept] * score[kept][:, None])
+    mask = torch.ones(1, 9, dtype=torch.bool)
+    mask[0, 8] = False
+    padded = pool(x.unsqueeze(0), a.unsqueeze(0), mask=mask)
+    kept = padded.selection.index[0][padded.mask[0]]
+    assert 8 not in kept.tolist()
+    b = a.clone()
+    b[8] = b[:, 8] = 0
+    square = b if connect == "adjacency" else b @ b
+    real = padded.mask[0]
+    torch.testing.assert_close(padded.adj.to_dense()[0][real][:, real], square[kept][:, kept])
+    assert padded.adj.to_dense()[0][~real].abs().sum() == 0
+    assert padded.adj.to_dense()[0][:, ~real].abs().sum() == 0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
+from pool_samples import PTR, features, sparse, weighted
 from test_pool_api import SETTINGS, VARIANTS, F, make, name_of
 
 from softcut.errors import ParameterError
-from softcut.nn import DenseSelection, GraclusPool, MinCutPool, NoPool
+from softcut.nn import ClusterSelection, DenseSelection, GraclusPool, MinCutPool, NDPPool, NoPool, PoolOutput
 from softcut.nn.pool import POOLS
-from softcut.ops import Segments, Sum, as_operator
+from softcut.nn.pool.topological import FlatSelection
+from softcut.ops import Dense, Segments, Sum, as_operator
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 OTHER = torch.tensor(
@@ -147,3 +151,111 @@ def test_lift_where_clusters_are_as_many_as_graphs():
 def test_nopool_takes_its_own_selections_only():
     with pytest.raises(ParameterError, match="selection must be that of a NoPool"):
         NoPool()(X, PATH, selection=DenseSelection(torch.eye(4), Segments(4)))
+
+
+def test_dense_selections_of_batches():
+    s = torch.softmax(features(9, 2), -1)
+    selection = DenseSelection(s, Segments(9, PTR))
+    x = features()
+    pooled = selection.reduce(x)
+    wanted = torch.stack([s[a:b].T @ x[a:b] for a, b in pairwise(PTR.tolist())])
+    torch.testing.assert_close(pooled, wanted)
+    assert selection.pooled_rows == (3, 2)
+    torch.testing.assert_close(
+        selection.lift(pooled),
+        torch.cat([s[a:b] @ wanted[i] for i, (a, b) in enumerate(pairwise(PTR.tolist()))]),
+    )
+    back = torch.cat(
+        [torch.linalg.pinv(s[a:b]).T @ wanted[i] for i, (a, b) in enumerate(pairwise(PTR.tolist()))]
+    )
+    torch.testing.assert_close(selection.lift(pooled, pinv=True), back)
+    with pytest.raises(ParameterError, match="x_pool must have the shape"):
+        selection.lift(pooled[:2])
+
+
+@pytest.mark.parametrize("reduction", ["max", "mean", "sum"])
+@pytest.mark.parametrize("members", [2, 16, 17])
+def test_clusters_of_any_size(reduction, members):
+    """Up to 16 members the maximum is taken from a table, above by scattering."""
+    cluster = torch.tensor([0] * members + [1, 2, 2])
+    x = features(members + 3)
+    selection = ClusterSelection(cluster, 3, Segments(members + 3), reduction)
+    plain = {
+        "max": lambda part: part.max(0).values,
+        "mean": lambda part: part.mean(0),
+        "sum": lambda part: part.sum(0),
+    }
+    wanted = torch.stack([plain[reduction](x[cluster == c]) for c in range(3)])
+    torch.testing.assert_close(selection.reduce(x), wanted)
+    assert (selection.members is None) == (members > 16)
+    if selection.members is not None:
+        table, column = selection.members
+        assert table.shape == (3, members)
+        assert table[0].tolist() == list(range(members))
+        assert table[1].tolist() == [members] * members
+        assert column[-1] == 1
+    assert selection.size.tolist() == [members, 1, 2]
+    assert selection.pooled_rows == (3,)
+    torch.testing.assert_close(selection.lift(wanted), wanted[cluster])
+    divided = wanted / torch.tensor([[members], [1], [2]]) if reduction == "sum" else wanted
+    torch.testing.assert_close(selection.lift(wanted, pinv=True), divided[cluster])
+    s = selection.s.to_dense()
+    assert s.argmax(1).tolist() == cluster.tolist()
+    assert (s.sum(1) == 1).all()
+
+
+def test_a_cluster_without_nodes():
+    selection = ClusterSelection(torch.tensor([0, 2]), 3, Segments(2))
+    assert selection.members is None
+    assert selection.reduce(torch.tensor([[-1.0], [-2.0]])).flatten().tolist() == [-1, 0, -2]
+
+
+def test_to_pyg_of_every_kind():
+    a = weighted()
+    out = PoolOutput(features().view(1, 9, 3), Dense(a.unsqueeze(0)), selection=None)
+    _, index, weight, batch = out.to_pyg()
+    dense = torch.zeros(9, 9, dtype=torch.float64).index_put((index[0], index[1]), weight)
+    torch.testing.assert_close(dense, a)
+    assert batch.tolist() == [0] * 9
+    for op in (sparse(a), sparse(a).normalise(), sparse((a > 0).double())):
+        out = PoolOutput(features(), op, selection=None)
+        x, index, weight, batch = out.to_pyg()
+        dense = torch.zeros(9, 9, dtype=weight.dtype).index_put((index[0], index[1]), weight)
+        torch.testing.assert_close(dense, op.to_dense().to(dense.dtype))
+        assert batch.tolist() == [0] * 9
+        assert x is out.x
+    two = PoolOutput(torch.rand(2, 3, 1), Dense(torch.stack([a[:3, :3], a[3:6, 3:6]])), selection=None,
+                     mask=torch.tensor([[True, False, True], [True, True, True]]))  # fmt: skip
+    x, index, weight, batch = two.to_pyg()
+    assert x.shape == (5, 1)
+    assert batch.tolist() == [0, 0, 1, 1, 1]
+    assert set(map(tuple, index.T.tolist())) <= {
+        (i, j) for i in range(5) for j in range(5) if batch[i] == batch[j]
+    }
+    assert PoolOutput(torch.rand(2, 1), sparse(a), selection=None, batch=torch.tensor([0, 1])).to_pyg()[
+        3
+    ].tolist() == [0, 1]
+
+
+def test_ragged_selections_of_padded_batches():
+    a = torch.zeros(2, 3, 3)
+    a[0, 0, 1] = a[0, 1, 0] = a[1, 1, 2] = a[1, 2, 1] = 1
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    x = torch.arange(6.0).view(2, 3, 1)
+    for pool in (GraclusPool(), NDPPool()):
+        out = pool(x, a, mask=mask)
+        assert isinstance(out.selection, FlatSelection)
+        back = pool.lift(out.x, out.selection)
+        assert back.shape == x.shape
+        assert back[0, 2] == 0
+        out.selection.check(Dense(a, mask))
+        other = mask.clone()
+        other[0, 0] = False
+        with pytest.raises(ParameterError, match="its mask differs"):
+            pool(x, a, mask=other, selection=out.selection)
+        with pytest.raises(ParameterError, match="same padded batch"):
+            pool(x[:1], a[:1], mask=mask[:1], selection=out.selection)
+        with pytest.raises(ParameterError, match="same padded batch"):
+            out.selection.check(sparse(weighted()))
+        with pytest.raises(ParameterError, match="same padded batch"):
+            pool.pool(x, Dense(a, mask), out.selection.inner)

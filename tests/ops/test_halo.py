@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from thread_group import ThreadGroup, in_parts, parts_of
 from torch.autograd import gradcheck
 
+from softcut.clustering.distributed.prepare_part import part_operator
 from softcut.errors import GraphError
 from softcut.ops import CSR, mincut_loss, orthogonality_loss, quadratic_form
 from softcut.ops.halo import Exchange, Halo
@@ -44,7 +45,7 @@ def compute(parts, work, *inputs, symmetric=True):
 
     def run(group: ThreadGroup):
         part = parts[group.rank]
-        op = Halo.from_part(part, group, dtype=FLOAT)
+        op = part_operator(part, group, dtype=FLOAT)
         op = Halo(op.pattern, op.exchange, op.val, symmetric=symmetric)
         mine = [t[torch.from_numpy(np.array(part.nodes))].detach().clone().requires_grad_() for t in inputs]
         out = work(op, *mine)
@@ -168,7 +169,7 @@ def test_vmap_exchanges_once_for_all_replicas():
         original = group.all_to_all
         group.all_to_all = lambda rows, *counts: exchanged.append(rows.shape[1]) or original(rows, *counts)
         part = parts[group.rank]
-        op = Halo.from_part(part, group)
+        op = part_operator(part, group)
         own = s[:, torch.from_numpy(np.array(part.nodes))].requires_grad_()
         found = torch.func.vmap(lambda x: op @ x)(own)
         found.square().sum().backward()
@@ -186,7 +187,7 @@ def test_training_needs_one_exchange_forward_and_none_backward():
     parts = parts_of(sample.block(), np.arange(8) % 2)
 
     def run(group):
-        op = Halo.from_part(parts[group.rank], group, dtype=FLOAT).normalise()
+        op = part_operator(parts[group.rank], group, dtype=FLOAT).normalise()
         op.degree_like(torch.empty(0, dtype=FLOAT))  # constant; computed once
         exchanged = []
         original = group.all_to_all
@@ -206,7 +207,7 @@ def test_moving_keeps_the_matrix():
     matrix = plain_normalise(sample.block())
 
     def run(group):
-        op = Halo.from_part(
+        op = part_operator(
             parts_of(sample.block(), np.zeros(5, dtype=int))[0], group, dtype=FLOAT
         ).normalise()
         return op.to("cpu", torch.float32).to_dense(), repr(op)

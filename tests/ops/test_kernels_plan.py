@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softcut.errors import GraphError, ParameterError
-from softcut.ops import CSR
-from softcut.ops.kernels import dispatch, takes, tiles, use
+from softcut.errors import ParameterError
+from softcut.ops.kernels import dispatch, takes, use
 from softcut.ops.kernels.plan import row_plan
-from softcut.ops.kernels.reorder import locality_order
-from softcut.ops.kernels.tiles import Tiles, choose, remember, table
-from softcut.ops.kernels.tune import candidates, fastest, tune
-from softcut.ops.triplets import submatrix
+from softcut.ops.kernels.tiles import Tiles, choose, measured_choices, table
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from gpu_tuning import candidates, fastest, remember, tune
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=40), st.sampled_from([1, 7, 64, 512]))
@@ -66,7 +66,7 @@ def test_tiles_are_powers_of_two_that_fit(k, mean, dtype):
 def test_a_measured_choice_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cpu, mine = torch.device("cpu"), Tiles(2, 2, 2, 1)
-    tiles._measured.cache_clear()
+    measured_choices.cache_clear()
     choose.cache_clear()
     try:
         before = choose(16, 30.0, torch.float32, cpu)
@@ -78,11 +78,11 @@ def test_a_measured_choice_is_kept(tmp_path, monkeypatch):
         assert choose(16, 70.0, torch.float32, cpu) == table(16, 70.0)
         assert choose(16, 30.0, torch.bfloat16, cpu) == table(16, 30.0, torch.bfloat16)
         path.write_text("[1]")
-        tiles._measured.cache_clear()
+        measured_choices.cache_clear()
         choose.cache_clear()
         assert choose(16, 30.0, torch.float32, cpu) == before
     finally:
-        tiles._measured.cache_clear()
+        measured_choices.cache_clear()
         choose.cache_clear()
 
 
@@ -115,19 +115,6 @@ def test_who_takes_a_product(monkeypatch):
         use("fast"),
     ):
         pass
-
-
-def test_neighbours_stand_together():
-    n = 60
-    shuffled = torch.randperm(n, generator=torch.Generator().manual_seed(0))
-    ends = torch.stack([shuffled[:-1], shuffled[1:]])  # a path through nodes in any order
-    op = CSR.from_edge_index(torch.cat([ends, ends.flip(0)], 1), num_nodes=n)
-    order = locality_order(op.pattern.rowptr, op.pattern.col)
-    sorted_op = submatrix(op, order, None)
-    assert torch.equal(sorted_op.to_dense(), op.to_dense()[order][:, order])
-    assert (sorted_op.pattern.rows - sorted_op.pattern.col).abs().max() == 1
-    with pytest.raises(GraphError, match="groups must have one number for each of the 60 nodes"):
-        locality_order(op.pattern.rowptr, op.pattern.col, torch.zeros(3))
 
 
 def test_importing_does_not_need_triton(monkeypatch):

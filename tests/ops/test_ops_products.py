@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
-from softcut.ops import CSR, Sum, pooled_products, quadratic_form, self_gram
+from softcut.ops import CSR, Sum, quadratic_form
+from softcut.ops.orthogonality import self_gram
+from softcut.ops.products import pooled_products
 
 
 def mix(tensors):
@@ -64,19 +66,6 @@ def test_gradcheck_on_two_unequal_graphs(kind, normalised):
     assert gradgradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x))
     assert gradcheck(lambda s: op @ s, (s,))
     assert gradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x), check_batched_grad=True)
-
-
-@pytest.mark.parametrize("kind", ["binary", "weighted", "sum"])
-def test_the_operator_of_two_graphs_is_that_of_each(kind):
-    op, sample = two_unequal_graphs(kind)
-    s, x = sample.assignments(3), sample.rand(7, 2, salt=1)
-    whole = op.normalise().to_dense().double()
-    for graph, rows in enumerate((slice(0, 2), slice(2, 7))):
-        pooled, quadratic, gram = (t[graph] for t in pooled_products(op.normalise(), s, x))
-        torch.testing.assert_close(pooled, s[rows].T @ x[rows])
-        torch.testing.assert_close(quadratic, s[rows].T @ whole[rows, rows] @ s[rows])
-        torch.testing.assert_close(gram, s[rows].T @ s[rows])
-    assert not whole[:2, 2:].any()
 
 
 def test_vmap_over_assignments():

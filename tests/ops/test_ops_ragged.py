@@ -12,7 +12,6 @@ from torch.autograd import gradcheck, gradgradcheck
 from softcut.ops import (
     CSR,
     Dense,
-    Padded,
     Segments,
     coarsen,
     lift,
@@ -21,6 +20,7 @@ from softcut.ops import (
     ratio_trace_loss,
     reduce,
 )
+from softcut.ops.batching import Padded
 
 SIZES = [(3, 1, 4), (2, 0, 5), (0, 3), (4,), (17, 40, 1), (0, 0)]  # 40: several chunks a graph
 
@@ -125,25 +125,14 @@ def test_ragged_equals_padded_equals_one_at_a_time(sample, k):
         torch.testing.assert_close(gradients(other, (logits, x)), expected, atol=1e-9, rtol=1e-9)
 
 
-def test_mean_over_the_graphs():
-    sample = make_sample((3, 5, 2), seed=4)
-    s = sample.assignments(3)
-    for loss in (mincut_loss, ratio_trace_loss):
-        each = loss(s, sample.edge_index, batch=sample.batch, reduction="none")
-        assert each.shape == (3,)
-        torch.testing.assert_close(loss(s, sample.edge_index, batch=sample.batch), each.sum() / 3)
-    each = orthogonality_loss(s, batch=sample.batch, reduction="none")
-    torch.testing.assert_close(orthogonality_loss(s, batch=sample.batch), each.sum() / 3)
-
-
 def test_reduce_and_lift():
     sample = make_sample((3, 5, 2), seed=4, weighted=True)
     s, x = sample.assignments(3), sample.rand(sample.n, 2, salt=1)
     sparse = CSR.from_edge_index(sample.edge_index, sample.edge_weight, sample.n, batch=sample.batch)
     dense = Dense(sample.padded(), sample.mask)
-    pooled = reduce(sparse, s, x)
+    pooled = reduce(s, x, sparse)
     torch.testing.assert_close(pooled, sample.pad(s).mT @ sample.pad(x))
-    torch.testing.assert_close(reduce(dense, sample.pad(s), sample.pad(x)), pooled)
+    torch.testing.assert_close(reduce(sample.pad(s), sample.pad(x), dense), pooled)
     lifted = lift(s, pooled, sparse)
     torch.testing.assert_close(sample.pad(lifted), sample.pad(s) @ pooled)
     torch.testing.assert_close(lift(sample.pad(s), pooled), sample.pad(lifted))
@@ -154,10 +143,10 @@ def test_gradcheck_of_reduce_and_lift():
     s, x = sample.assignments(2).requires_grad_(), sample.rand(sample.n, 3).requires_grad_()
     small = sample.rand(2, 2, 3, salt=2).requires_grad_()
     sparse = CSR.from_edge_index(sample.edge_index, None, sample.n, batch=sample.batch)
-    assert gradcheck(lambda s, x: reduce(sparse, s, x), (s, x))
+    assert gradcheck(lambda s, x: reduce(s, x, sparse), (s, x))
     assert gradcheck(lambda s, x: lift(s, x, sparse), (s, small))
     dense = Dense(sample.padded(), sample.mask)
-    assert gradcheck(lambda s, x: reduce(dense, sample.pad(s), sample.pad(x)), (s, x))
+    assert gradcheck(lambda s, x: reduce(sample.pad(s), sample.pad(x), dense), (s, x))
     assert gradcheck(lambda s, x: lift(sample.pad(s), x, dense), (s, small))
 
 

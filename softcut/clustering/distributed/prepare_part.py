@@ -16,14 +16,31 @@ from softcut.clustering.prepare import Prepared
 from softcut.clustering.recipe import Recipe
 from softcut.io.part_files import Manifest, Part
 from softcut.metrics import Judge
-from softcut.ops import Words, quadratic_form
-from softcut.ops.halo import Halo
+from softcut.ops import CSRPattern, Words, quadratic_form
+from softcut.ops.halo import Exchange, Group, Halo
 from softcut.training import DenseInput
 
-__all__ = ["PaperInput", "PartJudge", "prepare_part"]
+__all__ = ["PaperInput", "PartJudge", "part_operator", "prepare_part"]
 
 # Nodes whose words are counted at a time.
 _ROWS_AT_ONCE = 1 << 14
+
+
+def part_operator(
+    part: Part, group: Group, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+) -> Halo:
+    """The operator of an opened part (see :func:`softcut.io.part_files.open_part`), as it is: not normalised."""
+    n = len(part.nodes)
+    shape = (n, n + part.num_halo)
+    index = np.int32 if max(*shape, len(part.col)) < 2**31 else np.int64
+    rowptr, col = (torch.from_numpy(np.array(a, dtype=index)) for a in (part.rowptr, part.col))
+    pattern = CSRPattern(rowptr, col, shape).to(device)
+    send = torch.from_numpy(np.array(part.send, dtype=np.int64)).to(device)
+    exchange = Exchange(group, n, send, part.counts[0].tolist(), part.counts[1].tolist())
+    val = None
+    if part.val is not None:
+        val = torch.from_numpy(np.array(part.val)).to(device=device, dtype=dtype)
+    return Halo(pattern, exchange, val)
 
 
 class PartJudge(Judge):
@@ -116,7 +133,7 @@ def prepare_part(
     """
     assert part.x is not None
     nodes = PartNodes(part, manifest, group)
-    op = Halo.from_part(part, group, dtype=torch.float64, device=group.device)
+    op = part_operator(part, group, dtype=torch.float64, device=group.device)
     group.together(op.refuse_negative)
     x = torch.from_numpy(np.array(part.x)).to(device=group.device, dtype=dtype)
     encoder = Encoder(recipe.paper, recipe.distances, x.shape[1], recipe=recipe)

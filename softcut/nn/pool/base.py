@@ -17,8 +17,9 @@ from softcut.nn.layers import MLP, graph_input
 from softcut.nn.number_checks import check_size
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
-from softcut.ops import Dense, Operator, PooledProducts, pooled_adjacency, pooled_products
-from softcut.ops.cut import full_precision, no_autocast, zero_padding
+from softcut.ops import Dense, Operator, pooled_adjacency
+from softcut.ops.numerics import full_precision, no_autocast, zero_padding
+from softcut.ops.products import PooledProducts, pooled_products
 from softcut.ops.tensor_checks import can_be_read, check_assignments
 
 __all__ = [
@@ -88,9 +89,13 @@ class DensePool(Pool):
     def logits(self, x: Tensor, op: Operator) -> Tensor:
         """Scores [.., N, K] before the softmax."""
 
-    @abstractmethod
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        """Weighted losses from S, S'AS and S'S, one value per graph: [B] each."""
+        """Losses from S, S'AS and S'S before they are weighted, one value per graph: [B] each."""
+        return {}
+
+    def weights(self) -> dict[str, float]:
+        """Weights of the losses by name; 1 for those that are not named."""
+        return {}
 
     def features(self, x: Tensor, op: Operator) -> Tensor:
         """What is pooled: the features themselves unless a subclass embeds them first."""
@@ -119,7 +124,9 @@ class DensePool(Pool):
         features = self.features(x, op)
         with no_autocast(selection.s):
             op = self.operator(op)
-        return dense_output(features, op, selection, self.auxiliary, self.connect, self.activate)
+        return dense_output(
+            features, op, selection, self.auxiliary, self.connect, self.activate, self.weights()
+        )
 
 
 def dense_output(
@@ -129,15 +136,9 @@ def dense_output(
     auxiliary: Callable[[Operator, Tensor, PooledProducts], dict[str, Tensor]],
     connect: Callable[[Operator, Tensor], Dense],
     activate: Callable[[Tensor], Tensor] | None = None,
+    weights: dict[str, float] | None = None,
 ) -> PoolOutput:
-    """S'X, the graph that `connect` makes of S'AS, and the losses, from one product with A.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> dense_output(torch.ones(2, 3), op, given_selection(torch.eye(2), op), lambda *_: {}, lambda _, q: Dense(q))
-    PoolOutput(x=[1, 2, 3], adj=Dense([1, 2, 2]), selection=DenseSelection, losses=[])
-    """
+    """S'X, the graph that `connect` makes of S'AS, and the losses, from one product with A."""
     s = selection.s
     with no_autocast(s):
         products = pooled_products(op, s, x.to(s.dtype))  # the only product with A
@@ -145,18 +146,13 @@ def dense_output(
             x=(products.x if activate is None else activate(products.x)).to(x.dtype),
             adj=connect(op, products.quadratic),
             selection=selection,
-            graph_losses=auxiliary(op, s, products),
+            raw_losses=auxiliary(op, s, products),
+            weights=weights,
         )
 
 
 def given_selection(s: Tensor, op: Operator) -> DenseSelection:
-    """The selection of an assignment matrix that was made elsewhere; scores before a softmax are refused.
-
-    >>> import torch
-    >>> from softcut.ops import Dense
-    >>> given_selection(torch.ones(3, 1), Dense(torch.ones(3, 3))).s.shape
-    torch.Size([1, 3, 1])
-    """
+    """The selection of an assignment matrix that was made elsewhere; scores before a softmax are refused."""
     s = full_precision(check_assignments(s))
     s = s.unsqueeze(0) if isinstance(op, Dense) and s.dim() == 2 else s
     op.check_rows(s, "s")

@@ -22,8 +22,9 @@ from softcut.nn.layers import MLP, SkipConv, graph_input
 from softcut.nn.number_checks import check_number, check_size
 from softcut.nn.pool.base import DensePool, check_clusters, dense_output, given_selection, nodes_per_graph
 from softcut.nn.pool.output import PoolOutput
-from softcut.ops import Dense, Operator, PooledProducts
-from softcut.ops.cut import safe_sqrt
+from softcut.ops import Dense, Operator
+from softcut.ops.numerics import safe_sqrt
+from softcut.ops.products import PooledProducts
 from softcut.ops.triplets import frobenius_squared
 
 __all__ = ["DiffPool", "diff_pool"]
@@ -146,8 +147,10 @@ class DiffPool(DensePool):
         return Dense(quadratic, symmetric=op.symmetric)
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        link, entropy = _link_and_entropy(op, s, products, self.link_scale)
-        return {"link": self.link_weight * link, "entropy": self.entropy_weight * entropy}
+        return _link_and_entropy(op, s, products, self.link_scale)
+
+    def weights(self) -> dict[str, float]:
+        return {"link": self.link_weight, "entropy": self.entropy_weight}
 
     def extra_repr(self) -> str:
         made_by = type(self.scores).__name__ if self.assignment is None else repr(self.assignment)
@@ -161,7 +164,7 @@ def _check_link_scale(link_scale: str) -> None:
 
 def _link_and_entropy(
     op: Operator, s: Tensor, products: PooledProducts, link_scale: str
-) -> tuple[Tensor, Tensor]:
+) -> dict[str, Tensor]:
     """The two losses of every graph."""
     trace = products.quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A S)
     gram = products.gram.square().sum((-2, -1))  # ||S'S||_F^2
@@ -169,7 +172,7 @@ def _link_and_entropy(
     count = nodes_per_graph(op, s)
     if link_scale == "divided":
         link = link / count.square()
-    return link, op.layout.total(-(s * torch.log(s + 1e-15)).sum(-1)) / count
+    return {"link": link, "entropy": op.layout.total(-(s * torch.log(s + 1e-15)).sum(-1)) / count}
 
 
 def diff_pool(
@@ -205,8 +208,7 @@ def diff_pool(
     x, op = graph_input(x, adj, edge_weight, batch, mask)
 
     def auxiliary(op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        link, entropy = _link_and_entropy(op, s, products, link_scale)
-        return {"link": link, "entropy": entropy}
+        return _link_and_entropy(op, s, products, link_scale)
 
     return dense_output(
         x, op, given_selection(s, op), auxiliary, lambda op, q: Dense(q, symmetric=op.symmetric)

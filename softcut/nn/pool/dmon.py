@@ -9,14 +9,14 @@ from torch import Tensor
 
 from softcut.nn.activations import Activation
 from softcut.nn.number_checks import check_number
-from softcut.nn.pool.base import MLPPool
-from softcut.ops import Operator, PooledProducts, orthogonality
-from softcut.ops.objectives import collapse, modularity
+from softcut.nn.pool.mincut import ObjectivePool
+from softcut.ops import Operator, orthogonality
+from softcut.ops.products import PooledProducts
 
 __all__ = ["DMoNPool"]
 
 
-class DMoNPool(MLPPool):
+class DMoNPool(ObjectivePool):
     r"""Pooling by modularity: S = softmax(MLP(X) / \tau), X' = selu(S'X), A' = S'AS.
 
     .. math::
@@ -24,6 +24,8 @@ class DMoNPool(MLPPool):
         L_{cluster} = \frac{\sqrt{K}}{N} \Big\|\sum_i s_i\Big\|_2 - 1
 
     The N x N matrix B is never made: Tr(S'BS) = Tr(S'AS) - ||S'd||^2 / 2m.
+    ``MinCutPool(objective="dmon")`` has the same losses; this layer is the published one, which passes S'X through
+    a SELU, and can add the third loss of PyTorch Geometric's.
 
     >>> import torch
     >>> from softcut.nn import DMoNPool
@@ -34,16 +36,8 @@ class DMoNPool(MLPPool):
 
     Parameters
     ----------
-    in_channels : int
-        Size of the node features.
-    k : int
-        Clusters of every graph.
-    hidden : int, sequence of int or None
-        Hidden sizes of the MLP.
-    act : str, callable or None
-        Activation between the layers of the MLP.
-    temperature : float
-        Of the softmax.
+    in_channels, k, hidden, act, temperature
+        As for :class:`~softcut.nn.MinCutPool`.
     spectral_weight, cluster_weight, ortho_weight : float
         Weights of the losses. The last one, the orthogonality loss of MinCutPool, is not part of the
         published method; PyTorch Geometric's ``DMoNPooling`` returns it too.
@@ -55,6 +49,8 @@ class DMoNPool(MLPPool):
     of a graph by itself; in a batch of graphs of different sizes ``DMoNPooling`` of PyTorch Geometric 2.8 divides
     the cluster loss of each graph by the number of nodes of every graph.
     """
+
+    objective = "dmon"
 
     def __init__(
         self,
@@ -72,18 +68,14 @@ class DMoNPool(MLPPool):
         self.cluster_weight = check_number(cluster_weight, "cluster_weight")
         self.ortho_weight = check_number(ortho_weight, "ortho_weight")
 
-    def operator(self, op: Operator) -> Operator:
-        op.refuse_negative()  # 2m and the degrees would mean nothing
-        return op
-
     def activate(self, x_pool: Tensor) -> Tensor:
         return torch.nn.functional.selu(x_pool)
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        losses = {
-            "spectral": -self.spectral_weight * modularity(products.quadratic),
-            "cluster": self.cluster_weight * collapse(op.layout.total(s)),
-        }
+        losses = super().auxiliary(op, s, products)
         if self.ortho_weight:
-            losses["ortho"] = self.ortho_weight * orthogonality(products.gram)
+            losses["ortho"] = orthogonality(products.gram)
         return losses
+
+    def weights(self) -> dict[str, float]:
+        return {"spectral": self.spectral_weight, "cluster": self.cluster_weight, "ortho": self.ortho_weight}

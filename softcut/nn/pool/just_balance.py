@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import Tensor
-
 from softcut.nn.activations import Activation
 from softcut.nn.number_checks import check_number
-from softcut.nn.pool.base import MLPPool, nodes_per_graph
-from softcut.ops import Operator, PooledProducts
-from softcut.ops.objectives import balance
+from softcut.nn.pool.mincut import ObjectivePool
 
 __all__ = ["JustBalancePool"]
 
 
-class JustBalancePool(MLPPool):
+class JustBalancePool(ObjectivePool):
     r"""Pooling with balanced clusters: S = softmax(MLP(X) / \tau), X' = S'X, A' = S'A~S.
 
     .. math::
@@ -33,16 +29,8 @@ class JustBalancePool(MLPPool):
 
     Parameters
     ----------
-    in_channels : int
-        Size of the node features.
-    k : int
-        Clusters of every graph.
-    hidden : int, sequence of int or None
-        Hidden sizes of the MLP.
-    act : str, callable or None
-        Activation between the layers of the MLP.
-    temperature : float
-        Of the softmax.
+    in_channels, k, hidden, act, temperature
+        As for :class:`~softcut.nn.MinCutPool`.
     balance_weight : float
         Weight of the loss.
 
@@ -52,6 +40,8 @@ class JustBalancePool(MLPPool):
     steps of X <- (I - delta L) X W with delta = 0.85. The diagonal of A' is set to zero and A' is normalised
     symmetrically.
     """
+
+    objective = "just_balance"
 
     def __init__(
         self,
@@ -65,5 +55,5 @@ class JustBalancePool(MLPPool):
         super().__init__(in_channels, k, hidden, act, temperature)
         self.balance_weight = check_number(balance_weight, "balance_weight")
 
-    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        return {"balance": -self.balance_weight * balance(products.gram, nodes_per_graph(op, s))}
+    def weights(self) -> dict[str, float]:
+        return {"balance": self.balance_weight}

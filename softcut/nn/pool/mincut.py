@@ -13,14 +13,29 @@ from softcut.nn.layers import graph_input
 from softcut.nn.number_checks import check_number
 from softcut.nn.pool.base import MLPPool, dense_output, given_selection
 from softcut.nn.pool.output import PoolOutput
-from softcut.ops import ClusterTables, Dense, Operator, PooledProducts, get_objective, pooled_adjacency
-from softcut.ops.cut import no_autocast
+from softcut.ops import ClusterTables, Dense, Operator, get_objective, pooled_adjacency
+from softcut.ops.numerics import no_autocast
+from softcut.ops.products import PooledProducts
 from softcut.ops.tensor_checks import can_be_read
 
-__all__ = ["MinCutPool", "mincut_pool"]
+__all__ = ["MinCutPool", "ObjectivePool", "mincut_pool"]
 
 
-class MinCutPool(MLPPool):
+class ObjectivePool(MLPPool):
+    """A pooler that is trained by an objective of :mod:`softcut.ops.objectives`."""
+
+    objective = "mincut"
+    normalise = True
+    count_words = False
+
+    def operator(self, op: Operator) -> Operator:
+        return _operator(op, self.objective, self.normalise)
+
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
+        return _losses(op, s, products, self.objective, self.count_words)
+
+
+class MinCutPool(ObjectivePool):
     r"""Pooling by the relaxed normalised cut.
 
     .. math::
@@ -100,13 +115,10 @@ class MinCutPool(MLPPool):
     def features(self, x: Tensor, op: Operator) -> Tensor:
         return _refuse_negative_words(x) if self.count_words else x
 
-    def operator(self, op: Operator) -> Operator:
-        return _operator(op, self.objective, self.normalise)
-
-    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        found = _losses(op, s, products, self.objective, self.count_words)
-        weights = (self.cut_weight, self.ortho_weight)
-        return {name: weight * loss for weight, (name, loss) in zip(weights, found.items(), strict=False)}
+    def weights(self) -> dict[str, float]:
+        return dict(
+            zip(get_objective(self.objective).names, (self.cut_weight, self.ortho_weight), strict=False)
+        )
 
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:
         return pooled_adjacency(quadratic, symmetric=op.symmetric, keep_diagonal=self.keep_diagonal)

@@ -18,9 +18,9 @@ from softcut.nn.number_checks import check_number, check_size
 from softcut.nn.pool.base import Pool
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import Selection, edges_of
-from softcut.ops import Dense, Layout, Operator, Padded, Segments
-from softcut.ops.batching import counts_to_ptr
-from softcut.ops.cut import zero_padding
+from softcut.ops import Dense, Layout, Operator, Segments
+from softcut.ops.batching import Padded, counts_to_ptr
+from softcut.ops.numerics import zero_padding
 from softcut.ops.triplets import CONNECTIONS, segments_of, submatrix
 
 __all__ = ["KeepSelection", "ScorePool", "above", "connect_kept", "graph_softmax", "top_k"]
@@ -77,8 +77,7 @@ class KeepSelection(Selection):
         """Graph number of every kept row; None for a single graph and for padded batches."""
         if self.ptr is None:
             return None
-        counts = self.ptr[1:] - self.ptr[:-1]
-        return torch.repeat_interleave(torch.arange(counts.numel(), device=counts.device), counts)
+        return Segments(self.index.numel(), self.ptr).batch
 
     @property
     def s(self) -> Tensor:
@@ -123,12 +122,6 @@ def _how_many(n: int, ratio: float, k: int | None) -> int:
 
 def top_k(score: Tensor, op: Operator, ratio: float, k: int | None) -> KeepSelection:
     """The highest-scoring nodes of every graph, best first; no loop over the graphs.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=4, batch=torch.tensor([0, 0, 0, 1]))
-    >>> top_k(torch.tensor([0.1, 0.9, 0.5, 0.2]), op, 0.5, None).index.tolist()
-    [1, 2, 3]
 
     Shapes are static for padded batches and for a single graph (known from N and `ratio` or `k` alone).
     """
@@ -179,14 +172,7 @@ def connect_kept(op: Operator, selection: KeepSelection, connect: str = "adjacen
 
 
 def graph_softmax(score: Tensor, op: Operator) -> Tensor:
-    """The softmax of one score per node over the nodes of every graph; 0 in the padding.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=3, batch=torch.tensor([0, 0, 1]))
-    >>> graph_softmax(torch.tensor([2.0, 2.0, 5.0]), op).tolist()
-    [0.5, 0.5, 1.0]
-    """
+    """The softmax of one score per node over the nodes of every graph; 0 in the padding."""
     layout = op.layout
     if isinstance(layout, Padded):
         if layout.mask is not None:
@@ -208,12 +194,6 @@ def _largest(score: Tensor, layout: Segments) -> Tensor:
 
 def above(score: Tensor, op: Operator, min_score: float) -> KeepSelection:
     """The nodes that score more than `min_score`, or the best of a graph where none does; in their own order.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> op = as_operator(torch.tensor([[0, 1], [1, 0]]), num_nodes=4, batch=torch.tensor([0, 0, 0, 1]))
-    >>> above(torch.tensor([0.1, 0.9, 0.5, 0.2]), op, 0.4).index.tolist()
-    [1, 2, 3]
 
     For a padded batch shapes stay static: all rows are kept, the best first, and a mask says which count.
     """

@@ -7,56 +7,12 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.nn.pool.base import Pool
+from softcut.nn.pool.node_selection import KeepSelection
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import Selection
-from softcut.ops import Layout, Operator, Segments
+from softcut.ops import Operator
 
-__all__ = ["IdentitySelection", "NoPool"]
-
-
-class IdentitySelection(Selection):
-    """Every node is its own cluster.
-
-    >>> import torch
-    >>> IdentitySelection(3, torch.float).s.to_dense().diagonal().tolist()
-    [1.0, 1.0, 1.0]
-    """
-
-    def __init__(
-        self,
-        num_rows: int,
-        dtype: torch.dtype,
-        device: torch.device | None = None,
-        layout: Layout | None = None,
-    ) -> None:
-        self.num_rows, self.dtype, self.device = num_rows, dtype, device
-        self.layout = Segments(num_rows) if layout is None else layout
-
-    @property
-    def s(self) -> Tensor:
-        place = torch.arange(self.num_rows, device=self.device)
-        ones = torch.ones(self.num_rows, dtype=self.dtype, device=self.device)
-        return torch.sparse_coo_tensor(
-            torch.stack([place, place]), ones, (self.num_rows, self.num_rows), check_invariants=False
-        )
-
-    @property
-    def pooled_rows(self) -> tuple[int, ...]:
-        return (self.num_rows,) if self.layout.rows == 1 else (self.layout.num_graphs, self.num_rows)
-
-    def check(self, op: Operator) -> None:
-        super().check(op)
-        if self.num_rows != op.num_rows:
-            raise ParameterError(
-                f"selection was made for graphs of {self.num_rows} rows, but adj has {op.num_rows}."
-            )
-
-    def reduce(self, x: Tensor) -> Tensor:
-        return x
-
-    def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
-        self.check_pooled(x_pool)
-        return x_pool
+__all__ = ["NoPool"]
 
 
 class NoPool(Pool):
@@ -70,12 +26,12 @@ class NoPool(Pool):
     (True, CSR(4 rows, 6 entries, 1 graph(s)))
     """
 
-    def select(self, x: Tensor, op: Operator) -> IdentitySelection:
-        return IdentitySelection(op.num_rows, x.dtype, x.device, op.layout)
+    def select(self, x: Tensor, op: Operator) -> KeepSelection:
+        index = torch.arange(op.num_rows, device=x.device)
+        index = index if op.layout.rows == 1 else index.expand(op.num_graphs, -1)
+        return KeepSelection(index, op.layout, ptr=op.ptr, num_rows=op.num_rows)
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
-        if not isinstance(selection, IdentitySelection):
+        if not isinstance(selection, KeepSelection) or selection.index.shape[-1] != op.num_rows:
             raise ParameterError(f"selection must be that of a NoPool, got {type(selection).__name__}.")
-        layout = op.layout
-        batch = layout.batch if isinstance(layout, Segments) and layout.ptr is not None else None
-        return PoolOutput(x=x, adj=op, selection=selection, batch=batch, mask=op.mask)
+        return PoolOutput(x=x, adj=op, selection=selection, batch=selection.batch, mask=op.mask)

@@ -45,6 +45,8 @@ class PoolOutput:
         Auxiliary losses, weighted, mean over the graphs; add their sum to the task's loss.
     graph_losses : dict
         The same losses before the mean: one value per graph, [B].
+    raw_losses, weights : dict
+        The losses of every graph before they are weighted, and their weights (1 where none is named).
     """
 
     def __init__(
@@ -54,10 +56,15 @@ class PoolOutput:
         selection: Selection,
         batch: Tensor | None = None,
         mask: Tensor | None = None,
-        graph_losses: dict[str, Tensor] | None = None,
+        raw_losses: dict[str, Tensor] | None = None,
+        weights: dict[str, float] | None = None,
     ) -> None:
         self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
-        self.graph_losses: dict[str, Tensor] = {} if graph_losses is None else graph_losses
+        self.raw_losses, self.weights = raw_losses or {}, weights or {}
+        self.graph_losses = {
+            name: self.weights[name] * values if name in self.weights else values
+            for name, values in self.raw_losses.items()
+        }
         self.losses = {name: values.mean(0) for name, values in self.graph_losses.items()}
         # One graph of operations cannot return a function.
         self._adj = adj() if torch.compiler.is_compiling() and not isinstance(adj, Operator) else adj
@@ -113,7 +120,7 @@ class PoolOutput:
                 real = self.mask.reshape(-1).bool()
                 x, batch, edges = x[real], batch[real], (real.cumsum(0) - 1)[edges]
             return x, edges, weight, batch
-        found = entries(self.adj)
+        row, col, _ = triplets = entries(self.adj)
         batch = self.batch if self.batch is not None else self.x.new_zeros(self.x.shape[0], dtype=torch.long)
-        weight = found.values(self.x.dtype).to(self.x.dtype)
-        return self.x, torch.stack([found.row, found.col]), weight, batch
+        weight = triplets.values(self.x.dtype).to(self.x.dtype)
+        return self.x, torch.stack([row, col]), weight, batch

@@ -96,30 +96,6 @@ class CoarsenedData(Data):
 class PreCoarsen(BaseTransform):  # type: ignore[misc]
     """Coarsen a graph once, before training; the loader batches the result.
 
-    >>> import torch
-    >>> from torch_geometric.data import Batch, Data
-    >>> from softcut.nn import GraclusPool
-    >>> from softcut.nn.pool.precoarsen import PreCoarsen
-    >>> path = Data(x=torch.rand(4, 3), edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
-    >>> batch = Batch.from_data_list([PreCoarsen("graclus", levels=2)(path)] * 5)
-    >>> out = GraclusPool()(batch.x, batch.edge_index, batch=batch.batch, selection=batch.selection(0))
-    >>> out.x.shape, batch.selection(1).num_clusters
-    (torch.Size([10, 3]), 5)
-
-    Parameters
-    ----------
-    method : {"graclus", "ndp"} or sequence of them
-        Which pooler, for all levels or for each one.
-    levels : int, optional
-        Poolers of the network, each halving the nodes; 2 for a single method, and as many as there are in a
-        sequence.
-    cache : path, optional
-        Folder where coarsenings are kept, one file per graph and level; without it the data set's own
-        ``pre_transform`` keeps them.
-    **options
-        Of :class:`~softcut.nn.GraclusPool` or :class:`~softcut.nn.NDPPool`; where both are used, each gets those
-        it takes.
-
     Notes
     -----
     Give it as ``pre_transform=`` of a data set (coarsened once, stored with the data) or as

@@ -9,7 +9,7 @@ from softcut.errors import ParameterError
 from softcut.nn.number_checks import check_size
 from softcut.nn.pool.base import DensePool, check_clusters
 from softcut.nn.pool.selection import DenseSelection
-from softcut.ops import Operator, PooledProducts, Segments
+from softcut.ops import Operator, Segments
 
 __all__ = ["RandomPool"]
 
@@ -79,9 +79,6 @@ class RandomPool(DensePool):
         else:
             s = torch.nn.functional.one_hot(logits.argmax(-1), self.k).to(x.dtype)
         return DenseSelection(s if op.mask is None else s * op.mask.unsqueeze(-1).to(s.dtype), op.layout)
-
-    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        return {}
 
     def extra_repr(self) -> str:
         return f"k={self.k}, kind={self.kind!r}, seed={self.seed}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.activations import Activation
@@ -45,7 +48,8 @@ class SAGPool(ScorePool):
 
     Notes
     -----
-    Called with `attn` as :class:`~softcut.nn.TopKPool` is: features that are scored in place of x.
+    Called with `attn` as :class:`~softcut.nn.TopKPool` is: features that are scored in place of x. ``load_state_dict``
+    takes the parameters of PyTorch Geometric's ``SAGPooling`` with the same `gnn`, whose score has a factor of its own.
     """
 
     def __init__(
@@ -67,10 +71,25 @@ class SAGPool(ScorePool):
         self.given = not isinstance(gnn, str)
         self.gnn = make_module(SCORES[gnn] if isinstance(gnn, str) else gnn, in_channels, 1, "gnn")
         self.call = how_to_call(self.gnn)
+        # The factor of the score in parameters that come from PyTorch Geometric; only its sign counts before a tanh.
+        self.scale: Tensor | None
+        self.register_buffer("scale", None)
+        self.register_load_state_dict_pre_hook(_take_scale)
 
     def reset_parameters(self) -> None:
         reset(self.gnn)
 
     def raw_score(self, x: Tensor, op: Operator) -> Tensor:
         score = call_on_graph(self.gnn, self.call, x, op)
-        return (check_channels(score, x, 1, "gnn") if self.given else score).squeeze(-1)
+        score = (check_channels(score, x, 1, "gnn") if self.given else score).squeeze(-1)
+        return score if self.scale is None else self.scale * score
+
+
+def _take_scale(pool: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Make the factor of the score from PyTorch Geometric's ``select.weight``, or drop it where there is none."""
+    assert isinstance(pool, SAGPool)
+    peer = state.pop(f"{prefix}select.weight", None)
+    if peer is not None:
+        state[f"{prefix}scale"] = (peer.sign() if pool.min_score is None else peer).reshape(())
+    known = state.get(f"{prefix}scale")
+    pool.scale = None if known is None else torch.ones_like(known)

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.ops import CSR, CSRPattern, Dense, Layout, Operator, Padded, Segments, Sum, self_gram
-from softcut.ops.cut import zero_padding
+from softcut.ops import CSR, CSRPattern, Dense, Layout, Operator, Segments, Sum
+from softcut.ops.batching import Padded
+from softcut.ops.numerics import zero_padding
+from softcut.ops.orthogonality import self_gram
 from softcut.ops.tensor_checks import can_be_read
 
 __all__ = ["DenseSelection", "Selection", "edges_of", "same_edges", "same_rows"]
@@ -107,12 +109,7 @@ class DenseSelection(Selection):
 
 
 def same_rows(a: Layout, b: Layout) -> bool:
-    """Whether two layouts are of the same graphs, as far as sizes and masks tell.
-
-    >>> from softcut.ops import Segments
-    >>> same_rows(Segments(3), Segments(3)), same_rows(Segments(3), Segments(4))
-    (True, False)
-    """
+    """Whether two layouts are of the same graphs, as far as sizes and masks tell."""
     if isinstance(a, Segments) and isinstance(b, Segments):
         if (a.num_rows, a.num_graphs) != (b.num_rows, b.num_graphs):
             return False
@@ -138,12 +135,7 @@ def _same_mask(a: Tensor | None, b: Tensor | None) -> bool:
 
 
 def edges_of(op: Operator) -> tuple[Any, ...]:
-    """What tells the edges of an operator from those of another; holds no operator, so that none is kept alive.
-
-    >>> import torch
-    >>> len(edges_of(CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]))))
-    1
-    """
+    """What tells the edges of an operator from those of another; holds no operator, so that none is kept alive."""
     if isinstance(op, CSR):
         return (op.pattern,)
     if isinstance(op, Dense):
@@ -154,14 +146,7 @@ def edges_of(op: Operator) -> tuple[Any, ...]:
 
 
 def same_edges(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    """Whether two results of :func:`edges_of` have entries in the same places; weights may differ.
-
-    >>> import torch
-    >>> path = CSR.from_edge_index(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
-    >>> edge = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=3)
-    >>> same_edges(edges_of(path), edges_of(path.normalise())), same_edges(edges_of(path), edges_of(edge))
-    (True, False)
-    """
+    """Whether two results of :func:`edges_of` have entries in the same places; weights may differ."""
     return len(a) == len(b) and all(_same_places(x, y) for x, y in zip(a, b, strict=True))
 
 

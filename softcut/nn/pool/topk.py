@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from softcut.nn.activations import Activation
-from softcut.nn.layers import UnitLinear
+from softcut.nn.layers import UnitLinear, accept_keys
 from softcut.nn.pool.node_selection import ScorePool
 from softcut.ops import Operator
 
@@ -48,7 +48,8 @@ class TopKPool(ScorePool):
     -----
     Called as ``pool(x, adj, edge_weight=None, batch=None, mask=None, selection=None, attn=None)``; with `attn`,
     features of the nodes [N, in_channels], these are scored in place of x, which may then have any width.
-    Negative edge weights are kept as they are.
+    Negative edge weights are kept as they are. ``load_state_dict`` takes the parameters of PyTorch Geometric's
+    ``TopKPooling``.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class TopKPool(ScorePool):
             self.direction = UnitLinear(in_channels)
         else:
             self.direction = nn.Linear(in_channels, 1, bias=False)
+        accept_keys(self, {"select.weight": "direction.weight"})
 
     def reset_parameters(self) -> None:
         self.direction.reset_parameters()

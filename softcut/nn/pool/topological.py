@@ -22,7 +22,8 @@ from softcut.nn.number_checks import check_size
 from softcut.nn.pool.base import Pool
 from softcut.nn.pool.output import PoolOutput
 from softcut.nn.pool.selection import Selection, same_rows
-from softcut.ops import CSR, CSRPattern, Dense, Operator, Padded, Segments
+from softcut.ops import CSR, CSRPattern, Dense, Operator, Segments
+from softcut.ops.batching import Padded
 from softcut.ops.spmm import constants
 from softcut.ops.triplets import Entries, entries, to_ragged
 
@@ -33,13 +34,7 @@ _FOR_OPERATORS = ("_seen", "_joined")  # attributes that remember something for 
 
 
 def level_operator(level: Level, dtype: torch.dtype, device: torch.device, keep_ptr: bool) -> CSR:
-    """The coarse graph as an operator; `keep_ptr` False for a single graph that has no pointer.
-
-    >>> import numpy as np, scipy.sparse as sp, torch
-    >>> level = Level(np.array([0, 1]), sp.csr_array(np.ones((2, 2)) - np.eye(2)), np.array([0, 2]))
-    >>> level_operator(level, torch.float32, torch.device("cpu"), keep_ptr=False)
-    CSR(2 rows, 2 entries, 1 graph(s))
-    """
+    """The coarse graph as an operator; `keep_ptr` False for a single graph that has no pointer."""
     a = level.adjacency
     pattern = CSRPattern(
         torch.as_tensor(a.indptr, dtype=torch.int32, device=device),

@@ -5,10 +5,9 @@ Nothing here is needed: where Triton or a GPU is absent, or a product is small, 
     dispatch.py   which product goes to a kernel; `use` forces one or the other
     plan.py       how the rows of a pattern are shared out to programs; long rows are cut into pieces
     tiles.py      tile sizes by row length, mean degree and precision; measured choices from a file
-    tune.py       measuring them
+                  (benchmarks/gpu_tuning.py measures them)
     product.py    A S, the two sums of the cut loss with it, and their gradient
     ragged.py     S'Y and S M per graph of a batch
-    reorder.py    an order of nodes in which neighbours stand together
     programs.py   the Triton programs
 """
 

@@ -123,22 +123,10 @@ def row_product(
     plan: RowPlan | None = None,
     tiles: Tiles | None = None,
 ) -> Tensor:
-    """diag(scale) A diag(scale) X for a constant A; X and scale may be of any supported precision.
+    """diag(scale) A diag(scale) X for a contiguous X [M, K]; `val` and `scale` None: ones.
 
-    Parameters
-    ----------
-    col : Tensor
-        Column of every entry of A.
-    val : Tensor or None
-        Value of every entry; None: 1.
-    x : Tensor
-        [M, K], contiguous. Sums are accumulated in float32, or in float64 for float64.
-    scale : Tensor or None
-        A diagonal on both sides; None: the identity.
-    rowptr, plan : Tensor, RowPlan
-        The rows of A: one of the two.
-    tiles : Tiles, optional
-        None: chosen by shape and device.
+    A has its entries in columns `col` and its rows by `rowptr` or by `plan`. Sums are accumulated in float32, or in
+    float64 for float64.
     """
     if plan is None:
         assert rowptr is not None
@@ -171,15 +159,6 @@ def cut_sums(
     """sum(S * A~S), sum(degree * S * S) and Y with A~ S = diag(scale) Y, A~ = diag(scale) A diag(scale), in one pass.
 
     The sums are float32 (float64 for float64) whatever the precision of S, each a tensor [1].
-
-    Parameters
-    ----------
-    col, val, scale, plan, tiles
-        As for :func:`row_product`.
-    s : Tensor
-        [N, K], contiguous.
-    degree : Tensor
-        [N].
     """
     tiles = tiles or choose(s.shape[1], plan.mean, s.dtype, s.device, plan.dest is not None)
     x, inner = s, scale
@@ -201,32 +180,17 @@ def cut_gradient(
     degree: Tensor,
     g_num: Tensor,
     g_den: Tensor,
-    graph: Tensor | None = None,
     *,
     in_place: bool = False,
 ) -> Tensor:
-    """2 g_num scale Y + 2 g_den degree S, in one pass over Y and S.
-
-    Parameters
-    ----------
-    y, s : Tensor
-        [N, K], contiguous.
-    scale, degree : Tensor
-        [N]; a scale of None is 1.
-    g_num, g_den : Tensor
-        A number for each graph.
-    graph : Tensor, optional
-        [N]: the graph of each row; None: there is one.
-    in_place : bool
-        Whether the result is written over `y`.
-    """
+    """2 g_num scale Y + 2 g_den degree S of contiguous Y and S [N, K], in one pass; `in_place`: written over `y`."""
     out = y if in_place else torch.empty_like(s)
     n, k = s.shape
     columns = 1 << (k - 1).bit_length()
     rows = max(1, _BLOCK // columns)
     with on_device(s):
         programs.add_scaled[(-(-n // rows),)](
-            out, y, s, scale, degree, g_num.contiguous(), g_den.contiguous(), graph, n,
+            out, y, s, scale, degree, g_num.contiguous(), g_den.contiguous(), n,
             K=k, ROWS=rows, COLUMNS=columns, WIDE=s.dtype == torch.float64, num_warps=4,
         )  # fmt: skip
     return out

@@ -179,9 +179,8 @@ def add_scaled(
     s,
     scale,  # [N]: factor of the rows of y; None: 1
     degree,  # [N]: factor of the rows of s
-    g_y,  # a number of each graph
+    g_y,  # one number each
     g_s,
-    graph,  # [N]: graph of each row; None: there is one
     rows,
     K: tl.constexpr,
     ROWS: tl.constexpr,
@@ -193,14 +192,8 @@ def add_scaled(
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     c = tl.arange(0, COLUMNS)
     there = row < rows
-    if graph is None:
-        factor = tl.load(g_y).to(ACC)
-        own = tl.load(g_s).to(ACC)
-    else:
-        which = tl.load(graph + row, mask=there, other=0)
-        factor = tl.load(g_y + which, mask=there, other=0.0).to(ACC)
-        own = tl.load(g_s + which, mask=there, other=0.0).to(ACC)
-    own = 2 * own * tl.load(degree + row, mask=there, other=0.0).to(ACC)
+    factor = tl.load(g_y).to(ACC)
+    own = 2 * tl.load(g_s).to(ACC) * tl.load(degree + row, mask=there, other=0.0).to(ACC)
     if scale is None:
         factor = 2 * factor * tl.full([ROWS], 1.0, ACC)
     else:

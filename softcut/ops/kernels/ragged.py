@@ -24,16 +24,10 @@ def _block(size: int, most: int = 64) -> int:
 
 
 def gram(a: Tensor, b: Tensor, owner: Tensor, bounds: Tensor | None, ptr: Tensor) -> Tensor:
-    """a' b of the rows of every chunk, [chunks, K, F]; sums are accumulated in float32.
+    """a' b of the rows of every chunk, [chunks, K, F], for contiguous a [N, K] and b [N, F] in float32 or less.
 
-    Parameters
-    ----------
-    a, b : Tensor
-        [N, K] and [N, F], contiguous, of one precision (float32 or less).
-    owner, bounds : Tensor
-        Graph of each chunk, and first chunk of each graph (None: each graph is one chunk).
-    ptr : Tensor
-        [B + 1]: first row of each graph.
+    `owner` is the graph of each chunk, `bounds` the first chunk of each graph (None: each graph is one chunk), and
+    `ptr` [B + 1] the first row of each graph.
     """
     k, f, chunks = a.shape[1], b.shape[1], owner.numel()
     out = torch.empty(chunks, k, f, dtype=a.dtype if bounds is None else torch.float32, device=a.device)
@@ -47,17 +41,7 @@ def gram(a: Tensor, b: Tensor, owner: Tensor, bounds: Tensor | None, ptr: Tensor
 
 
 def matmul(a: Tensor, m: Tensor, owner: Tensor, bounds: Tensor | None, ptr: Tensor) -> Tensor:
-    """Each row times the matrix of its graph, [N, F].
-
-    Parameters
-    ----------
-    a : Tensor
-        [N, K], contiguous.
-    m : Tensor
-        [B, K, F], contiguous, of the precision of `a`.
-    owner, bounds, ptr
-        As for :func:`gram`.
-    """
+    """Each row of a [N, K] times the matrix of its graph, m [B, K, F]; the rest as for :func:`gram`."""
     k, f = m.shape[1:]
     out = torch.empty(a.shape[0], f, dtype=a.dtype, device=a.device)
     block_k, block_f = 16, _block(f)
@@ -70,13 +54,7 @@ def matmul(a: Tensor, m: Tensor, owner: Tensor, bounds: Tensor | None, ptr: Tens
 
 
 def replica_gram(a: Tensor, b: Tensor) -> Tensor:
-    """a' b of every replica, [R, K, F]; sums are accumulated in float32, in a fixed order.
-
-    Parameters
-    ----------
-    a, b : Tensor
-        [N, R, K] and [N, R, F] of one precision (float32 or less) and any strides.
-    """
+    """a' b of every replica, [R, K, F], for a [N, R, K] and b [N, R, F]; added up in float32, in a fixed order."""
     n, replicas, k = a.shape
     f = b.shape[2]
     length = _REPLICA_CHUNKS[n * replicas < _REPLICA_CHUNKS[0] * _MANY_PROGRAMS]
@@ -92,15 +70,7 @@ def replica_gram(a: Tensor, b: Tensor) -> Tensor:
 
 
 def replica_matmul(a: Tensor, m: Tensor) -> Tensor:
-    """Each row times the matrix of its replica, [N, R, F], with nodes last in memory where `a` has them last.
-
-    Parameters
-    ----------
-    a : Tensor
-        [N, R, K].
-    m : Tensor
-        [R, K, F], contiguous, of the precision of `a`.
-    """
+    """Each row of a [N, R, K] times m [R, K, F] of its replica, with nodes last in memory where `a` has them last."""
     n, replicas, k = a.shape
     f = m.shape[2]
     if a.stride(0) == 1:

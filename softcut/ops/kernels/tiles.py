@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from softcut.files import atomic_json
-
-__all__ = ["Tiles", "choices_file", "choose", "device_label", "remember", "table"]
+__all__ = ["Tiles", "choice_key", "choices_file", "choose", "measured_choices", "table"]
 
 _MOST_COLUMNS = 64
 
@@ -67,19 +65,6 @@ def table(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Tiles:
     """The choice for `k` columns and rows of `mean` entries, without measuring.
 
     Fastest, or next to it, in the sweep of ``benchmarks/gpu_kernels.py`` on an H200.
-
-    >>> import torch
-    >>> table(16, 32.0)
-    Tiles(rows=32, neighbours=4, columns=16, warps=4, along_rows=True, stream=False, ahead=True, ...)
-
-    Parameters
-    ----------
-    k : int
-        Columns.
-    mean : float
-        Mean number of entries of a row.
-    dtype : torch.dtype
-        Of the dense matrix.
     """
     columns = _power(k, 4, _MOST_COLUMNS)
     size = torch.empty(0, dtype=dtype).element_size()
@@ -91,74 +76,34 @@ def table(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Tiles:
     return Tiles(1, 16, columns, warps=1)
 
 
-def _key(k: int, mean: float, dtype: torch.dtype, device: str, uneven: bool) -> str:
+def choice_key(k: int, mean: float, dtype: torch.dtype, device: torch.device, uneven: bool) -> str:
+    """The name of a choice in the file of measured ones."""
+    label = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     columns, entries = _power(k, 1, 1 << 20), _power(mean, 1, 1 << 20)
-    return f"{device} {str(dtype).removeprefix('torch.')} columns {columns} mean {entries}" + (
-        " uneven" if uneven else ""
-    )
+    name = f"{label} {str(dtype).removeprefix('torch.')} columns {columns} mean {entries}"
+    return f"{name} uneven" if uneven else name
 
 
 def choices_file() -> Path:
-    """Where measured choices are kept: ``$XDG_CACHE_HOME/softcut/kernels.json``, by default under ``~/.cache``.
-
-    >>> choices_file().name
-    'kernels.json'
-    """
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (
-        (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache")
-        / "softcut"
-        / "kernels.json"
-    )
+    """Where measured choices are kept: ``$XDG_CACHE_HOME/softcut/kernels.json``, by default under ``~/.cache``."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "softcut" / "kernels.json"
 
 
 @cache
-def _measured() -> dict[str, Tiles]:
-    """Measured choices; an unreadable file counts as none."""
+def measured_choices() -> dict[str, Tiles]:
+    """Choices that ``benchmarks/gpu_tuning.py`` measured on this machine; an unreadable file counts as none."""
     try:
-        found: dict[str, Any] = json.loads(choices_file().read_text(encoding="utf-8"))
-        return {key: Tiles(**value) for key, value in found.items()}
+        known: dict[str, Any] = json.loads(choices_file().read_text(encoding="utf-8"))
+        return {key: Tiles(**value) for key, value in known.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
-
-
-def device_label(device: torch.device) -> str:
-    """The name of a device in the file of choices.
-
-    >>> import torch
-    >>> device_label(torch.device("cpu"))
-    'cpu'
-    """
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 @cache
 def choose(k: int, mean: float, dtype: torch.dtype, device: torch.device, uneven: bool = False) -> Tiles:
     """The measured choice for this device where there is one, otherwise the table's.
 
-    >>> import torch
-    >>> choose(16, 32.0, torch.float32, torch.device("cpu")).columns
-    16
-
-    Parameters
-    ----------
-    k, mean, dtype
-        As for :func:`table`.
-    device : torch.device
-        Where the product is made.
-    uneven : bool
-        Whether rows differ much in length.
+    `uneven` says whether rows differ much in length.
     """
-    return _measured().get(_key(k, mean, dtype, device_label(device), uneven)) or table(k, mean, dtype)
-
-
-def remember(
-    k: int, mean: float, dtype: torch.dtype, device: torch.device, tiles: Tiles, uneven: bool = False
-) -> Path:
-    """Keep a measured choice for later runs of any process."""
-    known = {key: asdict(value) for key, value in _measured().items()}
-    known[_key(k, mean, dtype, device_label(device), uneven)] = asdict(tiles)
-    path = atomic_json(choices_file(), dict(sorted(known.items())))
-    _measured.cache_clear()
-    choose.cache_clear()
-    return path
+    return measured_choices().get(choice_key(k, mean, dtype, device, uneven)) or table(k, mean, dtype)

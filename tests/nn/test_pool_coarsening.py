@@ -10,8 +10,7 @@ import scipy.sparse as sp
 import torch
 from coarsening_samples import as_graph, knn
 
-from softcut.nn import ClusterSelection, GraclusPool, NDPPool
-from softcut.ops import Segments
+from softcut.nn import GraclusPool, NDPPool
 
 
 def test_levels_are_matchings_in_a_row() -> None:
@@ -24,19 +23,6 @@ def test_levels_are_matchings_in_a_row() -> None:
     again = GraclusPool(reduction="sum")(one.x, one.adj)
     torch.testing.assert_close(two.x, again.x)
     torch.testing.assert_close(two.adj.to_dense(), again.adj.to_dense())
-
-
-def test_reductions_and_lift() -> None:
-    x = torch.tensor([[1.0], [5.0], [2.0]])
-    cluster = torch.tensor([0, 0, 1])
-    for reduction, want, lifted in (
-        ("max", [5.0, 2.0], [5.0, 5.0, 2.0]),
-        ("mean", [3.0, 2.0], [3.0, 3.0, 2.0]),
-        ("sum", [6.0, 2.0], [3.0, 3.0, 2.0]),
-    ):
-        selection = ClusterSelection(cluster, 2, Segments(3), reduction)
-        assert selection.reduce(x).flatten().tolist() == want
-        assert selection.lift(selection.reduce(x), pinv=True).flatten().tolist() == lifted
 
 
 def test_negative_features_survive_the_maximum() -> None:
@@ -104,3 +90,44 @@ def test_options_changed_later_and_other_precisions_are_seen(make) -> None:
     assert pool(x, edges).x.shape[0] < one.x.shape[0]
     if make is NDPPool:
         assert pool(x.double(), edges).adj.val.dtype == torch.float64
+
+
+def test_weights_decide_what_graclus_merges():
+    """A ring of four nodes with two heavy edges, which are matched."""
+    index = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0], [1, 0, 2, 1, 3, 2, 0, 3]])
+    for heavy, pairs in (
+        ([9, 9, 1, 1, 9, 9, 1, 1], [{0, 1}, {2, 3}]),
+        ([1, 1, 9, 9, 1, 1, 9, 9], [{1, 2}, {0, 3}]),
+    ):
+        out = GraclusPool()(torch.rand(4, 1), index, torch.tensor(heavy, dtype=torch.float))
+        cluster = out.selection.cluster.tolist()
+        assert all(len({cluster[i] for i in pair}) == 1 for pair in pairs)
+        assert out.adj.to_dense().tolist() == [[0, 2], [2, 0]], "light edges between the pairs add up"
+
+
+def test_levels_and_lift() -> None:
+    a = as_graph("grid")
+    row, col = sp.coo_array(a).coords
+    x = torch.rand(900, 3)
+    pool = NDPPool(levels=2)
+    out = pool(x, torch.tensor(np.stack([row, col])))
+    assert 0.2 <= len(out.x) / 900 <= 0.3
+    back = pool.lift(out.x, out.selection)
+    assert torch.equal(back[out.selection.index], x[out.selection.index])
+    rest = torch.ones(900, dtype=torch.bool)
+    rest[out.selection.index] = False
+    assert (back[rest] == 0).all()
+
+
+@pytest.mark.parametrize("make", [GraclusPool, NDPPool])
+def test_the_cache_folder_is_used(make, tmp_path) -> None:
+    a = as_graph("knn")
+    first = make(cache=tmp_path, levels=2).hierarchy(a)
+    files = sorted(tmp_path.rglob("*.npz"))
+    assert len(files) == 2
+    times = [file.stat().st_mtime_ns for file in files]
+    again = make(cache=tmp_path, levels=2).hierarchy(a)
+    assert [file.stat().st_mtime_ns for file in files] == times
+    for level, known in zip(first, again, strict=True):
+        assert np.array_equal(level.index, known.index)
+        assert (level.adjacency != known.adjacency).nnz == 0

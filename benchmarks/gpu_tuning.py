@@ -1,34 +1,29 @@
-"""Measuring tile sizes on the device that will use them."""
+"""Measuring tile sizes of the GPU kernels, and keeping the best for later runs of softcut on this machine.
+
+from gpu_tuning import tune                             # in this folder
+tune(op.pattern.plan, op.pattern.col, k=16)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
+from softcut.files import atomic_json
 from softcut.ops.kernels.plan import RowPlan
-from softcut.ops.kernels.tiles import Tiles, remember, table
-
-__all__ = ["candidates", "fastest", "tune"]
+from softcut.ops.kernels.tiles import Tiles, choice_key, choices_file, choose, measured_choices, table
 
 # Numbers of a tile for each warp: 128 registers of every thread.
 _MOST_NUMBERS = 4096
 
 
 def candidates(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Iterator[Tiles]:
-    """Tile sizes worth measuring, the table's choice first.
-
-    >>> all(tiles.columns == 16 for tiles in candidates(16, 32.0))
-    True
-
-    Parameters
-    ----------
-    k, mean, dtype
-        As for :func:`softcut.ops.kernels.tiles.table`.
-    """
+    """Tile sizes worth measuring, the table's choice first."""
     first = table(k, mean, dtype)
     found = [first]
     for warps, along, rows, neighbours in (
@@ -45,13 +40,7 @@ def candidates(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Itera
 
 
 def fastest(choices: Iterator[Tiles], seconds: Callable[[Tiles], float]) -> tuple[Tiles, dict[Tiles, float]]:
-    """The choice that took the least time, and the times of all that could be run.
-
-    >>> from softcut.ops.kernels.tiles import Tiles
-    >>> small, large = Tiles(1, 8, 8, 1), Tiles(8, 8, 8, 4)
-    >>> fastest(iter([small, large]), lambda tiles: 1 / tiles.rows)[0] == large
-    True
-    """
+    """The choice that took the least time, and the times of all that could be run."""
     times: dict[Tiles, float] = {}
     for tiles in choices:
         try:
@@ -62,6 +51,18 @@ def fastest(choices: Iterator[Tiles], seconds: Callable[[Tiles], float]) -> tupl
     if not times:
         raise ParameterError("choices: none of the tile sizes could be run on this device.")
     return min(times, key=lambda tiles: times[tiles]), times
+
+
+def remember(
+    k: int, mean: float, dtype: torch.dtype, device: torch.device, tiles: Tiles, uneven: bool = False
+) -> Path:
+    """Keep a measured choice for later runs of any process."""
+    known = {key: asdict(value) for key, value in measured_choices().items()}
+    known[choice_key(k, mean, dtype, device, uneven)] = asdict(tiles)
+    path = atomic_json(choices_file(), dict(sorted(known.items())))
+    measured_choices.cache_clear()
+    choose.cache_clear()
+    return path
 
 
 def tune(plan: RowPlan, col: Tensor, k: int, dtype: torch.dtype = torch.float32, rounds: int = 5) -> Tiles:
@@ -91,15 +92,15 @@ def tune(plan: RowPlan, col: Tensor, k: int, dtype: torch.dtype = torch.float32,
 
     def seconds(tiles: Tiles) -> float:
         row_product(col, None, x, scale, plan=plan, tiles=tiles)
-        found = []
+        times = []
         for _ in range(rounds):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
             row_product(col, None, x, scale, plan=plan, tiles=tiles)
             end.record()
             end.synchronize()
-            found.append(start.elapsed_time(end) / 1e3)
-        return min(found)
+            times.append(start.elapsed_time(end) / 1e3)
+        return min(times)
 
     best, _ = fastest(candidates(k, plan.mean, dtype), seconds)
     remember(k, plan.mean, dtype, col.device, best, plan.dest is not None)

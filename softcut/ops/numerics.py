@@ -1,0 +1,82 @@
+"""Small numerical helpers: precision, safe divisions and roots with finite gradients, padding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from softcut.errors import ParameterError
+
+__all__ = [
+    "full_precision",
+    "inverse_sqrt",
+    "narrower",
+    "no_autocast",
+    "per_row",
+    "reduce_graphs",
+    "safe_ratio",
+    "safe_sqrt",
+    "sum_type",
+    "zero_padding",
+]
+
+
+def full_precision(s: Tensor) -> Tensor:
+    """`s` in float32 at least: the precision in which losses are accumulated."""
+    return s.float() if s.dtype in (torch.bfloat16, torch.float16) else s
+
+
+def sum_type(s: Tensor) -> torch.dtype:
+    """The precision in which rows of `s` are added up: float32 at least."""
+    return torch.promote_types(s.dtype, torch.float32)
+
+
+def narrower(t: Tensor | None, dtype: torch.dtype) -> bool:
+    """Whether a tensor holds numbers of less precision than `dtype`."""
+    return t is not None and t.is_floating_point() and torch.finfo(t.dtype).bits < torch.finfo(dtype).bits
+
+
+def no_autocast(s: Tensor) -> torch.autocast:
+    """A context in which autocast is off on the device of `s`."""
+    return torch.autocast(s.device.type, enabled=False)
+
+
+def safe_ratio(num: Tensor, den: Tensor) -> Tensor:
+    """num / den, and 0 with a zero gradient where den is 0 (a graph without edges)."""
+    empty = den <= 0
+    return torch.where(empty, torch.zeros_like(num), num / torch.where(empty, 1.0, den))
+
+
+def safe_sqrt(x: Tensor) -> Tensor:
+    """sqrt(x), and 0 with a zero gradient where x is not positive (the true gradient at 0 is infinite)."""
+    positive = x > 0
+    return torch.where(positive, torch.where(positive, x, 1.0).sqrt(), 0.0)
+
+
+def inverse_sqrt(degree: Tensor) -> Tensor:
+    """d^-1/2, and 0 where d is 0, with a finite gradient everywhere (why the inner `where`)."""
+    positive = degree > 0
+    return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
+
+
+def per_row(values: Tensor, s: Tensor) -> Tensor:
+    """One value per row in the precision of `s`, shaped to be multiplied with [rows, (R)]."""
+    return values.to(s.dtype).view(*values.shape, *[1] * (s.dim() - 1 - values.dim()))
+
+
+def zero_padding(s: Tensor, mask: Tensor | None) -> Tensor:
+    """Rows that `mask` leaves out become 0, whatever they held; their gradient is 0."""
+    if mask is None:
+        return s
+    return s.masked_fill(~mask.bool().view(*mask.shape, *[1] * (s.dim() - mask.dim())), 0.0)
+
+
+def reduce_graphs(loss: Tensor, reduction: str) -> Tensor:
+    """Mean or sum over the graphs of the batch, or one value per graph."""
+    if reduction == "mean":
+        return loss.mean(0)
+    if reduction == "sum":
+        return loss.sum(0)
+    if reduction == "none":
+        return loss
+    raise ParameterError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}.")
