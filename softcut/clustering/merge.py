@@ -25,23 +25,13 @@ __all__ = ["Merged", "by_size", "merge", "refine"]
 
 @dataclass(frozen=True)
 class Merged:
-    """One soft clustering of the nodes, and the parts of the function that finds it in any graph.
+    """One soft clustering of the nodes, and the parts of the function that finds it in any graph."""
 
-    Attributes
-    ----------
-    net, weights : ReplicaNet, Tensor
-        The networks that count, and how much.
-    consensus, refiner
-        What is applied to their assignments; None for a single network, and where nothing was refined.
-    soft : Tensor
-        [n, K].
-    """
-
-    net: ReplicaNet
-    weights: Tensor
-    consensus: Consensus | None
-    refiner: Refiner | None
-    soft: Tensor
+    net: ReplicaNet  # the networks that count
+    weights: Tensor  # how much each counts
+    consensus: Consensus | None  # None for a single network
+    refiner: Refiner | None  # None where nothing was refined
+    soft: Tensor  # [n, K]
 
 
 def merge(prepared: Prepared, networks: Networks, recipe: Recipe, seed: int, note: Note) -> Merged:
@@ -123,10 +113,5 @@ def refine(prepared: Prepared, soft: Tensor, recipe: Recipe, note: Note) -> tupl
 
 
 def by_size(sizes: Tensor) -> np.ndarray:
-    """The order of the clusters by size: the largest becomes number 0.
-
-    >>> import torch
-    >>> by_size(torch.tensor([1, 3, 2])).tolist()
-    [1, 2, 0]
-    """
+    """The order of the clusters by size: the largest becomes number 0."""
     return np.argsort(-sizes.cpu().numpy(), kind="stable")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from thread_group import ThreadGroup, in_parts
+from thread_group import in_parts
 
 from softcut import Graph, GraphClustering
 from softcut.clustering import PAPER, Recipe
@@ -18,22 +18,19 @@ from softcut.clustering.distributed import (
     JobError,
     JobGroup,
     ProcessError,
-    TorchGroup,
-    Traffic,
-    parameter_count,
     partition,
-    step_traffic,
     train_part,
 )
-from softcut.clustering.distributed.part_nodes import PartNodes
-from softcut.clustering.distributed.prepare_part import prepare_part
+from softcut.clustering.distributed.group import TorchGroup
+from softcut.clustering.distributed.prepare_part import PartNodes, prepare_part
 from softcut.clustering.distributed.results import all_labels
+from softcut.clustering.distributed.traffic import Traffic, step_traffic
 from softcut.clustering.networks import train_networks
 from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.clustering.nodes import Nodes
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
-from softcut.errors import GraphError, ParameterError, SoftcutError
+from softcut.errors import GraphError, ParameterError
 from softcut.io.part_files import open_part, read_manifest
 from softcut.metrics import evidence, evidence_parts, nmi
 from softcut.metrics.features_as_words import presence
@@ -269,13 +266,6 @@ def test_bytes_of_a_step_by_hand():
     )
     cut = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, objective="mincut")
     assert cut == Traffic(8 * 7 * 6, 8 * (22 + 78))
-    assert [Traffic(5, 1000).ring(processes) for processes in (1, 2, 4)] == [0, 1000, 1500]
-
-
-@pytest.mark.parametrize("terms", [1, 2])
-def test_parameters_are_those_of_the_networks(terms):
-    net = ReplicaNet(in_channels=5, k=3, seeds=[0, 1], hidden=4, terms=terms)
-    assert parameter_count(3, 5, 4, 2, terms) == sum(p.numel() for p in net.parameters())
 
 
 def test_evidence_is_that_of_the_whole_graph(three):
@@ -383,13 +373,3 @@ def test_a_graph_without_features_gets_positions(tmp_path):
     (found,) = trained(tmp_path / "parts", QUICK, 1)
     assert found.evidence == pytest.approx(evidence(GRAPH.with_features(None), found.labels))
     assert found.notes[0].startswith("clusters found by networks that read structural features")
-
-
-def test_a_group_of_threads_reports_the_first_failure():
-    def work(group: ThreadGroup):
-        if group.rank == 1:
-            raise SoftcutError("it broke")
-        group.all_reduce(torch.ones(1))
-
-    with pytest.raises(SoftcutError, match="it broke"):
-        in_parts(2, work)

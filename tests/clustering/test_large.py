@@ -61,13 +61,3 @@ def test_no_network_of_a_large_graph_begins_from_the_edges(graph, monkeypatch, l
     asked.clear()
     sc.GraphClustering([2, 3], **options).fit(graph)
     assert asked == ([(2, 3)] if wanted else []), "found once for all numbers"
-
-
-def test_the_budget_is_kept_and_said(graph):
-    est = sc.GraphClustering(3, n_init=8, max_iter=3, recipe=Recipe(budget_cpu=400 * 19 * 5)).fit(graph)
-    assert len(est.replicas_) == 5
-    assert "5 networks instead of 8: 400 nodes, to stay within memory and time." in est.notes_
-    least = sc.GraphClustering(3, n_init=8, max_iter=3, recipe=Recipe(budget_cpu=1, least_networks=2)).fit(
-        graph
-    )
-    assert len(least.replicas_) == 2

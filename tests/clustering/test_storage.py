@@ -241,16 +241,9 @@ def refusal(load, tensors, meta):
 
 # Fields that may be null or left out of a list, and that no check can tell from a right value.
 NULLABLE = {
-    "objective",
-    "n_init",
-    "max_iter",
-    "learning_rate",
-    "batch_size",
-    "random_state",
-    "tolerance",
-    "agreement_",
+    *("objective", "n_init", "max_iter", "learning_rate", "batch_size", "random_state", "tolerance"),
+    *("agreement_", "feature_names_in_", "graph_sizes", "names", "callbacks"),
 }
-NULLABLE |= {"feature_names_in_", "graph_sizes", "names", "callbacks"}
 
 
 @pytest.mark.parametrize("kind", ["auto", "measured", "several", "placed", "paper"])

@@ -10,15 +10,8 @@ agree up to rounding. See docs/distributed.md for what a step costs.
 """
 
 from softcut.clustering.distributed.divide import partition
-from softcut.clustering.distributed.group import (
-    JobError,
-    JobGroup,
-    ProcessError,
-    TorchGroup,
-    process_group,
-)
+from softcut.clustering.distributed.group import JobError, JobGroup, ProcessError, process_group
 from softcut.clustering.distributed.job import DistributedResult, DistributedSettings, train_part
-from softcut.clustering.distributed.traffic import Traffic, parameter_count, step_traffic
 
 __all__ = [
     "DistributedResult",
@@ -26,11 +19,7 @@ __all__ = [
     "JobError",
     "JobGroup",
     "ProcessError",
-    "TorchGroup",
-    "Traffic",
-    "parameter_count",
     "partition",
     "process_group",
-    "step_traffic",
     "train_part",
 ]

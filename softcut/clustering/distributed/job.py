@@ -16,7 +16,7 @@ from softcut.clustering.distributed.prepare_part import prepare_part
 from softcut.clustering.distributed.traffic import Traffic
 from softcut.clustering.merge import by_size, merge
 from softcut.clustering.networks import Networks, Start, train_networks
-from softcut.clustering.prepare import Note
+from softcut.clustering.prepare import READS_FEATURES, Note, left_out_of_large
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.errors import ParameterError
 from softcut.io.part_files import Manifest, Part, open_part, read_manifest
@@ -211,12 +211,9 @@ def _say_what_is_read(manifest: Manifest, recipe: Recipe, note: Note) -> None:
             "none of its own. GraphClustering on one machine finds clusters of the edges alone instead."
         )
     else:
-        note("clusters found by networks that read the features of nodes and their neighbours.")
+        note(READS_FEATURES)
     if manifest.nodes > recipe.large and not recipe.paper:
-        note(
-            f"more than {recipe.large:,} nodes: no network begins from clusters of the edges, medians and centres are "
-            "those of a sample, and networks stop one by one."
-        )
+        note(left_out_of_large(recipe))
     elif recipe.start == "clusters":
         note(
             "left out: networks that begin from clusters of the edges, which need the whole graph on one machine."

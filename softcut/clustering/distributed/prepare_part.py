@@ -10,35 +10,59 @@ import torch
 from torch import Tensor, nn
 
 from softcut.clustering.distributed.group import JobGroup
-from softcut.clustering.distributed.part_nodes import PartNodes
 from softcut.clustering.encoder import Encoded, Encoder, scaled_distances
+from softcut.clustering.nodes import Nodes, sample_rows
 from softcut.clustering.prepare import Prepared
 from softcut.clustering.recipe import Recipe
 from softcut.io.part_files import Manifest, Part
 from softcut.metrics import Judge
 from softcut.ops import Words, quadratic_form
-from softcut.ops.halo import Halo
+from softcut.ops.halo import Group, Halo
 from softcut.training import DenseInput
 
-__all__ = ["PaperInput", "PartJudge", "prepare_part"]
+__all__ = ["PaperInput", "PartJudge", "PartNodes", "prepare_part"]
 
 # Nodes whose words are counted at a time.
 _ROWS_AT_ONCE = 1 << 14
 
 
+class PartNodes(Nodes):
+    """All nodes of a graph in parts, of which this process has some; every process must call the same methods."""
+
+    def __init__(self, part: Part, manifest: Manifest, group: Group) -> None:
+        super().__init__(manifest.nodes)
+        self.here, self.group = max(manifest.rows), group
+        self._own = np.asarray(part.nodes)
+        self._places: dict[int, tuple[int, Tensor, Tensor]] = {}
+
+    def sample(self, rows: Tensor, most: int) -> Tensor:
+        size, mine, place = self._of_sample(most)
+        out = rows.new_zeros(size, *rows.shape[1:])
+        out[place.to(rows.device)] = rows[mine.to(rows.device)]
+        return self.group.all_reduce(out)  # every row is there once: the sum is the row
+
+    def _of_sample(self, most: int) -> tuple[int, Tensor, Tensor]:
+        """Rows of the sample, which of the own nodes are in it, and where."""
+        if most not in self._places:
+            chosen = sample_rows(self.count, most).numpy()
+            place = np.searchsorted(chosen, self._own)
+            mine = np.flatnonzero(chosen[np.minimum(place, len(chosen) - 1)] == self._own)
+            self._places[most] = len(chosen), torch.from_numpy(mine), torch.from_numpy(place[mine])
+        return self._places[most]
+
+    def total(self, values: Tensor) -> Tensor:
+        return self.group.all_reduce(values.clone(memory_format=torch.contiguous_format))
+
+    def agreed(self, values: Tensor) -> Tensor:
+        # The others add zeros: all have the numbers of process 0, on unlike machines too.
+        own = values if self.group.rank == 0 else torch.zeros_like(values)
+        return self.total(own)
+
+
 class PartJudge(Judge):
     """As :class:`softcut.metrics.Judge`, of labels of the own nodes: tables are summed over all processes.
 
-    Parameters
-    ----------
-    part : Part
-        The own nodes and their words.
-    op : Halo
-        A, with weights of at most 1.
-    manifest : Manifest
-        Sizes of the whole graph.
-    counts : Tensor
-        [F], how often each word occurs in all parts.
+    `counts` [F] says how often each word occurs in all parts.
     """
 
     def __init__(self, part: Part, op: Halo, manifest: Manifest, counts: Tensor) -> None:
@@ -74,15 +98,7 @@ class PartJudge(Judge):
 
 
 class PaperInput:
-    """A~ X T_m + X T_s, the first layer of the paper's network, with A~ X computed once.
-
-    Parameters
-    ----------
-    op : Halo
-        A (normalised here).
-    x : Tensor
-        Features of the own nodes, rows that sum to one.
-    """
+    """A~ X T_m + X T_s, the first layer of the paper's network, with A~ X computed once."""
 
     terms = 2
 
@@ -99,21 +115,7 @@ class PaperInput:
 def prepare_part(
     part: Part, manifest: Manifest, recipe: Recipe, dtype: torch.dtype, group: JobGroup
 ) -> Prepared:
-    """What the steps of a fit share, for the nodes of a part; every process calls this.
-
-    Parameters
-    ----------
-    part : Part
-        With features.
-    manifest : Manifest
-        Sizes of the whole graph.
-    recipe : Recipe
-        How the features are read.
-    dtype : torch.dtype
-        Of the training.
-    group : JobGroup
-        The processes.
-    """
+    """What the steps of a fit share, for the nodes of a part; every process calls this."""
     assert part.x is not None
     nodes = PartNodes(part, manifest, group)
     op = Halo.from_part(part, group, dtype=torch.float64, device=group.device)
