@@ -32,6 +32,8 @@ from softcut.training import ConvInput, DenseInput, FirstLayer
 
 __all__ = ["Encoded", "Encoder", "scaled_distances"]
 
+_CPU = torch.device("cpu")
+
 
 def _clip(z: Tensor, limit: Tensor) -> Tensor:
     length = z.norm(dim=-1, keepdim=True)
@@ -53,10 +55,6 @@ def _measure(z: Tensor, longest: float) -> tuple[Tensor, Tensor, Tensor]:
     # Unit variance per column on average: He-normal first kernels then give logits of order one.
     scale = torch.where(length > 1e-12, z.shape[-1] ** 0.5 / length.clamp(min=1e-12), 0.0)
     return centre, limit, scale
-
-
-def _scaled(z: Tensor, centre: Tensor, limit: Tensor, scale: Tensor) -> Tensor:
-    return _clip(z - centre, limit) * scale
 
 
 Measures = tuple[Tensor, Tensor, Tensor]
@@ -90,7 +88,8 @@ def scaled_distances(
         i = distances.index(h)
         if known is None:
             measures.append(_measure(nodes.sample(rows, recipe.large), recipe.longest_row))
-        z[i] = _scaled(rows, *measures[i])
+        centre, limit, scale = measures[i]
+        z[i] = _clip(rows - centre, limit) * scale
     return z, measures
 
 
@@ -127,15 +126,9 @@ class Encoder:
 
     @classmethod
     def fit(
-        cls,
-        graph: Graph,
-        recipe: Recipe = DEFAULT,
-        *,
-        structural: bool = False,
-        device: torch.device | None = None,
+        cls, graph: Graph, recipe: Recipe = DEFAULT, structural: bool = False, device: torch.device = _CPU
     ) -> tuple[Encoder, Encoded]:
         """Learn projection, centre and scale; also returns the encoded training graph."""
-        device = device or torch.device("cpu")
         encoder = cls(recipe.paper, recipe.distances, graph.num_features, structural, recipe=recipe)
         if not recipe.paper:
             encoder.features = FeatureMap.fit(graph.x, recipe, device)

@@ -46,9 +46,8 @@ def merge(prepared: Prepared, networks: Networks, recipe: Recipe, seed: int, not
         nodes, rows, k = prepared.nodes, prepared.encoded.rows, net.k
         large = nodes.count > recipe.large
         if large:
-            note(
-                f"consensus found on {recipe.large:,} of {nodes.count:,} nodes; the others join the nearest centre."
-            )
+            some = f"{recipe.large:,} of {nodes.count:,} nodes"
+            note(f"consensus found on {some}; the others join the nearest centre.")
         consensus = Consensus.fit(
             nodes.sample(s, recipe.large),
             nodes.sample(rows, recipe.large),
@@ -98,9 +97,8 @@ def refine(prepared: Prepared, soft: Tensor, recipe: Recipe, note: Note) -> tupl
     if not recipe.refine or encoded.x.shape[1] == 0:
         return soft, None
     labels = soft.argmax(1)
-    refiner = Refiner.fit(
-        nodes.sample(encoded.x, recipe.large), nodes.sample(labels, recipe.large), k, recipe
-    )
+    x, known = (nodes.sample(each, recipe.large) for each in (encoded.x, labels))
+    refiner = Refiner.fit(x, known, k, recipe)
     refiner = Refiner(**{name: nodes.agreed(value) for name, value in vars(refiner).items()})
     after = refiner.apply(encoded.x, soft, encoded.op, recipe)
     before, now = (

@@ -41,9 +41,7 @@ class LearnedModel:
     consensus: Consensus | None
     refiner: Refiner | None
     recipe: Recipe  # of the fit
-    order: (
-        np.ndarray
-    )  # [K]: column j of the result, the j-th largest cluster, is the networks' column order[j]
+    order: np.ndarray  # [K]: column j of the result is column order[j] of the networks
     silence: str = "never"  # which nodes say nothing; see prepare.silence_rule
 
     kind = "learned"

@@ -66,11 +66,9 @@ def prepare(graph: Graph, recipe: Recipe, device: torch.device, note: Note) -> P
     if structural:
         # The paper's network has nothing else to read; several graphs share only what each node has around it.
         local = graph.num_graphs > 1
-        what = (
-            "degrees in the neighbourhood of each node, which tell roles and not communities"
-            if local
-            else "leading eigenvectors of the normalised adjacency"
-        )
+        what = "leading eigenvectors of the normalised adjacency"
+        if local:
+            what = "degrees in the neighbourhood of each node, which tell roles and not communities"
         note(f"clusters found by networks that read structural features ({what}): {reason}.")
         graph = graph.with_features(structural_features(graph, local=local))
     encoder, encoded = Encoder.fit(graph, recipe, structural=structural, device=device)

@@ -149,12 +149,3 @@ def test_consensus_finds_what_noisy_replicas_share():
     proba = consensus.proba(s, z)
     torch.testing.assert_close(proba.sum(1), torch.ones(300))
     assert torch.equal(proba.argmax(1), labels)
-
-
-def test_a_loaded_consensus_computes_the_same():
-    s, z, weights = some_table()
-    found = Consensus.fit(s, z, 2, weights=weights, finalists=3)
-    again = Consensus(**{name: value.clone() for name, value in vars(found.to(torch.device("cpu"))).items()})
-    assert torch.equal(again.proba(s, z), found.proba(s, z))
-    assert found.basis.is_contiguous()
-    np.testing.assert_allclose(found.weights.numpy(), [0.5, 0.3, 0.2])

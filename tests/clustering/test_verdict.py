@@ -108,15 +108,6 @@ def test_the_part_that_pays_is_named():
     assert not any(said in note for note in both.notes_)
 
 
-def test_the_verdict_is_told_by_the_labels_of_the_nodes_that_took_part():
-    larger = sc.Graph.from_scipy(sp.csr_array(sp.block_diag([PLANTED.adjacency, sp.csr_array((40, 40))])))
-    joined = np.diff(larger.adjacency.indptr) > 0
-    est = sc.GraphClustering(3).fit(larger)
-    assert est.structure_ == pytest.approx(
-        evidence_parts(larger.subgraph(joined), est.labels_[joined]).structure
-    )
-
-
 # --------------------------------------------------------------------------------------- other doubts
 
 

@@ -11,10 +11,9 @@ agree up to rounding. See docs/distributed.md for what a step costs.
 
 from softcut.clustering.distributed.divide import partition
 from softcut.clustering.distributed.group import JobError, JobGroup, ProcessError, process_group
-from softcut.clustering.distributed.job import DistributedResult, DistributedSettings, train_part
+from softcut.clustering.distributed.job import DistributedSettings, train_part
 
 __all__ = [
-    "DistributedResult",
     "DistributedSettings",
     "JobError",
     "JobGroup",

@@ -42,7 +42,7 @@ class PartNodes(Nodes):
         return self.group.all_reduce(out)  # every row is there once: the sum is the row
 
     def _of_sample(self, most: int) -> tuple[int, Tensor, Tensor]:
-        """Rows of the sample, which of the own nodes are in it, and where."""
+        """Size of the sample, which of the own nodes are in it, and where."""
         if most not in self._places:
             chosen = sample_rows(self.count, most).numpy()
             place = np.searchsorted(chosen, self._own)
@@ -126,11 +126,8 @@ def prepare_part(
         nothing = x.new_zeros(1, len(x), 0)
         encoded = Encoded(None, op, nothing[0], nothing, PaperInput(op, x))
     else:
-        encoder.directions = x.shape[1] >= recipe.many_columns
-        z, measures = scaled_distances(op, x, recipe.distances, encoder.directions, nodes, recipe)
-        encoder.centre, encoder.limit, encoder.scale = (
-            torch.stack(each) for each in zip(*measures, strict=True)
-        )
+        directions = x.shape[1] >= recipe.many_columns
+        z, _ = scaled_distances(op, x, recipe.distances, directions, nodes, recipe)
         encoded = Encoded(None, op, x, z, DenseInput(z))
     adjacency = _at_most_one(op, group)
     words = _words(part, manifest, nodes, group.device)
