@@ -62,16 +62,16 @@ def candidates_from(n_clusters: Any, nodes: int, recipe: Recipe) -> tuple[int, .
             raise ParameterError(f"n_clusters must be a whole number, a range or 'auto', got {n_clusters!r}.")
         n_clusters = [k for k in recipe.auto if k <= nodes] or [nodes]
     if isinstance(n_clusters, range | list | tuple):
-        found = sorted({_whole("n_clusters", k, 1) for k in n_clusters})
-        if not found:
+        numbers = sorted({_whole("n_clusters", k, 1) for k in n_clusters})
+        if not numbers:
             raise ParameterError("n_clusters is an empty range; give at least one number of clusters.")
     else:
-        found = [_whole("n_clusters", n_clusters, 1, "a range, or 'auto'")]
-    if found[-1] > nodes:
+        numbers = [_whole("n_clusters", n_clusters, 1, "a range, or 'auto'")]
+    if numbers[-1] > nodes:
         raise ParameterError(
-            f"n_clusters is {found[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
+            f"n_clusters is {numbers[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
         )
-    return tuple(found)
+    return tuple(numbers)
 
 
 def batch_size_from(value: Any, objective: str) -> int | str | None:

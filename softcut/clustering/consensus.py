@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softcut.clustering.kmeans import kmeans, nearest, squared_distances
+from softcut.clustering.kmeans import kmeans, squared_distances
 from softcut.metrics import Evidence
 
 __all__ = ["Consensus", "agreement", "evidence_weights", "mean_agreement"]
@@ -129,12 +129,8 @@ class Consensus:
             coordinates.addmm_(z[:, distance].to(s.dtype), turn[first : first + width])
         return coordinates
 
-    def predict(self, s: Tensor, z: Tensor) -> Tensor:
-        """Cluster of each node."""
-        return nearest(self.transform(s, z), self.centres)
-
     def proba(self, s: Tensor, z: Tensor) -> Tensor:
-        """Soft clusters [N, K]: exp(-d^2 / 2 spread), normalised; the largest is what predict says."""
+        """Soft clusters [N, K]: exp(-d^2 / 2 spread), normalised, with d the distance to a centre."""
         distance = squared_distances(self.transform(s, z), self.centres)
         return torch.softmax(-distance / (2 * self.spread), dim=1)
 

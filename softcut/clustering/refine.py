@@ -77,6 +77,6 @@ def _regression(z: Tensor, labels: Tensor, k: int, ridge: float) -> tuple[Tensor
         return float(total.detach()), slope.double().cpu().numpy().ravel()
 
     start = np.zeros(shape[0] * shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 30})
-    weights = torch.from_numpy(found.x.reshape(shape)).to(z)
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 30})
+    weights = torch.from_numpy(minimum.x.reshape(shape)).to(z)
     return weights[:-1], weights[-1]

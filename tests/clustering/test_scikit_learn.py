@@ -71,21 +71,6 @@ def test_parameters():
         sc.MinCutClustering(4, objective="evidence")
 
 
-@pytest.mark.parametrize("kind", [sc.GraphClustering, sc.MinCutClustering])
-def test_fit_leaves_the_parameters_alone(graph, kind):
-    est = kind(3, n_init=2, max_iter=3)
-    params = est.get_params()
-    assert est.fit(graph) is est
-    assert est.get_params() == params
-    labels, soft = (
-        kind(3, n_init=2, max_iter=3).fit_predict(graph),
-        kind(3, n_init=2, max_iter=3).fit_transform(graph),
-    )
-    np.testing.assert_array_equal(labels, est.labels_)
-    np.testing.assert_array_equal(soft, est.soft_)
-    assert not hasattr(clone(est), "labels_")
-
-
 def test_tags():
     tags = get_tags(sc.GraphClustering())
     assert tags.input_tags.pairwise
