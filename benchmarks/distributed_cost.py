@@ -29,9 +29,10 @@ import numpy as np
 import torch
 
 from softcut.clustering import Recipe
-from softcut.clustering.distributed import JobGroup, step_traffic
+from softcut.clustering.distributed import JobGroup
 from softcut.clustering.distributed.part_training import PartTask
 from softcut.clustering.distributed.prepare_part import PartJudge
+from softcut.clustering.distributed.traffic import step_traffic
 from softcut.clustering.encoder import scaled_distances
 from softcut.clustering.networks import Start
 from softcut.files import atomic_json

@@ -20,11 +20,7 @@ _LARGEST_SEED = 2**32 - 1  # what NumPy and scikit-learn take
 
 
 def recipe_from(base: Recipe, objective: Any, n_init: Any, max_iter: Any, learning_rate: Any) -> Recipe:
-    """The recipe with the estimator's own arguments in place; those that are None leave it as it is.
-
-    >>> recipe_from(Recipe(), None, 8, None, None).networks
-    8
-    """
+    """The recipe with the estimator's own arguments in place; those that are None leave it as it is."""
     if not isinstance(base, Recipe):
         raise ParameterError(f"recipe must be a softcut.clustering.Recipe or None, got {base!r}.")
     if objective is not None and objective not in OBJECTIVES:
@@ -40,12 +36,7 @@ def recipe_from(base: Recipe, objective: Any, n_init: Any, max_iter: Any, learni
 
 
 def seed_from(random_state: Any) -> int:
-    """A seed from an int, None (a fresh one), a RandomState or a Generator, as everywhere in scikit-learn.
-
-    >>> import numpy as np
-    >>> seed_from(7), seed_from(np.random.RandomState(0)) == seed_from(np.random.RandomState(0))
-    (7, True)
-    """
+    """A seed from an int, None (a fresh one), a RandomState or a Generator, as everywhere in scikit-learn."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.Generator):
@@ -71,16 +62,16 @@ def candidates_from(n_clusters: Any, nodes: int, recipe: Recipe) -> tuple[int, .
             raise ParameterError(f"n_clusters must be a whole number, a range or 'auto', got {n_clusters!r}.")
         n_clusters = [k for k in recipe.auto if k <= nodes] or [nodes]
     if isinstance(n_clusters, range | list | tuple):
-        found = sorted({_whole("n_clusters", k, 1) for k in n_clusters})
-        if not found:
+        numbers = sorted({_whole("n_clusters", k, 1) for k in n_clusters})
+        if not numbers:
             raise ParameterError("n_clusters is an empty range; give at least one number of clusters.")
     else:
-        found = [_whole("n_clusters", n_clusters, 1, "a range, or 'auto'")]
-    if found[-1] > nodes:
+        numbers = [_whole("n_clusters", n_clusters, 1, "a range, or 'auto'")]
+    if numbers[-1] > nodes:
         raise ParameterError(
-            f"n_clusters is {found[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
+            f"n_clusters is {numbers[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
         )
-    return tuple(found)
+    return tuple(numbers)
 
 
 def batch_size_from(value: Any, objective: str) -> int | str | None:

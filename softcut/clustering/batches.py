@@ -8,17 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from softcut.clustering.encoder import Encoded
 from softcut.clustering.prepare import Note, Prepared
 from softcut.clustering.recipe import Recipe
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.metrics.features_as_words import presence
 from softcut.ops import Words
-from softcut.training import Parts, Progress, ReplicaNet, TrainResult, assign_in_chunks, train_in_batches
+from softcut.training import (
+    FirstLayer,
+    Parts,
+    Progress,
+    ReplicaNet,
+    TrainResult,
+    TrainSettings,
+    assign_in_chunks,
+    train_in_batches,
+)
 
 __all__ = ["Batches", "make_batches", "nodes_per_step", "rows_at_a_time"]
 
@@ -28,51 +39,27 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Batches:
-    """How networks are trained a few parts at a time.
+    """How networks are trained a few parts at a time."""
 
-    Attributes
-    ----------
-    parts : Parts
-        The parts of the graph.
-    words : list of Words, or None
-        What the evidence counts besides edges, part by part.
-    device : torch.device
-        Where batches are computed.
-    """
-
-    parts: Parts
-    words: list[Words] | None
-    device: torch.device
+    parts: Parts  # the parts of the graph
+    words: list[Words] | None  # what the evidence counts besides edges, part by part
+    device: torch.device  # where batches are computed
 
     def train(
         self,
         net: ReplicaNet,
-        prepared: Prepared,
-        recipe: Recipe,
+        encoded: Encoded,
+        settings: TrainSettings,
         callback: Callable[[Progress], None] | None,
-        start: Tensor | None,
-        sizes: Tensor | None,
+        **options: Any,
     ) -> TrainResult:
-        """Train the networks from the labels [R, N] and cluster sizes [R, K] of their start."""
-        return train_in_batches(
-            net,
-            prepared.encoded.inputs,
-            prepared.encoded.op,
-            self.parts,
-            recipe.training(prepared.nodes.count, self.device),
-            callback,
-            start=start,
-            sizes=sizes,
-            adjacency=prepared.adjacency,
-            words=self.words,
-            device=self.device,
-        )
+        """Train the networks; options are those of :func:`softcut.training.train_in_batches`."""
+        options |= {"words": self.words, "device": self.device}
+        return train_in_batches(net, encoded.inputs, encoded.op, self.parts, settings, callback, **options)
 
-    def assign(self, net: ReplicaNet, prepared: Prepared, temperature: float) -> Tensor:
+    def assign(self, net: ReplicaNet, inputs: FirstLayer, temperature: float) -> Tensor:
         """S of every network, [N, R, K], computed in chunks of the nodes of a batch."""
-        return assign_in_chunks(
-            net, prepared.encoded.inputs, temperature, self.parts.largest_batch, self.device
-        )
+        return assign_in_chunks(net, inputs, temperature, self.parts.largest_batch, self.device)
 
 
 def nodes_per_step(
@@ -122,17 +109,13 @@ def make_batches(
     words = None
     if prepared.words is not None:
         assert parts.order is not None
-        found = presence(graph.x)[parts.order.numpy()]  # type: ignore[arg-type]
-        words = [Words(found[parts.rows(p)]) for p in range(count)]
+        present = presence(graph.x)[parts.order.numpy()]  # type: ignore[arg-type]
+        words = [Words(present[parts.rows(p)]) for p in range(count)]
     return Batches(parts, words, device)
 
 
 def rows_at_a_time(batch_size: int | str | None) -> int | None:
-    """Nodes that networks label at a time in a prediction; None for all.
-
-    >>> rows_at_a_time(None), rows_at_a_time(5000), rows_at_a_time("auto")
-    (None, 5000, 65536)
-    """
+    """Nodes that networks label at a time in a prediction; None for all."""
     if batch_size is None:
         return None
     return _CHUNK if isinstance(batch_size, str) else int(batch_size)

@@ -27,26 +27,22 @@ __all__ = ["Candidate", "candidate", "choose"]
 Candidate = dict[str, float]
 
 
-def candidate(found: Evidence, ari: Tensor, structure: Callable[[int], float], width: float) -> Candidate:
+def candidate(evidence: Evidence, ari: Tensor, structure: Callable[[int], float], width: float) -> Candidate:
     """What speaks for a number of clusters, from clusterings [R] into it and their agreement [R, R].
 
     `structure` gives that of one of the clusterings; it is asked for the one with most evidence.
-
-    >>> found = Evidence(torch.tensor([4.0, 4.0]), torch.zeros(2), torch.tensor([1.0, 1.0]), nodes=2)
-    >>> candidate(found, torch.tensor([[1.0, 0.5], [0.5, 1.0]]), lambda r: 2.0, 0.2)
-    {'score': 1.0, 'structure': 2.0, 'agreement': 0.5, 'description_length': -2.0}
     """
-    weight = evidence_weights(found, width).double().to(ari.device)
-    gain = found.paid * found.entropy.sqrt()
+    weight = evidence_weights(evidence, width).double().to(ari.device)
+    gain = evidence.paid * evidence.entropy.sqrt()
     pairs = torch.outer(weight, weight).fill_diagonal_(0)
     total = float(pairs.sum())
     agreement = float((pairs * ari).sum()) / total if total > 0 else 0.0
-    best = int(found.value.argmax())
+    best = int(evidence.value.argmax())
     return {
         "score": max(0.0, float((weight.to(gain.device) * gain).sum())) * max(0.0, agreement),
         "structure": structure(best),
         "agreement": agreement,
-        "description_length": float(found.description_length[best]),
+        "description_length": float(evidence.description_length[best]),
     }
 
 
@@ -57,47 +53,41 @@ def choose(
     may_be_one: bool,
     note: Note,
 ) -> tuple[int, dict[int, Candidate]]:
-    """The number with the highest score; 1 where no number explains more than it costs, if that may be the answer.
+    """The number with the highest score, and what speaks for each; a single number is not judged.
 
-    Parameters
-    ----------
-    numbers : tuple of int
-        The numbers to compare.
-    judge : callable
-        What speaks for a number.
-    may_be_one : bool
-        Whether 1 is an answer.
-    note : callable
-        Told what was chosen, and which other numbers the data support.
+    If `may_be_one`, the answer is 1 where no number explains more than it costs.
     """
-    found = {k: judge(k) for k in numbers}
-    k = max(found, key=lambda c: (found[c]["score"], -c))
-    if may_be_one and max(each["structure"] for each in found.values()) < 1:
+    if len(numbers) == 1:
+        return numbers[0], {}
+    candidates = {k: judge(k) for k in numbers}
+    k = max(candidates, key=lambda c: (candidates[c]["score"], -c))
+    first, last = min(candidates), max(candidates)
+    if may_be_one and max(each["structure"] for each in candidates.values()) < 1:
         note(
-            f"n_clusters: 1, because no number from {min(found)} to {max(found)} explains more than it takes to "
+            f"n_clusters: 1, because no number from {first} to {last} explains more than it takes to "
             "describe the clusters."
         )
-        return 1, found
-    if found[k]["score"] <= 0:
+        return 1, candidates
+    if candidates[k]["score"] <= 0:
         note(
-            f"n_clusters: no number from {k} to {max(found)} is better than another: restarts do not agree on "
+            f"n_clusters: no number from {k} to {last} is better than another: restarts do not agree on "
             f"any of them; {k} was taken."
         )
-        return k, found
-    others = [str(c) for c in _peaks(found, recipe.supported) if c != k]
-    curve = ", ".join(f"{c}: {each['score'] / found[k]['score']:.2f}" for c, each in found.items())
+        return k, candidates
+    others = [str(c) for c in _peaks(candidates, recipe.supported) if c != k]
+    curve = ", ".join(f"{c}: {each['score'] / candidates[k]['score']:.2f}" for c, each in candidates.items())
     also = f"; also supported: {', '.join(others)}" if others else ""
     note(
-        f"n_clusters: {k}{also}. Chosen from {min(found)} to {max(found)} by evidence and agreement of restarts "
+        f"n_clusters: {k}{also}. Chosen from {first} to {last} by evidence and agreement of restarts "
         f"(scores relative to the highest: {curve})."
     )
-    return k, found
+    return k, candidates
 
 
-def _peaks(found: Mapping[int, Candidate], share: float) -> list[int]:
+def _peaks(candidates: Mapping[int, Candidate], share: float) -> list[int]:
     """Numbers whose score is higher than those of the numbers beside them, and not far below the highest."""
-    numbers = sorted(found)
-    scores = [found[k]["score"] for k in numbers]
+    numbers = sorted(candidates)
+    scores = [candidates[k]["score"] for k in numbers]
     padded = [-1.0, *scores, -1.0]
     return [
         k

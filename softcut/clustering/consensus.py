@@ -18,29 +18,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from softcut.clustering.kmeans import kmeans, nearest, squared_distances
+from softcut.clustering.kmeans import kmeans, squared_distances
 from softcut.metrics import Evidence
 
-__all__ = ["Consensus", "agreement", "evidence_weights"]
+__all__ = ["Consensus", "agreement", "evidence_weights", "mean_agreement"]
 
 _ROWS = 50_000  # rows that agreements are counted on
 _NO_WEIGHT = 1e-3  # a replica with less is left out
 
 
 def agreement(hard: Tensor, k: int) -> Tensor:
-    """Adjusted Rand index [R, R] of every pair of replicas, from one product of indicators.
-
-    >>> import torch
-    >>> agreement(torch.tensor([[0, 1], [0, 1], [1, 0], [1, 0]]), 2).round(decimals=6).tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
-
-    Parameters
-    ----------
-    hard : Tensor
-        [N, R] cluster numbers.
-    k : int
-        Clusters.
-    """
+    """Adjusted Rand index [R, R] of every pair of replicas, whose labels are `hard` [N, R]."""
     hard = hard[:: max(1, hard.shape[0] // _ROWS)]
     n, r = hard.shape
     indicator = torch.zeros(n, r, k, device=hard.device).scatter_(2, hard.unsqueeze(-1), 1.0).view(n, r * k)
@@ -55,29 +43,22 @@ def agreement(hard: Tensor, k: int) -> Tensor:
     expected = torch.outer(own, own) / pairs(torch.tensor(max(2.0, float(n))))
     most = (own.unsqueeze(0) + own.unsqueeze(1)) / 2
     room = most - expected
-    return torch.where(
-        room.abs() > 1e-9, (together - expected) / torch.where(room.abs() > 1e-9, room, 1.0), 1.0
-    )
+    differs = room.abs() > 1e-9
+    return torch.where(differs, (together - expected) / torch.where(differs, room, 1.0), 1.0)
 
 
-def evidence_weights(found: Evidence, width: float) -> Tensor:
-    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence.
+def mean_agreement(ari: Tensor) -> float:
+    """The mean of agreements [R, R] over pairs of different replicas; 1 where there is only one."""
+    r = len(ari)
+    return 1.0 if r == 1 else float((ari.sum() - ari.diagonal().sum()) / (r * (r - 1)))
 
-    A little less evidence says nothing, more says a lot: the weight is flat at the top and falls steeply from there.
 
-    >>> import torch
-    >>> found = Evidence(torch.tensor([20.0, 19.0, 10.0]), torch.zeros(3), torch.ones(3), nodes=10)
-    >>> evidence_weights(found, width=0.1).numpy().round(2)
-    array([0.73, 0.27, 0.  ], dtype=float32)
+def evidence_weights(evidence: Evidence, width: float) -> Tensor:
+    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence of a replica.
 
-    Parameters
-    ----------
-    found : Evidence
-        Of the hard labels of each replica.
-    width : float
-        How far below the best one, in nats per nat of labels, a replica has 1/e of its weight.
+    A little less evidence hardly changes the weight, much less takes all of it.
     """
-    value = found.value.double()
+    value = evidence.value.double()
     weight = torch.exp(-((value.max() - value) / width).square())
     weight = torch.where(weight < _NO_WEIGHT, 0.0, weight)
     return (weight / weight.sum()).float()
@@ -85,35 +66,14 @@ def evidence_weights(found: Evidence, width: float) -> Tensor:
 
 @dataclass
 class Consensus:
-    """The map from replicas' assignments to final clusters; kept with the model, so it serves unseen nodes.
+    """The map from replicas' assignments to final clusters; kept with the model, so it serves unseen nodes."""
 
-    >>> import torch
-    >>> s = torch.eye(2)[[0, 0, 1, 1]].unsqueeze(1)                 # [N, R, K], one replica
-    >>> z = torch.zeros(4, 1, 0)                                    # [N, scales, F], no features
-    >>> labels = Consensus.fit(s, z, k=2).predict(s, z)
-    >>> bool(labels[0] == labels[1] != labels[2])
-    True
-
-    Attributes
-    ----------
-    mean, scale : Tensor
-        Centre of T's columns and the scale of each.
-    basis : Tensor
-        Leading directions of T: k-means sees these coordinates only.
-    centres : Tensor
-        [K, d].
-    spread : Tensor
-        Mean squared distance to the nearest centre: the width of :meth:`proba`.
-    weights : Tensor
-        [R] weights of the replicas.
-    """
-
-    mean: Tensor
-    scale: Tensor
-    basis: Tensor
-    centres: Tensor
-    spread: Tensor
-    weights: Tensor
+    mean: Tensor  # centre of T's columns
+    scale: Tensor  # of T's columns
+    basis: Tensor  # leading directions of T: k-means sees these d coordinates only
+    centres: Tensor  # [K, d]
+    spread: Tensor  # mean squared distance to the nearest centre: the width of `proba`
+    weights: Tensor  # [R], of the replicas
 
     @classmethod
     def fit(
@@ -130,32 +90,15 @@ class Consensus:
         finalists: int | None = None,
         random_state: int = 0,
     ) -> Consensus:
-        """Cluster the rows of T.
+        """Cluster the rows of T, made of assignments s [N, R, K] and features z [N, scales, F], where F may be 0.
 
-        Parameters
-        ----------
-        s : Tensor
-            [N, R, K] assignments of the replicas.
-        z : Tensor
-            [N, scales, F] features at every distance (F may be 0).
-        k : int
-            Clusters.
-        scales : sequence of int, optional
-            Which distance each replica reads (all the first one by default).
-        weights : Tensor, optional
-            [R]; equal by default. See :func:`evidence_weights`.
-        fusion : float
-            Weight of the features beside the replicas.
-        dimensions : int
-            Leading directions of T to keep.
-        n_init : int
-            Starts of k-means.
-        finalists : int, optional
-            Starts of k-means that are run to their end; all by default.
+        `scales` says which distance each replica reads (by default all the first one) and `weights` [R] how much it
+        counts (by default all the same). `dimensions` leading directions of T are kept; k-means has `n_init` starts, of
+        which `finalists` (by default all) are run to their end.
         """
         r, own = s.shape[1:]
         weights = s.new_full((r,), 1 / r) if weights is None else weights.to(s.dtype)
-        t = _table(s, z)
+        t = torch.cat([s.flatten(1), z.flatten(1).to(s.dtype)], dim=1)
         mean = t.mean(0)
         t -= mean
         index = torch.as_tensor([0] * r if scales is None else list(scales), device=s.device)
@@ -168,9 +111,8 @@ class Consensus:
         )
         t *= scale
         _, vectors = torch.linalg.eigh((t.mT @ t).double())
-        basis = (
-            vectors.flip(1)[:, :dimensions].to(t.dtype).contiguous()
-        )  # a loaded one computes the same bits
+        # Contiguous: a loaded one computes the same bits.
+        basis = vectors.flip(1)[:, :dimensions].to(t.dtype).contiguous()
         t = t @ basis
         result = kmeans(t, k, n_init=n_init, finalists=finalists, random_state=random_state)
         spread = squared_distances(t, result.centres).amin(1).mean().clamp(min=torch.finfo(t.dtype).tiny)
@@ -181,28 +123,20 @@ class Consensus:
         # (T - mean) diag(scale) basis, with the part of each replica and distance where it lies: T is never made.
         turn = self.scale.unsqueeze(1) * self.basis
         columns, width = s.shape[1] * s.shape[2], z.shape[2]
-        found = torch.addmm(-(self.mean @ turn), s.flatten(1), turn[:columns])
+        coordinates = torch.addmm(-(self.mean @ turn), s.flatten(1), turn[:columns])
         for distance in range(z.shape[1]):
             first = columns + distance * width
-            found.addmm_(z[:, distance].to(s.dtype), turn[first : first + width])
-        return found
-
-    def predict(self, s: Tensor, z: Tensor) -> Tensor:
-        """Cluster of each node."""
-        return nearest(self.transform(s, z), self.centres)
+            coordinates.addmm_(z[:, distance].to(s.dtype), turn[first : first + width])
+        return coordinates
 
     def proba(self, s: Tensor, z: Tensor) -> Tensor:
-        """Soft clusters [N, K]: exp(-d^2 / 2 spread), normalised; the largest is what predict says."""
+        """Soft clusters [N, K]: exp(-d^2 / 2 spread), normalised, with d the distance to a centre."""
         distance = squared_distances(self.transform(s, z), self.centres)
         return torch.softmax(-distance / (2 * self.spread), dim=1)
 
     def to(self, device: torch.device) -> Consensus:
         """The same consensus on another device."""
         return Consensus(**{name: value.to(device) for name, value in vars(self).items()})
-
-
-def _table(s: Tensor, z: Tensor) -> Tensor:
-    return torch.cat([s.flatten(1), z.flatten(1).to(s.dtype)], dim=1)
 
 
 def _scale(part: Tensor, weight: Tensor, total: float) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.merges import cut, merge_steps
 from softcut.clustering.node_features import positions
-from softcut.clustering.nodes import sample_rows
+from softcut.clustering.nodes import Nodes
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import CSR, Operator, entropy, mutual_information
 from softcut.ops.objectives import edge_gain
@@ -34,36 +34,25 @@ def edge_clusters(
     """For each K of `ks`, two or three clusterings [N, C] into at most K clusters, the one with most evidence first.
 
     Levels, positions and merges are found once for all K. The same `random_state` gives the same labels; weights are
-    counted in whole numbers, so devices differ by no more than the rounding of logarithms and eigenvectors.
+    counted in whole numbers, so devices differ by no more than the rounding of logarithms and eigenvectors. Nodes
+    without edges get some cluster. `quick` makes one clustering for each K, from groups that were joined: networks can
+    begin with it.
 
     >>> from softcut.datasets import attributed_communities
     >>> from softcut.metrics import nmi
     >>> graph = attributed_communities(n_nodes=300, n_clusters=3, n_features=0, edge_signal=0.9, seed=0)
-    >>> found = edge_clusters(CSR.from_graph(graph), [2, 3])
-    >>> found[2].shape, nmi(graph.y, found[3][:, 0].numpy()) > 0.8
+    >>> clusters = edge_clusters(CSR.from_graph(graph), [2, 3])
+    >>> clusters[2].shape, nmi(graph.y, clusters[3][:, 0].numpy()) > 0.8
     (torch.Size([300, 3]), True)
-
-    Parameters
-    ----------
-    op : CSR
-        A, not normalised, on any device. Nodes without edges get some cluster: leave them out before.
-    ks : sequence of int
-        Numbers of clusters, at least 1.
-    random_state : int
-        Of the order in which nodes move, of the eigenvectors and of the k-means.
-    recipe : Recipe
-        Its constants.
-    quick : bool
-        One clustering for each K, from groups that were joined: for a network to begin with.
     """
     base, n = _Level.of(op), op.num_rows
     device = base.own.device
     one, each = torch.zeros(n, dtype=torch.long, device=device), torch.arange(n, device=device)
     joined = len(base.row) > 0
-    found = {k: (each if joined and k >= n else one).unsqueeze(1).repeat(1, 2) for k in ks}
-    searched = [k for k in found if joined and 1 < k < n]
+    clusters = {k: (each if joined and k >= n else one).unsqueeze(1).repeat(1, 2) for k in ks}
+    searched = [k for k in clusters if joined and 1 < k < n]
     if not searched:
-        return found
+        return clusters
     groups = min(_wanted(max(searched), recipe), max(*searched, n // 2))
     starts = [_joined(base, groups, _random(random_state), recipe)]
     where = None if quick else positions(op, random_state=random_state)
@@ -83,10 +72,10 @@ def edge_clusters(
         if where is not None:
             labels.append(_nearest(where, k, random_state, recipe))
         if quick:
-            found[k] = _settled(base, labels[0], k, random, recipe).unsqueeze(1)
+            clusters[k] = _settled(base, labels[0], k, random, recipe).unsqueeze(1)
         else:
-            found[k] = _best_first(base, labels, k, random, recipe)
-    return found
+            clusters[k] = _best_first(base, labels, k, random, recipe)
+    return clusters
 
 
 def _wanted(k: int, recipe: Recipe) -> int:
@@ -116,10 +105,7 @@ def _random(seed: int) -> torch.Generator:
 
 def _nearest(where: Tensor, k: int, random_state: int, recipe: Recipe) -> Tensor:
     """Labels [N] of a k-means of positions [N, F]."""
-    n = len(where)
-    rows = where
-    if n > recipe.start_sample:
-        rows = where[sample_rows(n, recipe.start_sample).to(where.device)]
+    rows = Nodes(len(where)).sample(where, recipe.start_sample)
     return assign(where, kmeans_restarts(rows, k, 1, max_iter=30, random_state=random_state)[1])[0]
 
 
@@ -329,7 +315,7 @@ def _better(level: _Level, labels: Tensor, table: Tensor, k: int, recipe: Recipe
     tells = (joint / torch.outer(ends, ends)).log()
     border = torch.zeros(level.nodes, dtype=torch.bool, device=labels.device)
     border[level.row[labels[level.row] != labels[level.col]]] = True
-    at, found = border.nonzero().squeeze(1), []
+    at, movers = border.nonzero().squeeze(1), []
     for nodes in at.split(max(1, recipe.edges.table // k)):
         if not len(nodes):
             break
@@ -344,18 +330,16 @@ def _better(level: _Level, labels: Tensor, table: Tensor, k: int, recipe: Recipe
         own = score.gather(1, labels[nodes].unsqueeze(1)).squeeze(1)
         highest, other = score.max(1)
         better = highest > own + 1e-6 * own.abs()
-        found.append((nodes[better], other[better]))
-    if not found:
+        movers.append((nodes[better], other[better]))
+    if not movers:
         return at, at
-    return torch.cat([nodes for nodes, _ in found]), torch.cat([other for _, other in found])
+    return torch.cat([nodes for nodes, _ in movers]), torch.cat([other for _, other in movers])
 
 
 def shares(op: Operator, labels: Tensor, k: int, recipe: Recipe = DEFAULT) -> Tensor:
     """Soft clusters [N, K] of labels [N]: a node's own cluster, and for two fifths those of its neighbours.
 
-    >>> import torch
     >>> from softcut import Graph
-    >>> from softcut.ops import CSR
     >>> path = CSR.from_graph(Graph.from_edges([[0, 1], [1, 2]]))
     >>> shares(path, torch.tensor([0, 0, 1]), 2).numpy().round(1).tolist()
     [[1.0, 0.0], [0.8, 0.2], [0.4, 0.6]]

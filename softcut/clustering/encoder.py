@@ -32,6 +32,8 @@ from softcut.training import ConvInput, DenseInput, FirstLayer
 
 __all__ = ["Encoded", "Encoder", "scaled_distances"]
 
+_CPU = torch.device("cpu")
+
 
 def _clip(z: Tensor, limit: Tensor) -> Tensor:
     length = z.norm(dim=-1, keepdim=True)
@@ -55,10 +57,6 @@ def _measure(z: Tensor, longest: float) -> tuple[Tensor, Tensor, Tensor]:
     return centre, limit, scale
 
 
-def _scaled(z: Tensor, centre: Tensor, limit: Tensor, scale: Tensor) -> Tensor:
-    return _clip(z - centre, limit) * scale
-
-
 Measures = tuple[Tensor, Tensor, Tensor]
 
 
@@ -73,22 +71,7 @@ def scaled_distances(
 ) -> tuple[Tensor, list[Measures]]:
     """Z [scales, n, F]: P^h X for each distance h, centred and evenly scaled, and what was measured for it.
 
-    Parameters
-    ----------
-    op : Operator
-        A of the nodes that are here, not normalised, in float64.
-    x : Tensor
-        [n, F], their projected features; Z has their precision.
-    distances : tuple of int
-        Rising.
-    directions : bool
-        Whether propagated rows are scaled to unit length.
-    nodes : Nodes
-        All nodes: medians and scales are those of a sample of them.
-    recipe : Recipe
-        From which size on, and how large the sample is.
-    known : sequence, optional
-        Centre, longest row and scale at every distance, from another graph.
+    `op` is A in float64. Measures are `known` from another graph, or taken from a sample of `nodes`.
     """
     # Far hops make all rows alike: what is left after centring needs the digits of float64. On a large graph the part
     # that stays the same is kept apart, and the rest is propagated in single precision.
@@ -105,33 +88,20 @@ def scaled_distances(
         i = distances.index(h)
         if known is None:
             measures.append(_measure(nodes.sample(rows, recipe.large), recipe.longest_row))
-        z[i] = _scaled(rows, *measures[i])
+        centre, limit, scale = measures[i]
+        z[i] = _clip(rows - centre, limit) * scale
     return z, measures
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A graph as the networks, the consensus and the refinement read it; made once per graph.
+    """A graph as the networks, the consensus and the refinement read it; made once per graph."""
 
-    Attributes
-    ----------
-    graph : Graph or None
-        What was encoded; None for a part of it.
-    op : Operator
-        Its adjacency A, not normalised.
-    x : Tensor
-        [N, F] projected features, not propagated (F = 0 for the paper's encoder).
-    z : Tensor
-        [scales, N, F] features at every distance (F = 0 for the paper's encoder).
-    inputs : FirstLayer
-        The constant input of the networks.
-    """
-
-    graph: Graph | None
-    op: Operator
-    x: Tensor
-    z: Tensor
-    inputs: FirstLayer
+    graph: Graph | None  # what was encoded; None for a part of it
+    op: Operator  # its adjacency A, not normalised
+    x: Tensor  # [N, F] projected features, not propagated (F = 0 for the paper's encoder)
+    z: Tensor  # [scales, N, F] features at every distance (F = 0 for the paper's encoder)
+    inputs: FirstLayer  # the constant input of the networks
 
     @property
     def rows(self) -> Tensor:
@@ -141,89 +111,37 @@ class Encoded:
 
 @dataclass
 class Encoder:
-    """Learned on the training graph, applied to any.
+    """Learned on the training graph, applied to any graph with the same features."""
 
-    >>> import torch
-    >>> from softcut.datasets import attributed_communities
-    >>> graph = attributed_communities(n_nodes=50, n_clusters=2, seed=0)
-    >>> encoder, encoded = Encoder.fit(graph)
-    >>> encoded.rows.shape[0], encoded.inputs.terms
-    (50, 1)
-    >>> bool((encoder.encode(graph, torch.device("cpu")).z == encoded.z).all())
-    True
-
-    Attributes
-    ----------
-    paper : bool
-        Which kind.
-    hops : tuple of int
-        Z at scale h is P^h X with unit rows, centred and scaled; one scale for each entry.
-    features : FeatureMap or None
-        The projection of the default kind.
-    centre, limit, scale : Tensor or None
-        Centre [scales, F] of Z, the longest row allowed and the scale [scales].
-    structural : bool
-        Whether the features were made by softcut.
-    directions : bool
-        Whether propagated rows are scaled to unit length: the degree of a node must not show in it.
-    recipe : Recipe
-        What it was fitted with.
-    """
-
-    paper: bool
+    paper: bool  # which kind
     hops: tuple[int, ...]
     in_channels: int
-    structural: bool = False
-    directions: bool = False
-    features: FeatureMap | None = None
-    centre: Tensor | None = None
-    limit: Tensor | None = None
-    scale: Tensor | None = None
-    recipe: Recipe = DEFAULT
+    structural: bool = False  # whether the features were made by softcut
+    directions: bool = False  # whether propagated rows are scaled to unit length, which hides the degree
+    features: FeatureMap | None = None  # the projection of the default kind
+    centre: Tensor | None = None  # [scales, F], of Z
+    limit: Tensor | None = None  # [scales], the longest row allowed
+    scale: Tensor | None = None  # [scales]
+    recipe: Recipe = DEFAULT  # what it was fitted with
 
     @classmethod
     def fit(
-        cls,
-        graph: Graph,
-        recipe: Recipe = DEFAULT,
-        *,
-        structural: bool = False,
-        device: torch.device | None = None,
+        cls, graph: Graph, recipe: Recipe = DEFAULT, structural: bool = False, device: torch.device = _CPU
     ) -> tuple[Encoder, Encoded]:
-        """Learn projection, centre and scale; also returns the encoded training graph.
-
-        Parameters
-        ----------
-        graph : Graph
-            With features.
-        recipe : Recipe
-            Columns, distances; or the paper's kind: rows that sum to one, nothing learned.
-        structural : bool
-            Whether softcut made the features.
-        device : torch.device, optional
-            Where to compute; the CPU by default.
-        """
-        if graph.x is None:
-            raise GraphError("graph has no features to encode.")
-        device = device or torch.device("cpu")
+        """Learn projection, centre and scale; also returns the encoded training graph."""
         encoder = cls(recipe.paper, recipe.distances, graph.num_features, structural, recipe=recipe)
-        if recipe.paper:
-            return encoder, encoder.encode(graph, device)
-        encoder.features = FeatureMap.fit(graph.x, recipe, device=device)
-        encoder.directions = encoder.features.matrix.shape[1] >= recipe.many_columns
+        if not recipe.paper:
+            encoder.features = FeatureMap.fit(graph.x, recipe, device)
+            encoder.directions = encoder.features.matrix.shape[1] >= recipe.many_columns
         return encoder, encoder.encode(graph, device)
 
-    def check(self, graph: Graph) -> None:
-        """An error where a graph has another number of features."""
+    def encode(self, graph: Graph, device: torch.device) -> Encoded:
+        """A graph, seen or unseen, as the networks read it."""
         if graph.num_features != self.in_channels:
             raise GraphError(
                 f"the graph has {graph.num_features} features but the model was fitted with {self.in_channels}; "
                 "give the same features in the same order."
             )
-
-    def encode(self, graph: Graph, device: torch.device) -> Encoded:
-        """A graph, seen or unseen, as the networks read it."""
-        self.check(graph)
         if self.paper:
             op = CSR.from_graph(graph, device=device)
             nothing = torch.zeros(1, graph.num_nodes, 0, device=device)
@@ -269,18 +187,9 @@ class Encoder:
         features = None
         if meta["words"] is not None:
             arrays = {k: v.numpy() for k, v in tensors.items() if k in ("matrix", "weight", "offset")}
-            features = FeatureMap(
-                in_channels=meta["in_channels"], words=meta["words"], recipe=recipe, **arrays
-            )
-        return cls(
-            paper=meta["paper"],
-            hops=tuple(meta["hops"]),
-            in_channels=meta["in_channels"],
-            structural=meta["structural"],
-            directions=meta["directions"],
-            features=features,
-            centre=tensors.get("centre"),
-            limit=tensors.get("limit"),
-            scale=tensors.get("scale"),
-            recipe=recipe,
-        )
+            features = FeatureMap(words=meta["words"], recipe=recipe, **arrays)
+        plain: dict[str, Any] = {
+            name: meta[name] for name in ("paper", "in_channels", "structural", "directions")
+        }
+        measures: dict[str, Any] = {name: tensors.get(name) for name in ("centre", "limit", "scale")}
+        return cls(hops=tuple(meta["hops"]), features=features, recipe=recipe, **plain, **measures)

@@ -22,7 +22,8 @@ from softcut.device import choose_device
 from softcut.errors import ModelFileError, NotFittedError, ParameterError
 from softcut.graph import Graph
 from softcut.io import read_model, write_model
-from softcut.training import Progress
+from softcut.metrics import Evidence
+from softcut.training import Progress, TrainResult
 
 __all__ = ["GraphClustering", "MinCutClustering"]
 
@@ -161,9 +162,8 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     def _task_recipe(self) -> Recipe:
         """The recipe with the arguments of this estimator in place."""
-        base = getattr(self, "recipe", None) or self._recipe
-        objective = getattr(self, "objective", None)
-        return recipe_from(base, objective, self.n_init, self.max_iter, self.learning_rate)
+        base = self.recipe or self._recipe
+        return recipe_from(base, self.objective, self.n_init, self.max_iter, self.learning_rate)
 
     def _task(self, graph: Graph) -> Task:
         """The arguments, checked."""
@@ -173,7 +173,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             may_be_one=isinstance(self.n_clusters, str),
             recipe=recipe,
             seed=seed_from(self.random_state),
-            batch_size=batch_size_from(getattr(self, "batch_size", None), recipe.objective),
+            batch_size=batch_size_from(self.batch_size, recipe.objective),
             device=choose_device(self.device),
             note=self._note,
             callback=self._watch(),
@@ -181,6 +181,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
 
     def _keep(self, fitted: Fitted, whole: Graph, task: Task) -> None:
         """What a fit found, as attributes."""
+        assert fitted.model is not None
         self._model, self.soft_ = fitted.model, fitted.soft
         self.labels_ = self.soft_.argmax(1)
         self.n_clusters_ = self.soft_.shape[1]
@@ -189,37 +190,32 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.structure_ = float(fitted.evidence.structure)
         self.verdict_ = task.recipe.verdict(self.structure_)
         self.candidates_, self.agreement_, self.weights_ = fitted.candidates, fitted.agreement, fitted.weights
-        networks = fitted.networks
-        self.replicas_ = [] if networks is None else networks.replicas
-        nothing = np.zeros((0, 0))
-        self.history_ = {
-            "cut": nothing if networks is None else networks.result.cut,
-            "ortho": nothing if networks is None else networks.result.ortho,
-        }
-        self.n_iter_ = 1 if networks is None else networks.result.iterations
-        self.converged_ = networks is None or networks.result.converged
-        self.interrupted_ = networks is not None and networks.result.interrupted
+        if fitted.networks is None:
+            self.replicas_, result = [], TrainResult(np.zeros((0, 0)), np.zeros((0, 0)), 1, True, False)
+        else:
+            self.replicas_, result = fitted.networks.replicas, fitted.networks.result
+        self.history_ = {"cut": result.cut, "ortho": result.ortho}
+        self.n_iter_, self.converged_ = result.iterations, result.converged
+        self.interrupted_ = result.interrupted
         self._graph_sizes = whole.ptr
-        self._say_what_pays(fitted)
+        self._say_what_pays(fitted.evidence)
 
-    def _say_what_pays(self, fitted: Fitted) -> None:
-        found = fitted.evidence
-        edges, features = float(found.edges), float(found.features if found.told is None else found.told)
+    def _say_what_pays(self, evidence: Evidence) -> None:
+        edges = float(evidence.edges)
+        features = float(evidence.features if evidence.told is None else evidence.told)
         if min(edges, features) < 0 < max(edges, features):
             silent, telling = ("features", "edges") if features < 0 else ("edges", "features")
-            self._note(
-                f"the {silent} explain less than it takes to describe them by cluster: the verdict is that of the "
-                f"{telling}."
-            )
+            less = "explain less than it takes to describe them by cluster"
+            self._note(f"the {silent} {less}: the verdict is that of the {telling}.")
 
     def _doubts(self, fitted: Fitted, task: Task) -> list[str]:
         """What speaks against taking the result for an answer."""
         doubts = []
         used, k = len(np.unique(self.labels_)), self.n_clusters_
+        less = "than it takes to describe them: the graph may have no clusters"
         if self.interrupted_:
-            doubts.append(
-                f"interrupted after {self.n_iter_} iterations; the result is what was learnt until then."
-            )
+            until = "the result is what was learnt until then"
+            doubts.append(f"interrupted after {self.n_iter_} iterations; {until}.")
         if fitted.networks is not None and not fitted.networks.full:
             doubts.append(
                 f"no clustering into {k} was found: every network left clusters empty, and {used} "
@@ -228,14 +224,9 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         elif used < k:
             doubts.append(f"only {used} of {k} clusters are used; ask for fewer clusters.")
         if self.verdict_ == "none" and k == 1 and len(task.numbers) > 1:
-            doubts.append(
-                "No number of clusters explains more than it takes to describe them: the graph may have no clusters, "
-                "and all nodes are in one."
-            )
+            doubts.append(f"No number of clusters explains more {less}, and all nodes are in one.")
         elif self.verdict_ == "none" and k > 1:
-            doubts.append(
-                "These clusters explain less than it takes to describe them: the graph may have no clusters."
-            )
+            doubts.append(f"These clusters explain less {less}.")
         elif len(self.replicas_) > 1 and used == k > 1 and self.agreement_ < task.recipe.low_agreement:
             doubts.append(
                 f"restarts hardly agree (mean adjusted Rand index {self.agreement_:.2f}): the data do not decide "
@@ -294,7 +285,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         graph = self._gather(graph, X)
         if not isinstance(self._model, PlacedModel):
             graph = features_by_name(graph, getattr(self, "feature_names_in_", None))
-        rows = rows_at_a_time(getattr(self, "batch_size", None))
+        rows = rows_at_a_time(self.batch_size)
         out = self._model.apply(graph, choose_device(self.device), rows)
         if several and graph.ptr is not None:
             return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
@@ -421,15 +412,17 @@ class MinCutClustering(GraphClustering):
         verbose: bool = False,
         callbacks: Sequence[Callable[[Progress], None]] | None = None,
     ) -> None:
-        # scikit-learn reads the arguments of an estimator off its own constructor.
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
-        self.callbacks = callbacks
+        # scikit-learn reads the arguments of an estimator from its own constructor.
+        super().__init__(
+            n_clusters,
+            n_init=n_init,
+            max_iter=max_iter,
+            learning_rate=learning_rate,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+            callbacks=callbacks,
+        )
 
 
 def _print_progress(progress: Progress) -> None:

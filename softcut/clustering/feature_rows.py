@@ -19,25 +19,7 @@ _STEPS = 4  # products with X'X
 
 
 class FeatureRows:
-    """A constant matrix X [N, F], sparse or dense, whose rows may have weighted columns and unit length.
-
-    >>> import numpy as np, torch
-    >>> rows = FeatureRows(np.array([[3.0, 4.0], [0.0, 0.0]]), unit=True)
-    >>> rows.times(torch.eye(2))
-    tensor([[0.6000, 0.8000],
-            [0.0000, 0.0000]])
-
-    Parameters
-    ----------
-    x : array or scipy sparse matrix
-        [N, F]; sparse stays sparse.
-    weight, offset : array [F], optional
-        Rows are (x - offset) * weight; a sparse x has no offset.
-    unit : bool
-        Scale rows to unit length; rows of zeros stay.
-    device : torch.device, optional
-        Where to compute; the CPU by default.
-    """
+    """A constant matrix with rows (x - offset) * weight, of length 1 if `unit`. A sparse x [N, F] has no offset."""
 
     def __init__(
         self,
@@ -92,12 +74,6 @@ def leading_directions(rows: FeatureRows, d: int, random_state: int = 0) -> tupl
     """The d leading right singular vectors [F, d] of X and its singular values [d], float64.
 
     Subspace iteration with X'X: what is made orthogonal has F rows, not N.
-
-    >>> import numpy as np
-    >>> rows = FeatureRows(np.diag([3.0, 2.0, 1.0]))
-    >>> vectors, values = leading_directions(rows, 2)
-    >>> vectors.abs().round().tolist(), values.round(decimals=4).tolist()
-    ([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [3.0, 2.0])
     """
     f = rows.shape[1]
     generator = torch.Generator().manual_seed(random_state)

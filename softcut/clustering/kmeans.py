@@ -20,7 +20,6 @@ __all__ = [
     "squared_distances",
 ]
 
-
 _TRIAL = 10  # iterations after which the best starts are chosen
 
 
@@ -33,12 +32,7 @@ class KMeansResult(NamedTuple):
 
 
 def nearest(x: Tensor, centres: Tensor) -> Tensor:
-    """Number of the nearest centre of each row.
-
-    >>> import torch
-    >>> nearest(torch.tensor([[0.0], [9.0]]), torch.tensor([[1.0], [8.0]])).tolist()
-    [0, 1]
-    """
+    """Number of the nearest centre of each row."""
     return squared_distances(x, centres).min(1).indices
 
 
@@ -49,12 +43,7 @@ def squared_distances(x: Tensor, centres: Tensor) -> Tensor:
 
 
 def assign(x: Tensor, centres: Tensor) -> Tensor:
-    """Number of the nearest centre of each row, [B, N], for B sets of centres [B, K, F].
-
-    >>> import torch
-    >>> assign(torch.tensor([[0.0], [9.0]]), torch.tensor([[[1.0], [8.0]], [[8.0], [1.0]]])).tolist()
-    [[0, 1], [1, 0]]
-    """
+    """Number of the nearest centre of each row, [B, N], for B sets of centres [B, K, F]."""
     return _scores(x, centres).min(1).indices
 
 
@@ -67,26 +56,14 @@ def kmeans(
     finalists: int | None = None,
     random_state: int = 0,
 ) -> KMeansResult:
-    """Lloyd's algorithm from `n_init` k-means++ starts; the best of them.
+    """Lloyd's algorithm from `n_init` k-means++ starts of x [N, F]; the best of them.
 
-    >>> import torch
-    >>> x = torch.tensor([[0.0], [0.1], [5.0], [5.1]])
-    >>> result = kmeans(x, 2)
+    After ten iterations only the best `finalists` (by default all) go on. Random numbers are drawn on the CPU, so
+    every device sees the same ones.
+
+    >>> result = kmeans(torch.tensor([[0.0], [0.1], [5.0], [5.1]]), 2)
     >>> bool(result.labels[0] == result.labels[1] != result.labels[2])
     True
-
-    Parameters
-    ----------
-    x : Tensor
-        [N, F].
-    k : int
-        Clusters.
-    n_init, max_iter : int
-        Restarts, and the most iterations of each.
-    finalists : int, optional
-        Of the restarts, only so many go on after the first ten iterations: the best ones. None: all.
-    random_state : int
-        Seed; random numbers are drawn on the CPU, so every device sees the same ones.
     """
     some = finalists is not None and finalists < n_init and max_iter > _TRIAL
     first = _TRIAL if some else max_iter
@@ -121,11 +98,6 @@ def kmeans_restarts(
     A cluster that shrinks below `least` points gives up its centre for a random point, during the first half
     of the iterations: no centre is spent on a few outliers while there is a better use for it. Centres begin at `start`
     [restarts, K, F], or where k-means++ puts them.
-
-    >>> import torch
-    >>> labels, centres = kmeans_restarts(torch.rand(10, 2), 3, 4)
-    >>> labels.shape, centres.shape
-    (torch.Size([4, 10]), torch.Size([4, 3, 2]))
     """
     generator = torch.Generator().manual_seed(random_state)
     centres = _plus_plus(x, x.square().sum(1), k, restarts, generator) if start is None else start.clone()

@@ -25,23 +25,13 @@ __all__ = ["Merged", "by_size", "merge", "refine"]
 
 @dataclass(frozen=True)
 class Merged:
-    """One soft clustering of the nodes, and the parts of the function that finds it in any graph.
+    """One soft clustering of the nodes, and the parts of the function that finds it in any graph."""
 
-    Attributes
-    ----------
-    net, weights : ReplicaNet, Tensor
-        The networks that count, and how much.
-    consensus, refiner
-        What is applied to their assignments; None for a single network, and where nothing was refined.
-    soft : Tensor
-        [n, K].
-    """
-
-    net: ReplicaNet
-    weights: Tensor
-    consensus: Consensus | None
-    refiner: Refiner | None
-    soft: Tensor
+    net: ReplicaNet  # the networks that count
+    weights: Tensor  # how much each counts
+    consensus: Consensus | None  # None for a single network
+    refiner: Refiner | None  # None where nothing was refined
+    soft: Tensor  # [n, K]
 
 
 def merge(prepared: Prepared, networks: Networks, recipe: Recipe, seed: int, note: Note) -> Merged:
@@ -56,9 +46,8 @@ def merge(prepared: Prepared, networks: Networks, recipe: Recipe, seed: int, not
         nodes, rows, k = prepared.nodes, prepared.encoded.rows, net.k
         large = nodes.count > recipe.large
         if large:
-            note(
-                f"consensus found on {recipe.large:,} of {nodes.count:,} nodes; the others join the nearest centre."
-            )
+            some = f"{recipe.large:,} of {nodes.count:,} nodes"
+            note(f"consensus found on {some}; the others join the nearest centre.")
         consensus = Consensus.fit(
             nodes.sample(s, recipe.large),
             nodes.sample(rows, recipe.large),
@@ -108,9 +97,8 @@ def refine(prepared: Prepared, soft: Tensor, recipe: Recipe, note: Note) -> tupl
     if not recipe.refine or encoded.x.shape[1] == 0:
         return soft, None
     labels = soft.argmax(1)
-    refiner = Refiner.fit(
-        nodes.sample(encoded.x, recipe.large), nodes.sample(labels, recipe.large), k, recipe
-    )
+    x, known = (nodes.sample(each, recipe.large) for each in (encoded.x, labels))
+    refiner = Refiner.fit(x, known, k, recipe)
     refiner = Refiner(**{name: nodes.agreed(value) for name, value in vars(refiner).items()})
     after = refiner.apply(encoded.x, soft, encoded.op, recipe)
     before, now = (
@@ -123,10 +111,5 @@ def refine(prepared: Prepared, soft: Tensor, recipe: Recipe, note: Note) -> tupl
 
 
 def by_size(sizes: Tensor) -> np.ndarray:
-    """The order of the clusters by size: the largest becomes number 0.
-
-    >>> import torch
-    >>> by_size(torch.tensor([1, 3, 2])).tolist()
-    [1, 2, 0]
-    """
+    """The order of the clusters by size: the largest becomes number 0."""
     return np.argsort(-sizes.cpu().numpy(), kind="stable")

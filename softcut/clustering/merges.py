@@ -13,22 +13,15 @@ __all__ = ["cut", "merge_steps"]
 
 
 def merge_steps(table: np.ndarray) -> np.ndarray:
-    """Pairs (a, b) [groups - 1, 2]: at each step b joins a, the two whose union loses least of G_e.
+    """Pairs (a, b) [groups - 1, 2] for S'AS of the groups: at each step b joins a, whose union loses least of G_e.
 
-    >>> import numpy as np
     >>> merge_steps(np.array([[8.0, 4, 0], [4, 8, 1], [0, 1, 9]])).tolist()
     [[0, 1], [0, 2]]
-
-    Parameters
-    ----------
-    table : array [groups, groups]
-        S'AS of the groups.
     """
     t = np.array(table, dtype=np.float64) / max(float(np.sum(table)), 1e-300)
     n, ends = len(t), t.sum(0)
-    gain = np.zeros(
-        (n, n)
-    )  # of each union: common neighbours c bring f(T_ac + T_bc) - f(T_ac) - f(T_bc), twice
+    # The gain of each union: common neighbours c bring f(T_ac + T_bc) - f(T_ac) - f(T_bc), twice.
+    gain = np.zeros((n, n))
     for values in t:
         near = values.nonzero()[0]
         gain[np.ix_(near, near)] += 2 * _union(values[near, None], values[near])
@@ -62,16 +55,14 @@ def merge_steps(table: np.ndarray) -> np.ndarray:
 def cut(steps: np.ndarray, k: int) -> np.ndarray:
     """Which of `k` clusters each group [groups] is in, after the merges that leave `k`.
 
-    >>> import numpy as np
     >>> cut(np.array([[0, 1], [0, 2]]), 2).tolist()
     [0, 0, 1]
     """
-    found = np.arange(len(steps) + 1)
-    for a, b in steps[: max(0, len(found) - k)][
-        ::-1
-    ]:  # the last first: what a group joined knows its cluster
-        found[b] = found[a]
-    return np.unique(found, return_inverse=True)[1]
+    cluster = np.arange(len(steps) + 1)
+    used = steps[: max(0, len(cluster) - k)]
+    for a, b in used[::-1]:  # the last first: a group that others joined knows its cluster
+        cluster[b] = cluster[a]
+    return np.unique(cluster, return_inverse=True)[1]
 
 
 def _pair(t: np.ndarray, ends: np.ndarray, a: int) -> np.ndarray:

@@ -34,27 +34,15 @@ def spread(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
 
 @dataclass
 class LearnedModel:
-    """A clustering function, applied to any graph with the same features.
-
-    Attributes
-    ----------
-    net, encoder, consensus, refiner
-        The parts; `consensus` and `refiner` may be None.
-    recipe : Recipe
-        Of the fit.
-    order : array [K]
-        Column j of the result is column order[j] of the networks: the j-th largest cluster of the training nodes.
-    silence : str
-        Which nodes say nothing; see :func:`~softcut.clustering.prepare.silence_rule`.
-    """
+    """A clustering function, applied to any graph with the same features."""
 
     net: ReplicaNet
     encoder: Encoder
     consensus: Consensus | None
     refiner: Refiner | None
-    recipe: Recipe
-    order: np.ndarray
-    silence: str = "never"
+    recipe: Recipe  # of the fit
+    order: np.ndarray  # [K]: column j of the result is column order[j] of the networks
+    silence: str = "never"  # which nodes say nothing; see prepare.silence_rule
 
     kind = "learned"
 
@@ -135,21 +123,11 @@ _REACH = 100
 
 @dataclass
 class PlacedModel:
-    """The clusters of a graph without features: nothing but where its nodes are was learned.
+    """The clusters of a graph without features: nothing but where its nodes are was learned."""
 
-    Attributes
-    ----------
-    soft : array [N, K]
-        Soft clusters of its nodes.
-    names : list of str or None
-        Their names.
-    signature : str
-        Recognises the graph where it has no names; see :func:`signature`.
-    """
-
-    soft: np.ndarray
-    names: list[str] | None
-    signature: str
+    soft: np.ndarray  # [N, K], of its nodes
+    names: list[str] | None  # their names
+    signature: str  # recognises the graph where it has no names
 
     kind = "placed"
 
@@ -199,12 +177,7 @@ class PlacedModel:
 
 
 def signature(graph: Graph) -> str:
-    """A digest of a graph's shape and edges (not of its features).
-
-    >>> from softcut import Graph
-    >>> signature(Graph.from_edges([[0], [1]])) == signature(Graph.from_edges([[1], [0]]))
-    True
-    """
+    """A digest of a graph's shape and edges (not of its features)."""
     adjacency = graph.adjacency
     digest = hashlib.sha256(np.ascontiguousarray(adjacency.indptr, dtype=np.int64).tobytes())
     digest.update(np.ascontiguousarray(adjacency.indices, dtype=np.int64).tobytes())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from softcut.clustering.batches import Batches
-from softcut.clustering.consensus import agreement
+from softcut.clustering.consensus import agreement, mean_agreement
 from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.prepare import Note, Prepared
@@ -47,30 +48,14 @@ class Replica:
 
 @dataclass(frozen=True)
 class Networks:
-    """Networks after training, with their soft assignments and what these explain.
+    """Networks after training, with their soft assignments and what these explain."""
 
-    Attributes
-    ----------
-    net : ReplicaNet
-        The networks.
-    result : TrainResult
-        Losses at every iteration.
-    s : Tensor
-        [N, R, K] soft assignments.
-    evidence : Evidence
-        Of the labels of each.
-    ari : Tensor
-        [R, R] agreement of each pair.
-    replicas : list of Replica
-        How each ended.
-    """
-
-    net: ReplicaNet
-    result: TrainResult
-    s: Tensor
-    evidence: Evidence
-    ari: Tensor
-    replicas: list[Replica]
+    net: ReplicaNet  # the networks
+    result: TrainResult  # losses at every iteration
+    s: Tensor  # [N, R, K] soft assignments
+    evidence: Evidence  # of the labels of each
+    ari: Tensor  # [R, R] agreement of each pair
+    replicas: list[Replica]  # how each ended
 
     @property
     def full(self) -> list[int]:
@@ -80,10 +65,8 @@ class Networks:
     @property
     def agreement(self) -> float:
         """Mean adjusted Rand index over pairs of networks; 0 if all of them lost clusters."""
-        if not self.full:
-            return 0.0  # partitions with a single cluster agree without saying anything
-        r = self.ari.shape[0]
-        return 1.0 if r == 1 else float((self.ari.sum() - self.ari.diagonal().sum()) / (r * (r - 1)))
+        # Partitions with a single cluster agree without saying anything.
+        return mean_agreement(self.ari) if self.full else 0.0
 
 
 @dataclass(frozen=True)
@@ -112,14 +95,8 @@ def train_networks(
 ) -> Networks:
     """Train networks with K clusters, from their starts.
 
-    Parameters
-    ----------
-    batches : Batches, optional
-        The parts that a step trains on; by default all of the graph at once.
-    trainer : callable, optional
-        Trains the networks in place of either.
-    edge_labels : Tensor, optional
-        Clusters of the edges that some networks begin from, where they are known already.
+    A step trains on some parts of the graph (`batches`) or on all of it; a `trainer` takes the place of both.
+    `edge_labels` are clusters of the edges that some networks begin from, where they are known already.
     """
     count = _affordable(prepared, k, recipe, note, batches)
     scales = _scales(len(prepared.encoder.hops), count)
@@ -135,27 +112,23 @@ def train_networks(
         scales=scales,
         dtype=prepared.encoded.x.dtype,
     ).to(prepared.device)
-    labels, sizes = (None, None) if start is None else (start.labels, start.sizes)
+    settings = recipe.training(prepared.nodes.count, prepared.device if batches is None else batches.device)
+    options: dict[str, Any] = {
+        "start": None if start is None else start.labels,
+        "sizes": None if start is None else start.sizes,
+        "adjacency": prepared.adjacency,
+    }
     if trainer is not None:
         result = trainer(net, start)
     elif batches is not None:
-        result = batches.train(net, prepared, recipe, callback, labels, sizes)
+        result = batches.train(net, prepared.encoded, settings, callback, **options)
     else:
-        result = train(
-            net,
-            inputs,
-            prepared.encoded.op,
-            recipe.training(prepared.nodes.count, prepared.device),
-            callback,
-            start=labels,
-            sizes=sizes,
-            adjacency=prepared.adjacency,
-            words=prepared.words,
-        )
+        op = prepared.encoded.op
+        result = train(net, inputs, op, settings, callback, words=prepared.words, **options)
     if result.iterations == 0:
         raise KeyboardInterrupt  # nothing was learnt that could be kept
     if batches is not None:
-        s = batches.assign(net, prepared, recipe.temperature)
+        s = batches.assign(net, inputs, recipe.temperature)
     else:
         s = net.assign(inputs, recipe.temperature)
     return _judged(prepared, net, result, s, seeds, recipe)
@@ -164,6 +137,7 @@ def train_networks(
 def _judged(
     prepared: Prepared, net: ReplicaNet, result: TrainResult, s: Tensor, seeds: list[int], recipe: Recipe
 ) -> Networks:
+    """Networks with the evidence of their labels, their losses, and how well they agree."""
     hard = s.max(-1).indices
     evidence = prepared.judge(hard, net.k)
     sizes = torch.stack([torch.bincount(column, minlength=net.k) for column in hard.mT])
@@ -171,12 +145,9 @@ def _judged(
     # With equal sizes in L_o, so that networks that are held to different ones can be compared.
     normalised = get_objective(recipe.objective).normalised
     op = prepared.encoded.op.normalise() if normalised else prepared.adjacency
-    cut, ortho = (
-        terms.tolist()
-        for terms in replica_losses(
-            op, s, recipe.objective, words=prepared.words, num_edges=prepared.judge.edges
-        )
-    )
+    edges = prepared.judge.edges
+    losses = replica_losses(op, s, recipe.objective, words=prepared.words, num_edges=edges)
+    cut, ortho = (terms.tolist() for terms in losses)
     hops = [prepared.encoder.hops[scale] for scale in net.scales]
     value = evidence.value.tolist()
     replicas = [
@@ -195,9 +166,8 @@ def _affordable(prepared: Prepared, k: int, recipe: Recipe, note: Note, batches:
     if most < recipe.networks:
         each = "" if batches is None else " per step"
         each = each if prepared.nodes.here == prepared.nodes.count else " per process"
-        note(
-            f"{most} networks instead of {recipe.networks}: {n:,} nodes{each}, to stay within memory and time."
-        )
+        few = f"{most} networks instead of {recipe.networks}"
+        note(f"{few}: {n:,} nodes{each}, to stay within memory and time.")
     return min(recipe.networks, most)
 
 
@@ -221,22 +191,18 @@ def _starts(
     labels = []
     for scale, members in itertools.groupby(scales):
         each = len(list(members))
-        # Of these so many begin from their features, the others from the edges: one at least, where there are two.
+        # So many of them begin from their features, the others from the edges: at least one, where there are two.
         count = each - max(round(share * each), int(share > 0 and each > 1))
         if edge_labels is not None:
             labels.append(edge_labels.expand(each - count, -1))
         if count == 0:
             continue
         rows = nodes.sample(z[scale], recipe.start_sample if large else recipe.large)
-        found, centres = kmeans_restarts(
-            rows,
-            k,
-            tries * count,
-            max_iter=recipe.start_rounds,
-            least=recipe.least * len(rows) / k,
-            random_state=seed + scale,
+        least = recipe.least * len(rows) / k
+        nearest, centres = kmeans_restarts(
+            rows, k, tries * count, max_iter=recipe.start_rounds, least=least, random_state=seed + scale
         )
-        own = centres.gather(1, found.unsqueeze(-1).expand(-1, -1, rows.shape[1]))
+        own = centres.gather(1, nearest.unsqueeze(-1).expand(-1, -1, rows.shape[1]))
         error = (rows - own).square().sum((1, 2))
         better = error.view(count, tries).argmin(1) + tries * torch.arange(count, device=rows.device)
         labels.append(assign(z[scale], nodes.agreed(centres[better])))

@@ -8,8 +8,8 @@ a product with a narrow dense matrix however many features there are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,18 +36,13 @@ __all__ = [
     "unit_rows",
 ]
 
+Features: TypeAlias = np.ndarray | sp.csr_array
 # Rows of unit length that differ by less than this are the same row.
 _SAME_ROWS = 1e-4
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """Rows scaled to length 1; a zero row stays zero.
-
-    >>> import torch
-    >>> unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
-    tensor([[0.6000, 0.8000],
-            [0.0000, 0.0000]])
-    """
+    """Rows scaled to length 1; a zero row stays zero."""
     return x / x.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
 
 
@@ -64,7 +59,7 @@ def _unit_rows_array(x: Any) -> Any:
 
 
 def _randomised(rows: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Leading right singular vectors [F, d] and singular values."""
+    """Leading right singular vectors [F, d] and singular values, by a randomised SVD."""
     from sklearn.utils.extmath import randomized_svd
     from threadpoolctl import threadpool_limits
 
@@ -72,10 +67,6 @@ def _randomised(rows: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     with threadpool_limits(1, user_api="blas"):
         _, s, vt = randomized_svd(rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=0)
     return vt.T, s
-
-
-def _nonzero(x: np.ndarray | sp.csr_array) -> np.ndarray:
-    return np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
 
 
 @dataclass
@@ -86,71 +77,49 @@ class FeatureMap:
     binary, and their rows scaled to unit length; other features are standardised, column by column. Then a
     truncated SVD, and half whitening: column j is divided by the square root of its standard deviation, so
     that the leading directions do not hide the others.
-
-    >>> import numpy as np
-    >>> x = np.eye(6, 8, dtype=np.float32)
-    >>> FeatureMap.fit(x, Recipe(components=3)).transform(x).shape
-    (6, 3)
-
-    Attributes
-    ----------
-    matrix : array [F, F']
-        The projection, whitening included.
-    in_channels : int
-        F.
-    words : bool
-        Whether the features are treated as a bag of words.
-    weight, offset : array [F] or None
-        Inverse document frequencies of words; scale and mean of other features.
     """
 
-    matrix: np.ndarray
-    in_channels: int
-    words: bool
-    weight: np.ndarray | None = None
-    offset: np.ndarray | None = None
+    matrix: np.ndarray  # [F, F'], the projection, whitening included
+    words: bool  # whether the features are treated as a bag of words
+    weight: np.ndarray | None = None  # [F], inverse document frequencies of words; scale of other features
+    offset: np.ndarray | None = None  # [F], mean of other features
     recipe: Recipe = DEFAULT
 
     @classmethod
-    def fit(
-        cls, x: np.ndarray | sp.csr_array, recipe: Recipe = DEFAULT, device: torch.device | None = None
-    ) -> FeatureMap:
+    def fit(cls, x: Features, recipe: Recipe = DEFAULT, device: torch.device | None = None) -> FeatureMap:
         """Learn the map from the features of the training graph; those of a large one on `device`."""
         n, f = x.shape
-        words, values = looks_like_words(x), _nonzero(x)
+        words = looks_like_words(x)
+        values = np.asarray(x.data if sp.issparse(x) else x[np.nonzero(x)])
         weight = offset = None
         if not words:
             dense = _dense(x)
             offset, deviation = dense.mean(axis=0), dense.std(axis=0)
-            weight = np.where(
-                deviation > 1e-6 * max(1e-12, float(deviation.max(initial=0))), deviation, np.inf
-            )
-            weight = (1 / weight).astype(np.float32)
+            least = 1e-6 * max(1e-12, float(deviation.max(initial=0)))
+            weight = (1 / np.where(deviation > least, deviation, np.inf)).astype(np.float32)
         elif values.size and values.min() == values.max():
-            used = sp.csr_array(x)
-            count = np.bincount(used.indices, minlength=f)
+            count = np.bincount(sp.csr_array(x).indices, minlength=f)
             weight = (np.log((1 + n) / (1 + count)) + 1).astype(np.float32)
-        unprojected = cls(np.zeros((f, 0), dtype=np.float32), f, words, weight, offset, recipe)
+        unprojected = cls(np.zeros((f, 0), dtype=np.float32), words, weight, offset, recipe)
         d = min(recipe.components, n, f)
         if d == 0:
             return unprojected
         if n > recipe.large:
-            found = leading_directions(unprojected._on_device(x, device), d)
-            v, s = (t.cpu().numpy() for t in found)
+            v, s = (t.cpu().numpy() for t in leading_directions(unprojected._on_device(x, device), d))
         else:
             v, s = _randomised(unprojected._rows(x), d)
         deviation = s / max(1, n) ** 0.5
         keep = deviation > 1e-6 * deviation.max(initial=0)
         matrix = v[:, keep] / np.sqrt(deviation[keep])
-        return cls(np.ascontiguousarray(matrix, dtype=np.float32), f, words, weight, offset, recipe)
+        return replace(unprojected, matrix=np.ascontiguousarray(matrix, dtype=np.float32))
 
-    def _on_device(self, x: np.ndarray | sp.csr_array, device: torch.device | None) -> FeatureRows:
+    def _on_device(self, x: Features, device: torch.device | None) -> FeatureRows:
         if self.words:
             return FeatureRows(sp.csr_array(x), weight=self.weight, unit=True, device=device)
         many = x.shape[1] >= self.recipe.many_columns
         return FeatureRows(_dense(x), weight=self.weight, offset=self.offset, unit=many, device=device)
 
-    def _rows(self, x: np.ndarray | sp.csr_array) -> Any:
+    def _rows(self, x: Features) -> Any:
         if self.words:
             if self.weight is not None:
                 x = sp.csr_array(x) @ sp.diags_array(self.weight)
@@ -159,40 +128,19 @@ class FeatureMap:
         # A few columns are positions or measurements, where length means something; many are a direction.
         return _unit_rows_array(rows) if rows.shape[1] >= self.recipe.many_columns else rows
 
-    def transform(self, x: np.ndarray | sp.csr_array) -> np.ndarray:
+    def transform(self, x: Features) -> np.ndarray:
         """Columns [N, F'], float32."""
-        if x.shape[1] != self.in_channels:
-            raise GraphError(
-                f"the graph has {x.shape[1]} features but the model was fitted with {self.in_channels}; "
-                "give the same features in the same order."
-            )
         return np.asarray(self._rows(x) @ self.matrix, dtype=np.float32)
 
-    def project(self, x: np.ndarray | sp.csr_array, device: torch.device) -> Tensor:
+    def project(self, x: Features, device: torch.device) -> Tensor:
         """The same columns on a device; the rows of a large graph are scaled and projected there."""
-        if x.shape[0] <= self.recipe.large or x.shape[1] != self.in_channels:
+        if x.shape[0] <= self.recipe.large:
             return torch.from_numpy(self.transform(x)).to(device)
         return self._on_device(x, device).times(torch.from_numpy(self.matrix).to(device))
 
 
 def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:
-    """P^h X with P = sym-norm(A + I): each hop mixes a node's features with its neighbours'.
-
-    >>> import torch
-    >>> from softcut.ops import CSR
-    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> propagate(op, torch.tensor([[1.0], [0.0]]), 1).flatten().tolist()
-    [0.5, 0.5]
-
-    Parameters
-    ----------
-    op : Operator
-        A, not normalised.
-    x : Tensor
-        [N, F].
-    hops : int
-        h.
-    """
+    """P^h X with P = sym-norm(A + I): each hop mixes a node's features with its neighbours'."""
     scale = inverse_sqrt(op.degree.to(x.dtype) + 1).unsqueeze(-1)
     for _ in range(hops):
         inner = scale * x
@@ -205,13 +153,6 @@ def apart_from_constant(op: Operator, x: Tensor, nodes: Nodes) -> tuple[Tensor, 
 
     P leaves u c' as it is. What many hops leave of the rest is small beside it: propagated apart, it keeps its digits
     in single precision.
-
-    >>> import torch
-    >>> from softcut.ops import CSR
-    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    >>> u, c, rest = apart_from_constant(op, torch.tensor([[1.0], [0.0]]), Nodes(2))
-    >>> torch.outer(u, c).flatten().tolist(), rest.flatten().tolist()
-    ([0.5, 0.5], [0.5, -0.5])
     """
     u = (op.degree.double() + 1).sqrt()
     u = u / nodes.total(u.square().sum()).sqrt()
@@ -244,31 +185,21 @@ def structural_features(
 
 
 def positions(op: CSR, n_components: int = 32, random_state: int = 0) -> Tensor:
-    """Where each node is in a graph: see :func:`structural_features`.
-
-    >>> from softcut import Graph
-    >>> positions(CSR.from_graph(Graph.from_edges([[0, 1, 2], [1, 2, 3]])), 2).shape
-    torch.Size([4, 2])
-    """
+    """Where each node is in a graph: see :func:`structural_features`."""
     modes, values = leading_eigenvectors(op, n_components, random_state)
     joined = op.degree.unsqueeze(-1) > 0  # a node without edges has no position
-    found = torch.where(joined, unit_rows(modes * values.clamp(min=0).square()), 0.0)
-    own = found[joined.squeeze(-1)]
+    rows = torch.where(joined, unit_rows(modes * values.clamp(min=0).square()), 0.0)
+    own = rows[joined.squeeze(-1)]
     # All rows alike up to rounding (no edges, a complete graph): there are no positions to tell apart.
     if not len(own) or float((own - own.mean(0)).abs().max()) < _SAME_ROWS:
-        return torch.zeros_like(found)
-    return found
+        return torch.zeros_like(rows)
+    return rows
 
 
 def leading_eigenvectors(op: CSR, n_components: int = 32, random_state: int = 0) -> tuple[Tensor, Tensor]:
     """Leading eigenvectors of (D + d/2)^-1/2 A (D + d/2)^-1/2, d the mean degree, and their eigenvalues.
 
     By subspace iteration: near enough for features, some eighty sparse products.
-
-    >>> from softcut import Graph
-    >>> modes, values = leading_eigenvectors(CSR.from_graph(Graph.from_edges([[0, 1, 2], [1, 2, 3]])), 2)
-    >>> modes.shape, bool(values[0] >= values[1])
-    (torch.Size([4, 2]), True)
     """
     n = op.num_rows
     degree = op.degree.float()
@@ -290,13 +221,7 @@ def leading_eigenvectors(op: CSR, n_components: int = 32, random_state: int = 0)
 
 
 def rows_that_sum_to_one(graph: Graph) -> Any:
-    """The features of a graph, each row divided by its sum of absolute values; sparse stays sparse.
-
-    >>> import numpy as np
-    >>> from softcut import Graph
-    >>> rows_that_sum_to_one(Graph.from_edges([[0], [1]], x=np.array([[1.0, 3.0], [0.0, 0.0]]))).tolist()
-    [[0.25, 0.75], [0.0, 0.0]]
-    """
+    """The features of a graph, each row divided by its sum of absolute values; sparse stays sparse."""
     x: Any = graph.x
     if x is None:
         raise GraphError("graph has no features; give x when making it.")

@@ -9,11 +9,7 @@ __all__ = ["Nodes", "sample_rows"]
 
 
 def sample_rows(n: int, most: int) -> Tensor:
-    """Different row numbers below `n`, rising: `most` of them at random, or all where there are not more.
-
-    >>> sample_rows(4, 10).tolist(), len(sample_rows(100, 10))
-    ([0, 1, 2, 3], 10)
-    """
+    """Different row numbers below `n`, rising: `most` of them at random, or all where there are not more."""
     if n <= most:
         return torch.arange(n)
     return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:most].sort().values
@@ -24,10 +20,6 @@ class Nodes:
 
     The steps of a fit need three things that take all nodes together. :mod:`softcut.clustering.distributed` has the
     same three for nodes that are spread over processes.
-
-    >>> nodes = Nodes(3)
-    >>> nodes.sample(torch.eye(3), 10).shape, nodes.total(torch.ones(2)).tolist()
-    (torch.Size([3, 3]), [1.0, 1.0])
     """
 
     def __init__(self, count: int) -> None:

@@ -20,10 +20,13 @@ from softcut.metrics.features_as_words import looks_like_words, presence
 from softcut.ops import CSR, Operator, Words
 
 __all__ = [
+    "READS_FEATURES",
     "Note",
     "Prepared",
     "at_most_one",
+    "featureless",
     "is_constant",
+    "left_out_of_large",
     "prepare",
     "silence_rule",
     "silent_nodes",
@@ -32,32 +35,19 @@ __all__ = [
 
 # Called with a sentence about what was decided.
 Note = Callable[[str], None]
+READS_FEATURES = "clusters found by networks that read the features of nodes and their neighbours."
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the steps share.
-
-    Attributes
-    ----------
-    encoder, encoded
-        The encoder, and the graph as it sees it.
-    adjacency : Operator
-        A, for objectives that count edges; weights are at most 1.
-    judge : Judge
-        Finds the evidence of clusterings.
-    words : Words or None
-        What the evidence counts besides edges; None where softcut made the features.
-    nodes : Nodes
-        All nodes, for samples and sums.
-    """
+    """What the steps of a fit share."""
 
     encoder: Encoder
-    encoded: Encoded
-    adjacency: Operator
-    judge: Judge
-    words: Words | None
-    nodes: Nodes
+    encoded: Encoded  # the graph as the encoder sees it
+    adjacency: Operator  # A, for objectives that count edges; weights are at most 1
+    judge: Judge  # finds the evidence of clusterings
+    words: Words | None  # what the evidence counts besides edges; None where softcut made the features
+    nodes: Nodes  # all nodes, for samples and sums
 
     @property
     def device(self) -> torch.device:
@@ -71,17 +61,15 @@ class Prepared:
 
 def prepare(graph: Graph, recipe: Recipe, device: torch.device, note: Note) -> Prepared:
     """Make features where there are none, and encode the graph once."""
-    structural = graph.num_features == 0 or is_constant(graph.x)
+    reason = featureless(graph)
+    structural = reason is not None
     if structural:
-        why = "no features were given" if graph.num_features == 0 else "all nodes have the same features"
         # The paper's network has nothing else to read; several graphs share only what each node has around it.
         local = graph.num_graphs > 1
-        what = (
-            "degrees in the neighbourhood of each node, which tell roles and not communities"
-            if local
-            else "leading eigenvectors of the normalised adjacency"
-        )
-        note(f"clusters found by networks that read structural features ({what}): {why}.")
+        what = "leading eigenvectors of the normalised adjacency"
+        if local:
+            what = "degrees in the neighbourhood of each node, which tell roles and not communities"
+        note(f"clusters found by networks that read structural features ({what}): {reason}.")
         graph = graph.with_features(structural_features(graph, local=local))
     encoder, encoded = Encoder.fit(graph, recipe, structural=structural, device=device)
     features = None if structural else presence(graph.x)
@@ -101,6 +89,21 @@ def at_most_one(op: CSR) -> CSR:
     )
 
 
+def left_out_of_large(recipe: Recipe) -> str:
+    """A note on what is left out on a large graph."""
+    return (
+        f"more than {recipe.large:,} nodes: no network begins from clusters of the edges, medians and centres are "
+        "those of a sample, and networks stop one by one."
+    )
+
+
+def featureless(graph: Graph) -> str | None:
+    """Why nodes cannot be told apart by their features; None where they can."""
+    if graph.num_features == 0:
+        return "no features were given"
+    return "all nodes have the same features" if is_constant(graph.x) else None
+
+
 def is_constant(x: Any) -> bool:
     """Whether every node has the same features."""
     first = x[[0]]
@@ -116,18 +119,13 @@ def silence_rule(graph: Graph) -> str:
 
     In measurements a row of zeros is a value like any other; in counts of words it is no word at all.
     """
-    if graph.num_features == 0 or is_constant(graph.x):
+    if featureless(graph) is not None:
         return "isolated"
     return "empty" if looks_like_words(graph.x) else "never"  # type: ignore[arg-type]
 
 
 def silent_nodes(graph: Graph, rule: str) -> np.ndarray:
-    """Nodes [N] without edges and without features: nothing can be said about their cluster.
-
-    >>> from softcut import Graph
-    >>> silent_nodes(Graph.from_edges([[0], [1]], num_nodes=3), "isolated").tolist()
-    [False, False, True]
-    """
+    """Nodes [N] without edges and without features: nothing can be said about their cluster."""
     isolated = np.diff(graph.adjacency.indptr) == 0
     if rule == "isolated" or graph.x is None:
         return isolated & (rule != "never")

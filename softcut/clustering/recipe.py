@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -30,48 +31,40 @@ _SHARES = ("edge_starts", "restart")  # at most 1
 
 
 def _check(recipe: Any) -> None:
-    """An error that names the first constant with a value it may not have."""
+    """Raise an error that names the first constant with a value it may not have."""
     for each in fields(recipe):
-        value, wanted = getattr(recipe, each.name), _wanted(each.name, each.default)
-        if not _suits(each.name, value, each.default):
+        value = getattr(recipe, each.name)
+        wanted, suits = _rule(each.name, each.default)
+        if not suits(value):
             raise ParameterError(f"{each.name} of a Recipe must be {wanted}, got {value!r}.")
 
 
-def _wanted(name: str, default: Any) -> str:
-    """What a constant may be, in words."""
-    if name in _WORDS:
-        return " or ".join(map(repr, _WORDS[name]))
-    if isinstance(default, bool):
-        return "True or False"
-    if isinstance(default, EdgeRecipe):
-        return "an EdgeRecipe"
+def _rule(name: str, default: Any) -> tuple[str, Callable[[Any], bool]]:
+    """What a constant may be, in words and as a test."""
     least = 0 if name in _MAY_BE_ZERO else 1
-    if isinstance(default, tuple):
-        return f"a tuple of rising whole numbers of at least {least}"
-    if isinstance(default, int):
-        return f"a whole number of at least {least}"
-    if name in _SHARES:
-        return "a number from 0 to 1"
-    return "a positive number" if name in _POSITIVE else "a number of at least 0"
 
+    def number(value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
-def _suits(name: str, value: Any, default: Any) -> bool:
-    """Whether a constant may have this value."""
-    if name in _WORDS:
-        return value in _WORDS[name]
-    if isinstance(default, bool | EdgeRecipe):
-        return isinstance(value, type(default))
-    least = 0 if name in _MAY_BE_ZERO else 1
-    if isinstance(default, tuple):
+    def rising(value: Any) -> bool:
         whole = isinstance(value, tuple) and all(type(v) is int and v >= least for v in value)
         return whole and len(value) > 0 and all(a < b for a, b in itertools.pairwise(value))
+
+    if name in _WORDS:
+        return " or ".join(map(repr, _WORDS[name])), lambda value: value in _WORDS[name]
+    if isinstance(default, bool | EdgeRecipe):
+        wanted = "True or False" if isinstance(default, bool) else "an EdgeRecipe"
+        return wanted, lambda value: isinstance(value, type(default))
+    if isinstance(default, tuple):
+        return f"a tuple of rising whole numbers of at least {least}", rising
     if isinstance(default, int):
-        return type(value) is int and value >= least
-    if name == "tolerance" and value is None:
-        return True
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return False
-    return (value > 0 if name in _POSITIVE else value >= 0) and (value <= 1 or name not in _SHARES)
+        return f"a whole number of at least {least}", lambda value: type(value) is int and value >= least
+    if name in _SHARES:
+        return "a number from 0 to 1", lambda value: number(value) and 0 <= value <= 1
+    if name in _POSITIVE:
+        return "a positive number", lambda value: number(value) and value > 0
+    none = name == "tolerance"
+    return "a number of at least 0", lambda value: (none and value is None) or (number(value) and value >= 0)
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,7 @@ class Recipe:
     (24, False)
     """
 
-    # ---- encode: features as the networks read them (features.py, encoder.py)
+    # ---- encode: features as the networks read them (node_features.py, encoder.py)
     components: int = 64  # columns that features are reduced to
     # How often features are propagated before a network reads them. How far is right differs between graphs and cannot
     # be read off one: the networks read different distances, and the consensus weighs them by what they explain.
@@ -200,11 +193,7 @@ class Recipe:
         return replace(self, **{name: value for name, value in fields.items() if value is not None})
 
     def verdict(self, structure: float) -> str:
-        """What the structure of a clustering says: "none", "weak" or "clear".
-
-        >>> Recipe().verdict(0.9), Recipe().verdict(1.0), Recipe().verdict(1.5)
-        ('none', 'weak', 'clear')
-        """
+        """What the structure of a clustering says: "none", "weak" or "clear"."""
         return "none" if structure < 1 else "weak" if structure < self.clear else "clear"
 
     def budget(self, device: torch.device) -> int:
@@ -231,7 +220,7 @@ class Recipe:
             patience=self.large_patience,
             check_every=20
             if device.type == "cuda"
-            else 5,  # a GPU records the step again whenever networks have left
+            else 5,  # a GPU records the step again when networks leave
             one_by_one=True,
         )
 

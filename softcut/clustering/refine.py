@@ -23,50 +23,17 @@ __all__ = ["Refiner"]
 
 @dataclass
 class Refiner:
-    """A softmax regression from single nodes' features to clusters, and its weight beside the consensus.
+    """A softmax regression from single nodes' features to clusters, and its weight beside the consensus."""
 
-    >>> import torch
-    >>> from softcut.ops import CSR
-    >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
-    >>> refiner = Refiner.fit(x, torch.tensor([0, 0, 1, 1]), k=2)
-    >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), num_nodes=4)
-    >>> doubtful = torch.tensor([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9], [0.2, 0.8]])
-    >>> refiner.apply(x, doubtful, op).argmax(1).tolist()
-    [0, 0, 1, 1]
-
-    Attributes
-    ----------
-    centre : Tensor
-        [F], taken from the features.
-    scale : Tensor
-        One number, times the centred features.
-    kernel, bias : Tensor
-        [F, K] and [K].
-    weight : Tensor
-        One number from 0 to 1/2: the share of the regression in the average.
-    """
-
-    centre: Tensor
-    scale: Tensor
-    kernel: Tensor
-    bias: Tensor
-    weight: Tensor
+    centre: Tensor  # [F], taken from the features
+    scale: Tensor  # one number, times the centred features
+    kernel: Tensor  # [F, K]
+    bias: Tensor  # [K]
+    weight: Tensor  # one number from 0 to 1/2: the share of the regression in the average
 
     @classmethod
     def fit(cls, x: Tensor, labels: Tensor, k: int, recipe: Recipe = DEFAULT) -> Refiner:
-        """Learn to tell clusters from features.
-
-        Parameters
-        ----------
-        x : Tensor
-            [N, F], not propagated.
-        labels : Tensor
-            [N], clusters from 0 to `k` - 1.
-        k : int
-            Clusters.
-        recipe : Recipe
-            The ridge.
-        """
+        """Learn to tell the clusters of nodes, labels [N], from their own features x [N, F]."""
         x = x.float()
         centre = x.mean(0)
         spread = (x - centre).square().mean().sqrt()
@@ -81,19 +48,7 @@ class Refiner:
         return cls(centre, scale, kernel, bias, told / (1 + told))
 
     def apply(self, x: Tensor, proba: Tensor, op: Operator, recipe: Recipe = DEFAULT) -> Tensor:
-        """Soft clusters [N, K] from features, the consensus and the neighbours; rows sum to one.
-
-        Parameters
-        ----------
-        x : Tensor
-            [N, F], as in `fit`.
-        proba : Tensor
-            [N, K], what the consensus says.
-        op : Operator
-            A (normalised here).
-        recipe : Recipe
-            Of the fit: how far neighbours reach.
-        """
+        """Soft clusters [N, K] from features, what the consensus says (`proba`) and the neighbours in A."""
         op = op.normalise()
         # The centre and the scale are parts of the regression here: no second table [N, F] of features is made.
         kernel = self.scale * self.kernel
@@ -122,6 +77,6 @@ def _regression(z: Tensor, labels: Tensor, k: int, ridge: float) -> tuple[Tensor
         return float(total.detach()), slope.double().cpu().numpy().ravel()
 
     start = np.zeros(shape[0] * shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 30})
-    weights = torch.from_numpy(found.x.reshape(shape)).to(z)
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 30})
+    weights = torch.from_numpy(minimum.x.reshape(shape)).to(z)
     return weights[:-1], weights[-1]

@@ -18,13 +18,8 @@ from softcut.clustering.networks import Replica
 from softcut.clustering.recipe import EdgeRecipe, Recipe
 from softcut.errors import ModelFileError, ParameterError
 
-__all__ = ["FITTED", "pack", "unpack"]
+__all__ = ["pack", "unpack"]
 
-# Attributes of a fitted estimator that are plain numbers or text.
-FITTED = (
-    *("n_clusters_", "n_features_in_", "n_iter_", "structure_", "verdict_", "agreement_"),
-    *("converged_", "interrupted_", "fit_seconds_", "notes_"),
-)
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
 
 # What the JSON part may hold, for :func:`_check`: a type, a range of whole numbers, a list of one kind, a dict with
@@ -32,7 +27,7 @@ _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its o
 _CLUSTERS = range(1, LIMITS["n_clusters"] + 1)
 _SIZE = range(1 << 31)
 _MOST_HOPS = 1_000
-_FITTED_FIELDS = {
+_FITTED = {  # attributes of a fitted estimator that are plain numbers or text
     "n_clusters_": _CLUSTERS,
     "n_features_in_": _SIZE,
     "n_iter_": range(1, 1 << 40),
@@ -78,7 +73,7 @@ def pack(
         "params": {k: _plain(v) for k, v in params.items() if k not in _NOT_KEPT},
         "recipe": asdict(estimator._task_recipe()),
         "fitted": {
-            **{name: getattr(estimator, name) for name in FITTED},
+            **{name: getattr(estimator, name) for name in _FITTED},
             "agreement_": agreement if math.isfinite(agreement) else None,
         },
         "candidates_": [[int(k), each] for k, each in estimator.candidates_.items()],
@@ -88,15 +83,14 @@ def pack(
         "kind": model.kind,
         "model": model.meta(),
     }
-    tensors = {
-        **model.tensors(),
-        "labels": torch.from_numpy(np.ascontiguousarray(estimator.labels_, dtype=np.int64)),
-        "soft": torch.from_numpy(np.ascontiguousarray(estimator.soft_)),
-        "weights": torch.from_numpy(np.ascontiguousarray(estimator.weights_)),
-        "history.cut": torch.from_numpy(np.ascontiguousarray(estimator.history_["cut"])),
-        "history.ortho": torch.from_numpy(np.ascontiguousarray(estimator.history_["ortho"])),
+    arrays = {
+        "labels": estimator.labels_.astype(np.int64),
+        "soft": estimator.soft_,
+        "weights": estimator.weights_,
+        **{f"history.{name}": value for name, value in estimator.history_.items()},
     }
-    return tensors, meta
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
+    return {**model.tensors(), **tensors}, meta
 
 
 def _plain(value: Any) -> Any:
@@ -116,7 +110,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     kind = str(meta.get("kind"))
     fields_of_a_file = {
         "params": dict.fromkeys(known, object),
-        "fitted": _FITTED_FIELDS,
+        "fitted": _FITTED,
         "replicas_": [_REPLICA],
         "candidates_": [list],
         "feature_names_in_": ([str], None),
@@ -151,7 +145,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     _together("graph_sizes", rises)
     est = cls(**params)
     est._recipe = recipe
-    for name in FITTED:
+    for name in _FITTED:
         setattr(est, name, fitted[name])
     est.agreement_ = float("nan") if est.agreement_ is None else est.agreement_
     est.replicas_, est.candidates_ = replicas, dict(meta["candidates_"])

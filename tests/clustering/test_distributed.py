@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from thread_group import ThreadGroup, in_parts
+from thread_group import in_parts
 
 from softcut import Graph, GraphClustering
 from softcut.clustering import PAPER, Recipe
@@ -18,22 +18,18 @@ from softcut.clustering.distributed import (
     JobError,
     JobGroup,
     ProcessError,
-    TorchGroup,
-    Traffic,
-    parameter_count,
     partition,
-    step_traffic,
     train_part,
 )
-from softcut.clustering.distributed.part_nodes import PartNodes
+from softcut.clustering.distributed.group import TorchGroup
 from softcut.clustering.distributed.prepare_part import prepare_part
 from softcut.clustering.distributed.results import all_labels
+from softcut.clustering.distributed.traffic import step_traffic
 from softcut.clustering.networks import train_networks
 from softcut.clustering.node_features import rows_that_sum_to_one
-from softcut.clustering.nodes import Nodes
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
-from softcut.errors import GraphError, ParameterError, SoftcutError
+from softcut.errors import GraphError, ParameterError
 from softcut.io.part_files import open_part, read_manifest
 from softcut.metrics import evidence, evidence_parts, nmi
 from softcut.metrics.features_as_words import presence
@@ -204,23 +200,6 @@ def test_the_number_of_networks_follows_from_the_nodes_of_a_process(parts):
 # ------------------------------------------------------------------------- the pieces, and what is sent
 
 
-def test_samples_sums_and_agreed_numbers(parts):
-    values = torch.arange(240.0).view(120, 2)
-
-    def work(group):
-        part = open_part(parts["default", 3], group.rank)
-        nodes = PartNodes(part, read_manifest(parts["default", 3]), group)
-        own = values[torch.from_numpy(np.array(part.nodes))]
-        number = torch.tensor([1.5 + group.rank])
-        return nodes.sample(own, 30), nodes.sample(own, 500), nodes.total(own.sum(0)), nodes.agreed(number)
-
-    for some, every, total, agreed in in_parts(3, work):
-        assert torch.equal(some, Nodes(120).sample(values, 30))
-        assert torch.equal(every, values)
-        assert torch.equal(total, values.sum(0))
-        assert agreed.tolist() == [1.5]
-
-
 @pytest.mark.parametrize("kind", ["default", "weighted"])
 def test_the_judge_of_parts_is_that_of_the_whole_graph(parts, kind):
     graph = weighted() if kind == "weighted" else GRAPH
@@ -259,23 +238,6 @@ def test_a_step_sends_what_the_model_says(parts, kind, settings):
         assert found.step == model
         assert found.step_networks == net.replicas
         assert found.step.halo == 8 * 3 * net.replicas * len(found.part.send)
-
-
-def test_bytes_of_a_step_by_hand():
-    # 7 rows of 2 x 3 numbers; S'AS, S'1, S'X of 5 words, S'S of two networks; 2 x (4 x 5 + 4 + 12 + 3) gradients
-    sums = 2 * (9 + 3 + 15 + 9)
-    assert step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, vocabulary=5) == Traffic(
-        8 * 7 * 6, 8 * (sums + 78)
-    )
-    cut = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, objective="mincut")
-    assert cut == Traffic(8 * 7 * 6, 8 * (22 + 78))
-    assert [Traffic(5, 1000).ring(processes) for processes in (1, 2, 4)] == [0, 1000, 1500]
-
-
-@pytest.mark.parametrize("terms", [1, 2])
-def test_parameters_are_those_of_the_networks(terms):
-    net = ReplicaNet(in_channels=5, k=3, seeds=[0, 1], hidden=4, terms=terms)
-    assert parameter_count(3, 5, 4, 2, terms) == sum(p.numel() for p in net.parameters())
 
 
 def test_evidence_is_that_of_the_whole_graph(three):
@@ -343,19 +305,14 @@ def test_what_cannot_be_trained_is_said_first(parts, tmp_path):
         train_part(parts["default", 1], papers, JobGroup())
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_settings_out_of_range():
+    for change, said in (
         ({"n_init": 0}, "n_init must be a whole number of at least 1, got 0"),
-        ({"max_iter": 0}, "max_iter must be a whole number of at least 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be a positive number"),
         ({"random_state": -1}, "random_state must be between 0 and"),
         ({"dtype": "float16"}, "dtype must be one of float32, float64"),
-    ],
-)
-def test_settings_out_of_range(change, said):
-    with pytest.raises(ParameterError, match=said):
-        DistributedSettings(**{"n_clusters": 3, **change})
+    ):
+        with pytest.raises(ParameterError, match=said):
+            DistributedSettings(**{"n_clusters": 3, **change})
 
 
 def test_a_lost_process_is_one_sentence(monkeypatch):
@@ -383,13 +340,3 @@ def test_a_graph_without_features_gets_positions(tmp_path):
     (found,) = trained(tmp_path / "parts", QUICK, 1)
     assert found.evidence == pytest.approx(evidence(GRAPH.with_features(None), found.labels))
     assert found.notes[0].startswith("clusters found by networks that read structural features")
-
-
-def test_a_group_of_threads_reports_the_first_failure():
-    def work(group: ThreadGroup):
-        if group.rank == 1:
-            raise SoftcutError("it broke")
-        group.all_reduce(torch.ones(1))
-
-    with pytest.raises(SoftcutError, match="it broke"):
-        in_parts(2, work)

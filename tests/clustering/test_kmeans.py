@@ -10,10 +10,6 @@ from sklearn.cluster import KMeans
 from softcut.clustering.kmeans import assign, kmeans, kmeans_restarts, squared_distances
 
 
-def generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_kmeans_is_as_good_as_scikit_learns(seed):
     rng = np.random.default_rng(seed)
@@ -32,14 +28,6 @@ def test_kmeans_on_awkward_points():
     assert torch.isfinite(same.centres).all()
     assert kmeans(torch.eye(3), 3).labels.unique().numel() == 3
     assert kmeans(torch.rand(4, 0), 2).labels.shape == (4,)
-
-
-def test_kmeans_restarts_differ_and_repeat():
-    x = torch.rand(60, 3, generator=generator(0))
-    a, _ = kmeans_restarts(x, 5, 6, random_state=1)
-    b, _ = kmeans_restarts(x, 5, 6, random_state=1)
-    assert torch.equal(a, b)
-    assert len({tuple(row.tolist()) for row in a}) > 1
 
 
 def points(n: int = 40, f: int = 3, seed: int = 0) -> torch.Tensor:
@@ -98,16 +86,6 @@ def test_a_centre_without_points_stays():
     assert (centres == 3).all()
 
 
-def test_the_best_restart_is_taken():
-    x = points(60)
-    labels, centres = kmeans_restarts(x, 6, 10, max_iter=2, random_state=1)
-    inertia = [float(squared_distances(x, c).amin(1).sum()) for c in centres]
-    found = kmeans(x, 6, n_init=10, max_iter=2, random_state=1)
-    assert found.inertia == pytest.approx(min(inertia))
-    torch.testing.assert_close(found.centres, centres[int(np.argmin(inertia))])
-    assert len(set(map(tuple, labels.tolist()))) > 1
-
-
 def test_squared_distances_are_not_negative():
     x = points() * 1e6
     assert (squared_distances(x.float(), x.float()) >= 0).all()
@@ -128,28 +106,14 @@ def test_restarts_from_given_centres_leave_them_alone():
     torch.testing.assert_close(centres[0], torch.stack([x[labels[0] == c].mean(0) for c in range(3)]))
 
 
-@pytest.mark.parametrize(
-    ("max_iter", "wanted"), [(100, [(12, 10), (3, 90)]), (10, [(12, 10)]), (11, [(12, 10), (3, 1)])]
-)
-def test_only_the_best_starts_go_on(monkeypatch, max_iter, wanted):
-    x = points(300, 4)
-    calls = []
-
-    def spy(*args, **options):
-        calls.append((args[2], options["max_iter"], options.get("start")))
-        return kmeans_restarts(*args, **options)
-
-    monkeypatch.setattr("softcut.clustering.kmeans.kmeans_restarts", spy)
-    every = kmeans(x, 6, n_init=12, max_iter=max_iter)
-    assert [(count, most) for count, most, _ in calls] == [(12, max_iter)]
-    calls.clear()
-    some = kmeans(x, 6, n_init=12, finalists=3, max_iter=max_iter)
-    assert [(count, most) for count, most, _ in calls] == wanted
-    assert every.inertia <= some.inertia + 1e-3 < 1.05 * every.inertia
-    assert float((x - some.centres[some.labels]).square().sum()) == pytest.approx(some.inertia, rel=1e-4)
-    calls.clear()
-    kmeans(x, 6, n_init=3, finalists=3)
-    assert [(count, most) for count, most, _ in calls] == [(3, 100)]
+def test_the_best_restart_is_taken():
+    x = points(60)
+    _, centres = kmeans_restarts(x, 6, 10, max_iter=2, random_state=1)
+    inertia = [float(squared_distances(x, c).amin(1).sum()) for c in centres]
+    for finalists in (None, 3, 10):  # two iterations are too few to choose finalists
+        found = kmeans(x, 6, n_init=10, max_iter=2, finalists=finalists, random_state=1)
+        assert found.inertia == pytest.approx(min(inertia))
+        torch.testing.assert_close(found.centres, centres[int(np.argmin(inertia))])
 
 
 def test_the_finalists_are_the_starts_with_the_lowest_error():

@@ -39,13 +39,9 @@ NOT_APPLICABLE = {
 }
 
 
-def expected(estimator):
-    return NOT_APPLICABLE
-
-
 @parametrize_with_checks(
     [sc.GraphClustering(2, n_init=2, max_iter=5), sc.MinCutClustering(2, n_init=1, max_iter=2)],
-    expected_failed_checks=expected,
+    expected_failed_checks=lambda estimator: NOT_APPLICABLE,
 )
 @pytest.mark.filterwarnings("ignore")
 def test_estimator_checks(estimator, check):
@@ -60,21 +56,10 @@ def graph():
 def test_parameters():
     est = sc.GraphClustering(4, n_init=3, recipe=Recipe(width=0.1))
     params = est.get_params()
-    assert list(params) == sorted(
-        [
-            "n_clusters",
-            "objective",
-            "n_init",
-            "max_iter",
-            "learning_rate",
-            "batch_size",
-            "random_state",
-            "device",
-            "verbose",
-            "callbacks",
-            "recipe",
-        ]
-    )
+    assert set(params) == {
+        *("n_clusters", "objective", "n_init", "max_iter", "learning_rate", "batch_size"),
+        *("random_state", "device", "verbose", "callbacks", "recipe"),
+    }
     assert (params["n_clusters"], params["recipe"]) == (4, Recipe(width=0.1))
     copy = clone(est).set_params(n_clusters=5)
     assert (copy.n_clusters, est.n_clusters, copy.recipe) == (5, 4, est.recipe)
@@ -84,21 +69,6 @@ def test_parameters():
     assert repr(paper) == "MinCutClustering(n_clusters=4, n_init=3)"
     with pytest.raises(TypeError):
         sc.MinCutClustering(4, objective="evidence")
-
-
-@pytest.mark.parametrize("kind", [sc.GraphClustering, sc.MinCutClustering])
-def test_fit_leaves_the_parameters_alone(graph, kind):
-    est = kind(3, n_init=2, max_iter=3)
-    params = est.get_params()
-    assert est.fit(graph) is est
-    assert est.get_params() == params
-    labels, soft = (
-        kind(3, n_init=2, max_iter=3).fit_predict(graph),
-        kind(3, n_init=2, max_iter=3).fit_transform(graph),
-    )
-    np.testing.assert_array_equal(labels, est.labels_)
-    np.testing.assert_array_equal(soft, est.soft_)
-    assert not hasattr(clone(est), "labels_")
 
 
 def test_tags():
@@ -111,18 +81,11 @@ def test_tags():
 
 def test_transform_is_the_soft_assignment(graph):
     est = sc.GraphClustering(3, n_init=3, max_iter=20)
-    soft = est.fit_transform(graph)
-    np.testing.assert_array_equal(soft, est.soft_)
+    soft, names = est.fit_transform(graph), [f"graphclustering{j}" for j in range(3)]
     np.testing.assert_allclose(est.transform(graph), soft, atol=1e-6)
-    assert est.get_feature_names_out().tolist() == [f"graphclustering{j}" for j in range(3)]
-
-
-def test_set_output(graph):
-    pandas = pytest.importorskip("pandas")
-    est = sc.GraphClustering(3, n_init=2, max_iter=10).set_output(transform="pandas")
-    frame = est.fit_transform(graph)
-    assert isinstance(frame, pandas.DataFrame)
-    assert list(frame.columns) == [f"graphclustering{j}" for j in range(3)]
+    assert est.get_feature_names_out().tolist() == names
+    pytest.importorskip("pandas")
+    assert list(est.set_output(transform="pandas").transform(graph).columns) == names
 
 
 def test_a_pipeline_passes_y_and_it_is_not_taken_for_features(graph):

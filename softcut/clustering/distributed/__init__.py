@@ -10,27 +10,15 @@ agree up to rounding. See docs/distributed.md for what a step costs.
 """
 
 from softcut.clustering.distributed.divide import partition
-from softcut.clustering.distributed.group import (
-    JobError,
-    JobGroup,
-    ProcessError,
-    TorchGroup,
-    process_group,
-)
-from softcut.clustering.distributed.job import DistributedResult, DistributedSettings, train_part
-from softcut.clustering.distributed.traffic import Traffic, parameter_count, step_traffic
+from softcut.clustering.distributed.group import JobError, JobGroup, ProcessError, process_group
+from softcut.clustering.distributed.job import DistributedSettings, train_part
 
 __all__ = [
-    "DistributedResult",
     "DistributedSettings",
     "JobError",
     "JobGroup",
     "ProcessError",
-    "TorchGroup",
-    "Traffic",
-    "parameter_count",
     "partition",
     "process_group",
-    "step_traffic",
     "train_part",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.clustering.node_features import FeatureMap, rows_that_sum_to_one, structural_features
-from softcut.clustering.prepare import is_constant
+from softcut.clustering.prepare import featureless
 from softcut.clustering.recipe import Recipe
 from softcut.errors import GraphError
 from softcut.graph import Graph
@@ -62,30 +62,21 @@ def partition(
     if graph.num_graphs > 1:
         raise GraphError(f"graph is a batch of {graph.num_graphs} graphs; divide each of them by itself.")
     owner, used = partition_nodes(graph.adjacency, parts, method, seed)
-    structural = graph.x is None or graph.num_features == 0 or is_constant(graph.x)
+    structural = featureless(graph) is not None
     x, words, source = _features(graph, paper, structural, n_components)
+    axes = None  # what clusterings of measurements are judged by
+    if words is not None and graph.x is not None and not looks_like_words(graph.x):
+        axes = looked_at(graph.num_nodes), principal_axes(graph.x)
+    about = {
+        "paper": paper,
+        "structural": structural and not paper,
+        "method": used,
+        "features": source,
+        "crossing_share": crossing_share(graph.adjacency, owner),
+    }
     return write_parts(
-        out,
-        graph.adjacency,
-        owner,
-        x=x,
-        words=words,
-        axes=_axes(graph) if words is not None else None,
-        names=graph.node_names,
-        about={
-            "paper": paper,
-            "structural": structural and not paper,
-            "method": used,
-            "features": source,
-            "crossing_share": crossing_share(graph.adjacency, owner),
-        },
+        out, graph.adjacency, owner, x=x, words=words, axes=axes, names=graph.node_names, about=about
     )
-
-
-def _axes(graph: Graph) -> tuple[np.ndarray, np.ndarray] | None:
-    """What clusterings of measurements are judged by; None for words."""
-    assert graph.x is not None
-    return None if looks_like_words(graph.x) else (looked_at(graph.num_nodes), principal_axes(graph.x))
 
 
 def _features(
@@ -99,8 +90,5 @@ def _features(
     if structural:
         return structural_features(graph), None, "leading eigenvectors of the normalised adjacency"
     columns = FeatureMap.fit(graph.x, Recipe(components=n_components)).transform(graph.x)
-    return (
-        columns,
-        presence(graph.x),
-        f"{graph.num_features} features projected to {columns.shape[1]} columns",
-    )
+    source = f"{graph.num_features} features projected to {columns.shape[1]} columns"
+    return columns, presence(graph.x), source

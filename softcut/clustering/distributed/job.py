@@ -16,7 +16,7 @@ from softcut.clustering.distributed.prepare_part import prepare_part
 from softcut.clustering.distributed.traffic import Traffic
 from softcut.clustering.merge import by_size, merge
 from softcut.clustering.networks import Networks, Start, train_networks
-from softcut.clustering.prepare import Note
+from softcut.clustering.prepare import READS_FEATURES, Note, left_out_of_large
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.errors import ParameterError
 from softcut.io.part_files import Manifest, Part, open_part, read_manifest
@@ -32,14 +32,9 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 class DistributedSettings:
     """How a graph in parts is clustered: the arguments of :class:`softcut.GraphClustering`.
 
-    >>> DistributedSettings(n_clusters=7).of(paper=False).networks
-    24
-
     Attributes
     ----------
-    n_clusters : int
-        Clusters.
-    n_init, max_iter, learning_rate, random_state
+    n_clusters, n_init, max_iter, learning_rate, random_state
         As in :class:`softcut.GraphClustering`.
     dtype : {"float32", "float64"}
         Of the training.
@@ -71,44 +66,20 @@ class DistributedSettings:
 
 @dataclass
 class DistributedResult:
-    """What one process has at the end.
+    """What one process has at the end."""
 
-    Attributes
-    ----------
-    part : Part
-        Its nodes.
-    labels, probability : array [n]
-        Cluster of each of its nodes, and how certain that is; the largest cluster is number 0.
-    networks : Networks
-        All networks, the same on every process, with the assignments of the own nodes.
-    weights : array
-        Weight of each network in the consensus, of those that have one.
-    recipe : Recipe
-        What was done.
-    evidence, structure : float
-        Of the labels of all nodes; see :class:`softcut.metrics.Evidence`.
-    verdict : {"none", "weak", "clear"}
-        What the structure says.
-    step : Traffic
-        What this process sent in the last iteration.
-    step_networks : int
-        Networks that were still trained in it.
-    notes : list of str
-        What was decided, and what is left out.
-    """
-
-    part: Part
-    labels: np.ndarray
-    probability: np.ndarray
-    networks: Networks
-    weights: np.ndarray
-    recipe: Recipe
-    evidence: float
-    structure: float
-    verdict: str
-    step: Traffic
-    step_networks: int
-    notes: list[str]
+    part: Part  # its nodes
+    labels: np.ndarray  # [n], the cluster of each of its nodes; the largest cluster is number 0
+    probability: np.ndarray  # [n], how certain that is
+    networks: Networks  # all networks, the same on every process, with the assignments of the own nodes
+    weights: np.ndarray  # of the networks that count in the consensus
+    recipe: Recipe  # what was done
+    evidence: float  # of the labels of all nodes; see softcut.metrics.Evidence
+    structure: float  # of the labels of all nodes
+    verdict: str  # what the structure says: "none", "weak" or "clear"
+    step: Traffic  # what this process sent in the last iteration
+    step_networks: int  # networks that were still trained in it
+    notes: list[str]  # what was decided, and what is left out
 
 
 def train_part(
@@ -211,12 +182,9 @@ def _say_what_is_read(manifest: Manifest, recipe: Recipe, note: Note) -> None:
             "none of its own. GraphClustering on one machine finds clusters of the edges alone instead."
         )
     else:
-        note("clusters found by networks that read the features of nodes and their neighbours.")
+        note(READS_FEATURES)
     if manifest.nodes > recipe.large and not recipe.paper:
-        note(
-            f"more than {recipe.large:,} nodes: no network begins from clusters of the edges, medians and centres are "
-            "those of a sample, and networks stop one by one."
-        )
+        note(left_out_of_large(recipe))
     elif recipe.start == "clusters":
         note(
             "left out: networks that begin from clusters of the edges, which need the whole graph on one machine."

@@ -24,18 +24,12 @@ __all__ = ["PartTask", "SharedCheckpoint"]
 
 @dataclass(frozen=True)
 class SharedCheckpoint(Checkpoint):
-    """A checkpoint of values that all processes share: process 0 writes it, and reads it for all.
+    """A checkpoint of values that all processes share: process 0 writes it, and reads it for all."""
 
-    Attributes
-    ----------
-    group : JobGroup
-        The processes.
-    resumed_at : list of int
-        The iterations that a training had done when it was resumed from here; empty for a new one.
-    """
-
-    group: JobGroup = field(default_factory=JobGroup)
-    resumed_at: list[int] = field(default_factory=list)
+    group: JobGroup = field(default_factory=JobGroup)  # the processes
+    resumed_at: list[int] = field(
+        default_factory=list
+    )  # iterations done when a training was resumed from here
 
     def write(self, state: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         if self.group.rank == 0:
@@ -79,27 +73,8 @@ class _SharedParameters(torch.autograd.Function):
 class PartTask(ClusteringTask):
     """The step of :func:`softcut.training.train`, with the sums and gradients of all processes.
 
-    Parameters
-    ----------
-    net : ReplicaNet
-        The same on every process.
-    prepared : Prepared
-        Of a part (:func:`softcut.clustering.distributed.prepare_part.prepare_part`).
-    own : array
-        The numbers of its nodes in the whole graph.
-    settings : TrainSettings
-        The same on every process.
-    group : JobGroup
-        The processes.
-    start : Start, optional
-        What networks learn first.
-
-    Attributes
-    ----------
-    began : Traffic
-        What this process had sent when the last step began.
-    trained : int
-        Networks of the last step.
+    `own` are the numbers of the own nodes in the whole graph. `began` is what this process had sent when the last step
+    began, `trained` the networks of that step.
     """
 
     def __init__(

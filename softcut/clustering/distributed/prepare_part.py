@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from softcut.clustering.distributed.group import JobGroup
-from softcut.clustering.distributed.part_nodes import PartNodes
 from softcut.clustering.encoder import Encoded, Encoder, scaled_distances
+from softcut.clustering.nodes import Nodes, sample_rows
 from softcut.clustering.prepare import Prepared
 from softcut.clustering.recipe import Recipe
 from softcut.io.part_files import Manifest, Part
@@ -20,7 +20,7 @@ from softcut.ops import CSRPattern, Words, quadratic_form
 from softcut.ops.halo import Exchange, Group, Halo
 from softcut.training import DenseInput
 
-__all__ = ["PaperInput", "PartJudge", "part_operator", "prepare_part"]
+__all__ = ["PaperInput", "PartJudge", "PartNodes", "part_operator", "prepare_part"]
 
 # Nodes whose words are counted at a time.
 _ROWS_AT_ONCE = 1 << 14
@@ -43,19 +43,43 @@ def part_operator(
     return Halo(pattern, exchange, val)
 
 
+class PartNodes(Nodes):
+    """All nodes of a graph in parts, of which this process has some; every process must call the same methods."""
+
+    def __init__(self, part: Part, manifest: Manifest, group: Group) -> None:
+        super().__init__(manifest.nodes)
+        self.here, self.group = max(manifest.rows), group
+        self._own = np.asarray(part.nodes)
+        self._places: dict[int, tuple[int, Tensor, Tensor]] = {}
+
+    def sample(self, rows: Tensor, most: int) -> Tensor:
+        size, mine, place = self._of_sample(most)
+        out = rows.new_zeros(size, *rows.shape[1:])
+        out[place.to(rows.device)] = rows[mine.to(rows.device)]
+        return self.group.all_reduce(out)  # every row is there once: the sum is the row
+
+    def _of_sample(self, most: int) -> tuple[int, Tensor, Tensor]:
+        """Size of the sample, which of the own nodes are in it, and where."""
+        if most not in self._places:
+            chosen = sample_rows(self.count, most).numpy()
+            place = np.searchsorted(chosen, self._own)
+            mine = np.flatnonzero(chosen[np.minimum(place, len(chosen) - 1)] == self._own)
+            self._places[most] = len(chosen), torch.from_numpy(mine), torch.from_numpy(place[mine])
+        return self._places[most]
+
+    def total(self, values: Tensor) -> Tensor:
+        return self.group.all_reduce(values.clone(memory_format=torch.contiguous_format))
+
+    def agreed(self, values: Tensor) -> Tensor:
+        # The others add zeros: all have the numbers of process 0, on unlike machines too.
+        own = values if self.group.rank == 0 else torch.zeros_like(values)
+        return self.total(own)
+
+
 class PartJudge(Judge):
     """As :class:`softcut.metrics.Judge`, of labels of the own nodes: tables are summed over all processes.
 
-    Parameters
-    ----------
-    part : Part
-        The own nodes and their words.
-    op : Halo
-        A, with weights of at most 1.
-    manifest : Manifest
-        Sizes of the whole graph.
-    counts : Tensor
-        [F], how often each word occurs in all parts.
+    `counts` [F] says how often each word occurs in all parts.
     """
 
     def __init__(self, part: Part, op: Halo, manifest: Manifest, counts: Tensor) -> None:
@@ -91,15 +115,7 @@ class PartJudge(Judge):
 
 
 class PaperInput:
-    """A~ X T_m + X T_s, the first layer of the paper's network, with A~ X computed once.
-
-    Parameters
-    ----------
-    op : Halo
-        A (normalised here).
-    x : Tensor
-        Features of the own nodes, rows that sum to one.
-    """
+    """A~ X T_m + X T_s, the first layer of the paper's network, with A~ X computed once."""
 
     terms = 2
 
@@ -116,21 +132,7 @@ class PaperInput:
 def prepare_part(
     part: Part, manifest: Manifest, recipe: Recipe, dtype: torch.dtype, group: JobGroup
 ) -> Prepared:
-    """What the steps of a fit share, for the nodes of a part; every process calls this.
-
-    Parameters
-    ----------
-    part : Part
-        With features.
-    manifest : Manifest
-        Sizes of the whole graph.
-    recipe : Recipe
-        How the features are read.
-    dtype : torch.dtype
-        Of the training.
-    group : JobGroup
-        The processes.
-    """
+    """What the steps of a fit share, for the nodes of a part; every process calls this."""
     assert part.x is not None
     nodes = PartNodes(part, manifest, group)
     op = part_operator(part, group, dtype=torch.float64, device=group.device)
@@ -141,11 +143,8 @@ def prepare_part(
         nothing = x.new_zeros(1, len(x), 0)
         encoded = Encoded(None, op, nothing[0], nothing, PaperInput(op, x))
     else:
-        encoder.directions = x.shape[1] >= recipe.many_columns
-        z, measures = scaled_distances(op, x, recipe.distances, encoder.directions, nodes, recipe)
-        encoder.centre, encoder.limit, encoder.scale = (
-            torch.stack(each) for each in zip(*measures, strict=True)
-        )
+        directions = x.shape[1] >= recipe.many_columns
+        z, _ = scaled_distances(op, x, recipe.distances, directions, nodes, recipe)
         encoded = Encoded(None, op, x, z, DenseInput(z))
     adjacency = _at_most_one(op, group)
     words = _words(part, manifest, nodes, group.device)

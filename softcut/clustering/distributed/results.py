@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -43,17 +42,7 @@ def check_folder(folder: str | Path, overwrite: bool) -> None:
 def all_labels(
     result: DistributedResult, rows: tuple[int, ...], group: JobGroup
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and probabilities of all nodes on process 0, in the original order; empty arrays on the others.
-
-    Parameters
-    ----------
-    result : DistributedResult
-        Of this process.
-    rows : tuple of int
-        Nodes of every part.
-    group : JobGroup
-        The processes.
-    """
+    """Labels and probabilities of all nodes on process 0, in the original order; empty arrays on the others."""
     total = sum(rows) if group.rank == 0 else 0
     labels, probability = np.zeros(total, dtype=np.int32), np.zeros(total, dtype=np.float32)
     # Numbers of nodes are exact in float64.
@@ -85,12 +74,10 @@ def write_result(
     """
     out, manifest = Path(out), read_manifest(parts)
     labels, probability = all_labels(result, manifest.rows, group)
-    bytes_sent = torch.tensor(
-        [result.step.halo, result.step.reduced], dtype=torch.float64, device=group.device
-    )
-    halo, reduced = (int(v) for v in group.all_reduce(bytes_sent))
+    sent = torch.tensor([result.step.halo, result.step.reduced], dtype=torch.float64, device=group.device)
+    halo, reduced = (int(v) for v in group.all_reduce(sent))
     networks, recipe = result.networks, result.recipe
-    net, replicas = networks.net, networks.replicas
+    net = networks.net
     model = step_traffic(
         sum(manifest.halo),
         net.k,
@@ -118,11 +105,10 @@ def write_result(
         "agreement": networks.agreement,
         "objective": recipe.objective,
         # Of every network; "cut" is minus the evidence where that is the objective.
-        "hops": [replica.hops for replica in replicas],
-        "cut": [replica.cut for replica in replicas],
-        "ortho": [replica.ortho for replica in replicas],
-        "evidence": [replica.evidence for replica in replicas],
-        "clusters_used": [replica.clusters_used for replica in replicas],
+        **{
+            name: [getattr(replica, name) for replica in networks.replicas]
+            for name in ("hops", "cut", "ortho", "evidence", "clusters_used")
+        },
         "weights": result.weights.tolist(),
         "iterations": networks.result.iterations,
         "converged": networks.result.converged,
@@ -154,9 +140,6 @@ def _write_table(file: Any, parts: str | Path, labels: np.ndarray, probability: 
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     writer.writerow(["node", "cluster", "probability"])
-    names: Iterator[str] = read_names(parts)
-    writer.writerows(
-        (name, label, f"{p:.6f}")
-        for name, label, p in zip(names, labels.tolist(), probability.tolist(), strict=True)
-    )
+    rows = zip(read_names(parts), labels.tolist(), probability.tolist(), strict=True)
+    writer.writerows((name, label, f"{p:.6f}") for name, label, p in rows)
     text.detach()
