@@ -17,7 +17,7 @@ from softcut.errors import ParameterError
 from softcut.graph import Split
 from softcut.nn import GraphRegressor
 from softcut.ops import Dense
-from softcut.paper.regression_net import POOLERS, padded_inputs, regressor, squared_error
+from softcut.paper.regression_net import POOLERS, regressor, squared_error
 from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopSettings, Plateau
 
 EXAMPLES, FEATURES, BATCH = 70, 3, 8
@@ -51,7 +51,7 @@ def targets(replicas: int) -> torch.Tensor:
 def made(method: str, replicas: int, **changed):
     x, adjacency, mask = examples()
     models = [regressor(method, FEATURES, seed, hidden=6, k=2).double() for seed in range(replicas)]
-    inputs = padded_inputs(method, x, adjacency, mask)
+    inputs = [x, adjacency, mask]
     given = {"batch": BATCH, "evaluation_batch": 4, **changed}
     task = DenseBatchTask(
         models, inputs, targets(replicas), parts(replicas), squared_error, range(replicas), **given
@@ -136,7 +136,7 @@ def test_an_order_does_not_depend_on_the_other_replicas():
     model = regressor("flat", FEATURES, 1, hidden=6).double()
     own = [parts(2)[1]]
     single = DenseBatchTask(
-        [model], padded_inputs("flat", x, adjacency, mask), targets(2)[1:], own, squared_error, [1], BATCH
+        [model], [x, adjacency, mask], targets(2)[1:], own, squared_error, [1], BATCH
     )
     length = min(len(single.order(0, 0)), len(pair.order(1, 0)))
     assert torch.equal(single.order(0, 0)[:length], pair.order(1, 0)[:length])
@@ -223,7 +223,7 @@ def test_buffers_belong_to_their_replicas():
 
 def test_what_does_not_fit_is_refused():
     x, adjacency, mask = examples()
-    inputs = padded_inputs("flat", x, adjacency, mask)
+    inputs = [x, adjacency, mask]
     models = [regressor("flat", FEATURES, seed) for seed in range(2)]
     with pytest.raises(ParameterError, match=r"one of each per replica, got .*'targets': 3"):
         DenseBatchTask(models, inputs, targets(3), parts(2), squared_error, range(2))
