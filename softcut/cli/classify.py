@@ -76,10 +76,10 @@ def classify(
     else:
         settings = {
             "n_init": n_init,
-            "epochs": epochs,
+            "max_iter": epochs,
             "patience": patience,
-            "batch": batch,
-            "lr": lr,
+            "batch_size": batch,
+            "learning_rate": lr,
             "random_state": seed,
             "device": device,
         }
@@ -88,7 +88,7 @@ def classify(
             "trained_on": len(found) - len(tested),
             "tested_on": len(tested),
             "best_epoch": estimator.best_epoch_.tolist(),
-            "epochs": estimator.n_epochs_,
+            "epochs": estimator.n_iter_,
             "validation_accuracy": [float(v) for v in estimator.validation_accuracy_],
             "interrupted": estimator.interrupted_,
         }
@@ -136,7 +136,7 @@ def _train(
         estimator = GraphClassification(
             pool,
             features=kind,
-            callback=lambda state: bar.update(found.name, pool, range(settings["n_init"]), state),
+            callbacks=[lambda state: bar.update(found.name, pool, range(settings["n_init"]), state)],
             **settings,
         )
         with bar:

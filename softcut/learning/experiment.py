@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from softcut.errors import ParameterError
@@ -134,11 +133,6 @@ def cluster_sizes(graphs: GraphCollection, levels: int = 2) -> tuple[int, ...]:
     """Clusters at each level: N // 2, N // 4, ... with N the mean number of nodes, rounded up.
 
     The mean is over all graphs of the collection, so that every fold has the same network.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> cluster_sizes(from_graphs([Graph.from_edges([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])] * 2))
-    (3, 1)
     """
     n = math.ceil(graphs.sizes.mean())
     return tuple(max(1, n // 2**level) for level in range(1, levels + 1))
@@ -155,13 +149,6 @@ def folds_at_once(
 
     On a GPU all of them. On a CPU large graphs fill the caches, and folds are then faster in smaller groups: ten folds
     of PROTEINS are best together, those of DD one by one. The answers do not depend on it.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> path = Graph.from_edges([range(999), range(1, 1000)])
-    >>> graphs = from_graphs([path] * 2)
-    >>> folds_at_once(graphs, ClassifierSettings()), folds_at_once(graphs, ClassifierSettings(), "cuda")
-    (1, None)
     """
     if torch.device(device).type != "cpu":
         return None
@@ -236,15 +223,19 @@ def task_of(
             hierarchy = coarsen_collection(graphs, METHODS[method], settings.levels)
         levels = HierarchyStore(hierarchy, graphs, device, store.dtype)
     nodes = 1_000_000 if device.type == "cuda" else 100_000  # of one piece of an evaluation
-    return FoldTask(net, store, splits, seeds, settings.batch, settings.l2, levels, nodes)
+    return FoldTask(net, store, splits, seeds, settings.batch, levels, nodes)
 
 
 def loop_settings(splits: Sequence[Split], settings: ClassifierSettings) -> tuple[LoopSettings, int]:
     """For the shared loop, and how many steps an epoch has."""
     steps = max(1, math.ceil(max(len(split.train) for split in splits) / settings.batch))
-    stop = Patience(patience=settings.patience, watch=settings.stop_on)
     loop = LoopSettings(
-        iterations=steps * settings.epochs, lr=settings.lr, check_every=steps, stop=stop, drop_finished=True
+        iterations=steps * settings.epochs,
+        lr=settings.lr,
+        minimise={"loss": 1.0, "l2": settings.l2},
+        check_every=steps,
+        stop=Patience(patience=settings.patience, watch=settings.stop_on),
+        drop_finished=True,
     )
     return loop, steps
 
@@ -313,19 +304,16 @@ def train_folds(
     seeds = [1000 * seed + number for number in numbers]
     task = build_task(graphs, method, chosen, seeds, settings, device, hierarchy=hierarchy)
     loop, steps = loop_settings(parts, settings)
-    saved = None
-    if checkpoint is not None:
-        identity = {
-            "dataset": graphs.name,
-            "method": method,
-            "folds": list(numbers),
-            "seed": seed,
-            "count": count,
-            "batch": settings.batch,
-            "l2": settings.l2,
-            "pool_args": str(dict(settings.pool_args)),
-        }
-        saved = Checkpoint(checkpoint, identity)
+    identity = {
+        "dataset": graphs.name,
+        "method": method,
+        "folds": list(numbers),
+        "seed": seed,
+        "count": count,
+        "batch": settings.batch,
+        "pool_args": str(dict(settings.pool_args)),
+    }
+    saved = None if checkpoint is None else Checkpoint(checkpoint, identity)
     result = Loop(task, loop).run(callback, saved, time_limit)
     stopped = result.timed_out or result.interrupted
     if (stopped and checkpoint is not None) or result.best_loss is None:
@@ -333,20 +321,19 @@ def train_folds(
     measured = {name: value.cpu().numpy() for name, value in task.evaluate().items()}
     assert result.best_iteration is not None
     assert result.ran is not None
-    found = []
+    results = []
     for i, number in enumerate(numbers):
         best_epoch = round(int(result.best_iteration[i]) / steps)
-        details = {name: float(value[i]) for name, value in measured.items() if name != "accuracy"}
-        found.append(
+        results.append(
             FoldResult(
                 fold=int(number),
                 accuracy=float(measured["accuracy"][i]),
                 best_epoch=best_epoch,
                 epochs=round(int(result.ran[i]) / steps),
-                validation_loss=float(np.asarray(result.best_loss)[i]),
+                validation_loss=float(result.best_loss[i]),
                 validation_task=float(result.validation["task"][best_epoch - 1, i]),
                 validation_accuracy=float(result.validation["accuracy"][best_epoch - 1, i]),
-                details=details,
+                details={name: float(value[i]) for name, value in measured.items() if name != "accuracy"},
             )
         )
-    return found, result
+    return results, result

@@ -30,15 +30,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """The coarse graphs of a collection, level by level.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
-    >>> coarse = coarsen_collection(from_graphs([path, path]), "ndp", levels=2)
-    >>> [level.ptr.tolist() for level in coarse.levels]
-    [[0, 2, 4], [0, 1, 2]]
-    """
+    """The coarse graphs of a collection, level by level."""
 
     method: str
     levels: tuple[Level, ...] = field(repr=False)

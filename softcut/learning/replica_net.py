@@ -37,12 +37,6 @@ def replica_net(
 ) -> GraphClassifier:
     """A model that computes R models at once, for batches of R replicas side by side.
 
-    >>> import torch
-    >>> from softcut.nn.models import GraphClassifier
-    >>> net = replica_net([GraphClassifier(3, 2, k=(4, 2)) for _ in range(5)])
-    >>> net.head.weight.shape
-    torch.Size([5, 2, 32])
-
     Parameters
     ----------
     models : sequence of GraphClassifier

@@ -77,7 +77,7 @@ class PaddedRegressor(nn.Module):
         # The head is linear: W (c mean) + b = c (W mean + b - b) + b.
         last = out.pooled[-1]
         positions = last.x.shape[-2] if last.mask is None else mask.shape[-1]
-        count = positions if last.mask is None else last.mask.sum(-1)
+        count = positions if last.mask is None else last.mask.sum(-1).to(x.dtype)
         if self.readout == "padded":
             count = count / positions
         bias = self.net.head.bias

@@ -67,11 +67,7 @@ METHODS: dict[str, Method] = {
 
 
 def demo_graphs() -> list[tuple[Graph, int]]:
-    """The two synthetic graphs of the paper, and a generated one with features and known communities.
-
-    >>> [(graph.name, graph.num_nodes, k) for graph, k in demo_graphs()]
-    [('communities', 150, 6), ('grid', 150, 5), ('attributed', 3000, 8)]
-    """
+    """The two synthetic graphs of the paper, and a generated one with features and known communities."""
     found = [
         ("communities", community_graph(), 6),
         ("grid", grid_graph(15, 10), 5),
@@ -176,11 +172,7 @@ def draw_methods(path: Path, graph: Graph, found: dict[str, np.ndarray], rows: l
 
 
 def numbered_like(labels: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Labels renumbered so that as many nodes as possible have the number they have in `reference`.
-
-    >>> numbered_like(np.array([5, 5, 0, 0, 7]), np.array([0, 0, 1, 1, 1])).tolist()
-    [0, 0, 1, 1, 2]
-    """
+    """Labels renumbered so that as many nodes as possible have the number they have in `reference`."""
     clusters, codes = np.unique(labels, return_inverse=True)
     others = np.unique(reference)
     rows, columns = linear_sum_assignment(contingency_matrix(codes, reference), maximize=True)

@@ -64,12 +64,6 @@ def clustering_page(
 ) -> str:
     """The page that ``softcut cluster --report`` writes.
 
-    >>> from softcut.datasets import grid_graph
-    >>> soft = np.eye(2)[np.arange(9) // 5]
-    >>> page = clustering_page(grid_graph(3, 3), soft, {"graph": "<b>grid", "clusters_used": 2})
-    >>> "&lt;b&gt;grid" in page, "<b>grid" in page
-    (True, False)
-
     Parameters
     ----------
     graph : Graph
@@ -166,13 +160,7 @@ def _candidates(found: Mapping[Any, Mapping[str, float]], chosen: int) -> Part:
 
 
 def cluster_rows(graph: Graph, soft: np.ndarray) -> tuple[list[str], list[list[str | Cell]]]:
-    """One row per used cluster: size, cut, conductance, certainty, typical nodes; and the titles.
-
-    >>> from softcut.datasets import grid_graph
-    >>> columns, rows = cluster_rows(grid_graph(3, 3), np.eye(2)[np.arange(9) // 5])
-    >>> [cell.text for cell in rows[0][1:6]]
-    ['5', '56%', '29%', '40%', '1.00']
-    """
+    """One row per used cluster: size, cut, conductance, certainty, typical nodes; and the titles."""
     labels = soft.argmax(1)
     groups, sizes, flow = cluster_flow(graph, labels)
     volume = flow.sum(axis=1)
@@ -200,21 +188,13 @@ def cluster_rows(graph: Graph, soft: np.ndarray) -> tuple[list[str], list[list[s
 
 
 def typical_nodes(soft: np.ndarray, cluster: int, most: int = _TYPICAL) -> np.ndarray:
-    """The nodes of a cluster with the largest probabilities, in that order.
-
-    >>> typical_nodes(np.array([[0.6, 0.4], [0.9, 0.1], [0.2, 0.8]]), 0).tolist()
-    [1, 0]
-    """
+    """The nodes of a cluster with the largest probabilities, in that order."""
     own = np.flatnonzero(soft.argmax(1) == cluster)
     return own[np.argsort(-soft[own, cluster], kind="stable")[:most]]
 
 
 def uncertain_nodes(soft: np.ndarray, most: int = _UNCERTAIN) -> np.ndarray:
-    """The nodes whose two largest probabilities are closest, the closest first.
-
-    >>> uncertain_nodes(np.array([[0.6, 0.4], [0.9, 0.1], [0.45, 0.55]]), most=2).tolist()
-    [2, 0]
-    """
+    """The nodes whose two largest probabilities are closest, the closest first."""
     if soft.shape[1] < 2:
         return np.zeros(0, dtype=int)
     two = np.sort(soft, axis=1)[:, -2:]
@@ -237,13 +217,7 @@ def _uncertain(graph: Graph, soft: np.ndarray) -> list[Part]:
 def feature_profiles(
     graph: Graph, labels: np.ndarray, most: int = _FEATURES
 ) -> dict[int, list[tuple[str, float, float, float]]]:
-    """By cluster, the features that set it apart: (name, mean inside, mean of all nodes, difference in deviations).
-
-    >>> from softcut.graph import Graph
-    >>> graph = Graph.from_edges([[0, 1], [2, 3]], x=np.array([[1.0, 5], [1, 5], [0, 5], [0, 5]]))
-    >>> feature_profiles(graph, np.array([0, 0, 1, 1]))[0]
-    [('0', 1.0, 0.5, 1.0)]
-    """
+    """By cluster, the features that set it apart: (name, mean inside, mean of all nodes, difference in deviations)."""
     x: Any = graph.x
     if x is None or graph.num_features == 0:
         return {}

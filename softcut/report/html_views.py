@@ -25,11 +25,7 @@ _OBJECTIVES = {"mincut": "minCUT networks", "evidence": "evidence networks"}
 
 
 def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
-    """The nodes that a view shows: all, or a sample with the same share of each cluster (at least one node).
-
-    >>> shown_nodes(np.array([0] * 90 + [1] * 10), most=10).tolist()
-    [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]
-    """
+    """The nodes that a view shows: all, or a sample with the same share of each cluster (at least one node)."""
     n = len(labels)
     if n <= most:
         return np.arange(n)
@@ -41,11 +37,6 @@ def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
 
 def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption: str = "") -> View:
     """Nodes coloured by cluster: zoom, hover, filter. Of more than 3,000 nodes a sample is shown.
-
-    >>> from softcut.datasets import grid_graph
-    >>> view = graph_view(grid_graph(3, 3), np.eye(2)[np.arange(9) // 5])
-    >>> view.data["labels"], len(view.data["edges"]) // 2
-    ([0, 0, 0, 0, 0, 1, 1, 1, 1], 12)
 
     Parameters
     ----------
@@ -117,12 +108,7 @@ def _even(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
-    """The graph of clusters: discs with the sizes as areas, lines with the weights of the cuts as widths.
-
-    >>> from softcut.datasets import grid_graph
-    >>> cluster_view(grid_graph(3, 3), np.arange(9) // 5).data["links"]
-    [{'a': 0, 'b': 1, 'weight': 4.0}]
-    """
+    """The graph of clusters: discs with the sizes as areas, lines with the weights of the cuts as widths."""
     groups, sizes, flow = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
     volume = flow.sum(axis=1)
@@ -144,13 +130,7 @@ def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
 
 
 def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
-    """S as a heat map: a row per cluster, a column per node (or per few alike), sorted by cluster and certainty.
-
-    >>> from softcut.datasets import grid_graph
-    >>> view = assignment_view(grid_graph(2, 1), np.array([[0.25, 0.75], [1.0, 0.0]]))
-    >>> view.data["values"], view.data["names"]
-    ([100, 0, 25, 75], ['node 1', 'node 0'])
-    """
+    """S as a heat map: a row per cluster, a column per node (or per few alike), sorted by cluster and certainty."""
     n, k = soft.shape
     labels = soft.argmax(1)
     order = np.lexsort((-soft.max(axis=1), labels))
@@ -175,13 +155,7 @@ def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
 
 
 def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], caption: str = "") -> View:
-    """Both terms of the objective at every iteration, mean over the networks of each objective.
-
-    >>> replicas = [Replica(0, "mincut", -0.9, 0.1, 2.0, 3, False)]
-    >>> view = loss_view({"cut": np.array([[-0.5], [-0.9]]), "ortho": np.array([[0.4], [0.1]])}, replicas)
-    >>> [panel["series"][0]["y"] for panel in view.data["panels"]]
-    [[-0.5, -0.9], [0.4, 0.1]]
-    """
+    """Both terms of the objective at every iteration, mean over the networks of each objective."""
     family = [replica.objective for replica in replicas]
     kinds = list(dict.fromkeys(family))
     colours = dict(zip(kinds, cluster_colours(len(kinds)), strict=True))
@@ -210,13 +184,7 @@ def _term(objective: str, term: str) -> str:
 
 
 def evidence_view(replicas: Sequence[Replica], caption: str = "") -> View:
-    """What each network explains, by how often the features it reads were propagated.
-
-    >>> replicas = [Replica(0, "evidence", -1.0, 0.0, 2.0, 3, False, hops=h) for h in (0, 4)]
-    >>> view = evidence_view(replicas)
-    >>> view.data["groups"], view.data["series"][0]["values"]
-    (['0', '4'], [[2.0], [2.0]])
-    """
+    """What each network explains, by how often the features it reads were propagated."""
     distances = sorted({replica.hops for replica in replicas})
     kinds = list(dict.fromkeys(replica.objective for replica in replicas))
     series = [

@@ -16,14 +16,6 @@ def write_labels(
 ) -> None:
     """Write ``node,cluster,probability``, one line per node.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_labels(folder + "/a.csv", ["ann", "bob"], np.array([[0.75, 0.25], [0.5, 0.5]]))
-    ...     print(Path(folder, "a.csv").read_text())
-    node,cluster,probability
-    ann,0,0.750000
-    bob,0,0.500000
-
     Parameters
     ----------
     path : path
@@ -46,9 +38,5 @@ def write_labels(
 
 
 def spreadsheet_text(name: str) -> str:
-    """A name that spreadsheets show as it is: ``'`` is put before what they might take for a formula.
-
-    >>> [spreadsheet_text(n) for n in ("ann", "=1+1", "-5", "@x")]
-    ['ann', "'=1+1", "'-5", "'@x"]
-    """
+    """A name that spreadsheets show as it is: ``'`` is put before what they might take for a formula."""
     return "'" + name if name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else name

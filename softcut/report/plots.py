@@ -41,20 +41,12 @@ _BINS = 400  # rows and columns of the image of the adjacency matrix
 
 
 def cluster_colours(k: int) -> list[str]:
-    """One colour per cluster; they repeat after 20.
-
-    >>> len(set(cluster_colours(20)))
-    20
-    """
+    """One colour per cluster; they repeat after 20."""
     return [_PALETTE[i % len(_PALETTE)] for i in range(k)]
 
 
 def line_styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """A colour and a dash pattern per line, by name: Okabe and Ito's seven colours, then the same with dashes.
-
-    >>> line_styles(["a", "b"])["b"]
-    {'colour': '#E69F00', 'dash': 'none'}
-    """
+    """A colour and a dash pattern per line, by name: Okabe and Ito's seven colours, then the same with dashes."""
     dashes = ("none", "7 3", "2 3")
     return {
         name: {"colour": _PALETTE[i % _LINES], "dash": dashes[i // _LINES % len(dashes)]}
@@ -93,12 +85,6 @@ def plot_clustering(
 ) -> Path:
     """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix.
 
-    >>> import tempfile
-    >>> from softcut.datasets import grid_graph
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     plot_clustering(folder + "/grid.png", grid_graph(4, 4), np.arange(16) // 8).name
-    'grid.png'
-
     Parameters
     ----------
     path : path
@@ -136,15 +122,7 @@ def plot_clustering(
 
 
 def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndarray, title: str) -> None:
-    """Nodes coloured by cluster; edges up to 300 nodes, names up to 40.
-
-    >>> from softcut.datasets import grid_graph
-    >>> graph = grid_graph(3, 3)
-    >>> fig, ax = figure()
-    >>> draw_partition(ax, graph, np.arange(9) // 5, graph.x, "a grid")
-    >>> ax.get_title()
-    'a grid'
-    """
+    """Nodes coloured by cluster; edges up to 300 nodes, names up to 40."""
     from matplotlib.collections import LineCollection
 
     labels = np.asarray(labels)
@@ -189,14 +167,7 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
 
 
 def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
-    """The graph of clusters: a disc per cluster with its size as area, a line per cut with its weight as width.
-
-    >>> from softcut.datasets import grid_graph
-    >>> fig, ax = figure()
-    >>> draw_groups(ax, grid_graph(3, 3), np.arange(9) // 5, "two halves")
-    >>> ax.get_xlabel()
-    'widest line: edges of weight 4'
-    """
+    """The graph of clusters: a disc per cluster with its size as area, a line per cut with its weight as width."""
     groups, sizes, flow = cluster_flow(graph, labels)
     used = len(groups)
     angle = np.pi / 2 - 2 * np.pi * np.arange(used) / used
@@ -229,14 +200,7 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
 
 
 def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
-    """The adjacency matrix with nodes sorted by cluster: edges inside clusters form squares on the diagonal.
-
-    >>> from softcut.datasets import grid_graph
-    >>> fig, ax = figure()
-    >>> draw_adjacency(ax, grid_graph(3, 3), np.arange(9) // 5, "two blocks")
-    >>> ax.images[0].get_array().shape
-    (9, 9)
-    """
+    """The adjacency matrix with nodes sorted by cluster: edges inside clusters form squares on the diagonal."""
     from matplotlib.colors import LogNorm
     from matplotlib.patches import Rectangle
     from matplotlib.ticker import MaxNLocator
@@ -276,12 +240,7 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
 
 
 def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
-    """Entries of a legend: number, size and cut of every cluster, in its colour.
-
-    >>> from softcut.datasets import grid_graph
-    >>> [mark.get_label() for mark in cluster_marks(grid_graph(3, 3), np.arange(9) // 5)]
-    ['0: 5 nodes, 29% cut', '1: 4 nodes, 40% cut']
-    """
+    """Entries of a legend: number, size and cut of every cluster, in its colour."""
     from matplotlib.lines import Line2D
 
     groups, sizes, flow = cluster_flow(graph, labels)
@@ -298,13 +257,7 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
 
 
 def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The used clusters, their sizes, and the weight of the edges between each two of them.
-
-    >>> from softcut.datasets import grid_graph
-    >>> groups, sizes, flow = cluster_flow(grid_graph(3, 3), np.arange(9) // 5)
-    >>> groups.tolist(), sizes.tolist(), flow.tolist()
-    ([0, 1], [5, 4], [[10.0, 4.0], [4.0, 6.0]])
-    """
+    """The used clusters, their sizes, and the weight of the edges between each two of them."""
     groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     n = len(codes)
     member = sp.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(groups)))

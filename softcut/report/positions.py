@@ -24,11 +24,6 @@ def node_positions(graph: Graph, random_state: int = 0) -> tuple[np.ndarray, str
     attract each other, and a larger one the leading directions of its features, averaged over neighbours (of its
     adjacency matrix, where it has none).
 
-    >>> from softcut.datasets import grid_graph
-    >>> positions, what = node_positions(grid_graph(3, 3))
-    >>> positions.shape, what
-    ((9, 2), 'coordinates')
-
     Parameters
     ----------
     graph : Graph

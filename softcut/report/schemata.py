@@ -26,11 +26,7 @@ _WIDTH, _BOX, _GAP = 300, 44, 26
 
 @dataclass(frozen=True)
 class Step:
-    """One box of a drawing: what it is, its sizes, and the shape of the features that leave it.
-
-    >>> Step("message passing", "8 to 16, elu", (5, 16)).shape
-    (5, 16)
-    """
+    """One box of a drawing: what it is, its sizes, and the shape of the features that leave it."""
 
     name: str
     detail: str
@@ -40,17 +36,6 @@ class Step:
 
 def trace(model: nn.Module, x: Tensor, edge_index: Tensor) -> list[Step]:
     """The steps of a model, from one call on a graph.
-
-    >>> from softcut.nn import GraphRegressor
-    >>> model = GraphRegressor(in_channels=4, k=2)
-    >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
-    >>> for step in trace(model, torch.rand(4, 4), torch.cat([ring, ring.flip(0)], 1)):
-    ...     print(step.name, step.detail, step.shape)
-    message passing 4 to 32, relu (4, 32)
-    MinCutPool MLP 32 to 16 to 2, softmax: S 4 × 2 (2, 32)
-    message passing 32 to 32, relu (2, 32)
-    mean over the nodes  (1, 32)
-    linear 32 to 1 (1, 1)
 
     Parameters
     ----------
@@ -160,10 +145,6 @@ def _svg(height: float, body: str, label: str) -> Any:
 def architecture_svg(steps: Sequence[Step], features: tuple[int, int], label: str) -> Any:
     """Boxes from top to bottom with the shape of the features (nodes × channels) beside each arrow.
 
-    >>> made = architecture_svg([Step("linear", "2 to 1", (1, 1))], (1, 2), "One layer")
-    >>> made.count("<rect"), "1 × 2" in made
-    (2, True)
-
     Parameters
     ----------
     steps : sequence of Step
@@ -186,12 +167,7 @@ def architecture_svg(steps: Sequence[Step], features: tuple[int, int], label: st
 
 
 def layer_svg(pool: MinCutPool, label: str = "The MinCutPool layer") -> Any:
-    """One layer: from X and A to S, the pooled graph and both losses.
-
-    >>> made = layer_svg(MinCutPool(32, 10, hidden=16))
-    >>> "32 to 16" in made, "16 to 10" in made, "K = 10" in made
-    (True, True, True)
-    """
+    """One layer: from X and A to S, the pooled graph and both losses."""
     layers = [layer for layer in pool.mlp.layers if isinstance(layer, nn.Linear)]
     half, right = 138, 158
     made = _box(4, 4, half, "X", f"features, N × {pool.in_channels}") + _box(right, 4, half, "A", "N × N")
@@ -225,13 +201,6 @@ def layer_svg(pool: MinCutPool, label: str = "The MinCutPool layer") -> Any:
 
 def deep_svg(model: nn.Module, x: Tensor, edge_index: Tensor, positions: Tensor, label: str) -> Any:
     """The graph at every level of a model with soft poolers: clusters stand as their nodes do, each level enlarged.
-
-    >>> from softcut.nn import GraphClassifier
-    >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
-    >>> both = torch.cat([ring, ring.flip(0)], 1)
-    >>> made = deep_svg(GraphClassifier(2, 2, k=(3, 2)), torch.rand(4, 2), both, torch.rand(4, 2), "Levels")
-    >>> made.count('class="node"')
-    9
 
     Parameters
     ----------

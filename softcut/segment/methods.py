@@ -88,11 +88,6 @@ _LEAST_GAP = 1e-3
 def spectral_coordinates(graph: Graph, columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Leading eigenvectors of the random walk on a connected graph but the first, and 1 - their eigenvalues.
 
-    >>> from softcut.datasets import grid_graph
-    >>> vectors, gaps = spectral_coordinates(grid_graph(4, 3), 2)
-    >>> vectors.shape, bool(0 < gaps[0] <= gaps[1])
-    ((12, 2), True)
-
     Parameters
     ----------
     graph : Graph
@@ -119,16 +114,7 @@ def spectral_coordinates(graph: Graph, columns: int) -> tuple[NDArray[np.float64
 
 
 def number_of_segments(graph: Graph) -> int:
-    """How many segments a region graph falls into: one more than the number of its cheap cuts.
-
-    >>> import numpy as np
-    >>> import scipy.sparse as sp
-    >>> from softcut import Graph
-    >>> inside, anywhere = np.kron(np.eye(3), np.ones((6, 6))), np.ones((18, 18))
-    >>> cliques = (inside + 0.001 * anywhere) * (1 - np.eye(18))
-    >>> number_of_segments(Graph.from_scipy(sp.csr_array(cliques)))
-    3
-    """
+    """How many segments a region graph falls into: one more than the number of its cheap cuts."""
     _, gaps = spectral_coordinates(graph, AUTO_SEGMENTS[1])
     return int(min(max(1 + (gaps <= _CHEAP_CUT).sum(), AUTO_SEGMENTS[0]), AUTO_SEGMENTS[1], graph.num_nodes))
 
@@ -280,13 +266,7 @@ def weighted_kmeans(
     random_state: int = 0,
     n_init: int = 1,
 ) -> NDArray[np.int64]:
-    """k-means of rows that count as often as their weights say.
-
-    >>> import numpy as np
-    >>> x = np.array([[0.0], [1.0], [4.0]])
-    >>> [len(set(weighted_kmeans(x, 2, w)[:2])) for w in (np.array([1, 1, 1]), np.array([90, 90, 1]))]
-    [1, 2]
-    """
+    """k-means of rows that count as often as their weights say."""
     # A few hundred rows: threads that wait for each other would take most of the time.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters

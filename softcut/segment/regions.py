@@ -60,11 +60,6 @@ def region_borders(
     """Pairs of regions [M, 2] that touch, the length of their border, and the mean of images along it.
 
     The length counts pairs of pixels, one beside or above the other. An image is averaged over both sides.
-
-    >>> import numpy as np
-    >>> pairs, lengths, _ = region_borders(np.array([[0, 0, 1], [2, 2, 1]]))
-    >>> pairs.tolist(), lengths.tolist()
-    ([[0, 1], [0, 2], [1, 2]], [1.0, 2.0, 1.0])
     """
     count = int(regions.max()) + 1
     first, second, values = [], [], [[] for _ in images]  # type: ignore[var-annotated]
@@ -88,12 +83,7 @@ def region_borders(
 
 
 def region_means(regions: NDArray[np.int64], image: NDArray[Any]) -> NDArray[np.float64]:
-    """Mean of an image [H, W] or [H, W, C] over every region: [N] or [N, C].
-
-    >>> import numpy as np
-    >>> region_means(np.array([[0, 0, 1]]), np.array([[1.0, 3.0, 5.0]])).tolist()
-    [2.0, 5.0]
-    """
+    """Mean of an image [H, W] or [H, W, C] over every region: [N] or [N, C]."""
     numbers = regions.ravel()
     area = np.bincount(numbers)
     columns = image.reshape(len(numbers), -1).T

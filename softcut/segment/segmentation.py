@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from softcut.clustering.arguments import seed_from
 from softcut.device import choose_device
 from softcut.errors import ParameterError, require
 from softcut.segment.images import as_rgb, read_image, shrink
@@ -93,8 +93,8 @@ def segment_image(
     regions: str = "felzenszwalb",
     texture: bool = True,
     position: bool = False,
-    random_state: int = 0,
-    device: torch.device | str = "cpu",
+    random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+    device: str = "auto",
     max_pixels: int = MAX_PIXELS,
 ) -> Segmentation:
     """Divide an image into segments: over-segmentation, region graph, clustering.
@@ -124,10 +124,10 @@ def segment_image(
         Whether texture counts beside colour in the weights of the graph.
     position : bool
         Whether the position of a region is a feature beside its mean colour: segments become more compact.
-    random_state : int
-        The same number gives the same segments.
+    random_state : int, None, RandomState or Generator
+        An int gives the same segments every time on one device.
     device : str
-        Where networks are trained; "auto": on a GPU where there is one.
+        Where networks are trained: "auto" (a GPU where there is one), "cpu" or "cuda".
     max_pixels : int
         A larger image is divided at a smaller size; the labels have the size of the image.
     """
@@ -167,9 +167,8 @@ def segment_image(
     if auto:
         k = number_of_segments(found.graph)
         notes.append(f"k=auto: {k} segments.")
-    labels = cluster_regions(
-        found.graph, int(k), method, random_state, choose_device(str(device)), area=found.area
-    )
+    seed = seed_from(random_state)
+    labels = cluster_regions(found.graph, int(k), method, seed, choose_device(device), area=found.area)
     # The largest segment becomes number 0; clusters without a region are left out.
     used, labels = np.unique(labels, return_inverse=True)
     sizes = np.bincount(labels, weights=found.area)

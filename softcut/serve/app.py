@@ -52,10 +52,6 @@ def create_app(
 ) -> Any:
     """The web application.
 
-    >>> with Jobs() as jobs:
-    ...     type(create_app(jobs, ["127.0.0.1:8050"])).__name__
-    '_Guard'
-
     Parameters
     ----------
     jobs : Jobs

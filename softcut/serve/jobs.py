@@ -49,13 +49,6 @@ class Job:
 class Jobs:
     """All jobs of a server; everything they wrote is gone after :meth:`close`.
 
-    >>> with Jobs() as jobs:
-    ...     folder = jobs.new_folder()
-    ...     folder.is_dir()
-    True
-    >>> folder.exists()
-    False
-
     Parameters
     ----------
     most_running : int
@@ -210,9 +203,5 @@ def _end(process: Any) -> None:
 
 
 def threads_of_a_job(most_running: int) -> int:
-    """Threads of each job, so that all that may run share the processors.
-
-    >>> threads_of_a_job(10_000)
-    1
-    """
+    """Threads of each job, so that all that may run share the processors."""
     return max(1, (os.cpu_count() or 1) // max(1, most_running))

@@ -93,12 +93,7 @@ class DenseInput:
 
 
 def by_scale(z: Tensor | Mapping[int, Tensor], kernel: Tensor, scales: Sequence[int]) -> Tensor:
-    """[R, H, N] from kernels [R, H, F] and features z[scale] [N, F]; replicas of one scale stand together.
-
-    >>> import torch
-    >>> by_scale({3: torch.ones(2, 3)}, torch.ones(1, 4, 3), [3]).shape
-    torch.Size([1, 4, 2])
-    """
+    """[R, H, N] from kernels [R, H, F] and features z[scale] [N, F]; replicas of one scale stand together."""
     parts, first = [], 0
     for scale, members in itertools.groupby(scales):
         count = len(list(members))

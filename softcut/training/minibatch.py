@@ -138,10 +138,6 @@ class BatchTables(ClusterTables):
 class ScaledInput:
     """As :class:`DenseInput`, of the scales that replicas read only.
 
-    >>> import torch
-    >>> ScaledInput({2: torch.ones(5, 3)})([torch.ones(1, 4, 3)], [2]).shape
-    torch.Size([1, 4, 5])
-
     Parameters
     ----------
     z : dict

@@ -76,12 +76,7 @@ class Patience:
 
 
 def has_converged(losses: Tensor, rule: Plateau) -> Tensor:
-    """Whether each replica's losses [T, R] improved by less than the rule's tolerance over its patience: [R].
-
-    >>> import torch
-    >>> has_converged(torch.tensor([[3.0], [2.0], [2.0]]), Plateau(0.1, patience=1)).tolist()
-    [True]
-    """
+    """Whether each replica's losses [T, R] improved by less than the rule's tolerance over its patience: [R]."""
     if len(losses) <= rule.patience:
         return torch.zeros(losses.shape[1], dtype=torch.bool, device=losses.device)
     before, now = losses[: -rule.patience].amin(0), losses.amin(0)
@@ -92,13 +87,6 @@ class BestValues:
     """The best watched loss of each replica and what was kept with it, in the original order of the replicas.
 
     Everything lives in fixed tensors on the device, so that a CUDA graph can replay :meth:`look`.
-
-    >>> import torch
-    >>> best = BestValues(Patience(patience=2), 1, 10, torch.device("cpu"))
-    >>> for position, loss in enumerate([3.0, 1.0, 2.0, 2.0, 2.0]):
-    ...     best.look(torch.tensor([loss]), {}, torch.tensor([0]), torch.tensor(position))
-    >>> best.tensors["loss"].tolist(), best.tensors["at"].tolist(), best.tensors["ran"].tolist()
-    ([1.0], [1], [3])
     """
 
     def __init__(self, rule: Patience, replicas: int, iterations: int, device: torch.device) -> None:

@@ -53,7 +53,6 @@ def fold_task(
     splits: Sequence[Split],
     seeds: Sequence[int],
     method: str,
-    l2: float = 1e-3,
     **rest: int,
 ) -> FoldTask:
     store = GraphStore(graphs, CPU, torch.float64)
@@ -61,7 +60,7 @@ def fold_task(
     levels = None
     if method in HIERARCHIES:
         levels = HierarchyStore(coarsen_collection(graphs, method), graphs, CPU, torch.float64)
-    return FoldTask(net, store, splits, seeds, batch=5, l2=l2, hierarchy=levels, **rest)
+    return FoldTask(net, store, splits, seeds, batch=5, hierarchy=levels, **rest)
 
 
 def plain_batch(graphs: GraphCollection, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -116,7 +115,7 @@ def test_folds_as_replicas_equal_folds_one_by_one(method: str, one_hot: bool, we
     models = models_of(graphs, method, 3)
     splits, seeds = folds(graphs, 4)[:3], [7, 8, 9]
     task = fold_task(graphs, models, splits, seeds, method)
-    settings = LoopSettings(iterations=20, lr=5e-3, check_every=100)
+    settings = LoopSettings(iterations=20, lr=5e-3, check_every=100, minimise={"loss": 1.0, "l2": 1e-3})
     task.validates = False
     result = Loop(task, settings).run()
     for r, model in enumerate(models):
@@ -154,7 +153,9 @@ def test_a_fold_stops_where_it_would_alone_and_finished_ones_leave(method: str) 
     graphs = made_graphs(40, seed=2, smallest=2)
     splits, seeds = folds(graphs, 4), [3, 4, 5, 6]
     stop = Patience(patience=2, watch="loss")
-    settings = LoopSettings(iterations=120, lr=2e-2, check_every=6, stop=stop, drop_finished=True)
+    settings = LoopSettings(
+        120, 2e-2, minimise={"loss": 1.0, "l2": 1e-3}, check_every=6, stop=stop, drop_finished=True
+    )
 
     def train(numbers: list[int]) -> tuple[Loop, FoldTask, list[int]]:
         models = models_of(graphs, method, 4)
@@ -237,8 +238,9 @@ def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
         models.append(made.double())
     splits = folds(graphs, 3)[:2]
     task = fold_task(graphs, models, splits, [0, 1], method)
-    losses = task.step()["loss"]
-    losses.sum().backward()
+    values = task.step()
+    losses = values["loss"]
+    (losses + 1e-3 * values["l2"]).sum().backward()
     for r, model in enumerate(models):
         expected = plain_loss(model, graphs, BatchOrder(splits[r].train, 5, [r])(0))
         assert abs(losses[r] - expected) < 1e-9

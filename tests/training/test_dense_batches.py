@@ -135,9 +135,7 @@ def test_an_order_does_not_depend_on_the_other_replicas():
     x, adjacency, mask = examples()
     model = regressor("flat", FEATURES, 1, hidden=6).double()
     own = [parts(2)[1]]
-    single = DenseBatchTask(
-        [model], [x, adjacency, mask], targets(2)[1:], own, squared_error, [1], BATCH
-    )
+    single = DenseBatchTask([model], [x, adjacency, mask], targets(2)[1:], own, squared_error, [1], BATCH)
     length = min(len(single.order(0, 0)), len(pair.order(1, 0)))
     assert torch.equal(single.order(0, 0)[:length], pair.order(1, 0)[:length])
 
