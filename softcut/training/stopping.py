@@ -23,8 +23,8 @@ class Plateau:
 
     All replicas stop together, at one of the loop's checks; the parameters are those of the last iteration.
 
-    >>> Plateau(tolerance=1e-4, patience=50).patience
-    50
+    >>> Plateau(tolerance=1e-4, patience=50)
+    Plateau(tolerance=0.0001, patience=50)
     """
 
     tolerance: float = 1e-4

@@ -8,13 +8,13 @@ import scipy.sparse as sp
 import torch
 
 from softcut.datasets import attributed_communities
-from softcut.errors import ParameterError
 from softcut.ops import CSR, mincut_loss, orthogonality_loss
 from softcut.training import (
     ConvInput,
     DenseInput,
     ReplicaNet,
     TrainSettings,
+    mincut,
     replica_losses,
     replica_seeds,
     train,
@@ -57,17 +57,8 @@ def test_replicas_in_one_pass_equal_separate_trainings(graph, kind, start, objec
     given = {"start": labels, "sizes": sizes} if start else {}
 
     def net(chosen):
-        picked = [scales[r] for r in chosen]
-        chosen_seeds = [seeds[r] for r in chosen]
-        return ReplicaNet(
-            inputs.in_channels,
-            k,
-            chosen_seeds,
-            hidden=4,
-            terms=inputs.terms,
-            scales=picked,
-            dtype=torch.float64,
-        )
+        own = {"seeds": [seeds[r] for r in chosen], "scales": [scales[r] for r in chosen]}
+        return ReplicaNet(inputs.in_channels, k, hidden=4, terms=inputs.terms, dtype=torch.float64, **own)
 
     together = net(range(4))
     result = train(together, inputs, op, settings, **given)
@@ -140,34 +131,6 @@ def test_training_is_that_of_the_formulas_with_dense_matrices(graph, objective, 
             torch.testing.assert_close(value[r], p[name], atol=1e-9, rtol=0)
 
 
-@pytest.mark.parametrize("columns", [1, 64])
-@pytest.mark.parametrize("density", [0.02, 0.9])
-def test_skip_input_is_eq_1_whichever_way_it_is_computed(graph, columns, density):
-    x = sp.random_array((graph.num_nodes, 30), density=density, rng=np.random.default_rng(0), format="csr")
-    op = double(graph)
-    kinds = set()
-    for features in (x, x.toarray()):
-        layer = ConvInput(op, features, columns=columns, dtype=torch.float64)
-        kinds.add(layer.kind)
-        weights = [
-            torch.randn(2, 3, 30, dtype=torch.float64, generator=generator(i)).requires_grad_()
-            for i in (1, 2)
-        ]
-        out = layer(weights, [0, 0])
-        dense = torch.from_numpy(x.toarray())
-        a = op.normalise().to_dense()
-        plain = torch.einsum("nf,rhf->rhn", a @ dense, weights[0]) + torch.einsum(
-            "nf,rhf->rhn", dense, weights[1]
-        )
-        torch.testing.assert_close(out, plain)
-        cotangent = torch.randn(out.shape, dtype=torch.float64, generator=generator(3))
-        got = torch.autograd.grad(out, weights, cotangent)
-        wanted = torch.autograd.grad(plain, weights, cotangent)
-        for g, w in zip(got, wanted, strict=True):
-            torch.testing.assert_close(g, w)
-    assert kinds == {"sparse"} if density < 0.1 else kinds <= {"dense", "constant"}
-
-
 def test_replica_losses_are_the_losses_of_each_replica(graph):
     s = torch.softmax(torch.randn(graph.num_nodes, 3, 4, dtype=torch.float64, generator=generator(0)), -1)
     op = double(graph).normalise()
@@ -230,14 +193,27 @@ def test_a_start_is_learnt_before_the_cut(graph):
     assert (net.assign(DenseInput(z))[:, 0].argmax(-1) == labels[0]).float().mean() > 0.95
 
 
-@pytest.mark.parametrize(
-    "bad", [{"iterations": 0}, {"lr": -1.0}, {"objective": "cut"}, {"ortho_weight": -1.0}]
-)
-def test_settings_are_checked(bad):
-    with pytest.raises(ParameterError, match=next(iter(bad))):
-        TrainSettings(**bad)
-
-
 def test_seeds_do_not_depend_on_their_number():
     assert replica_seeds(3, 10)[:4] == replica_seeds(3, 4)
     assert replica_seeds(3, 4) != replica_seeds(4, 4)
+
+
+@pytest.mark.parametrize(("limit", "inside"), [(4 * 2 * 6 + 1, 1), (4 * 2 * 6, 2)])
+def test_small_work_takes_one_thread(monkeypatch, limit, inside):
+    monkeypatch.setattr(mincut, "_ONE_THREAD", limit)
+    before = torch.get_num_threads()
+    seen = []
+
+    def loss(op, s):
+        seen.append(torch.get_num_threads())
+        return s.sum((0, 2)), s.sum((0, 2))
+
+    torch.set_num_threads(2)
+    try:
+        net = ReplicaNet(4, 2, seeds=[0, 1], hidden=4)
+        op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=4)
+        train(net, DenseInput(torch.eye(4)), op, TrainSettings(iterations=2), loss=loss)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [inside] * 2
