@@ -86,19 +86,7 @@ def run_demo(
     tell: Callable[[str], None] | None = None,
     sections: list[Section] | None = None,
 ) -> list[dict[str, Any]]:
-    """Cluster the demo graphs with every method; writes ``results.json`` and one picture per graph.
-
-    Parameters
-    ----------
-    out : path
-        Folder for the results.
-    seed : int
-        Random state of every method.
-    tell : callable, optional
-        Told what is being done.
-    sections : list, optional
-        Gets a section for a report per graph.
-    """
+    """Cluster the demo graphs with every method; writes ``results.json`` and one picture per graph."""
     out = Path(out)
     rows: list[dict[str, Any]] = []
     for graph, k in demo_graphs():

@@ -185,17 +185,7 @@ def page_environment() -> Any:
 
 
 def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
-    """The whole file.
-
-    Parameters
-    ----------
-    title : str
-        Of the page.
-    sections : sequence of Section
-        In the order of the page; their titles are its contents.
-    subtitle : str
-        A line below the title.
-    """
+    """The whole file."""
     script = "\n".join(template_text(name) for name in VIEW_SCRIPTS) + _START
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text: str = (

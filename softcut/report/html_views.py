@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.report.html_page import View, plain
-from softcut.report.plots import cluster_colours, cluster_flow
+from softcut.report.plots import cluster_colours, cluster_flow, leaving_shares, shortened
 from softcut.report.positions import FEW_NODES, node_positions
 
 __all__ = ["assignment_view", "cluster_view", "evidence_view", "graph_view", "loss_view", "shown_nodes"]
@@ -36,19 +36,7 @@ def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
 
 
 def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption: str = "") -> View:
-    """Nodes coloured by cluster: zoom, hover, filter. Of more than 3,000 nodes a sample is shown.
-
-    Parameters
-    ----------
-    graph : Graph
-        What was clustered.
-    soft : array [N, K]
-        Soft assignment.
-    title : str
-        Said by screen readers.
-    caption : str
-        Below the view.
-    """
+    """Nodes coloured by cluster: zoom, hover, filter. Of more than 3,000 nodes a sample is shown."""
     soft = np.asarray(soft, dtype=np.float64)  # float32 would show its last digits
     labels = soft.argmax(1)
     nodes = shown_nodes(labels)
@@ -62,8 +50,8 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
         said += f"{_EDGES:,} of {part.nnz:,} edges between them are drawn. "
     ranked = np.argsort(-soft[nodes], axis=1)
     first = soft[nodes, ranked[:, 0]]
-    several = soft.shape[1] > 1
-    second = ranked[:, 1] if several else None
+    second = ranked[:, 1] if soft.shape[1] > 1 else None
+    none = [None] * len(nodes)
     # Positions of a very large graph take longer than its clustering.
     place = graph.num_nodes <= _PLACED or graph.num_features == 2
     positions, what = node_positions(graph) if place else (None, "")
@@ -75,12 +63,12 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
     data = {
         "label": f"{title}: {graph.num_nodes} nodes in {len(groups)} clusters",
         "hint": "Hover or tap: a node. Drag: move. Click, then wheel: zoom. Keys: arrows, + and -, 0 for the whole.",
-        "names": None if names is None else [_short(names[i]) for i in nodes],
+        "names": None if names is None else [shortened(names[i], _NAME) for i in nodes],
         "index": None if whole else nodes,
         "labels": own,
         "probability": np.round(first, 3),
-        "second": ranked[:, 1] if second is not None else [None] * len(nodes),
-        "second_probability": np.round(soft[nodes, second], 3) if second is not None else [None] * len(nodes),
+        "second": none if second is None else second,
+        "second_probability": none if second is None else np.round(soft[nodes, second], 3),
         "x": None if x is None else np.round(x, 4),
         "y": None if y is None else np.round(y, 4),
         "positions": what,
@@ -111,13 +99,10 @@ def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
     """The graph of clusters: discs with the sizes as areas, lines with the weights of the cuts as widths."""
     groups, sizes, flow = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
-    volume = flow.sum(axis=1)
     clusters = []
-    for i, (group, size) in enumerate(zip(groups, sizes, strict=True)):
-        cut = 1 - flow[i, i] / volume[i] if volume[i] > 0 else 0.0
-        text = (
-            f"Cluster {group}: {size:,} {'node' if size == 1 else 'nodes'}, {cut:.0%} of its edges leave it"
-        )
+    for group, size, cut in zip(groups, sizes, leaving_shares(flow), strict=True):
+        nodes = "node" if size == 1 else "nodes"
+        text = f"Cluster {group}: {size:,} {nodes}, {cut:.0%} of its edges leave it"
         clusters.append({"number": int(group), "size": int(size), "colour": colours[group], "text": text})
     links = [{"a": a, "b": b, "weight": flow[a, b]} for a, b in np.argwhere(np.triu(flow, 1) > 0)]
     data = {
@@ -140,7 +125,7 @@ def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
     named = graph.node_names
     names = []
     for members in columns:
-        one = _short(named[members[0]]) if named is not None else f"node {members[0]}"
+        one = shortened(named[members[0]], _NAME) if named is not None else f"node {members[0]}"
         names.append(one if len(members) == 1 else f"{one} and {len(members) - 1} after it")
     data = {
         "label": f"Soft assignments of {n} nodes to {k} clusters",
@@ -167,13 +152,8 @@ def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], ca
             if not values.any():
                 continue  # an objective without a second term
             at = np.unique(np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(int))
-            name = _OBJECTIVES.get(objective, objective)
-            series = {
-                "name": name,
-                "x": at + 1,
-                "y": [_digits(v) for v in values[at]],
-                "colour": colours[objective],
-            }
+            series = {"name": _OBJECTIVES.get(objective, objective), "colour": colours[objective]}
+            series |= {"x": at + 1, "y": [_digits(v) for v in values[at]]}
             panels.append({"title": _term(objective, term), "x": "iteration", "series": [series]})
     return View("curves", plain({"panels": panels}), caption)
 
@@ -209,7 +189,3 @@ def evidence_view(replicas: Sequence[Replica], caption: str = "") -> View:
 
 def _digits(value: float) -> float:
     return float(f"{value:.5g}")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else name[: _NAME - 1] + "…"

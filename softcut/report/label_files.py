@@ -14,19 +14,7 @@ __all__ = ["spreadsheet_text", "write_labels"]
 def write_labels(
     path: str | Path, names: Sequence[str] | None, soft: np.ndarray, *, spreadsheet_safe: bool = False
 ) -> None:
-    """Write ``node,cluster,probability``, one line per node.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    names : sequence of str or None
-        Of the nodes; None: their numbers.
-    soft : array [N, K]
-        Soft assignment; a node's cluster is its largest column.
-    spreadsheet_safe : bool
-        Whether names are changed by :func:`spreadsheet_text`.
-    """
+    """Write ``node,cluster,probability``, one line per node; `names` None: nodes are named by their numbers."""
     labels = soft.argmax(1)
     probability = soft[np.arange(len(soft)), labels]
     shown = [str(i) for i in range(len(soft))] if names is None else names

@@ -22,9 +22,11 @@ __all__ = [
     "draw_groups",
     "draw_partition",
     "figure",
+    "leaving_shares",
     "line_styles",
     "plot_clustering",
     "save_figure",
+    "shortened",
 ]
 
 # Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
@@ -75,33 +77,9 @@ def save_figure(fig: Any, path: str | Path, dpi: int = 130) -> Path:
         return atomic_write(path, lambda file: fig.savefig(file, format=kind, dpi=dpi))
 
 
-def plot_clustering(
-    path: str | Path,
-    graph: Graph,
-    labels: np.ndarray,
-    title: str = "Clusters",
-    positions: np.ndarray | None = None,
-    positions_are: str = "",
-) -> Path:
-    """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix.
-
-    Parameters
-    ----------
-    path : path
-        Where the picture goes.
-    graph : Graph
-        What was clustered.
-    labels : array [N]
-        Cluster of each node, numbered from 0.
-    title : str
-        Of the whole picture.
-    positions : array [N, 2], optional
-        Where nodes stand; by default :func:`softcut.report.positions.node_positions`.
-    positions_are : str
-        What `positions` are, written below the first panel.
-    """
-    if positions is None:
-        positions, positions_are = node_positions(graph)
+def plot_clustering(path: str | Path, graph: Graph, labels: np.ndarray, title: str = "Clusters") -> Path:
+    """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix."""
+    positions, positions_are = node_positions(graph)
     labels = np.asarray(labels)
     used = len(np.unique(labels))
     fig, (nodes, groups, matrix) = figure(1, 3, figsize=(16, 5.4))
@@ -142,16 +120,9 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
     ax.scatter(*positions[shown].T, c=colours[labels[shown]], s=size, linewidths=0, zorder=2)
     if n <= _NAMED_NODES:
         names = graph.node_names or [str(i) for i in range(n)]
+        style = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7, "parse_math": False}
         for name, place in zip(names, positions, strict=True):
-            ax.annotate(
-                _short(name),
-                place,
-                xytext=(4, 4),
-                textcoords="offset points",
-                fontsize=7,
-                zorder=3,
-                parse_math=False,
-            )
+            ax.annotate(shortened(name, 18), place, zorder=3, **style)
     else:
         for c in np.unique(labels):
             _number(ax, c, np.median(positions[labels == c], axis=0))
@@ -184,9 +155,8 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
             middle = places[a] + 0.42 * (places[b] - places[a])  # off the middle, where lines cross
             ax.text(*middle, _amount(cut[a, b]), ha="center", va="center", fontsize=8, zorder=3, bbox=_PAPER)
     inches = ax.get_window_extent().width / ax.get_figure().dpi
-    largest = min(70.0, 480 / used) * min(
-        1.0, inches / 4
-    )  # in points; leaves room for neighbours on the circle
+    # In points; leaves room for neighbours on the circle.
+    largest = min(70.0, 480 / used) * min(1.0, inches / 4)
     colours = np.array(cluster_colours(int(groups.max()) + 1))[groups]
     ax.scatter(*places.T, s=largest**2 * sizes / sizes.max(), c=colours, linewidths=0, zorder=2)
     for group, place in zip(groups, places, strict=True):
@@ -201,7 +171,7 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
 
 def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     """The adjacency matrix with nodes sorted by cluster: edges inside clusters form squares on the diagonal."""
-    from matplotlib.colors import LogNorm
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm
     from matplotlib.patches import Rectangle
     from matplotlib.ticker import MaxNLocator
 
@@ -220,13 +190,10 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
     # Where every pixel is one pair of nodes all edges are equally dark: the upper end of the scale.
     low = seen.min(initial=1.0) if bins < n else 0.1
     norm = LogNorm(low, max(seen.max(initial=0.0), 1.001 * low))
-    ax.imshow(
-        np.ma.masked_equal(density, 0),
-        cmap=_greys(),
-        norm=norm,
-        extent=(0, n, n, 0),
-        interpolation="nearest",
-    )
+    # From a grey that can be seen on white, or single edges would vanish, to black.
+    greys = LinearSegmentedColormap.from_list("edges", ["#b5b5b5", "#000000"])
+    seen_only = np.ma.masked_equal(density, 0)
+    ax.imshow(seen_only, cmap=greys, norm=norm, extent=(0, n, n, 0), interpolation="nearest")
     colours = cluster_colours(int(labels.max(initial=0)) + 1)
     start = 0
     for c, size in zip(*np.unique(labels, return_counts=True), strict=True):
@@ -245,10 +212,8 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
 
     groups, sizes, flow = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
-    total = flow.sum(axis=1)
-    leaving = np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
     marks = []
-    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(_PALETTE)]:
+    for group, size, share in list(zip(groups, sizes, leaving_shares(flow), strict=True))[: len(_PALETTE)]:
         text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {share:.0%} cut"
         marks.append(Line2D([], [], color=colours[group], marker="o", linestyle="", label=text))
     if len(groups) > len(marks):
@@ -264,6 +229,12 @@ def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return groups, sizes, np.asarray((member.T @ graph.adjacency @ member).toarray(), dtype=float)
 
 
+def leaving_shares(flow: np.ndarray) -> np.ndarray:
+    """The share of the weight of each cluster's edges that leave it, from :func:`cluster_flow`."""
+    total = flow.sum(axis=1)
+    return np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
+
+
 _PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
 
 
@@ -271,24 +242,9 @@ def _number(ax: Any, number: int, place: np.ndarray) -> None:
     """The number of a cluster, readable on any colour."""
     from matplotlib import patheffects
 
+    style = {"ha": "center", "va": "center", "weight": "bold", "zorder": 4, "clip_on": True}
     outline = [patheffects.withStroke(linewidth=3, foreground="white")]
-    ax.text(
-        *place,
-        str(number),
-        ha="center",
-        va="center",
-        weight="bold",
-        path_effects=outline,
-        zorder=4,
-        clip_on=True,
-    )
-
-
-def _greys() -> Any:
-    """From a grey that can be seen on white, or single edges would vanish, to black."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("edges", ["#b5b5b5", "#000000"])
+    ax.text(*place, str(number), path_effects=outline, **style)
 
 
 def _amount(value: float) -> str:
@@ -296,5 +252,6 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) or value >= 100 else f"{value:.3g}"
 
 
-def _short(name: str, most: int = 18) -> str:
+def shortened(name: str, most: int) -> str:
+    """A name of at most `most` characters."""
     return name if len(name) <= most else name[: most - 1] + "…"

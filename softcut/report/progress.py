@@ -32,9 +32,7 @@ class TrainingBar:
         self._task = self._progress.add_task("preparing", total=None, count="")
 
     def __enter__(self) -> TrainingBar:
-        if (
-            not self._progress.disable
-        ):  # older versions of rich end even a bar they never drew with a blank line
+        if not self._progress.disable:  # older versions of rich end a bar they never drew with a blank line
             self._progress.start()
         return self
 

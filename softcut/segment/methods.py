@@ -86,15 +86,7 @@ _LEAST_GAP = 1e-3
 
 
 def spectral_coordinates(graph: Graph, columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Leading eigenvectors of the random walk on a connected graph but the first, and 1 - their eigenvalues.
-
-    Parameters
-    ----------
-    graph : Graph
-        Without isolated nodes.
-    columns : int
-        How many; fewer where the graph has fewer nodes.
-    """
+    """Leading eigenvectors of the random walk on a connected graph but the first, and 1 - their eigenvalues."""
     adjacency = sp.csr_array(graph.adjacency, dtype=np.float64)
     n = adjacency.shape[0]
     columns = min(columns, n - 1)

@@ -23,17 +23,9 @@ __all__ = ["Job", "Jobs", "threads_of_a_job"]
 
 @dataclass
 class Job:
-    """One upload and what became of it.
+    """One upload and what became of it: `state` is "running", "done", "failed" or "cancelled".
 
-    Attributes
-    ----------
-    state : {"running", "done", "failed", "cancelled"}
-    events : list
-        What the process told while it ran, in order.
-    error : str
-        One sentence, where it failed.
-    result : dict
-        What was found, where it is done.
+    `events` is what its process told, in order, `error` a sentence where it failed, `result` what was found.
     """
 
     id: str
