@@ -31,20 +31,9 @@ __all__ = [
     "train_folds",
 ]
 
+_POOLERS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "nopool")
 # Names of tables to poolers. "dense" is the network without a pooler on graphs without edges.
-METHODS = {
-    "mincut": "mincut",
-    "diffpool": "diffpool",
-    "topk": "topk",
-    "sagpool": "sagpool",
-    "graclus": "graclus",
-    "ndp": "ndp",
-    "nopool": "nopool",
-    "dense": "nopool",
-    "random": "random",
-    "dmon": "dmon",
-    "justbalance": "justbalance",
-}
+METHODS = {name: name for name in (*_POOLERS, "dense", "random", "dmon", "justbalance")} | {"dense": "nopool"}
 
 _STOP_ON = ("loss", "task", "error")
 
@@ -52,9 +41,6 @@ _STOP_ON = ("loss", "task", "error")
 @dataclass(frozen=True)
 class ClassifierSettings:
     """How a classifier is trained; the defaults are the paper's, but for the batch.
-
-    >>> ClassifierSettings().patience
-    50
 
     Attributes
     ----------
@@ -193,7 +179,6 @@ def build_task(
     seeds: Sequence[int],
     settings: ClassifierSettings,
     device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
     hierarchy: Hierarchy | None = None,
 ) -> FoldTask:
     """Models, graphs and order of training for some folds, on a device."""
@@ -201,8 +186,8 @@ def build_task(
     k = cluster_sizes(graphs, settings.levels) if settings.k is None else settings.k
     models = build_models(graphs.num_features, len(graphs.classes), method, k, seeds, settings)
     seen = graphs.without_edges() if method == "dense" else graphs
-    store = GraphStore(seen, device, dtype)
-    net = replica_net(models, store.one_hot, store.x.shape[1]).to(device, dtype)
+    store = GraphStore(seen, device)
+    net = replica_net(models, store.one_hot, store.x.shape[1]).to(device)
     return task_of(net, graphs, store, method, splits, seeds, settings, hierarchy)
 
 

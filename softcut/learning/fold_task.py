@@ -83,24 +83,10 @@ class Batch:
 class FoldTask(Task):
     """R classifiers, each on its own training part, in one step.
 
-    A step gives the mean `loss` of each replica's batch, and `l2`, the sum of squares of its kernels.
-
-    Parameters
-    ----------
-    net : GraphClassifier
-        From :func:`~softcut.learning.replica_net.replica_net`.
-    store : GraphStore
-        The graphs.
-    splits : sequence of Split
-        Training, validation and test graphs of each replica.
-    seeds : sequence of int
-        Of each replica's order of graphs.
-    batch : int
-        Graphs of each replica in a step.
-    hierarchy : HierarchyStore, optional
-        For Graclus and NDP.
-    evaluation_nodes : int
-        The most nodes of one piece of an evaluation.
+    A step gives the mean `loss` of each replica's batch, and `l2`, the sum of squares of its kernels. `net` is made by
+    :func:`~softcut.learning.replica_net.replica_net`, `seeds` are those of each replica's order of graphs, `batch` is
+    the number of graphs of each replica in a step, `hierarchy` is for Graclus and NDP, and a piece of an evaluation has
+    at most `evaluation_nodes` nodes.
     """
 
     validates = True

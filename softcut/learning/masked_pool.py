@@ -88,13 +88,7 @@ class MaskSelection(Selection):
 
 
 class MaskedScorePool(nn.Module):
-    """A :class:`~softcut.nn.TopKPool` or :class:`~softcut.nn.SAGPool` that masks instead of removing rows.
-
-    Parameters
-    ----------
-    inner : ScorePool
-        The pooler whose scores and ratio are used.
-    """
+    """A TopKPool or SAGPool, `inner`, that masks rows instead of removing them."""
 
     def __init__(self, inner: ScorePool) -> None:
         super().__init__()

@@ -84,28 +84,14 @@ class KnownSegments(Segments):
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which graphs a batch holds and where their rows go; made by :meth:`BlockStore.plan`.
+    """Which graphs a batch holds and where their rows go; made by :meth:`BlockStore.plan`."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows of each replica, padding included.
-    sizes : ndarray
-        [R * (B + 1)] rows of every graph of the batch, the padding graph after each replica's own.
-    entries, pieces : int
-        Entries of the operator; into how many pieces its rows are cut on a GPU (0: all are short).
-    numbers : Tensor
-        [6, R * (B + 1) + 1] on the device: what :meth:`BlockStore.gather` reads, graph by graph.
-    shape : tuple of int
-        Replicas R and places B.
-    """
-
-    rows: int
-    sizes: NDArray[np.int64]
-    entries: int
-    pieces: int
-    numbers: Tensor
-    shape: tuple[int, int]
+    rows: int  # of each replica, padding included
+    sizes: NDArray[np.int64]  # [R * (B + 1)] rows of every graph, the padding graph after each replica's own
+    entries: int  # of the operator
+    pieces: int  # that its rows are cut into on a GPU; 0: all are short
+    numbers: Tensor  # [6, R * (B + 1) + 1] on the device: what gather reads, graph by graph
+    shape: tuple[int, int]  # replicas R and places B
 
     @property
     def total(self) -> int:
@@ -132,15 +118,7 @@ class Gathered(NamedTuple):
 
 
 class BlockStore:
-    """The adjacency of many graphs on a device.
-
-    Parameters
-    ----------
-    ptr, rowptr, col, weight
-        As in :class:`~softcut.learning.GraphCollection`.
-    normalised : bool
-        Whether the weights are those of D^-1/2 A D^-1/2 already.
-    """
+    """The adjacency of many graphs on a device; `normalised`: the weights are those of D^-1/2 A D^-1/2 already."""
 
     def __init__(
         self,
@@ -173,12 +151,8 @@ class BlockStore:
     ) -> list[BatchPlan]:
         """Plans of several batches at once, sent to the device in one piece.
 
-        Parameters
-        ----------
-        graphs : ndarray
-            [T, R, B] graph numbers of T batches; -1 for a place that stays empty.
-        rows : sequence of int, optional
-            Rows of each replica in every batch, where more padding than needed is wanted.
+        `graphs` are [T, R, B] graph numbers of T batches, -1 for a place that stays empty; `rows`, where more padding
+        than needed is wanted, the rows of each replica in every batch.
         """
         times, replicas, places = graphs.shape
         used = self.counts[graphs].sum(-1)
@@ -240,12 +214,8 @@ def _pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 class GraphStore(BlockStore):
     """A collection on a device, with node features and classes.
 
-    Attributes
-    ----------
-    x : Tensor
-        [N + 1, J + D]: the feature numbers of the one-hot blocks, then the numbers; a row of zeros for padding.
-    y : Tensor
-        Class of every graph, and one more for places that stay empty.
+    `x` is [N + 1, J + D]: the feature numbers of the one-hot blocks, then the numbers, and a row of zeros for padding.
+    `y` is the class of every graph, and one more for places that stay empty.
     """
 
     def __init__(

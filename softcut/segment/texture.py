@@ -54,7 +54,7 @@ def _responses(grey: NDArray[np.floating]) -> NDArray[np.float32]:
     return np.asarray(responses * (np.log1p(length / 3) / np.maximum(length, 1e-9)), dtype=np.float32)
 
 
-def textons(grey: NDArray[np.floating], count: int = TEXTONS) -> NDArray[np.int64]:
+def textons(grey: NDArray[np.floating]) -> NDArray[np.int64]:
     """Texton of every pixel of a grey image in [0, 100]; textons are those of this image."""
     height, width = grey.shape
     responses = _responses(grey).reshape(height * width, -1)
@@ -62,7 +62,7 @@ def textons(grey: NDArray[np.floating], count: int = TEXTONS) -> NDArray[np.int6
     sample = responses
     if len(responses) > _SAMPLE:
         sample = responses[rng.choice(len(responses), _SAMPLE, replace=False)]
-    count = min(count, len(np.unique(sample, axis=0)))
+    count = min(TEXTONS, len(np.unique(sample, axis=0)))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "One of the clusters is empty")  # it keeps its centre
         centres, _ = kmeans2(sample, count, iter=20, minit="++", rng=rng, missing="warn")

@@ -20,9 +20,6 @@ __all__ = ["Checkpoint"]
 class Checkpoint:
     """Where a training is saved, how often, and which training it belongs to.
 
-    >>> Checkpoint("run.pt", identity={"dataset": "cora", "seeds": [0, 1]}).every
-    60.0
-
     Attributes
     ----------
     path : path

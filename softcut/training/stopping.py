@@ -22,9 +22,6 @@ class Plateau:
     """Stop when no replica's minimised loss has improved by `tolerance` over the last `patience` iterations.
 
     All replicas stop together, at one of the loop's checks; the parameters are those of the last iteration.
-
-    >>> Plateau(tolerance=1e-4, patience=50)
-    Plateau(tolerance=0.0001, patience=50)
     """
 
     tolerance: float = 1e-4
@@ -40,9 +37,6 @@ class Patience:
     """Stop a replica when its watched loss has not improved by more than `tolerance` within `patience` looks.
 
     The watched loss is looked at in every iteration, or, for a task with ``validate``, at every check.
-
-    >>> Patience(patience=50, watch="loss").restore
-    True
 
     Attributes
     ----------
