@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -200,8 +201,8 @@ class NamedLoss:
     def __call__(self, op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
         if self.words is not None and self.price is None:  # the same at every step
             self.price = self.words.price(s.shape[-1])
-        known = {"words": self.words, "num_edges": self.num_edges, "words_price": self.price}
-        return replica_losses(op, s, self.objective, self.sizes, **known)
+        known: dict[str, Any] = {"num_edges": self.num_edges, "words_price": self.price}
+        return replica_losses(op, s, self.objective, self.sizes, words=self.words, **known)
 
     def select(self, active: Tensor) -> None:
         """Some of the replicas only."""
