@@ -153,7 +153,10 @@ def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], ca
             if not values.any():
                 continue  # an objective without a second term
             at = np.unique(np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(int))
-            series: dict[str, Any] = {"name": _OBJECTIVES.get(objective, objective), "colour": colours[objective]}
+            series: dict[str, Any] = {
+                "name": _OBJECTIVES.get(objective, objective),
+                "colour": colours[objective],
+            }
             series |= {"x": at + 1, "y": [_digits(v) for v in values[at]]}
             panels.append({"title": _term(objective, term), "x": "iteration", "series": [series]})
     return View("curves", plain({"panels": panels}), caption)

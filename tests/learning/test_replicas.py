@@ -148,6 +148,29 @@ def test_validation_and_test_are_those_of_the_single_models(method: str) -> None
             assert abs(tested["clusters1"][r] - used) < 1e-9
 
 
+def test_evaluation_reads_losses_whatever_their_weights_and_leaves_the_network_as_it_is() -> None:
+    graphs = made_graphs(41, seed=1, smallest=2)
+    weights = {"cut_weight": 0.3, "ortho_weight": 0.0}
+    models = []
+    for options in (weights, {}):
+        torch.manual_seed(0)
+        models.append(GraphClassifier(graphs.num_features, 2, hidden=8, k=(6, 3), pool_args=options).double())
+    split = folds(graphs, 3)[0]
+    task = fold_task(graphs, models[:1], [split], [0], "mincut")
+    before = task.validate()["loss"]
+    tested = task.evaluate()
+    out = plain_output(models[1], graphs, split.test)  # with weights of 1
+    task_loss = nn.functional.cross_entropy(out.y, torch.from_numpy(graphs.y[split.test]))
+    assert abs(tested["task"][0] - task_loss) < 1e-9
+    for level, pooled in enumerate(out.pooled, start=1):
+        for name, value in pooled.losses.items():
+            assert abs(tested[f"{name}{level}"][0] - value) < 1e-9
+    weighted = task_loss + 0.3 * sum(pooled.losses["cut"] for pooled in out.pooled)
+    assert abs(tested["loss"][0] - weighted) < 1e-9
+    assert torch.equal(task.validate()["loss"], before)
+    assert [vars(pool)[name] for pool in task.net.pools for name in weights] == [0.3, 0.0] * 2
+
+
 @pytest.mark.parametrize("method", ["mincut", "topk", "graclus"])
 def test_a_fold_stops_where_it_would_alone_and_finished_ones_leave(method: str) -> None:
     graphs = made_graphs(40, seed=2, smallest=2)
