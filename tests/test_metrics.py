@@ -271,7 +271,7 @@ def test_what_clusters_say_of_measurements_is_a_bayes_factor():
     np.testing.assert_allclose(normal_scores(x), scores, atol=1e-12)
     z = principal_axes(x)
     assert z.shape == (60, 5)
-    left, length, _ = np.linalg.svd(scores, full_matrices=False)
+    left = np.linalg.svd(scores, full_matrices=False)[0]
     np.testing.assert_allclose(np.abs(z.T @ left[:, :5]) / np.sqrt(60), np.eye(5), atol=1e-8)
     one_hot = np.eye(3)[labels]
     explained = z.T @ one_hot @ np.diag(1 / one_hot.sum(0)) @ one_hot.T @ z / 60

@@ -199,6 +199,26 @@ def test_a_collection_is_read_like_the_list_it_was_made_of(features: str) -> Non
     assert np.array_equal(*answers)
 
 
+def test_model_files_keep_their_names_of_settings_and_random_states_are_of_every_kind(
+    tmp_path: object,
+) -> None:
+    graphs, y = rings_and_stars(24)
+    options = {"max_iter": 1, "learning_rate": 2e-3, "batch_size": 8, "hidden": 8, "device": "cpu"}
+    first, again = (
+        GraphClassification(**options, random_state=np.random.default_rng(5)).fit(graphs, y) for _ in range(2)
+    )
+    assert np.array_equal(first.predict_proba(graphs), again.predict_proba(graphs))
+    path = first.save(f"{tmp_path}/m")
+    stored = json.loads((path.parent / "m.json").read_text())["parameters"]
+    assert (stored["epochs"], stored["lr"], stored["batch"]) == (1, 2e-3, 8)
+    assert isinstance(stored["random_state"], int) and "callbacks" not in stored
+    loaded = GraphClassification.load(path)
+    assert (loaded.max_iter, loaded.learning_rate, loaded.batch_size) == (1, 2e-3, 8)
+    assert GraphClassification(**options, random_state=None).fit(graphs, y).n_iter_ == 1
+    with pytest.raises(ParameterError, match="random_state must be"):
+        GraphClassification(random_state="x").fit(graphs, y)
+
+
 def test_metadata_is_saved_with_the_model(tmp_path: object) -> None:
     path, star = Graph.from_edges([[0, 1, 2], [1, 2, 3]]), Graph.from_edges([[0, 0, 0], [1, 2, 3]])
     model = GraphClassification(max_iter=1, device="cpu").fit([path, star] * 8, [0, 1] * 8)
