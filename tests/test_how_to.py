@@ -25,8 +25,8 @@ PAGES = [*sorted((ROOT / "docs/how-to").glob("*.md")), README, ROOT / "examples/
 # Default fits take seconds: here only that the code runs is looked at.
 QUICK = {
     "random_state=0).fit(": "max_iter=5).fit(",
-    '(pool="mincut").fit': '(pool="mincut", epochs=2).fit',
-    "epochs=40": "epochs=2",
+    '(pool="mincut").fit': '(pool="mincut", max_iter=2).fit',
+    "max_iter=40": "max_iter=2",
     "epochs=20": "epochs=1",
 }
 QUICKER = {"cluster": ["--n-init", "2", "--max-iter", "5", "--no-plot"]}

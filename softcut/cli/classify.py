@@ -64,6 +64,9 @@ def classify(
         raise ParameterError("--model-out saves a model that is trained now: leave it out with --model.")
     if not 0 < held_out <= 0.5:
         raise ParameterError(f"--held-out must be above 0 and at most 0.5, got {held_out}.")
+    for option, value in (("--epochs", epochs), ("--batch", batch), ("--lr", lr)):
+        if not value > 0:
+            raise ParameterError(f"{option} must be positive, got {value}.")
     output = Output(overwrite)
     place = out_dir or Path(f"{Path(graphs).name or 'graphs'}-classes")
     folder = output.folder("--out", place, (*RESULT_FILES, *model_files(model_out)))
