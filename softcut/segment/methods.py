@@ -118,10 +118,6 @@ def cluster_regions(
 ) -> NDArray[np.int64]:
     """Cluster of every region.
 
-    >>> from softcut.datasets import grid_graph
-    >>> cluster_regions(grid_graph(6, 4), 2, "ncut").shape
-    (24,)
-
     Parameters
     ----------
     graph : Graph

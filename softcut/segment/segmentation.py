@@ -74,15 +74,15 @@ class Segmentation:
         colours = np.stack(
             [np.bincount(self.region_labels, weights=area * c) / weight for c in self.regions.rgb.T], axis=1
         ).astype(np.float32)
-        found = self.image * np.float32(1 - opacity)
-        found += np.float32(opacity) * colours[self.labels]
+        mixed = self.image * np.float32(1 - opacity)
+        mixed += np.float32(opacity) * colours[self.labels]
         width = max(1, round(max(self.labels.shape) / 800))  # a line that can be seen on large images too
         lines = segments.find_boundaries(self.labels, mode="inner" if width == 1 else "thick")
         if width > 1:
             morphology = require("scipy.ndimage", "images", "Segmenting images")
             lines = morphology.binary_dilation(lines, iterations=width // 2)
-        found[lines] = (1.0, 0.85, 0.0)
-        return np.asarray(found * 255 + 0.5).astype(np.uint8)
+        mixed[lines] = (1.0, 0.85, 0.0)
+        return np.asarray(mixed * 255 + 0.5).astype(np.uint8)
 
 
 def segment_image(
@@ -133,10 +133,8 @@ def segment_image(
     """
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
-    auto = isinstance(k, str)
-    if (auto and k != "auto") or (
-        not auto and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1)
-    ):
+    auto = isinstance(k, str) and k == "auto"
+    if not auto and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1):
         raise ParameterError(f"k must be a whole number of at least 1, or 'auto', got {k!r}.")
     if not max_pixels >= 1:
         raise ParameterError(f"max_pixels must be positive, got {max_pixels!r}.")
@@ -158,27 +156,20 @@ def segment_image(
         raise ParameterError(
             f"k is {k}, but the image has only {count} regions of its own colour; ask for fewer segments."
         )
-    found = region_graph(
-        small,
-        numbers,
-        features=("colour", "position") if position else ("colour",),
-        weights="likeness" if texture else "colour",
-    )
+    features = ("colour", "position") if position else ("colour",)
+    described = region_graph(small, numbers, features=features, weights="likeness" if texture else "colour")
     if auto:
-        k = number_of_segments(found.graph)
+        k = number_of_segments(described.graph)
         notes.append(f"k=auto: {k} segments.")
-    seed = seed_from(random_state)
-    labels = cluster_regions(found.graph, int(k), method, seed, choose_device(device), area=found.area)
+    seed, area = seed_from(random_state), described.area
+    labels = cluster_regions(described.graph, int(k), method, seed, choose_device(device), area=area)
     # The largest segment becomes number 0; clusters without a region are left out.
     used, labels = np.unique(labels, return_inverse=True)
-    sizes = np.bincount(labels, weights=found.area)
-    order = np.argsort(-sizes, kind="stable")
-    place = np.empty(len(used), dtype=np.int64)
-    place[order] = np.arange(len(used))
-    labels = place[labels]
+    order = np.argsort(-np.bincount(labels, weights=area), kind="stable")
+    labels = np.argsort(order)[labels]
     if len(used) < int(k):
         notes.append(f"{len(used)} segments instead of {k}: the others are empty.")
-    pixels = found.paint(labels)
+    pixels = described.paint(labels)
     if factor > 1:
         pixels = pixels.repeat(factor, axis=0).repeat(factor, axis=1)[: rgb.shape[0], : rgb.shape[1]]
-    return Segmentation(pixels, rgb, found, labels, notes)
+    return Segmentation(pixels, rgb, described, labels, notes)

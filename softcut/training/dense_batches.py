@@ -217,10 +217,9 @@ class DenseBatchTask(Task):
         self.active = active.tolist()
         self._buffers = {name: value[active] for name, value in self._all_buffers.items()}
         self.targets = self._all_targets[active]
-        self._rank = torch.arange(len(self.active), device=self.device).unsqueeze(1)
-        self._order = torch.zeros(
-            len(self.active), self.steps * self.batch, dtype=torch.long, device=self.device
-        )
+        count = len(self.active)
+        self._rank = torch.arange(count, device=self.device).unsqueeze(1)
+        self._order = torch.zeros(count, self.steps * self.batch, dtype=torch.long, device=self.device)
         self._training = {}
         self._tables = {part: self._table(part) for part in _MEASURED}
         self._begin_epoch(self.epoch, int(self._cursor))
@@ -236,12 +235,8 @@ class DenseBatchTask(Task):
 
     def state(self) -> dict[str, Any]:
         sums = {name: total.detach().clone() for name, total in self._training.items()}
-        return {
-            "epoch": self.epoch,
-            "cursor": int(self._cursor),
-            "training": sums,
-            "summed_from": self._summed_from,
-        }
+        place = {"epoch": self.epoch, "cursor": int(self._cursor), "summed_from": self._summed_from}
+        return {**place, "training": sums}
 
     def load_state(self, state: dict[str, Any]) -> None:
         self._begin_epoch(int(state["epoch"]), int(state["cursor"]))
