@@ -142,11 +142,8 @@ class FoldTask(Task):
         self.steps += 1
         batch = self.gather(self._planned.pop(), full=True)
         out, task = self.forward(batch)
-        squares = [kernel.square().flatten(1).sum(1) for kernel in self.kernels]
-        return {
-            "loss": (task + _auxiliary(batch, out)).mean(1),
-            "l2": torch.stack(squares).sum(0) if squares else task.new_zeros(len(task)),
-        }
+        kernels = torch.cat([kernel.flatten(1) for kernel in self.kernels], dim=1)
+        return {"loss": (task + _auxiliary(batch, out)).mean(1), "l2": kernels.square().sum(1)}
 
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
