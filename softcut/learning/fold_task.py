@@ -218,16 +218,12 @@ def _auxiliary(batch: Batch, out: ModelOutput) -> Tensor:
 
 
 def _unweighted(net: GraphClassifier) -> tuple[GraphClassifier, list[dict[str, float]]]:
-    """A network of the same parameters whose poolers give their losses with weight 1, and the poolers' weights."""
-    pools, weights = [], []
+    """A copy of the network whose poolers give their losses with weight 1, and the weights that they have."""
+    net, weights = copy.deepcopy(net), []
     for pool in net.pools:
         named = {name: value for name, value in vars(pool).items() if name.endswith("_weight")}
-        pool = copy.copy(pool)  # shares its parameters
         vars(pool).update(dict.fromkeys(named, 1.0))
-        pools.append(pool)
         weights.append({name.removesuffix("_weight"): value for name, value in named.items()})
-    net = copy.copy(net)
-    net._modules = {**net._modules, "pools": nn.ModuleList(pools)}
     return net, weights
 
 
