@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from streams import product_in_blocks, propagate_in_blocks
 from torch import Tensor
 
 from softcut.clustering.kmeans import kmeans, nearest
@@ -42,8 +43,6 @@ from softcut.training import (
     ReplicaNet,
     TrainSettings,
     assign_in_chunks,
-    product_in_blocks,
-    propagate_in_blocks,
     train,
     train_in_batches,
 )

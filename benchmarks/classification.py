@@ -149,7 +149,8 @@ def own_step(graphs: GraphCollection, count: int, settings: ClassifierSettings, 
 
     def step() -> None:
         for task, optimiser in tasks:
-            task.step()["loss"].sum().backward()
+            values = task.step()
+            (values["loss"] + settings.l2 * values["l2"]).sum().backward()
             optimiser.step()
             optimiser.zero_grad()
 

@@ -64,6 +64,9 @@ def classify(
         raise ParameterError("--model-out saves a model that is trained now: leave it out with --model.")
     if not 0 < held_out <= 0.5:
         raise ParameterError(f"--held-out must be above 0 and at most 0.5, got {held_out}.")
+    for option, value in (("--epochs", epochs), ("--batch", batch), ("--lr", lr)):
+        if not value > 0:
+            raise ParameterError(f"{option} must be positive, got {value}.")
     output = Output(overwrite)
     place = out_dir or Path(f"{Path(graphs).name or 'graphs'}-classes")
     folder = output.folder("--out", place, (*RESULT_FILES, *model_files(model_out)))
@@ -76,10 +79,10 @@ def classify(
     else:
         settings = {
             "n_init": n_init,
-            "epochs": epochs,
+            "max_iter": epochs,
             "patience": patience,
-            "batch": batch,
-            "lr": lr,
+            "batch_size": batch,
+            "learning_rate": lr,
             "random_state": seed,
             "device": device,
         }
@@ -88,7 +91,7 @@ def classify(
             "trained_on": len(found) - len(tested),
             "tested_on": len(tested),
             "best_epoch": estimator.best_epoch_.tolist(),
-            "epochs": estimator.n_epochs_,
+            "epochs": estimator.n_iter_,
             "validation_accuracy": [float(v) for v in estimator.validation_accuracy_],
             "interrupted": estimator.interrupted_,
         }
@@ -136,7 +139,7 @@ def _train(
         estimator = GraphClassification(
             pool,
             features=kind,
-            callback=lambda state: bar.update(found.name, pool, range(settings["n_init"]), state),
+            callbacks=[lambda state: bar.update(found.name, pool, range(settings["n_init"]), state)],
             **settings,
         )
         with bar:

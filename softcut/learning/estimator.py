@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from softcut.clustering.arguments import seed_from
 from softcut.device import choose_device
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
 from softcut.graph.collection import GraphCollection, from_graphs
@@ -34,6 +35,8 @@ __all__ = ["GraphClassification"]
 
 FEATURES = ("auto", "given", "structure", "both")
 _KIND = "graph classification"
+# Arguments that model files know by another name.
+_RECORDED = {"batch_size": "batch", "learning_rate": "lr", "max_iter": "epochs"}
 
 
 class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,7 +45,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> import softcut as sc
     >>> ring = sc.Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]])
     >>> star = sc.Graph.from_edges([[0, 0, 0], [1, 2, 3]])
-    >>> model = sc.GraphClassification(epochs=40, lr=0.01).fit([ring, star] * 20, ["ring", "star"] * 20)
+    >>> model = sc.GraphClassification(max_iter=40, learning_rate=0.01).fit([ring, star] * 20, ["ring", "star"] * 20)
     >>> model.predict([star, ring]).tolist(), model.score([star, ring], ["star", "ring"])
     (['star', 'ring'], 1.0)
     >>> model.predict_proba([star]).shape
@@ -62,21 +65,21 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Width of every layer; poolers in a row.
     k : sequence of int, optional
         Clusters at each level; by default N // 2, N // 4, ... with N the mean number of nodes.
-    batch : int
+    batch_size : int
         Graphs in a step.
-    lr, l2 : float
+    learning_rate, l2 : float
         Adam's step size; weight of the sum of squares of the kernels.
-    epochs, patience : int
+    max_iter, patience : int
         At most so many epochs; stop after so many without a lower validation loss.
     validation : float
         Share of the graphs that decides when to stop (and is not trained on).
     pool_args : mapping, optional
         Further options of the pooler.
-    random_state : int
-        Of weights, order and validation graphs.
+    random_state : int, None, RandomState or Generator
+        Of weights, order and validation graphs. An int gives the same result every time on one device.
     device : str
-        "auto", "cpu" or "cuda".
-    callback : callable, optional
+        "auto" (a GPU where there is one), "cpu" or "cuda".
+    callbacks : sequence of callables, optional
         Called with a LoopProgress after every epoch.
 
     Attributes
@@ -85,8 +88,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The classes, sorted.
     best_epoch_, validation_loss_, validation_accuracy_ : ndarray
         Of each of the `n_init` networks, at its best epoch.
-    n_epochs_ : int
-        How many were run.
+    n_iter_ : int
+        How many epochs were run.
     interrupted_ : bool
         Whether Ctrl-C ended the training; the weights are then the best so far.
     metadata_ : dict
@@ -102,22 +105,22 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         hidden: int = 32,
         levels: int = 2,
         k: Sequence[int] | None = None,
-        batch: int = 32,
-        lr: float = 5e-4,
+        batch_size: int = 32,
+        learning_rate: float = 5e-4,
         l2: float = 1e-4,
-        epochs: int = 500,
+        max_iter: int = 500,
         patience: int = 50,
         validation: float = 0.1,
         pool_args: Mapping[str, Any] | None = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         device: str = "auto",
-        callback: Callable[[LoopProgress], None] | None = None,
+        callbacks: Sequence[Callable[[LoopProgress], None]] | None = None,
     ) -> None:
         self.pool, self.n_init, self.features = pool, n_init, features
-        self.hidden, self.levels, self.k, self.batch = hidden, levels, k, batch
-        self.lr, self.l2, self.epochs, self.patience = lr, l2, epochs, patience
+        self.hidden, self.levels, self.k, self.batch_size = hidden, levels, k, batch_size
+        self.learning_rate, self.l2, self.max_iter, self.patience = learning_rate, l2, max_iter, patience
         self.validation, self.pool_args = validation, pool_args
-        self.random_state, self.device, self.callback = random_state, device, callback
+        self.random_state, self.device, self.callbacks = random_state, device, callbacks
 
     # ------------------------------------------------------------------------------------------------ fitting
 
@@ -139,25 +142,30 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._structure = self._choose_structure(collection)
         self._given = collection.num_features
         collection = self._with_features(collection, numbers, names)
-        split = hold_out(numbers, self.validation, self.random_state)
-        seeds = [1000 * self.random_state + i for i in range(self.n_init)]
+        self._seed = seed_from(self.random_state)
+        split = hold_out(numbers, self.validation, self._seed)
+        seeds = [1000 * self._seed + i for i in range(self.n_init)]
         device = choose_device(self.device)
         task = build_task(collection, self.pool, [split] * self.n_init, seeds, settings, device)
         loop, steps = loop_settings([split], settings)
-        result = Loop(task, loop).run(self.callback)
+        result = Loop(task, loop).run(self._tell if self.callbacks else None)
         if result.best_iteration is None or result.best_loss is None:
             raise ParameterError("training was stopped before its first epoch: there is nothing to keep.")
         self.classes_ = names
         self.interrupted_ = result.interrupted
         self.metadata_: dict[str, Any] = {}
         self.best_epoch_ = np.round(result.best_iteration / steps).astype(int)
-        self.n_epochs_ = round(result.iterations / steps)
+        self.n_iter_ = round(result.iterations / steps)
         self.validation_loss_ = result.best_loss
         at = [int(np.flatnonzero(result.validated_at == i)[0]) for i in result.best_iteration]
         self.validation_accuracy_ = result.validation["accuracy"][at, np.arange(self.n_init)]
         self._net, self._sizes = task.net, list(settings.k or cluster_sizes(collection, self.levels))
         self._columns = (collection.index.shape[1], collection.value.shape[1], collection.num_features)
         return self
+
+    def _tell(self, progress: LoopProgress) -> None:
+        for callback in self.callbacks or ():
+            callback(progress)
 
     def _settings(self) -> ClassifierSettings:
         if self.pool not in METHODS:
@@ -168,10 +176,13 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ParameterError(f"n_init must be a whole number of at least 1, not {self.n_init!r}.")
         if not 0 < self.validation <= 0.5:
             raise ParameterError(f"validation must be above 0 and at most 0.5, not {self.validation}.")
+        for name in _RECORDED:
+            if not getattr(self, name) > 0:
+                raise ParameterError(f"{name} must be positive, not {getattr(self, name)}.")
         return ClassifierSettings(
-            batch=self.batch,
-            lr=self.lr,
-            epochs=self.epochs,
+            batch=self.batch_size,
+            lr=self.learning_rate,
+            epochs=self.max_iter,
             patience=self.patience,
             l2=self.l2,
             hidden=self.hidden,
@@ -208,11 +219,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> GraphCollection:
         if self._structure is not None:
             if self.features == "structure":
-                none, nothing = (
-                    np.zeros((graphs.num_nodes, 0), np.int32),
-                    np.zeros((graphs.num_nodes, 0), np.float32),
-                )
-                graphs = replace(graphs, index=none, value=nothing, num_features=0)
+                graphs = replace(graphs, index=graphs.index[:, :0], value=graphs.value[:, :0], num_features=0)
             graphs = self._structure.transform(graphs)
         if numbers is None or names is None:
             return graphs
@@ -235,9 +242,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         everything = np.arange(len(collection))
         splits = [Split(everything, everything, everything)] * self.n_init
         self._net.to(device)
-        # No L2: a task for training would add its gradient to these weights once more at each call.
-        settings = replace(self._settings(), l2=0.0)
-        task = task_of(self._net, collection, store, self.pool, splits, range(self.n_init), settings)
+        task = task_of(self._net, collection, store, self.pool, splits, range(self.n_init), self._settings())
         return task.predict(everything).mean(0).double().cpu().numpy()
 
     def predict(self, graphs: Any) -> NDArray[Any]:
@@ -247,7 +252,6 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, graphs: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of the graphs that are classified correctly."""
-        self._check_fitted()
         _, labels = self._read(graphs, y)
         hits = self.predict(graphs) == labels.astype(self.classes_.dtype)
         return float(np.average(hits, weights=sample_weight))
@@ -264,14 +268,17 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> import softcut as sc, tempfile
         >>> ring = sc.Graph.from_edges([[0, 1, 2, 3], [1, 2, 3, 0]])
         >>> star = sc.Graph.from_edges([[0, 0, 0], [1, 2, 3]])
-        >>> model = sc.GraphClassification(epochs=2).fit([ring, star] * 10, [0, 1] * 10)
+        >>> model = sc.GraphClassification(max_iter=2).fit([ring, star] * 10, [0, 1] * 10)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     again = sc.GraphClassification.load(model.save(folder + "/model"))
         >>> bool((again.predict_proba([ring]) == model.predict_proba([ring])).all())
         True
         """
         self._check_fitted()
-        parameters = {name: value for name, value in self.get_params().items() if name != "callback"}
+        parameters = {_RECORDED.get(name, name): value for name, value in self.get_params().items()}
+        del parameters["callbacks"]
+        if not isinstance(self.random_state, int | None):
+            parameters["random_state"] = self._seed
         structure = self._structure
         meta = {
             "kind": _KIND,
@@ -282,7 +289,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "columns": list(self._columns),
             "structure": None if structure is None else [structure.max_degree, structure.mean, structure.std],
             "best_epoch": self.best_epoch_.tolist(),
-            "n_epochs": self.n_epochs_,
+            "n_epochs": self.n_iter_,
             "interrupted": self.interrupted_,
             "metadata": self.metadata_,
             "validation_loss": [float(v) for v in self.validation_loss_],
@@ -297,7 +304,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if meta.get("kind") != _KIND:
             raise ModelFileError(f"{path} is not a model of GraphClassification.")
         try:
-            model = cls(**meta["parameters"])
+            names = {recorded: name for name, recorded in _RECORDED.items()}
+            model = cls(**{names.get(name, name): value for name, value in meta["parameters"].items()})
             settings = model._settings()
             model.classes_ = np.asarray(meta["classes"])
             model._given, model._sizes = int(meta["given"]), [int(v) for v in meta["sizes"]]
@@ -315,7 +323,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if expected != {name: value.shape for name, value in tensors.items()}:
                 raise ValueError("its weights do not fit its settings")
             model._net.load_state_dict(tensors, strict=False)
-            model.best_epoch_, model.n_epochs_ = np.asarray(meta["best_epoch"]), int(meta["n_epochs"])
+            model.best_epoch_, model.n_iter_ = np.asarray(meta["best_epoch"]), int(meta["n_epochs"])
             model.interrupted_, model.metadata_ = bool(meta["interrupted"]), dict(meta["metadata"])
             model.validation_loss_ = np.asarray(meta["validation_loss"])
             model.validation_accuracy_ = np.asarray(meta["validation_accuracy"])

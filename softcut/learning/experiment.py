@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from softcut.errors import ParameterError
@@ -32,20 +31,9 @@ __all__ = [
     "train_folds",
 ]
 
+_POOLERS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "nopool")
 # Names of tables to poolers. "dense" is the network without a pooler on graphs without edges.
-METHODS = {
-    "mincut": "mincut",
-    "diffpool": "diffpool",
-    "topk": "topk",
-    "sagpool": "sagpool",
-    "graclus": "graclus",
-    "ndp": "ndp",
-    "nopool": "nopool",
-    "dense": "nopool",
-    "random": "random",
-    "dmon": "dmon",
-    "justbalance": "justbalance",
-}
+METHODS = {name: name for name in (*_POOLERS, "dense", "random", "dmon", "justbalance")} | {"dense": "nopool"}
 
 _STOP_ON = ("loss", "task", "error")
 
@@ -53,9 +41,6 @@ _STOP_ON = ("loss", "task", "error")
 @dataclass(frozen=True)
 class ClassifierSettings:
     """How a classifier is trained; the defaults are the paper's, but for the batch.
-
-    >>> ClassifierSettings().patience
-    50
 
     Attributes
     ----------
@@ -134,11 +119,6 @@ def cluster_sizes(graphs: GraphCollection, levels: int = 2) -> tuple[int, ...]:
     """Clusters at each level: N // 2, N // 4, ... with N the mean number of nodes, rounded up.
 
     The mean is over all graphs of the collection, so that every fold has the same network.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> cluster_sizes(from_graphs([Graph.from_edges([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])] * 2))
-    (3, 1)
     """
     n = math.ceil(graphs.sizes.mean())
     return tuple(max(1, n // 2**level) for level in range(1, levels + 1))
@@ -155,13 +135,6 @@ def folds_at_once(
 
     On a GPU all of them. On a CPU large graphs fill the caches, and folds are then faster in smaller groups: ten folds
     of PROTEINS are best together, those of DD one by one. The answers do not depend on it.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> path = Graph.from_edges([range(999), range(1, 1000)])
-    >>> graphs = from_graphs([path] * 2)
-    >>> folds_at_once(graphs, ClassifierSettings()), folds_at_once(graphs, ClassifierSettings(), "cuda")
-    (1, None)
     """
     if torch.device(device).type != "cpu":
         return None
@@ -206,7 +179,6 @@ def build_task(
     seeds: Sequence[int],
     settings: ClassifierSettings,
     device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
     hierarchy: Hierarchy | None = None,
 ) -> FoldTask:
     """Models, graphs and order of training for some folds, on a device."""
@@ -214,8 +186,8 @@ def build_task(
     k = cluster_sizes(graphs, settings.levels) if settings.k is None else settings.k
     models = build_models(graphs.num_features, len(graphs.classes), method, k, seeds, settings)
     seen = graphs.without_edges() if method == "dense" else graphs
-    store = GraphStore(seen, device, dtype)
-    net = replica_net(models, store.one_hot, store.x.shape[1]).to(device, dtype)
+    store = GraphStore(seen, device)
+    net = replica_net(models, store.one_hot, store.x.shape[1]).to(device)
     return task_of(net, graphs, store, method, splits, seeds, settings, hierarchy)
 
 
@@ -236,15 +208,19 @@ def task_of(
             hierarchy = coarsen_collection(graphs, METHODS[method], settings.levels)
         levels = HierarchyStore(hierarchy, graphs, device, store.dtype)
     nodes = 1_000_000 if device.type == "cuda" else 100_000  # of one piece of an evaluation
-    return FoldTask(net, store, splits, seeds, settings.batch, settings.l2, levels, nodes)
+    return FoldTask(net, store, splits, seeds, settings.batch, levels, nodes)
 
 
 def loop_settings(splits: Sequence[Split], settings: ClassifierSettings) -> tuple[LoopSettings, int]:
     """For the shared loop, and how many steps an epoch has."""
     steps = max(1, math.ceil(max(len(split.train) for split in splits) / settings.batch))
-    stop = Patience(patience=settings.patience, watch=settings.stop_on)
     loop = LoopSettings(
-        iterations=steps * settings.epochs, lr=settings.lr, check_every=steps, stop=stop, drop_finished=True
+        iterations=steps * settings.epochs,
+        lr=settings.lr,
+        minimise={"loss": 1.0, "l2": settings.l2},
+        check_every=steps,
+        stop=Patience(patience=settings.patience, watch=settings.stop_on),
+        drop_finished=True,
     )
     return loop, steps
 
@@ -313,19 +289,16 @@ def train_folds(
     seeds = [1000 * seed + number for number in numbers]
     task = build_task(graphs, method, chosen, seeds, settings, device, hierarchy=hierarchy)
     loop, steps = loop_settings(parts, settings)
-    saved = None
-    if checkpoint is not None:
-        identity = {
-            "dataset": graphs.name,
-            "method": method,
-            "folds": list(numbers),
-            "seed": seed,
-            "count": count,
-            "batch": settings.batch,
-            "l2": settings.l2,
-            "pool_args": str(dict(settings.pool_args)),
-        }
-        saved = Checkpoint(checkpoint, identity)
+    identity = {
+        "dataset": graphs.name,
+        "method": method,
+        "folds": list(numbers),
+        "seed": seed,
+        "count": count,
+        "batch": settings.batch,
+        "pool_args": str(dict(settings.pool_args)),
+    }
+    saved = None if checkpoint is None else Checkpoint(checkpoint, identity)
     result = Loop(task, loop).run(callback, saved, time_limit)
     stopped = result.timed_out or result.interrupted
     if (stopped and checkpoint is not None) or result.best_loss is None:
@@ -333,20 +306,19 @@ def train_folds(
     measured = {name: value.cpu().numpy() for name, value in task.evaluate().items()}
     assert result.best_iteration is not None
     assert result.ran is not None
-    found = []
+    results = []
     for i, number in enumerate(numbers):
         best_epoch = round(int(result.best_iteration[i]) / steps)
-        details = {name: float(value[i]) for name, value in measured.items() if name != "accuracy"}
-        found.append(
+        results.append(
             FoldResult(
                 fold=int(number),
                 accuracy=float(measured["accuracy"][i]),
                 best_epoch=best_epoch,
                 epochs=round(int(result.ran[i]) / steps),
-                validation_loss=float(np.asarray(result.best_loss)[i]),
+                validation_loss=float(result.best_loss[i]),
                 validation_task=float(result.validation["task"][best_epoch - 1, i]),
                 validation_accuracy=float(result.validation["accuracy"][best_epoch - 1, i]),
-                details=details,
+                details={name: float(value[i]) for name, value in measured.items() if name != "accuracy"},
             )
         )
-    return found, result
+    return results, result

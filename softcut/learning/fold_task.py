@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +30,6 @@ class BatchOrder:
 
     Every batch is full; one that reaches the end of a permutation goes on with the next. Batch t depends on the
     seed and on t alone.
-
-    >>> order = BatchOrder(np.array([3, 5, 7]), batch=2, seed=[0])
-    >>> sorted(np.concatenate([order(t) for t in range(3)]).tolist())
-    [3, 3, 5, 5, 7, 7]
     """
 
     def __init__(self, graphs: NDArray[np.int64], batch: int, seed: Sequence[int]) -> None:
@@ -50,23 +46,19 @@ class BatchOrder:
 
     def __call__(self, t: int) -> NDArray[np.int64]:
         number, start = divmod(t * self.batch, len(self.graphs))
-        found = self._epoch(number)[start : start + self.batch]
-        while len(found) < self.batch:
+        chosen = self._epoch(number)[start : start + self.batch]
+        while len(chosen) < self.batch:
             number += 1
-            found = np.concatenate([found, self._epoch(number)[: self.batch - len(found)]])
-        return found
+            chosen = np.concatenate([chosen, self._epoch(number)[: self.batch - len(chosen)]])
+        return chosen
 
 
 @dataclass(frozen=True)
 class Batch:
     """Mini-batches of all active replicas, ready for the network.
 
-    Attributes
-    ----------
-    x, op, selections
-        What the network reads.
-    y, weight : Tensor
-        [R, B] classes, and 1 for places that hold a graph.
+    The network reads `x`, `op` and `selections`; `y` [R, B] are the classes, and `weight` [R, B] is 1 for places that
+    hold a graph (None: all do).
     """
 
     x: Tensor
@@ -80,32 +72,21 @@ class Batch:
         replicas, places = self.y.shape
         return values.view(replicas, places + 1, *values.shape[1:])[:, :places]
 
-    def mean(self, values: Tensor) -> Tensor:
-        """Mean over each replica's graphs [R]."""
-        if self.weight is None:
-            return values.mean(1)
-        return (values * self.weight).sum(1) / self.weight.sum(1).clamp(min=1)
+    def add_sums(self, total: dict[str, Tensor], values: Mapping[str, Tensor]) -> None:
+        """Add each replica's sums over its graphs [R] to `total`, and how many graphs there are as "count"."""
+        weight = torch.ones_like(values["task"]) if self.weight is None else self.weight
+        for name, value in {**values, "count": torch.ones_like(weight)}.items():
+            new = (value * weight).double().sum(1)
+            total[name] = total[name] + new if name in total else new
 
 
 class FoldTask(Task):
     """R classifiers, each on its own training part, in one step.
 
-    Parameters
-    ----------
-    net : GraphClassifier
-        From :func:`~softcut.learning.replica_net.replica_net`.
-    store : GraphStore
-        The graphs.
-    splits : sequence of Split
-        Training, validation and test graphs of each replica.
-    seeds : sequence of int
-        Of each replica's order of graphs.
-    batch : int
-        Graphs of each replica in a step.
-    l2 : float
-        Weight of the sum of squares of the kernels; its gradient is added to theirs.
-    hierarchy : HierarchyStore, optional
-        For Graclus and NDP.
+    A step gives the mean `loss` of each replica's batch, and `l2`, the sum of squares of its kernels. `net` is made by
+    :func:`~softcut.learning.replica_net.replica_net`, `seeds` are those of each replica's order of graphs, `batch` is
+    the number of graphs of each replica in a step, `hierarchy` is for Graclus and NDP, and a piece of an evaluation has
+    at most `evaluation_nodes` nodes.
     """
 
     validates = True
@@ -117,21 +98,18 @@ class FoldTask(Task):
         splits: Sequence[Split],
         seeds: Sequence[int],
         batch: int = 32,
-        l2: float = 0.0,
         hierarchy: HierarchyStore | None = None,
         evaluation_nodes: int = 2_000_000,
     ) -> None:
         self.net, self.store, self.splits, self.hierarchy = net, store, list(splits), hierarchy
         self.parameters = dict(net.named_parameters())
+        self.kernels = list(net.kernels())
         self.orders = [BatchOrder(s.train, batch, [seed]) for s, seed in zip(splits, seeds, strict=True)]
         self.active = list(range(len(self.splits)))
         self.steps = 0
         self.evaluation_nodes = evaluation_nodes
         self._validation: list[Batch] | None = None
         self._planned: list[list[BatchPlan]] = []  # of the next steps, the nearest last
-        if l2:
-            for kernel in net.kernels():
-                _decay(kernel, l2)
 
     def plan(self, graphs: NDArray[np.int64]) -> list[list[BatchPlan]]:
         """Plans of batches, [T, R, B] graph numbers; for each batch one plan per level of the hierarchy."""
@@ -142,28 +120,19 @@ class FoldTask(Task):
     def gather(self, plans: Sequence[BatchPlan], full: bool = False) -> Batch:
         """A batch by its plans; `full`: no place is empty."""
         store = self.store
-        found = store.gather(plans[0])
+        finest = store.gather(plans[0])
         selections = None
         if self.hierarchy is not None:
-            selections = self.hierarchy.selections(found, plans[1:])
-        weight = None if full else (found.chosen >= 0).to(store.dtype)
-        return Batch(store.x[found.row], found.op, selections, store.y[found.chosen], weight)
+            selections = self.hierarchy.selections(finest, plans[1:])
+        weight = None if full else (finest.chosen >= 0).to(store.dtype)
+        return Batch(store.x[finest.row], finest.op, selections, store.y[finest.chosen], weight)
 
-    def batch(self, graphs: NDArray[np.int64]) -> Batch:
-        """Gather a batch: [R, B] graph numbers, -1 for places that stay empty."""
-        return self.gather(self.plan(graphs[None])[0], full=bool((graphs >= 0).all()))
-
-    def forward(self, batch: Batch) -> tuple[ModelOutput, Tensor, Tensor]:
-        """What the network says, and the loss of every graph: cross entropy and auxiliary losses, [R, B] each."""
-        out = self.net(batch.x, batch.op, selections=batch.selections)
+    def forward(self, batch: Batch, net: GraphClassifier | None = None) -> tuple[ModelOutput, Tensor]:
+        """What the network says, and the cross entropy of every graph [R, B]."""
+        out = (net or self.net)(batch.x, batch.op, selections=batch.selections)
         logits = batch.per_graph(out.y)
         task = nn.functional.cross_entropy(logits.flatten(0, 1), batch.y.flatten(), reduction="none")
-        auxiliary = sum(
-            (v for pooled in out.pooled for v in pooled.graph_losses.values()), logits.new_zeros(())
-        )
-        if auxiliary.dim():
-            auxiliary = batch.per_graph(auxiliary)
-        return out, task.view(batch.y.shape), auxiliary
+        return out, task.view(batch.y.shape)
 
     def step(self) -> Mapping[str, Tensor]:
         if not self._planned:
@@ -172,8 +141,9 @@ class FoldTask(Task):
             self._planned = self.plan(graphs)[::-1]
         self.steps += 1
         batch = self.gather(self._planned.pop(), full=True)
-        _, task, auxiliary = self.forward(batch)
-        return {"loss": batch.mean(task + auxiliary)}
+        out, task = self.forward(batch)
+        kernels = torch.cat([kernel.flatten(1) for kernel in self.kernels], dim=1)
+        return {"loss": (task + _auxiliary(batch, out)).mean(1), "l2": kernels.square().sum(1)}
 
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
@@ -185,29 +155,30 @@ class FoldTask(Task):
     def load_state(self, state: dict[str, Any]) -> None:
         self.steps, self._planned = int(state["steps"]), []
 
-    def _batches(self, parts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """The graphs of every replica in [R, B] pieces of a limited number of nodes, the last ones filled with -1."""
-        longest = max(len(part) for part in parts)
-        table = np.full((len(parts), longest), -1)
+    def batches(self, parts: Sequence[NDArray[np.int64]]) -> list[Batch]:
+        """The graphs of every active replica in pieces of a limited number of nodes."""
+        table = np.full((len(parts), max(len(part) for part in parts)), -1)
         for row, part in zip(table, parts, strict=True):
             row[: len(part)] = part
-        nodes = self.store.counts[table].sum()
-        pieces = max(1, -(-int(nodes) // self.evaluation_nodes))
-        return [piece for piece in np.array_split(table, pieces, axis=1) if piece.size]
+        pieces = max(1, -(-int(self.store.counts[table].sum()) // self.evaluation_nodes))
+        split = [piece for piece in np.array_split(table, pieces, axis=1) if piece.size]
+        return [self.batch(piece) for piece in split]
+
+    def batch(self, graphs: NDArray[np.int64]) -> Batch:
+        """A batch of [R, B] graph numbers, -1 for places that stay empty."""
+        return self.gather(self.plan(graphs[None])[0], full=bool((graphs >= 0).all()))
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, Tensor]:
         """Loss with auxiliary ones, cross entropy, accuracy and error on each active replica's validation set."""
         if self._validation is None:
-            pieces = self._batches([self.splits[r].validation for r in self.active])
-            made = [self.batch(piece) for piece in pieces]
-            self._validation = made
+            self._validation = self.batches([self.splits[r].validation for r in self.active])
         total: dict[str, Tensor] = {}
         for batch in self._validation:
-            out, task, auxiliary = self.forward(batch)
+            out, task = self.forward(batch)
             hits = _hits(batch, out)
-            values = {"loss": task + auxiliary, "task": task, "accuracy": hits, "error": 1 - hits}
-            _add(total, _sums(batch, values))
+            loss = task + _auxiliary(batch, out)
+            batch.add_sums(total, {"loss": loss, "task": task, "accuracy": hits, "error": 1 - hits})
         return _means(total)
 
     @torch.no_grad()
@@ -216,72 +187,48 @@ class FoldTask(Task):
 
         The poolers' own losses are those before their weights, so that they can be read where a weight is 0.
         """
+        net, weights = _unweighted(self.net)
         total: dict[str, Tensor] = {}
-        for piece in self._batches([getattr(self.splits[r], part) for r in self.active]):
-            batch = self.batch(piece)
-            with _unweighted_losses(self.net) as weights:
-                out, task, _ = self.forward(batch)
-            auxiliary = sum(
-                weights.get((level, name), 1.0) * batch.per_graph(value)
-                for level, pooled in enumerate(out.pooled)
-                for name, value in pooled.graph_losses.items()
-            )
-            values = {"accuracy": _hits(batch, out), "loss": task + auxiliary, "task": task}
+        for batch in self.batches([getattr(self.splits[r], part) for r in self.active]):
+            out, task = self.forward(batch, net)
+            values = {"accuracy": _hits(batch, out), "loss": task, "task": task}
             for level, pooled in enumerate(out.pooled, start=1):
                 for name, value in pooled.graph_losses.items():
-                    values[f"{name}{level}"] = batch.per_graph(value)
+                    own = values[f"{name}{level}"] = batch.per_graph(value)
+                    values["loss"] = values["loss"] + weights[level - 1].get(name, 1.0) * own
                 used = clusters_used(pooled)
                 if used is not None:
                     values[f"clusters{level}"] = batch.per_graph(used)
-            _add(total, _sums(batch, values))
+            batch.add_sums(total, values)
         return _means(total)
 
     @torch.no_grad()
     def predict(self, graphs: NDArray[np.int64]) -> Tensor:
         """Class probabilities of the same graphs by every active replica: [R, G, C]."""
-        found = []
-        for piece in self._batches([graphs] * len(self.active)):
-            batch = self.batch(piece)
-            out = self.net(batch.x, batch.op, selections=batch.selections)
-            found.append(batch.per_graph(out.y).softmax(-1))
-        return torch.cat(found, dim=1)
+        batches = self.batches([graphs] * len(self.active))
+        outputs = [self.net(batch.x, batch.op, selections=batch.selections).y for batch in batches]
+        chances = [batch.per_graph(y).softmax(-1) for batch, y in zip(batches, outputs, strict=True)]
+        return torch.cat(chances, dim=1)
 
 
-def _decay(kernel: nn.Parameter, l2: float) -> None:
-    kernel.register_hook(lambda grad: torch.add(grad, kernel.detach(), alpha=2 * l2))
+def _auxiliary(batch: Batch, out: ModelOutput) -> Tensor:
+    """The sum of the poolers' losses of every graph: [R, B], or 0 where there are none."""
+    losses = [value for pooled in out.pooled for value in pooled.graph_losses.values()]
+    return batch.per_graph(sum(losses[1:], losses[0])) if losses else out.y.new_zeros(())
 
 
-@contextmanager
-def _unweighted_losses(net: GraphClassifier) -> Iterator[dict[tuple[int, str], float]]:
-    """Poolers give their losses with weight 1 in the block; the weights by level and name of the loss."""
-    found = {
-        (level, name.removesuffix("_weight")): value
-        for level, pool in enumerate(net.pools)
-        for name, value in vars(pool).items()
-        if name.endswith("_weight")
-    }
-    try:
-        for level, name in found:
-            setattr(net.pools[level], f"{name}_weight", 1.0)
-        yield found
-    finally:
-        for (level, name), weight in found.items():
-            setattr(net.pools[level], f"{name}_weight", weight)
+def _unweighted(net: GraphClassifier) -> tuple[GraphClassifier, list[dict[str, float]]]:
+    """A copy of the network whose poolers give their losses with weight 1, and the weights that they have."""
+    net, weights = copy.deepcopy(net), []
+    for pool in net.pools:
+        named = {name: value for name, value in vars(pool).items() if name.endswith("_weight")}
+        vars(pool).update(dict.fromkeys(named, 1.0))
+        weights.append({name.removesuffix("_weight"): value for name, value in named.items()})
+    return net, weights
 
 
 def _hits(batch: Batch, out: ModelOutput) -> Tensor:
     return (batch.per_graph(out.y).argmax(-1) == batch.y).to(out.y.dtype)
-
-
-def _sums(batch: Batch, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    weight = torch.ones_like(values["loss"]) if batch.weight is None else batch.weight
-    found = {name: (value * weight).double().sum(1) for name, value in values.items()}
-    return {**found, "count": weight.double().sum(1)}
-
-
-def _add(total: dict[str, Tensor], new: Mapping[str, Tensor]) -> None:
-    for name, value in new.items():
-        total[name] = total[name] + value if name in total else value
 
 
 def _means(total: Mapping[str, Tensor]) -> dict[str, Tensor]:

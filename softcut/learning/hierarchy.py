@@ -30,15 +30,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """The coarse graphs of a collection, level by level.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
-    >>> coarse = coarsen_collection(from_graphs([path, path]), "ndp", levels=2)
-    >>> [level.ptr.tolist() for level in coarse.levels]
-    [[0, 2, 4], [0, 1, 2]]
-    """
+    """The coarse graphs of a collection, level by level."""
 
     method: str
     levels: tuple[Level, ...] = field(repr=False)
@@ -99,21 +91,11 @@ def _read_level(file: Any, number: int) -> Level:
     return Level(file[f"index{number}"].astype(np.int64), adjacency, ptr)
 
 
-def coarsen_collection(graphs: GraphCollection, method: str, levels: int = 2, seed: int = 0) -> Hierarchy:
-    """Coarsen every graph of a collection, each as it would be alone.
-
-    Parameters
-    ----------
-    graphs : GraphCollection
-        The graphs.
-    method : {"graclus", "ndp"}
-        Which coarsening.
-    levels, seed : int
-        How often, and what decides ties.
-    """
+def coarsen_collection(graphs: GraphCollection, method: str, levels: int = 2) -> Hierarchy:
+    """Coarsen every graph of a collection `levels` times, each as it would be alone; `method`: "graclus" or "ndp"."""
     if method not in HIERARCHIES:
         raise ParameterError(f"method must be one of {', '.join(HIERARCHIES)}, not {method!r}.")
-    coarsening = Graclus(seed=seed) if method == "graclus" else NodeDecimation(seed=seed)
+    coarsening = Graclus(seed=0) if method == "graclus" else NodeDecimation(seed=0)
     adjacency = clean(graphs.adjacency(), symmetric=True)
     return Hierarchy(method, tuple(hierarchy(coarsening, adjacency, levels, graphs.ptr)))
 
@@ -138,15 +120,7 @@ class _Kept(KeepSelection):
 
 
 class HierarchyStore:
-    """A hierarchy on a device.
-
-    Parameters
-    ----------
-    coarse : Hierarchy
-        From :func:`coarsen_collection`.
-    graphs : GraphCollection
-        The graphs it was made of.
-    """
+    """A hierarchy on a device; `graphs` are those that it was made of."""
 
     def __init__(
         self, coarse: Hierarchy, graphs: GraphCollection, device: torch.device, dtype: torch.dtype
@@ -171,23 +145,19 @@ class HierarchyStore:
 
     def _maps(self, level: Level, below: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
         """Numbers local to their graphs, and one more row for padding."""
-        coarse_first = np.repeat(level.ptr[:-1], np.diff(level.ptr))
-        fine_first = np.repeat(below[:-1], np.diff(below))
         fine_of_coarse = np.repeat(below[:-1], np.diff(level.ptr))
         if self.method == "ndp":
             return (np.append(level.index - fine_of_coarse, 0),)
         cluster = level.index
         order = np.argsort(cluster, kind="stable")
-        sizes = np.bincount(cluster, minlength=len(coarse_first))
+        sizes = np.bincount(cluster, minlength=int(level.ptr[-1]))
         if sizes.max(initial=0) > 2 or sizes.min(initial=1) < 1:
             raise ParameterError("clusters must hold one or two nodes.")
         first = np.cumsum(sizes) - sizes
         table = np.column_stack([order[first], order[first + sizes - 1]]) - fine_of_coarse[:, None]
         column = np.zeros(len(cluster) + 1, np.int8)
         column[order] = np.arange(len(order)) - np.repeat(first, sizes)
-        column[-1] = 0
         owner = np.repeat(level.ptr[:-1], np.diff(below))
-        assert len(fine_first) == len(owner)
         return np.append(cluster - owner, 0), column, np.concatenate([table, np.zeros((1, 2), table.dtype)])
 
     def plan(self, finest: BlockStore, graphs: NDArray[np.int64]) -> list[list[BatchPlan]]:
@@ -209,7 +179,7 @@ class HierarchyStore:
 
     def selections(self, fine: Gathered, plans: Sequence[BatchPlan]) -> list[Selection]:
         """The selections of all levels for a batch whose finest graphs were gathered already; `plans` of the others."""
-        found: list[Selection] = []
+        selections: list[Selection] = []
         for store, maps, plan in zip(self.stores, self.maps, plans, strict=True):
             coarse = store.gather(plan)
             place = torch.arange(len(coarse.row), device=coarse.row.device)
@@ -217,11 +187,11 @@ class HierarchyStore:
             base = fine.first[coarse.graph]
             if self.method == "ndp":
                 index = base + torch.where(coarse.padding, offset, maps[0][coarse.row])
-                found.append(_Kept(index, fine.op.layout, ptr=coarse.op.ptr, adj=coarse.op))
+                selections.append(_Kept(index, fine.op.layout, ptr=coarse.op.ptr, adj=coarse.op))
             else:
-                found.append(self._pairs(fine, coarse, maps, offset, base))
+                selections.append(self._pairs(fine, coarse, maps, offset, base))
             fine = coarse
-        return found
+        return selections
 
     def _pairs(
         self, fine: Gathered, coarse: Gathered, maps: tuple[Tensor, ...], offset: Tensor, base: Tensor

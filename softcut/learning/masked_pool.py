@@ -33,15 +33,7 @@ class MaskedSegments(Segments):
 
 
 class MaskedSquare(Operator):
-    """D A A D with a diagonal D: nodes that have a common neighbour, as an operator; the square is never made.
-
-    >>> import torch
-    >>> from softcut.ops import as_operator
-    >>> path = as_operator(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3, batch=torch.zeros(3, dtype=int))
-    >>> ends = torch.tensor([1.0, 0.0, 1.0])
-    >>> MaskedSquare(path, ends, path.layout).to_dense().tolist()
-    [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
-    """
+    """D A A D with a diagonal D: nodes that have a common neighbour, as an operator; the square is never made."""
 
     def __init__(self, base: Operator, scale: Tensor, layout: Layout, normalised: bool = False) -> None:
         self.base, self.scale, self.layout = base, scale, layout
@@ -79,13 +71,7 @@ class MaskedSquare(Operator):
 
 
 class MaskSelection(Selection):
-    """Kept rows by a mask, each multiplied by its gate; the others become 0.
-
-    >>> import torch
-    >>> chosen = MaskSelection(torch.tensor([0.5, 0.0]))
-    >>> chosen.reduce(torch.ones(2, 1)).flatten().tolist()
-    [0.5, 0.0]
-    """
+    """Kept rows by a mask, each multiplied by its gate; the others become 0."""
 
     def __init__(self, gate: Tensor) -> None:
         self.gate = gate
@@ -102,13 +88,7 @@ class MaskSelection(Selection):
 
 
 class MaskedScorePool(nn.Module):
-    """A :class:`~softcut.nn.TopKPool` or :class:`~softcut.nn.SAGPool` that masks instead of removing rows.
-
-    Parameters
-    ----------
-    inner : ScorePool
-        The pooler whose scores and ratio are used.
-    """
+    """A TopKPool or SAGPool, `inner`, that masks rows instead of removing them."""
 
     def __init__(self, inner: ScorePool) -> None:
         super().__init__()

@@ -23,15 +23,7 @@ def _stacked(parameters: Sequence[Tensor]) -> nn.Parameter:
 
 
 class ReplicaLinear(nn.Module):
-    """One ``nn.Linear`` per replica.
-
-    >>> import torch
-    >>> layers = [nn.Linear(3, 2) for _ in range(4)]
-    >>> x = torch.rand(4 * 5, 3)
-    >>> together = ReplicaLinear(layers)(x)
-    >>> torch.allclose(together[5:10], layers[1](x[5:10]))
-    True
-    """
+    """One ``nn.Linear`` per replica."""
 
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         super().__init__()

@@ -37,21 +37,8 @@ def replica_net(
 ) -> GraphClassifier:
     """A model that computes R models at once, for batches of R replicas side by side.
 
-    >>> import torch
-    >>> from softcut.nn.models import GraphClassifier
-    >>> net = replica_net([GraphClassifier(3, 2, k=(4, 2)) for _ in range(5)])
-    >>> net.head.weight.shape
-    torch.Size([5, 2, 32])
-
-    Parameters
-    ----------
-    models : sequence of GraphClassifier
-        Of one architecture, each with its own weights.
-    one_hot : int
-        How many columns of the input are feature numbers of one-hot blocks (see
-        :class:`~softcut.learning.GraphCollection`); the first layers then look their weights up.
-    columns : int, optional
-        Columns of the input; needed with `one_hot`.
+    With `one_hot`, so many of the input's `columns` are feature numbers of one-hot blocks (see
+    :class:`~softcut.graph.GraphCollection`), and the first layers look their weights up.
     """
     if not models:
         raise ParameterError("models must hold at least one model.")
@@ -106,10 +93,4 @@ def _swap(net: nn.Module, models: Sequence[nn.Module]) -> None:
 
 def replica_state(net: GraphClassifier, replica: int) -> dict[str, Tensor]:
     """The parameters of one replica, by the names of a model of its own."""
-    names = {".inner.": "."}
-    found = {}
-    for name, value in net.named_parameters():
-        for old, new in names.items():
-            name = name.replace(old, new)
-        found[name] = value[replica].detach()
-    return found
+    return {name.replace(".inner.", "."): value[replica].detach() for name, value in net.named_parameters()}

@@ -20,12 +20,9 @@ from torch import Tensor
 from softcut.graph.collection import GraphCollection, pointer
 from softcut.ops import CSR, CSRPattern, Segments
 from softcut.ops.batching import Chunks
-from softcut.ops.spmm import constants
+from softcut.ops.spmm import PIECE
 
 __all__ = ["BatchPlan", "BlockStore", "Gathered", "GraphStore", "KnownSegments", "SymmetricPattern", "send"]
-
-
-_PIECE = 64  # entries of a row that one thread of a GPU sums
 
 
 class SymmetricPattern(CSRPattern):
@@ -43,18 +40,7 @@ class SymmetricPattern(CSRPattern):
 
     @cached_property
     def pieces(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        if not self.total_pieces:
-            return None
-        length = self.rowptr[1:] - self.rowptr[:-1]
-        count = torch.clamp((length + _PIECE - 1) // _PIECE, min=1).long()
-        second = torch.zeros_like(self.rowptr)
-        second[1:] = count.cumsum(0)
-        place = torch.arange(self.total_pieces, device=count.device)
-        rows = torch.arange(len(count), device=count.device)
-        owner = torch.repeat_interleave(rows, count, output_size=self.total_pieces)
-        start = self.rowptr[:-1][owner] + (place - second[:-1][owner]) * _PIECE
-        first = torch.cat([start.to(self.rowptr.dtype), self.rowptr[-1:]])
-        return first, place.to(self.col.dtype), second
+        return self.cut_rows(self.total_pieces) if self.total_pieces else None
 
     @cached_property
     def transpose(self) -> tuple[CSRPattern, Tensor]:
@@ -66,11 +52,7 @@ class SymmetricPattern(CSRPattern):
 
 
 def send(array: NDArray[Any], device: torch.device) -> Tensor:
-    """A small array to the device, without waiting for it.
-
-    >>> send(np.arange(3), torch.device("cpu")).tolist()
-    [0, 1, 2]
-    """
+    """A small array to the device, without waiting for it."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     if device.type != "cuda":
         return tensor
@@ -84,18 +66,11 @@ class KnownSegments(Segments):
         super().__init__(len(batch), ptr)
         self.sizes = sizes
         self.__dict__["batch"] = batch
-        self.known: dict[int, Chunks] = {}
 
     def chunk_size(self, k: int) -> int:
         return min(256, max(16, 1 << (k - 1).bit_length()))
 
-    def chunks(self, size: int) -> Chunks:
-        if size not in self.known:
-            with constants():
-                self.known[size] = self._cut(size)
-        return self.known[size]
-
-    def _cut(self, size: int) -> Chunks:
+    def _cut_into(self, size: int) -> Chunks:
         assert self.ptr is not None
         bounds = pointer(-(-self.sizes // size))
         count, device = int(bounds[-1]), self.ptr.device
@@ -109,28 +84,14 @@ class KnownSegments(Segments):
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which graphs a batch holds and where their rows go; made by :meth:`BlockStore.plan`.
+    """Which graphs a batch holds and where their rows go; made by :meth:`BlockStore.plan`."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows of each replica, padding included.
-    sizes : ndarray
-        [R * (B + 1)] rows of every graph of the batch, the padding graph after each replica's own.
-    entries, pieces : int
-        Entries of the operator; into how many pieces its rows are cut on a GPU (0: all are short).
-    numbers : Tensor
-        [6, R * (B + 1) + 1] on the device: what :meth:`BlockStore.gather` reads, graph by graph.
-    shape : tuple of int
-        Replicas R and places B.
-    """
-
-    rows: int
-    sizes: NDArray[np.int64]
-    entries: int
-    pieces: int
-    numbers: Tensor
-    shape: tuple[int, int]
+    rows: int  # of each replica, padding included
+    sizes: NDArray[np.int64]  # [R * (B + 1)] rows of every graph, the padding graph after each replica's own
+    entries: int  # of the operator
+    pieces: int  # that its rows are cut into on a GPU; 0: all are short
+    numbers: Tensor  # [6, R * (B + 1) + 1] on the device: what gather reads, graph by graph
+    shape: tuple[int, int]  # replicas R and places B
 
     @property
     def total(self) -> int:
@@ -157,15 +118,7 @@ class Gathered(NamedTuple):
 
 
 class BlockStore:
-    """The adjacency of many graphs on a device.
-
-    Parameters
-    ----------
-    ptr, rowptr, col, weight
-        As in :class:`~softcut.learning.GraphCollection`.
-    normalised : bool
-        Whether the weights are those of D^-1/2 A D^-1/2 already.
-    """
+    """The adjacency of many graphs on a device; `normalised`: the weights are those of D^-1/2 A D^-1/2 already."""
 
     def __init__(
         self,
@@ -186,8 +139,8 @@ class BlockStore:
         # Pieces that a GPU cuts every graph's rows into; None where all rows are short.
         self.piece_counts: NDArray[np.int64] | None = None
         lengths = np.diff(rowptr)
-        if lengths.max(initial=0) > _PIECE:
-            pieces = pointer(np.maximum(-(-lengths // _PIECE), 1))
+        if lengths.max(initial=0) > PIECE:
+            pieces = pointer(np.maximum(-(-lengths // PIECE), 1))
             self.piece_counts = np.append(np.diff(pieces[ptr]), 0)
         self.rowptr = torch.from_numpy(rowptr).to(device)
         self.col = torch.from_numpy(col).to(device)
@@ -198,12 +151,8 @@ class BlockStore:
     ) -> list[BatchPlan]:
         """Plans of several batches at once, sent to the device in one piece.
 
-        Parameters
-        ----------
-        graphs : ndarray
-            [T, R, B] graph numbers of T batches; -1 for a place that stays empty.
-        rows : sequence of int, optional
-            Rows of each replica in every batch, where more padding than needed is wanted.
+        `graphs` are [T, R, B] graph numbers of T batches, -1 for a place that stays empty; `rows`, where more padding
+        than needed is wanted, the rows of each replica in every batch.
         """
         times, replicas, places = graphs.shape
         used = self.counts[graphs].sum(-1)
@@ -265,22 +214,8 @@ def _pointers(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 class GraphStore(BlockStore):
     """A collection on a device, with node features and classes.
 
-    >>> import numpy as np, torch
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> graphs = from_graphs([Graph.from_edges([[0], [1]], x=[[1.0], [2.0]])] * 3, y=[0, 1, 0])
-    >>> store = GraphStore(graphs, torch.device("cpu"))
-    >>> (plan,) = store.plan(np.array([[[0, 1], [2, -1]]]))
-    >>> found = store.gather(plan)
-    >>> found.op, store.x[found.row].flatten().tolist()
-    (CSR(8 rows, 6 entries, 6 graph(s)), [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 0.0, 0.0])
-
-    Attributes
-    ----------
-    x : Tensor
-        [N + 1, J + D]: the feature numbers of the one-hot blocks, then the numbers; a row of zeros for padding.
-    y : Tensor
-        Class of every graph, and one more for places that stay empty.
+    `x` is [N + 1, J + D]: the feature numbers of the one-hot blocks, then the numbers, and a row of zeros for padding.
+    `y` is the class of every graph, and one more for places that stay empty.
     """
 
     def __init__(

@@ -16,14 +16,7 @@ _DENSE = 1024  # nodes of a graph up to which triangles are counted by a dense p
 
 
 def clustering_coefficients(graphs: GraphCollection) -> NDArray[np.float32]:
-    """The local clustering coefficient of every node: its triangles over the pairs of its neighbours.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> paw = Graph.from_edges([[0, 1, 2, 2], [1, 2, 0, 3]])
-    >>> clustering_coefficients(from_graphs([paw])).round(3).tolist()
-    [1.0, 1.0, 0.3330000042915344, 0.0]
-    """
+    """The local clustering coefficient of every node: its triangles over the pairs of its neighbours."""
     out = np.zeros(graphs.num_nodes, np.float32)
     local = graphs.rowptr
     for start, end in zip(graphs.ptr[:-1], graphs.ptr[1:], strict=True):
@@ -106,12 +99,7 @@ def with_structure(
 
 
 def one_hot_columns(columns: list[NDArray[np.int64]], nodes: int) -> tuple[NDArray[np.int32], int]:
-    """Columns of numbers as one-hot blocks: feature numbers [N, J], and how many features there are.
-
-    >>> index, width = one_hot_columns([np.array([7, 5]), np.array([1, 1])], 2)
-    >>> index.tolist(), width
-    ([[1, 2], [0, 2]], 3)
-    """
+    """Columns of numbers as one-hot blocks: feature numbers [N, J], and how many features there are."""
     pairs = [np.unique(column, return_inverse=True) for column in columns]
     starts = pointer([len(values) for values, _ in pairs])
     index = np.zeros((nodes, len(pairs)), np.int32)

@@ -13,7 +13,7 @@ from softcut.errors import GraphError, ParameterError
 if TYPE_CHECKING:
     from softcut.graph import Graph
 
-__all__ = ["GraphLike", "as_adjacency", "as_labels", "codes"]
+__all__ = ["GraphLike", "adjacency_and_codes", "as_labels", "codes"]
 
 GraphLike: TypeAlias = "Graph | sp.spmatrix | sp.sparray | NDArray[Any]"
 
@@ -38,7 +38,15 @@ def codes(labels: NDArray[Any]) -> NDArray[np.int64]:
     return np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
 
 
-def as_adjacency(graph: GraphLike) -> sp.csr_matrix:
+def adjacency_and_codes(graph: GraphLike, labels: ArrayLike) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
+    """The adjacency matrix, and the labels of its nodes renumbered."""
+    adjacency, array = _as_adjacency(graph), as_labels(labels, "labels")
+    if len(array) != adjacency.shape[0]:
+        raise ParameterError(f"labels has {len(array)} entries but the graph has {adjacency.shape[0]} nodes.")
+    return adjacency, codes(array)
+
+
+def _as_adjacency(graph: GraphLike) -> sp.csr_matrix:
     """The adjacency matrix of a graph, a scipy matrix or a square array, checked unless it is a Graph."""
     adjacency = getattr(graph, "adjacency", None)
     if adjacency is not None:

@@ -14,25 +14,13 @@ BINS = 4
 
 
 def looks_like_words(x: np.ndarray | sp.csr_array) -> bool:
-    """Whether features are counts of words or the like: non-negative and at most half of them not 0.
-
-    >>> import numpy as np
-    >>> looks_like_words(np.eye(3)), looks_like_words(np.array([[0.5, -1.0], [2.0, 0.0]]))
-    (True, False)
-    """
+    """Whether features are counts of words or the like: non-negative and at most half of them not 0."""
     values = np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
     return bool(values.size == 0 or values.min() >= 0) and values.size <= 0.5 * x.shape[0] * x.shape[1]
 
 
 def presence(x: Any) -> sp.csr_array:
-    """Words of each node, [N, F'] of ones: words that it has, or in which bin each of its columns lies.
-
-    >>> import numpy as np
-    >>> presence(np.array([[0, 3], [2, 0]])).toarray().tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
-    >>> presence(np.array([[-1.5], [-0.5], [0.5], [1.5]])).toarray().argmax(1).tolist()
-    [0, 1, 2, 3]
-    """
+    """Words of each node, [N, F'] of ones: words that it has, or in which bin each of its columns lies."""
     if looks_like_words(x):
         words = sp.csr_array(x)
         words.eliminate_zeros()

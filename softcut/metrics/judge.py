@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.metrics.arguments import GraphLike, as_adjacency, as_labels, codes
+from softcut.metrics.arguments import GraphLike, adjacency_and_codes
 from softcut.metrics.features_as_words import looks_like_words, presence
 from softcut.metrics.measurements import axes_gain, axes_table, looked_at, principal_axes
 from softcut.ops import entropy
@@ -216,9 +216,8 @@ class Judge:
             edges, words, sizes = self.tables(column, k)
             gain = edge_gain(edges, self.edges) if self.edges else edges.new_zeros(())
             parts.append((gain, word_gain(words, num_words, words_price), entropy(sizes)))
-        found = [torch.stack(part) for part in zip(*parts, strict=True)]
+        gains = parts[0] if single else tuple(torch.stack(part) for part in zip(*parts, strict=True))
         price = float(words_price) + (float(edge_price(k, self.edges)) if self.edges else 0.0)
-        gains = [part[0] if single else part for part in found]
         told = self._told(words, labels, k) if single else None
         return Evidence(gains[0], gains[1], gains[2], self.nodes, price, told)
 
@@ -247,23 +246,13 @@ def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Eviden
     >>> round(parts.edges, 2), parts.features, round(parts.entropy, 2)      # 2 log 2, less log C(3, 2)
     (-0.12, 0.0, 0.69)
     """
-    adjacency = as_adjacency(graph)
-    found = as_labels(labels, "labels")
-    if len(found) != adjacency.shape[0]:
-        raise ParameterError(f"labels has {len(found)} entries but the graph has {adjacency.shape[0]} nodes.")
+    adjacency, numbers = adjacency_and_codes(graph, labels)
     x = getattr(graph, "x", None) if x is None else x
     if x is not None and x.shape[0] != adjacency.shape[0]:
         raise ParameterError(f"x has {x.shape[0]} rows but the graph has {adjacency.shape[0]} nodes.")
-    numbers = codes(found)
     parts = Judge(adjacency, x)(torch.from_numpy(numbers), int(numbers.max()) + 1)
-    return Evidence(
-        float(parts.edges),
-        float(parts.features),
-        float(parts.entropy),
-        parts.nodes,
-        parts.price,
-        float(parts.told),
-    )
+    edges, features, entropy_, told = map(float, (parts.edges, parts.features, parts.entropy, parts.told))
+    return Evidence(edges, features, entropy_, parts.nodes, parts.price, told)
 
 
 def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:

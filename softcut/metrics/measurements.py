@@ -32,20 +32,12 @@ _SAME = 1e-5  # share of the longest axis below which an axis is rounding
 
 
 def looked_at(nodes: int) -> np.ndarray:
-    """Nodes that stand for all, evenly spread.
-
-    >>> looked_at(3).tolist()
-    [0, 1, 2]
-    """
+    """Nodes that stand for all, evenly spread."""
     return np.arange(nodes) if nodes <= ROWS else np.linspace(0, nodes - 1, ROWS).astype(np.int64)
 
 
 def normal_scores(x: np.ndarray) -> np.ndarray:
-    """Columns as the normal deviates of their ranks, with mean 0 and variance 1; constant ones are left out.
-
-    >>> normal_scores(np.array([[1.0, 5.0], [7.0, 5.0], [900.0, 5.0]])).round(2).tolist()
-    [[-1.22], [0.0], [1.22]]
-    """
+    """Columns as the normal deviates of their ranks, with mean 0 and variance 1; constant ones are left out."""
     n = len(x)
     scores = np.empty(x.shape)
     for j, column in enumerate(np.asarray(x, dtype=np.float64).T):
@@ -58,13 +50,7 @@ def normal_scores(x: np.ndarray) -> np.ndarray:
 
 
 def principal_axes(x: Any) -> np.ndarray:
-    """Z [N', D]: leading principal axes of the normal scores of the nodes looked at, each with mean 0, variance 1.
-
-    >>> x = np.random.default_rng(0).standard_normal((50, 3))
-    >>> z = principal_axes(np.hstack([x, x]))
-    >>> z.shape, bool(np.allclose(z.T @ z / 50, np.eye(3)))
-    ((50, 3), True)
-    """
+    """Z [N', D]: leading principal axes of the normal scores of the nodes looked at, each with mean 0, variance 1."""
     rows = x[looked_at(x.shape[0])]
     scores = normal_scores(np.asarray(rows.toarray() if sp.issparse(rows) else rows))
     n = len(scores)

@@ -11,7 +11,7 @@ from sklearn import metrics as _sk
 from sklearn.metrics.cluster import contingency_matrix
 
 from softcut.errors import ParameterError
-from softcut.metrics.arguments import GraphLike, as_adjacency, as_labels, codes
+from softcut.metrics.arguments import GraphLike, adjacency_and_codes, as_labels, codes
 from softcut.metrics.judge import evidence
 
 __all__ = [
@@ -67,28 +67,33 @@ class _Parts(NamedTuple):
     volume: NDArray[np.float64]
     inside: NDArray[np.float64]  # weight of edges inside, both directions counted: 1_c' A 1_c
 
+    @classmethod
+    def of(cls, graph: GraphLike, labels: ArrayLike) -> _Parts:
+        adjacency, numbers = adjacency_and_codes(graph, labels)
+        rows = np.repeat(numbers, np.diff(adjacency.indptr))
+        weight = adjacency.data
+        same = rows == numbers[adjacency.indices]
+        used = int(numbers.max()) + 1
+        volume = np.bincount(rows, weights=weight, minlength=used).astype(np.float64)
+        inside = np.bincount(rows[same], weights=weight[same], minlength=used).astype(np.float64)
+        return cls(volume, inside)
+
     @property
     def cut(self) -> NDArray[np.float64]:
         return np.maximum(self.volume - self.inside, 0.0)
 
-    @property
-    def total(self) -> float:
-        return float(self.volume.sum())
+    def normalised_cut(self) -> float:
+        return float(_ratio(self.cut, self.volume).sum())
 
+    def modularity(self, resolution: float = 1.0) -> float:
+        total = self.volume.sum()
+        if total <= 0:
+            return 0.0
+        return float((self.inside / total - resolution * (self.volume / total) ** 2).sum())
 
-def _parts(graph: GraphLike, labels: ArrayLike) -> _Parts:
-    adjacency = as_adjacency(graph)
-    array = as_labels(labels, "labels")
-    if len(array) != adjacency.shape[0]:
-        raise ParameterError(f"labels has {len(array)} entries but the graph has {adjacency.shape[0]} nodes.")
-    numbers = codes(array)
-    used = int(numbers.max()) + 1
-    rows = np.repeat(numbers, np.diff(adjacency.indptr))
-    same = rows == numbers[adjacency.indices]
-    weight = adjacency.data
-    volume = np.bincount(rows, weights=weight, minlength=used)
-    inside = np.bincount(rows[same], weights=weight[same], minlength=used)
-    return _Parts(volume.astype(np.float64), inside.astype(np.float64))
+    def conductances(self) -> NDArray[np.float64]:
+        smaller_side = np.minimum(self.volume, self.volume.sum() - self.volume)
+        return np.minimum(_ratio(self.cut, smaller_side), 1.0)
 
 
 def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -178,11 +183,7 @@ def normalised_cut(graph: GraphLike, labels: ArrayLike) -> float:
     >>> round(normalised_cut(path, [0, 0, 1, 1]), 4)
     0.6667
     """
-    return _normalised_cut(_parts(graph, labels))
-
-
-def _normalised_cut(parts: _Parts) -> float:
-    return float(_ratio(parts.cut, parts.volume).sum())
+    return _Parts.of(graph, labels).normalised_cut()
 
 
 def modularity(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> float:
@@ -198,14 +199,7 @@ def modularity(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> 
     >>> modularity(two_edges, [0, 0, 1, 1])
     0.5
     """
-    return _modularity(_parts(graph, labels), resolution)
-
-
-def _modularity(parts: _Parts, resolution: float = 1.0) -> float:
-    total = parts.total
-    if total <= 0:
-        return 0.0
-    return float((parts.inside / total - resolution * (parts.volume / total) ** 2).sum())
+    return _Parts.of(graph, labels).modularity(resolution)
 
 
 def conductance(graph: GraphLike, labels: ArrayLike, reduce: Literal["mean", "max"] = "mean") -> float:
@@ -223,13 +217,8 @@ def conductance(graph: GraphLike, labels: ArrayLike, reduce: Literal["mean", "ma
     """
     if reduce not in ("mean", "max"):
         raise ParameterError(f"reduce must be 'mean' or 'max', not {reduce!r}.")
-    values = _conductances(_parts(graph, labels))
+    values = _Parts.of(graph, labels).conductances()
     return float(values.mean() if reduce == "mean" else values.max())
-
-
-def _conductances(parts: _Parts) -> NDArray[np.float64]:
-    smaller_side = np.minimum(parts.volume, parts.total - parts.volume)
-    return np.minimum(_ratio(parts.cut, smaller_side), 1.0)
 
 
 def clusters_used(labels: ArrayLike) -> int:
@@ -283,7 +272,7 @@ def evaluate(
     """
     if y is None:
         y = getattr(graph, "y", None)
-    parts = _parts(graph, labels)
+    parts = _Parts.of(graph, labels)
     scores: dict[str, float] = {}
     if y is not None:
         truth, found = as_labels(y, "y"), as_labels(labels, "labels")
@@ -297,9 +286,9 @@ def evaluate(
             scores["completeness"] = completeness(truth, found)
             scores["ari"] = ari(truth, found)
             scores["accuracy"] = matched_accuracy(truth, found)
-    conductances = _conductances(parts)
-    scores["normalised_cut"] = _normalised_cut(parts)
-    scores["modularity"] = _modularity(parts)
+    conductances = parts.conductances()
+    scores["normalised_cut"] = parts.normalised_cut()
+    scores["modularity"] = parts.modularity()
     scores["conductance"] = float(conductances.mean())
     scores["conductance_max"] = float(conductances.max())
     scores["balance"] = balance(labels, k)

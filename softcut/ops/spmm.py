@@ -30,7 +30,7 @@ __all__ = ["CSRPattern", "constants", "on_kernels", "sparse_product", "spmm", "u
 # A gradient with respect to edge values gathers at most this many numbers at a time.
 _GATHER_LIMIT = 1 << 24
 # Entries of a row that one GPU thread sums.
-_PIECE = 64
+PIECE = 64
 # The first number that int32 does not hold.
 _INT32_END = 2**31
 
@@ -148,17 +148,21 @@ class CSRPattern:
         """
         with constants():
             length = self.rowptr[1:] - self.rowptr[:-1]
-            if not length.numel() or int(length.max()) <= _PIECE:
+            if not length.numel() or int(length.max()) <= PIECE:
                 return None
-            count = torch.clamp((length + _PIECE - 1) // _PIECE, min=1).long()
-            second = torch.zeros_like(self.rowptr)
-            second[1:] = count.cumsum(0)
-            total = int(second[-1])
-            place = torch.arange(total, device=count.device)
-            owner = torch.repeat_interleave(torch.arange(len(count), device=count.device), count)
-            start = self.rowptr[:-1][owner] + (place - second[:-1][owner]) * _PIECE
-            first = torch.cat([start.to(self.rowptr.dtype), self.rowptr[-1:]])
-            return first, place.to(self.col.dtype), second
+            return self.cut_rows()
+
+    def cut_rows(self, total: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """The `pieces` of rows of which some are long; `total`, their number, saves asking the device for it."""
+        count = torch.clamp((self.counts + PIECE - 1) // PIECE, min=1)
+        second = torch.zeros_like(self.rowptr)
+        second[1:] = count.cumsum(0)
+        place = torch.arange(int(second[-1]) if total is None else total, device=count.device)
+        rows = torch.arange(len(count), device=count.device)
+        owner = torch.repeat_interleave(rows, count, output_size=len(place))
+        start = self.rowptr[:-1][owner] + (place - second[:-1][owner]) * PIECE
+        first = torch.cat([start.to(self.rowptr.dtype), self.rowptr[-1:]])
+        return first, place.to(self.col.dtype), second
 
     @cached_property
     def plan(self) -> RowPlan:

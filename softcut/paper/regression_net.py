@@ -1,8 +1,4 @@
-"""The regressor of table 3 on padded molecules: the same numbers as GraphRegressor, in few operations.
-
-Every method reads constant products that are made once (A~X for the paper's layer, the GCN's product for DiffPool), all
-shapes are fixed, and linear layers work on two axes: under ``torch.func.vmap`` each is then one batched product.
-"""
+"""The regressor of table 3: GraphRegressor on padded molecules, with a choice of readouts."""
 
 from __future__ import annotations
 
@@ -13,13 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import SkipConv, UnitLinear
 from softcut.nn.models import GraphRegressor
+<<<<<<< HEAD
 from softcut.nn.pool import DiffPool, MinCutPool, NoPool, TopKPool
 from softcut.ops import orthogonality, pooled_adjacency
 from softcut.ops.numerics import inverse_sqrt, safe_ratio, safe_sqrt
+=======
+>>>>>>> hd
 
-__all__ = ["POOLERS", "READOUTS", "PaddedRegressor", "padded_inputs", "regressor", "squared_error"]
+__all__ = ["POOLERS", "READOUTS", "PaddedRegressor", "regressor", "squared_error"]
 
 # Names of the table's columns to poolers.
 POOLERS = {"topk": "topk", "diffpool": "diffpool", "mincut": "mincut", "flat": "nopool"}
@@ -36,12 +34,7 @@ def regressor(
     pool_args: Mapping[str, Any] | None = None,
     readout: str = "mean",
 ) -> PaddedRegressor:
-    """MP - pool - MP - mean (or another readout) - linear with the weights that `seed` draws.
-
-    >>> net = regressor("mincut", 4, seed=0)
-    >>> net.net.pools[0].k, [layer.out_features for layer in net.net.pools[0].mlp.layers]
-    (4, [16, 4])
-    """
+    """MP - pool - MP - mean (or another readout) - linear with the weights that `seed` draws."""
     if method not in POOLERS:
         raise ParameterError(f"method must be one of {', '.join(POOLERS)}, got {method!r}.")
     with torch.random.fork_rng(devices=[]):
@@ -50,66 +43,23 @@ def regressor(
     return PaddedRegressor(net, readout)
 
 
-def padded_inputs(method: str, x: Tensor, adjacency: Tensor, mask: Tensor) -> list[Tensor]:
-    """What :class:`PaddedRegressor` reads: constant products, the adjacency the method pools, and the mask.
-
-    >>> x, adjacency = torch.eye(2).unsqueeze(0), 1 - torch.eye(2).unsqueeze(0)
-    >>> [t.shape for t in padded_inputs("mincut", x, adjacency, torch.ones(1, 2))]
-    [torch.Size([1, 2, 4]), torch.Size([1, 2, 2]), torch.Size([1, 2])]
-
-    Parameters
-    ----------
-    method : str
-        topk, diffpool, mincut or flat.
-    x, adjacency, mask : Tensor
-        [G, N, F], [G, N, N] and [G, N], zeros in the padding.
-    """
-    mask = mask.to(x.dtype)
-    if method == "diffpool":
-        loops = adjacency + torch.diag_embed(mask)
-        scale = inverse_sqrt(loops.sum(-1, keepdim=True))
-        return [scale * (loops @ (scale * x)), adjacency, mask]
-    scale = inverse_sqrt(adjacency.sum(-1))
-    normal = adjacency * scale.unsqueeze(-1) * scale.unsqueeze(-2)
-    # Top-K removes nodes and normalises what is left.
-    return [torch.cat([normal @ x, x], -1), adjacency if method == "topk" else normal, mask]
-
-
-def squared_error(found: tuple[Tensor, Tensor], target: Tensor) -> dict[str, Tensor]:
-    """Squared error and the poolers' losses of every molecule.
-
-    >>> squared_error((torch.tensor([1.0]), torch.tensor([0.5])), torch.tensor([3.0]))
-    {'mse': tensor([4.]), 'auxiliary': tensor([0.5000])}
-    """
-    predicted, auxiliary = found
+def squared_error(output: tuple[Tensor, Tensor], target: Tensor) -> dict[str, Tensor]:
+    """Squared error and the poolers' losses of every molecule."""
+    predicted, auxiliary = output
     return {"mse": (predicted - target).square(), "auxiliary": auxiliary}
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    out = x.flatten(0, -2) @ weight.mT
-    return (out if bias is None else out + bias).unflatten(0, x.shape[:-1])
-
-
-def _normalised(adjacency: Tensor) -> Tensor:
-    scale = inverse_sqrt(adjacency.sum(-1))
-    return adjacency * scale.unsqueeze(-1) * scale.unsqueeze(-2)
-
-
 class PaddedRegressor(nn.Module):
-    """A :class:`~softcut.nn.GraphRegressor` with one pooler, on what :func:`padded_inputs` makes.
+    """A :class:`~softcut.nn.GraphRegressor` with another readout, for padded graphs.
 
-    >>> net = regressor("topk", 4, seed=0)
-    >>> x, adjacency, mask = torch.eye(4).unsqueeze(0), 1 - torch.eye(4).unsqueeze(0), torch.ones(1, 4)
-    >>> predicted, auxiliary = net(*padded_inputs("topk", x, adjacency, mask))
-    >>> torch.allclose(predicted, net.net(x, adjacency).y[:, 0]), auxiliary.item()
-    (True, 0.0)
-
-    Called as ``net(products, adjacency, mask)``; returns a number and the poolers' losses for every graph, [B] each.
+    Called as ``net(x, adjacency, mask)`` with [B, N, F], [B, N, N] and [B, N]; returns a number and the sum of the
+    poolers' losses for every graph, [B] each. All shapes are fixed, so that ``torch.func.vmap`` and CUDA graphs can be
+    used.
 
     Parameters
     ----------
     net : GraphRegressor
-        With one of the poolers mincut, diffpool, topk, or nopool, and ReLU between its layers.
+        The network.
     readout : str
         "mean" over the nodes that the pooler leaves, as in `net`; "padded": their sum divided by the number of
         positions, of nodes and padding together; "sum". After mincut and diffpool all positions are nodes, and the
@@ -118,88 +68,23 @@ class PaddedRegressor(nn.Module):
 
     def __init__(self, net: GraphRegressor, readout: str = "mean") -> None:
         super().__init__()
-        if len(net.pools) != 1 or not isinstance(net.pools[0], (MinCutPool, DiffPool, TopKPool, NoPool)):
-            raise ParameterError(f"net must have one pooler, one of {', '.join(POOLERS.values())}.")
         if readout not in READOUTS:
             raise ParameterError(f"readout must be one of {', '.join(READOUTS)}, got {readout!r}.")
         self.net, self.readout = net, readout
 
-    def forward(self, products: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        pool = self.net.pools[0]
-        if isinstance(pool, DiffPool):
-            return self._diffpool(pool, products, adjacency, mask)
-        first = self.net.convs[0]
-        assert isinstance(first, SkipConv)
-        kernel = torch.cat([first.neighbours.weight, first.itself.weight], 1)
-        x = torch.relu(_linear(products, kernel, first.itself.bias))
-        if isinstance(pool, MinCutPool):
-            return self._mincut(pool, x, adjacency, mask)
-        if isinstance(pool, TopKPool):
-            return self._topk(pool, x, adjacency, mask)
-        return self._predict(x * mask.unsqueeze(-1), adjacency, mask), torch.zeros_like(mask[:, 0])
-
-    def _mincut(self, pool: MinCutPool, x: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        layers: Any = pool.mlp.layers
-        hidden, last = layers
-        scores = _linear(torch.relu(_linear(x, hidden.weight, hidden.bias)), last.weight, last.bias)
-        s = torch.softmax(scores, -1) * mask.unsqueeze(-1)
-        quadratic, gram, pooled = _pooled(s, adjacency, x)
-        degree = adjacency.sum(-1)
-        within = quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)
-        cut = -safe_ratio(within, (degree.unsqueeze(-1) * s.square()).sum((-2, -1)))
-        auxiliary = pool.cut_weight * cut + pool.ortho_weight * orthogonality(gram)
-        coarse = pooled_adjacency(quadratic, symmetric=True, keep_diagonal=pool.keep_diagonal)
-        return self._predict(pooled, coarse.data), auxiliary
-
-    def _diffpool(
-        self, pool: DiffPool, products: Tensor, adjacency: Tensor, mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        layers: Any = (pool.scores, pool.embed)
-        kernel = torch.cat([layer.lin.weight for layer in layers])
-        both = _linear(products, kernel, torch.cat([layer.bias.bias for layer in layers]))
-        s = torch.softmax(both[..., : pool.k], -1) * mask.unsqueeze(-1)
-        x = torch.relu(both[..., pool.k :])
-        quadratic, gram, pooled = _pooled(s, adjacency, x)
-        within = quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)
-        link = safe_sqrt(adjacency.square().sum((-2, -1)) - 2 * within + gram.square().sum((-2, -1)))
-        count = mask.sum(-1).clamp(min=1)
-        entropy = -(s * torch.log(s + 1e-15)).sum((-2, -1)) / count
-        auxiliary = pool.link_weight * link + pool.entropy_weight * entropy
-        return self._predict(pooled, _normalised(quadratic)), auxiliary
-
-    def _topk(self, pool: TopKPool, x: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        assert isinstance(pool.direction, UnitLinear)
-        score = torch.tanh(_linear(x, UnitLinear.unit(pool.direction.weight), None).squeeze(-1))
-        ranked = score.detach().masked_fill(mask == 0, -torch.inf)
-        here, other = ranked.unsqueeze(-1), ranked.unsqueeze(-2)
-        place = torch.arange(x.shape[-2], device=x.device)
-        # How many stand before a node: those with a higher score, and of equal ones those before it in the molecule.
-        before = ((other > here) | ((other == here) & (place < place.unsqueeze(-1)))).sum(-1)
-        allowed = torch.ceil(mask.sum(-1, keepdim=True) * pool.ratio - 1e-6)
-        kept = (before < allowed).to(x.dtype)
-        if pool.connect == "two_hop":
-            adjacency = adjacency @ adjacency
-        left = _normalised(adjacency * kept.unsqueeze(-1) * kept.unsqueeze(-2))
-        gate = (score * kept).unsqueeze(-1)
-        return self._predict(x * gate, left, kept), torch.zeros_like(mask[:, 0])
-
-    def _predict(self, x: Tensor, adjacency: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The layers after the pooler, for a normalised adjacency."""
-        conv = self.net.convs[-1]
-        assert isinstance(conv, SkipConv)
-        kernel = torch.cat([conv.neighbours.weight, conv.itself.weight], 1)
-        x = torch.relu(_linear(torch.cat([adjacency @ x, x], -1), kernel, conv.itself.bias))
-        kept = x if mask is None else x * mask.unsqueeze(-1)
-        total = kept.sum(-2)
-        if self.readout == "mean" and mask is not None:
-            total = total / mask.sum(-1, keepdim=True).clamp(min=1)
-        elif self.readout != "sum":
-            total = total / x.shape[-2]
-        return _linear(total, self.net.head.weight, self.net.head.bias).squeeze(-1)
-
-
-def _pooled(s: Tensor, adjacency: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """S'AS, S'S and S'X from one product with S'."""
-    k = s.shape[-1]
-    products = s.mT @ torch.cat([adjacency @ s, s, x], -1)
-    return products[..., :k], products[..., k : 2 * k], products[..., 2 * k :]
+    def forward(self, x: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        mask = mask.bool()
+        out = self.net(x, adjacency, mask=mask)
+        predicted, auxiliary = out.y.squeeze(-1), x.new_zeros(x.shape[0])
+        for pooled in out.pooled:
+            auxiliary = sum(pooled.graph_losses.values(), auxiliary)
+        if self.readout == "mean":
+            return predicted, auxiliary
+        # The head is linear: W (c mean) + b = c (W mean + b - b) + b.
+        last = out.pooled[-1]
+        positions = last.x.shape[-2] if last.mask is None else mask.shape[-1]
+        count = positions if last.mask is None else last.mask.sum(-1).to(x.dtype)
+        if self.readout == "padded":
+            count = count / positions
+        bias = self.net.head.bias
+        return (predicted - bias) * count + bias, auxiliary

@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold
 from softcut.datasets.qm9 import Molecules
 from softcut.errors import ParameterError
 from softcut.graph.splits import Split, hold_out
-from softcut.paper.regression_net import READOUTS, padded_inputs, regressor, squared_error
+from softcut.paper.regression_net import READOUTS, regressor, squared_error
 from softcut.paper.table3 import FOLDS, PROPERTIES
 from softcut.training import DenseBatchTask, LoopSettings
 
@@ -174,7 +174,7 @@ def build_task(
     models = [regressor(method, x.shape[-1], _seed(pair, seed), *options).to(dtype) for pair in pairs]
     return DenseBatchTask(
         models,
-        padded_inputs(method, x, adjacency_, mask_),
+        [x, adjacency_, mask_],
         targets.to(device),
         [parts[fold] for _, fold in pairs],
         squared_error,

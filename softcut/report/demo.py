@@ -67,11 +67,7 @@ METHODS: dict[str, Method] = {
 
 
 def demo_graphs() -> list[tuple[Graph, int]]:
-    """The two synthetic graphs of the paper, and a generated one with features and known communities.
-
-    >>> [(graph.name, graph.num_nodes, k) for graph, k in demo_graphs()]
-    [('communities', 150, 6), ('grid', 150, 5), ('attributed', 3000, 8)]
-    """
+    """The two synthetic graphs of the paper, and a generated one with features and known communities."""
     found = [
         ("communities", community_graph(), 6),
         ("grid", grid_graph(15, 10), 5),
@@ -90,19 +86,7 @@ def run_demo(
     tell: Callable[[str], None] | None = None,
     sections: list[Section] | None = None,
 ) -> list[dict[str, Any]]:
-    """Cluster the demo graphs with every method; writes ``results.json`` and one picture per graph.
-
-    Parameters
-    ----------
-    out : path
-        Folder for the results.
-    seed : int
-        Random state of every method.
-    tell : callable, optional
-        Told what is being done.
-    sections : list, optional
-        Gets a section for a report per graph.
-    """
+    """Cluster the demo graphs with every method; writes ``results.json`` and one picture per graph."""
     out = Path(out)
     rows: list[dict[str, Any]] = []
     for graph, k in demo_graphs():
@@ -176,11 +160,7 @@ def draw_methods(path: Path, graph: Graph, found: dict[str, np.ndarray], rows: l
 
 
 def numbered_like(labels: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Labels renumbered so that as many nodes as possible have the number they have in `reference`.
-
-    >>> numbered_like(np.array([5, 5, 0, 0, 7]), np.array([0, 0, 1, 1, 1])).tolist()
-    [0, 0, 1, 1, 2]
-    """
+    """Labels renumbered so that as many nodes as possible have the number they have in `reference`."""
     clusters, codes = np.unique(labels, return_inverse=True)
     others = np.unique(reference)
     rows, columns = linear_sum_assignment(contingency_matrix(codes, reference), maximize=True)

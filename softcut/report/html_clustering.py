@@ -13,7 +13,7 @@ from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.report.html_page import Cell, Part, Section, Table, Text, number_table, render_page
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
-from softcut.report.plots import cluster_flow
+from softcut.report.plots import cluster_flow, leaving_shares
 from softcut.report.verdicts import verdict_of
 
 __all__ = ["cluster_rows", "clustering_page", "feature_profiles", "typical_nodes", "uncertain_nodes"]
@@ -62,80 +62,33 @@ def clustering_page(
     replicas: Sequence[Replica] = (),
     command: str = "",
 ) -> str:
-    """The page that ``softcut cluster --report`` writes.
-
-    >>> from softcut.datasets import grid_graph
-    >>> soft = np.eye(2)[np.arange(9) // 5]
-    >>> page = clustering_page(grid_graph(3, 3), soft, {"graph": "<b>grid", "clusters_used": 2})
-    >>> "&lt;b&gt;grid" in page, "<b>grid" in page
-    (True, False)
-
-    Parameters
-    ----------
-    graph : Graph
-        What was clustered.
-    soft : array [N, K]
-        Soft assignment.
-    metrics : mapping
-        What metrics.json holds.
-    history, replicas
-        Of the estimator, where there was a training.
-    command : str
-        What made it, for the last section.
-    """
-    labels = soft.argmax(1)
-    sections = [
-        Section("Summary", _summary(metrics)),
-        Section(
-            "The graph",
-            [
-                graph_view(
-                    graph,
-                    soft,
-                    str(metrics["graph"]),
-                    "Each cluster has a colour and, in its middle, its number.",
-                )
-            ],
-        ),
-        Section(
-            "Clusters",
-            [
-                Table(
-                    *cluster_rows(graph, soft),
-                    caption=_COLUMNS,
-                ),
-                cluster_view(
-                    graph,
-                    labels,
-                    "Areas are sizes; the width of a line is the weight of the edges it stands for.",
-                ),
-            ],
-        ),
-        Section("Uncertain nodes", _uncertain(graph, soft)),
-        Section("Features", _features(graph, labels)),
-        Section(
-            "Soft assignments",
-            [assignment_view(graph, soft, "Nodes from left to right, by cluster, the most certain first.")],
-        ),
-    ]
+    """The page that ``softcut cluster --report`` writes."""
+    labels, name = soft.argmax(1), str(metrics["graph"])
+    areas = "Areas are sizes; the width of a line is the weight of the edges it stands for."
+    order = "Nodes from left to right, by cluster, the most certain first."
+    parts: dict[str, list[Part]] = {
+        "Summary": _summary(metrics),
+        "The graph": [
+            graph_view(graph, soft, name, "Each cluster has a colour and, in its middle, its number.")
+        ],
+        "Clusters": [
+            Table(*cluster_rows(graph, soft), caption=_COLUMNS),
+            cluster_view(graph, labels, areas),
+        ],
+        "Uncertain nodes": _uncertain(graph, soft),
+        "Features": _features(graph, labels),
+        "Soft assignments": [assignment_view(graph, soft, order)],
+    }
     if history is not None and replicas:
-        sections.append(
-            Section(
-                "Training",
-                [
-                    loss_view(history, replicas, "Mean over the networks."),
-                    Text("Evidence of each distance: a mark is a network, a bar the mean."),
-                    evidence_view(replicas),
-                ],
-            )
-        )
-    sections.append(Section("Where this comes from", _origin(graph, metrics, command)))
-    title = f"{metrics['graph']}: {len(np.unique(labels))} clusters"
-    return render_page(
-        title,
-        sections,
-        f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features",
-    )
+        parts["Training"] = [
+            loss_view(history, replicas, "Mean over the networks."),
+            Text("Evidence of each distance: a mark is a network, a bar the mean."),
+            evidence_view(replicas),
+        ]
+    parts["Where this comes from"] = _origin(metrics, command)
+    sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
+    sections = [Section(title, below) for title, below in parts.items()]
+    return render_page(f"{name}: {len(np.unique(labels))} clusters", sections, sizes)
 
 
 def _summary(metrics: Mapping[str, Any]) -> list[Part]:
@@ -166,20 +119,12 @@ def _candidates(found: Mapping[Any, Mapping[str, float]], chosen: int) -> Part:
 
 
 def cluster_rows(graph: Graph, soft: np.ndarray) -> tuple[list[str], list[list[str | Cell]]]:
-    """One row per used cluster: size, cut, conductance, certainty, typical nodes; and the titles.
-
-    >>> from softcut.datasets import grid_graph
-    >>> columns, rows = cluster_rows(grid_graph(3, 3), np.eye(2)[np.arange(9) // 5])
-    >>> [cell.text for cell in rows[0][1:6]]
-    ['5', '56%', '29%', '40%', '1.00']
-    """
+    """One row per used cluster: size, cut, conductance, certainty, typical nodes; and the titles."""
     labels = soft.argmax(1)
     groups, sizes, flow = cluster_flow(graph, labels)
-    volume = flow.sum(axis=1)
-    cut = volume - flow.diagonal()
+    volume, share = flow.sum(axis=1), leaving_shares(flow)
     smaller = np.minimum(volume, volume.sum() - volume)
-    conductance = np.divide(cut, smaller, out=np.zeros_like(cut), where=smaller > 0)
-    share = np.divide(cut, volume, out=np.zeros_like(cut), where=volume > 0)
+    conductance = np.divide(share * volume, smaller, out=np.zeros_like(share), where=smaller > 0)
     names = _names(graph)
     rows: list[list[str | Cell]] = []
     for i, group in enumerate(groups):
@@ -200,21 +145,13 @@ def cluster_rows(graph: Graph, soft: np.ndarray) -> tuple[list[str], list[list[s
 
 
 def typical_nodes(soft: np.ndarray, cluster: int, most: int = _TYPICAL) -> np.ndarray:
-    """The nodes of a cluster with the largest probabilities, in that order.
-
-    >>> typical_nodes(np.array([[0.6, 0.4], [0.9, 0.1], [0.2, 0.8]]), 0).tolist()
-    [1, 0]
-    """
+    """The nodes of a cluster with the largest probabilities, in that order."""
     own = np.flatnonzero(soft.argmax(1) == cluster)
     return own[np.argsort(-soft[own, cluster], kind="stable")[:most]]
 
 
 def uncertain_nodes(soft: np.ndarray, most: int = _UNCERTAIN) -> np.ndarray:
-    """The nodes whose two largest probabilities are closest, the closest first.
-
-    >>> uncertain_nodes(np.array([[0.6, 0.4], [0.9, 0.1], [0.45, 0.55]]), most=2).tolist()
-    [2, 0]
-    """
+    """The nodes whose two largest probabilities are closest, the closest first."""
     if soft.shape[1] < 2:
         return np.zeros(0, dtype=int)
     two = np.sort(soft, axis=1)[:, -2:]
@@ -225,9 +162,8 @@ def _uncertain(graph: Graph, soft: np.ndarray) -> list[Part]:
     names, rows = _names(graph), []
     for node in uncertain_nodes(soft):
         first, second = np.argsort(-soft[node], kind="stable")[:2]
-        rows.append(
-            [names[node], str(first), float(soft[node, first]), str(second), float(soft[node, second])]
-        )
+        chances = float(soft[node, first]), float(soft[node, second])
+        rows.append([names[node], str(first), chances[0], str(second), chances[1]])
     if not rows:
         return [Text("There is one cluster, so no node could be in another.")]
     columns = ["node", "cluster", "probability", "next cluster", "its probability"]
@@ -237,13 +173,7 @@ def _uncertain(graph: Graph, soft: np.ndarray) -> list[Part]:
 def feature_profiles(
     graph: Graph, labels: np.ndarray, most: int = _FEATURES
 ) -> dict[int, list[tuple[str, float, float, float]]]:
-    """By cluster, the features that set it apart: (name, mean inside, mean of all nodes, difference in deviations).
-
-    >>> from softcut.graph import Graph
-    >>> graph = Graph.from_edges([[0, 1], [2, 3]], x=np.array([[1.0, 5], [1, 5], [0, 5], [0, 5]]))
-    >>> feature_profiles(graph, np.array([0, 0, 1, 1]))[0]
-    [('0', 1.0, 0.5, 1.0)]
-    """
+    """By cluster, the features that set it apart: (name, mean inside, mean of all nodes, difference in deviations)."""
     x: Any = graph.x
     if x is None or graph.num_features == 0:
         return {}
@@ -274,23 +204,17 @@ def _features(graph: Graph, labels: np.ndarray) -> list[Part]:
     profiles = feature_profiles(graph, labels)
     if not profiles:
         return [Text("The graph has no features: its edges alone were used.")]
-    columns = [
-        "cluster",
-        "feature",
-        "mean in the cluster",
-        "mean of all nodes",
-        "difference in standard deviations",
+    means = ["mean in the cluster", "mean of all nodes", "difference in standard deviations"]
+    rows = [
+        [str(cluster), name, inside, overall, Cell(f"{apart:+.2f}")]
+        for cluster, profile in profiles.items()
+        for name, inside, overall, apart in profile
     ]
-    rows: list[list[Any]] = []
-    for cluster, profile in profiles.items():
-        for name, inside, overall, apart in profile:
-            rows.append([str(cluster), name, inside, overall, Cell(f"{apart:+.2f}")])
-    return [
-        number_table(columns, rows, "The features in which a cluster differs most from all nodes together.")
-    ]
+    caption = "The features in which a cluster differs most from all nodes together."
+    return [number_table(["cluster", "feature", *means], rows, caption)]
 
 
-def _origin(graph: Graph, metrics: Mapping[str, Any], command: str) -> list[Part]:
+def _origin(metrics: Mapping[str, Any], command: str) -> list[Part]:
     seconds = metrics.get("seconds", {})
     rows = [
         ["softcut", metrics.get("softcut", "")],

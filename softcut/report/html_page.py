@@ -52,11 +52,7 @@ _LARGEST = 350_000  # bytes of an inlined picture
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: its text, a second line, and how it compares ("better", "worse", "same" or nothing).
-
-    >>> Cell("0.39", kind="worse").classes
-    'number worse'
-    """
+    """A cell of a table: its text, a second line, and how it compares ("better", "worse", "same" or nothing)."""
 
     text: str
     below: str = ""
@@ -72,11 +68,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells (or of plain text) below titles; the first `heads` cells of a row are its name.
-
-    >>> Table(["data", "NMI"], [["cora", Cell(".39")]]).numbers
-    {'NMI'}
-    """
+    """Rows of cells (or of plain text) below titles; the first `heads` cells of a row are its name."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
@@ -94,11 +86,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Text:
-    """Markdown: paragraphs, lists, tables. HTML in it is shown as text.
-
-    >>> Text("a **b**").html
-    Markup('<p>a <b>b</b></p>\\n')
-    """
+    """Markdown: paragraphs, lists, tables. HTML in it is shown as text."""
 
     markdown: str
     kind: ClassVar[str] = "text"
@@ -172,11 +160,7 @@ Part: TypeAlias = Table | Text | Picture | Drawings | View | Missing | Details |
 
 @dataclass(frozen=True)
 class Section:
-    """A title and what stands below it.
-
-    >>> Section("Table 1: clustering", []).anchor
-    'table-1-clustering'
-    """
+    """A title and what stands below it."""
 
     title: str
     parts: Sequence[Part]
@@ -187,11 +171,7 @@ class Section:
 
 
 def template_text(name: str) -> str:
-    """A file of the folder ``templates``.
-
-    >>> template_text("views.js").startswith('"use strict"')
-    True
-    """
+    """A file of the folder ``templates``."""
     return (files("softcut.report") / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -205,21 +185,7 @@ def page_environment() -> Any:
 
 
 def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
-    """The whole file.
-
-    >>> page = render_page("A <title>", [Section("One", [Text("Words.")])])
-    >>> "A &lt;title&gt;" in page, "<p>Words.</p>" in page
-    (True, True)
-
-    Parameters
-    ----------
-    title : str
-        Of the page.
-    sections : sequence of Section
-        In the order of the page; their titles are its contents.
-    subtitle : str
-        A line below the title.
-    """
+    """The whole file."""
     script = "\n".join(template_text(name) for name in VIEW_SCRIPTS) + _START
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text: str = (
@@ -239,11 +205,7 @@ def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> 
 
 
 def plain(value: Any) -> Any:
-    """The same in types that JSON has: numbers that are not finite become None, arrays lists.
-
-    >>> plain({"a": np.array([1.0, np.nan]), "b": (np.int64(2),)})
-    {'a': [1.0, None], 'b': [2]}
-    """
+    """The same in types that JSON has: numbers that are not finite become None, arrays lists."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | list | tuple):
@@ -257,12 +219,6 @@ def picture_of(path: str | Path, alt: str, caption: str = "", most_bytes: int = 
     """A picture file, made small enough to stand in a page: at most 1,500 pixels wide and `most_bytes` long.
 
     Drawings become PNG with few colours; what is too large that way (photographs) becomes JPEG, or less wide.
-
-    >>> import tempfile
-    >>> from softcut.report.plots import figure, save_figure
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     picture_of(save_figure(figure()[0], folder + "/a.png"), "Axes").source[:22]
-    'data:image/png;base64,'
     """
     from PIL import Image  # a dependency of matplotlib
 
@@ -287,11 +243,7 @@ def _encoded(image: Any) -> Iterator[tuple[str, bytes]]:
 
 
 def number_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Table:
-    """A table whose numbers are aligned to the right, and shortened to four digits.
-
-    >>> number_table(["what", "value"], [["cut", 0.123456]]).rows[0][1].text
-    '0.1235'
-    """
+    """A table whose numbers are aligned to the right, and shortened to four digits."""
     return Table(columns, [[_shown(value) for value in row] for row in rows], caption)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.report.html_page import View, plain
-from softcut.report.plots import cluster_colours, cluster_flow
+from softcut.report.plots import cluster_colours, cluster_flow, leaving_shares, shortened
 from softcut.report.positions import FEW_NODES, node_positions
 
 __all__ = ["assignment_view", "cluster_view", "evidence_view", "graph_view", "loss_view", "shown_nodes"]
@@ -25,11 +26,7 @@ _OBJECTIVES = {"mincut": "minCUT networks", "evidence": "evidence networks"}
 
 
 def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
-    """The nodes that a view shows: all, or a sample with the same share of each cluster (at least one node).
-
-    >>> shown_nodes(np.array([0] * 90 + [1] * 10), most=10).tolist()
-    [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]
-    """
+    """The nodes that a view shows: all, or a sample with the same share of each cluster (at least one node)."""
     n = len(labels)
     if n <= most:
         return np.arange(n)
@@ -40,24 +37,7 @@ def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
 
 
 def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption: str = "") -> View:
-    """Nodes coloured by cluster: zoom, hover, filter. Of more than 3,000 nodes a sample is shown.
-
-    >>> from softcut.datasets import grid_graph
-    >>> view = graph_view(grid_graph(3, 3), np.eye(2)[np.arange(9) // 5])
-    >>> view.data["labels"], len(view.data["edges"]) // 2
-    ([0, 0, 0, 0, 0, 1, 1, 1, 1], 12)
-
-    Parameters
-    ----------
-    graph : Graph
-        What was clustered.
-    soft : array [N, K]
-        Soft assignment.
-    title : str
-        Said by screen readers.
-    caption : str
-        Below the view.
-    """
+    """Nodes coloured by cluster: zoom, hover, filter. Of more than 3,000 nodes a sample is shown."""
     soft = np.asarray(soft, dtype=np.float64)  # float32 would show its last digits
     labels = soft.argmax(1)
     nodes = shown_nodes(labels)
@@ -71,8 +51,8 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
         said += f"{_EDGES:,} of {part.nnz:,} edges between them are drawn. "
     ranked = np.argsort(-soft[nodes], axis=1)
     first = soft[nodes, ranked[:, 0]]
-    several = soft.shape[1] > 1
-    second = ranked[:, 1] if several else None
+    second = ranked[:, 1] if soft.shape[1] > 1 else None
+    none = [None] * len(nodes)
     # Positions of a very large graph take longer than its clustering.
     place = graph.num_nodes <= _PLACED or graph.num_features == 2
     positions, what = node_positions(graph) if place else (None, "")
@@ -84,12 +64,12 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
     data = {
         "label": f"{title}: {graph.num_nodes} nodes in {len(groups)} clusters",
         "hint": "Hover or tap: a node. Drag: move. Click, then wheel: zoom. Keys: arrows, + and -, 0 for the whole.",
-        "names": None if names is None else [_short(names[i]) for i in nodes],
+        "names": None if names is None else [shortened(names[i], _NAME) for i in nodes],
         "index": None if whole else nodes,
         "labels": own,
         "probability": np.round(first, 3),
-        "second": ranked[:, 1] if second is not None else [None] * len(nodes),
-        "second_probability": np.round(soft[nodes, second], 3) if second is not None else [None] * len(nodes),
+        "second": none if second is None else second,
+        "second_probability": none if second is None else np.round(soft[nodes, second], 3),
         "x": None if x is None else np.round(x, 4),
         "y": None if y is None else np.round(y, 4),
         "positions": what,
@@ -117,21 +97,13 @@ def _even(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
-    """The graph of clusters: discs with the sizes as areas, lines with the weights of the cuts as widths.
-
-    >>> from softcut.datasets import grid_graph
-    >>> cluster_view(grid_graph(3, 3), np.arange(9) // 5).data["links"]
-    [{'a': 0, 'b': 1, 'weight': 4.0}]
-    """
+    """The graph of clusters: discs with the sizes as areas, lines with the weights of the cuts as widths."""
     groups, sizes, flow = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
-    volume = flow.sum(axis=1)
     clusters = []
-    for i, (group, size) in enumerate(zip(groups, sizes, strict=True)):
-        cut = 1 - flow[i, i] / volume[i] if volume[i] > 0 else 0.0
-        text = (
-            f"Cluster {group}: {size:,} {'node' if size == 1 else 'nodes'}, {cut:.0%} of its edges leave it"
-        )
+    for group, size, cut in zip(groups, sizes, leaving_shares(flow), strict=True):
+        nodes = "node" if size == 1 else "nodes"
+        text = f"Cluster {group}: {size:,} {nodes}, {cut:.0%} of its edges leave it"
         clusters.append({"number": int(group), "size": int(size), "colour": colours[group], "text": text})
     links = [{"a": a, "b": b, "weight": flow[a, b]} for a, b in np.argwhere(np.triu(flow, 1) > 0)]
     data = {
@@ -144,13 +116,7 @@ def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
 
 
 def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
-    """S as a heat map: a row per cluster, a column per node (or per few alike), sorted by cluster and certainty.
-
-    >>> from softcut.datasets import grid_graph
-    >>> view = assignment_view(grid_graph(2, 1), np.array([[0.25, 0.75], [1.0, 0.0]]))
-    >>> view.data["values"], view.data["names"]
-    ([100, 0, 25, 75], ['node 1', 'node 0'])
-    """
+    """S as a heat map: a row per cluster, a column per node (or per few alike), sorted by cluster and certainty."""
     n, k = soft.shape
     labels = soft.argmax(1)
     order = np.lexsort((-soft.max(axis=1), labels))
@@ -160,7 +126,7 @@ def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
     named = graph.node_names
     names = []
     for members in columns:
-        one = _short(named[members[0]]) if named is not None else f"node {members[0]}"
+        one = shortened(named[members[0]], _NAME) if named is not None else f"node {members[0]}"
         names.append(one if len(members) == 1 else f"{one} and {len(members) - 1} after it")
     data = {
         "label": f"Soft assignments of {n} nodes to {k} clusters",
@@ -175,13 +141,7 @@ def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
 
 
 def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], caption: str = "") -> View:
-    """Both terms of the objective at every iteration, mean over the networks of each objective.
-
-    >>> replicas = [Replica(0, "mincut", -0.9, 0.1, 2.0, 3, False)]
-    >>> view = loss_view({"cut": np.array([[-0.5], [-0.9]]), "ortho": np.array([[0.4], [0.1]])}, replicas)
-    >>> [panel["series"][0]["y"] for panel in view.data["panels"]]
-    [[-0.5, -0.9], [0.4, 0.1]]
-    """
+    """Both terms of the objective at every iteration, mean over the networks of each objective."""
     family = [replica.objective for replica in replicas]
     kinds = list(dict.fromkeys(family))
     colours = dict(zip(kinds, cluster_colours(len(kinds)), strict=True))
@@ -193,13 +153,11 @@ def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], ca
             if not values.any():
                 continue  # an objective without a second term
             at = np.unique(np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(int))
-            name = _OBJECTIVES.get(objective, objective)
-            series = {
-                "name": name,
-                "x": at + 1,
-                "y": [_digits(v) for v in values[at]],
+            series: dict[str, Any] = {
+                "name": _OBJECTIVES.get(objective, objective),
                 "colour": colours[objective],
             }
+            series |= {"x": at + 1, "y": [_digits(v) for v in values[at]]}
             panels.append({"title": _term(objective, term), "x": "iteration", "series": [series]})
     return View("curves", plain({"panels": panels}), caption)
 
@@ -210,13 +168,7 @@ def _term(objective: str, term: str) -> str:
 
 
 def evidence_view(replicas: Sequence[Replica], caption: str = "") -> View:
-    """What each network explains, by how often the features it reads were propagated.
-
-    >>> replicas = [Replica(0, "evidence", -1.0, 0.0, 2.0, 3, False, hops=h) for h in (0, 4)]
-    >>> view = evidence_view(replicas)
-    >>> view.data["groups"], view.data["series"][0]["values"]
-    (['0', '4'], [[2.0], [2.0]])
-    """
+    """What each network explains, by how often the features it reads were propagated."""
     distances = sorted({replica.hops for replica in replicas})
     kinds = list(dict.fromkeys(replica.objective for replica in replicas))
     series = [
@@ -241,7 +193,3 @@ def evidence_view(replicas: Sequence[Replica], caption: str = "") -> View:
 
 def _digits(value: float) -> float:
     return float(f"{value:.5g}")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else name[: _NAME - 1] + "…"

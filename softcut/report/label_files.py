@@ -14,27 +14,7 @@ __all__ = ["spreadsheet_text", "write_labels"]
 def write_labels(
     path: str | Path, names: Sequence[str] | None, soft: np.ndarray, *, spreadsheet_safe: bool = False
 ) -> None:
-    """Write ``node,cluster,probability``, one line per node.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_labels(folder + "/a.csv", ["ann", "bob"], np.array([[0.75, 0.25], [0.5, 0.5]]))
-    ...     print(Path(folder, "a.csv").read_text())
-    node,cluster,probability
-    ann,0,0.750000
-    bob,0,0.500000
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    names : sequence of str or None
-        Of the nodes; None: their numbers.
-    soft : array [N, K]
-        Soft assignment; a node's cluster is its largest column.
-    spreadsheet_safe : bool
-        Whether names are changed by :func:`spreadsheet_text`.
-    """
+    """Write ``node,cluster,probability``, one line per node; `names` None: nodes are named by their numbers."""
     labels = soft.argmax(1)
     probability = soft[np.arange(len(soft)), labels]
     shown = [str(i) for i in range(len(soft))] if names is None else names
@@ -46,9 +26,5 @@ def write_labels(
 
 
 def spreadsheet_text(name: str) -> str:
-    """A name that spreadsheets show as it is: ``'`` is put before what they might take for a formula.
-
-    >>> [spreadsheet_text(n) for n in ("ann", "=1+1", "-5", "@x")]
-    ['ann', "'=1+1", "'-5", "'@x"]
-    """
+    """A name that spreadsheets show as it is: ``'`` is put before what they might take for a formula."""
     return "'" + name if name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else name

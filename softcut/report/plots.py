@@ -22,9 +22,11 @@ __all__ = [
     "draw_groups",
     "draw_partition",
     "figure",
+    "leaving_shares",
     "line_styles",
     "plot_clustering",
     "save_figure",
+    "shortened",
 ]
 
 # Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
@@ -41,20 +43,12 @@ _BINS = 400  # rows and columns of the image of the adjacency matrix
 
 
 def cluster_colours(k: int) -> list[str]:
-    """One colour per cluster; they repeat after 20.
-
-    >>> len(set(cluster_colours(20)))
-    20
-    """
+    """One colour per cluster; they repeat after 20."""
     return [_PALETTE[i % len(_PALETTE)] for i in range(k)]
 
 
 def line_styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """A colour and a dash pattern per line, by name: Okabe and Ito's seven colours, then the same with dashes.
-
-    >>> line_styles(["a", "b"])["b"]
-    {'colour': '#E69F00', 'dash': 'none'}
-    """
+    """A colour and a dash pattern per line, by name: Okabe and Ito's seven colours, then the same with dashes."""
     dashes = ("none", "7 3", "2 3")
     return {
         name: {"colour": _PALETTE[i % _LINES], "dash": dashes[i // _LINES % len(dashes)]}
@@ -83,39 +77,9 @@ def save_figure(fig: Any, path: str | Path, dpi: int = 130) -> Path:
         return atomic_write(path, lambda file: fig.savefig(file, format=kind, dpi=dpi))
 
 
-def plot_clustering(
-    path: str | Path,
-    graph: Graph,
-    labels: np.ndarray,
-    title: str = "Clusters",
-    positions: np.ndarray | None = None,
-    positions_are: str = "",
-) -> Path:
-    """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix.
-
-    >>> import tempfile
-    >>> from softcut.datasets import grid_graph
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     plot_clustering(folder + "/grid.png", grid_graph(4, 4), np.arange(16) // 8).name
-    'grid.png'
-
-    Parameters
-    ----------
-    path : path
-        Where the picture goes.
-    graph : Graph
-        What was clustered.
-    labels : array [N]
-        Cluster of each node, numbered from 0.
-    title : str
-        Of the whole picture.
-    positions : array [N, 2], optional
-        Where nodes stand; by default :func:`softcut.report.positions.node_positions`.
-    positions_are : str
-        What `positions` are, written below the first panel.
-    """
-    if positions is None:
-        positions, positions_are = node_positions(graph)
+def plot_clustering(path: str | Path, graph: Graph, labels: np.ndarray, title: str = "Clusters") -> Path:
+    """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix."""
+    positions, positions_are = node_positions(graph)
     labels = np.asarray(labels)
     used = len(np.unique(labels))
     fig, (nodes, groups, matrix) = figure(1, 3, figsize=(16, 5.4))
@@ -136,15 +100,7 @@ def plot_clustering(
 
 
 def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndarray, title: str) -> None:
-    """Nodes coloured by cluster; edges up to 300 nodes, names up to 40.
-
-    >>> from softcut.datasets import grid_graph
-    >>> graph = grid_graph(3, 3)
-    >>> fig, ax = figure()
-    >>> draw_partition(ax, graph, np.arange(9) // 5, graph.x, "a grid")
-    >>> ax.get_title()
-    'a grid'
-    """
+    """Nodes coloured by cluster; edges up to 300 nodes, names up to 40."""
     from matplotlib.collections import LineCollection
 
     labels = np.asarray(labels)
@@ -164,16 +120,9 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
     ax.scatter(*positions[shown].T, c=colours[labels[shown]], s=size, linewidths=0, zorder=2)
     if n <= _NAMED_NODES:
         names = graph.node_names or [str(i) for i in range(n)]
+        style = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7, "parse_math": False}
         for name, place in zip(names, positions, strict=True):
-            ax.annotate(
-                _short(name),
-                place,
-                xytext=(4, 4),
-                textcoords="offset points",
-                fontsize=7,
-                zorder=3,
-                parse_math=False,
-            )
+            ax.annotate(shortened(name, 18), place, zorder=3, **style)
     else:
         for c in np.unique(labels):
             _number(ax, c, np.median(positions[labels == c], axis=0))
@@ -189,14 +138,7 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
 
 
 def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
-    """The graph of clusters: a disc per cluster with its size as area, a line per cut with its weight as width.
-
-    >>> from softcut.datasets import grid_graph
-    >>> fig, ax = figure()
-    >>> draw_groups(ax, grid_graph(3, 3), np.arange(9) // 5, "two halves")
-    >>> ax.get_xlabel()
-    'widest line: edges of weight 4'
-    """
+    """The graph of clusters: a disc per cluster with its size as area, a line per cut with its weight as width."""
     groups, sizes, flow = cluster_flow(graph, labels)
     used = len(groups)
     angle = np.pi / 2 - 2 * np.pi * np.arange(used) / used
@@ -213,9 +155,8 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
             middle = places[a] + 0.42 * (places[b] - places[a])  # off the middle, where lines cross
             ax.text(*middle, _amount(cut[a, b]), ha="center", va="center", fontsize=8, zorder=3, bbox=_PAPER)
     inches = ax.get_window_extent().width / ax.get_figure().dpi
-    largest = min(70.0, 480 / used) * min(
-        1.0, inches / 4
-    )  # in points; leaves room for neighbours on the circle
+    # In points; leaves room for neighbours on the circle.
+    largest = min(70.0, 480 / used) * min(1.0, inches / 4)
     colours = np.array(cluster_colours(int(groups.max()) + 1))[groups]
     ax.scatter(*places.T, s=largest**2 * sizes / sizes.max(), c=colours, linewidths=0, zorder=2)
     for group, place in zip(groups, places, strict=True):
@@ -229,15 +170,8 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
 
 
 def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
-    """The adjacency matrix with nodes sorted by cluster: edges inside clusters form squares on the diagonal.
-
-    >>> from softcut.datasets import grid_graph
-    >>> fig, ax = figure()
-    >>> draw_adjacency(ax, grid_graph(3, 3), np.arange(9) // 5, "two blocks")
-    >>> ax.images[0].get_array().shape
-    (9, 9)
-    """
-    from matplotlib.colors import LogNorm
+    """The adjacency matrix with nodes sorted by cluster: edges inside clusters form squares on the diagonal."""
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm
     from matplotlib.patches import Rectangle
     from matplotlib.ticker import MaxNLocator
 
@@ -256,13 +190,10 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
     # Where every pixel is one pair of nodes all edges are equally dark: the upper end of the scale.
     low = seen.min(initial=1.0) if bins < n else 0.1
     norm = LogNorm(low, max(seen.max(initial=0.0), 1.001 * low))
-    ax.imshow(
-        np.ma.masked_equal(density, 0),
-        cmap=_greys(),
-        norm=norm,
-        extent=(0, n, n, 0),
-        interpolation="nearest",
-    )
+    # From a grey that can be seen on white, or single edges would vanish, to black.
+    greys = LinearSegmentedColormap.from_list("edges", ["#b5b5b5", "#000000"])
+    seen_only = np.ma.masked_equal(density, 0)
+    ax.imshow(seen_only, cmap=greys, norm=norm, extent=(0, n, n, 0), interpolation="nearest")
     colours = cluster_colours(int(labels.max(initial=0)) + 1)
     start = 0
     for c, size in zip(*np.unique(labels, return_counts=True), strict=True):
@@ -276,20 +207,13 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
 
 
 def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
-    """Entries of a legend: number, size and cut of every cluster, in its colour.
-
-    >>> from softcut.datasets import grid_graph
-    >>> [mark.get_label() for mark in cluster_marks(grid_graph(3, 3), np.arange(9) // 5)]
-    ['0: 5 nodes, 29% cut', '1: 4 nodes, 40% cut']
-    """
+    """Entries of a legend: number, size and cut of every cluster, in its colour."""
     from matplotlib.lines import Line2D
 
     groups, sizes, flow = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
-    total = flow.sum(axis=1)
-    leaving = np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
     marks = []
-    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(_PALETTE)]:
+    for group, size, share in list(zip(groups, sizes, leaving_shares(flow), strict=True))[: len(_PALETTE)]:
         text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {share:.0%} cut"
         marks.append(Line2D([], [], color=colours[group], marker="o", linestyle="", label=text))
     if len(groups) > len(marks):
@@ -298,17 +222,17 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
 
 
 def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The used clusters, their sizes, and the weight of the edges between each two of them.
-
-    >>> from softcut.datasets import grid_graph
-    >>> groups, sizes, flow = cluster_flow(grid_graph(3, 3), np.arange(9) // 5)
-    >>> groups.tolist(), sizes.tolist(), flow.tolist()
-    ([0, 1], [5, 4], [[10.0, 4.0], [4.0, 6.0]])
-    """
+    """The used clusters, their sizes, and the weight of the edges between each two of them."""
     groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     n = len(codes)
     member = sp.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(groups)))
     return groups, sizes, np.asarray((member.T @ graph.adjacency @ member).toarray(), dtype=float)
+
+
+def leaving_shares(flow: np.ndarray) -> np.ndarray:
+    """The share of the weight of each cluster's edges that leave it, from :func:`cluster_flow`."""
+    total = flow.sum(axis=1)
+    return np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
 
 
 _PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
@@ -318,24 +242,9 @@ def _number(ax: Any, number: int, place: np.ndarray) -> None:
     """The number of a cluster, readable on any colour."""
     from matplotlib import patheffects
 
+    style = {"ha": "center", "va": "center", "weight": "bold", "zorder": 4, "clip_on": True}
     outline = [patheffects.withStroke(linewidth=3, foreground="white")]
-    ax.text(
-        *place,
-        str(number),
-        ha="center",
-        va="center",
-        weight="bold",
-        path_effects=outline,
-        zorder=4,
-        clip_on=True,
-    )
-
-
-def _greys() -> Any:
-    """From a grey that can be seen on white, or single edges would vanish, to black."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("edges", ["#b5b5b5", "#000000"])
+    ax.text(*place, str(number), path_effects=outline, **style)
 
 
 def _amount(value: float) -> str:
@@ -343,5 +252,6 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) or value >= 100 else f"{value:.3g}"
 
 
-def _short(name: str, most: int = 18) -> str:
+def shortened(name: str, most: int) -> str:
+    """A name of at most `most` characters."""
     return name if len(name) <= most else name[: most - 1] + "…"

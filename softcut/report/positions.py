@@ -17,37 +17,25 @@ __all__ = ["FEW_NODES", "node_positions"]
 FEW_NODES = 300
 
 
-def node_positions(graph: Graph, random_state: int = 0) -> tuple[np.ndarray, str]:
+def node_positions(graph: Graph) -> tuple[np.ndarray, str]:
     """Two coordinates per node, and what they are.
 
     Two features are taken as coordinates. Otherwise a graph of up to 300 nodes gets a layout in which neighbours
     attract each other, and a larger one the leading directions of its features, averaged over neighbours (of its
     adjacency matrix, where it has none).
-
-    >>> from softcut.datasets import grid_graph
-    >>> positions, what = node_positions(grid_graph(3, 3))
-    >>> positions.shape, what
-    ((9, 2), 'coordinates')
-
-    Parameters
-    ----------
-    graph : Graph
-        What to draw.
-    random_state : int
-        Seed of the layout.
     """
     if graph.x is not None and graph.num_features == 2:
         x: Any = graph.x
         return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=float), "coordinates"
     if graph.num_nodes <= FEW_NODES:
-        return _spring(graph, random_state), "layout: neighbours attract each other"
+        return _spring(graph), "layout: neighbours attract each other"
     if graph.x is None:
-        return _directions(_smooth(graph), random_state), "leading directions of the adjacency matrix"
+        return _directions(_smooth(graph)), "leading directions of the adjacency matrix"
     smoothed = _smooth(graph) @ (_smooth(graph) @ sp.csr_array(graph.x))
-    return _directions(smoothed, random_state), "leading directions of the features around each node"
+    return _directions(smoothed), "leading directions of the features around each node"
 
 
-def _spring(graph: Graph, random_state: int) -> np.ndarray:
+def _spring(graph: Graph) -> np.ndarray:
     import networkx as nx
 
     whole = nx.from_scipy_sparse_array(graph.adjacency)
@@ -62,8 +50,8 @@ def _spring(graph: Graph, random_state: int) -> np.ndarray:
     for part in parts:
         nodes = sorted(part)
         radius = np.sqrt(len(nodes))
-        found = nx.spring_layout(whole.subgraph(nodes), weight=None, seed=random_state, iterations=100)
-        place = np.array([found[node] for node in nodes])
+        layout = nx.spring_layout(whole.subgraph(nodes), weight=None, seed=0, iterations=100)
+        place = np.array([layout[node] for node in nodes])
         place -= place.mean(axis=0)
         place *= radius / max(np.abs(place).max(), 1e-9) if len(nodes) > 1 else 0.0
         if corner[0] > 0 and corner[0] + 2 * radius > width:
@@ -81,11 +69,11 @@ def _smooth(graph: Graph) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(1 / adjacency.sum(axis=1)) @ adjacency)
 
 
-def _directions(matrix: Any, random_state: int) -> np.ndarray:
+def _directions(matrix: Any) -> np.ndarray:
     """The second and third singular directions: the first one is close to the mean and shows nothing."""
     wanted = min(3, min(matrix.shape) - 1)
     if wanted < 1:
         dense = np.asarray(matrix.toarray(), dtype=float)[:, :2]
         return np.pad(dense, ((0, 0), (0, 2 - dense.shape[1])))
-    flat = TruncatedSVD(wanted, random_state=random_state).fit_transform(normalize(matrix))[:, -2:]
+    flat = TruncatedSVD(wanted, random_state=0).fit_transform(normalize(matrix))[:, -2:]
     return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))

@@ -15,13 +15,6 @@ class TrainingBar:
 
     Drawn on standard error while the ``with`` block runs, so that results can be piped; nothing is drawn where
     standard error is not a terminal.
-
-    >>> from softcut import MinCutClustering
-    >>> from softcut.datasets import ring_graph
-    >>> with TrainingBar() as bar:
-    ...     est = MinCutClustering(2, n_init=2, max_iter=5, callbacks=[bar]).fit(ring_graph(20))
-    >>> est.n_iter_
-    5
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -39,9 +32,7 @@ class TrainingBar:
         self._task = self._progress.add_task("preparing", total=None, count="")
 
     def __enter__(self) -> TrainingBar:
-        if (
-            not self._progress.disable
-        ):  # older versions of rich end even a bar they never drew with a blank line
+        if not self._progress.disable:  # older versions of rich end a bar they never drew with a blank line
             self._progress.start()
         return self
 

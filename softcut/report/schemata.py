@@ -26,11 +26,7 @@ _WIDTH, _BOX, _GAP = 300, 44, 26
 
 @dataclass(frozen=True)
 class Step:
-    """One box of a drawing: what it is, its sizes, and the shape of the features that leave it.
-
-    >>> Step("message passing", "8 to 16, elu", (5, 16)).shape
-    (5, 16)
-    """
+    """One box of a drawing: what it is, its sizes, and the shape of the features that leave it."""
 
     name: str
     detail: str
@@ -39,28 +35,7 @@ class Step:
 
 
 def trace(model: nn.Module, x: Tensor, edge_index: Tensor) -> list[Step]:
-    """The steps of a model, from one call on a graph.
-
-    >>> from softcut.nn import GraphRegressor
-    >>> model = GraphRegressor(in_channels=4, k=2)
-    >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
-    >>> for step in trace(model, torch.rand(4, 4), torch.cat([ring, ring.flip(0)], 1)):
-    ...     print(step.name, step.detail, step.shape)
-    message passing 4 to 32, relu (4, 32)
-    MinCutPool MLP 32 to 16 to 2, softmax: S 4 × 2 (2, 32)
-    message passing 32 to 32, relu (2, 32)
-    mean over the nodes  (1, 32)
-    linear 32 to 1 (1, 1)
-
-    Parameters
-    ----------
-    model : Module
-        A model of :mod:`softcut.nn.models`, or any whose children are called one after another.
-    x : Tensor [N, F]
-        Features.
-    edge_index : Tensor [2, E]
-        Both directions of every edge.
-    """
+    """The steps of a model, from one call on a graph."""
     steps: list[Step] = []
     rows = x.shape[0]
 
@@ -112,16 +87,14 @@ def _named(module: nn.Module) -> tuple[str, str]:
 
 def _widths(mlp: MLP) -> str:
     layers = [layer for layer in mlp.layers if isinstance(layer, nn.Linear)]
-    return " to ".join(
-        str(size) for size in (layers[0].in_features, *(layer.out_features for layer in layers))
-    )
+    return " to ".join(map(str, (layers[0].in_features, *(layer.out_features for layer in layers))))
 
 
 def _activation(act: Any) -> str:
+    if act is None:
+        return ", linear"
     names = {function: name for name, function in ACTIVATIONS.items()}
-    return (
-        f", {names.get(act, getattr(act, '__name__', 'own activation'))}" if act is not None else ", linear"
-    )
+    return f", {names.get(act, getattr(act, '__name__', 'own activation'))}"
 
 
 # -------------------------------------------------------------------------------------------- drawing
@@ -142,11 +115,12 @@ def _arrow(x1: float, y1: float, x2: float, y2: float, text: str = "") -> str:
     bx, by = x2 - 7 * ux, y2 - 7 * uy
     tip = f"{x2:.1f},{y2:.1f} {bx - 4 * uy:.1f},{by + 4 * ux:.1f} {bx + 4 * uy:.1f},{by - 4 * ux:.1f}"
     made = f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{bx:.1f}" y2="{by:.1f}"/><polygon class="tip" points="{tip}"/>'
-    if text:
-        made += (
-            f'<text class="sub" x="{(x1 + x2) / 2 + 8:.1f}" y="{(y1 + y2) / 2 + 4:.1f}">{escape(text)}</text>'
-        )
-    return made
+    if not text:
+        return made
+    return (
+        made
+        + f'<text class="sub" x="{(x1 + x2) / 2 + 8:.1f}" y="{(y1 + y2) / 2 + 4:.1f}">{escape(text)}</text>'
+    )
 
 
 def _svg(height: float, body: str, label: str) -> Any:
@@ -158,21 +132,7 @@ def _svg(height: float, body: str, label: str) -> Any:
 
 
 def architecture_svg(steps: Sequence[Step], features: tuple[int, int], label: str) -> Any:
-    """Boxes from top to bottom with the shape of the features (nodes × channels) beside each arrow.
-
-    >>> made = architecture_svg([Step("linear", "2 to 1", (1, 1))], (1, 2), "One layer")
-    >>> made.count("<rect"), "1 × 2" in made
-    (2, True)
-
-    Parameters
-    ----------
-    steps : sequence of Step
-        Of :func:`trace`.
-    features : (nodes, channels)
-        Shape of the input.
-    label : str
-        Said by screen readers.
-    """
+    """Boxes from top to bottom with the shape of the features (nodes × channels) beside each arrow."""
     left, width = 30, _WIDTH - 60
     made, y = _box(left, 4, width, "graph", "features X and adjacency matrix A"), 4
     shape = features
@@ -185,13 +145,8 @@ def architecture_svg(steps: Sequence[Step], features: tuple[int, int], label: st
     return _svg(y + _BOX + _GAP + 4, made, label)
 
 
-def layer_svg(pool: MinCutPool, label: str = "The MinCutPool layer") -> Any:
-    """One layer: from X and A to S, the pooled graph and both losses.
-
-    >>> made = layer_svg(MinCutPool(32, 10, hidden=16))
-    >>> "32 to 16" in made, "16 to 10" in made, "K = 10" in made
-    (True, True, True)
-    """
+def layer_svg(pool: MinCutPool) -> Any:
+    """One layer: from X and A to S, the pooled graph and both losses."""
     layers = [layer for layer in pool.mlp.layers if isinstance(layer, nn.Linear)]
     half, right = 138, 158
     made = _box(4, 4, half, "X", f"features, N × {pool.in_channels}") + _box(right, 4, half, "A", "N × N")
@@ -220,30 +175,11 @@ def layer_svg(pool: MinCutPool, label: str = "The MinCutPool layer") -> Any:
     made += _box(right, losses, half, "L_o", "‖SᵀS/‖SᵀS‖ - I/√K‖", "loss")
     made += f'<text class="sub" x="{_WIDTH / 2}" y="{losses + _BOX + 16}" text-anchor="middle">weights of the losses: '
     made += f"{pool.cut_weight:g} and {pool.ortho_weight:g}</text>"
-    return _svg(losses + _BOX + 24, made, label)
+    return _svg(losses + _BOX + 24, made, "The MinCutPool layer")
 
 
 def deep_svg(model: nn.Module, x: Tensor, edge_index: Tensor, positions: Tensor, label: str) -> Any:
-    """The graph at every level of a model with soft poolers: clusters stand as their nodes do, each level enlarged.
-
-    >>> from softcut.nn import GraphClassifier
-    >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
-    >>> both = torch.cat([ring, ring.flip(0)], 1)
-    >>> made = deep_svg(GraphClassifier(2, 2, k=(3, 2)), torch.rand(4, 2), both, torch.rand(4, 2), "Levels")
-    >>> made.count('class="node"')
-    9
-
-    Parameters
-    ----------
-    model : Module
-        Returns `pooled`, as :class:`softcut.nn.models.GraphClassifier` does.
-    x, edge_index
-        As for :func:`trace`.
-    positions : Tensor [N, 2]
-        Where the nodes of the graph stand.
-    label : str
-        Said by screen readers.
-    """
+    """The graph at every level of a model with soft poolers: clusters stand as their nodes do, each level enlarged."""
     with torch.no_grad():
         pooled = model(x, edge_index).pooled
     weight = torch.zeros(x.shape[0], x.shape[0])

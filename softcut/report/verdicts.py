@@ -15,13 +15,7 @@ VERDICTS = {
 
 
 def verdict_of(metrics: Mapping[str, Any]) -> str:
-    """The sentence for what metrics.json holds; "" where it holds no verdict, as after a prediction.
-
-    >>> verdict_of({"verdict": "clear", "n_clusters": 3})
-    'The clusters are clear.'
-    >>> verdict_of({"verdict": "none", "n_clusters": 1})
-    'All nodes are in one cluster.'
-    """
+    """The sentence for what metrics.json holds; "" where it holds no verdict, as after a prediction."""
     if metrics.get("verdict") == "none" and metrics.get("n_clusters") == 1:
         return "All nodes are in one cluster."
     return VERDICTS.get(str(metrics.get("verdict")), "")

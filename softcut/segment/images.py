@@ -128,13 +128,7 @@ def _unit_range(pixels: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def shrink(rgb: NDArray[np.float32], max_pixels: int) -> tuple[NDArray[np.float32], int]:
-    """The image by means over f x f pixels, f the smallest that leaves at most `max_pixels`; and f.
-
-    >>> import numpy as np
-    >>> small, factor = shrink(np.ones((10, 15, 3), dtype=np.float32), max_pixels=50)
-    >>> small.shape, factor
-    ((5, 8, 3), 2)
-    """
+    """The image by means over f x f pixels, f the smallest that leaves at most `max_pixels`; and f."""
     height, width = rgb.shape[:2]
     factor = 1
     while -(-height // factor) * -(-width // factor) > max_pixels:

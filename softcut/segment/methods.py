@@ -8,7 +8,6 @@ weightings, and their consensus is the segmentation.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +24,7 @@ from softcut.clustering.consensus import Consensus
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.ops import CSR
-from softcut.training import DenseInput, Progress, ReplicaNet, TrainSettings, replica_seeds, train
+from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
 
 __all__ = [
     "METHODS",
@@ -48,9 +47,6 @@ _DIFFPOOL_STEPS = 1000
 @dataclass(frozen=True)
 class MincutSettings:
     """How regions are clustered by minCUT.
-
-    >>> MincutSettings().n_init
-    8
 
     Attributes
     ----------
@@ -86,20 +82,7 @@ _LEAST_GAP = 1e-3
 
 
 def spectral_coordinates(graph: Graph, columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Leading eigenvectors of the random walk on a connected graph but the first, and 1 - their eigenvalues.
-
-    >>> from softcut.datasets import grid_graph
-    >>> vectors, gaps = spectral_coordinates(grid_graph(4, 3), 2)
-    >>> vectors.shape, bool(0 < gaps[0] <= gaps[1])
-    ((12, 2), True)
-
-    Parameters
-    ----------
-    graph : Graph
-        Without isolated nodes.
-    columns : int
-        How many; fewer where the graph has fewer nodes.
-    """
+    """Leading eigenvectors of the random walk on a connected graph but the first, and 1 - their eigenvalues."""
     adjacency = sp.csr_array(graph.adjacency, dtype=np.float64)
     n = adjacency.shape[0]
     columns = min(columns, n - 1)
@@ -113,22 +96,13 @@ def spectral_coordinates(graph: Graph, columns: int) -> tuple[NDArray[np.float64
         gaps, vectors = eigsh(laplacian, columns + 1, sigma=-1e-3, which="LM", v0=first)
         values = 1 - gaps
     order = np.argsort(-values, kind="stable")[1 : columns + 1]
-    found = vectors[:, order] * scale[:, None]
-    found *= np.where(found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])] < 0, -1.0, 1.0)
-    return found / np.linalg.norm(found, axis=0), np.maximum(1 - values[order], 0.0)
+    walks = vectors[:, order] * scale[:, None]
+    walks *= np.where(walks[np.abs(walks).argmax(axis=0), np.arange(walks.shape[1])] < 0, -1.0, 1.0)
+    return walks / np.linalg.norm(walks, axis=0), np.maximum(1 - values[order], 0.0)
 
 
 def number_of_segments(graph: Graph) -> int:
-    """How many segments a region graph falls into: one more than the number of its cheap cuts.
-
-    >>> import numpy as np
-    >>> import scipy.sparse as sp
-    >>> from softcut import Graph
-    >>> inside, anywhere = np.kron(np.eye(3), np.ones((6, 6))), np.ones((18, 18))
-    >>> cliques = (inside + 0.001 * anywhere) * (1 - np.eye(18))
-    >>> number_of_segments(Graph.from_scipy(sp.csr_array(cliques)))
-    3
-    """
+    """How many segments a region graph falls into: one more than the number of its cheap cuts."""
     _, gaps = spectral_coordinates(graph, AUTO_SEGMENTS[1])
     return int(min(max(1 + (gaps <= _CHEAP_CUT).sum(), AUTO_SEGMENTS[0]), AUTO_SEGMENTS[1], graph.num_nodes))
 
@@ -143,10 +117,6 @@ def cluster_regions(
     area: NDArray[np.integer] | None = None,
 ) -> NDArray[np.int64]:
     """Cluster of every region.
-
-    >>> from softcut.datasets import grid_graph
-    >>> cluster_regions(grid_graph(6, 4), 2, "ncut").shape
-    (24,)
 
     Parameters
     ----------
@@ -199,11 +169,11 @@ def _inputs(graph: Graph, settings: MincutSettings) -> NDArray[np.float32]:
     """What the networks read, [scales, N, F]."""
     vectors, gaps = spectral_coordinates(graph, settings.eigenvectors)
     features = settings.feature_weight * _unit(np.asarray(graph.x))
-    found = [
+    inputs = [
         np.concatenate([_unit(vectors / (gaps + _LEAST_GAP) ** power), features], axis=1)
         for power in settings.powers
     ]
-    return (_LENGTH * np.stack(found)).astype(np.float32)
+    return (_LENGTH * np.stack(inputs)).astype(np.float32)
 
 
 def mincut_regions(
@@ -214,7 +184,6 @@ def mincut_regions(
     area: NDArray[np.integer] | None = None,
     random_state: int = 0,
     device: torch.device | str = "cpu",
-    callback: Callable[[Progress], None] | None = None,
 ) -> NDArray[np.int64]:
     """Regions clustered by minCUT: the consensus of replicas that start from k-means of what they read.
 
@@ -236,12 +205,8 @@ def mincut_regions(
     area : array [N], optional
         Pixels of every region: a region counts as many times as it has pixels in k-means, at the start and in the
         consensus. By default all regions count the same.
-    random_state : int
-        Of k-means and of the networks.
-    device : str
-        Where networks are trained.
-    callback : callable, optional
-        Called with a :class:`softcut.training.Progress` now and then.
+    random_state, device
+        As for :func:`cluster_regions`.
     """
     settings = settings or MincutSettings()
     z = torch.from_numpy(_inputs(graph, settings)).to(device)
@@ -264,7 +229,7 @@ def mincut_regions(
         tolerance=None,
     )
     op = CSR.from_graph(graph, device=device)
-    result = train(net, inputs, op, training, callback, start=start, sizes=sizes.clamp(min=1.0))
+    result = train(net, inputs, op, training, start=start, sizes=sizes.clamp(min=1.0))
     if result.interrupted:
         raise KeyboardInterrupt
     s, rows = net.assign(inputs), z.transpose(0, 1)
@@ -280,15 +245,9 @@ def weighted_kmeans(
     random_state: int = 0,
     n_init: int = 1,
 ) -> NDArray[np.int64]:
-    """k-means of rows that count as often as their weights say.
-
-    >>> import numpy as np
-    >>> x = np.array([[0.0], [1.0], [4.0]])
-    >>> [len(set(weighted_kmeans(x, 2, w)[:2])) for w in (np.array([1, 1, 1]), np.array([90, 90, 1]))]
-    [1, 2]
-    """
+    """k-means of rows that count as often as their weights say."""
     # A few hundred rows: threads that wait for each other would take most of the time.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
-        found = KMeans(k, n_init=n_init, random_state=random_state).fit(x, sample_weight=weight)
-    return np.asarray(found.labels_, dtype=np.int64)
+        fitted = KMeans(k, n_init=n_init, random_state=random_state % 2**32).fit(x, sample_weight=weight)
+    return np.asarray(fitted.labels_, dtype=np.int64)

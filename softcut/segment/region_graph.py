@@ -98,12 +98,11 @@ def region_graph(
     area = np.bincount(regions.ravel())
     mean_rgb, mean_lab = region_means(regions, rgb), region_means(regions, lab)
     position = _centres(regions, area)
-    texture = None
+    texture = np.zeros((len(area), 0))
     if weights == "likeness" or "texture" in features:
         texture = histograms(regions, textons(lab[..., 0]), TEXTONS)
-    pairs, lengths, _ = region_borders(regions)
+    pairs, lengths = region_borders(regions)
     if weights == "likeness":
-        assert texture is not None
         colours = (histograms(regions, codes, COLOUR_BINS) for codes in colour_codes(lab))
         distance = sum(chi_square(table, pairs) for table in (*colours, texture))
         values = lengths * np.exp(-distance / HISTOGRAM_WIDTH)
@@ -118,7 +117,7 @@ def region_graph(
         "texture": texture,
         "position": position,
     }
-    x = np.concatenate([columns[name] for name in features], axis=1)  # type: ignore[misc]
+    x = np.concatenate([columns[name] for name in features], axis=1)
     graph = Graph.from_scipy(
         _symmetric(pairs, np.maximum(values, _LEAST_LIKENESS * lengths), len(area)), x=x.astype(np.float32)
     )

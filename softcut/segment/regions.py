@@ -54,46 +54,17 @@ def over_segment(
     return np.asarray(numbers, dtype=np.int64).reshape(found.shape)
 
 
-def region_borders(
-    regions: NDArray[np.int64], *images: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], list[NDArray[np.float64]]]:
-    """Pairs of regions [M, 2] that touch, the length of their border, and the mean of images along it.
-
-    The length counts pairs of pixels, one beside or above the other. An image is averaged over both sides.
-
-    >>> import numpy as np
-    >>> pairs, lengths, _ = region_borders(np.array([[0, 0, 1], [2, 2, 1]]))
-    >>> pairs.tolist(), lengths.tolist()
-    ([[0, 1], [0, 2], [1, 2]], [1.0, 2.0, 1.0])
-    """
+def region_borders(regions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Pairs of regions [M, 2] that touch, and the length of their border: pairs of pixels side by side."""
     count = int(regions.max()) + 1
-    first, second, values = [], [], [[] for _ in images]  # type: ignore[var-annotated]
-    for one, other in (
-        ((slice(None), slice(None, -1)), (slice(None), slice(1, None))),
-        ((slice(None, -1), slice(None)), (slice(1, None), slice(None))),
-    ):
-        apart = regions[one] != regions[other]
-        first.append(regions[one][apart])
-        second.append(regions[other][apart])
-        for image, kept in zip(images, values, strict=True):
-            kept.append((image[one][apart] + image[other][apart]) / 2)
-    a, b = np.concatenate(first), np.concatenate(second)
-    codes, place = np.unique(np.minimum(a, b) * count + np.maximum(a, b), return_inverse=True)
-    lengths = np.bincount(place, minlength=len(codes)).astype(np.float64)
-    means = [
-        np.bincount(place, weights=np.concatenate(v), minlength=len(codes)) / np.maximum(lengths, 1)
-        for v in values
-    ]
-    return np.stack([codes // count, codes % count], axis=1), lengths, means
+    beside = ((regions[:, :-1], regions[:, 1:]), (regions[:-1], regions[1:]))
+    a, b = (np.concatenate([pair[i][pair[0] != pair[1]] for pair in beside]) for i in (0, 1))
+    codes, lengths = np.unique(np.minimum(a, b) * count + np.maximum(a, b), return_counts=True)
+    return np.stack([codes // count, codes % count], axis=1), lengths.astype(np.float64)
 
 
 def region_means(regions: NDArray[np.int64], image: NDArray[Any]) -> NDArray[np.float64]:
-    """Mean of an image [H, W] or [H, W, C] over every region: [N] or [N, C].
-
-    >>> import numpy as np
-    >>> region_means(np.array([[0, 0, 1]]), np.array([[1.0, 3.0, 5.0]])).tolist()
-    [2.0, 5.0]
-    """
+    """Mean of an image [H, W] or [H, W, C] over every region: [N] or [N, C]."""
     numbers = regions.ravel()
     area = np.bincount(numbers)
     columns = image.reshape(len(numbers), -1).T

@@ -38,11 +38,7 @@ class SegmentationScores:
 
 
 def overlap_table(found: ArrayLike, person: ArrayLike) -> NDArray[np.int64]:
-    """Pixels that each segment found shares with each segment of a person.
-
-    >>> overlap_table([[0, 0, 1]], [[5, 7, 7]]).tolist()
-    [[1, 1], [0, 1]]
-    """
+    """Pixels that each segment found shares with each segment of a person."""
     a, b = np.asarray(found), np.asarray(person)
     if a.shape != b.shape or a.size == 0:
         raise ParameterError(f"found and person must be images of one size, got {a.shape} and {b.shape}.")
@@ -51,11 +47,7 @@ def overlap_table(found: ArrayLike, person: ArrayLike) -> NDArray[np.int64]:
 
 
 def table_scores(table: ArrayLike) -> SegmentationScores:
-    """Scores from the pixels that segments share (rows: found, columns: a person's).
-
-    >>> table_scores([[4, 0], [0, 4]])
-    SegmentationScores(covering=1.0, rand_index=1.0, variation=0.0)
-    """
+    """Scores from the pixels that segments share (rows: found, columns: a person's)."""
     shared = np.asarray(table, dtype=np.float64)
     total, found, person = shared.sum(), shared.sum(axis=1), shared.sum(axis=0)
     union = found[:, None] + person[None, :] - shared

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from softcut.clustering.arguments import seed_from
 from softcut.device import choose_device
 from softcut.errors import ParameterError, require
 from softcut.segment.images import as_rgb, read_image, shrink
@@ -74,15 +74,15 @@ class Segmentation:
         colours = np.stack(
             [np.bincount(self.region_labels, weights=area * c) / weight for c in self.regions.rgb.T], axis=1
         ).astype(np.float32)
-        found = self.image * np.float32(1 - opacity)
-        found += np.float32(opacity) * colours[self.labels]
+        mixed = self.image * np.float32(1 - opacity)
+        mixed += np.float32(opacity) * colours[self.labels]
         width = max(1, round(max(self.labels.shape) / 800))  # a line that can be seen on large images too
         lines = segments.find_boundaries(self.labels, mode="inner" if width == 1 else "thick")
         if width > 1:
             morphology = require("scipy.ndimage", "images", "Segmenting images")
             lines = morphology.binary_dilation(lines, iterations=width // 2)
-        found[lines] = (1.0, 0.85, 0.0)
-        return np.asarray(found * 255 + 0.5).astype(np.uint8)
+        mixed[lines] = (1.0, 0.85, 0.0)
+        return np.asarray(mixed * 255 + 0.5).astype(np.uint8)
 
 
 def segment_image(
@@ -93,8 +93,8 @@ def segment_image(
     regions: str = "felzenszwalb",
     texture: bool = True,
     position: bool = False,
-    random_state: int = 0,
-    device: torch.device | str = "cpu",
+    random_state: int | np.random.RandomState | np.random.Generator | None = 0,
+    device: str = "auto",
     max_pixels: int = MAX_PIXELS,
 ) -> Segmentation:
     """Divide an image into segments: over-segmentation, region graph, clustering.
@@ -124,19 +124,17 @@ def segment_image(
         Whether texture counts beside colour in the weights of the graph.
     position : bool
         Whether the position of a region is a feature beside its mean colour: segments become more compact.
-    random_state : int
-        The same number gives the same segments.
+    random_state : int, None, RandomState or Generator
+        An int gives the same segments every time on one device.
     device : str
-        Where networks are trained; "auto": on a GPU where there is one.
+        Where networks are trained: "auto" (a GPU where there is one), "cpu" or "cuda".
     max_pixels : int
         A larger image is divided at a smaller size; the labels have the size of the image.
     """
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
-    auto = isinstance(k, str)
-    if (auto and k != "auto") or (
-        not auto and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1)
-    ):
+    auto = isinstance(k, str) and k == "auto"
+    if not auto and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1):
         raise ParameterError(f"k must be a whole number of at least 1, or 'auto', got {k!r}.")
     if not max_pixels >= 1:
         raise ParameterError(f"max_pixels must be positive, got {max_pixels!r}.")
@@ -158,28 +156,20 @@ def segment_image(
         raise ParameterError(
             f"k is {k}, but the image has only {count} regions of its own colour; ask for fewer segments."
         )
-    found = region_graph(
-        small,
-        numbers,
-        features=("colour", "position") if position else ("colour",),
-        weights="likeness" if texture else "colour",
-    )
+    features = ("colour", "position") if position else ("colour",)
+    described = region_graph(small, numbers, features=features, weights="likeness" if texture else "colour")
     if auto:
-        k = number_of_segments(found.graph)
+        k = number_of_segments(described.graph)
         notes.append(f"k=auto: {k} segments.")
-    labels = cluster_regions(
-        found.graph, int(k), method, random_state, choose_device(str(device)), area=found.area
-    )
+    seed, area = seed_from(random_state), described.area
+    labels = cluster_regions(described.graph, int(k), method, seed, choose_device(device), area=area)
     # The largest segment becomes number 0; clusters without a region are left out.
     used, labels = np.unique(labels, return_inverse=True)
-    sizes = np.bincount(labels, weights=found.area)
-    order = np.argsort(-sizes, kind="stable")
-    place = np.empty(len(used), dtype=np.int64)
-    place[order] = np.arange(len(used))
-    labels = place[labels]
+    order = np.argsort(-np.bincount(labels, weights=area), kind="stable")
+    labels = np.argsort(order)[labels]
     if len(used) < int(k):
         notes.append(f"{len(used)} segments instead of {k}: the others are empty.")
-    pixels = found.paint(labels)
+    pixels = described.paint(labels)
     if factor > 1:
         pixels = pixels.repeat(factor, axis=0).repeat(factor, axis=1)[: rgb.shape[0], : rgb.shape[1]]
-    return Segmentation(pixels, rgb, found, labels, notes)
+    return Segmentation(pixels, rgb, described, labels, notes)

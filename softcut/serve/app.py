@@ -37,6 +37,13 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_HEADERS = {
+    b"content-security-policy": _POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cache-control": b"no-store",
+    b"cross-origin-resource-policy": b"same-origin",
+}
 # The report of a graph brings its own policy; it stands alone and may ask the server for nothing.
 _REPORT_POLICY = "sandbox allow-scripts; frame-ancestors 'none'"
 _MOST_CLUSTERS = 100
@@ -50,28 +57,14 @@ class _TooLarge(Exception):
 def create_app(
     jobs: Jobs, hosts: Iterable[str], max_upload: int = 50_000_000, n_init: int | None = None
 ) -> Any:
-    """The web application.
+    """The web application; it closes `jobs` when it ends.
 
-    >>> with Jobs() as jobs:
-    ...     type(create_app(jobs, ["127.0.0.1:8050"])).__name__
-    '_Guard'
-
-    Parameters
-    ----------
-    jobs : Jobs
-        Closed when the application ends.
-    hosts : iterable of str
-        Names with ports under which the page may be asked for.
-    max_upload : int
-        The most bytes of an upload.
-    n_init : int, optional
-        Replicas of each fit; by default the estimator's.
+    `hosts` are the names with ports under which the page may be asked for, `max_upload` the most bytes of an upload,
+    `n_init` the networks of each fit (None: the estimator's).
     """
-    applications = require("starlette.applications", "serve", "softcut serve")
-    requests = require("starlette.requests", "serve", "softcut serve")
-    routing = require("starlette.routing", "serve", "softcut serve")
-    responses = require("starlette.responses", "serve", "softcut serve")
-    threads = require("starlette.concurrency", "serve", "softcut serve")
+    names = ("applications", "requests", "routing", "responses", "concurrency")
+    modules = [require(f"starlette.{name}", "serve", "softcut serve") for name in names]
+    applications, requests, routing, responses, threads = modules
     require("python_multipart", "serve", "softcut serve")
 
     def refused(sentence: str, code: int = 400) -> Any:
@@ -99,19 +92,14 @@ def create_app(
             limited = requests.Request(request.scope, _limited(request, max_upload))
             async with limited.form(max_files=2, max_fields=4) as form:
                 folder = jobs.new_folder()
-                shared = {
-                    "n_init": n_init,
-                    "threads": threads_of_a_job(jobs.most_running),
-                    "max_bytes": 4 * max_upload,
-                }
+                shared = {"n_init": n_init, "threads": threads_of_a_job(jobs.most_running)}
+                shared["max_bytes"] = 4 * max_upload
                 order = await threads.run_in_threadpool(_order, form, folder, shared)
             job = await threads.run_in_threadpool(jobs.start, folder, order)
             folder = None
         except _TooLarge:
-            limit = f"{max_upload / 1e6:.0f} MB"
-            return refused(
-                f"the upload is larger than {limit}; use softcut cluster on the command line.", 413
-            )
+            sentence = "the upload is larger than {:.0f} MB; use softcut cluster on the command line."
+            return refused(sentence.format(max_upload / 1e6), 413)
         except SoftcutError as error:
             return refused(str(error), 400)
         finally:
@@ -236,9 +224,8 @@ class _Guard:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        headers = {
-            key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope.get("headers", ())
-        }
+        pairs = scope.get("headers", ())
+        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in pairs}
         problem = self.problem(headers)
         if scope["type"] != "http" or problem:
             await _refuse(send, problem or "only HTTP is spoken here.")
@@ -247,17 +234,8 @@ class _Guard:
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
                 known = {key.lower() for key, _ in message["headers"]}
-                more = {
-                    b"content-security-policy": _POLICY.encode(),
-                    b"x-content-type-options": b"nosniff",
-                    b"referrer-policy": b"no-referrer",
-                    b"cache-control": b"no-store",
-                    b"cross-origin-resource-policy": b"same-origin",
-                }
-                message["headers"] = [
-                    *message["headers"],
-                    *((k, v) for k, v in more.items() if k not in known),
-                ]
+                more = [(key, value) for key, value in _HEADERS.items() if key not in known]
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         await self.app(scope, receive, guarded)

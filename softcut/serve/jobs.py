@@ -23,17 +23,9 @@ __all__ = ["Job", "Jobs", "threads_of_a_job"]
 
 @dataclass
 class Job:
-    """One upload and what became of it.
+    """One upload and what became of it: `state` is "running", "done", "failed" or "cancelled".
 
-    Attributes
-    ----------
-    state : {"running", "done", "failed", "cancelled"}
-    events : list
-        What the process told while it ran, in order.
-    error : str
-        One sentence, where it failed.
-    result : dict
-        What was found, where it is done.
+    `events` is what its process told, in order, `error` a sentence where it failed, `result` what was found.
     """
 
     id: str
@@ -47,36 +39,14 @@ class Job:
 
 
 class Jobs:
-    """All jobs of a server; everything they wrote is gone after :meth:`close`.
+    """All jobs of a server, of which `most_running` may run at once; their files are gone after :meth:`close`."""
 
-    >>> with Jobs() as jobs:
-    ...     folder = jobs.new_folder()
-    ...     folder.is_dir()
-    True
-    >>> folder.exists()
-    False
+    most_kept = 20  # finished jobs whose results are kept; the oldest go first
+    idle_seconds = 1800.0  # results that nobody has asked for during so long are removed
+    abandoned_seconds = 300.0  # a running job that nobody has asked about for so long is ended and removed
 
-    Parameters
-    ----------
-    most_running : int
-        Jobs that may run at once; one more is refused with a sentence.
-    most_kept : int
-        Finished jobs whose results are kept; the oldest go first.
-    idle_seconds : float
-        Results that nobody has asked for during so long are removed.
-    abandoned_seconds : float
-        A running job that nobody has asked about for so long is ended and removed.
-    """
-
-    def __init__(
-        self,
-        most_running: int = 4,
-        most_kept: int = 20,
-        idle_seconds: float = 1800.0,
-        abandoned_seconds: float = 300.0,
-    ) -> None:
-        self.most_running, self.most_kept = most_running, most_kept
-        self.idle_seconds, self.abandoned_seconds = idle_seconds, abandoned_seconds
+    def __init__(self, most_running: int = 4) -> None:
+        self.most_running = most_running
         self._root = Path(tempfile.mkdtemp(prefix="softcut-serve-"))
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
@@ -210,9 +180,5 @@ def _end(process: Any) -> None:
 
 
 def threads_of_a_job(most_running: int) -> int:
-    """Threads of each job, so that all that may run share the processors.
-
-    >>> threads_of_a_job(10_000)
-    1
-    """
+    """Threads of each job, so that all that may run share the processors."""
     return max(1, (os.cpu_count() or 1) // max(1, most_running))

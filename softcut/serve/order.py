@@ -15,9 +15,6 @@ class Order:
 
     `n_init`, `threads` and `max_bytes` are the server's: networks (None: the estimator's), threads, and the most bytes
     that a compressed file may unpack to.
-
-    >>> Order("graph.csv", None, 3).n_clusters
-    3
     """
 
     file: str

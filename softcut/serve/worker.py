@@ -21,7 +21,7 @@ import torch
 
 from softcut import __version__
 from softcut.clustering import GraphClustering
-from softcut.errors import ParameterError, SoftcutError
+from softcut.errors import SoftcutError
 from softcut.io import read_graph
 from softcut.metrics import evaluate
 from softcut.report.html_clustering import clustering_page
@@ -52,13 +52,6 @@ def work(order: Order, sender: Connection) -> None:
     """Do a job and tell how it goes: ("progress", ...) often, then ("done", summary) or ("failed", sentence).
 
     Reads from and writes to the current folder, so that messages name files as people know them.
-
-    Parameters
-    ----------
-    order : Order
-        What to do.
-    sender : Connection
-        Gets the messages.
     """
     try:
         with warnings.catch_warnings():
@@ -138,19 +131,15 @@ def _cluster(order: Order, sender: Connection) -> dict[str, Any]:
 def _segment(order: Order) -> dict[str, Any]:
     from PIL import Image
 
-    try:
-        from softcut.segment import segment_image
-    except ImportError:
-        raise ParameterError(
-            "pictures cannot be segmented by this version of softcut; drop in an edge list."
-        ) from None
+    from softcut.segment import segment_image
+
     with contextlib.suppress(OSError, ValueError, SyntaxError), Image.open(order.file) as opened:
         width, height = opened.size  # from the first bytes; what is wrong with the others is said below
         if width * height > _PIXELS:
             raise _TooManyPixels(
                 f"{order.file} has {width} x {height} pixels, more than {_PIXELS:,}; make it smaller."
             )
-    found = segment_image(order.file, order.n_clusters, random_state=order.seed)
+    found = segment_image(order.file, order.n_clusters, random_state=order.seed, device="cpu")
     kind = np.uint8 if found.n_segments <= 256 else np.uint16
     Image.fromarray(found.overlay()).save("overlay.png")
     Image.fromarray(found.labels.astype(kind)).save("labels.png")

@@ -13,7 +13,6 @@ from softcut.training.minibatch import assign_in_chunks, train_in_batches
 from softcut.training.net import ReplicaNet, replica_seeds
 from softcut.training.parts import PartedOperator, Parts
 from softcut.training.stopping import Patience, Plateau
-from softcut.training.streams import product_in_blocks, propagate_in_blocks
 from softcut.training.task import LoopProgress, LoopResult, LoopSettings, Task
 
 __all__ = [
@@ -36,8 +35,6 @@ __all__ = [
     "TrainResult",
     "TrainSettings",
     "assign_in_chunks",
-    "product_in_blocks",
-    "propagate_in_blocks",
     "repeat",
     "replica_losses",
     "replica_seeds",

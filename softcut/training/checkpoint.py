@@ -18,10 +18,7 @@ __all__ = ["Checkpoint"]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a training is saved, how often, and what it is a training of.
-
-    >>> Checkpoint("run.pt", identity={"dataset": "cora", "seeds": [0, 1]}).every
-    60.0
+    """Where a training is saved, how often, and which training it belongs to.
 
     Attributes
     ----------

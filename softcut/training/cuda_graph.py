@@ -23,15 +23,6 @@ def repeat(step: Callable[[], object], times: int, capture: bool = False) -> Ite
     ...     pass
     >>> done
     [0, 1, 2]
-
-    Parameters
-    ----------
-    step : callable
-        Takes nothing; what it returns is ignored.
-    times : int
-        How often.
-    capture : bool
-        Whether to use a CUDA graph.
     """
     if not capture:
         for _ in range(times):

@@ -9,38 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from softcut.errors import ParameterError
+from softcut.graph.splits import Split
 from softcut.training.stopping import Patience
 from softcut.training.task import LoopSettings, Task
 
-__all__ = ["DenseBatchTask", "Parts"]
+__all__ = ["DenseBatchTask"]
 
 # From what a model returns for a batch, and the targets, to named losses with one number per example: [B] each.
 Losses = Callable[[Any, Tensor], Mapping[str, Tensor]]
-
-
-class Parts(Protocol):
-    """Numbers of the examples that a replica trains on, chooses its best epoch by, and is tested on.
-
-    :class:`softcut.learning.Split` is one.
-    """
-
-    @property
-    def train(self) -> NDArray[np.int64]: ...
-
-    @property
-    def validation(self) -> NDArray[np.int64]: ...
-
-    @property
-    def test(self) -> NDArray[np.int64]: ...
 
 
 _MEASURED = ("validation", "test")
@@ -58,8 +42,8 @@ class DenseBatchTask(Task):
     >>> y = torch.stack([slope * x[:, 0] for slope in (1.0, 2.0, 3.0)])
     >>> rows = np.random.default_rng(0).permutation(60).reshape(3, 20)
     >>> parts = [Split(own[:12], own[12:16], own[16:]) for own in rows]
-    >>> def losses(found, target):
-    ...     return {"mse": (found.squeeze(-1) - target).square()}
+    >>> def losses(output, target):
+    ...     return {"mse": (output.squeeze(-1) - target).square()}
     >>> models = [torch.nn.Linear(1, 1) for _ in range(3)]
     >>> task = DenseBatchTask(models, [x], y, parts, losses, seeds=[0, 1, 2], batch=4)
     >>> result = Loop(task, task.settings(epochs=200, lr=0.05, minimise={"mse": 1.0})).run()
@@ -78,7 +62,7 @@ class DenseBatchTask(Task):
         [G, ...] each, on the device: the examples that all replicas share.
     targets : Tensor
         [R, G, ...]: what each replica should predict.
-    parts : sequence of Parts
+    parts : sequence of Split
         Which examples each replica uses, and what for.
     losses : callable
         ``losses(output, target)``: named losses with one number per example.
@@ -105,7 +89,7 @@ class DenseBatchTask(Task):
         models: Sequence[nn.Module],
         inputs: Sequence[Tensor],
         targets: Tensor,
-        parts: Sequence[Parts],
+        parts: Sequence[Split],
         losses: Losses,
         seeds: Sequence[int],
         batch: int = 32,
@@ -158,8 +142,6 @@ class DenseBatchTask(Task):
             stop=Patience(patience=epochs, watch=watch or next(iter(minimise)), restore=False),
         )
 
-    # ------------------------------------------------------------------------------------------ the order of examples
-
     def order(self, replica: int, epoch: int) -> Tensor:
         """Examples of one replica in an epoch, batch after batch: a window of an endless row of permutations.
 
@@ -182,8 +164,6 @@ class DenseBatchTask(Task):
         self._summed_from = cursor
         for total in self._training.values():
             total.zero_()
-
-    # ------------------------------------------------------------------------------------------------------- a step
 
     def _values(
         self, parameters: Mapping[str, Tensor], inputs: Sequence[Tensor], targets: Tensor
@@ -210,8 +190,6 @@ class DenseBatchTask(Task):
             self._cursor += 1
         return means
 
-    # --------------------------------------------------------------------------------------------------- evaluation
-
     @torch.no_grad()
     def evaluate(self, part: str) -> dict[str, Tensor]:
         """Mean losses [A] of the active replicas on their part "validation" or "test"."""
@@ -222,29 +200,26 @@ class DenseBatchTask(Task):
         ):
             values = self._values({**self.parameters, **self._buffers}, *self._gather(rows))
             for name, value in values.items():
-                found = (value.double() * counted).sum(1)
-                total[name] = total[name] + found if name in total else found
+                new = (value.double() * counted).sum(1)
+                total[name] = total[name] + new if name in total else new
         return {name: value / weight.sum(1) for name, value in total.items()}
 
     def validate(self) -> Mapping[str, Tensor]:
         """Losses on the validation and test parts, and the mean of the training losses since the last look."""
-        found = self.evaluate("validation")
-        found |= {f"test_{name}": value for name, value in self.evaluate("test").items()}
+        values = self.evaluate("validation")
+        values |= {f"test_{name}": value for name, value in self.evaluate("test").items()}
         taken = self._cursor - self._summed_from
-        found |= {f"training_{name}": total / taken for name, total in self._training.items()}
+        values |= {f"training_{name}": total / taken for name, total in self._training.items()}
         self._begin_epoch(self.epoch + 1)
-        return found
-
-    # --------------------------------------------------------------------------------------- dropping, checkpoints
+        return values
 
     def select(self, active: Tensor) -> None:
         self.active = active.tolist()
         self._buffers = {name: value[active] for name, value in self._all_buffers.items()}
         self.targets = self._all_targets[active]
-        self._rank = torch.arange(len(self.active), device=self.device).unsqueeze(1)
-        self._order = torch.zeros(
-            len(self.active), self.steps * self.batch, dtype=torch.long, device=self.device
-        )
+        count = len(self.active)
+        self._rank = torch.arange(count, device=self.device).unsqueeze(1)
+        self._order = torch.zeros(count, self.steps * self.batch, dtype=torch.long, device=self.device)
         self._training = {}
         self._tables = {part: self._table(part) for part in _MEASURED}
         self._begin_epoch(self.epoch, int(self._cursor))
@@ -260,12 +235,8 @@ class DenseBatchTask(Task):
 
     def state(self) -> dict[str, Any]:
         sums = {name: total.detach().clone() for name, total in self._training.items()}
-        return {
-            "epoch": self.epoch,
-            "cursor": int(self._cursor),
-            "training": sums,
-            "summed_from": self._summed_from,
-        }
+        place = {"epoch": self.epoch, "cursor": int(self._cursor), "summed_from": self._summed_from}
+        return {**place, "training": sums}
 
     def load_state(self, state: dict[str, Any]) -> None:
         self._begin_epoch(int(state["epoch"]), int(state["cursor"]))

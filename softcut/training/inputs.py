@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from softcut.ops import CSRPattern, Operator
-from softcut.ops.spmm import sparse_product
+from softcut.ops.spmm import spmm
 from softcut.ops.word_counts import SPARSE_COST
 
-__all__ = ["ConvInput", "DenseInput", "FirstLayer", "by_scale"]
+__all__ = ["ConvInput", "DenseInput", "FirstLayer"]
 
 
 class FirstLayer(Protocol):
@@ -37,38 +37,6 @@ class FirstLayer(Protocol):
         """[R, H, N] from `terms` kernels [R, H, in_channels]; `scales` says which features a replica reads."""
 
 
-class _ConstantSparse:
-    """X T' [N, C] for a constant sparse X and T [C, F]; keeps X' for backward."""
-
-    def __init__(self, x: sp.csr_array, dtype: torch.dtype, device: torch.device | str) -> None:
-        self.forward = _pattern(x, dtype, device)
-        self.backward = _pattern(sp.csr_array(x.T), dtype, device)
-
-    def __call__(self, weight: Tensor) -> Tensor:
-        return _ConstantProduct.apply(self, weight)
-
-
-def _pattern(x: sp.csr_array, dtype: torch.dtype, device: torch.device | str) -> tuple[CSRPattern, Tensor]:
-    x.sort_indices()
-    return CSRPattern.from_scipy(x).to(device), torch.from_numpy(x.data).to(device=device, dtype=dtype)
-
-
-class _ConstantProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(x: _ConstantSparse, weight: Tensor) -> Tensor:
-        pattern, val = x.forward
-        return sparse_product(pattern, val, weight.mT)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-        ctx.x = inputs[0]
-
-    @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        pattern, val = ctx.x.backward
-        return None, sparse_product(pattern, val, grad).mT
-
-
 class DenseInput:
     """W Z' for a dense constant Z, or for several: replica r reads the one that its scale names.
 
@@ -78,34 +46,26 @@ class DenseInput:
 
     Parameters
     ----------
-    z : Tensor
-        [N, F], or [scales, N, F].
+    z : Tensor or dict
+        [N, F], [scales, N, F], or matrices [N, F] by scale.
     """
 
     terms = 1
 
-    def __init__(self, z: Tensor) -> None:
-        self.z = z if z.dim() == 3 else z.unsqueeze(0)
-        self.in_channels = z.shape[-1]
+    def __init__(self, z: Tensor | Mapping[int, Tensor]) -> None:
+        first = z if isinstance(z, Tensor) else next(iter(z.values()))
+        self.z: Any = z.unsqueeze(0) if isinstance(z, Tensor) and z.dim() == 2 else z
+        self.in_channels = first.shape[-1]
 
     def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
-        return by_scale(self.z, weights[0], scales)
-
-
-def by_scale(z: Tensor | Mapping[int, Tensor], kernel: Tensor, scales: Sequence[int]) -> Tensor:
-    """[R, H, N] from kernels [R, H, F] and features z[scale] [N, F]; replicas of one scale stand together.
-
-    >>> import torch
-    >>> by_scale({3: torch.ones(2, 3)}, torch.ones(1, 4, 3), [3]).shape
-    torch.Size([1, 4, 2])
-    """
-    parts, first = [], 0
-    for scale, members in itertools.groupby(scales):
-        count = len(list(members))
-        rows = kernel[first : first + count].reshape(count * kernel.shape[1], kernel.shape[2])
-        parts.append((rows @ z[scale].mT).view(count, kernel.shape[1], -1))
-        first += count
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+        kernel = weights[0]
+        parts, first = [], 0
+        for scale, members in itertools.groupby(scales):  # replicas of one scale stand together
+            count = len(list(members))
+            rows = kernel[first : first + count].reshape(count * kernel.shape[1], kernel.shape[2])
+            parts.append((rows @ self.z[scale].mT).view(count, kernel.shape[1], -1))
+            first += count
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 class ConvInput:
@@ -159,8 +119,10 @@ class ConvInput:
             del costs["constant"]
         self.kind = min(costs, key=lambda kind: costs[kind])
         if self.kind == "sparse":
-            matrix = sp.csr_array(x)
-            self.sparse = _ConstantSparse(matrix.astype(np.float64), dtype, device)
+            matrix = sp.csr_array(x, dtype=np.float64)
+            matrix.sort_indices()
+            self.pattern = CSRPattern.from_scipy(matrix).to(device)
+            self.values = torch.from_numpy(matrix.data).to(device=device, dtype=dtype)
             return
         dense = x.toarray() if sp.issparse(x) else x
         self.x = torch.as_tensor(dense).to(device=device, dtype=dtype)
@@ -183,7 +145,7 @@ class ConvInput:
     def _sparse_terms(self, weights: list[Tensor]) -> Tensor:
         if self.terms == 2 and weights[0].is_cuda:
             # One product with twice the columns: on a GPU a small one takes no longer than half of it.
-            passed, own = self.sparse(torch.cat(weights)).chunk(2, dim=1)
+            passed, own = spmm(self.pattern, self.values, torch.cat(weights).mT).chunk(2, dim=1)
             return self.op @ passed + own
-        h = self.op @ self.sparse(weights[0])
-        return h + self.sparse(weights[1]) if self.terms == 2 else h
+        h = self.op @ spmm(self.pattern, self.values, weights[0].mT)
+        return h + spmm(self.pattern, self.values, weights[1].mT) if self.terms == 2 else h

@@ -84,10 +84,8 @@ class Loop:
         self.capture = cuda and task.capturable
         rate: float | Tensor = settings.lr
         if settings.decay:
-            # Adam's fused kernel reads float32 on a GPU.
-            rate = torch.tensor(
-                settings.lr, device=self.device, dtype=torch.float32 if cuda else torch.float64
-            )
+            kind = torch.float32 if cuda else torch.float64  # Adam's fused kernel reads float32 on a GPU
+            rate = torch.tensor(settings.lr, device=self.device, dtype=kind)
         self.optimiser = Adam(self.parameters, rate)
         self.active = torch.arange(self.replicas, device=self.device)
         self.warmed = self.done = 0
@@ -98,12 +96,9 @@ class Loop:
         self.validation_names: list[str] = []
         self.validations: list[Tensor] = []  # [R, names] each
         self.validated_at: list[int] = []
-        rule = settings.stop
-        self.best = (
-            BestValues(rule, self.replicas, settings.iterations, self.device)
-            if isinstance(rule, Patience)
-            else None
-        )
+        rule, self.best = settings.stop, None
+        if isinstance(rule, Patience):
+            self.best = BestValues(rule, self.replicas, settings.iterations, self.device)
         self._recapture = False
 
     def run(
@@ -176,9 +171,15 @@ class Loop:
                     break
         return "finished"
 
-    # ------------------------------------------------------------------------------------------ one iteration
-
     def _minimised(self, values: Mapping[str, Tensor]) -> Tensor:
+        total = self._weighted(values)
+        if total.shape != self.active.shape:
+            raise ParameterError(
+                f"the losses of a step must be [{len(self.active)}], one per active replica, got {list(total.shape)}."
+            )
+        return total
+
+    def _weighted(self, values: Mapping[str, Tensor]) -> Tensor:
         total = None
         for name, weight in self.settings.minimise.items():
             if name not in values:
@@ -186,14 +187,11 @@ class Loop:
             term = values[name] if weight == 1 else weight * values[name]
             total = term if total is None else total + term
         assert total is not None
-        if total.shape != self.active.shape:
-            raise ParameterError(
-                f"the losses of a step must be [{len(self.active)}], one per active replica, got {list(total.shape)}."
-            )
         return total
 
     def _warm_up(self) -> None:
-        self._update(self.task.warm_up())
+        self.task.warm_up().sum().backward()
+        self._apply()
 
     def _step(self) -> None:
         values = self.task.step()
@@ -211,10 +209,6 @@ class Loop:
             assert isinstance(rate, Tensor)
             angle = torch.pi * self.position.to(rate.dtype) / self.settings.iterations
             rate.copy_(self.settings.lr * 0.5 * (1 + torch.cos(angle)))
-
-    def _update(self, losses: Tensor) -> None:
-        losses.sum().backward()
-        self._apply()
 
     def _apply(self) -> None:
         self.optimiser.step()
@@ -245,8 +239,6 @@ class Loop:
             kept |= {_PARAMETER + name: value for name, value in self.parameters.items()}
         self.best.look(watched, kept, self.active, self.position)
 
-    # ----------------------------------------------------------------------------------------------- checks
-
     def _check(self, callback: Callable[[LoopProgress], None] | None) -> bool:
         """Validate, tell the callback, drop finished replicas; whether the stop rule ends training."""
         validation: dict[str, Tensor] = {}
@@ -257,9 +249,8 @@ class Loop:
         rule = self.settings.stop
         if isinstance(rule, Plateau):
             assert self.history is not None
-            past = self.history[: self.done]
-            losses = self._minimised_past(past)
-            return bool(has_converged(losses, rule).all())
+            past = {name: self.history[: self.done, :, i] for i, name in enumerate(self.names)}
+            return bool(has_converged(self._weighted(past), rule).all())
         if self.best is None:
             return False
         running = self.best.tensors["running"].index_select(0, self.active)
@@ -268,11 +259,6 @@ class Loop:
         if self.settings.drop_finished and not bool(running.all()):
             self._drop(running.nonzero().flatten())
         return False
-
-    def _minimised_past(self, past: Tensor) -> Tensor:
-        columns = {name: past[:, :, i] for i, name in enumerate(self.names)}
-        terms = [weight * columns[name] for name, weight in self.settings.minimise.items()]
-        return torch.stack(terms).sum(0)
 
     @torch.no_grad()
     def _validate(self) -> dict[str, Tensor]:
@@ -313,8 +299,6 @@ class Loop:
         self.optimiser.select(rows)
         self.task.select(self.active)
         self._recapture = self.capture
-
-    # ------------------------------------------------------------------------------- checkpoints and the result
 
     def _described(self) -> dict[str, Any]:
         shapes = {name: [self.replicas, *p.shape[1:]] for name, p in self.parameters.items()}
@@ -377,13 +361,14 @@ class Loop:
                 self.active = torch.arange(self.replicas, device=self.device)
                 self.task.select(self.active)
         numbers = {} if best is None else {n: v.double().cpu().numpy() for n, v in best.tensors.items()}
-        past = (
-            None if self.history is None else self.history[: self._recorded(self.done)].double().cpu().numpy()
-        )
+        history: dict[str, np.ndarray] = {}
+        if self.history is not None:
+            past = self.history[: self._recorded(self.done)].double().cpu().numpy()
+            history = {name: past[:, :, i] for i, name in enumerate(self.names)}
         rows = [row.cpu().numpy() for row in self.validations]
         return LoopResult(
             iterations=self.done,
-            history={} if past is None else {name: past[:, :, i] for i, name in enumerate(self.names)},
+            history=history,
             validation={
                 name: np.stack([row[:, i] for row in rows]) for i, name in enumerate(self.validation_names)
             },
@@ -391,9 +376,7 @@ class Loop:
             best_loss=numbers.get("loss"),
             best_iteration=numbers["at"].astype(np.int64) if numbers else None,
             ran=np.minimum(numbers["ran"], self.done).astype(np.int64) if numbers else None,
-            best={}
-            if best is None
-            else {name: best.kept[name] for name in best.rule.keep if name in best.kept},
+            best={name: best.kept[name] for name in best.rule.keep if name in best.kept} if best else {},
             converged=reason == "converged",
             interrupted=reason == "interrupted",
             timed_out=reason == "timed out",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,9 +41,6 @@ Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
 @dataclass(frozen=True)
 class TrainSettings:
     """How replicas are trained.
-
-    >>> TrainSettings(iterations=100).lr
-    0.002
 
     Attributes
     ----------
@@ -159,10 +157,8 @@ def replica_losses(
         [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
     words : Words, optional
         What "evidence" counts besides the edges.
-    num_edges : Tensor, optional
-        The number of edges, where it is known already.
-    words_price : Tensor, optional
-        What the table of words costs, where it is known already; see :func:`softcut.ops.objectives.word_gain`.
+    num_edges, words_price : Tensor, optional
+        The number of edges and the price of the table of words, where they are known already.
     """
     chosen = get_objective(objective)
     tables = ClusterTables(op, s, target=sizes)
@@ -191,13 +187,7 @@ def _one_graph(op: Operator) -> Operator:
 
 @dataclass
 class NamedLoss:
-    """The two terms of a named objective as a function of an operator and S; see :func:`replica_losses`.
-
-    Attributes
-    ----------
-    objective, sizes, words, num_edges
-        As for :func:`replica_losses`; they stay what they are during a training.
-    """
+    """:func:`replica_losses` of a training: a function of an operator and S."""
 
     objective: str
     sizes: Tensor | None = None
@@ -211,15 +201,8 @@ class NamedLoss:
     def __call__(self, op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
         if self.words is not None and self.price is None:  # the same at every step
             self.price = self.words.price(s.shape[-1])
-        return replica_losses(
-            op,
-            s,
-            self.objective,
-            self.sizes,
-            words=self.words,
-            num_edges=self.num_edges,
-            words_price=self.price,
-        )
+        known: dict[str, Any] = {"num_edges": self.num_edges, "words_price": self.price}
+        return replica_losses(op, s, self.objective, self.sizes, words=self.words, **known)
 
     def select(self, active: Tensor) -> None:
         """Some of the replicas only."""
@@ -273,7 +256,6 @@ def train(
 
     >>> import torch
     >>> from softcut.ops import CSR
-    >>> from softcut.training import DenseInput, ReplicaNet, TrainSettings, train
     >>> op = CSR.from_edge_index(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), num_nodes=4)
     >>> net = ReplicaNet(in_channels=4, k=2, seeds=[0, 1, 2])
     >>> result = train(net, DenseInput(torch.eye(4)), op, TrainSettings(iterations=20, tolerance=None))
@@ -324,14 +306,7 @@ def run_task(
 ) -> TrainResult:
     """Run the loop for a task whose steps give the losses "cut" and "ortho" of every replica of `net`.
 
-    Parameters
-    ----------
-    rows : int
-        Nodes that a step computes.
-    warm : bool
-        Whether the task has a start to learn first, for ``settings.start`` iterations.
-    checkpoint : Checkpoint, optional
-        Where the training is saved now and then, and resumed from.
+    A step computes so many `rows`; `warm`: the task has a start to learn first, for ``settings.start`` iterations.
     """
     stop: Plateau | Patience | None = None
     if settings.tolerance is not None and settings.one_by_one:
@@ -379,11 +354,7 @@ _START_ROWS = 50_000
 
 
 def start_rows(nodes: int) -> range:
-    """The rows of so many that a start is learned from: all, or evenly spread ones.
-
-    >>> len(start_rows(100)), len(start_rows(90_000))
-    (100, 45000)
-    """
+    """The rows of so many that a start is learned from: all, or evenly spread ones."""
     return range(0, nodes, max(1, -(-nodes // _START_ROWS)))
 
 

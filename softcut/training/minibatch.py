@@ -24,13 +24,13 @@ from torch import Tensor, nn
 from softcut.errors import ParameterError
 from softcut.ops import ClusterTables, Operator, Words, get_objective
 from softcut.ops.objectives import edge_count, word_price
-from softcut.training.inputs import DenseInput, FirstLayer, by_scale
+from softcut.training.inputs import DenseInput, FirstLayer
 from softcut.training.mincut import Progress, TrainResult, TrainSettings, run_task
 from softcut.training.net import ReplicaNet
 from softcut.training.parts import PartedOperator, Parts
 from softcut.training.task import Task
 
-__all__ = ["BatchTables", "RunningSums", "ScaledInput", "assign_in_chunks", "train_in_batches"]
+__all__ = ["BatchTables", "RunningSums", "assign_in_chunks", "train_in_batches"]
 
 # Passes through the graph that sums are averaged over.
 _PASSES = 3
@@ -106,12 +106,7 @@ class RunningSums:
 class BatchTables(ClusterTables):
     """The tables of the whole graph, estimated from the batch that `op` and `s` belong to.
 
-    Attributes
-    ----------
-    sums : callable
-        From the name of a table and its estimate to the value that is used.
-    factor : float
-        Weight of a node, P / q.
+    `sums` maps the name of a table and its estimate to the value that is used; `factor` is the weight of a node, P / q.
     """
 
     sums: Callable[[str, Tensor], Tensor] = field(default=lambda name, estimate: estimate)
@@ -133,29 +128,6 @@ class BatchTables(ClusterTables):
     def cut_terms(self) -> tuple[Tensor, Tensor]:
         inside, volume = super().cut_terms
         return self.sums("inside", inside), self.sums("volume", volume)
-
-
-class ScaledInput:
-    """As :class:`DenseInput`, of the scales that replicas read only.
-
-    >>> import torch
-    >>> ScaledInput({2: torch.ones(5, 3)})([torch.ones(1, 4, 3)], [2]).shape
-    torch.Size([1, 4, 5])
-
-    Parameters
-    ----------
-    z : dict
-        [N, F] by scale.
-    """
-
-    terms = 1
-
-    def __init__(self, z: dict[int, Tensor]) -> None:
-        self.z = z
-        self.in_channels = next(iter(z.values())).shape[-1]
-
-    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
-        return by_scale(self.z, weights[0], scales)
 
 
 @dataclass(frozen=True)
@@ -210,20 +182,15 @@ def train_in_batches(
         objective reads, part by part.
     parts : Parts
         The parts, and how many of them a step takes.
-    start : Tensor, optional
-        [R, N] cluster numbers each replica learns first.
-    sizes : Tensor, optional
-        [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
-    adjacency : Operator, optional
-        A as it is, for the objectives that count edges.
+    start, sizes, adjacency
+        As for :func:`softcut.training.train`.
     words : sequence of Words, optional
         What the evidence counts besides the edges: those of every part.
     device : torch.device, optional
         Where to compute; by default where the inputs are.
     """
-    settings = replace(
-        settings or TrainSettings(), one_by_one=False
-    )  # losses of batches are too noisy for that
+    # Losses of batches are too noisy for replicas to stop one by one.
+    settings = replace(settings or TrainSettings(), one_by_one=False)
     if settings.objective == "ratio_trace":
         raise ParameterError(
             "objective 'ratio_trace' cannot be trained in batches: it needs more than sums over nodes and edges; "
@@ -335,7 +302,7 @@ class _BatchTask(Task):
                 scale: self.parts.of(self.z[scale], chosen, device) for scale in sorted(set(self.net.scales))
             }
             own = None if words is None else [words[p].to(device) for p in chosen]
-            yield _Batch(chosen, ScaledInput(z), self.op.take(chosen, device), own)
+            yield _Batch(chosen, DenseInput(z), self.op.take(chosen, device), own)
 
     def step(self) -> dict[str, Tensor]:
         batch, sums, temperature = next(self.batches), self.loss.sums, self.settings.temperature

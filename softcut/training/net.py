@@ -34,11 +34,7 @@ def replica_seeds(random_state: int, replicas: int) -> list[int]:
 
 
 def softmax_of(logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """S [N, R, K] (a view of [R, K, N]) from logits [R, K, N].
-
-    >>> softmax_of(torch.zeros(1, 2, 3)).shape
-    torch.Size([3, 1, 2])
-    """
+    """S [N, R, K] (a view of [R, K, N]) from logits [R, K, N]."""
     if temperature != 1.0:
         logits = logits / temperature
     return torch.softmax(logits, dim=1).permute(2, 0, 1)

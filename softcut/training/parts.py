@@ -65,13 +65,7 @@ class Parts:
 
     @classmethod
     def metis(cls, adjacency: sp.csr_array, count: int, per_step: int, seed: int = 0) -> Parts:
-        """Parts with few edges between them (METIS): every batch has most of the edges of its nodes.
-
-        >>> from softcut.datasets import grid_graph
-        >>> parts = Parts.metis(grid_graph(8, 8).adjacency, count=4, per_step=2)
-        >>> parts.count, len(parts.order)
-        (4, 64)
-        """
+        """Parts with few edges between them (METIS): every batch has most of the edges of its nodes."""
         member, _ = partition_nodes(adjacency, count, "metis", seed)
         order = np.argsort(member, kind="stable")
         bounds = np.concatenate([[0], np.cumsum(np.bincount(member, minlength=count))])

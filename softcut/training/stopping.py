@@ -22,9 +22,6 @@ class Plateau:
     """Stop when no replica's minimised loss has improved by `tolerance` over the last `patience` iterations.
 
     All replicas stop together, at one of the loop's checks; the parameters are those of the last iteration.
-
-    >>> Plateau(tolerance=1e-4, patience=50).patience
-    50
     """
 
     tolerance: float = 1e-4
@@ -40,9 +37,6 @@ class Patience:
     """Stop a replica when its watched loss has not improved by more than `tolerance` within `patience` looks.
 
     The watched loss is looked at in every iteration, or, for a task with ``validate``, at every check.
-
-    >>> Patience(patience=50, watch="loss").restore
-    True
 
     Attributes
     ----------
@@ -76,12 +70,7 @@ class Patience:
 
 
 def has_converged(losses: Tensor, rule: Plateau) -> Tensor:
-    """Whether each replica's losses [T, R] improved by less than the rule's tolerance over its patience: [R].
-
-    >>> import torch
-    >>> has_converged(torch.tensor([[3.0], [2.0], [2.0]]), Plateau(0.1, patience=1)).tolist()
-    [True]
-    """
+    """Whether each replica's losses [T, R] improved by less than the rule's tolerance over its patience: [R]."""
     if len(losses) <= rule.patience:
         return torch.zeros(losses.shape[1], dtype=torch.bool, device=losses.device)
     before, now = losses[: -rule.patience].amin(0), losses.amin(0)
@@ -92,13 +81,6 @@ class BestValues:
     """The best watched loss of each replica and what was kept with it, in the original order of the replicas.
 
     Everything lives in fixed tensors on the device, so that a CUDA graph can replay :meth:`look`.
-
-    >>> import torch
-    >>> best = BestValues(Patience(patience=2), 1, 10, torch.device("cpu"))
-    >>> for position, loss in enumerate([3.0, 1.0, 2.0, 2.0, 2.0]):
-    ...     best.look(torch.tensor([loss]), {}, torch.tensor([0]), torch.tensor(position))
-    >>> best.tensors["loss"].tolist(), best.tensors["at"].tolist(), best.tensors["ran"].tolist()
-    ([1.0], [1], [3])
     """
 
     def __init__(self, rule: Patience, replicas: int, iterations: int, device: torch.device) -> None:

@@ -75,9 +75,6 @@ class Task:
 class LoopSettings:
     """How a task is trained.
 
-    >>> LoopSettings(iterations=100, lr=1e-3, minimise={"mse": 1.0, "auxiliary": 0.5}).check_every
-    25
-
     Attributes
     ----------
     iterations : int

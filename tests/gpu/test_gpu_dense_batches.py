@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from softcut.graph import Split
-from softcut.paper.regression_net import POOLERS, padded_inputs, regressor, squared_error
+from softcut.paper.regression_net import POOLERS, regressor, squared_error
 from softcut.training import Checkpoint, DenseBatchTask, Loop
 
 pytestmark = [
@@ -31,7 +31,7 @@ def made(method: str, capturable: bool, compiled: bool = False) -> DenseBatchTas
     models = [regressor(method, 4, seed).double() for seed in range(REPLICAS)]
     task = DenseBatchTask(
         models,
-        padded_inputs(method, *given),
+        given,
         targets,
         parts,
         squared_error,

@@ -31,7 +31,9 @@ def rings_and_stars(count: int = 40, x: bool = False, seed: int = 0) -> tuple[li
 @pytest.fixture(scope="module")
 def fitted() -> sc.GraphClassification:
     graphs, y = rings_and_stars()
-    return sc.GraphClassification(epochs=60, lr=1e-2, hidden=16, n_init=2, device="cpu").fit(graphs, y)
+    return sc.GraphClassification(max_iter=60, learning_rate=1e-2, hidden=16, n_init=2, device="cpu").fit(
+        graphs, y
+    )
 
 
 def test_it_learns_and_names_its_classes(fitted: sc.GraphClassification) -> None:
@@ -44,7 +46,7 @@ def test_it_learns_and_names_its_classes(fitted: sc.GraphClassification) -> None
     assert (
         fitted.best_epoch_.shape == fitted.validation_loss_.shape == fitted.validation_accuracy_.shape == (2,)
     )
-    assert (fitted.best_epoch_ <= fitted.n_epochs_).all()
+    assert (fitted.best_epoch_ <= fitted.n_iter_).all()
 
 
 def test_prediction_of_a_graph_does_not_depend_on_the_others(fitted: sc.GraphClassification) -> None:
@@ -58,7 +60,7 @@ def test_prediction_of_a_graph_does_not_depend_on_the_others(fitted: sc.GraphCla
 @pytest.mark.parametrize("pool", ["graclus", "ndp", "topk", "nopool", "dense", "dmon"])
 def test_every_kind_of_pooler_is_saved_and_loaded(pool: str, tmp_path: object) -> None:
     graphs, y = rings_and_stars(24)
-    model = sc.GraphClassification(pool, epochs=2, hidden=8, device="cpu").fit(graphs, y)
+    model = sc.GraphClassification(pool, max_iter=2, hidden=8, device="cpu").fit(graphs, y)
     again = sc.GraphClassification.load(model.save(f"{tmp_path}/model"))
     assert np.array_equal(again.predict_proba(graphs), model.predict_proba(graphs))
     assert again.get_params() == model.get_params()
@@ -69,19 +71,19 @@ def test_every_kind_of_pooler_is_saved_and_loaded(pool: str, tmp_path: object) -
 @pytest.mark.parametrize("features", ["given", "structure", "both", "auto"])
 def test_features_are_those_asked_for(features: str) -> None:
     graphs, y = rings_and_stars(24, x=True)
-    model = sc.GraphClassification(epochs=1, features=features, hidden=8, device="cpu").fit(graphs, y)
+    model = sc.GraphClassification(max_iter=1, features=features, hidden=8, device="cpu").fit(graphs, y)
     rng = np.random.default_rng(9)
     changed = [graph.with_features(rng.standard_normal((graph.num_nodes, 2))) for graph in graphs]
     same = np.array_equal(model.predict_proba(graphs), model.predict_proba(changed))
     assert same == (features == "structure")
     if features == "given":
         with pytest.raises(GraphError, match="no features x"):
-            sc.GraphClassification(epochs=1, features="given").fit(*rings_and_stars(8))
+            sc.GraphClassification(max_iter=1, features="given").fit(*rings_and_stars(8))
 
 
 def test_collections_and_their_own_classes() -> None:
     graphs = made_graphs(40)
-    model = sc.GraphClassification(epochs=2, hidden=8, device="cpu").fit(graphs)
+    model = sc.GraphClassification(max_iter=2, hidden=8, device="cpu").fit(graphs)
     assert model.classes_.tolist() == ["0", "1"]
     assert 0 <= model.score(graphs) <= 1
     assert model.predict_proba(graphs[:3]).shape == (3, 2)
@@ -92,14 +94,14 @@ def test_collections_and_their_own_classes() -> None:
 )
 def test_classes_of_any_type_come_back(y: list[object], tmp_path: object) -> None:
     graphs, _ = rings_and_stars(24)
-    model = sc.GraphClassification(epochs=1, hidden=8, device="cpu").fit(graphs, y)
+    model = sc.GraphClassification(max_iter=1, hidden=8, device="cpu").fit(graphs, y)
     assert set(model.predict(graphs).tolist()) <= set(y)
     assert sc.GraphClassification.load(model.save(f"{tmp_path}/m")).classes_.tolist() == sorted(set(y))
     assert 0 <= model.score(graphs, y) <= 1
 
 
 def test_scikit_learn_contract() -> None:
-    model = sc.GraphClassification("topk", epochs=3, k=(4, 2))
+    model = sc.GraphClassification("topk", max_iter=3, k=(4, 2))
     assert clone(model).get_params() == model.get_params()
     with pytest.raises(NotFittedError):
         model.predict([])
@@ -111,7 +113,7 @@ def test_the_same_random_state_gives_the_same_model() -> None:
     graphs, y = rings_and_stars(24)
 
     def fit(random_state: int) -> np.ndarray:
-        model = sc.GraphClassification(epochs=2, hidden=8, random_state=random_state, device="cpu").fit(
+        model = sc.GraphClassification(max_iter=2, hidden=8, random_state=random_state, device="cpu").fit(
             graphs, y
         )
         return model.predict_proba(graphs)
@@ -123,9 +125,9 @@ def test_the_same_random_state_gives_the_same_model() -> None:
 def test_callbacks_are_called_once_per_epoch() -> None:
     graphs, y = rings_and_stars(24)
     seen: list[int] = []
-    sc.GraphClassification(epochs=3, hidden=8, device="cpu", callback=lambda p: seen.append(p.iteration)).fit(
-        graphs, y
-    )
+    sc.GraphClassification(
+        max_iter=3, hidden=8, device="cpu", callbacks=[lambda p: seen.append(p.iteration)]
+    ).fit(graphs, y)
     assert len(seen) == 3
 
 
@@ -136,7 +138,7 @@ def test_callbacks_are_called_once_per_epoch() -> None:
         ({"features": "all"}, "features must be one of auto"),
         ({"n_init": 0}, "n_init must be a whole number"),
         ({"validation": 0.0}, "validation must be above 0"),
-        ({"epochs": 0}, "epochs must be positive"),
+        ({"max_iter": 0}, "max_iter must be positive"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
     ],
 )
@@ -188,7 +190,7 @@ def test_a_collection_is_read_like_the_list_it_was_made_of(features: str) -> Non
         graphs.append(Graph.from_edges(ends, x=rng.standard_normal((n, 2))))
         y.append(i % 2)
     models = [
-        GraphClassification(features=features, epochs=3, device="cpu").fit(given, y)
+        GraphClassification(features=features, max_iter=3, device="cpu").fit(given, y)
         for given in (graphs, from_graphs(graphs))
     ]
     widths = {model._columns[2] for model in models}
@@ -197,9 +199,29 @@ def test_a_collection_is_read_like_the_list_it_was_made_of(features: str) -> Non
     assert np.array_equal(*answers)
 
 
+def test_model_files_keep_their_names_of_settings_and_random_states_are_of_every_kind(
+    tmp_path: object,
+) -> None:
+    graphs, y = rings_and_stars(24)
+    options = {"max_iter": 1, "learning_rate": 2e-3, "batch_size": 8, "hidden": 8, "device": "cpu"}
+    first, again = (
+        GraphClassification(**options, random_state=np.random.default_rng(5)).fit(graphs, y) for _ in range(2)
+    )
+    assert np.array_equal(first.predict_proba(graphs), again.predict_proba(graphs))
+    path = first.save(f"{tmp_path}/m")
+    stored = json.loads((path.parent / "m.json").read_text())["parameters"]
+    assert (stored["epochs"], stored["lr"], stored["batch"]) == (1, 2e-3, 8)
+    assert isinstance(stored["random_state"], int) and "callbacks" not in stored
+    loaded = GraphClassification.load(path)
+    assert (loaded.max_iter, loaded.learning_rate, loaded.batch_size) == (1, 2e-3, 8)
+    assert GraphClassification(**options, random_state=None).fit(graphs, y).n_iter_ == 1
+    with pytest.raises(ParameterError, match="random_state must be"):
+        GraphClassification(random_state="x").fit(graphs, y)
+
+
 def test_metadata_is_saved_with_the_model(tmp_path: object) -> None:
     path, star = Graph.from_edges([[0, 1, 2], [1, 2, 3]]), Graph.from_edges([[0, 0, 0], [1, 2, 3]])
-    model = GraphClassification(epochs=1, device="cpu").fit([path, star] * 8, [0, 1] * 8)
+    model = GraphClassification(max_iter=1, device="cpu").fit([path, star] * 8, [0, 1] * 8)
     model.metadata_["labels"] = [3, 1]
     again = GraphClassification.load(model.save(f"{tmp_path}/m"))
     assert again.metadata_ == {"labels": [3, 1]}

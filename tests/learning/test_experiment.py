@@ -10,9 +10,16 @@ import torch
 from made_graphs import made_graphs
 
 from softcut.errors import ParameterError
-from softcut.graph import folds
+from softcut.graph import Graph, folds, from_graphs
 from softcut.learning import ClassifierSettings, train_folds
-from softcut.learning.experiment import METHODS, build_models, build_task, cluster_sizes, loop_settings
+from softcut.learning.experiment import (
+    METHODS,
+    build_models,
+    build_task,
+    cluster_sizes,
+    folds_at_once,
+    loop_settings,
+)
 from softcut.nn.pool import POOLS
 
 QUICK = ClassifierSettings(batch=8, epochs=4, patience=2, lr=5e-3, hidden=8)
@@ -59,6 +66,23 @@ def test_a_fold_does_not_depend_on_its_company_or_on_what_ran_before() -> None:
     together, _ = train_folds(graphs, "mincut", [0, 2], settings=QUICK, count=4)
     assert together[1].best_epoch == alone[0].best_epoch
     assert abs(together[1].validation_loss - alone[0].validation_loss) < 1e-5  # float32
+
+
+def test_sizes_and_groups_of_folds_follow_the_mean_size() -> None:
+    path = Graph.from_edges([range(999), range(1, 1000)])
+    small = from_graphs([Graph.from_edges([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])] * 3)
+    assert cluster_sizes(small) == (3, 1) and cluster_sizes(small, 4) == (3, 1, 1, 1)
+    graphs = from_graphs([path] * 2)
+    assert cluster_sizes(graphs, 3) == (500, 250, 125)
+    # 2,000,000 entries over batches of B graphs of 1,000 nodes times max(K, hidden).
+    for settings, count in (
+        ({}, 1),
+        ({"batch": 2}, 2),
+        ({"batch": 2, "k": (20, 10)}, 31),
+        ({"k": (100, 9)}, 1),
+    ):
+        assert folds_at_once(graphs, ClassifierSettings(**settings)) == count
+    assert folds_at_once(graphs, ClassifierSettings(), "cuda") is None
 
 
 def test_models_have_the_weights_of_their_seed() -> None:

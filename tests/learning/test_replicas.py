@@ -53,7 +53,6 @@ def fold_task(
     splits: Sequence[Split],
     seeds: Sequence[int],
     method: str,
-    l2: float = 1e-3,
     **rest: int,
 ) -> FoldTask:
     store = GraphStore(graphs, CPU, torch.float64)
@@ -61,7 +60,7 @@ def fold_task(
     levels = None
     if method in HIERARCHIES:
         levels = HierarchyStore(coarsen_collection(graphs, method), graphs, CPU, torch.float64)
-    return FoldTask(net, store, splits, seeds, batch=5, l2=l2, hierarchy=levels, **rest)
+    return FoldTask(net, store, splits, seeds, batch=5, hierarchy=levels, **rest)
 
 
 def plain_batch(graphs: GraphCollection, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -116,7 +115,7 @@ def test_folds_as_replicas_equal_folds_one_by_one(method: str, one_hot: bool, we
     models = models_of(graphs, method, 3)
     splits, seeds = folds(graphs, 4)[:3], [7, 8, 9]
     task = fold_task(graphs, models, splits, seeds, method)
-    settings = LoopSettings(iterations=20, lr=5e-3, check_every=100)
+    settings = LoopSettings(iterations=20, lr=5e-3, check_every=100, minimise={"loss": 1.0, "l2": 1e-3})
     task.validates = False
     result = Loop(task, settings).run()
     for r, model in enumerate(models):
@@ -149,12 +148,37 @@ def test_validation_and_test_are_those_of_the_single_models(method: str) -> None
             assert abs(tested["clusters1"][r] - used) < 1e-9
 
 
+def test_evaluation_reads_losses_whatever_their_weights_and_leaves_the_network_as_it_is() -> None:
+    graphs = made_graphs(41, seed=1, smallest=2)
+    weights = {"cut_weight": 0.3, "ortho_weight": 0.0}
+    models = []
+    for options in (weights, {}):
+        torch.manual_seed(0)
+        models.append(GraphClassifier(graphs.num_features, 2, hidden=8, k=(6, 3), pool_args=options).double())
+    split = folds(graphs, 3)[0]
+    task = fold_task(graphs, models[:1], [split], [0], "mincut")
+    before = task.validate()["loss"]
+    tested = task.evaluate()
+    out = plain_output(models[1], graphs, split.test)  # with weights of 1
+    task_loss = nn.functional.cross_entropy(out.y, torch.from_numpy(graphs.y[split.test]))
+    assert abs(tested["task"][0] - task_loss) < 1e-9
+    for level, pooled in enumerate(out.pooled, start=1):
+        for name, value in pooled.losses.items():
+            assert abs(tested[f"{name}{level}"][0] - value) < 1e-9
+    weighted = task_loss + 0.3 * sum(pooled.losses["cut"] for pooled in out.pooled)
+    assert abs(tested["loss"][0] - weighted) < 1e-9
+    assert torch.equal(task.validate()["loss"], before)
+    assert [vars(pool)[name] for pool in task.net.pools for name in weights] == [0.3, 0.0] * 2
+
+
 @pytest.mark.parametrize("method", ["mincut", "topk", "graclus"])
 def test_a_fold_stops_where_it_would_alone_and_finished_ones_leave(method: str) -> None:
     graphs = made_graphs(40, seed=2, smallest=2)
     splits, seeds = folds(graphs, 4), [3, 4, 5, 6]
     stop = Patience(patience=2, watch="loss")
-    settings = LoopSettings(iterations=120, lr=2e-2, check_every=6, stop=stop, drop_finished=True)
+    settings = LoopSettings(
+        120, 2e-2, minimise={"loss": 1.0, "l2": 1e-3}, check_every=6, stop=stop, drop_finished=True
+    )
 
     def train(numbers: list[int]) -> tuple[Loop, FoldTask, list[int]]:
         models = models_of(graphs, method, 4)
@@ -237,8 +261,9 @@ def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
         models.append(made.double())
     splits = folds(graphs, 3)[:2]
     task = fold_task(graphs, models, splits, [0, 1], method)
-    losses = task.step()["loss"]
-    losses.sum().backward()
+    values = task.step()
+    losses = values["loss"]
+    (losses + 1e-3 * values["l2"]).sum().backward()
     for r, model in enumerate(models):
         expected = plain_loss(model, graphs, BatchOrder(splits[r].train, 5, [r])(0))
         assert abs(losses[r] - expected) < 1e-9

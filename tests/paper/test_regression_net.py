@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from softcut.errors import ParameterError
-from softcut.paper.regression_net import POOLERS, READOUTS, padded_inputs, regressor, squared_error
+from softcut.paper.regression_net import POOLERS, READOUTS, regressor, squared_error
 
 
 def molecules(seed: int = 0, count: int = 40, width: int = 9):
@@ -45,7 +45,7 @@ def test_same_predictions_losses_and_gradients_as_the_ragged_model(method, optio
         pytest.skip("an option of another pooler")
     net = regressor(method, 4, seed=3, hidden=8, k=3, pool_args=options).double()
     x, adjacency, mask = molecules()
-    found, auxiliary = net(*padded_inputs(method, x, adjacency, mask))
+    found, auxiliary = net(x, adjacency, mask)
     features, edges, weight, batch = ragged(x, adjacency, mask)
     # A node without edges in a later graph must not be lost: the ragged call is told the number of each node's graph.
     expected = net.net(features, edges, weight, batch)
@@ -68,8 +68,8 @@ def test_padding_changes_nothing():
         net = regressor(method, 4, seed=1).double()
         given = ((x, (0, 0, 0, 3)), (adjacency, (0, 3, 0, 3)), (mask, (0, 3)))
         wide = [torch.nn.functional.pad(t, pad) for t, pad in given]
-        found = net(*padded_inputs(method, x, adjacency, mask))
-        padded = net(*padded_inputs(method, *wide))
+        found = net(x, adjacency, mask)
+        padded = net(*wide)
         for one, two in zip(found, padded, strict=True):
             assert torch.allclose(one, two, atol=1e-12, rtol=0), method
 
@@ -77,7 +77,7 @@ def test_padding_changes_nothing():
 @pytest.mark.parametrize("method", POOLERS)
 def test_readouts_divide_the_sum_over_nodes_by_what_they_say(method):
     x, adjacency, mask = molecules(2)
-    inputs = padded_inputs(method, x, adjacency, mask)
+    inputs = [x, adjacency, mask]
     nets = {name: regressor(method, 4, seed=1, k=3, readout=name).double() for name in READOUTS}
     bias = nets["mean"].net.head.bias
     found = {name: (net(*inputs)[0] - bias).detach() for name, net in nets.items()}
@@ -99,12 +99,12 @@ def test_unmasked_padding_is_nodes_without_edges_and_features(method):
         for name, parameter in net.named_parameters():
             if name.endswith("bias"):
                 parameter.uniform_(-0.5, 0.5)
-    found, auxiliary = net(*padded_inputs(method, x, adjacency, every))
+    found, auxiliary = net(x, adjacency, every)
     features, edges, weight, batch = ragged(x, adjacency, every)
     expected = net.net(features, edges, weight, batch)
     assert torch.allclose(found, expected.y[:, 0], atol=1e-12, rtol=0)
     assert torch.allclose(auxiliary.mean(), expected.loss, atol=1e-12, rtol=0)
-    masked = net(*padded_inputs(method, x, adjacency, mask))[0]
+    masked = net(x, adjacency, mask)[0]
     full = mask.all(1)
     assert torch.allclose(found[full], masked[full], atol=1e-12, rtol=0)
     assert (found[~full] - masked[~full]).abs().max() > 1e-3

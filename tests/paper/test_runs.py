@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from softcut.errors import FileFormatError
-from softcut.paper.runs import Records, cells, merge_cells, read_cells, run_id
+from softcut.paper.runs import Records, cells, merge_cells, read_cells, run_id, settings_hash
 
 RUN = {"dataset": "d", "method": "m", "seed": 0, "settings": {"lr": 0.1, "steps": 5}}
 ORIGIN = {"seconds": 1.0, "device": "x", "commit": "c"}
@@ -109,3 +110,24 @@ def test_merging_replaces_cells_of_the_same_name(tmp_path):
     merged = merge_cells(tmp_path / "t.json", cells([{**run, "nmi": 0.7}], ["nmi"], {}, "cmd"))
     assert {c["metric"]: c["mean"] for c in merged} == {"acc": 0.4, "nmi": 0.7}
     assert read_cells(tmp_path / "t.json") == merged
+
+
+def test_run_ids_are_digests_that_do_not_change():
+    text = json.dumps({"a": 1, "b": 2}, sort_keys=True)
+    assert settings_hash({"b": 2, "a": 1}) == hashlib.sha256(text.encode()).hexdigest()[:12]
+    whole = {"dataset": "cora", "method": "sc", "seed": 3, "settings": {"k": 2}}
+    assert run_id("cora", "sc", 3, {"k": 2}) == settings_hash(whole)
+
+
+def test_records_and_cells_are_sorted(tmp_path):
+    def entry(dataset, method, **rest):
+        return {"dataset": dataset, "method": method, "settings": {}, **rest}
+
+    records = Records(tmp_path / "runs.json")
+    records.add([entry("b", "x", seed=1), entry("b", "x", seed=0), entry("a", "y", seed=0)])
+    kept = [(run["dataset"], run["method"], run["seed"]) for run in Records(records.path).runs]
+    assert kept == [("a", "y", 0), ("b", "x", 0), ("b", "x", 1)]
+    names = [("b", "x", "nmi"), ("a", "y", "nmi"), ("a", "x", "nmi"), ("a", "x", "acc")]
+    cells = [entry(d, m, metric=metric, mean=0) for d, m, metric in names]
+    merged = merge_cells(tmp_path / "table.json", cells)
+    assert [(c["dataset"], c["method"], c["metric"]) for c in merged] == sorted(names)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from softcut.clustering import GraphClustering
-from softcut.datasets import attributed_communities
+from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
 from softcut.metrics import conductance, evaluate
 from softcut.report.html_clustering import (
@@ -41,6 +41,18 @@ def test_the_rows_are_the_scores_of_the_clusters(case):
     mean = np.mean([float(text.rstrip("%")) for text in shown["conductance"]])
     assert mean == pytest.approx(100 * conductance(graph, labels), abs=0.6)
     assert shown["certainty"] == [f"{soft[labels == c, c].mean():.2f}" for c in range(3)]
+
+
+def test_small_tables_to_the_number():
+    _, rows = cluster_rows(grid_graph(3, 3), np.eye(2)[np.arange(9) // 5])
+    assert [[cell.text for cell in row[1:6]] for row in rows] == [
+        ["5", "56%", "29%", "40%", "1.00"],
+        ["4", "44%", "40%", "40%", "1.00"],
+    ]
+    x = np.array([[1.0, 5], [1, 5], [0, 5], [0, 5]])
+    graph = Graph.from_edges([[0, 1], [2, 3]], x=x, feature_names=["a", "b"])
+    profiles = feature_profiles(graph, np.array([0, 0, 1, 1]))
+    assert profiles == {0: [("a", 1.0, 0.5, 1.0)], 1: [("a", 0.0, 0.5, -1.0)]}
 
 
 def test_typical_and_uncertain_nodes(case):

@@ -49,6 +49,23 @@ def test_the_graph_view_holds_the_graph(graph, soft):
     assert min(data["x"]) >= 0 and max(data["x"]) <= 1
 
 
+def test_small_views_to_the_number():
+    assert shown_nodes(np.array([0] * 90 + [1] * 10), most=10).tolist() == [*range(0, 91, 10)]
+    grid, labels = grid_graph(3, 3), np.arange(9) // 5
+    data = graph_view(grid, np.eye(2)[labels]).data
+    assert (data["labels"], len(data["edges"]) // 2) == (labels.tolist(), 12)
+    assert data["x"] == [0, 0.5, 1] * 3 and data["positions"] == "coordinates"
+    groups = cluster_view(grid, labels).data
+    assert groups["links"] == [{"a": 0, "b": 1, "weight": 4.0}]
+    shares = [cluster["text"] for cluster in groups["clusters"]]
+    assert shares == [
+        "Cluster 0: 5 nodes, 29% of its edges leave it",
+        "Cluster 1: 4 nodes, 40% of its edges leave it",
+    ]
+    heat = assignment_view(grid_graph(2, 1), np.array([[0.25, 0.75], [1.0, 0.0]])).data
+    assert (heat["values"], heat["names"]) == ([100, 0, 25, 75], ["node 1", "node 0"])
+
+
 def test_a_single_cluster_has_no_second_one():
     data = graph_view(grid_graph(3, 3), np.ones((9, 1))).data
     assert data["second"] == [None] * 9

@@ -20,6 +20,7 @@ from softcut.report.plots import (
     draw_groups,
     draw_partition,
     figure,
+    line_styles,
     plot_clustering,
 )
 
@@ -50,6 +51,10 @@ def test_twenty_colours_can_be_told_apart(eyes):
 
 
 def test_a_few_clusters_have_the_first_colours():
+    styles = line_styles([str(i) for i in range(22)])
+    chosen = [styles[i] for i in ("0", "6", "7", "14", "21")]
+    assert [style["colour"] for style in chosen] == [cluster_colours(7)[i] for i in (0, 6, 0, 0, 0)]
+    assert [style["dash"] for style in chosen] == ["none", "none", "7 3", "2 3", "none"]
     assert cluster_colours(25)[:7] == cluster_colours(7)
     assert cluster_colours(25)[20] == cluster_colours(1)[0]
 
@@ -111,14 +116,6 @@ def test_groups_of_a_dense_clustering_can_be_followed():
     _, ax = figure()
     draw_groups(ax, graph, graph.y, "groups")
     assert len(ax.lines) <= 45
-
-
-def test_clusters_without_cuts():
-    graph = Graph.from_edges([[0, 2], [1, 3]])
-    _, ax = figure()
-    draw_groups(ax, graph, np.array([0, 0, 1, 1]), "groups")
-    assert not ax.lines
-    assert ax.get_xlabel() == "no edges between clusters"
 
 
 def test_the_matrix_is_sorted_by_cluster():
@@ -183,11 +180,8 @@ def test_a_picture_of_any_graph(tmp_path, nodes, features):
     graph = graph if features else graph.with_features(None)
     path = plot_clustering(tmp_path / "a.png", graph, graph.y)
     assert path.read_bytes()[:4] == b"\x89PNG"
-
-
-def test_a_graph_without_edges_is_drawn(tmp_path):
-    graph = Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=5)
-    assert plot_clustering(tmp_path / "a.png", graph, np.array([0, 0, 1, 1, 1])).exists()
+    empty = Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=nodes)
+    assert plot_clustering(tmp_path / "b.png", empty, graph.y).exists()
 
 
 @pytest.mark.parametrize("names", [["$a_{", "$b$", "c$$"], ["日本", "б", "a\nb"]])

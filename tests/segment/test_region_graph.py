@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from skimage.color import rgb2lab
 from softcut.errors import ParameterError
 from softcut.segment import over_segment, region_graph
 from softcut.segment.regions import region_borders, region_means
-from softcut.segment.texture import chi_square, histograms, textons
+from softcut.segment.texture import chi_square, colour_codes, histograms, textons
 
 RNG = np.random.default_rng(1)
 REGIONS = np.kron(np.arange(6).reshape(2, 3), np.ones((5, 4), dtype=int))  # 2 x 3 tiles of 5 x 4 pixels
@@ -21,19 +22,13 @@ IMAGE = (COLOURS[REGIONS]).astype(np.float32)
 
 def test_borders_count_pairs_of_pixels():
     regions = RNG.integers(0, 4, size=(6, 7))
-    weight = RNG.random((6, 7))
-    expected: dict[tuple[int, int], list[float]] = {}
+    expected: Counter[tuple[int, ...]] = Counter()
     for y, x in itertools.product(range(6), range(7)):
         for other in ((y, x + 1), (y + 1, x)):
             if other[0] < 6 and other[1] < 7 and regions[y, x] != regions[other]:
-                pair = tuple(sorted((int(regions[y, x]), int(regions[other]))))
-                expected.setdefault(pair, []).append((weight[y, x] + weight[other]) / 2)
-    pairs, lengths, (means,) = region_borders(regions, weight)
-    assert {tuple(p): n for p, n in zip(pairs.tolist(), lengths, strict=True)} == {
-        pair: len(values) for pair, values in expected.items()
-    }
-    for pair, mean in zip(pairs.tolist(), means, strict=True):
-        assert mean == pytest.approx(np.mean(expected[tuple(pair)]))
+                expected[tuple(sorted((int(regions[y, x]), int(regions[other]))))] += 1
+    pairs, lengths = region_borders(regions)
+    assert {tuple(p): n for p, n in zip(pairs.tolist(), lengths, strict=True)} == expected
 
 
 def test_means_and_histograms():
@@ -50,6 +45,15 @@ def test_means_and_histograms():
     assert chi_square(shares, np.array([[0, 2]]))[0] == pytest.approx(expected)
 
 
+def test_colours_fall_into_bins_of_equal_width():
+    for lab, bins in (
+        ((0, -73, 95), (0, 0, 24)),
+        ((50.1, 0, 11.1), (12, 10, 12)),
+        ((100, -200, 200), (24, 0, 24)),
+    ):
+        assert [int(c[1, 1]) for c in colour_codes(np.full((3, 3, 3), lab))] == list(bins)
+
+
 def test_textons_tell_textures_apart():
     image = np.full((40, 80), 50.0)
     image[:, :40] += 40 * (np.arange(40) // 2 % 2)  # vertical stripes on the left
@@ -57,6 +61,8 @@ def test_textons_tell_textures_apart():
     left, right = found[5:-5, 8:32], found[5:-5, 64:]
     assert len(np.unique(right)) == 1
     assert right[0, 0] not in left
+    assert found.max() == 23 and (textons(np.full((8, 8), 50.0)) == 0).all()
+    np.testing.assert_array_equal(textons(image + 5.0), found)  # the brightness itself is no texture
 
 
 @pytest.mark.parametrize("weights", ["colour", "borders", "adjacency"])
@@ -89,6 +95,19 @@ def test_likeness_counts_texture_where_colour_does_not():
     by_colour = region_graph(rgb, regions, weights="colour").graph.adjacency.toarray()
     assert by_colour[0, 1] > by_colour[1, 2]  # the mean colour of stripes is that of the plain field
     assert found[0, 1] < 0.2 * found[1, 2]
+
+
+def test_likeness_is_the_length_times_the_exponential_of_the_distance():
+    rgb = np.clip(IMAGE + 0.1 * RNG.standard_normal(IMAGE.shape), 0, 1).astype(np.float32)
+    lab = np.asarray(rgb2lab(rgb), dtype=np.float32)
+    tables = [histograms(REGIONS, codes, 25) for codes in colour_codes(lab)]
+    tables.append(histograms(REGIONS, textons(lab[..., 0]), 24))
+    dense = region_graph(rgb, REGIONS).graph.adjacency.toarray()
+    pairs, lengths = region_borders(REGIONS)
+    distance = sum(chi_square(table, pairs) for table in tables)
+    expected = lengths * np.maximum(np.exp(-distance / 0.25), 1e-6)
+    np.testing.assert_allclose(dense[pairs[:, 0], pairs[:, 1]], expected, rtol=1e-5)
+    assert (dense > 0).sum() == 2 * len(pairs)
 
 
 def test_features():

@@ -43,6 +43,17 @@ def test_diffpool_is_another_method(monkeypatch):
     assert 1 <= found.n_segments <= 4
 
 
+def test_random_states_of_every_kind():
+    expected = sc.segment_image(IMAGE, 4, random_state=3).labels
+    assert np.array_equal(sc.segment_image(IMAGE, 4, random_state=3, device="cpu").labels, expected)
+    for kind in (np.random.RandomState, np.random.default_rng):
+        first, again = (sc.segment_image(IMAGE, 4, random_state=kind(1)).labels for _ in range(2))
+        assert np.array_equal(first, again)
+    assert sc.segment_image(IMAGE, 4, random_state=None).n_segments == 4
+    with pytest.raises(ParameterError, match="random_state must be"):
+        sc.segment_image(IMAGE, 4, random_state=-1)
+
+
 def test_auto_counts_the_segments():
     found = sc.segment_image(IMAGE, "auto")
     assert found.n_segments == 4
@@ -153,6 +164,9 @@ def test_minCUT_follows_the_graph_where_features_say_nothing():
     assert ari(np.repeat([0, 1], 8), labels) == 1.0
     assert (labels == mincut_regions(graph, 2)).all()
     assert len(cluster_regions(graph, 99)) == 16
+    four = sp.block_diag([two_cliques().adjacency] * 2).tolil()
+    four[0, 16] = four[16, 0] = 0.01
+    assert number_of_segments(sc.Graph.from_scipy(sp.csr_array(four), x=np.ones((32, 1)))) == 4
 
 
 def test_minCUT_follows_features_where_the_graph_says_nothing():

@@ -15,10 +15,8 @@ from torch import nn
 
 from softcut.errors import ParameterError
 from softcut.graph import Split
-from softcut.nn import GraphRegressor
-from softcut.ops import Dense
-from softcut.paper.regression_net import POOLERS, padded_inputs, regressor, squared_error
-from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopSettings, Plateau
+from softcut.paper.regression_net import POOLERS, regressor, squared_error
+from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopSettings
 
 EXAMPLES, FEATURES, BATCH = 70, 3, 8
 
@@ -51,7 +49,7 @@ def targets(replicas: int) -> torch.Tensor:
 def made(method: str, replicas: int, **changed):
     x, adjacency, mask = examples()
     models = [regressor(method, FEATURES, seed, hidden=6, k=2).double() for seed in range(replicas)]
-    inputs = padded_inputs(method, x, adjacency, mask)
+    inputs = [x, adjacency, mask]
     given = {"batch": BATCH, "evaluation_batch": 4, **changed}
     task = DenseBatchTask(
         models, inputs, targets(replicas), parts(replicas), squared_error, range(replicas), **given
@@ -96,29 +94,6 @@ def test_replicas_together_equal_trainings_alone(method):
                 assert abs(found - values.mean().item()) < 1e-9, (part, name)
 
 
-def test_a_model_of_softcut_nn_is_trained_as_it_is():
-    """Not only models written for it: GraphRegressor on a padded batch."""
-
-    class Padded(nn.Module):
-        def __init__(self, seed: int) -> None:
-            super().__init__()
-            torch.manual_seed(seed)
-            self.net = GraphRegressor(FEATURES, pool="mincut", hidden=6, k=2)
-
-        def forward(self, x, adjacency, mask):
-            out = self.net(x, Dense(adjacency, mask, symmetric=True))
-            return out.y[:, 0], sum(out.pooled[0].graph_losses.values())
-
-    inputs = list(examples())
-    models = [Padded(seed).double() for seed in range(3)]
-    task = DenseBatchTask(models, inputs, targets(3), parts(3), squared_error, range(3), BATCH)
-    Loop(task, task.settings(9, 0.01, {"mse": 1.0, "auxiliary": 1.0})).run()
-    for replica, model in enumerate(models):
-        alone = trained_alone(task, model, inputs, replica, 9 * task.steps, 0.01)
-        for name, value in alone.named_parameters():
-            assert (task.parameters[name][replica] - value).abs().max() < 1e-9, name
-
-
 def test_every_permutation_is_used_up_before_the_next():
     task, _, _ = made("flat", 2)
     for replica, own in enumerate(parts(2)):
@@ -135,9 +110,7 @@ def test_an_order_does_not_depend_on_the_other_replicas():
     x, adjacency, mask = examples()
     model = regressor("flat", FEATURES, 1, hidden=6).double()
     own = [parts(2)[1]]
-    single = DenseBatchTask(
-        [model], padded_inputs("flat", x, adjacency, mask), targets(2)[1:], own, squared_error, [1], BATCH
-    )
+    single = DenseBatchTask([model], [x, adjacency, mask], targets(2)[1:], own, squared_error, [1], BATCH)
     length = min(len(single.order(0, 0)), len(pair.order(1, 0)))
     assert torch.equal(single.order(0, 0)[:length], pair.order(1, 0)[:length])
 
@@ -191,8 +164,6 @@ def test_history_of_groups_of_iterations():
     grouped = LoopSettings(12, 0.01, minimise={"mse": 1.0}, check_every=6, record_every=5)
     result = Loop(few, grouped).run()
     assert np.array_equal(result.history["mse"], complete.history["mse"][[4, 9, 11]])
-    with pytest.raises(ParameterError, match="record_every must be 1"):
-        LoopSettings(12, 0.01, stop=Plateau(), record_every=5)
 
 
 def test_buffers_belong_to_their_replicas():
@@ -223,7 +194,7 @@ def test_buffers_belong_to_their_replicas():
 
 def test_what_does_not_fit_is_refused():
     x, adjacency, mask = examples()
-    inputs = padded_inputs("flat", x, adjacency, mask)
+    inputs = [x, adjacency, mask]
     models = [regressor("flat", FEATURES, seed) for seed in range(2)]
     with pytest.raises(ParameterError, match=r"one of each per replica, got .*'targets': 3"):
         DenseBatchTask(models, inputs, targets(3), parts(2), squared_error, range(2))

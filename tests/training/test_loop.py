@@ -378,28 +378,6 @@ def test_callbacks_are_told_the_last_losses_of_the_active_replicas():
 # -------------------------------------------------------------------------------------------------- bad arguments
 
 
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ({"iterations": 0}, "iterations"),
-        ({"lr": 0.0}, "lr"),
-        ({"check_every": 0}, "check_every"),
-        ({"warm_up": -1}, "warm_up"),
-        ({"minimise": {}}, "minimise"),
-        ({"drop_finished": True}, "drop_finished"),
-    ],
-)
-def test_settings_are_checked(arguments, match):
-    with pytest.raises(ParameterError, match=match):
-        LoopSettings(**{"iterations": 5, "lr": 0.1, **arguments})
-
-
-@pytest.mark.parametrize("arguments", [{"patience": 0}, {"patience": 1, "tolerance": -1.0}])
-def test_rules_are_checked(arguments):
-    with pytest.raises(ParameterError, match=r"patience|tolerance"):
-        Patience(**arguments)
-
-
 def test_tasks_are_checked():
     task = Regressions([0, 1])
     with pytest.raises(ParameterError, match="nothing"):

@@ -9,7 +9,6 @@ import torch
 from softcut.datasets import attributed_communities
 from softcut.ops import CSR
 from softcut.training import DenseInput, ReplicaNet, TrainSettings, mincut, train
-from softcut.training.stopping import BestValues, Patience
 
 GRAPH = attributed_communities(90, 3, n_features=12, seed=0)
 OP = CSR.from_graph(GRAPH, dtype=torch.float64)
@@ -93,11 +92,3 @@ def test_the_start_is_learned_from_some_rows(rows, used, monkeypatch):
     net, _ = trained([0, 2], iterations=1, start=start)
     assert seen == {(2, 3, used)}
     assert net.replicas == 2
-
-
-def test_a_relative_tolerance_is_a_share_of_the_best_loss():
-    best = BestValues(Patience(3, tolerance=0.1, relative=True), 1, 10, torch.device("cpu"))
-    for position, loss in enumerate([-10.0, -10.9, -11.1, -12.0]):
-        best.look(torch.tensor([loss]), {}, torch.tensor([0]), torch.tensor(position))
-    assert best.tensors["loss"].item() == pytest.approx(-11.1), "-10.9 and -12.0 are too small steps"
-    assert best.tensors["at"].item() == 2

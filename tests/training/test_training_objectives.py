@@ -103,42 +103,6 @@ def test_a_step_of_the_evidence_follows_both_terms(graph):
             )
 
 
-def test_replicas_that_leave_take_their_sizes_along(graph):
-    """One by one, a network that has stopped is no longer computed; the others keep their own sizes."""
-    inputs, op = DenseInput(numbers(graph.num_nodes, 5)), double(graph)
-    common = {"objective": "evidence", "ortho_weight": 0.5, "tolerance": 5e-2, "patience": 4, "lr": 2e-2}
-    settings = TrainSettings(iterations=60, check_every=1, one_by_one=True, **common)
-    together = net_for(inputs, [0, 1, 2])
-    result = train(together, inputs, op, settings, sizes=SIZES)
-    stopped = (np.diff(result.cut, axis=0) == 0).sum(0)  # a network that left keeps its last loss
-    assert len(set(stopped.tolist())) > 1  # they do not stop at the same time
-    for r in range(3):
-        alone = net_for(inputs, [r])
-        train(alone, inputs, op, settings, sizes=SIZES[[r]])
-        torch.testing.assert_close(alone.assign(inputs)[:, 0], together.assign(inputs)[:, r])
-
-
-@pytest.mark.parametrize("objective", ["dmon", "just_balance", "evidence"])
-@pytest.mark.parametrize("start", [False, True])
-def test_replicas_in_one_pass_equal_separate_trainings(graph, objective, start):
-    inputs, op = DenseInput(numbers(graph.num_nodes, 5)), double(graph)
-    words = Words(graph.x, dtype=torch.float64)
-    seeds = replica_seeds(5, 3)
-    settings = TrainSettings(iterations=40, tolerance=None, lr=1e-2, objective=objective, start=10)
-    labels = torch.randint(0, 3, (3, graph.num_nodes), generator=torch.Generator().manual_seed(1))
-    together = net_for(inputs, seeds)
-    result = train(together, inputs, op, settings, start=labels if start else None, words=words)
-    assert (result.cut[-1] < result.cut[0]).all()
-    for r in range(3):
-        alone = net_for(inputs, [seeds[r]])
-        own = labels[r : r + 1] if start else None
-        single = train(alone, inputs, op, settings, start=own, words=words)
-        np.testing.assert_allclose(result.cut[:, r], single.cut[:, 0], atol=1e-9, rtol=0)
-        np.testing.assert_allclose(result.ortho[:, r], single.ortho[:, 0], atol=1e-9, rtol=0)
-        for a, b in zip(together.keep([r]).parameters(), alone.parameters(), strict=True):
-            torch.testing.assert_close(a, b, atol=1e-9, rtol=0)
-
-
 @pytest.mark.parametrize("objective", ["dmon", "just_balance", "evidence"])
 def test_training_is_that_of_the_loss_functions(graph, objective):
     """Against a plain loop over the functions of ops, one network written out."""

@@ -28,12 +28,6 @@ def _row_blocks(pattern: CSRPattern, entries: int) -> Iterator[tuple[int, int]]:
 def product_in_blocks(pattern: CSRPattern, s: Tensor, entries: int = 1 << 26) -> Tensor:
     """A S for a binary A, wherever it is, on the device of S.
 
-    >>> import torch
-    >>> from softcut.ops import CSRPattern
-    >>> pattern, _ = CSRPattern.from_coo(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1]), (2, 2))
-    >>> product_in_blocks(pattern, torch.tensor([[1.0], [2.0]]), entries=1).flatten().tolist()
-    [2.0, 3.0]
-
     Parameters
     ----------
     pattern : CSRPattern
@@ -66,12 +60,6 @@ def propagate_in_blocks(
     """P^h X with P = sym-norm(A + I), for a binary A and features in main memory; the result is there, too.
 
     The device holds two blocks of columns of X and a block of rows of A.
-
-    >>> import torch
-    >>> from softcut.ops import CSRPattern
-    >>> pattern, _ = CSRPattern.from_coo(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))
-    >>> propagate_in_blocks(pattern, torch.tensor([[1.0], [0.0]]), 1, "cpu").flatten().tolist()
-    [0.5, 0.5]
 
     Parameters
     ----------
