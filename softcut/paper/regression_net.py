@@ -10,12 +10,6 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.models import GraphRegressor
-<<<<<<< HEAD
-from softcut.nn.pool import DiffPool, MinCutPool, NoPool, TopKPool
-from softcut.ops import orthogonality, pooled_adjacency
-from softcut.ops.numerics import inverse_sqrt, safe_ratio, safe_sqrt
-=======
->>>>>>> hd
 
 __all__ = ["POOLERS", "READOUTS", "PaddedRegressor", "regressor", "squared_error"]
 
