@@ -32,10 +32,11 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
-from softcut.paper.common import check_names, experiment_parser, markdown_table, run_experiment
+from softcut.paper.common import check_names, experiment_parser, run_experiment, say
 from softcut.paper.reconstruction_figure import draw_reconstructions, percent
 from softcut.paper.runs import Records, cells, merge_cells, read_cells, settings_hash
 from softcut.provenance import command_line, commit, device_name
+from softcut.report.tables import Cell, Table, to_markdown
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopSettings, Patience, Task
 
 __all__ = [
@@ -382,30 +383,19 @@ def _save_arrays(path: Path, arrays: dict[str, Any]) -> None:
     atomic_write(path, lambda file: np.savez_compressed(file, **arrays))
 
 
-def table(found: Iterable[Mapping[str, Any]]) -> str:
-    """The cells as a Markdown table.
-
-    >>> cell = {"dataset": "ring", "method": "topk", "mean": 0.3, "std": 0.1, "median": 0.3, "n": 10}
-    >>> print(table([cell | {"median_over_variance": 0.6, "seconds": 1.0, "device": "cpu"}]))
-    | data | pooler | MSE, mean ± std | median | median / variance | runs | seconds |
-    |---|---|---|---|---|---|---|
-    | ring | Top-K | 3.00e-01 ± 1.0e-01 | 3.00e-01 | 60 % | 10 | 1.0 (cpu) |
-    """
-    order = {m: i for i, m in enumerate(METHODS)}
-    rows = [
-        [
-            c["dataset"],
-            TITLES[c["method"]],
+def table(found: Iterable[Mapping[str, Any]]) -> Table:
+    """MSE of every graph and pooler: mean, median, and the median as a share of the signal's variance."""
+    rows: list[list[str | Cell]] = []
+    for c in sorted(found, key=lambda c: (c["dataset"] != "ring", METHODS.index(c["method"]))):
+        numbers = [
             f"{c['mean']:.2e} ± {c['std']:.1e}",
             f"{c['median']:.2e}",
             percent(c["median_over_variance"]),
-            str(c["n"]),
-            f"{c['seconds']} ({c['device']})",
         ]
-        for c in sorted(found, key=lambda c: (c["dataset"] != "ring", order[c["method"]]))
-    ]
+        numbers += [str(c["n"]), f"{c['seconds']} ({c['device']})"]
+        rows.append([c["dataset"], TITLES[c["method"]], *map(Cell, numbers)])
     columns = ["data", "pooler", "MSE, mean ± std", "median", "median / variance", "runs", "seconds"]
-    return markdown_table(columns, rows)
+    return Table(columns, rows, "Reconstruction from a quarter of the nodes", heads=2)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -421,7 +411,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     def show(cell: str, i: int, of: int, mse: float) -> None:
         if i % 500 == 0:
-            print(f"{cell}: iteration {i} of {of}, median MSE {mse:.2e}", flush=True)
+            say(f"{cell}: iteration {i} of {of}, median MSE {mse:.2e}")
 
     def run_it(given: Any) -> str:
         found = run(
@@ -434,7 +424,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             settings=Settings(decay=given.decay, iterations=given.iterations),
             time_limit=None if given.minutes is None else 60 * given.minutes,
         )
-        return table(found)
+        return to_markdown(table(found))
 
     run_experiment(parser, run_it, arguments)
 

@@ -35,11 +35,12 @@ from softcut.graph.collection import GraphCollection
 from softcut.graph.splits import folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes
 from softcut.ops import Segments
-from softcut.paper.common import experiment_parser, markdown_table, run_experiment
+from softcut.paper.common import experiment_parser, run_experiment
 from softcut.paper.table2 import DATASETS
 from softcut.provenance import origin
+from softcut.report.tables import Table, to_markdown
 
-__all__ = ["FILE", "largest_quotient", "main", "rows_of", "run", "smallest_quotient", "uniform_ortho"]
+__all__ = ["FILE", "largest_quotient", "main", "run", "smallest_quotient", "table", "uniform_ortho"]
 
 FILE = "table2_uniform.json"
 _GRAPHS = 64  # of each fold
@@ -157,8 +158,8 @@ def run(
     return found
 
 
-def rows_of(found: Sequence[dict[str, Any]]) -> str:
-    """The numbers as a table in Markdown."""
+def table(found: Sequence[dict[str, Any]]) -> Table:
+    """One row per data set."""
     rows = [
         [
             cell["dataset"],
@@ -169,7 +170,7 @@ def rows_of(found: Sequence[dict[str, Any]]) -> str:
         ]
         for cell in found
     ]
-    return markdown_table(["data", "K", "smallest q", "left below", "weight of L_o that leaves it"], rows)
+    return Table(["data", "K", "smallest q", "left below", "weight of L_o that leaves it"], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -177,7 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = experiment_parser("classification_uniform", "Smoothness of the poolers' features.", 10, DATASETS)
     parser.add_argument("--data", help="folder of the data sets")
     run_experiment(
-        parser, lambda given: rows_of(run(given.out, given.dataset, given.runs, given.data)), arguments
+        parser,
+        lambda given: to_markdown(table(run(given.out, given.dataset, given.runs, given.data))),
+        arguments,
     )
 
 

@@ -28,9 +28,10 @@ from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
-from softcut.paper.common import check_names, experiment_parser, markdown_table, run_experiment
+from softcut.paper.common import check_names, experiment_parser, run_experiment, say
 from softcut.paper.quality import DATASETS
 from softcut.provenance import commit, device_name
+from softcut.report.tables import Cell, Table, to_markdown
 from softcut.training import ReplicaNet, replica_seeds, train
 
 __all__ = ["SCORES", "main", "pool", "rank_correlations", "run", "table"]
@@ -42,13 +43,7 @@ SCORES = ("evidence", "edges", "features", "agreement", "modularity", "normalise
 
 
 def pool(graph: Graph, k: int, seed: int, device: torch.device) -> tuple[Prepared, dict[str, Tensor]]:
-    """The clusterings [N] of a graph whose nodes all say something, by name.
-
-    >>> from softcut.datasets import attributed_communities
-    >>> graph = attributed_communities(60, 3, n_features=30, seed=0)
-    >>> len(pool(graph, 3, 0, torch.device("cpu"))[1])
-    37
-    """
+    """The clusterings [N] of a graph whose nodes all have edges or features, by name."""
     prepared = prepare(graph, _RECIPE, device, lambda text: None)
     encoded = prepared.encoded
     hops = prepared.encoder.hops
@@ -86,11 +81,7 @@ def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tens
 
 
 def rank_correlations(values: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, float | None]:
-    """Spearman's rank correlation of every score with `truth`; None for a score that is constant.
-
-    >>> rank_correlations({"a": np.array([1, 2, 3]), "b": np.zeros(3)}, np.array([0.1, 0.3, 0.2]))
-    {'a': 0.5, 'b': None}
-    """
+    """Spearman's rank correlation of every score with `truth`; None for a score that is constant."""
     return {
         name: round(float(spearmanr(value, truth).statistic), 3) if np.ptp(value) > 0 else None
         for name, value in values.items()
@@ -179,15 +170,9 @@ def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
     }
 
 
-def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Titles and cells, one line per data set: the means over its seeds; "-" for a score that was constant.
-
-    >>> score = {"evidence": 0.9, "edges": None}
-    >>> row = {"dataset": "cora", "rank_correlation": {**dict.fromkeys(SCORES), **score}}
-    >>> table([{**row, "nmi_of_most_evidence": 0.5, "best_nmi": 0.6}])[1]
-    [['cora', '0.90', '-', '-', '-', '-', '-', '0.500', '0.600']]
-    """
-    lines = []
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    """One line per data set: the means over its seeds; "-" for a score that was constant."""
+    lines: list[list[str | Cell]] = []
     for name in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == name]
         known = [
@@ -196,8 +181,8 @@ def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
         ]
         numbers = [f"{np.mean(values):.2f}" if values else "-" for values in known]
         best = [f"{np.mean([row[key] for row in own]):.3f}" for key in ("nmi_of_most_evidence", "best_nmi")]
-        lines.append([name, *numbers, *best])
-    return ["data", *SCORES, "NMI of most evidence", "best NMI"], lines
+        lines.append([name, *map(Cell, [*numbers, *best])])
+    return Table(["data", *SCORES, "NMI of most evidence", "best NMI"], lines, "Rank correlation with NMI")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -206,12 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="folder of the data sets (default: $SOFTCUT_DATA, then the cache)")
 
     def run_it(given: Any) -> str:
-        def tell(text: str) -> None:
-            print(text, flush=True)
-
-        return markdown_table(
-            *table(run(given.out, given.dataset, given.runs, given.device, tell, given.data))
-        )
+        return to_markdown(table(run(given.out, given.dataset, given.runs, given.device, say, given.data)))
 
     run_experiment(parser, run_it, arguments)
 

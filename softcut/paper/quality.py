@@ -30,11 +30,12 @@ from softcut.paper.common import (
     estimator_settings,
     experiment_parser,
     keyword_settings,
-    markdown_cells,
     run_experiment,
+    say,
 )
 from softcut.paper.runs import Records, cells, merge_cells
 from softcut.provenance import commit, device_name
+from softcut.report.tables import pivot, to_markdown
 from softcut.training import replica_seeds
 
 __all__ = ["ABLATIONS", "BASELINE_METHODS", "DATASETS", "METHODS", "main", "run", "settings_of"]
@@ -136,7 +137,7 @@ def run(
                 }
                 if tell is not None:
                     tell(f"{name}: {method}, random_state {seed}: NMI {scores['nmi']:.3f}, {seconds:.2f} s")
-                origin = {"device": device_name(device), "commit": commit()}
+                origin = {"seconds": seconds, "device": device_name(device), "commit": commit()}
                 records.add(
                     [
                         {
@@ -145,7 +146,6 @@ def run(
                             "seed": seed,
                             "settings": settings,
                             **scores,
-                            "seconds": seconds,
                             **origin,
                         }
                     ]
@@ -170,11 +170,7 @@ def _estimator(method: str, k: int | str, seed: int, device: torch.device | str)
 
 
 def settings_of(method: str) -> dict[str, Any]:
-    """Everything that decides a method's result besides the data set and the seed.
-
-    >>> settings_of("default") == settings_of("8 networks")
-    False
-    """
+    """Everything that decides a method's result besides the data set and the seed."""
     estimator = _estimator(method, 2, 0, "cpu")
     if estimator is not None:
         return {**estimator_settings(estimator), "chosen": method == _CHOSEN}
@@ -238,12 +234,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="folder of the data sets (default: $SOFTCUT_DATA, then the cache)")
 
     def run_it(given: Any) -> str:
-        def tell(text: str) -> None:
-            print(text, flush=True)
-
-        return markdown_cells(
-            run(given.out, given.dataset, given.method, given.runs, given.device, tell, given.data)
-        )
+        found = run(given.out, given.dataset, given.method, given.runs, given.device, say, given.data)
+        return to_markdown(pivot(cell for cell in found if cell["metric"] == "nmi"))
 
     run_experiment(parser, run_it, arguments)
 

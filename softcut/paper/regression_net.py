@@ -20,12 +20,10 @@ from softcut.ops import orthogonality, pooled_adjacency
 from softcut.ops.cut import safe_ratio, safe_sqrt
 from softcut.ops.operator import inverse_sqrt
 
-__all__ = ["POOLERS", "READOUTS", "PaddedRegressor", "padded_inputs", "regressor", "squared_error"]
+__all__ = ["POOLERS", "PaddedRegressor", "padded_inputs", "regressor", "squared_error"]
 
 # Names of the table's columns to poolers.
 POOLERS = {"topk": "topk", "diffpool": "diffpool", "mincut": "mincut", "flat": "nopool"}
-# From node to graph: mean over the atoms; their sum divided by the padded size, the same for every molecule; their sum.
-READOUTS = ("mean", "padded", "sum")
 
 
 def regressor(
@@ -35,9 +33,8 @@ def regressor(
     hidden: int = 32,
     k: int = 4,
     pool_args: Mapping[str, Any] | None = None,
-    readout: str = "mean",
 ) -> PaddedRegressor:
-    """MP - pool - MP - mean (or another readout) - linear with the weights that `seed` draws.
+    """MP - pool - MP - mean - linear with the weights that `seed` draws.
 
     >>> net = regressor("mincut", 4, seed=0)
     >>> net.net.pools[0].k, [layer.out_features for layer in net.net.pools[0].mlp.layers]
@@ -48,40 +45,26 @@ def regressor(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = GraphRegressor(features, pool=POOLERS[method], hidden=hidden, k=k, pool_args=pool_args)
-    return PaddedRegressor(net, readout)
+    return PaddedRegressor(net)
 
 
 def padded_inputs(method: str, x: Tensor, adjacency: Tensor, mask: Tensor) -> list[Tensor]:
     """What :class:`PaddedRegressor` reads: constant products, the adjacency the method pools, and the mask.
 
-    >>> x, adjacency = torch.eye(2).unsqueeze(0), 1 - torch.eye(2).unsqueeze(0)
-    >>> [t.shape for t in padded_inputs("mincut", x, adjacency, torch.ones(1, 2))]
-    [torch.Size([1, 2, 4]), torch.Size([1, 2, 2]), torch.Size([1, 2])]
-
-    Parameters
-    ----------
-    method : str
-        topk, diffpool, mincut or flat.
-    x, adjacency, mask : Tensor
-        [G, N, F], [G, N, N] and [G, N], zeros in the padding.
+    `x`, `adjacency` and `mask` are [G, N, F], [G, N, N] and [G, N], with zeros in the padding.
     """
     mask = mask.to(x.dtype)
     if method == "diffpool":
         loops = adjacency + torch.diag_embed(mask)
         scale = inverse_sqrt(loops.sum(-1, keepdim=True))
         return [scale * (loops @ (scale * x)), adjacency, mask]
-    scale = inverse_sqrt(adjacency.sum(-1))
-    normal = adjacency * scale.unsqueeze(-1) * scale.unsqueeze(-2)
+    normal = _normalised(adjacency)
     # Top-K removes nodes and normalises what is left.
     return [torch.cat([normal @ x, x], -1), adjacency if method == "topk" else normal, mask]
 
 
 def squared_error(found: tuple[Tensor, Tensor], target: Tensor) -> dict[str, Tensor]:
-    """Squared error and the poolers' losses of every molecule.
-
-    >>> squared_error((torch.tensor([1.0]), torch.tensor([0.5])), torch.tensor([3.0]))
-    {'mse': tensor([4.]), 'auxiliary': tensor([0.5000])}
-    """
+    """Squared error and the poolers' losses of every molecule."""
     predicted, auxiliary = found
     return {"mse": (predicted - target).square(), "auxiliary": auxiliary}
 
@@ -111,19 +94,13 @@ class PaddedRegressor(nn.Module):
     ----------
     net : GraphRegressor
         With one of the poolers mincut, diffpool, topk, or nopool, and ReLU between its layers.
-    readout : str
-        "mean" over the nodes that the pooler leaves, as in `net`; "padded": their sum divided by the number of
-        positions, of nodes and padding together; "sum". After mincut and diffpool all positions are nodes, and the
-        mean is the same as "padded".
     """
 
-    def __init__(self, net: GraphRegressor, readout: str = "mean") -> None:
+    def __init__(self, net: GraphRegressor) -> None:
         super().__init__()
         if len(net.pools) != 1 or not isinstance(net.pools[0], (MinCutPool, DiffPool, TopKPool, NoPool)):
             raise ParameterError(f"net must have one pooler, one of {', '.join(POOLERS.values())}.")
-        if readout not in READOUTS:
-            raise ParameterError(f"readout must be one of {', '.join(READOUTS)}, got {readout!r}.")
-        self.net, self.readout = net, readout
+        self.net = net
 
     def forward(self, products: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         pool = self.net.pools[0]
@@ -190,13 +167,11 @@ class PaddedRegressor(nn.Module):
         assert isinstance(conv, SkipConv)
         kernel = torch.cat([conv.neighbours.weight, conv.itself.weight], 1)
         x = torch.relu(_linear(torch.cat([adjacency @ x, x], -1), kernel, conv.itself.bias))
-        kept = x if mask is None else x * mask.unsqueeze(-1)
-        total = kept.sum(-2)
-        if self.readout == "mean" and mask is not None:
-            total = total / mask.sum(-1, keepdim=True).clamp(min=1)
-        elif self.readout != "sum":
-            total = total / x.shape[-2]
-        return _linear(total, self.net.head.weight, self.net.head.bias).squeeze(-1)
+        if mask is None:  # every position is a node
+            mean = x.sum(-2) / x.shape[-2]
+        else:
+            mean = (x * mask.unsqueeze(-1)).sum(-2) / mask.sum(-1, keepdim=True).clamp(min=1)
+        return _linear(mean, self.net.head.weight, self.net.head.bias).squeeze(-1)
 
 
 def _pooled(s: Tensor, adjacency: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

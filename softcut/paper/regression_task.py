@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold
 from softcut.datasets.qm9 import Molecules
 from softcut.errors import ParameterError
 from softcut.graph.splits import Split, hold_out
-from softcut.paper.regression_net import READOUTS, padded_inputs, regressor, squared_error
+from softcut.paper.regression_net import padded_inputs, regressor, squared_error
 from softcut.paper.table3 import FOLDS, PROPERTIES
 from softcut.training import DenseBatchTask, LoopSettings
 
@@ -31,6 +31,11 @@ __all__ = [
 
 Pair = tuple[str, int]  # a property and a fold: one replica
 VALIDATION = 0.1  # share of each training part
+
+
+# Also part of what runs are known by; trials with other values are in results/.
+_FIXED: Mapping[str, Any] = {"bond_orders": False, "readout": "mean"}
+_ORDER = ("batch", "lr", "epochs", "hidden", "k", *_FIXED, "unmasked", "molecules", "pool_args")
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,6 @@ class RegressionSettings:
         Width of every layer.
     k : int
         Clusters (half of the mean number of heavy atoms, rounded up to 9, is 4).
-    bond_orders : bool
-        Bonds weigh 1, 2, 3, and 1.5 for aromatic ones. By default their types are ignored.
-    readout : str
-        How the last layer's nodes become one vector: "mean", "padded" or "sum", see
-        :class:`~softcut.paper.regression_net.PaddedRegressor`.
     unmasked : bool
         Padding counts as atoms: every molecule is a graph of 9 nodes, some of them isolated and without features. They
         pass through biases, poolers and readout as the others do.
@@ -71,8 +71,6 @@ class RegressionSettings:
     epochs: int = 50
     hidden: int = 32
     k: int = 4
-    bond_orders: bool = False
-    readout: str = "mean"
     unmasked: bool = False
     molecules: int | None = None
     pool_args: Mapping[str, Any] = field(default_factory=dict)
@@ -81,10 +79,13 @@ class RegressionSettings:
         for name in ("batch", "lr", "epochs", "hidden", "k"):
             if not getattr(self, name) > 0:
                 raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
-        if self.readout not in READOUTS:
-            raise ParameterError(f"readout must be one of {', '.join(READOUTS)}, got {self.readout!r}.")
         if self.molecules is not None and self.molecules < 10 * FOLDS:
             raise ParameterError(f"molecules must be at least {10 * FOLDS}, got {self.molecules}.")
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What a run is known by, besides its folds and seed."""
+        return {**asdict(self), "pool_args": dict(self.pool_args), **_FIXED}
 
     def changed(self) -> dict[str, Any]:
         """What differs from the paper's settings.
@@ -92,20 +93,19 @@ class RegressionSettings:
         >>> RegressionSettings(k=3).changed()
         {'k': 3}
         """
-        default = RegressionSettings()
-        pairs = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return {name: value for name, value in pairs if value != getattr(default, name)}
+        return _changed(self.known)
 
 
 QUICK: Mapping[str, Any] = {"molecules": 2000, "epochs": 10}  # a trial on a CPU: minutes, not the table
 
 
-def table_of(settings: RegressionSettings) -> str:
-    """The name of the files for cells and runs: trials with other settings stand in files of their own.
+def _changed(known: Mapping[str, Any]) -> dict[str, Any]:
+    default = RegressionSettings().known
+    return {name: known[name] for name in _ORDER if known.get(name, default[name]) != default[name]}
 
-    >>> table_of(RegressionSettings()), table_of(RegressionSettings(epochs=5))
-    ('table3', 'table3_trials')
-    """
+
+def table_of(settings: RegressionSettings) -> str:
+    """The name of the files for cells and runs: trials with other settings stand in files of their own."""
     return "table3_trials" if settings.changed() else "table3"
 
 
@@ -115,10 +115,8 @@ def label_of(method: str, known: Mapping[str, Any]) -> str:
     >>> label_of("mincut", {"k": 4}), label_of("mincut", {"k": 5, "unmasked": True, "pool_args": {"hidden": 8}})
     ('mincut', 'mincut (k 5, unmasked, pool hidden 8)')
     """
-    names = {f.name for f in fields(RegressionSettings)}
-    changed = RegressionSettings(**{name: value for name, value in known.items() if name in names}).changed()
     parts = []
-    for name, value in changed.items():
+    for name, value in _changed(known).items():
         pairs = {f"pool {n}": v for n, v in value.items()} if name == "pool_args" else {name: value}
         parts += [n.replace("_", " ") + ("" if v is True else f" {v}") for n, v in pairs.items()]
     return f"{method} ({', '.join(parts)})" if parts else method
@@ -130,13 +128,12 @@ def folds_of(count: int, seed: int = 0) -> list[Split]:
     >>> [len(part) for part in folds_of(1000)[0]]
     [810, 90, 100]
     """
-    found = []
-    for number, (rest, test) in enumerate(
-        KFold(FOLDS, shuffle=True, random_state=seed).split(np.arange(count))
-    ):
+    parts = []
+    every = KFold(FOLDS, shuffle=True, random_state=seed).split(np.arange(count))
+    for number, (rest, test) in enumerate(every):
         own = hold_out(np.zeros(len(rest), np.int64), VALIDATION, seed=1000 * seed + number)
-        found.append(Split(rest[own.train], rest[own.validation], test))
-    return found
+        parts.append(Split(rest[own.train], rest[own.validation], test))
+    return parts
 
 
 def _seed(pair: Pair, seed: int) -> int:
@@ -161,7 +158,7 @@ def build_task(
     Targets are standardised by the mean and standard deviation of each replica's own training molecules.
     """
     device = torch.device(device)
-    adjacency, mask = molecules.dense_adjacency(settings.bond_orders)
+    adjacency, mask = molecules.dense_adjacency()
     given = (molecules.dense_features(), adjacency, np.ones_like(mask) if settings.unmasked else mask)
     x, adjacency_, mask_ = (torch.from_numpy(array).to(device, dtype) for array in given)
     parts = folds_of(len(molecules), seed)
@@ -170,7 +167,7 @@ def build_task(
         values = molecules.targets[:, PROPERTIES.index(name)].astype(np.float64)
         train = values[parts[fold].train]
         targets[row] = torch.from_numpy((values - train.mean()) / train.std())
-    options = (settings.hidden, settings.k, settings.pool_args, settings.readout)
+    options = (settings.hidden, settings.k, settings.pool_args)
     models = [regressor(method, x.shape[-1], _seed(pair, seed), *options).to(dtype) for pair in pairs]
     return DenseBatchTask(
         models,

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import datetime
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from softcut.report.html_page import Cell, Details, Table
+from softcut.report.html_page import Details
+from softcut.report.tables import Cell, Table
 
-__all__ = ["commit_date", "file_date", "origin_of_cells", "origin_of_file"]
+__all__ = ["commit_date", "origin_of_cells", "origin_of_file"]
 
 
 @cache
-def _history(folder: Path) -> tuple[tuple[str, str], ...]:
-    """(hash, date) of all commits of the checkout that holds a folder; none where there is no checkout."""
+def _git_log(folder: Path, *options: str) -> tuple[str, ...]:
+    """Lines of ``git log`` in the checkout that holds a folder; none where there is no checkout."""
     try:
-        done = subprocess.run(
-            ["git", "log", "--all", "--format=%H %cs"], cwd=folder, capture_output=True, text=True, check=True
-        )
+        words = ["git", "log", *options]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ()
-    return tuple((line[:40], line[41:]) for line in done.stdout.splitlines())
+    return tuple(done.stdout.splitlines())
 
 
 def commit_date(commits: str, folder: str | Path) -> str:
@@ -32,28 +32,16 @@ def commit_date(commits: str, folder: str | Path) -> str:
     >>> commit_date("unknown", ".")
     ''
     """
-    folder = Path(folder).resolve()
-    if not folder.is_dir():
-        return ""
     wanted = [name.strip().rstrip("+") for name in commits.split(",")]
-    dates = sorted(
-        {
-            date
-            for whole, date in _history(folder)
-            for name in wanted
-            if len(name) >= 7 and whole.startswith(name)
-        }
-    )
+    wanted = [name for name in wanted if len(name) >= 7]
+    history = _git_log(Path(folder).resolve(), "--all", "--format=%H %cs") if wanted else ()
+    dates = sorted({line[41:] for line in history for name in wanted if line.startswith(name)})
     return " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else ""
 
 
-def file_date(path: str | Path) -> str:
-    """The day on which a file was last changed.
-
-    >>> len(file_date(__file__))
-    10
-    """
-    return f"{datetime.datetime.fromtimestamp(Path(path).stat().st_mtime, datetime.UTC):%Y-%m-%d}"
+def _file_date(path: Path) -> str:
+    """The day on which a file was last changed."""
+    return f"{datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC):%Y-%m-%d}"
 
 
 def origin_of_cells(cells: Iterable[Mapping[str, Any]], folder: Path, file: str) -> Details:
@@ -63,13 +51,13 @@ def origin_of_cells(cells: Iterable[Mapping[str, Any]], folder: Path, file: str)
         key = (cell["dataset"], cell["method"])
         if key in rows:
             continue
+        date = commit_date(cell.get("commit", ""), folder) or _file_date(folder / file)
+        told = [cell.get(name, "-") for name in ("command", "commit", "device")]
         rows[key] = [
             *key,
             Cell(str(cell.get("n", ""))),
-            cell.get("command", "-"),
-            cell.get("commit", "-"),
-            cell.get("device", "-"),
-            commit_date(cell.get("commit", ""), folder) or file_date(folder / file),
+            *told,
+            date,
             Cell(f"{cell.get('seconds', 0):,.1f}"),
         ]
     columns = ["data", "method", "runs", "command", "commit", "machine", "date of the commit", "seconds"]
@@ -81,32 +69,15 @@ def origin_of_file(value: Any, folder: Path, file: str, command: str = "-") -> D
 
     Where it does not: the commit is the one that last changed the file, and the command `command`.
     """
-    found: dict[tuple[str, ...], None] = {}
+    rows: dict[tuple[str, ...], None] = {}
     shared = _machine(value) if isinstance(value, Mapping) else ""
     for entry in _entries(value) or [{}]:
-        commit = str(entry.get("commit") or _last_change(folder, file) or "-")
-        date = str(entry.get("date") or commit_date(commit, folder) or file_date(folder / file))
-        machine = str(entry.get("machine") or entry.get("device") or _machine(entry) or shared or "-")
-        found[str(entry.get("command") or command), commit, machine, date] = None
-    rows: Sequence[Sequence[str]] = list(found)
-    columns = ["command", "commit", "machine", "date"]
-    return Details(f"Where these numbers come from ({file})", [Table(columns, rows, heads=0)])
-
-
-@cache
-def _last_change(folder: Path, file: str) -> str:
-    """The commit that last changed a file; empty where there is no checkout."""
-    try:
-        done = subprocess.run(
-            ["git", "log", "-1", "--format=%h", "--", file],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
+        commit = entry.get("commit") or next(iter(_git_log(folder, "-1", "--format=%h", "--", file)), "-")
+        date = entry.get("date") or commit_date(str(commit), folder) or _file_date(folder / file)
+        machine = entry.get("machine") or entry.get("device") or _machine(entry) or shared or "-"
+        rows[str(entry.get("command") or command), str(commit), str(machine), str(date)] = None
+    table = Table(["command", "commit", "machine", "date"], list(rows), heads=0)
+    return Details(f"Where these numbers come from ({file})", [table])
 
 
 def _machine(entry: Mapping[str, Any]) -> str:
@@ -114,19 +85,15 @@ def _machine(entry: Mapping[str, Any]) -> str:
     for name in ("environment", "machine", "device"):
         part = entry.get(name)
         if isinstance(part, Mapping):
-            return ", ".join(
-                f"{key} {value}" for key, value in part.items() if not isinstance(value, dict | list)
-            )
+            told = {key: value for key, value in part.items() if not isinstance(value, dict | list)}
+            return ", ".join(f"{key} {value}" for key, value in told.items())
     return ""
 
 
 def _entries(value: Any) -> list[Mapping[str, Any]]:
     """The objects that name a commit or a command: the whole file, or else its rows."""
     if isinstance(value, Mapping):
-        own = [value] if {"commit", "command"} & set(value) else []
-        return own or [
-            entry for item in value.values() if isinstance(item, list | dict) for entry in _entries(item)
-        ]
-    if isinstance(value, list):
-        return [entry for item in value if isinstance(item, Mapping) for entry in _entries(item)]
-    return []
+        if {"commit", "command"} & set(value):
+            return [value]
+        value = [item for item in value.values() if isinstance(item, list | Mapping)]
+    return [entry for item in value for entry in _entries(item)] if isinstance(value, list) else []

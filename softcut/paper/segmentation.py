@@ -19,13 +19,14 @@ from scipy import stats
 from softcut.datasets.bsds500 import SPLITS, DividedImage, load_bsds500
 from softcut.errors import ParameterError
 from softcut.files import atomic_json
-from softcut.paper.common import check_names, experiment_parser, markdown_table, run_experiment
+from softcut.paper.common import check_names, experiment_parser, run_experiment, say
 from softcut.paper.runs import Records
 from softcut.paper.segmentation_methods import METHODS, SCALES, OverSegmented, labels_of, settings_of
 from softcut.provenance import commit, device_name
+from softcut.report.tables import Cell, Table, to_markdown
 from softcut.segment.scores import SegmentationScores, overlap_table, table_scores
 
-__all__ = ["METRICS", "OURS", "PUBLISHED", "main", "result_table", "run", "summary"]
+__all__ = ["METRICS", "OURS", "PUBLISHED", "main", "run", "summary", "table"]
 
 # Names of the scores, and whether the highest is best.
 METRICS = {"covering": True, "rand_index": True, "variation": False}
@@ -220,24 +221,23 @@ def _against(ours: Mapping[str, float], other: Mapping[str, float], method: str)
     return {"gain": round(float(gain.mean()), 4), "p": float(f"{p:.2g}")}
 
 
-def result_table(cells: Sequence[Mapping[str, Any]]) -> str:
-    """The table in Markdown: ODS / OIS of every method beside the published figures; stars where p < 0.05.
+def table(cells: Sequence[Mapping[str, Any]]) -> Table:
+    """ODS / OIS of every method beside the published figures; stars where p < 0.05.
 
     >>> cell = {"method": "kmeans", "metric": "covering_ods", "mean": 0.4561, "n": 100, "p": 0.001, "gain": 0.09}
-    >>> print(result_table([cell]).splitlines()[2])
+    >>> print(to_markdown(table([cell])).splitlines()[2])
     | kmeans | 100 | .456* / - | - / - | - / - |
     """
     found = {(c["method"], c["metric"]): c for c in cells}
-    rows = []
+    rows: list[list[str | Cell]] = []
     for method in dict.fromkeys(c["method"] for c in cells):
         count = max(c["n"] for c in cells if c["method"] == method)
         shown = [f"{_entry(found, method, m, 'ods')} / {_entry(found, method, m, 'ois')}" for m in METRICS]
-        rows.append([method, str(count), *shown])
+        rows.append([method, *map(Cell, [str(count), *shown])])
     for method, scores in PUBLISHED.items():
         shown = [" / ".join("-" if v is None else _short(v, 2) for v in scores[m]) for m in METRICS]
-        rows.append([f"{method} (published, test images)", "200", *shown])
-    titles = ["method", "images", "covering", "Rand index", "variation of information"]
-    return markdown_table(titles, rows)
+        rows.append([f"{method} (published, test images)", *map(Cell, ["200", *shown])])
+    return Table(["method", "images", "covering", "Rand index", "variation of information"], rows)
 
 
 def _entry(found: Mapping[tuple[str, str], Mapping[str, Any]], method: str, name: str, kind: str) -> str:
@@ -268,9 +268,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             split=given.split,
             minutes=given.minutes,
             data=given.data,
-            tell=lambda text: print(text, flush=True),
+            tell=say,
         )
-        return result_table(cells)
+        return to_markdown(table(cells))
 
     run_experiment(parser, run_it, arguments)
 

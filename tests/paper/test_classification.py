@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from softcut.paper.classification_report import render
 
 from softcut.datasets import collections
 from softcut.learning import ClassifierSettings
 from softcut.paper import classification, table2
-from softcut.paper.classification_report import render
 
 QUICK = ClassifierSettings(batch=32, epochs=2, patience=2)
 SMALL = "Bench-easy-small"

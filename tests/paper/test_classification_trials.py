@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from softcut.paper.classification_report import render, trials
+from softcut.paper.classification_results import Table2
 
 from softcut import Graph
 from softcut.errors import ParameterError
@@ -16,8 +18,6 @@ from softcut.graph import folds, from_graphs
 from softcut.learning import ClassifierSettings, train_folds, with_structure
 from softcut.learning.experiment import build_task
 from softcut.paper import classification, table2
-from softcut.paper.classification_report import render, trials
-from softcut.paper.classification_results import Table2
 from softcut.paper.classification_trials import read_trial, with_degree
 
 SMALL = "Bench-easy-small"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from softcut.paper.gpu_tables import GPU_TABLES
 
 from softcut.errors import DataError
-from softcut.paper.gpu_tables import GPU_TABLES
 
 
 def test_a_loss_from_python_and_replayed_with_and_without_a_peer(tmp_path):

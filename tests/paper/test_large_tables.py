@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from softcut.paper.large_tables import growth, large_fits
 
 from softcut.errors import DataError
-from softcut.paper.large_tables import growth, large_fits
 
 
 def write(folder, name, **content):

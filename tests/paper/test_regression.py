@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 from molecule_samples import made_molecules
+from softcut.paper.regression_report import render
 
 from softcut.datasets.qm9 import PROPERTIES
 from softcut.errors import ParameterError
 from softcut.paper import regression, table3
-from softcut.paper.regression_report import render
 from softcut.paper.regression_task import RegressionSettings, build_task, folds_of, loop_settings, table_of
 from softcut.training import Loop
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from PIL import Image
 from scipy import stats
+from softcut.paper.report_views import run as run_views
+from softcut.paper.report_views import view_sections
+from softcut.paper.tables import TABLES
 
 from softcut.errors import DataError
 from softcut.paper import citation, report_sections, table2, table3
 from softcut.paper.report_files import any_table
 from softcut.paper.report_origin import commit_date, origin_of_file
 from softcut.paper.report_tables import compared, table1_section, table2_section, table3_section
-from softcut.paper.report_views import run as run_views
-from softcut.paper.report_views import view_sections
 from softcut.paper.significance import differs_from_published
-from softcut.paper.tables import TABLES
 from softcut.report.html_page import Cell, Details, Missing, Table, View, render_page
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

@@ -1,25 +1,24 @@
-"""Sections of what was measured beyond the paper: words on what it is, the tables of the documentation, all numbers.
+"""The report of all results as the site shows it: what was measured beyond the paper, in words and with its tables.
 
-A file of results that no section names is shown at the end as plain tables, so that nothing that was measured is left
-out; so is a table of the documentation that no section names.
+``softcut report`` shows the same files as plain tables. A file of results or a table of the documentation that no
+section names is shown at the end.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from softcut.errors import DataError, SoftcutError
-from softcut.paper.report_files import any_table
+from softcut.errors import SoftcutError
+from softcut.paper.report_files import any_table, load_result
 from softcut.paper.report_origin import origin_of_file
-from softcut.paper.tables import TABLES
+from softcut.paper.report_sections import other_results
 from softcut.report.html_page import Details, Missing, Part, Section, Text
+from tools.tables import TABLES
 
-__all__ = ["MEASURED", "Measured", "documented_tables", "load_result", "measured_sections", "table_parts"]
+__all__ = ["MEASURED", "Measured", "measured_sections"]
 
 # Links to pages that are not beside the report; in brackets they go with what they say.
 _LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
@@ -28,11 +27,7 @@ _ASIDE = re.compile(rf" \({_LINK.pattern}\)")
 
 @dataclass(frozen=True)
 class Measured:
-    """A section: its title, what was measured, the files, and the tables of the documentation that show them.
-
-    >>> MEASURED[0].title
-    'Objectives: what is minimised'
-    """
+    """A section: its title, what was measured, the files, and the tables of the documentation that show them."""
 
     title: str
     text: str
@@ -40,7 +35,57 @@ class Measured:
     tables: Mapping[str, str] = field(default_factory=dict)  # by the title of the table here
 
 
+# Tables of the documentation whose numbers other sections show.
+_TABLES_SHOWN = (
+    *(
+        "table1",
+        "table2",
+        "table3",
+        "beyond-table1",
+        "synthetic",
+        "headline",
+        "benchmarks-short",
+        "segmentation",
+    ),
+    *("reconstruction", "reconstruction-spread", "rank-correlations"),
+)
 MEASURED = (
+    Measured(
+        "Quality of the default clustering: tables of the documentation",
+        "The same numbers as above, rounded, and what follows from the single runs.",
+        {},
+        {
+            "NMI": "quality-nmi",
+            "Accuracy": "quality-accuracy",
+            "Adjusted Rand index": "quality-ari",
+            "With one part of the default changed": "ablations",
+            "Structure and verdict": "structure",
+            "Where another method is ahead": "behind",
+            "When the number of clusters is chosen, too": "number-of-clusters",
+        },
+    ),
+    Measured(
+        "Segmentation: tests and time",
+        "Paired differences of the segmentations above, their best scales, and the time of a photo.",
+        {},
+        {
+            "Paired differences over images": "segmentation-tests",
+            "Number of segments with the best score for all images, and time": "segmentation-scales",
+            "Time of a photo of one megapixel": "segmentation-speed",
+        },
+    ),
+    Measured(
+        "Tables 2 and 3: variants, trials and speed",
+        "MinCutPool without parts of it, other settings than the tables', and training steps per second.",
+        {
+            "table2_ablation.json": "softcut reproduce classification --method mincut-noortho",
+            "table2_trials.json": "softcut reproduce classification --method mincut+lr=0.002",
+            "table3_trials.json": "softcut reproduce regression --unmasked",
+            "table3_speed.json": "python benchmarks/regression.py --out results/table3_speed.json",
+            "classification_step_cpu.json": "python benchmarks/classification.py",
+            "classification_step_gpu.json": "python benchmarks/classification.py --device cuda",
+        },
+    ),
     Measured(
         "Objectives: what is minimised",
         "Each objective of the family trains replicas from the same k-means start; NMI with the classes of the data.",
@@ -210,20 +255,8 @@ MEASURED = (
 )
 
 
-def load_result(path: Path) -> Any:
-    """The content of a file of results, or a sentence that names it."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path} is not JSON ({error}); move it away or make it again.") from error
-
-
-def table_parts(folder: Path, tables: Mapping[str, str]) -> list[Part]:
-    """Tables of the documentation below their titles; those whose results are not there are left out.
-
-    >>> table_parts(Path("no such folder"), {"NMI": "quality-nmi"})
-    []
-    """
+def _table_parts(folder: Path, tables: Mapping[str, str]) -> list[Part]:
+    """Tables of the documentation below their titles; those whose results are not there are left out."""
     parts: list[Part] = []
     for title, name in tables.items():
         try:
@@ -242,28 +275,22 @@ def _says_something(table: str) -> bool:
 
 
 def measured_sections(folder: Path, shown: Iterable[str]) -> list[Section]:
-    """The sections of :data:`MEASURED`, then every other file of results but those that are `shown` elsewhere.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the results.
-    shown : iterable of str
-        Names of files that other sections show.
-    """
-    known = {*shown, *(name for given in MEASURED for name in given.files)}
-    sections = [_section(folder, given) for given in MEASURED]
-    found = sorted(p.name for p in folder.glob("*.json")) if folder.is_dir() else []
-    for name in found:
-        if name not in known and not name.endswith("_runs.json"):
-            text = f"A file of results as it is: `{name}`."
-            sections.append(_section(folder, Measured(f"Other results: {name}", text, {name: "-"})))
-    return sections
+    """The sections of :data:`MEASURED`, then every other file of results but those that are `shown` elsewhere."""
+    sections = [section for section in (_section(folder, given) for given in MEASURED) if section.parts]
+    files = {*shown, *(name for given in MEASURED for name in given.files)}
+    tables = {*_TABLES_SHOWN, *(name for given in MEASURED for name in given.tables.values())}
+    left = {
+        name.replace("-", " ").replace("_", " ").capitalize(): name for name in TABLES if name not in tables
+    }
+    parts = _table_parts(folder, left)
+    text = Text("Tables of the documentation that are made from several of these files.")
+    more = [Section("Other tables", [text, *parts])] if parts else []
+    return [*sections, *other_results(folder, files), *more]
 
 
 def _section(folder: Path, given: Measured) -> Section:
-    tables = table_parts(folder, given.tables)
-    parts: list[Part] = [Text(given.text), *tables]
+    tables = _table_parts(folder, given.tables)
+    parts: list[Part] = [Text(given.text), *tables] if given.files or tables else []
     for name, command in given.files.items():
         if not (folder / name).exists():
             parts.append(Missing(name, command))
@@ -273,22 +300,3 @@ def _section(folder: Path, given: Measured) -> Section:
         parts += [Details(f"All numbers of {name}", plain)] if tables else plain
         parts.append(origin_of_file(value, folder, name, command))
     return Section(given.title, parts)
-
-
-def documented_tables(folder: Path, shown: Iterable[str]) -> list[Section]:
-    """A section with the tables of the documentation that no other section shows; none where there are none.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the results.
-    shown : iterable of str
-        Names of tables that are in other sections, or whose numbers are.
-    """
-    known = {*shown, *(name for given in MEASURED for name in given.tables.values())}
-    names = {
-        name.replace("-", " ").replace("_", " ").capitalize(): name for name in TABLES if name not in known
-    }
-    parts = table_parts(folder, names)
-    text = Text("Tables of the documentation that are made from several of these files.")
-    return [Section("Other tables", [text, *parts])] if parts else []
