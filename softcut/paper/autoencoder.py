@@ -13,6 +13,7 @@ zero: without it, what is compared is partly how much Adam still shakes each poo
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import time
@@ -35,7 +36,7 @@ from softcut.ops import as_operator
 from softcut.paper.common import check_names, experiment_parser, run_experiment, say
 from softcut.paper.reconstruction_figure import draw_reconstructions, percent
 from softcut.paper.runs import Records, cells, merge_cells, read_cells, settings_hash
-from softcut.provenance import command_line, commit, device_name
+from softcut.provenance import command_line
 from softcut.report.tables import Cell, Table, to_markdown
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopSettings, Patience, Task
 
@@ -78,9 +79,6 @@ class Settings:
     """What decides a result besides the data, the pooler and the seed.
 
     `decay` is not the paper's: half a cosine from the learning rate down to 0 over all iterations.
-
-    >>> Settings().learning_rate
-    0.005
     """
 
     hidden: int = 32
@@ -93,11 +91,7 @@ class Settings:
 
     @property
     def name(self) -> str:
-        """What the files of these results are called; the paper's settings have the plain name.
-
-        >>> Settings().name, Settings(decay=True).name, Settings(iterations=5).name[:12]
-        ('autoencoder', 'autoencoder_decay', 'autoencoder_')
-        """
+        """What the files of these results are called; the paper's settings have the plain name."""
         known = {Settings(): "autoencoder", Settings(decay=True): "autoencoder_decay"}
         return known.get(self) or f"autoencoder_{settings_hash(asdict(self))}"
 
@@ -148,32 +142,11 @@ def train_replicas(
     time_limit: float | None = None,
     checkpoint_every: float = 60.0,
 ) -> Replicas:
-    """Train one autoencoder per seed, all in one step.
+    """Train one autoencoder per seed, all in one step; a replica's result does not depend on its company.
 
-    >>> from softcut.datasets import ring_graph
-    >>> result = train_replicas(ring_graph(20), "topk", [0, 1], Settings(iterations=5))
-    >>> len(result.mse), result.x.shape
-    (2, (2, 20, 2))
-
-    Parameters
-    ----------
-    graph : Graph
-        With coordinates as features.
-    method : str
-        Name of a pooler.
-    seeds : sequence of int
-        One replica each; a replica's result does not depend on its company.
-    settings : Settings, optional
-        The paper's by default.
-    device : str or torch.device
-        Where to train.
-    checkpoint : path, optional
-        Saved about once a minute (`checkpoint_every` seconds) and resumed from if it exists; removed by the caller.
-        Ctrl-C saves it as well and raises KeyboardInterrupt.
-    progress : callable, optional
-        Called with (iteration, median MSE) every few iterations.
-    time_limit : float, optional
-        Seconds after which training stops; ``finished`` of the result is then False.
+    The checkpoint is saved about once a minute (`checkpoint_every` seconds), resumed from if it exists, and removed by
+    the caller. Ctrl-C saves it as well and raises KeyboardInterrupt. `progress` is called with the iteration and the
+    median MSE.
     """
     settings = settings or Settings()
     device = torch.device(device)
@@ -204,16 +177,14 @@ def train_replicas(
     )
 
     def tell(state: LoopProgress) -> None:
-        assert progress is not None
-        progress(state.iteration, float(np.median(state.losses["mse"])))
+        if progress is not None:
+            progress(state.iteration, float(np.median(state.losses["mse"])))
 
     saved = None
     if checkpoint is not None:
         identity = {"method": method, "seeds": list(seeds), "nodes": graph.num_nodes, **asdict(settings)}
         saved = Checkpoint(Path(checkpoint), identity, checkpoint_every)
-    result = Loop(_Autoencoders(models, x, op), loop_settings).run(
-        None if progress is None else tell, saved, time_limit
-    )
+    result = Loop(_Autoencoders(models, x, op), loop_settings).run(tell, saved, time_limit)
     if result.interrupted:
         raise KeyboardInterrupt
     assert result.best_loss is not None and result.best_iteration is not None and result.ran is not None
@@ -229,12 +200,7 @@ def train_replicas(
 
 
 def signal_variance(graph: Graph) -> float:
-    """Mean over the coordinates of their variance: the MSE of the best constant.
-
-    >>> from softcut.datasets import ring_graph
-    >>> round(signal_variance(ring_graph(200)), 6)
-    0.5
-    """
+    """Mean over the coordinates of their variance: the MSE of the best constant."""
     return float(np.asarray(graph.x, dtype=np.float64).var(axis=0).mean())
 
 
@@ -243,39 +209,16 @@ def run(
     out_dir: str | os.PathLike[str] = "results",
     device: str | torch.device = "cpu",
     progress: Callback | None = None,
-    seed: int = 0,
     datasets: Sequence[str] = tuple(DATASETS),
     methods: Sequence[str] = METHODS,
     settings: Settings | None = None,
-    command: str | None = None,
     time_limit: float | None = None,
 ) -> list[dict[str, Any]]:
     """Run every cell that is missing; write the table, its runs, the reconstructions and the figure.
 
-    A cell is a data set and a pooler; its seeds ``seed .. seed + runs - 1`` train side by side. The files
-    are replaced after each cell, and an interrupted cell continues from its last checkpoint.
-
-    Parameters
-    ----------
-    runs : int
-        Seeds.
-    out_dir : path
-        Where autoencoder.json (cells), autoencoder_runs.json, autoencoder.npz (reconstructions) and autoencoder.png
-        go; the names of other settings than the paper's are :attr:`Settings.name`.
-    device : str or torch.device
-        Where to train.
-    progress : callable, optional
-        Called with (cell, iteration, iterations, median MSE).
-    seed : int
-        The first seed.
-    datasets, methods : sequence of str
-        Which cells.
-    settings : Settings, optional
-        The paper's by default.
-    command : str, optional
-        Recorded with the results; the command line by default.
-    time_limit : float, optional
-        Seconds after which to stop; what was begun is in a checkpoint.
+    A cell is a data set and a pooler; its seeds train side by side. The files (``autoencoder.json``, ``_runs.json``,
+    ``.npz`` and ``.png``; see :attr:`Settings.name`) are replaced after each cell, and an interrupted cell continues
+    from its last checkpoint, also after `time_limit` seconds.
     """
     check_names(datasets, tuple(DATASETS), "datasets")
     check_names(methods, METHODS, "methods")
@@ -283,88 +226,53 @@ def run(
         raise ParameterError(f"runs must be at least 1, got {runs}.")
     began = time.perf_counter()
     settings = settings or Settings()
-    out = Path(out_dir)
+    known = asdict(settings)
+    out, seeds, worked = Path(out_dir), list(range(runs)), False
     out.mkdir(parents=True, exist_ok=True)
-    table_file = out / f"{settings.name}.json"
-    records, arrays = Records(out / f"{settings.name}_runs.json"), _load_arrays(out / f"{settings.name}.npz")
-    seeds = range(seed, seed + runs)
-    worked = False
-    for dataset in datasets:
-        graph = DATASETS[dataset]()
-        for method in methods:
-            cell = f"{dataset}/{method}"
-            known = [c for c in read_cells(table_file) if (c["dataset"], c["method"]) == (dataset, method)]
-            if (
-                any(c["seeds"] == list(seeds) for c in known)
-                and not records.missing(dataset, method, seeds, asdict(settings))
-                and cell in arrays
-            ):
-                continue
-            left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
-            if left == 0 and worked:  # every call makes some progress, however short its time
-                break
-            worked = True
-            name = settings_hash({"cell": cell, "seeds": list(seeds), **asdict(settings)})
-            checkpoint = out / f".autoencoder-{name}.pt"
-            result = train_replicas(
-                graph,
-                method,
-                seeds,
-                settings,
-                device,
-                checkpoint,
-                None if progress is None else _named(progress, cell, settings.iterations),
-                time_limit=left,
-            )
-            if not result.finished:
-                break
-            arrays[cell] = result.x.astype(np.float32)
-            _save_arrays(out / f"{settings.name}.npz", arrays)
-            origin = {"device": device_name(device), "commit": commit()}
-            records.add(_records(result, dataset, method, seeds, settings, signal_variance(graph), origin))
-            made = records.of(dataset, method, seeds, asdict(settings))
-            merge_cells(table_file, [_cell(made, command or command_line())])
-            checkpoint.unlink(missing_ok=True)
-    found = read_cells(table_file)
+    stem = str(out / settings.name)
+    records, arrays = Records(f"{stem}_runs.json"), _load_arrays(f"{stem}.npz")
+    for dataset, method in itertools.product(datasets, methods):
+        graph, cell = DATASETS[dataset](), f"{dataset}/{method}"
+        recorded = [
+            c["seeds"] for c in read_cells(f"{stem}.json") if (c["dataset"], c["method"]) == (dataset, method)
+        ]
+        if seeds in recorded and not records.missing(dataset, method, seeds, known) and cell in arrays:
+            continue
+        left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
+        if left == 0 and worked:  # every call makes some progress, however short its time
+            break
+        worked = True
+        checkpoint = out / f".autoencoder-{settings_hash({'cell': cell, 'seeds': seeds, **known})}.pt"
+
+        def tell(iteration: int, mse: float, cell: str = cell) -> None:
+            if progress is not None:
+                progress(cell, iteration, settings.iterations, mse)
+
+        result = train_replicas(graph, method, seeds, settings, device, checkpoint, tell, time_limit=left)
+        if not result.finished:
+            break
+        arrays[cell] = result.x.astype(np.float32)
+        atomic_write(f"{stem}.npz", lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
+        shared = {"dataset": dataset, "method": method, "settings": known, "seconds": result.seconds / runs}
+        variance = signal_variance(graph)
+        numbers = zip(seeds, result.mse, result.loss, result.best_iteration, result.iterations, strict=True)
+        names = ("seed", "mse", "loss", "best_iteration", "iterations")
+        trained = [dict(zip(names, values, strict=True)) for values in numbers]
+        records.add(
+            [{**shared, **run, "mse_over_variance": run["mse"] / variance} for run in trained], device
+        )
+        merge_cells(f"{stem}.json", [_cell(records.of(dataset, method, seeds, known))])
+        checkpoint.unlink(missing_ok=True)
+    found = read_cells(f"{stem}.json")
     shown = [run for c in found for run in records.of(c["dataset"], c["method"], c["seeds"], c["settings"])]
-    graphs = {name: make() for name, make in DATASETS.items()}
-    draw_reconstructions(out / f"{settings.name}.png", graphs, TITLES, shown, arrays)
+    draw_reconstructions(
+        f"{stem}.png", {name: make() for name, make in DATASETS.items()}, TITLES, shown, arrays
+    )
     return found
 
 
-def _named(progress: Callback, cell: str, iterations: int) -> Callable[[int, float], None]:
-    return lambda iteration, mse: progress(cell, iteration, iterations, mse)
-
-
-def _records(
-    result: Replicas,
-    dataset: str,
-    method: str,
-    seeds: Sequence[int],
-    settings: Settings,
-    variance: float,
-    origin: Mapping[str, str],
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "dataset": dataset,
-            "method": method,
-            "seed": seed,
-            "settings": asdict(settings),
-            "mse": result.mse[r],
-            "mse_over_variance": result.mse[r] / variance,
-            "loss": result.loss[r],
-            "best_iteration": result.best_iteration[r],
-            "iterations": result.iterations[r],
-            "seconds": result.seconds / len(seeds),
-            **origin,
-        }
-        for r, seed in enumerate(seeds)
-    ]
-
-
-def _cell(runs: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
-    (cell,) = cells(runs, ["mse"], {}, command, digits=None)
+def _cell(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    (cell,) = cells(runs, ["mse"], {}, command_line(), digits=None)
     medians = {
         "median": statistics.median(run["mse"] for run in runs),
         "median_over_variance": statistics.median(run["mse_over_variance"] for run in runs),
@@ -372,15 +280,11 @@ def _cell(runs: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
     return {**cell, **medians, "settings": runs[0]["settings"], "seeds": [run["seed"] for run in runs]}
 
 
-def _load_arrays(path: Path) -> dict[str, np.ndarray]:
-    if not path.exists():
+def _load_arrays(path: str) -> dict[str, np.ndarray]:
+    if not Path(path).exists():
         return {}
     with np.load(path, allow_pickle=False) as stored:
         return dict(stored)
-
-
-def _save_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    atomic_write(path, lambda file: np.savez_compressed(file, **arrays))
 
 
 def table(found: Iterable[Mapping[str, Any]]) -> Table:

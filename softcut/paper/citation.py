@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ from softcut.graph import Graph
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
 from softcut.ops import CSR
 from softcut.paper.common import (
+    Tell,
     check_names,
     estimator_settings,
     experiment_parser,
     keyword_settings,
+    quiet,
     run_experiment,
     say,
 )
@@ -77,8 +80,6 @@ _BASELINES = {"kmeans": "kmeans_propagated"}  # names in this table that differ 
 _GROUP = 100  # seeds trained together on a GPU; a tenth of it on a CPU
 _SEED = 0
 
-Tell = Callable[[str], None]
-
 
 def run(
     out: str | Path,
@@ -86,28 +87,13 @@ def run(
     methods: Sequence[str] = METHODS,
     runs: int = 10,
     device: torch.device | str = "cpu",
-    tell: Tell | None = None,
+    tell: Tell = quiet,
     max_iter: int | None = None,
 ) -> list[dict[str, Any]]:
     """Run what is missing, and write ``table1.json`` (cells) and ``table1_runs.json`` (runs).
 
-    A run counts as finished only where all its settings are those asked for.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results; finished runs found there are not repeated.
-    datasets, methods : sequence of str
-        Which rows and columns.
-    runs : int
-        Seeds 0 .. runs - 1 of each.
-    device : str
-        Where networks are trained.
-    tell : callable, optional
-        Told what is being done.
-    max_iter : int, optional
-        Other than the methods' own numbers of iterations (10,000 in the paper), to try things out; the files are
-        then called ``table1_<max_iter>_iterations``.
+    A run counts as finished only where all its settings are those asked for. With `max_iter`, to try things out, the
+    files are called ``table1_<max_iter>_iterations``.
     """
     check_names(datasets, DATASETS, "datasets")
     check_names(methods, METHODS, "methods")
@@ -125,19 +111,13 @@ def run(
             missing = records.missing(name, method, range(runs), settings)
             while missing:
                 part, missing = missing[:group], missing[group:]
-                if tell is not None:
-                    tell(f"{name}: {method}, {len(part)} runs, {len(missing)} to go")
+                tell(f"{name}: {method}, {len(part)} runs, {len(missing)} to go")
                 start = time.perf_counter()
                 labels = _labels(method, graph, plain, part, device, max_iter)
                 seconds = (time.perf_counter() - start) / len(part)
-                origin = {"device": device_name(device), "commit": commit()}
-                shared = {"dataset": name, "method": method, "settings": settings}
-                records.add(
-                    [
-                        {**shared, "seed": seed, **_score(graph, row), "seconds": seconds, **origin}
-                        for seed, row in zip(part, labels, strict=True)
-                    ]
-                )
+                shared = {"dataset": name, "method": method, "settings": settings, "seconds": seconds}
+                scored = zip(part, map(partial(_score, graph), labels), strict=True)
+                records.add([{**shared, "seed": seed, **scores} for seed, scores in scored], device)
             options = f"--dataset {name} --method {method} --runs {runs}"
             command = f"softcut reproduce citation {options}"
             if max_iter is not None:
@@ -227,11 +207,6 @@ def paper_replicas(
 
     Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses. Ctrl-C
     is not answered with half a training: KeyboardInterrupt is raised.
-
-    >>> from softcut.datasets import attributed_communities
-    >>> s, _, result = paper_replicas(attributed_communities(60, 3, seed=0), 3, seeds=[0, 1], max_iter=5)
-    >>> s.shape, result.cut.shape
-    (torch.Size([60, 2, 3]), (5, 2))
     """
     op = CSR.from_graph(graph, device=device)
     x = rows_that_sum_to_one(graph) if x is None else x

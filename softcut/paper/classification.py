@@ -26,9 +26,9 @@ from softcut.learning.experiment import (
     train_folds,
 )
 from softcut.learning.hierarchy import HIERARCHIES
-from softcut.paper.common import experiment_parser, run_experiment, say
+from softcut.paper.common import Tell, experiment_parser, quiet, run_experiment, say
 from softcut.paper.runs import cells, merge_cells, settings_hash
-from softcut.paper.supervised import Job, Tell, Watch, add_options
+from softcut.paper.supervised import Job, Watch, add_options
 from softcut.paper.supervised import merge as merge_folders
 from softcut.paper.table2 import (
     ABLATIONS,
@@ -86,7 +86,7 @@ def run(
     settings: ClassifierSettings | None = None,
     device: torch.device | str = "cpu",
     data: str | Path | None = None,
-    tell: Tell | None = None,
+    tell: Tell = quiet,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
     """Train what is missing; write ``table2.json`` (cells) and ``table2_runs.json`` (runs, one per fold).
@@ -94,29 +94,6 @@ def run(
     The variants of MinCutPool (``softcut.paper.table2.ABLATIONS``) and trials
     (:mod:`softcut.paper.classification_trials`) are run where they are named, and go to ``table2_ablation.json`` and
     ``table2_trials.json``. Validation curves, mean over the folds, go to ``table2_curves.json``.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results; finished folds found there are not repeated, unfinished trainings continue.
-    datasets, methods : sequence of str
-        Which rows and columns.
-    folds : int
-        The first so many of the ten folds.
-    minutes : float, optional
-        Stop cleanly after so many minutes; the same call continues.
-    seed : int
-        Of the folds and of all weights.
-    settings : ClassifierSettings, optional
-        The paper's by default.
-    device : device
-        Where networks are trained.
-    data : path, optional
-        Folder to read the data sets from, instead of ``$SOFTCUT_DATA`` and the cache.
-    tell : callable, optional
-        Told what is being done.
-    progress : callable, optional
-        Called with the data set, the method, the folds in training and a LoopProgress once per epoch.
     """
     datasets = dataset_names(datasets)
     check_methods(methods)

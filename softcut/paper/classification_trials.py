@@ -79,11 +79,7 @@ class Trial:
 
 
 def is_trial(method: str) -> bool:
-    """Whether a name is that of a trial.
-
-    >>> is_trial("mincut"), is_trial("mincut+batch=8")
-    (False, True)
-    """
+    """Whether a name is that of a trial."""
     return "+" in method
 
 
@@ -138,17 +134,7 @@ def _option(text: str) -> Any:
 
 
 def with_degree(graphs: GraphCollection, how: str) -> GraphCollection:
-    """The graphs with another form of the degree, which is the first feature of the TU data sets.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> from softcut.learning import with_structure
-    >>> star = with_structure(from_graphs([Graph.from_edges([[0, 0, 0], [1, 2, 3]])]))
-    >>> star.num_features, with_degree(star, "seen").num_features, with_degree(star, "log").num_features
-    (5, 3, 2)
-    >>> with_degree(star, "2").dense_features()[0].tolist()
-    [0.0, 0.0, 1.0, 0.0]
-    """
+    """The graphs with another form of the degree, which is the first feature of the TU data sets."""
     degree = graphs.degree
     if not graphs.index.shape[1] or not np.array_equal(graphs.index[:, 0], degree):
         raise ParameterError(

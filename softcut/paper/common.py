@@ -13,14 +13,17 @@ from softcut.device import choose_device
 from softcut.errors import ParameterError, SoftcutError
 
 __all__ = [
+    "Tell",
     "check_names",
     "estimator_settings",
     "experiment_parser",
     "keyword_settings",
+    "quiet",
     "run_experiment",
     "say",
 ]
 
+Tell = Callable[[str], None]
 # Arguments that do not decide a result: they say on which data and device it is computed, and who is told.
 _NOT_SETTINGS = {"n_clusters", "random_state", "device", "verbose", "callbacks", "callback", "x"}
 
@@ -60,6 +63,10 @@ def experiment_parser(
         if valid:
             parser.add_argument(f"--{option}", nargs="+", default=list(valid), choices=valid, metavar="NAME")
     return parser
+
+
+def quiet(text: str) -> None:
+    """Tell nobody what is being done."""
 
 
 def say(text: str) -> None:

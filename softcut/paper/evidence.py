@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
-from softcut.paper.common import check_names, experiment_parser, run_experiment, say
+from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_experiment, say
 from softcut.paper.quality import DATASETS
 from softcut.provenance import commit, device_name
 from softcut.report.tables import Cell, Table, to_markdown
@@ -93,27 +93,12 @@ def run(
     datasets: Sequence[str] = DATASETS,
     runs: int = 1,
     device: torch.device | str = "cpu",
-    tell: Callable[[str], None] | None = None,
+    tell: Tell = quiet,
     data: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """One row per data set and seed; writes ``evidence.json`` after each of them.
 
     Rows of other data sets and seeds that are in that file stay there.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results.
-    datasets : sequence of str
-        Which data sets.
-    runs : int
-        Seeds of the pool, from 0.
-    device : str
-        Where to compute.
-    tell : callable, optional
-        Told what is being done.
-    data : path, optional
-        Folder of the data sets, as for :func:`softcut.datasets.load`.
     """
     check_names(datasets, DATASETS, "datasets")
     path = Path(out) / "evidence.json"
@@ -124,8 +109,7 @@ def run(
         silent = silent_nodes(whole, silence_rule(whole))
         graph = without(whole, silent) if silent.any() else whole
         for seed in range(runs):
-            if tell is not None:
-                tell(f"{name}: pool of seed {seed}")
+            tell(f"{name}: pool of seed {seed}")
             row = {"dataset": name, **_row(graph, seed, torch.device(device))}
             row["command"] = f"softcut reproduce evidence --dataset {name} --runs {seed + 1}"
             rows = [old for old in rows if (old["dataset"], old["seed"]) != (name, seed)] + [row]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +26,16 @@ from softcut.datasets import load
 from softcut.graph import Graph
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
 from softcut.paper.common import (
+    Tell,
     check_names,
     estimator_settings,
     experiment_parser,
     keyword_settings,
+    quiet,
     run_experiment,
     say,
 )
 from softcut.paper.runs import Records, cells, merge_cells
-from softcut.provenance import commit, device_name
 from softcut.report.tables import pivot, to_markdown
 from softcut.training import replica_seeds
 
@@ -77,29 +78,12 @@ def run(
     methods: Sequence[str] | None = None,
     runs: int = 5,
     device: torch.device | str = "cpu",
-    tell: Callable[[str], None] | None = None,
+    tell: Tell = quiet,
     data: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Run what is missing; writes ``quality.json`` (cells) and ``quality_runs.json`` (runs).
 
     A run counts as finished only where all its settings are those asked for.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results; finished runs found there are not repeated.
-    datasets : sequence of str
-        Which data sets.
-    methods : sequence of str, optional
-        Names from :data:`METHODS`; all by default.
-    runs : int
-        Values of random_state, from 0.
-    device : str
-        Where networks are trained.
-    tell : callable, optional
-        Told what is being done, and what came of it.
-    data : path, optional
-        Folder of the data sets, as for :func:`softcut.datasets.load`.
     """
     check_names(datasets, DATASETS, "datasets")
     check_names(methods or (), METHODS, "methods")
@@ -111,9 +95,7 @@ def run(
         assert graph.y is not None
         k = len(np.unique(graph.y))
         scored = (
-            np.ones(graph.num_nodes, dtype=bool)
-            if graph.num_features
-            else np.diff(graph.adjacency.indptr) > 0
+            np.diff(graph.adjacency.indptr) > 0 if graph.num_features == 0 else np.full(graph.num_nodes, True)
         )
         classes = graph.y[scored]
         for method in methods or METHODS:
@@ -121,8 +103,7 @@ def run(
                 continue
             settings = settings_of(method)
             for seed in records.missing(name, method, range(runs), settings):
-                if tell is not None:
-                    tell(f"{name}: {method}, random_state {seed}")
+                tell(f"{name}: {method}, random_state {seed}")
                 start = time.perf_counter()
                 labels, said = _labels(method, graph, k, seed, device)
                 seconds = time.perf_counter() - start
@@ -135,25 +116,12 @@ def run(
                     "clusters_used": clusters_used(labels),
                     **said,
                 }
-                if tell is not None:
-                    tell(f"{name}: {method}, random_state {seed}: NMI {scores['nmi']:.3f}, {seconds:.2f} s")
-                origin = {"seconds": seconds, "device": device_name(device), "commit": commit()}
-                records.add(
-                    [
-                        {
-                            "dataset": name,
-                            "method": method,
-                            "seed": seed,
-                            "settings": settings,
-                            **scores,
-                            **origin,
-                        }
-                    ]
-                )
+                tell(f"{name}: {method}, random_state {seed}: NMI {scores['nmi']:.3f}, {seconds:.2f} s")
+                shared = {"dataset": name, "method": method, "seed": seed, "settings": settings}
+                records.add([{**shared, **scores, "seconds": seconds}], device)
             command = f"softcut reproduce quality --dataset {name} --runs {runs}"
-            found += cells(
-                records.of(name, method, range(runs), settings), ("nmi", "acc", "ari"), {}, command
-            )
+            done = records.of(name, method, range(runs), settings)
+            found += cells(done, ("nmi", "acc", "ari"), {}, command)
             merge_cells(out / "quality.json", found)
     return found
 

@@ -15,11 +15,7 @@ __all__ = ["draw_reconstructions", "percent"]
 
 
 def percent(share: float) -> str:
-    """Two digits that count, without an exponent above 10 %.
-
-    >>> percent(0.000426), percent(0.9996)
-    ('0.043 %', '100 %')
-    """
+    """Two digits that count, without an exponent above 10 %."""
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
@@ -30,21 +26,7 @@ def draw_reconstructions(
     runs: Sequence[Mapping[str, Any]],
     arrays: Mapping[str, np.ndarray],
 ) -> Path | None:
-    """One row per graph, one column per pooler: of each, the run with the median MSE; None where nothing was run.
-
-    Parameters
-    ----------
-    path : path
-        Where the picture goes.
-    graphs : mapping of str to Graph
-        By name, with coordinates as features.
-    titles : mapping of str to str
-        The poolers' titles by their names.
-    runs : sequence of records
-        In the order of the reconstructions.
-    arrays : mapping of str to array [R, N, 2]
-        Reconstructions by "graph/pooler".
-    """
+    """One row per graph, one column per pooler: of each, the run with the median MSE; None where nothing was run."""
     shown = [name for name in graphs if any(key.startswith(f"{name}/") for key in arrays)]
     methods = [method for method in titles if any(f"{name}/{method}" in arrays for name in shown)]
     if not shown:

@@ -15,7 +15,7 @@ import torch
 
 from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.errors import ParameterError
-from softcut.paper.common import check_names, experiment_parser, run_experiment, say
+from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_experiment, say
 from softcut.paper.regression_task import (
     QUICK,
     VALIDATION,
@@ -27,7 +27,7 @@ from softcut.paper.regression_task import (
     table_of,
 )
 from softcut.paper.runs import cells, merge_cells, settings_hash
-from softcut.paper.supervised import Job, Tell, Watch, add_options
+from softcut.paper.supervised import Job, Watch, add_options
 from softcut.paper.supervised import merge as merge_folders
 from softcut.paper.table3 import FOLDS, METHODS, PAPER, PROPERTIES, command_for
 from softcut.report.tables import cell_table, to_markdown
@@ -50,37 +50,12 @@ def run(
     device: torch.device | str = "cpu",
     data: str | Path | None = None,
     compiled: bool = False,
-    tell: Tell | None = None,
+    tell: Tell = quiet,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
     """Train what is missing; write ``table3.json`` (cells), ``table3_runs.json`` and ``table3_curves.json``.
 
     With settings other than the paper's the files are called ``table3_trials``, and cells name what is different.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results; finished runs found there are not repeated, unfinished trainings continue.
-    properties, methods : sequence of str
-        Which rows and columns.
-    folds : int
-        The first so many of the ten folds.
-    minutes : float, optional
-        Stop cleanly after so many minutes; the same call continues.
-    seed : int
-        Of the folds and of all weights.
-    settings : RegressionSettings, optional
-        The paper's by default.
-    device : device
-        Where networks are trained.
-    data : path, optional
-        Folder to read QM9 from, instead of ``$SOFTCUT_DATA`` and the cache.
-    compiled : bool
-        Compile the training step with ``torch.compile``.
-    tell : callable, optional
-        Told what is being done.
-    progress : callable, optional
-        Called with the method and a LoopProgress after every epoch.
     """
     check_names(properties, PROPERTIES, "properties")
     check_names(methods, METHODS, "methods")

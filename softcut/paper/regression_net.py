@@ -34,12 +34,7 @@ def regressor(
     k: int = 4,
     pool_args: Mapping[str, Any] | None = None,
 ) -> PaddedRegressor:
-    """MP - pool - MP - mean - linear with the weights that `seed` draws.
-
-    >>> net = regressor("mincut", 4, seed=0)
-    >>> net.net.pools[0].k, [layer.out_features for layer in net.net.pools[0].mlp.layers]
-    (4, [16, 4])
-    """
+    """MP - pool - MP - mean - linear with the weights that `seed` draws."""
     if method not in POOLERS:
         raise ParameterError(f"method must be one of {', '.join(POOLERS)}, got {method!r}.")
     with torch.random.fork_rng(devices=[]):

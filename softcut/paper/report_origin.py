@@ -27,11 +27,7 @@ def _git_log(folder: Path, *options: str) -> tuple[str, ...]:
 
 
 def commit_date(commits: str, folder: str | Path) -> str:
-    """The dates of commits ("1a2b3c4, 5d6e7f8+"), from the first to the last; empty where they are not known.
-
-    >>> commit_date("unknown", ".")
-    ''
-    """
+    """The dates of commits ("1a2b3c4, 5d6e7f8+"), from the first to the last; empty where they are not known."""
     wanted = [name.strip().rstrip("+") for name in commits.split(",")]
     wanted = [name for name in wanted if len(name) >= 7]
     history = _git_log(Path(folder).resolve(), "--all", "--format=%H %cs") if wanted else ()

@@ -102,19 +102,7 @@ def report_sections(folder: str | Path, rest: Rest = other_results) -> list[Sect
 def write_report(
     folder: str | Path, out: str | Path, extra: Sequence[Section] = (), rest: Rest = other_results
 ) -> Path:
-    """Write the report of a folder of results; `extra` sections come first.
-
-    Parameters
-    ----------
-    folder : path
-        Where the results are.
-    out : path
-        The HTML file.
-    extra : sequence of Section
-        What else to show.
-    rest : callable
-        See :func:`report_sections`.
-    """
+    """Write the report of a folder of results; `extra` sections come first."""
     if not Path(folder).is_dir():
         raise DataError(
             f"there is no folder {folder} with results; run softcut reproduce, or name it with --results."

@@ -8,7 +8,7 @@ else is chosen by what people drew. Settings were found on the validation images
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from scipy import stats
 from softcut.datasets.bsds500 import SPLITS, DividedImage, load_bsds500
 from softcut.errors import ParameterError
 from softcut.files import atomic_json
-from softcut.paper.common import check_names, experiment_parser, run_experiment, say
+from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_experiment, say
 from softcut.paper.runs import Records
 from softcut.paper.segmentation_methods import METHODS, SCALES, OverSegmented, labels_of, settings_of
 from softcut.provenance import commit, device_name
@@ -50,30 +50,12 @@ def run(
     split: str = "val",
     minutes: float | None = None,
     data: str | Path | None = None,
-    tell: Callable[[str], None] | None = None,
+    tell: Tell = quiet,
 ) -> list[dict[str, Any]]:
     """Divide what was not divided yet; writes ``segmentation.json`` (cells) and ``segmentation_runs.json``.
 
     A run is one image divided by one method at all its scales; it counts as finished only where all its settings are
     those asked for.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results.
-    methods : sequence of str, optional
-        Names from :data:`softcut.paper.segmentation_methods.METHODS`; all by default.
-    images : int, optional
-        Only the first so many.
-    split : {"val", "test", "train"}
-        Which images. Results of another split than "val" go to ``segmentation_<split>.json``, and those of only some
-        images to ``segmentation_first_<images>.json``.
-    minutes : float, optional
-        Stop after so many; the same call continues.
-    data : path, optional
-        Folder of the data sets.
-    tell : callable, optional
-        Told what is being done.
     """
     names = list(methods or METHODS)
     check_names(names, METHODS, "methods")
@@ -89,8 +71,7 @@ def run(
             continue
         if minutes is not None and time.perf_counter() - began > 60 * minutes:
             break
-        if tell is not None:
-            tell(f"image {number + 1} of {len(chosen)}: {', '.join(missing)}")
+        tell(f"image {number + 1} of {len(chosen)}: {', '.join(missing)}")
         records.add([*_divide(split, image, missing)])
     count = "" if images is None else f" --images {images}"
     source = "" if split == "val" else f" --split {split}"

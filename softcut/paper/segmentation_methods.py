@@ -55,15 +55,7 @@ _BENCHMARK_SEEDS = 2
 
 @dataclass(frozen=True)
 class OverSegmented:
-    """An image, its regions (the paper's over-segmentation), and the graphs that methods read.
-
-    >>> import numpy as np
-    >>> image = np.zeros((20, 30, 3), dtype=np.uint8)
-    >>> image[:, 10:20] = 60
-    >>> found = OverSegmented(image)
-    >>> found.count, found.graph.num_edges, found.similarity.num_edges
-    (3, 2, 2)
-    """
+    """An image, its regions (the paper's over-segmentation), and the graphs that methods read."""
 
     image: NDArray[np.uint8]
 
@@ -119,11 +111,6 @@ def paper_mincut(
     """The paper's MinCutPool on a region graph: one softmax layer on the features, A not normalised.
 
     Returns labels [R, N] and the losses L_c + L_o at the end, [R].
-
-    >>> from softcut.datasets import grid_graph
-    >>> labels, loss = paper_mincut(grid_graph(4, 3), 2, [0, 1], max_iter=3)
-    >>> labels.shape, loss.shape
-    ((2, 12), (2,))
     """
     op = CSR.from_graph(graph, device=device)
     inputs = DenseInput(torch.as_tensor(np.asarray(graph.x), dtype=torch.float32, device=device))
@@ -191,15 +178,7 @@ _LABELS: dict[str, Callable[[OverSegmented, float], NDArray[np.int64]]] = {
 
 
 def labels_of(method: str, image: OverSegmented, scale: float) -> NDArray[np.int64]:
-    """Segment of every region [N]; of felzenszwalb, of every pixel [H, W].
-
-    >>> import numpy as np
-    >>> image = np.zeros((20, 30, 3), dtype=np.uint8)
-    >>> image[:, 10:20] = 255
-    >>> first, second, third = labels_of("kmeans", OverSegmented(image), 2)
-    >>> bool(first == third != second)
-    True
-    """
+    """Segment of every region [N]; of felzenszwalb, of every pixel [H, W]."""
     if method == "felzenszwalb":
         return over_segment(as_rgb(image.image), scale=scale)
     if scale >= image.count:  # each region a segment of its own
@@ -208,11 +187,7 @@ def labels_of(method: str, image: OverSegmented, scale: float) -> NDArray[np.int
 
 
 def settings_of(method: str) -> dict[str, Any]:
-    """Everything that decides a method's result besides the image.
-
-    >>> settings_of("MinCutPool")["max_iter"]
-    200
-    """
+    """Everything that decides a method's result besides the image."""
     scales = {"scales": list(SCALES[method])}
     if method == "mincut":
         return scales | _widths() | {"weight": "area"} | asdict(MincutSettings())

@@ -15,22 +15,21 @@ from typing import Any
 import torch
 
 from softcut.files import atomic_json
+from softcut.paper.common import Tell
 from softcut.paper.runs import Records, merge_cells, read_cells, settings_hash
-from softcut.provenance import commit, device_name
 from softcut.training import LoopProgress
 
-__all__ = ["Job", "Tell", "Watch", "add_options", "merge"]
+__all__ = ["Job", "Watch", "add_options", "merge"]
 
-Tell = Callable[[str], None]
 _EVERY = 10.0  # seconds between two sentences about one training
 
 
 class Job:
     """What the trainings of one call share: where results go, how much time is left, who is told."""
 
-    def __init__(self, out: str | Path, device: torch.device | str, minutes: float | None, tell: Tell | None):
+    def __init__(self, out: str | Path, device: torch.device | str, minutes: float | None, tell: Tell):
         self.out, self.device = Path(out), torch.device(device)
-        self.tell: Tell = tell if tell is not None else (lambda text: None)
+        self.tell = tell
         self._ends = None if minutes is None else time.monotonic() + 60 * minutes
         self._records: dict[str, Records] = {}
 
@@ -63,9 +62,8 @@ class Job:
         device: torch.device | str | None = None,
     ) -> None:
         """Record curves (in the file of `curves_of`) and finished runs, then remove the checkpoint."""
-        origin = {"device": device_name(device or self.device), "commit": commit()}
         _add_curves(self.out, curves_of or table, curves)
-        self.records(table).add([{**run, **origin} for run in runs])
+        self.records(table).add(runs, device or self.device)
         checkpoint.unlink(missing_ok=True)  # not before its results are on disk
 
 

@@ -7,7 +7,7 @@ with the lowest loss, the scores are over all ten.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper.citation import paper_replicas
-from softcut.paper.common import experiment_parser, run_experiment, say
+from softcut.paper.common import Tell, experiment_parser, quiet, run_experiment, say
 from softcut.provenance import commit, device_name
 from softcut.report.plots import draw_partition, figure, save_figure
 from softcut.report.tables import Cell, Table, mean_and_deviation, to_markdown
@@ -37,25 +37,10 @@ def run(
     out: str | Path,
     runs: int = 10,
     device: torch.device | str = "cpu",
-    tell: Callable[[str], None] | None = None,
+    tell: Tell = quiet,
     max_iter: int = _ITERATIONS,
 ) -> list[dict[str, Any]]:
-    """Six panels and their scores: ``synthetic.png`` and ``synthetic.json``.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results.
-    runs : int
-        Seeds of each method.
-    device : str
-        Where networks are trained.
-    tell : callable, optional
-        Told what is being done.
-    max_iter : int
-        Iterations of each training; with another number than the default, to try things out, the files are called
-        ``synthetic_<max_iter>_iterations``.
-    """
+    """Six panels and their scores: ``synthetic.png`` and ``synthetic.json``."""
     out = Path(out)
     files = "synthetic" if max_iter == _ITERATIONS else f"synthetic_{max_iter}_iterations"
     graphs = {"community": (community_graph(), 6), "grid": (grid_graph(15, 10), 5)}
@@ -63,8 +48,7 @@ def run(
     rows: list[dict[str, Any]] = []
     for line, (name, (graph, k)) in zip(axes, graphs.items(), strict=True):
         for ax, (method, title) in zip(line, _TITLES.items(), strict=True):
-            if tell is not None:
-                tell(f"{name}: {title}")
+            tell(f"{name}: {title}")
             start = time.perf_counter()
             labels, best = _cluster(method, graph, k, runs, device, max_iter)
             seconds = time.perf_counter() - start

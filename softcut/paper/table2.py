@@ -134,10 +134,7 @@ def verdicts(found: Results) -> Table:
 
 
 def check_methods(given: Iterable[str], argument: str = "methods") -> None:
-    """An error where a name is neither a method of the table, nor a variant of MinCutPool, nor a trial.
-
-    >>> check_methods(["mincut", "mincut-noortho", "mincut+lr=0.002"])
-    """
+    """An error where a name is neither a method of the table, nor a variant of MinCutPool, nor a trial."""
     for name in given:
         if is_trial(name):
             read_trial(name)
@@ -165,11 +162,7 @@ def graphs_for(method: str, graphs: GraphCollection) -> GraphCollection:
 
 
 def table_of(method: str) -> str:
-    """The name of the files that hold a method's cells and runs.
-
-    >>> table_of("mincut"), table_of("mincut-diagonal"), table_of("mincut+lr=0.002")
-    ('table2', 'table2_ablation', 'table2_trials')
-    """
+    """The name of the files that hold a method's cells and runs."""
     plain, ablation, trials = TABLES
     return trials if is_trial(method) else ablation if method in ABLATIONS else plain
 
@@ -180,11 +173,7 @@ def command_for(dataset: str, method: str) -> str:
 
 
 def dataset_names(given: Iterable[str], argument: str = "datasets") -> list[str]:
-    """Names of table 2's data sets, in any case, as the loader has them.
-
-    >>> dataset_names(["proteins", "Bench_Hard"])
-    ['PROTEINS', 'Bench-hard']
-    """
+    """Names of table 2's data sets, in any case, as the loader has them."""
     valid = {name.lower(): name for name in COLLECTIONS if name in (*DATASETS, *SMALL_DATASETS)}
     found = []
     for name in given:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from softcut.errors import DataError
-from softcut.paper import tables
+from tools import tables
 
 ROOT = Path(__file__).parents[2]
 

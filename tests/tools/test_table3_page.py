@@ -13,9 +13,9 @@ from molecule_samples import made_molecules
 
 from softcut.errors import DataError
 from softcut.paper import regression
-from softcut.paper import regression_report as report
 from softcut.paper.regression_task import RegressionSettings
 from softcut.paper.table3 import METHODS, PAPER, PROPERTIES
+from tools import table3_page as report
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
