@@ -10,14 +10,15 @@ import numpy as np
 
 from softcut.paper import table2
 from softcut.paper.classification_trials import UNCHANGED, is_trial, read_trial
-from softcut.paper.classification_uniform import FILE as UNIFORM
-from softcut.paper.classification_uniform import table as uniform_table
-from softcut.paper.classification_uniform import uniform_ortho
 from softcut.paper.comparison import FOLDS, Results, compared
 from softcut.paper.runs import read_cells
 from softcut.paper.table2 import ABLATION_DATASETS, ABLATIONS, DATASETS, METHODS, PAPER_METHODS, command_for
 from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown
 from tools.results import read_json
+from tools.uniform import FILE as UNIFORM
+from tools.uniform import table as uniform_table
+from tools.uniform import uniform_ortho
+from tools.verdicts import table2_verdicts
 
 __all__ = ["draw_curves", "page_text"]
 
@@ -145,7 +146,7 @@ def page_text(out: str | Path) -> str:
         "Significance: Student's paired test over folds with the variance corrected for the overlap of their training "
         "parts (Nadeau and Bengio, 2003), one-sided, 5 %; on Bench, which has one split, Welch's test over seeds.",
         "### MinCutPool",
-        to_markdown(table2.verdicts(table)),
+        to_markdown(table2_verdicts(table)),
         "### Epochs and seconds",
         "Median epochs of a fold / seconds of all folds together. "
         f"The networks of the paper's table took {gpu / 60:.0f} minutes of a GPU in sum.",
@@ -164,7 +165,7 @@ def page_text(out: str | Path) -> str:
             "The uniform assignment has the smallest L_c there is, and no gradient. It is left only where L_o gains "
             "more than L_c loses, to second order: along changes of S with q below w_o / (w_c u √K), with w_o and w_c "
             "the weights of the losses, u the uniform L_o and q the mean squared difference between neighbours over "
-            "the variance within the graph (formulas in `softcut.paper.classification_uniform`). `smallest q`: the "
+            "the variance within the graph (formulas in `tools/uniform.py`). `smallest q`: the "
             "least that any direction of the first pooler's hidden features has before training, mean over ten "
             "networks. At the second level nothing differs between clusters while the first is uniform, so it stays "
             "uniform as well.",

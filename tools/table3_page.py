@@ -15,6 +15,7 @@ from softcut.paper.runs import Records
 from softcut.paper.table3 import METHODS, PAPER, PROPERTIES, command_for
 from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown
 from tools.results import read_json
+from tools.verdicts import table3_verdicts
 
 __all__ = ["draw_curves", "page_text"]
 
@@ -111,9 +112,7 @@ def missing(table: Results) -> str:
     gone = table.missing(PROPERTIES, METHODS)
     if not gone:
         return f"Every one of the {len(PROPERTIES) * len(METHODS)} cells has {FOLDS} folds."
-    lines = [
-        f"- {n}, {m}: {count} of {FOLDS} folds; `{command_for(m)} --property {n}`" for n, m, count in gone
-    ]
+    lines = [f"- {n}, {m}: {count} of {FOLDS} folds; `{command_for(m, n)}`" for n, m, count in gone]
     return "\n".join([f"{len(gone)} cells are not finished:", "", *lines])
 
 
@@ -124,7 +123,7 @@ def page_text(out: str | Path) -> str:
         to_markdown(table3.table(table)),
         missing(table),
         "### MinCutPool",
-        to_markdown(table3.verdicts(table)),
+        to_markdown(table3_verdicts(table)),
         "### At the last epoch",
         last_epoch(table),
         "### Seconds",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
-from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
+from softcut.metrics import nmi
 from softcut.ops import CSR
 from softcut.paper.common import (
     Tell,
@@ -34,6 +33,7 @@ from softcut.paper.common import (
     quiet,
     run_experiment,
     say,
+    scores_of,
 )
 from softcut.paper.comparison import paper_numbers
 from softcut.paper.runs import Records, cells, merge_cells
@@ -106,6 +106,7 @@ def run(
     for name in datasets:
         # The authors' data keep the self-loops of the raw files.
         graph, plain = load(name, self_loops="keep"), load(name)
+        assert graph.y is not None
         for method in methods:
             settings = settings_of(method, max_iter)
             missing = records.missing(name, method, range(runs), settings)
@@ -116,8 +117,12 @@ def run(
                 labels = _labels(method, graph, plain, part, device, max_iter)
                 seconds = (time.perf_counter() - start) / len(part)
                 shared = {"dataset": name, "method": method, "settings": settings, "seconds": seconds}
-                scored = zip(part, map(partial(_score, graph), labels), strict=True)
-                records.add([{**shared, "seed": seed, **scores} for seed, scores in scored], device)
+                scored = (
+                    {**scores_of(graph.y, row), "nmi_geometric": nmi(graph.y, row, "geometric")}
+                    for row in labels
+                )
+                rows = zip(part, scored, strict=True)
+                records.add([{**shared, "seed": seed, **scores} for seed, scores in rows], device)
             options = f"--dataset {name} --method {method} --runs {runs}"
             command = f"softcut reproduce citation {options}"
             if max_iter is not None:
@@ -132,27 +137,10 @@ def settings_of(method: str, max_iter: int | None = None) -> dict[str, Any]:
     """Everything that decides a method's result besides the data set and the seed."""
     if method == "consensus":
         return estimator_settings(GraphClustering())
-    trained: dict[str, Callable[..., Any]] = {
-        "mincut": paper_replicas,
-        "diffpool": diffpool_replicas,
-        "dmon": dmon_replicas,
-    }
+    trained = {**_TRAINED, "dmon": dmon_replicas}
     if method in trained:
         return keyword_settings(trained[method], **({} if max_iter is None else {"max_iter": max_iter}))
     return keyword_settings(BASELINES[_BASELINES.get(method, method)])
-
-
-def _score(graph: Graph, labels: np.ndarray) -> dict[str, float]:
-    y = graph.y
-    assert y is not None
-    return {
-        "nmi": nmi(y, labels),
-        "nmi_geometric": nmi(y, labels, "geometric"),
-        "cs": completeness(y, labels),
-        "acc": matched_accuracy(y, labels),
-        "ari": ari(y, labels),
-        "clusters_used": clusters_used(labels),
-    }
 
 
 def _labels(
@@ -168,10 +156,8 @@ def _labels(
     k = len(np.unique(graph.y))
     short: dict[str, Any] = {} if max_iter is None else {"max_iter": max_iter}
     own = [replica_seeds(_SEED, seed + 1)[seed] for seed in seeds]
-    if method == "mincut":
-        return _columns(paper_replicas(graph, k, own, device=device, **short)[0])
-    if method == "diffpool":
-        return _columns(diffpool_replicas(graph, k, own, device=device, **short)[0])
+    if method in _TRAINED:
+        return _columns(_TRAINED[method](graph, k, own, device=device, **short)[0])
     if method == "dmon":
         return _columns(dmon_replicas(graph, k, own, device=device, **short))
     if method == "consensus":
@@ -219,6 +205,9 @@ def paper_replicas(
     return net.assign(inputs), inputs, result
 
 
+_TRAINED: dict[str, Callable[..., Any]] = {"diffpool": diffpool_replicas, "mincut": paper_replicas}
+
+
 def curves(
     out: str | Path,
     dataset: str = "cora",
@@ -234,14 +223,11 @@ def curves(
     seeds = replica_seeds(_SEED, runs)
     every = max(1, max_iter // 40)
     found: dict[str, Any] = {}
-    for method in ("diffpool", "mincut"):
+    for method, trained in _TRAINED.items():
         rows: list[dict[str, Any]] = []
         found[method] = rows
         # The same constant input the training makes for itself.
-        if method == "mincut":
-            inputs: Any = paper_replicas(graph, k, seeds[:1], max_iter=1, device=device)[1]
-        else:
-            inputs = diffpool_replicas(graph, k, seeds[:1], max_iter=1, device=device)[1]
+        inputs = trained(graph, k, seeds[:1], max_iter=1, device=device)[1]
 
         def look(progress: Progress, rows: list[dict[str, Any]] = rows, inputs: Any = inputs) -> None:
             if progress.iteration % every and progress.iteration != progress.iterations:
@@ -256,7 +242,6 @@ def curves(
                 }
             )
 
-        trained = paper_replicas if method == "mincut" else diffpool_replicas
         trained(graph, k, seeds, max_iter=max_iter, device=device, callback=look)
     atomic_json(out / f"curves_{dataset}.json", {"commit": commit(), "device": device_name(device), **found})
     return draw_curves(out / f"curves_{dataset}.png", dataset, found)

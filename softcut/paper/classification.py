@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ from softcut.learning.experiment import (
     train_folds,
 )
 from softcut.learning.hierarchy import HIERARCHIES
-from softcut.paper.common import Tell, experiment_parser, quiet, run_experiment, say
-from softcut.paper.runs import cells, merge_cells, settings_hash
-from softcut.paper.supervised import Job, Watch, add_options
+from softcut.paper.common import Tell, experiment_parser, quiet
+from softcut.paper.runs import cells, settings_hash
+from softcut.paper.supervised import Job, Pair, run_main
 from softcut.paper.supervised import merge as merge_folders
 from softcut.paper.table2 import (
     ABLATIONS,
@@ -44,7 +45,6 @@ from softcut.paper.table2 import (
     network_of,
     table_of,
 )
-from softcut.report.tables import cell_table, to_markdown
 from softcut.training import LoopProgress, LoopResult
 
 __all__ = ["Progress", "main", "merge", "run", "settings_of"]
@@ -101,28 +101,12 @@ def run(
     job = Job(out, device, minutes, tell)
     made: list[dict[str, Any]] = []
     for dataset in datasets:
-        plain = load_graphs(dataset, data) if methods else None
+        plain = load_graphs(dataset, data)
         for method in methods:
-            assert plain is not None
             graphs = graphs_for(method, plain)
             known = settings_of(method, graphs, settings, seed)
-            records = job.records(table_of(method))
-            missing = records.missing(graphs.name, method, range(folds), known)
-            at_once = None
-            if method != "wl":
-                at_once = folds_at_once(graphs, network_of(method, settings)[1], job.device)
-            size = at_once or max(len(missing), 1)
-            for first in range(0, len(missing), size):
-                if job.out_of_time:
-                    break
-                _train(
-                    job, graphs, method, missing[first : first + size], known, settings, seed, data, progress
-                )
-            done = records.of(graphs.name, method, range(folds), known)
-            if done:
-                own = _cells(done)
-                merge_cells(job.out / f"{table_of(method)}.json", own)
-                made += own
+            train = partial(_train, job, graphs, method, known, settings, seed, data, progress)
+            made += job.fill(table_of(method), method, [graphs.name], folds, known, train, _cells)
             if job.out_of_time:
                 return made
     return made
@@ -132,14 +116,23 @@ def _train(
     job: Job,
     graphs: GraphCollection,
     method: str,
-    numbers: list[int],
     known: Mapping[str, Any],
     settings: ClassifierSettings,
     seed: int,
     data: str | Path | None,
     progress: Progress | None,
+    missing: list[Pair],
 ) -> None:
-    """Train some folds side by side and record them; a checkpoint is left where the time is up."""
+    """Train folds side by side, in groups where that is faster, and record them; out of time: leave a checkpoint."""
+    network, settings = network_of(method, settings)
+    numbers = [fold for _, fold in missing]
+    size = None if method == "wl" else folds_at_once(graphs, settings, job.device)
+    if size is not None and size < len(numbers):
+        for first in range(0, len(numbers), size):
+            if not job.out_of_time:
+                part = missing[first : first + size]
+                _train(job, graphs, method, known, settings, seed, data, progress, part)
+        return
     name = f"{graphs.name}: {method}"
     job.tell(f"{name}, folds {', '.join(map(str, numbers))}")
     start = time.perf_counter()
@@ -159,7 +152,6 @@ def _train(
         runs = [{"seed": fold, "accuracy": 100 * hits, "seconds": seconds} for fold, hits in accuracies]
         job.keep(table_of(method), [{**shared, **run} for run in runs], checkpoint, device="cpu")
         return
-    network, settings = network_of(method, settings)
     hierarchy = None
     if NETWORKS[network] in HIERARCHIES:
         hierarchy = load_hierarchy(graphs, network, data)
@@ -169,7 +161,6 @@ def _train(
         if progress is not None:
             progress(graphs.name, method, numbers, state)
 
-    watch = Watch(name, known["epochs"], job.tell, _describe, pass_on)
     results, loop = train_folds(
         graphs,
         network,
@@ -178,14 +169,14 @@ def _train(
         settings,
         device=job.device,
         hierarchy=hierarchy,
-        callback=watch,
+        callback=job.watch(name, known["epochs"], _describe, pass_on),
         checkpoint=checkpoint,
         time_limit=job.left,
     )
     if loop.interrupted:
         raise KeyboardInterrupt
     if not results:
-        job.tell(f"{name} stopped after epoch {watch.epoch}; the same command continues it")
+        job.tell(f"{name} stopped after {len(loop.validation['loss'])} epochs; the same command continues it")
         return
     runs = [{**shared, **_record(result, loop.seconds / len(results))} for result in results]
     curve = _curve(graphs.name, method, numbers, known, loop)
@@ -254,31 +245,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="NAME",
         help=f"among {', '.join((*METHODS, *ABLATIONS))}, or with other settings: mincut+lr=0.002+batch=8",
     )
-    add_options(parser, "folder of the data sets, as written by python -m softcut.datasets.pack")
     defaults = ClassifierSettings()
     names = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": float}
     for name, kind in names.items():
         default = getattr(defaults, name)
         parser.add_argument(f"--{name}", type=kind, default=default, help=f"default {default}")
 
-    def run_it(given: Any) -> str:
-        if given.merge:
-            return to_markdown(cell_table(merge(given.out, given.merge), digits=1))
-        found = run(
-            given.out,
-            given.dataset,
-            given.method,
-            min(given.runs, 10),
-            minutes=given.minutes,
-            seed=given.seed,
-            settings=ClassifierSettings(**{name: getattr(given, name) for name in names}),
-            device=given.device,
-            data=given.data,
-            tell=say,
-        )
-        return to_markdown(cell_table(found, digits=1))
+    def run_it(given: Any, **options: Any) -> list[dict[str, Any]]:
+        settings = ClassifierSettings(**{name: getattr(given, name) for name in names})
+        return run(given.out, given.dataset, given.method, settings=settings, **options)
 
-    run_experiment(parser, run_it, arguments)
+    data = "folder of the data sets, as written by python -m softcut.datasets.pack"
+    run_main(parser, arguments, data, 1, run_it, merge)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ and merged as a method of the table is, into files of its own (``table2_trials.j
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,14 +33,7 @@ from softcut.nn.pool import pool_options
 __all__ = ["UNCHANGED", "Trial", "is_trial", "read_trial", "with_degree"]
 
 UNCHANGED = "table"
-_NUMBERS: dict[str, Callable[[str], Any]] = {
-    "batch": int,
-    "lr": float,
-    "epochs": int,
-    "patience": int,
-    "l2": float,
-    "hidden": int,
-}
+_NUMBERS = {"batch": int, "lr": float, "epochs": int, "patience": int, "l2": float, "hidden": int}
 
 
 @dataclass(frozen=True)
@@ -123,14 +117,12 @@ def _number(kind: Callable[[str], Any], name: str, text: str) -> Any:
 
 
 def _option(text: str) -> Any:
-    """The value of a pooler's option."""
-    words = {"True": True, "False": False, "None": None}
-    if text in words:
-        return words[text]
+    """The value of a pooler's option: True, False, None, a number or a word."""
     try:
-        return float(text)
-    except ValueError:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
         return text
+    return float(value) if type(value) is int else value
 
 
 def with_degree(graphs: GraphCollection, how: str) -> GraphCollection:

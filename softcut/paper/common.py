@@ -8,9 +8,12 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from softcut.clustering import GraphClustering
 from softcut.device import choose_device
 from softcut.errors import ParameterError, SoftcutError
+from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
 
 __all__ = [
     "Tell",
@@ -21,6 +24,7 @@ __all__ = [
     "quiet",
     "run_experiment",
     "say",
+    "scores_of",
 ]
 
 Tell = Callable[[str], None]
@@ -38,6 +42,17 @@ def keyword_settings(function: Callable[..., Any], **changed: Any) -> dict[str, 
 def estimator_settings(estimator: GraphClustering) -> dict[str, Any]:
     """What decides the result of an estimator: the digest of its recipe, with its own arguments in place."""
     return {"estimator": type(estimator).__name__, "recipe": estimator._task_recipe().digest}
+
+
+def scores_of(classes: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """How well labels agree with known classes."""
+    return {
+        "nmi": nmi(classes, labels),
+        "cs": completeness(classes, labels),
+        "acc": matched_accuracy(classes, labels),
+        "ari": ari(classes, labels),
+        "clusters_used": clusters_used(labels),
+    }
 
 
 def check_names(given: Iterable[str], valid: Sequence[str], argument: str) -> None:

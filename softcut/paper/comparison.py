@@ -15,12 +15,10 @@ from softcut.paper.runs import Records, read_cells
 from softcut.paper.significance import FOLD_OVERLAP, differs_from_published, not_worse_than_the_best
 from softcut.report.tables import Cell, Table, mean_and_deviation
 
-__all__ = ["FOLDS", "OURS", "Kind", "Results", "beside_targets", "compared", "grid", "paper_numbers"]
+__all__ = ["FOLDS", "Kind", "Results", "compared", "grid", "paper_numbers"]
 
 FOLDS = 10
-OURS = "mincut"
 _LEVEL = 0.05
-Published = Mapping[tuple[str, str, str], tuple[float, float | None]]
 
 
 @dataclass(frozen=True)
@@ -172,29 +170,3 @@ def grid(
         cells = ((results.cells.get((name, m)), m in best) for m in used)
         rows.append([name, *(compared(cell, overlap=overlap, strong=bold, **shared) for cell, bold in cells)])
     return Table([title, *used], rows)
-
-
-def beside_targets(
-    results: Results,
-    names: Sequence[str],
-    paper: Published,
-    allowed: Callable[[str, float], float],
-    rest: Callable[[str], list[str]],
-) -> tuple[list[list[str]], int]:
-    """MinCutPool beside the paper's mean less (of an error: plus) what is `allowed`: rows, and how many reach it.
-
-    `rest` gives the further columns of a row.
-    """
-    rows, reached, digits = [], 0, results.kind.digits
-    sign = 1 if results.kind.higher else -1
-    for name in names:
-        cell = results.cells.get((name, OURS))
-        if cell is None:
-            continue
-        mean, std = paper[name, OURS, results.kind.score]
-        asked = mean - sign * allowed(name, std or 0.0)
-        good = sign * (cell["mean"] - asked) >= 0
-        reached += good
-        shown = mean_and_deviation(cell["mean"], cell["std"], digits)
-        rows.append([name, shown, f"{asked:.{digits}f}", "yes" if good else "no", *rest(name)])
-    return rows, reached

@@ -24,7 +24,6 @@ from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, with
 from softcut.clustering.recipe import DEFAULT
 from softcut.datasets import load
 from softcut.graph import Graph
-from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
 from softcut.paper.common import (
     Tell,
     check_names,
@@ -34,6 +33,7 @@ from softcut.paper.common import (
     quiet,
     run_experiment,
     say,
+    scores_of,
 )
 from softcut.paper.runs import Records, cells, merge_cells
 from softcut.report.tables import pivot, to_markdown
@@ -107,15 +107,7 @@ def run(
                 start = time.perf_counter()
                 labels, said = _labels(method, graph, k, seed, device)
                 seconds = time.perf_counter() - start
-                labels = labels[scored]
-                scores = {
-                    "nmi": nmi(classes, labels),
-                    "acc": matched_accuracy(classes, labels),
-                    "ari": ari(classes, labels),
-                    "cs": completeness(classes, labels),
-                    "clusters_used": clusters_used(labels),
-                    **said,
-                }
+                scores = {**scores_of(classes, labels[scored]), **said}
                 tell(f"{name}: {method}, random_state {seed}: NMI {scores['nmi']:.3f}, {seconds:.2f} s")
                 shared = {"dataset": name, "method": method, "seed": seed, "settings": settings}
                 records.add([{**shared, **scores, "seconds": seconds}], device)

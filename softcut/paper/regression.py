@@ -15,22 +15,20 @@ import torch
 
 from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.errors import ParameterError
-from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_experiment, say
+from softcut.paper.common import Tell, check_names, experiment_parser, quiet
 from softcut.paper.regression_task import (
     QUICK,
     VALIDATION,
-    Pair,
     RegressionSettings,
     build_task,
     label_of,
     loop_settings,
     table_of,
 )
-from softcut.paper.runs import cells, merge_cells, settings_hash
-from softcut.paper.supervised import Job, Watch, add_options
+from softcut.paper.runs import cells, settings_hash
+from softcut.paper.supervised import Job, Pair, run_main
 from softcut.paper.supervised import merge as merge_folders
 from softcut.paper.table3 import FOLDS, METHODS, PAPER, PROPERTIES, command_for
-from softcut.report.tables import cell_table, to_markdown
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopResult
 
 __all__ = ["main", "merge", "run"]
@@ -62,24 +60,20 @@ def run(
     if not 1 <= folds <= FOLDS:
         raise ParameterError(f"folds must be between 1 and {FOLDS}, got {folds}.")
     settings = RegressionSettings() if settings is None else settings
-    job, table = Job(out, device, minutes, tell), table_of(settings)
-    records = job.records(table)
+    job = Job(out, device, minutes, tell)
     known = {**settings.known, "split_seed": seed, "folds": FOLDS, "validation": VALIDATION}
     molecules: Molecules | None = None
     made: list[dict[str, Any]] = []
     for method in methods:
-        asked = [(name, records.missing(name, method, range(folds), known)) for name in properties]
-        missing = [(name, fold) for name, numbers in asked for fold in numbers]
-        if missing and not job.out_of_time:
+
+        def train(missing: list[Pair], method: str = method) -> None:
+            nonlocal molecules
             if molecules is None:
                 molecules = _choose(load_molecules(data), settings.molecules, seed)
                 job.tell(f"{len(molecules)} molecules of QM9")
             _train(job, molecules, method, missing, settings, seed, known, compiled, progress)
-        done = (records.of(name, method, range(folds), known) for name in properties)
-        own = [cell for runs in done for cell in _cells(runs)]
-        if own:
-            merge_cells(job.out / f"{table}.json", own)
-        made += own
+
+        made += job.fill(table_of(settings), method, properties, folds, known, train, _cells)
     return made
 
 
@@ -116,7 +110,7 @@ def _train(
         if progress is not None:
             progress(method, state)
 
-    watch = Watch(method, settings.epochs, job.tell, describe, pass_on)
+    watch = job.watch(method, settings.epochs, describe, pass_on)
     result = Loop(task, loop_settings(task, settings)).run(watch, Checkpoint(checkpoint, identity), job.left)
     if result.interrupted:
         raise KeyboardInterrupt
@@ -140,8 +134,6 @@ def _train(
 
 def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The cells of runs that share a property, a method and settings; those of a trial name what is different."""
-    if not runs:
-        return []
     method = runs[0]["method"]
     label = label_of(method, runs[0]["settings"])
     made = cells(runs, ["mse", "mse_last"], PAPER, command_for(method))
@@ -197,7 +189,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="NAME",
         help="default all",
     )
-    add_options(parser, "folder of QM9.npz, as written by python -m softcut.datasets.pack QM9")
     defaults = RegressionSettings()
     numbers = {"batch": int, "epochs": int, "lr": float, "k": int, "molecules": int}
     for name, kind in numbers.items():
@@ -210,31 +201,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--compile", action="store_true", help="compile the step (a minute per method, then faster)"
     )
 
-    def run_it(given: Any) -> str:
-        if given.merge:
-            return to_markdown(cell_table(merge(given.out, given.merge)))
+    def run_it(given: Any, **options: Any) -> list[dict[str, Any]]:
         chosen = {name: getattr(given, name) for name in numbers if getattr(given, name) is not None}
         settings = RegressionSettings(
             **{**(QUICK if given.quick else {}), **chosen, "unmasked": given.unmasked}
         )
         if given.quick:
-            print(f"a trial with {settings.changed()}, not the table of the paper", flush=True)
-        found = run(
-            given.out,
-            given.property,
-            given.method,
-            min(given.runs, FOLDS),
-            minutes=given.minutes,
-            seed=given.seed,
-            settings=settings,
-            device=given.device,
-            data=given.data,
-            compiled=given.compile,
-            tell=say,
-        )
-        return to_markdown(cell_table(found))
+            options["tell"](f"a trial with {settings.changed()}, not the table of the paper")
+        options |= {"settings": settings, "compiled": given.compile}
+        return run(given.out, given.property, given.method, **options)
 
-    run_experiment(parser, run_it, arguments)
+    data = "folder of QM9.npz, as written by python -m softcut.datasets.pack QM9"
+    run_main(parser, arguments, data, 3, run_it, merge)
 
 
 if __name__ == "__main__":

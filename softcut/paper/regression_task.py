@@ -14,13 +14,13 @@ from softcut.datasets.qm9 import Molecules
 from softcut.errors import ParameterError
 from softcut.graph.splits import Split, hold_out
 from softcut.paper.regression_net import padded_inputs, regressor, squared_error
+from softcut.paper.supervised import Pair
 from softcut.paper.table3 import FOLDS, PROPERTIES
 from softcut.training import DenseBatchTask, LoopSettings
 
 __all__ = [
     "QUICK",
     "VALIDATION",
-    "Pair",
     "RegressionSettings",
     "build_task",
     "folds_of",
@@ -29,7 +29,6 @@ __all__ = [
     "table_of",
 ]
 
-Pair = tuple[str, int]  # a property and a fold: one replica
 VALIDATION = 0.1  # share of each training part
 
 

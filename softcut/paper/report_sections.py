@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +33,9 @@ from softcut.report.html_page import (
 from softcut.report.plots import cluster_colours, line_styles
 from softcut.report.tables import number_table
 
-__all__ = [
-    "VIEWS",
-    "VIEWS_COMMAND",
-    "Rest",
-    "other_results",
-    "report_sections",
-    "view_sections",
-    "write_report",
-]
+__all__ = ["VIEWS", "VIEWS_COMMAND", "report_sections", "view_sections", "write_report"]
 
 VIEWS, VIEWS_COMMAND = "views.json", "python -m tools.views --out results"
-# The sections of all files but those named.
-Rest = Callable[[Path, Iterable[str]], list[Section]]
 # Files that a section of their own shows.
 _SHOWN = {
     *("table1.json", "table2.json", "table3.json", "table2_curves.json", "table3_curves.json", VIEWS),
@@ -55,34 +45,14 @@ _SHOWN = {
 _PICTURES = 1_500_000  # bytes of all pictures of a section together
 
 
-def other_results(folder: Path, shown: Iterable[str]) -> list[Section]:
-    """Every other file of results as plain tables, so that nothing that was measured is left out."""
-    names = sorted({path.name for path in folder.glob("*.json")} - set(shown)) if folder.is_dir() else []
-    sections = []
-    for name in names:
-        if not name.endswith("_runs.json"):
-            value = load_result(folder / name)
-            parts = [Text(f"`{name}`"), *any_table(value), origin_of_file(value, folder, name)]
-            title = name.removesuffix(".json").replace("_", " ").capitalize()
-            sections.append(Section(f"Other results: {title}", parts))
-    return sections
-
-
-def report_sections(folder: str | Path, rest: Rest = other_results) -> list[Section]:
+def report_sections(folder: str | Path) -> list[Section]:
     """All sections of a folder of results.
 
     >>> [section.title for section in report_sections("no such folder")][:2]
     ['Table 1: clustering the citation networks', 'Table 2: graph classification']
-
-    Parameters
-    ----------
-    folder : path
-        Where the results are.
-    rest : callable
-        Makes the sections of files that no other section shows, from the folder and the names that are shown.
     """
     folder = Path(folder)
-    known = [
+    return [
         table1_section(folder),
         table2_section(folder),
         table3_section(folder),
@@ -95,13 +65,11 @@ def report_sections(folder: str | Path, rest: Rest = other_results) -> list[Sect
         schemata_section(),
         _quality(folder),
         _evidence(folder),
+        *_other_results(folder),
     ]
-    return [*known, *rest(folder, {*_SHOWN, *(path.name for path in folder.glob("segmentation*.json"))})]
 
 
-def write_report(
-    folder: str | Path, out: str | Path, extra: Sequence[Section] = (), rest: Rest = other_results
-) -> Path:
+def write_report(folder: str | Path, out: str | Path, extra: Sequence[Section] = ()) -> Path:
     """Write the report of a folder of results; `extra` sections come first."""
     if not Path(folder).is_dir():
         raise DataError(
@@ -109,7 +77,7 @@ def write_report(
         )
     today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     subtitle = f"Made on {today} by softcut report at commit {commit()} from {Path(folder).name}/."
-    sections = [*extra, *report_sections(folder, rest)]
+    sections = [*extra, *report_sections(folder)]
     return atomic_write(
         out, render_page("softcut: the paper's experiments, measured", sections, subtitle).encode()
     )
@@ -288,3 +256,15 @@ def _evidence(folder: Path) -> Section:
         "labels cost. The table shows how well it, and other scores, rank clusterings of one graph by their NMI."
     )
     return Section(title, [Text(text), evidence.table(rows), origin_of_file(rows, folder, "evidence.json")])
+
+
+def _other_results(folder: Path) -> list[Section]:
+    """Every other file of results as plain tables, so that nothing that was measured is left out."""
+    sections = []
+    for name in sorted(path.name for path in folder.glob("*.json")):
+        if name not in _SHOWN and not name.startswith("segmentation") and not name.endswith("_runs.json"):
+            value = load_result(folder / name)
+            parts = [Text(f"`{name}`"), *any_table(value), origin_of_file(value, folder, name)]
+            title = name.removesuffix(".json").replace("_", " ")
+            sections.append(Section(f"Other results: {title}", parts))
+    return sections

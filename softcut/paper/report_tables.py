@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,47 +90,38 @@ def table1_section(folder: Path) -> Section:
 
 def table2_section(folder: Path) -> Section:
     """Graph classification."""
-    found, datasets = table2.results(folder), table2.DATASETS
-    missing = [
-        Missing(f"{method} on {dataset}", table2.command_for(dataset, method))
-        for dataset, method, count in found.missing(datasets, table2.PAPER_METHODS)
-        if not count
-    ]
-    tested = f"{_TESTED}; over folds with the variance corrected for the overlap of their training parts)."
-    tables = (table2.table(found, datasets), table2.verdicts(found))
-    return _folds_section("Table 2: graph classification", folder, found, tables, tested, missing)
+    found = table2.results(folder)
+    missing = found.missing(table2.DATASETS, table2.PAPER_METHODS)
+    commands = {
+        f"{method} on {name}": table2.command_for(name, method) for name, method, n in missing if not n
+    }
+    title = "Table 2: graph classification"
+    return _folds_section(title, folder, found, table2.table(found), commands)
 
 
 def table3_section(folder: Path) -> Section:
     """Graph regression."""
     found = table3.results(folder)
-    missing = [
-        Missing(f"{method} for {name}", f"{table3.command_for(method)} --property {name}")
-        for name, method, count in found.missing(table3.PROPERTIES, table3.METHODS)
-        if not count
-    ]
-    tested = f"{_TESTED}; the variance corrected for the overlap of training parts)."
-    tables = (table3.table(found), table3.verdicts(found))
-    return _folds_section("Table 3: graph regression on QM9", folder, found, tables, tested, missing)
+    missing = found.missing(table3.PROPERTIES, table3.METHODS)
+    commands = {
+        f"{method} for {name}": table3.command_for(method, name) for name, method, n in missing if not n
+    }
+    title = "Table 3: graph regression on QM9"
+    return _folds_section(title, folder, found, table3.table(found), commands)
 
 
 def _folds_section(
-    title: str,
-    folder: Path,
-    found: Results,
-    tables: tuple[Table, Table],
-    tested: str,
-    missing: Sequence[Missing],
+    title: str, folder: Path, found: Results, main: Table, missing: Mapping[str, str]
 ) -> Section:
-    """A table over folds, MinCutPool beside its targets, what is missing, and where the numbers come from."""
+    """A table over folds, what is missing of it, and where the numbers come from."""
     kind = found.kind
     if not found.cells:
         return Section(title, [Missing(title.partition(":")[0].lower(), f"softcut reproduce {kind.module}")])
-    main, targets = tables
     shown = replace(main, columns=[_METHODS.get(name, name) for name in main.columns])
     own = [cell for (_, method), cell in found.cells.items() if method in main.columns]
-    parts: list[Part] = [Text(f"{_counts(main.rows)} {tested}"), KEY, shown, *map(Text, main.notes), *missing]
-    parts += [Text("### MinCutPool beside its targets"), targets, *map(Text, targets.notes)]
+    tested = f"{_TESTED}; over folds with the variance corrected for the overlap of their training parts)."
+    parts: list[Part] = [Text(f"{_counts(main.rows)} {tested}"), KEY, shown, *map(Text, main.notes)]
+    parts += [Missing(what, command) for what, command in missing.items()]
     return Section(title, [*parts, origin_of_cells(own, folder, f"{kind.tables[0]}.json")])
 
 

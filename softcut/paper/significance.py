@@ -26,20 +26,13 @@ def worse_by_folds(
     """p-value that `one` is worse than `other`, over the folds that both have (Nadeau and Bengio, 2003).
 
     Training parts of folds overlap, so differences between folds are not independent. The variance of their mean is
-    taken as (1/n + test/train) times the variance of a difference, in place of 1/n.
+    taken as (1/n + test/train) times the variance of a difference, in place of 1/n; `overlap` is test/train.
 
     >>> one, other = {0: 70.0, 1: 72.0, 2: 71.0}, {0: 75.0, 1: 76.0, 2: 77.0}
     >>> round(worse_by_folds(one, other), 4)
     0.0087
     >>> worse_by_folds({0: 70.0}, {0: 75.0})
     nan
-
-    Parameters
-    ----------
-    one, other : mapping of int to float
-        A result by the number of its fold.
-    overlap : float
-        Test graphs per training graph.
     """
     folds = sorted(set(one) & set(other))
     if len(folds) < 2:
@@ -95,7 +88,11 @@ def differs_from_published(
     overlap: float = 0.0,
     published_n: int = 10,
 ) -> float:
-    """Two-sided p-value that a measured mean and a published one differ (Welch's test); NaN where it cannot be tested."""
+    """Two-sided p-value that a measured mean and a published one differ (Welch's test); NaN without a deviation.
+
+    Measured deviations have n in their denominator. A published one of 0 is taken as half of its last digit. Over
+    folds, `overlap` is the number of test graphs per training graph, and the variance that of :func:`worse_by_folds`.
+    """
     if published_std is None or n < 2:
         return math.nan
     least = 0.5 * 10.0**-digits

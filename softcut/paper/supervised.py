@@ -15,12 +15,14 @@ from typing import Any
 import torch
 
 from softcut.files import atomic_json
-from softcut.paper.common import Tell
+from softcut.paper.common import Tell, run_experiment, say
 from softcut.paper.runs import Records, merge_cells, read_cells, settings_hash
+from softcut.report.tables import cell_table, to_markdown
 from softcut.training import LoopProgress
 
-__all__ = ["Job", "Watch", "add_options", "merge"]
+__all__ = ["Job", "Pair", "merge", "run_main"]
 
+Pair = tuple[str, int]  # a data set (or property) and a fold
 _EVERY = 10.0  # seconds between two sentences about one training
 
 
@@ -52,6 +54,52 @@ class Job:
         """Where a training is saved, known by everything that decides it."""
         return self.out / "checkpoints" / f"{name}-{settings_hash(identity)}.pt"
 
+    def watch(
+        self,
+        name: str,
+        epochs: int,
+        describe: Callable[[LoopProgress], str],
+        progress: Callable[[LoopProgress], None],
+    ) -> Callable[[LoopProgress], None]:
+        """A callback of the loop: passes every epoch on, and says how far the training is, now and then."""
+        began = said = time.monotonic()
+        first: int | None = None
+
+        def look(state: LoopProgress) -> None:
+            nonlocal said, first
+            progress(state)
+            epoch, now = round(epochs * state.iteration / state.iterations), time.monotonic()
+            first = epoch - 1 if first is None else first
+            if now - said >= _EVERY:
+                said, each = now, (now - began) / max(epoch - first, 1)
+                self.tell(
+                    f"{name}, epoch {epoch} of at most {epochs}, {each:.2f} s per epoch, {describe(state)}"
+                )
+
+        return look
+
+    def fill(
+        self,
+        table: str,
+        method: str,
+        names: Sequence[str],
+        folds: int,
+        known: Mapping[str, Any],
+        train: Callable[[list[Pair]], None],
+        cells_of: Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]],
+    ) -> list[dict[str, Any]]:
+        """Train what is missing of some data sets and folds, write the cells of what is finished, and return them."""
+        records = self.records(table)
+        asked = ((name, records.missing(name, method, range(folds), known)) for name in names)
+        missing = [(name, fold) for name, numbers in asked for fold in numbers]
+        if missing and not self.out_of_time:
+            train(missing)
+        done = [records.of(name, method, range(folds), known) for name in names]
+        made = [cell for runs in done if runs for cell in cells_of(runs)]
+        if made:
+            merge_cells(self.out / f"{table}.json", made)
+        return made
+
     def keep(
         self,
         table: str,
@@ -65,38 +113,6 @@ class Job:
         _add_curves(self.out, curves_of or table, curves)
         self.records(table).add(runs, device or self.device)
         checkpoint.unlink(missing_ok=True)  # not before its results are on disk
-
-
-class Watch:
-    """Called after every epoch: passes it on, and says how far the training is, at most every few seconds."""
-
-    def __init__(
-        self,
-        name: str,
-        epochs: int,
-        tell: Tell,
-        describe: Callable[[LoopProgress], str],
-        progress: Callable[[LoopProgress], None] | None,
-    ) -> None:
-        self.name, self.epochs, self.epoch = name, epochs, 0
-        self._tell, self._describe, self._progress = tell, describe, progress
-        self._said = self._began = time.monotonic()
-        self._first: int | None = None
-
-    def __call__(self, state: LoopProgress) -> None:
-        self.epoch = round(self.epochs * state.iteration / state.iterations)
-        if self._progress is not None:
-            self._progress(state)
-        if self._first is None:
-            self._first = self.epoch - 1
-        now = time.monotonic()
-        if now - self._said < _EVERY:
-            return
-        self._said = now
-        each = (now - self._began) / max(self.epoch - self._first, 1)
-        self._tell(
-            f"{self.name}, epoch {self.epoch} of at most {self.epochs}, {each:.2f} s per epoch, {self._describe(state)}"
-        )
 
 
 def _add_curves(out: Path, table: str, new: Sequence[Mapping[str, Any]]) -> None:
@@ -141,8 +157,15 @@ def merge(
     return made
 
 
-def add_options(parser: argparse.ArgumentParser, data: str) -> None:
-    """The options of both runners."""
+def run_main(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    data: str,
+    digits: int,
+    run: Callable[..., list[dict[str, Any]]],
+    merge: Callable[[str, Sequence[str]], list[dict[str, Any]]],
+) -> None:
+    """The command of a runner: the options that both have, then `run` with what was given, or `merge`."""
     parser.add_argument(
         "--folds", dest="runs", type=int, help="the first so many of the ten folds (default 10)"
     )
@@ -154,3 +177,11 @@ def add_options(parser: argparse.ArgumentParser, data: str) -> None:
     parser.add_argument(
         "--merge", nargs="+", metavar="DIR", help="train nothing; put the runs of these folders into --out"
     )
+
+    def run_it(given: Any) -> str:
+        shared = {name: getattr(given, name) for name in ("minutes", "seed", "device", "data")}
+        folds = min(given.runs, 10)
+        made = merge(given.out, given.merge) if given.merge else run(given, folds=folds, tell=say, **shared)
+        return to_markdown(cell_table(made, digits=digits))
+
+    run_experiment(parser, run_it, arguments)

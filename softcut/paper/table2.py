@@ -7,14 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from softcut.datasets.collections import COLLECTIONS
 from softcut.errors import ParameterError
 from softcut.graph.collection import GraphCollection
 from softcut.learning.experiment import ClassifierSettings
 from softcut.paper.classification_trials import is_trial, read_trial, with_degree
-from softcut.paper.comparison import OURS, Kind, Results, beside_targets, grid, paper_numbers
+from softcut.paper.comparison import Kind, Results, grid, paper_numbers
 from softcut.report.tables import Table
 
 __all__ = [
@@ -36,7 +34,6 @@ __all__ = [
     "results",
     "table",
     "table_of",
-    "verdicts",
 ]
 
 DATASETS = ("Bench-easy", "Bench-hard", "Mutagenicity", "PROTEINS", "DD", "COLLAB", "REDDIT-BINARY")
@@ -96,41 +93,6 @@ def table(found: Results, datasets: Sequence[str] = DATASETS, methods: Sequence[
         notes.append("\\* a fresh draw of the process that made the published set, not the published graphs.")
     rows = [[f"{row[0]} *" if row[0] in drawn else row[0], *row[1:]] for row in made.rows]
     return replace(made, rows=rows, notes=notes)
-
-
-def verdicts(found: Results) -> Table:
-    """MinCutPool against the paper's mean less its deviation, and against the best of the six poolers."""
-    first = 0
-
-    def among_poolers(dataset: str) -> list[str]:
-        nonlocal first
-        measured = [m for m in POOLERS if (dataset, m) in found.cells]
-        among = found.best_of(dataset, POOLERS, is_repeated(dataset))
-        best = max(measured, key=lambda m: float(np.mean(list(found.scores(dataset, m).values()))))
-        first += OURS in among
-        if len(measured) < 2:
-            text = "alone"
-        elif best == OURS:
-            text = "best"
-        elif OURS in among:
-            text = f"not significantly worse than {best} (p = {among[OURS]:.2f})"
-        else:
-            text = f"worse than {best}"
-        left = len(POOLERS) - len(measured)
-        return [text + (f", {left} of the six not measured" if left else "")]
-
-    def allowed(dataset: str, std: float) -> float:
-        return max(1.0, std) if is_repeated(dataset) else std
-
-    rows, reached = beside_targets(found, DATASETS, PAPER, allowed, among_poolers)
-    note = (
-        "MinCutPool reaches the paper's mean less one of the paper's standard deviations (Bench: less one "
-        f"point or one standard deviation, whichever is larger) on {reached} of {len(DATASETS)} data sets, and is "
-        f"best, or not significantly worse than the best, of the paper's six poolers on {first} of {len(DATASETS)}"
-    )
-    note += f" ({len(rows)} measured)." if len(rows) < len(DATASETS) else "."
-    columns = ["data", "MinCutPool", "asked for", "reached", "among the six poolers"]
-    return Table(columns, rows, notes=[note])
 
 
 def check_methods(given: Iterable[str], argument: str = "methods") -> None:

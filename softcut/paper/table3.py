@@ -6,14 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from softcut.datasets.qm9 import PROPERTIES
-from softcut.paper.comparison import FOLDS, OURS, Kind, Results, beside_targets, grid, paper_numbers
-from softcut.paper.significance import worse_by_folds
+from softcut.paper.comparison import FOLDS, Kind, Results, grid, paper_numbers
 from softcut.report.tables import Table
 
-__all__ = ["FOLDS", "METHODS", "PAPER", "PROPERTIES", "command_for", "results", "table", "verdicts"]
+__all__ = ["FOLDS", "METHODS", "PAPER", "PROPERTIES", "command_for", "results", "table"]
 
 METHODS = ("topk", "diffpool", "mincut", "flat")
-_RIVALS = {"topk": "Top-K", "diffpool": "DiffPool"}  # the poolers that MinCutPool is compared with
 
 _PAPER_ROWS: dict[str, str] = {
     "mu": ".600±.085 .651±.026 .538±.012 .559±.007",
@@ -48,39 +46,6 @@ def table(found: Results) -> Table:
     return replace(grid(found, "property", PROPERTIES, METHODS, among=METHODS), notes=[note])
 
 
-def verdicts(found: Results) -> Table:
-    """MinCutPool against the paper's mean plus its deviation, and against the other two poolers."""
-    lower = significant = 0
-
-    def beside_rivals(name: str) -> list[str]:
-        nonlocal lower, significant
-        rivals = [m for m in _RIVALS if (name, m) in found.cells]
-        wins = [found.cells[name, OURS]["mean"] < found.cells[name, m]["mean"] for m in rivals]
-        ours = found.scores(name, OURS)
-        p_values = [worse_by_folds(found.scores(name, m), ours) for m in rivals]
-        if len(rivals) == len(_RIVALS):
-            lower += all(wins)
-            significant += all(p < 0.05 for p in p_values)
-        texts = [f"{'yes' if win else 'no'} (p = {p:.1g})" for win, p in zip(wins, p_values, strict=True)]
-        return texts + ["-"] * (len(_RIVALS) - len(rivals))
-
-    rows, reached = beside_targets(found, PROPERTIES, PAPER, lambda name, std: std, beside_rivals)
-    of = len(PROPERTIES)
-    note = (
-        "The error of MinCutPool is at most the paper's mean plus one of the paper's "
-        f"standard deviations on {reached} of {of} properties. It is lower than those of Top-K and DiffPool on {lower} "
-        f"of {of}, significantly so (5 %) on {significant}."
-    )
-    columns = [
-        "property",
-        "MinCutPool",
-        "asked for",
-        "reached",
-        *(f"lower than {_RIVALS[m]}" for m in _RIVALS),
-    ]
-    return Table(columns, rows, notes=[note])
-
-
-def command_for(method: str) -> str:
-    """What makes a method's cells."""
-    return f"softcut reproduce regression --method {method}"
+def command_for(method: str, name: str | None = None) -> str:
+    """What makes a method's cells, or its cell of one property."""
+    return f"softcut reproduce regression --method {method}" + ("" if name is None else f" --property {name}")

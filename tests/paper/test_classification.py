@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from softcut.paper.classification_report import render
 
 from softcut.datasets import collections
 from softcut.learning import ClassifierSettings

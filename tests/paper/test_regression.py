@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from molecule_samples import made_molecules
-from softcut.paper.regression_report import render
 
 from softcut.datasets.qm9 import PROPERTIES
 from softcut.errors import ParameterError

@@ -16,7 +16,7 @@ only along directions with
 that is, smooth ones: q is small where neighbours have similar values. E can only be what the features of the nodes
 allow. This module measures the smallest q over all directions that the pooler's hidden layer gives before training.
 
-``python -m softcut.paper.classification_uniform --out results`` writes ``table2_uniform.json``.
+``python -m tools.uniform --out results`` writes ``table2_uniform.json``.
 """
 
 from __future__ import annotations
@@ -156,8 +156,9 @@ def table(found: Sequence[dict[str, Any]]) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.classification_uniform --dataset PROTEINS DD``."""
-    parser = experiment_parser("classification_uniform", "Smoothness of the poolers' features.", 10, DATASETS)
+    """``python -m tools.uniform --dataset PROTEINS DD``."""
+    parser = experiment_parser("uniform", "Smoothness of the poolers' features.", 10, DATASETS)
+    parser.prog = "python -m tools.uniform"
     parser.add_argument("--data", help="folder of the data sets")
     run_experiment(
         parser,
