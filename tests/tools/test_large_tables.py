@@ -73,7 +73,9 @@ def test_fits_are_compared_by_the_faster_ones(tmp_path):
         "loss | uniform 48 | K=4 | float32": {},
     }
     (tmp_path / "gpu_losses.json").write_text(json.dumps(found))
-    assert LARGE_TABLES["gpu_fits"](tmp_path).splitlines()[2:] == ["| cora | 0.80, 0.50 | 0.60, 0.40 | 0.80 |"]
+    assert LARGE_TABLES["gpu_fits"](tmp_path).splitlines()[2:] == [
+        "| cora | 0.80, 0.50 | 0.60, 0.40 | 0.80 |"
+    ]
 
 
 @pytest.mark.parametrize("table", ["gpu_losses", "gpu_fits"])
