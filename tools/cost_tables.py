@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from softcut.paper.autoencoder import TITLES
-from softcut.paper.reconstruction_figure import percent
+from softcut.paper.autoencoder import TITLES, percent
 from softcut.paper.runs import read_cells
 from softcut.report.tables import markdown_table
 from tools.results import read_json

@@ -10,7 +10,7 @@ import numpy as np
 
 from softcut.paper import table3
 from softcut.paper.comparison import FOLDS, Results
-from softcut.paper.regression_task import label_of
+from softcut.paper.regression import label_of
 from softcut.paper.runs import Records
 from softcut.paper.table3 import METHODS, PAPER, PROPERTIES, command_for
 from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown

@@ -215,13 +215,13 @@ def regression(
     from softcut.cli.bars import JobBar
     from softcut.device import choose_device
     from softcut.paper import regression as paper
-    from softcut.paper import regression_task, table3
+    from softcut.paper import table3
 
     _check_names("--property", properties, table3.PROPERTIES)
     _check_names("--method", method, table3.METHODS)
     given = {"epochs": epochs, "k": k, "unmasked": unmasked or None}
     changed = {name: value for name, value in given.items() if value is not None}
-    settings = regression_task.RegressionSettings(**{**(regression_task.QUICK if quick else {}), **changed})
+    settings = paper.RegressionSettings(**{**(paper.QUICK if quick else {}), **changed})
     if settings.changed():
         note(f"a trial with {settings.changed()}, not the table of the paper.")
     names, methods = properties or list(table3.PROPERTIES), method or list(table3.METHODS)

@@ -12,8 +12,7 @@ import numpy as np
 from softcut.errors import DataError
 from softcut.files import atomic_write
 from softcut.paper import autoencoder, evidence, segmentation, synthetic, table2, table3
-from softcut.paper.report_files import any_table, load_result
-from softcut.paper.report_origin import origin_of_cells, origin_of_file
+from softcut.paper.report_files import any_table, load_result, origin_of_cells, origin_of_file
 from softcut.paper.report_schemata import schemata_section
 from softcut.paper.report_tables import statistics_section, table1_section, table2_section, table3_section
 from softcut.paper.runs import read_cells

@@ -10,7 +10,7 @@ from softcut.datasets import available
 from softcut.datasets.collections import COLLECTIONS
 from softcut.paper import citation, table2, table3
 from softcut.paper.comparison import Results, compared
-from softcut.paper.report_origin import origin_of_cells
+from softcut.paper.report_files import origin_of_cells
 from softcut.paper.runs import read_cells
 from softcut.report.html_page import Key, Missing, Part, Section, Text
 from softcut.report.tables import Cell, Table

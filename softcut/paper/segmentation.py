@@ -22,7 +22,6 @@ from softcut.files import atomic_json
 from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_experiment, say
 from softcut.paper.runs import Records
 from softcut.paper.segmentation_methods import METHODS, SCALES, OverSegmented, labels_of, settings_of
-from softcut.provenance import commit, device_name
 from softcut.report.tables import Cell, Table, to_markdown
 from softcut.segment.scores import SegmentationScores, overlap_table, table_scores
 
@@ -72,13 +71,13 @@ def run(
         if minutes is not None and time.perf_counter() - began > 60 * minutes:
             break
         tell(f"image {number + 1} of {len(chosen)}: {', '.join(missing)}")
-        records.add([*_divide(split, image, missing)])
+        records.add(_divide(split, image, missing), "cpu")
     count = "" if images is None else f" --images {images}"
     source = "" if split == "val" else f" --split {split}"
-    cells = summary(records, chosen, split, f"softcut reproduce segmentation{count}{source}")
+    made = summary(records, chosen, split, f"softcut reproduce segmentation{count}{source}")
     part = "" if images is None else f"_first_{images}"
-    atomic_json(Path(out) / f"{stem}{part}.json", cells)
-    return cells
+    atomic_json(Path(out) / f"{stem}{part}.json", made)
+    return made
 
 
 def _dataset(split: str, image: DividedImage) -> str:
@@ -107,8 +106,6 @@ def _divide(split: str, image: DividedImage, methods: Sequence[str]) -> list[dic
                 "segments": [len(np.unique(each)) for each in labels],
                 **{name: [round(getattr(s, name), 5) for s in scores] for name in METRICS},
                 "seconds": round(seconds, 3),
-                "device": device_name("cpu"),
-                "commit": commit(),
             }
         )
     return found
@@ -141,14 +138,14 @@ def summary(
     """
     values = {m: _values(records, images, split, m) for m in METHODS}
     chosen = {(m, name): _chosen(found, name) for m, found in values.items() if found for name in METRICS}
-    cells = []
+    made = []
     for (method, name), kinds in chosen.items():
         runs = list(values[method].values())
         for kind, (by_image, scale) in kinds.items():
             ours = chosen.get((OURS, name), {}).get(kind, ({}, None))[0]
             published = PUBLISHED.get(method, {}).get(name)
             numbers = np.array(list(by_image.values()))
-            cells.append(
+            made.append(
                 {
                     "dataset": f"bsds500-{split}",
                     "method": method,
@@ -161,12 +158,14 @@ def summary(
                     "scale": scale,
                     **_against(ours, by_image, method),
                     "seconds": round(sum(run["seconds"] for run in runs), 1),
-                    "device": ", ".join(dict.fromkeys(run["device"] for run in runs)),
-                    "commit": ", ".join(dict.fromkeys(run["commit"] for run in runs)),
+                    **{
+                        key: ", ".join(dict.fromkeys(run[key] for run in runs))
+                        for key in ("device", "commit")
+                    },
                     "command": command,
                 }
             )
-    return cells
+    return made
 
 
 def _values(
@@ -202,17 +201,17 @@ def _against(ours: Mapping[str, float], other: Mapping[str, float], method: str)
     return {"gain": round(float(gain.mean()), 4), "p": float(f"{p:.2g}")}
 
 
-def table(cells: Sequence[Mapping[str, Any]]) -> Table:
+def table(measured: Sequence[Mapping[str, Any]]) -> Table:
     """ODS / OIS of every method beside the published figures; stars where p < 0.05.
 
     >>> cell = {"method": "kmeans", "metric": "covering_ods", "mean": 0.4561, "n": 100, "p": 0.001, "gain": 0.09}
     >>> print(to_markdown(table([cell])).splitlines()[2])
     | kmeans | 100 | .456* / - | - / - | - / - |
     """
-    found = {(c["method"], c["metric"]): c for c in cells}
+    found = {(c["method"], c["metric"]): c for c in measured}
     rows: list[list[str | Cell]] = []
-    for method in dict.fromkeys(c["method"] for c in cells):
-        count = max(c["n"] for c in cells if c["method"] == method)
+    for method in dict.fromkeys(c["method"] for c in measured):
+        count = max(c["n"] for c in measured if c["method"] == method)
         shown = [f"{_entry(found, method, m, 'ods')} / {_entry(found, method, m, 'ois')}" for m in METRICS]
         rows.append([method, *map(Cell, [str(count), *shown])])
     for method, scores in PUBLISHED.items():
@@ -242,16 +241,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="folder of the data sets (default: $SOFTCUT_DATA, then the cache)")
 
     def run_it(given: Any) -> str:
-        cells = run(
-            given.out,
-            given.method,
-            given.images,
-            split=given.split,
-            minutes=given.minutes,
-            data=given.data,
-            tell=say,
-        )
-        return to_markdown(table(cells))
+        options = {name: getattr(given, name) for name in ("split", "minutes", "data")}
+        return to_markdown(table(run(given.out, given.method, given.images, tell=say, **options)))
 
     run_experiment(parser, run_it, arguments)
 

@@ -75,17 +75,15 @@ def draw(
             continue
         parts, found = panels(image, max_iter)
         written.append(_draw(out / f"segmentation_{name}.png", parts, found))
+        origin = {
+            "commit": commit(),
+            "device": device_name("cpu"),
+            "command": "softcut reproduce segmentation",
+        }
         for method, labels in found.items():
+            segments = len(np.unique(labels))
             rows.append(
-                {
-                    "picture": name,
-                    "method": method,
-                    "regions": parts.count,
-                    "segments": len(np.unique(labels)),
-                    "commit": commit(),
-                    "device": device_name("cpu"),
-                    "command": "softcut reproduce segmentation",
-                }
+                {"picture": name, "method": method, "regions": parts.count, "segments": segments, **origin}
             )
     atomic_json(out / "segmentation_figure.json", rows)
     return written

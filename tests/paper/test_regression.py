@@ -17,12 +17,11 @@ from molecule_samples import made_molecules
 from softcut.datasets.qm9 import PROPERTIES
 from softcut.errors import ParameterError
 from softcut.paper import regression, table3
-from softcut.paper.regression_task import (
+from softcut.paper.regression import (
     RegressionSettings,
     build_task,
     folds_of,
     label_of,
-    loop_settings,
     table_of,
 )
 from softcut.paper.runs import Records
@@ -79,7 +78,8 @@ def test_a_record_holds_the_errors_of_the_best_and_the_last_epoch(tmp_path):
     regression.run(tmp_path, ["mu"], ["mincut"], 2, settings=settings)
     runs = read(tmp_path / "table3_trials_runs.json")
     task = build_task(made_molecules(), "mincut", [("mu", 0), ("mu", 1)], settings)
-    values = Loop(task, loop_settings(task, settings)).run().validation
+    steps = task.settings(settings.epochs, settings.lr, {"mse": 1.0, "auxiliary": 1.0}, watch="mse")
+    values = Loop(task, steps).run().validation
     for row, run in enumerate(runs):
         best = values["mse"][:, row].argmin()
         assert run["best_epoch"] == best + 1
@@ -128,7 +128,7 @@ import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from molecule_samples import made_molecules
 from softcut.paper import regression
-from softcut.paper.regression_task import RegressionSettings
+from softcut.paper.regression import RegressionSettings
 from softcut.training.checkpoint import Checkpoint
 Checkpoint.__init__.__defaults__ = (*Checkpoint.__init__.__defaults__[:-1], 0.0)
 regression.load_molecules = lambda data: made_molecules()

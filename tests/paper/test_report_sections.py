@@ -12,8 +12,7 @@ from PIL import Image
 from softcut.errors import DataError
 from softcut.paper import citation, report_sections, table2, table3
 from softcut.paper.comparison import compared
-from softcut.paper.report_files import any_table
-from softcut.paper.report_origin import commit_date, origin_of_file
+from softcut.paper.report_files import any_table, commit_date, origin_of_file
 from softcut.paper.report_sections import view_sections
 from softcut.paper.report_tables import table1_section, table2_section, table3_section
 from softcut.report.html_page import Cell, Details, Missing, Table, View, render_page

@@ -13,7 +13,7 @@ from molecule_samples import made_molecules
 
 from softcut.errors import DataError
 from softcut.paper import regression
-from softcut.paper.regression_task import RegressionSettings
+from softcut.paper.regression import RegressionSettings
 from softcut.paper.table3 import METHODS, PAPER, PROPERTIES
 from tools import table3_page as report
 
