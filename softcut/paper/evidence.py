@@ -8,7 +8,6 @@ are compared with NMI by Spearman's rank correlation; labels do nothing else.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
 from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_experiment, say
 from softcut.paper.quality import DATASETS
+from softcut.paper.runs import read_cells
 from softcut.provenance import commit, device_name
 from softcut.report.tables import Cell, Table, to_markdown
 from softcut.training import ReplicaNet, replica_seeds, train
@@ -65,14 +65,8 @@ def pool(graph: Graph, k: int, seed: int, device: torch.device) -> tuple[Prepare
 def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tensor:
     """One replica for each distance: [N, distances, K]."""
     inputs, count = prepared.encoded.inputs, len(prepared.encoder.hops)
-    net = ReplicaNet(
-        inputs.in_channels,
-        k,
-        replica_seeds(seed, count),
-        hidden=_RECIPE.hidden,
-        terms=inputs.terms,
-        scales=range(count),
-    ).to(prepared.device)
+    options: dict[str, Any] = {"hidden": _RECIPE.hidden, "terms": inputs.terms, "scales": range(count)}
+    net = ReplicaNet(inputs.in_channels, k, replica_seeds(seed, count), **options).to(prepared.device)
     sizes = None if start is None else torch.stack([torch.bincount(row, minlength=k) for row in start])
     held = None if sizes is None else sizes.float().clamp(min=_RECIPE.least * start.shape[1] / k)  # type: ignore[union-attr]
     settings = _RECIPE.training(prepared.nodes.count, prepared.device)
@@ -102,7 +96,7 @@ def run(
     """
     check_names(datasets, DATASETS, "datasets")
     path = Path(out) / "evidence.json"
-    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    rows = read_cells(path)
     found = []
     for name in datasets:
         whole = load(name, root=data)

@@ -38,7 +38,6 @@ _FELZENSZWALB = (100, 200, 300, 500, 700, 1000, 1500, 2500)
 SCALES: dict[str, Sequence[float]] = {
     "mincut": CLUSTERS,
     "spectral": CLUSTERS,
-    "spectral on colour": CLUSTERS,
     "kmeans": CLUSTERS,
     "cut_normalized": _THRESHOLDS,
     "felzenszwalb": _FELZENSZWALB,
@@ -80,11 +79,6 @@ class OverSegmented:
         return self.described.graph
 
     @cached_property
-    def by_colour(self) -> Graph:
-        """Regions joined by the length of their borders times how alike their mean colours are."""
-        return region_graph(as_rgb(self.image), self.regions, weights="colour").graph
-
-    @cached_property
     def adjacency(self) -> nx.Graph:
         """scikit-image's region adjacency graph with the similarity of mean colours, as in the paper."""
         graphs = require("skimage.graph", "images", "Segmenting images")
@@ -122,24 +116,6 @@ def paper_mincut(
     return net.assign(inputs).argmax(-1).T.cpu().numpy(), result.cut[-1] + result.ortho[-1]
 
 
-def _mincut(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    return mincut_regions(image.graph, int(k), area=image.described.area)
-
-
-def _spectral(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    return spectral(image.graph, int(k))
-
-
-def _spectral_on_colour(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    return spectral(image.by_colour, int(k))
-
-
-def _kmeans(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    """Of the mean colours in Lab; a region counts as many times as it has pixels."""
-    described = image.described
-    return weighted_kmeans(described.lab, int(k), described.area, n_init=10)
-
-
 def recursive_cut(image: OverSegmented, threshold: float) -> NDArray[np.int64]:
     """scikit-image's recursive normalised cut: cuts while one costs less than the threshold."""
     graphs = require("skimage.graph", "images", "Segmenting images")
@@ -162,18 +138,16 @@ def _paper(image: OverSegmented, k: float) -> NDArray[np.int64]:
     return labels[int(loss.argmin())]
 
 
-def _estimator(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    return GraphClustering(int(k), random_state=0, device="cpu").fit_predict(image.graph)
-
-
 _LABELS: dict[str, Callable[[OverSegmented, float], NDArray[np.int64]]] = {
-    "mincut": _mincut,
-    "spectral": _spectral,
-    "spectral on colour": _spectral_on_colour,
-    "kmeans": _kmeans,
+    "mincut": lambda image, k: mincut_regions(image.graph, int(k), area=image.described.area),
+    "spectral": lambda image, k: spectral(image.graph, int(k)),
+    # Of the mean colours in Lab; a region counts as many times as it has pixels.
+    "kmeans": lambda image, k: weighted_kmeans(image.described.lab, int(k), image.described.area, n_init=10),
     "cut_normalized": recursive_cut,
     "MinCutPool": _paper,
-    "estimator": _estimator,
+    "estimator": lambda image, k: GraphClustering(int(k), random_state=0, device="cpu").fit_predict(
+        image.graph
+    ),
 }
 
 
@@ -197,7 +171,7 @@ def settings_of(method: str) -> dict[str, Any]:
         return scales | {"seeds": _BENCHMARK_SEEDS} | keyword_settings(paper_mincut, **_BENCHMARK_STEPS)
     if method == "cut_normalized":
         return scales | {"num_cuts": _RECURSIVE_CUTS}
-    if method.startswith("spectral"):
+    if method == "spectral":
         return scales | _widths() | keyword_settings(spectral)
     return scales
 
