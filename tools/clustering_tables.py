@@ -72,11 +72,7 @@ _VERDICTS = ("none", "weak", "clear")
 
 
 def short(value: float | None, digits: int = 3) -> str:
-    """A number below 1 without its leading zero; "-" where there is none.
-
-    >>> short(0.5946), short(-0.0042), short(1.0, 2), short(None)
-    ('.595', '-.004', '1.00', '-')
-    """
+    """A number below 1 without its leading zero; "-" where there is none."""
     if value is None:
         return "-"
     text = f"{value:.{digits}f}"
@@ -84,11 +80,7 @@ def short(value: float | None, digits: int = 3) -> str:
 
 
 def plus_minus(mean: float | None, std: float | None) -> str:
-    """Mean and standard deviation.
-
-    >>> plus_minus(0.39, 0.038), plus_minus(None, None)
-    ('.390 ± .038', '-')
-    """
+    """Mean and standard deviation."""
     return "-" if mean is None else f"{short(mean)} ± {short(std)}"
 
 

@@ -48,20 +48,12 @@ _VARIANCE = 1e-3  # directions with less of the largest variance are left out: n
 
 
 def uniform_ortho(k: int) -> float:
-    """L_o where every node belongs to all K clusters alike.
-
-    >>> uniform_ortho(4)
-    1.0
-    """
+    """L_o where every node belongs to all K clusters alike."""
     return math.sqrt(2 - 2 / math.sqrt(k))
 
 
 def largest_quotient(k: int, cut_weight: float = 1.0, ortho_weight: float = 1.0) -> float:
-    """The uniform assignment to K clusters is left along directions whose q is below this number.
-
-    >>> round(largest_quotient(20), 3), largest_quotient(4, ortho_weight=3.0)
-    (0.179, 1.5)
-    """
+    """The uniform assignment to K clusters is left along directions whose q is below this number."""
     return ortho_weight / (cut_weight * uniform_ortho(k) * math.sqrt(k))
 
 

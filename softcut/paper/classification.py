@@ -176,7 +176,8 @@ def _train(
     if loop.interrupted:
         raise KeyboardInterrupt
     if not results:
-        job.tell(f"{name} stopped after {len(loop.validation['loss'])} epochs; the same command continues it")
+        epochs = max(map(len, loop.validation.values()), default=0)
+        job.tell(f"{name} stopped after {epochs} epochs; the same command continues it")
         return
     runs = [{**shared, **_record(result, loop.seconds / len(results))} for result in results]
     curve = _curve(graphs.name, method, numbers, known, loop)

@@ -38,15 +38,7 @@ _NUMBERS = {"batch": int, "lr": float, "epochs": int, "patience": int, "l2": flo
 
 @dataclass(frozen=True)
 class Trial:
-    """A method, and what is changed for it.
-
-    >>> trial = read_trial("mincut+lr=0.002+ortho_weight=4+degree=log")
-    >>> trial.method, trial.changes
-    ('mincut', {'lr': '0.002', 'ortho_weight': '4', 'degree': 'log'})
-    >>> settings = trial.settings(ClassifierSettings())
-    >>> settings.lr, settings.pool_args
-    (0.002, {'ortho_weight': 4.0})
-    """
+    """A method, and what is changed for it."""
 
     method: str
     changes: dict[str, str]
@@ -80,11 +72,8 @@ def is_trial(method: str) -> bool:
 def read_trial(name: str) -> Trial:
     """A trial by its name.
 
-    >>> read_trial("topk+table")
-    Trial(method='topk', changes={})
-    >>> read_trial("mincut+rate=2")
-    Traceback (most recent call last):
-    softcut.errors.ParameterError: method 'mincut+rate=2' must change one of batch, lr, ..., not rate.
+    >>> read_trial("mincut+lr=0.002+ortho_weight=4").changes
+    {'lr': '0.002', 'ortho_weight': '4'}
     """
     method, _, rest = name.partition("+")
     if method not in NETWORKS:

@@ -48,12 +48,8 @@ def paper_numbers(
 class Results:
     """The cells of a folder of results, and the runs that they are the means of.
 
-    Attributes
-    ----------
-    cells : dict
-        By data set (the loader's name) and method.
-    other : dict
-        Cells of other metrics: by data set, method and metric.
+    ``cells`` are those of the table's metric by data set (the loader's name) and method, ``other`` those of other
+    metrics by data set, method and metric.
     """
 
     def __init__(self, out: str | Path, kind: Kind) -> None:

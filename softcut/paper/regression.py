@@ -49,39 +49,17 @@ _ORDER = ("batch", "lr", "epochs", "hidden", "k", *_FIXED, "unmasked", "molecule
 
 @dataclass(frozen=True)
 class RegressionSettings:
-    """How a regressor is trained; the defaults are the paper's.
+    """How a regressor is trained; the defaults are the paper's."""
 
-    >>> RegressionSettings().epochs
-    50
-
-    Attributes
-    ----------
-    batch : int
-        Molecules of each replica in a step.
-    lr : float
-        Adam's step size.
-    epochs : int
-        All of them are run; the test error is taken at the one with the lowest validation error.
-    hidden : int
-        Width of every layer.
-    k : int
-        Clusters (half of the mean number of heavy atoms, rounded up to 9, is 4).
-    unmasked : bool
-        Padding counts as atoms: every molecule is a graph of 9 nodes, some of them isolated and without features. They
-        pass through biases, poolers and readout as the others do.
-    molecules : int or None
-        Use a random choice of so many; None: all 130,831.
-    pool_args : mapping
-        Further options of the poolers.
-    """
-
-    batch: int = 32
+    batch: int = 32  # molecules of each replica in a step
     lr: float = 5e-4
-    epochs: int = 50
+    epochs: int = 50  # all are run; the test error is taken at the one with the lowest validation error
     hidden: int = 32
-    k: int = 4
-    unmasked: bool = False
-    molecules: int | None = None
+    k: int = 4  # clusters: half of the mean number of heavy atoms, rounded up to 9
+    unmasked: bool = (
+        False  # padding counts as atoms: every molecule has 9 nodes, some isolated and without features
+    )
+    molecules: int | None = None  # a random choice of so many; None: all 130,831
     pool_args: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -97,11 +75,7 @@ class RegressionSettings:
         return {**asdict(self), "pool_args": dict(self.pool_args), **_FIXED}
 
     def changed(self) -> dict[str, Any]:
-        """What differs from the paper's settings.
-
-        >>> RegressionSettings(k=3).changed()
-        {'k': 3}
-        """
+        """What differs from the paper's settings."""
         return _changed(self.known)
 
 

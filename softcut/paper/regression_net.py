@@ -77,18 +77,8 @@ def _normalised(adjacency: Tensor) -> Tensor:
 class PaddedRegressor(nn.Module):
     """A :class:`~softcut.nn.GraphRegressor` with one pooler, on what :func:`padded_inputs` makes.
 
-    >>> net = regressor("topk", 4, seed=0)
-    >>> x, adjacency, mask = torch.eye(4).unsqueeze(0), 1 - torch.eye(4).unsqueeze(0), torch.ones(1, 4)
-    >>> predicted, auxiliary = net(*padded_inputs("topk", x, adjacency, mask))
-    >>> torch.allclose(predicted, net.net(x, adjacency).y[:, 0]), auxiliary.item()
-    (True, 0.0)
-
     Called as ``net(products, adjacency, mask)``; returns a number and the poolers' losses for every graph, [B] each.
-
-    Parameters
-    ----------
-    net : GraphRegressor
-        With one of the poolers mincut, diffpool, topk, or nopool, and ReLU between its layers.
+    `net` has one of the poolers mincut, diffpool, topk, or nopool, and ReLU between its layers.
     """
 
     def __init__(self, net: GraphRegressor) -> None:
