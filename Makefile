@@ -81,7 +81,7 @@ test-oldest: $(OLDEST)/.ready  ## the suite on the oldest versions pyproject.tom
 	@$(OLDEST)/bin/python -m pytest -W default::DeprecationWarning -W default::PendingDeprecationWarning
 
 tables: $(VENV)/.dev  ## every table of results in README.md and docs, rendered from results/
-	@$(BIN)/python -m softcut.paper.tables
+	@$(BIN)/python -m tools.tables
 
 $(VENV)/.docs: $(VENV)/.dev
 	@echo "Installing the tools of the documentation ..."

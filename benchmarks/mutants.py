@@ -48,7 +48,18 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     room: (f"softcut/{room}", f"tests/{room}")
     for room in (
-        *("tables", "graph", "io", "ops", "metrics", "coarsening", "nn", "training", "clustering", "learning"),
+        *(
+            "tables",
+            "graph",
+            "io",
+            "ops",
+            "metrics",
+            "coarsening",
+            "nn",
+            "training",
+            "clustering",
+            "learning",
+        ),
         *("datasets", "baselines", "segment", "report", "serve", "paper", "cli"),
     )
 }

@@ -285,9 +285,9 @@ def speed(given: argparse.Namespace) -> None:
                 write(given.out, {"environment": environment(), "rows": rows})
                 if "failed" in row:
                     break
-    from softcut.paper.cost_tables import speed_table
-
-    print(speed_table(rows))
+    print(
+        "make tables writes them to docs/choosing-a-pooling-operator.md, where --out is results/pooling_speed.json"
+    )
 
 
 def memory(given: argparse.Namespace) -> None:

@@ -24,11 +24,12 @@ import torch
 from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.device import choose_device
 from softcut.files import atomic_json
-from softcut.paper.common import markdown_table
+from softcut.paper.regression import RegressionSettings, build_task
 from softcut.paper.regression_net import squared_error
-from softcut.paper.regression_task import Pair, RegressionSettings, build_task
+from softcut.paper.supervised import Pair
 from softcut.paper.table3 import FOLDS, METHODS, PROPERTIES
 from softcut.provenance import command_line, commit, device_name
+from softcut.report.tables import markdown_table
 from softcut.training import Loop, LoopProgress, LoopSettings
 
 SETTINGS = RegressionSettings()

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from softcut.paper.tables import pages
+from tools.tables import pages
 
 ROOT = Path(__file__).resolve().parents[1]
 NAVIGATION = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), flags=re.MULTILINE)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from softcut.cli.console import err, note, out, table
+from softcut.cli.console import err, note, out
 from softcut.errors import ParameterError
+
+if TYPE_CHECKING:
+    from softcut.report.tables import Table
 
 __all__ = ["reproduce"]
 
@@ -31,20 +34,11 @@ def synthetic(
 ) -> None:
     """E1: communities and a grid, clustered by three methods; a picture and scores."""
     from softcut.device import choose_device
-    from softcut.paper.synthetic import run
+    from softcut.paper.synthetic import run, table
 
     with err.status("starting") as status:
         rows = run(out_dir, runs, choose_device(device), status.update)
-    columns = ("nmi", "accuracy", "normalised_cut", "modularity", "balance", "clusters_used")
-    listing = table(
-        f"Synthetic graphs, mean and standard deviation over {runs} seeds",
-        ("graph", "method", *(column.replace("_", " ") for column in columns)),
-        text=("graph", "method"),
-    )
-    for row in rows:
-        cells = (f"{row[c]:.3f} ± {row[c + '_std']:.3f}" if c in row else "-" for c in columns)
-        listing.add_row(row["dataset"], row["method"], *cells)
-    out.print(listing)
+    _show(table(rows))
     out.print(f"Picture: {out_dir / 'synthetic.png'}", markup=False)
 
 
@@ -72,7 +66,7 @@ def citation(
         if curves and (dataset is None or "cora" in dataset):
             status.update("curves on cora")
             picture = paper.curves(out_dir, device=chosen)
-    _cell_table("Table 1: clustering the citation networks", cells)
+    _show_cells(cells, "Table 1: clustering the citation networks")
     if picture is not None:
         out.print(f"Curves: {picture}", markup=False)
 
@@ -88,20 +82,15 @@ def quality(
     """Beyond the paper: the default clustering, its ablations and every baseline on eight data sets."""
     from softcut.device import choose_device
     from softcut.paper import quality as paper
+    from softcut.report.tables import pivot
 
     _check_names("--dataset", dataset, paper.DATASETS)
     _check_names("--method", method, paper.METHODS)
     chosen = choose_device(device)
     with err.status("starting") as status:
         cells = paper.run(out_dir, dataset or paper.DATASETS, method, runs, chosen, status.update)
-    shown = list(dataset or paper.DATASETS)
     title = f"NMI, mean and standard deviation over {runs} values of random_state"
-    listing = table(title, ("method", *shown), text=("method",))
-    by_name = {(c["dataset"], c["method"]): c for c in cells if c["metric"] == "nmi"}
-    for row in dict.fromkeys(c["method"] for c in cells):
-        values = (by_name.get((name, row)) for name in shown)
-        listing.add_row(row, *("-" if c is None else f"{c['mean']:.3f} ± {c['std']:.3f}" for c in values))
-    out.print(listing)
+    _show(pivot([cell for cell in cells if cell["metric"] == "nmi"], title))
 
 
 @reproduce.command()
@@ -119,11 +108,7 @@ def evidence(
     _check_names("--dataset", dataset, DATASETS)
     with err.status("starting") as status:
         rows = paper.run(out_dir, dataset or DATASETS, runs, choose_device(device), status.update)
-    titles, lines = paper.table(rows)
-    listing = table("Rank correlation with NMI", titles, text=("data",))
-    for line in lines:
-        listing.add_row(*line)
-    out.print(listing)
+    _show(paper.table(rows))
 
 
 @reproduce.command()
@@ -151,7 +136,7 @@ def autoencoder(
             progress=tell,
             settings=paper.Settings(decay=decay),
         )
-    out.print(paper.table(report), markup=False)
+    _show(paper.table(report))
 
 
 @reproduce.command()
@@ -195,7 +180,7 @@ def classification(
             progress=bar.update,
         )
     if cells:
-        _accuracy_table(cells)
+        _show_cells(cells, "Table 2: test accuracy in percent", digits=1)
     found = {(cell["dataset"], cell["method"]): cell["n"] for cell in cells}
     left = [f"{d}: {m}" for d in datasets for m in methods if found.get((d.lower(), m), 0) < folds]
     if left:
@@ -215,10 +200,6 @@ def regression(
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, by default 50.")] = None,
     k: Annotated[int | None, typer.Option(min=1, help="Clusters, by default 4.")] = None,
-    readout: Annotated[
-        str | None,
-        typer.Option(help="'mean' over the atoms (default), 'padded': sum divided by 9, or 'sum'."),
-    ] = None,
     unmasked: Annotated[
         bool, typer.Option("--unmasked", help="Padding counts as atoms: all molecules have 9 nodes.")
     ] = False,
@@ -234,14 +215,13 @@ def regression(
     from softcut.cli.bars import JobBar
     from softcut.device import choose_device
     from softcut.paper import regression as paper
-    from softcut.paper import regression_net, regression_task, table3
+    from softcut.paper import table3
 
     _check_names("--property", properties, table3.PROPERTIES)
     _check_names("--method", method, table3.METHODS)
-    _check_names("--readout", [] if readout is None else [readout], regression_net.READOUTS)
-    given = {"epochs": epochs, "k": k, "readout": readout, "unmasked": unmasked or None}
+    given = {"epochs": epochs, "k": k, "unmasked": unmasked or None}
     changed = {name: value for name, value in given.items() if value is not None}
-    settings = regression_task.RegressionSettings(**{**(regression_task.QUICK if quick else {}), **changed})
+    settings = paper.RegressionSettings(**{**(paper.QUICK if quick else {}), **changed})
     if settings.changed():
         note(f"a trial with {settings.changed()}, not the table of the paper.")
     names, methods = properties or list(table3.PROPERTIES), method or list(table3.METHODS)
@@ -260,7 +240,7 @@ def regression(
             progress=bar.update_regression,
         )
     if cells:
-        _cell_table("Table 3: test MSE of standardised properties", [dict(cell) for cell in cells])
+        _show_cells(cells, "Table 3: test MSE of standardised properties")
     if len(cells) < 2 * len(names) * len(methods):
         note("the time was up before everything was finished. The same command continues.")
 
@@ -288,30 +268,9 @@ def segmentation(
             out_dir, method, images, split=split, minutes=minutes, data=data, tell=status.update
         )
         pictures = draw(out_dir, data=data, tell=status.update) if figure else []
-    out.print(paper.result_table(cells), markup=False, soft_wrap=True)
+    _show(paper.table(cells))
     for picture in pictures:
         out.print(f"Picture: {picture}", markup=False)
-
-
-def _accuracy_table(cells: Iterable[Mapping[str, Any]]) -> None:
-    """Accuracies beside the paper's, in percent."""
-    names = ("data set", "method")
-    listing = table(
-        "Table 2: test accuracy in percent", (*names, "measured", "folds", "paper", "seconds"), text=names
-    )
-    notes = []
-    for cell in cells:
-        std = "" if cell["paper_std"] is None else f" ± {cell['paper_std']:.1f}"
-        paper = "-" if cell["paper_mean"] is None else f"{cell['paper_mean']:.1f}{std}"
-        measured = f"{cell['mean']:.1f} ± {cell['std']:.1f}"
-        listing.add_row(
-            cell["dataset"], cell["method"], measured, str(cell["n"]), paper, f"{cell['seconds']:.0f}"
-        )
-        if cell["note"]:
-            notes.append(f"{cell['dataset']} is {cell['note']}.")
-    out.print(listing)
-    for text in dict.fromkeys(notes):
-        out.print(text, markup=False)
 
 
 def _check_names(option: str, given: Iterable[str] | None, valid: Iterable[str]) -> None:
@@ -320,12 +279,17 @@ def _check_names(option: str, given: Iterable[str] | None, valid: Iterable[str])
             raise ParameterError(f"{option} must be one of {', '.join(valid)}, got {name!r}.")
 
 
-def _cell_table(title: str, cells: list[dict[str, Any]]) -> None:
-    """Cells side by side with the paper's numbers."""
-    names = ("data set", "method", "metric")
-    listing = table(title, (*names, "measured", "runs", "paper"), text=names)
-    for cell in cells:
-        paper = "-" if cell["paper_mean"] is None else f"{cell['paper_mean']:.3f} ± {cell['paper_std']:.3f}"
-        measured = f"{cell['mean']:.3f} ± {cell['std']:.3f}"
-        listing.add_row(cell["dataset"], cell["method"], cell["metric"], measured, str(cell["n"]), paper)
-    out.print(listing)
+def _show(listing: Table) -> None:
+    """A table and its notes."""
+    from softcut.report.tables import to_terminal
+
+    out.print(to_terminal(listing))
+    for text in listing.notes:
+        out.print(text, markup=False)
+
+
+def _show_cells(cells: Iterable[Mapping[str, Any]], title: str, digits: int = 3) -> None:
+    """Recorded cells beside the paper's numbers."""
+    from softcut.report.tables import cell_table
+
+    _show(cell_table(cells, title, digits))

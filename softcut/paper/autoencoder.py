@@ -13,6 +13,7 @@ zero: without it, what is compared is partly how much Adam still shakes each poo
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import time
@@ -32,23 +33,14 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
-from softcut.paper.common import check_names, experiment_parser, markdown_table, run_experiment
-from softcut.paper.reconstruction_figure import draw_reconstructions, percent
+from softcut.paper.common import check_names, experiment_parser, run_experiment, say
 from softcut.paper.runs import Records, cells, merge_cells, read_cells, settings_hash
-from softcut.provenance import command_line, commit, device_name
+from softcut.provenance import command_line
+from softcut.report.plots import figure, save_figure
+from softcut.report.tables import Cell, Table, to_markdown
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopSettings, Patience, Task
 
-__all__ = [
-    "DATASETS",
-    "METHODS",
-    "Replicas",
-    "Settings",
-    "main",
-    "run",
-    "signal_variance",
-    "table",
-    "train_replicas",
-]
+__all__ = ["DATASETS", "METHODS", "TITLES", "Settings", "main", "percent", "run", "table", "train_replicas"]
 
 DATASETS: dict[str, Callable[[], Graph]] = {
     "ring": lambda: ring_graph(200),
@@ -77,9 +69,6 @@ class Settings:
     """What decides a result besides the data, the pooler and the seed.
 
     `decay` is not the paper's: half a cosine from the learning rate down to 0 over all iterations.
-
-    >>> Settings().learning_rate
-    0.005
     """
 
     hidden: int = 32
@@ -92,11 +81,7 @@ class Settings:
 
     @property
     def name(self) -> str:
-        """What the files of these results are called; the paper's settings have the plain name.
-
-        >>> Settings().name, Settings(decay=True).name, Settings(iterations=5).name[:12]
-        ('autoencoder', 'autoencoder_decay', 'autoencoder_')
-        """
+        """What the files of these results are called; the paper's settings have the plain name."""
         known = {Settings(): "autoencoder", Settings(decay=True): "autoencoder_decay"}
         return known.get(self) or f"autoencoder_{settings_hash(asdict(self))}"
 
@@ -147,32 +132,11 @@ def train_replicas(
     time_limit: float | None = None,
     checkpoint_every: float = 60.0,
 ) -> Replicas:
-    """Train one autoencoder per seed, all in one step.
+    """Train one autoencoder per seed, all in one step; a replica's result does not depend on its company.
 
-    >>> from softcut.datasets import ring_graph
-    >>> result = train_replicas(ring_graph(20), "topk", [0, 1], Settings(iterations=5))
-    >>> len(result.mse), result.x.shape
-    (2, (2, 20, 2))
-
-    Parameters
-    ----------
-    graph : Graph
-        With coordinates as features.
-    method : str
-        Name of a pooler.
-    seeds : sequence of int
-        One replica each; a replica's result does not depend on its company.
-    settings : Settings, optional
-        The paper's by default.
-    device : str or torch.device
-        Where to train.
-    checkpoint : path, optional
-        Saved about once a minute (`checkpoint_every` seconds) and resumed from if it exists; removed by the caller.
-        Ctrl-C saves it as well and raises KeyboardInterrupt.
-    progress : callable, optional
-        Called with (iteration, median MSE) every few iterations.
-    time_limit : float, optional
-        Seconds after which training stops; ``finished`` of the result is then False.
+    The checkpoint is saved about once a minute (`checkpoint_every` seconds), resumed from if it exists, and removed by
+    the caller. Ctrl-C saves it as well and raises KeyboardInterrupt. `progress` is called with the iteration and the
+    median MSE.
     """
     settings = settings or Settings()
     device = torch.device(device)
@@ -203,16 +167,14 @@ def train_replicas(
     )
 
     def tell(state: LoopProgress) -> None:
-        assert progress is not None
-        progress(state.iteration, float(np.median(state.losses["mse"])))
+        if progress is not None:
+            progress(state.iteration, float(np.median(state.losses["mse"])))
 
     saved = None
     if checkpoint is not None:
         identity = {"method": method, "seeds": list(seeds), "nodes": graph.num_nodes, **asdict(settings)}
         saved = Checkpoint(Path(checkpoint), identity, checkpoint_every)
-    result = Loop(_Autoencoders(models, x, op), loop_settings).run(
-        None if progress is None else tell, saved, time_limit
-    )
+    result = Loop(_Autoencoders(models, x, op), loop_settings).run(tell, saved, time_limit)
     if result.interrupted:
         raise KeyboardInterrupt
     assert result.best_loss is not None and result.best_iteration is not None and result.ran is not None
@@ -228,12 +190,7 @@ def train_replicas(
 
 
 def signal_variance(graph: Graph) -> float:
-    """Mean over the coordinates of their variance: the MSE of the best constant.
-
-    >>> from softcut.datasets import ring_graph
-    >>> round(signal_variance(ring_graph(200)), 6)
-    0.5
-    """
+    """Mean over the coordinates of their variance: the MSE of the best constant."""
     return float(np.asarray(graph.x, dtype=np.float64).var(axis=0).mean())
 
 
@@ -242,39 +199,16 @@ def run(
     out_dir: str | os.PathLike[str] = "results",
     device: str | torch.device = "cpu",
     progress: Callback | None = None,
-    seed: int = 0,
     datasets: Sequence[str] = tuple(DATASETS),
     methods: Sequence[str] = METHODS,
     settings: Settings | None = None,
-    command: str | None = None,
     time_limit: float | None = None,
 ) -> list[dict[str, Any]]:
     """Run every cell that is missing; write the table, its runs, the reconstructions and the figure.
 
-    A cell is a data set and a pooler; its seeds ``seed .. seed + runs - 1`` train side by side. The files
-    are replaced after each cell, and an interrupted cell continues from its last checkpoint.
-
-    Parameters
-    ----------
-    runs : int
-        Seeds.
-    out_dir : path
-        Where autoencoder.json (cells), autoencoder_runs.json, autoencoder.npz (reconstructions) and autoencoder.png
-        go; the names of other settings than the paper's are :attr:`Settings.name`.
-    device : str or torch.device
-        Where to train.
-    progress : callable, optional
-        Called with (cell, iteration, iterations, median MSE).
-    seed : int
-        The first seed.
-    datasets, methods : sequence of str
-        Which cells.
-    settings : Settings, optional
-        The paper's by default.
-    command : str, optional
-        Recorded with the results; the command line by default.
-    time_limit : float, optional
-        Seconds after which to stop; what was begun is in a checkpoint.
+    A cell is a data set and a pooler; its seeds train side by side. The files (``autoencoder.json``, ``_runs.json``,
+    ``.npz`` and ``.png``; see :attr:`Settings.name`) are replaced after each cell, and an interrupted cell continues
+    from its last checkpoint, also after `time_limit` seconds.
     """
     check_names(datasets, tuple(DATASETS), "datasets")
     check_names(methods, METHODS, "methods")
@@ -282,88 +216,53 @@ def run(
         raise ParameterError(f"runs must be at least 1, got {runs}.")
     began = time.perf_counter()
     settings = settings or Settings()
-    out = Path(out_dir)
+    known = asdict(settings)
+    out, seeds, worked = Path(out_dir), list(range(runs)), False
     out.mkdir(parents=True, exist_ok=True)
-    table_file = out / f"{settings.name}.json"
-    records, arrays = Records(out / f"{settings.name}_runs.json"), _load_arrays(out / f"{settings.name}.npz")
-    seeds = range(seed, seed + runs)
-    worked = False
-    for dataset in datasets:
-        graph = DATASETS[dataset]()
-        for method in methods:
-            cell = f"{dataset}/{method}"
-            known = [c for c in read_cells(table_file) if (c["dataset"], c["method"]) == (dataset, method)]
-            if (
-                any(c["seeds"] == list(seeds) for c in known)
-                and not records.missing(dataset, method, seeds, asdict(settings))
-                and cell in arrays
-            ):
-                continue
-            left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
-            if left == 0 and worked:  # every call makes some progress, however short its time
-                break
-            worked = True
-            name = settings_hash({"cell": cell, "seeds": list(seeds), **asdict(settings)})
-            checkpoint = out / f".autoencoder-{name}.pt"
-            result = train_replicas(
-                graph,
-                method,
-                seeds,
-                settings,
-                device,
-                checkpoint,
-                None if progress is None else _named(progress, cell, settings.iterations),
-                time_limit=left,
-            )
-            if not result.finished:
-                break
-            arrays[cell] = result.x.astype(np.float32)
-            _save_arrays(out / f"{settings.name}.npz", arrays)
-            origin = {"device": device_name(device), "commit": commit()}
-            records.add(_records(result, dataset, method, seeds, settings, signal_variance(graph), origin))
-            made = records.of(dataset, method, seeds, asdict(settings))
-            merge_cells(table_file, [_cell(made, command or command_line())])
-            checkpoint.unlink(missing_ok=True)
-    found = read_cells(table_file)
+    stem = str(out / settings.name)
+    records, arrays = Records(f"{stem}_runs.json"), _load_arrays(f"{stem}.npz")
+    for dataset, method in itertools.product(datasets, methods):
+        graph, cell = DATASETS[dataset](), f"{dataset}/{method}"
+        recorded = [
+            c["seeds"] for c in read_cells(f"{stem}.json") if (c["dataset"], c["method"]) == (dataset, method)
+        ]
+        if seeds in recorded and not records.missing(dataset, method, seeds, known) and cell in arrays:
+            continue
+        left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
+        if left == 0 and worked:  # every call makes some progress, however short its time
+            break
+        worked = True
+        checkpoint = out / f".autoencoder-{settings_hash({'cell': cell, 'seeds': seeds, **known})}.pt"
+
+        def tell(iteration: int, mse: float, cell: str = cell) -> None:
+            if progress is not None:
+                progress(cell, iteration, settings.iterations, mse)
+
+        result = train_replicas(graph, method, seeds, settings, device, checkpoint, tell, time_limit=left)
+        if not result.finished:
+            break
+        arrays[cell] = result.x.astype(np.float32)
+        atomic_write(f"{stem}.npz", lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
+        shared = {"dataset": dataset, "method": method, "settings": known, "seconds": result.seconds / runs}
+        variance = signal_variance(graph)
+        numbers = zip(seeds, result.mse, result.loss, result.best_iteration, result.iterations, strict=True)
+        names = ("seed", "mse", "loss", "best_iteration", "iterations")
+        trained = [dict(zip(names, values, strict=True)) for values in numbers]
+        records.add(
+            [{**shared, **run, "mse_over_variance": run["mse"] / variance} for run in trained], device
+        )
+        merge_cells(f"{stem}.json", [_cell(records.of(dataset, method, seeds, known))])
+        checkpoint.unlink(missing_ok=True)
+    found = read_cells(f"{stem}.json")
     shown = [run for c in found for run in records.of(c["dataset"], c["method"], c["seeds"], c["settings"])]
-    graphs = {name: make() for name, make in DATASETS.items()}
-    draw_reconstructions(out / f"{settings.name}.png", graphs, TITLES, shown, arrays)
+    draw_reconstructions(
+        f"{stem}.png", {name: make() for name, make in DATASETS.items()}, TITLES, shown, arrays
+    )
     return found
 
 
-def _named(progress: Callback, cell: str, iterations: int) -> Callable[[int, float], None]:
-    return lambda iteration, mse: progress(cell, iteration, iterations, mse)
-
-
-def _records(
-    result: Replicas,
-    dataset: str,
-    method: str,
-    seeds: Sequence[int],
-    settings: Settings,
-    variance: float,
-    origin: Mapping[str, str],
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "dataset": dataset,
-            "method": method,
-            "seed": seed,
-            "settings": asdict(settings),
-            "mse": result.mse[r],
-            "mse_over_variance": result.mse[r] / variance,
-            "loss": result.loss[r],
-            "best_iteration": result.best_iteration[r],
-            "iterations": result.iterations[r],
-            "seconds": result.seconds / len(seeds),
-            **origin,
-        }
-        for r, seed in enumerate(seeds)
-    ]
-
-
-def _cell(runs: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
-    (cell,) = cells(runs, ["mse"], {}, command, digits=None)
+def _cell(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    (cell,) = cells(runs, ["mse"], {}, command_line(), digits=None)
     medians = {
         "median": statistics.median(run["mse"] for run in runs),
         "median_over_variance": statistics.median(run["mse_over_variance"] for run in runs),
@@ -371,41 +270,77 @@ def _cell(runs: Sequence[Mapping[str, Any]], command: str) -> dict[str, Any]:
     return {**cell, **medians, "settings": runs[0]["settings"], "seeds": [run["seed"] for run in runs]}
 
 
-def _load_arrays(path: Path) -> dict[str, np.ndarray]:
-    if not path.exists():
+def _load_arrays(path: str) -> dict[str, np.ndarray]:
+    if not Path(path).exists():
         return {}
     with np.load(path, allow_pickle=False) as stored:
         return dict(stored)
 
 
-def _save_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    atomic_write(path, lambda file: np.savez_compressed(file, **arrays))
-
-
-def table(found: Iterable[Mapping[str, Any]]) -> str:
-    """The cells as a Markdown table.
-
-    >>> cell = {"dataset": "ring", "method": "topk", "mean": 0.3, "std": 0.1, "median": 0.3, "n": 10}
-    >>> print(table([cell | {"median_over_variance": 0.6, "seconds": 1.0, "device": "cpu"}]))
-    | data | pooler | MSE, mean ± std | median | median / variance | runs | seconds |
-    |---|---|---|---|---|---|---|
-    | ring | Top-K | 3.00e-01 ± 1.0e-01 | 3.00e-01 | 60 % | 10 | 1.0 (cpu) |
-    """
-    order = {m: i for i, m in enumerate(METHODS)}
-    rows = [
-        [
-            c["dataset"],
-            TITLES[c["method"]],
+def table(found: Iterable[Mapping[str, Any]]) -> Table:
+    """MSE of every graph and pooler: mean, median, and the median as a share of the signal's variance."""
+    rows: list[list[str | Cell]] = []
+    for c in sorted(found, key=lambda c: (c["dataset"] != "ring", METHODS.index(c["method"]))):
+        numbers = [
             f"{c['mean']:.2e} ± {c['std']:.1e}",
             f"{c['median']:.2e}",
             percent(c["median_over_variance"]),
-            str(c["n"]),
-            f"{c['seconds']} ({c['device']})",
         ]
-        for c in sorted(found, key=lambda c: (c["dataset"] != "ring", order[c["method"]]))
-    ]
+        numbers += [str(c["n"]), f"{c['seconds']} ({c['device']})"]
+        rows.append([c["dataset"], TITLES[c["method"]], *map(Cell, numbers)])
     columns = ["data", "pooler", "MSE, mean ± std", "median", "median / variance", "runs", "seconds"]
-    return markdown_table(columns, rows)
+    return Table(columns, rows, "Reconstruction from a quarter of the nodes", heads=2)
+
+
+def percent(share: float) -> str:
+    """Two digits that count, without an exponent above 10 %."""
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+
+
+def draw_reconstructions(
+    path: str | Path,
+    graphs: Mapping[str, Graph],
+    titles: Mapping[str, str],
+    runs: Sequence[Mapping[str, Any]],
+    arrays: Mapping[str, np.ndarray],
+) -> Path | None:
+    """One row per graph, one column per pooler: of each, the run with the median MSE; None where nothing was run."""
+    shown = [name for name in graphs if any(key.startswith(f"{name}/") for key in arrays)]
+    methods = [method for method in titles if any(f"{name}/{method}" in arrays for name in shown)]
+    if not shown:
+        return None
+    fig, axes = figure(
+        len(shown), len(methods) + 1, figsize=(2.2 * (len(methods) + 1), 2.5 * len(shown)), squeeze=False
+    )
+    for line, name in zip(axes, shown, strict=True):
+        graph = graphs[name]
+        _draw(line[0], graph, np.asarray(graph.x), "original")
+        for axis, method in zip(line[1:], methods, strict=True):
+            own = [run for run in runs if (run["dataset"], run["method"]) == (name, method)]
+            if not own or f"{name}/{method}" not in arrays:
+                axis.set_axis_off()
+                continue
+            ranked = sorted(range(len(own)), key=lambda i: own[i]["mse"])
+            middle = ranked[(len(ranked) - 1) // 2]
+            share = percent(own[middle]["mse_over_variance"])
+            title = f"{titles[method]}\nMSE {share} of variance"
+            _draw(axis, graph, arrays[f"{name}/{method}"][middle], title)
+    return save_figure(fig, path, dpi=150)
+
+
+def _draw(axis: Any, graph: Graph, points: np.ndarray, title: str) -> None:
+    """Nodes at `points`, coloured by where they belong, with the edges of the graph."""
+    from matplotlib.collections import LineCollection
+
+    original = np.asarray(graph.x)
+    edges = graph.adjacency.tocoo()
+    low, high = original.min() - 0.15, original.max() + 0.15
+    axis.set(xticks=[], yticks=[], aspect="equal", xlim=(low, high), ylim=(low, high))
+    axis.set_title(title, fontsize=8)
+    lines = np.stack([points[edges.row], points[edges.col]], 1)
+    axis.add_collection(LineCollection(list(lines), colors="0.75", linewidths=0.5, zorder=1))
+    colour = (original - original.min(0)).sum(1)
+    axis.scatter(points[:, 0], points[:, 1], s=5, c=colour, cmap="viridis", zorder=2)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -421,7 +356,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     def show(cell: str, i: int, of: int, mse: float) -> None:
         if i % 500 == 0:
-            print(f"{cell}: iteration {i} of {of}, median MSE {mse:.2e}", flush=True)
+            say(f"{cell}: iteration {i} of {of}, median MSE {mse:.2e}")
 
     def run_it(given: Any) -> str:
         found = run(
@@ -434,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             settings=Settings(decay=given.decay, iterations=given.iterations),
             time_limit=None if given.minutes is None else 60 * given.minutes,
         )
-        return table(found)
+        return to_markdown(table(found))
 
     run_experiment(parser, run_it, arguments)
 

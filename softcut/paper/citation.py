@@ -22,19 +22,24 @@ from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
-from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
+from softcut.metrics import nmi
 from softcut.ops import CSR
 from softcut.paper.common import (
+    Tell,
     check_names,
     estimator_settings,
     experiment_parser,
     keyword_settings,
-    markdown_cells,
+    quiet,
     run_experiment,
+    say,
+    scores_of,
 )
+from softcut.paper.comparison import paper_numbers
 from softcut.paper.runs import Records, cells, merge_cells
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
+from softcut.report.tables import cell_table, to_markdown
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 
 __all__ = [
@@ -52,33 +57,28 @@ __all__ = [
 DATASETS = ("cora", "citeseer", "pubmed")
 METHODS = ("sc", "diffpool", "mincut", "kmeans", "leiden", "dmon", "consensus")
 
-# (mean, standard deviation) of ten runs, table 1 of the paper.
+# (mean, standard deviation) of ten runs, table 1 of the paper: SC, DiffPool and MinCutPool.
+_PAPER_ROWS = {
+    "nmi": {
+        "cora": ".025±.014 .315±.005 .404±.018",
+        "citeseer": ".014±.003 .139±.016 .287±.047",
+        "pubmed": ".182±.000 .079±.001 .200±.020",
+    },
+    "cs": {
+        "cora": ".126±.042 .309±.005 .392±.018",
+        "citeseer": ".033±.000 .153±.020 .283±.046",
+        "pubmed": ".261±.000 .085±.001 .197±.019",
+    },
+}
 PAPER: dict[tuple[str, str, str], tuple[float, float | None]] = {
-    ("cora", "sc", "nmi"): (0.025, 0.014),
-    ("cora", "sc", "cs"): (0.126, 0.042),
-    ("cora", "diffpool", "nmi"): (0.315, 0.005),
-    ("cora", "diffpool", "cs"): (0.309, 0.005),
-    ("cora", "mincut", "nmi"): (0.404, 0.018),
-    ("cora", "mincut", "cs"): (0.392, 0.018),
-    ("citeseer", "sc", "nmi"): (0.014, 0.003),
-    ("citeseer", "sc", "cs"): (0.033, 0.000),
-    ("citeseer", "diffpool", "nmi"): (0.139, 0.016),
-    ("citeseer", "diffpool", "cs"): (0.153, 0.020),
-    ("citeseer", "mincut", "nmi"): (0.287, 0.047),
-    ("citeseer", "mincut", "cs"): (0.283, 0.046),
-    ("pubmed", "sc", "nmi"): (0.182, 0.000),
-    ("pubmed", "sc", "cs"): (0.261, 0.000),
-    ("pubmed", "diffpool", "nmi"): (0.079, 0.001),
-    ("pubmed", "diffpool", "cs"): (0.085, 0.001),
-    ("pubmed", "mincut", "nmi"): (0.200, 0.020),
-    ("pubmed", "mincut", "cs"): (0.197, 0.019),
+    key: value
+    for metric, rows in _PAPER_ROWS.items()
+    for key, value in paper_numbers(rows, METHODS[:3], metric).items()
 }
 
 _BASELINES = {"kmeans": "kmeans_propagated"}  # names in this table that differ from those of the baselines
 _GROUP = 100  # seeds trained together on a GPU; a tenth of it on a CPU
 _SEED = 0
-
-Tell = Callable[[str], None]
 
 
 def run(
@@ -87,28 +87,13 @@ def run(
     methods: Sequence[str] = METHODS,
     runs: int = 10,
     device: torch.device | str = "cpu",
-    tell: Tell | None = None,
+    tell: Tell = quiet,
     max_iter: int | None = None,
 ) -> list[dict[str, Any]]:
     """Run what is missing, and write ``table1.json`` (cells) and ``table1_runs.json`` (runs).
 
-    A run counts as finished only where all its settings are those asked for.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results; finished runs found there are not repeated.
-    datasets, methods : sequence of str
-        Which rows and columns.
-    runs : int
-        Seeds 0 .. runs - 1 of each.
-    device : str
-        Where networks are trained.
-    tell : callable, optional
-        Told what is being done.
-    max_iter : int, optional
-        Other than the methods' own numbers of iterations (10,000 in the paper), to try things out; the files are
-        then called ``table1_<max_iter>_iterations``.
+    A run counts as finished only where all its settings are those asked for. With `max_iter`, to try things out, the
+    files are called ``table1_<max_iter>_iterations``.
     """
     check_names(datasets, DATASETS, "datasets")
     check_names(methods, METHODS, "methods")
@@ -121,24 +106,23 @@ def run(
     for name in datasets:
         # The authors' data keep the self-loops of the raw files.
         graph, plain = load(name, self_loops="keep"), load(name)
+        assert graph.y is not None
         for method in methods:
             settings = settings_of(method, max_iter)
             missing = records.missing(name, method, range(runs), settings)
             while missing:
                 part, missing = missing[:group], missing[group:]
-                if tell is not None:
-                    tell(f"{name}: {method}, {len(part)} runs, {len(missing)} to go")
+                tell(f"{name}: {method}, {len(part)} runs, {len(missing)} to go")
                 start = time.perf_counter()
                 labels = _labels(method, graph, plain, part, device, max_iter)
                 seconds = (time.perf_counter() - start) / len(part)
-                origin = {"device": device_name(device), "commit": commit()}
-                shared = {"dataset": name, "method": method, "settings": settings}
-                records.add(
-                    [
-                        {**shared, "seed": seed, **_score(graph, row), "seconds": seconds, **origin}
-                        for seed, row in zip(part, labels, strict=True)
-                    ]
+                shared = {"dataset": name, "method": method, "settings": settings, "seconds": seconds}
+                scored = (
+                    {**scores_of(graph.y, row), "nmi_geometric": nmi(graph.y, row, "geometric")}
+                    for row in labels
                 )
+                rows = zip(part, scored, strict=True)
+                records.add([{**shared, "seed": seed, **scores} for seed, scores in rows], device)
             options = f"--dataset {name} --method {method} --runs {runs}"
             command = f"softcut reproduce citation {options}"
             if max_iter is not None:
@@ -150,34 +134,13 @@ def run(
 
 
 def settings_of(method: str, max_iter: int | None = None) -> dict[str, Any]:
-    """Everything that decides a method's result besides the data set and the seed.
-
-    >>> settings_of("mincut")
-    {'hidden': 16, 'max_iter': 10000, 'learning_rate': 0.0005}
-    """
+    """Everything that decides a method's result besides the data set and the seed."""
     if method == "consensus":
         return estimator_settings(GraphClustering())
-    trained: dict[str, Callable[..., Any]] = {
-        "mincut": paper_replicas,
-        "diffpool": diffpool_replicas,
-        "dmon": dmon_replicas,
-    }
+    trained = {**_TRAINED, "dmon": dmon_replicas}
     if method in trained:
         return keyword_settings(trained[method], **({} if max_iter is None else {"max_iter": max_iter}))
     return keyword_settings(BASELINES[_BASELINES.get(method, method)])
-
-
-def _score(graph: Graph, labels: np.ndarray) -> dict[str, float]:
-    y = graph.y
-    assert y is not None
-    return {
-        "nmi": nmi(y, labels),
-        "nmi_geometric": nmi(y, labels, "geometric"),
-        "cs": completeness(y, labels),
-        "acc": matched_accuracy(y, labels),
-        "ari": ari(y, labels),
-        "clusters_used": clusters_used(labels),
-    }
 
 
 def _labels(
@@ -193,10 +156,8 @@ def _labels(
     k = len(np.unique(graph.y))
     short: dict[str, Any] = {} if max_iter is None else {"max_iter": max_iter}
     own = [replica_seeds(_SEED, seed + 1)[seed] for seed in seeds]
-    if method == "mincut":
-        return _columns(paper_replicas(graph, k, own, device=device, **short)[0])
-    if method == "diffpool":
-        return _columns(diffpool_replicas(graph, k, own, device=device, **short)[0])
+    if method in _TRAINED:
+        return _columns(_TRAINED[method](graph, k, own, device=device, **short)[0])
     if method == "dmon":
         return _columns(dmon_replicas(graph, k, own, device=device, **short))
     if method == "consensus":
@@ -232,11 +193,6 @@ def paper_replicas(
 
     Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses. Ctrl-C
     is not answered with half a training: KeyboardInterrupt is raised.
-
-    >>> from softcut.datasets import attributed_communities
-    >>> s, _, result = paper_replicas(attributed_communities(60, 3, seed=0), 3, seeds=[0, 1], max_iter=5)
-    >>> s.shape, result.cut.shape
-    (torch.Size([60, 2, 3]), (5, 2))
     """
     op = CSR.from_graph(graph, device=device)
     x = rows_that_sum_to_one(graph) if x is None else x
@@ -247,6 +203,9 @@ def paper_replicas(
     if result.interrupted:
         raise KeyboardInterrupt
     return net.assign(inputs), inputs, result
+
+
+_TRAINED: dict[str, Callable[..., Any]] = {"diffpool": diffpool_replicas, "mincut": paper_replicas}
 
 
 def curves(
@@ -264,14 +223,11 @@ def curves(
     seeds = replica_seeds(_SEED, runs)
     every = max(1, max_iter // 40)
     found: dict[str, Any] = {}
-    for method in ("diffpool", "mincut"):
+    for method, trained in _TRAINED.items():
         rows: list[dict[str, Any]] = []
         found[method] = rows
         # The same constant input the training makes for itself.
-        if method == "mincut":
-            inputs: Any = paper_replicas(graph, k, seeds[:1], max_iter=1, device=device)[1]
-        else:
-            inputs = diffpool_replicas(graph, k, seeds[:1], max_iter=1, device=device)[1]
+        inputs = trained(graph, k, seeds[:1], max_iter=1, device=device)[1]
 
         def look(progress: Progress, rows: list[dict[str, Any]] = rows, inputs: Any = inputs) -> None:
             if progress.iteration % every and progress.iteration != progress.iterations:
@@ -286,7 +242,6 @@ def curves(
                 }
             )
 
-        trained = paper_replicas if method == "mincut" else diffpool_replicas
         trained(graph, k, seeds, max_iter=max_iter, device=device, callback=look)
     atomic_json(out / f"curves_{dataset}.json", {"commit": commit(), "device": device_name(device), **found})
     return draw_curves(out / f"curves_{dataset}.png", dataset, found)
@@ -330,13 +285,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--no-curves", action="store_true", help="leave the curves on Cora out")
 
     def run_it(given: Any) -> str:
-        def tell(text: str) -> None:
-            print(text, flush=True)
-
-        found = run(given.out, given.dataset, given.method, given.runs, given.device, tell, given.max_iter)
+        found = run(given.out, given.dataset, given.method, given.runs, given.device, say, given.max_iter)
         if not given.no_curves and "cora" in given.dataset and given.max_iter is None:
-            tell(f"curves: {curves(given.out, device=given.device)}")
-        return markdown_cells(found)
+            say(f"curves: {curves(given.out, device=given.device)}")
+        return to_markdown(cell_table(found))
 
     run_experiment(parser, run_it, arguments)
 

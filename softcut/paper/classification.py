@@ -1,7 +1,6 @@
-"""E5, table 2: graph classification, seven data sets, ten folds, one row per pooling operator.
+"""E5, table 2: graph classification, seven data sets, ten folds, one column per pooling operator.
 
-All folds of a data set and method train side by side (:mod:`softcut.learning`). Finished folds are recorded
-at once; a training that is stopped or killed continues from a checkpoint that is at most a minute old.
+All folds of a data set and method train side by side (:mod:`softcut.learning`).
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import torch
 
 from softcut.datasets.collections import load_graphs
 from softcut.datasets.hierarchies import load_hierarchy
-from softcut.files import atomic_json
 from softcut.graph.collection import GraphCollection
 from softcut.learning.experiment import METHODS as NETWORKS
 from softcut.learning.experiment import (
@@ -28,9 +27,10 @@ from softcut.learning.experiment import (
     train_folds,
 )
 from softcut.learning.hierarchy import HIERARCHIES
-from softcut.paper.classification_report import render
-from softcut.paper.common import experiment_parser, run_experiment
-from softcut.paper.runs import Records, cells, merge_cells, read_cells, settings_hash
+from softcut.paper.common import Tell, experiment_parser, quiet
+from softcut.paper.runs import cells, settings_hash
+from softcut.paper.supervised import Job, Pair, run_main
+from softcut.paper.supervised import merge as merge_folders
 from softcut.paper.table2 import (
     ABLATIONS,
     DATASETS,
@@ -45,15 +45,12 @@ from softcut.paper.table2 import (
     network_of,
     table_of,
 )
-from softcut.provenance import commit, device_name
 from softcut.training import LoopProgress, LoopResult
 
 __all__ = ["Progress", "main", "merge", "run", "settings_of"]
 
-Tell = Callable[[str], None]
 # Told the data set, the method, the folds in training, and what the loop says after an epoch.
 Progress = Callable[[str, str, Sequence[int], LoopProgress], None]
-_CURVES = "table2_curves.json"
 
 
 def settings_of(
@@ -89,155 +86,108 @@ def run(
     settings: ClassifierSettings | None = None,
     device: torch.device | str = "cpu",
     data: str | Path | None = None,
-    tell: Tell | None = None,
+    tell: Tell = quiet,
     progress: Progress | None = None,
-) -> list[Mapping[str, Any]]:
+) -> list[dict[str, Any]]:
     """Train what is missing; write ``table2.json`` (cells) and ``table2_runs.json`` (runs, one per fold).
 
     The variants of MinCutPool (``softcut.paper.table2.ABLATIONS``) and trials
     (:mod:`softcut.paper.classification_trials`) are run where they are named, and go to ``table2_ablation.json`` and
     ``table2_trials.json``. Validation curves, mean over the folds, go to ``table2_curves.json``.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results; finished folds found there are not repeated, unfinished trainings continue.
-    datasets, methods : sequence of str
-        Which rows and columns.
-    folds : int
-        The first so many of the ten folds.
-    minutes : float, optional
-        Stop cleanly after so many minutes; the same call continues.
-    seed : int
-        Of the folds and of all weights.
-    settings : ClassifierSettings, optional
-        The paper's by default.
-    device : device
-        Where networks are trained.
-    data : path, optional
-        Folder to read the data sets from, instead of ``$SOFTCUT_DATA`` and the cache.
-    tell : callable, optional
-        Told what is being done.
-    progress : callable, optional
-        Called with the data set, the method, the folds in training and a LoopProgress once per epoch.
     """
     datasets = dataset_names(datasets)
     check_methods(methods)
     settings = ClassifierSettings() if settings is None else settings
-    job = _Jobs(Path(out), folds, seed, settings, torch.device(device), data, minutes, tell, progress)
-    found: list[Mapping[str, Any]] = []
+    job = Job(out, device, minutes, tell)
+    made: list[dict[str, Any]] = []
     for dataset in datasets:
-        graphs: GraphCollection | None = None
+        plain = load_graphs(dataset, data)
         for method in methods:
-            if graphs is None:
-                graphs = load_graphs(dataset, data)
-            found += job.run(graphs, method)
+            graphs = graphs_for(method, plain)
+            known = settings_of(method, graphs, settings, seed)
+            train = partial(_train, job, graphs, method, known, settings, seed, data, progress)
+            made += job.fill(table_of(method), method, [graphs.name], folds, known, train, _cells)
             if job.out_of_time:
-                return found
-    return found
+                return made
+    return made
 
 
-class _Jobs:
-    """What the jobs of one call share: where results go, how much time is left."""
+def _train(
+    job: Job,
+    graphs: GraphCollection,
+    method: str,
+    known: Mapping[str, Any],
+    settings: ClassifierSettings,
+    seed: int,
+    data: str | Path | None,
+    progress: Progress | None,
+    missing: list[Pair],
+) -> None:
+    """Train folds side by side, in groups where that is faster, and record them; out of time: leave a checkpoint."""
+    network, settings = network_of(method, settings)
+    numbers = [fold for _, fold in missing]
+    size = None if method == "wl" else folds_at_once(graphs, settings, job.device)
+    if size is not None and size < len(numbers):
+        for first in range(0, len(numbers), size):
+            if not job.out_of_time:
+                part = missing[first : first + size]
+                _train(job, graphs, method, known, settings, seed, data, progress, part)
+        return
+    name = f"{graphs.name}: {method}"
+    job.tell(f"{name}, folds {', '.join(map(str, numbers))}")
+    start = time.perf_counter()
+    identity = {"dataset": graphs.name, "method": method, "folds": numbers, **known}
+    checkpoint = job.checkpoint(f"{graphs.name}-{method}", identity)
+    shared: dict[str, Any] = {
+        "dataset": graphs.name,
+        "method": method,
+        "settings": known,
+        "note": graphs.note,
+    }
+    if method == "wl":
+        from softcut.baselines.wl import wl_folds
 
-    def __init__(
-        self,
-        out: Path,
-        folds: int,
-        seed: int,
-        settings: ClassifierSettings,
-        device: torch.device,
-        data: str | Path | None,
-        minutes: float | None,
-        tell: Tell | None,
-        progress: Progress | None,
-    ) -> None:
-        self.out, self.folds, self.seed, self.settings = out, folds, seed, settings
-        self.device, self.data, self.progress = device, data, progress
-        self.tell = tell if tell is not None else (lambda text: None)
-        self.records = {name: _records(out, name) for name in TABLES}
-        self.ends = None if minutes is None else time.monotonic() + 60 * minutes
+        accuracies = wl_folds(graphs, numbers, seed)
+        seconds = (time.perf_counter() - start) / len(numbers)
+        runs = [{"seed": fold, "accuracy": 100 * hits, "seconds": seconds} for fold, hits in accuracies]
+        job.keep(table_of(method), [{**shared, **run} for run in runs], checkpoint, device="cpu")
+        return
+    hierarchy = None
+    if NETWORKS[network] in HIERARCHIES:
+        hierarchy = load_hierarchy(graphs, network, data)
+        job.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
 
-    @property
-    def left(self) -> float | None:
-        """Seconds until the time is up."""
-        return None if self.ends is None else self.ends - time.monotonic()
+    def pass_on(state: LoopProgress) -> None:
+        if progress is not None:
+            progress(graphs.name, method, numbers, state)
 
-    @property
-    def out_of_time(self) -> bool:
-        return self.left is not None and self.left <= 0
-
-    def run(self, graphs: GraphCollection, method: str) -> list[Mapping[str, Any]]:
-        """Train the folds that are missing, in groups where that is faster, and write the cell."""
-        graphs = graphs_for(method, graphs)
-        known = settings_of(method, graphs, self.settings, self.seed)
-        records = self.records[table_of(method)]
-        missing = records.missing(graphs.name, method, range(self.folds), known)
-        size = len(missing) if method == "wl" else self._at_once(graphs, method)
-        size = size or max(len(missing), 1)
-        origin = {"device": device_name(self.device if method != "wl" else "cpu"), "commit": commit()}
-        shared = {"dataset": graphs.name, "method": method, "settings": known, "note": graphs.note}
-        for first in range(0, len(missing), size):
-            if self.out_of_time:
-                break
-            runs, checkpoint = self._train(graphs, method, missing[first : first + size], known)
-            if runs:
-                records.add([{**shared, **run, **origin} for run in runs])
-                checkpoint.unlink(missing_ok=True)  # not before its results are on disk
-        done = records.of(graphs.name, method, range(self.folds), known)
-        return _write_cells(self.out, done) if done else []
-
-    def _at_once(self, graphs: GraphCollection, method: str) -> int | None:
-        return folds_at_once(graphs, network_of(method, self.settings)[1], self.device)
-
-    def _train(
-        self, graphs: GraphCollection, method: str, numbers: list[int], known: Mapping[str, Any]
-    ) -> tuple[list[dict[str, Any]], Path]:
-        """Results of some folds (none where the time was up), and the file that the training was saved to."""
-        self.tell(f"{graphs.name}: {method}, folds {', '.join(map(str, numbers))}")
-        start = time.perf_counter()
-        name = settings_hash({"dataset": graphs.name, "method": method, "folds": numbers, **known})
-        checkpoint = self.out / "checkpoints" / f"{graphs.name}-{method}-{name}.pt"
-        if method == "wl":
-            from softcut.baselines.wl import wl_folds
-
-            accuracies = wl_folds(graphs, numbers, self.seed)
-            seconds = (time.perf_counter() - start) / len(numbers)
-            runs = [{"seed": fold, "accuracy": 100 * hits, "seconds": seconds} for fold, hits in accuracies]
-            return runs, checkpoint
-        network, settings = network_of(method, self.settings)
-        hierarchy = None
-        if NETWORKS[network] in HIERARCHIES:
-            hierarchy = load_hierarchy(graphs, network, self.data)
-            taken = time.perf_counter() - start
-            self.tell(f"{graphs.name}: {method}, coarse graphs ready after {taken:.1f} s")
-        watch = _Watch(graphs.name, method, numbers, self.tell, self.progress, known["epochs"])
-        results, loop = train_folds(
-            graphs,
-            network,
-            numbers,
-            self.seed,
-            settings,
-            device=self.device,
-            hierarchy=hierarchy,
-            callback=watch,
-            checkpoint=checkpoint,
-            time_limit=self.left,
-        )
-        if loop.interrupted:
-            raise KeyboardInterrupt
-        if not results:
-            self.tell(
-                f"{graphs.name}: {method} stopped after epoch {watch.epoch}; the same command continues it"
-            )
-            return [], checkpoint
-        _add_curves(self.out / _CURVES, [_curve(graphs.name, method, numbers, known, loop)])
-        self.tell(f"{graphs.name}: {method} took {loop.seconds:.0f} s")
-        return [_record(result, loop.seconds / len(results)) for result in results], checkpoint
+    results, loop = train_folds(
+        graphs,
+        network,
+        numbers,
+        seed,
+        settings,
+        device=job.device,
+        hierarchy=hierarchy,
+        callback=job.watch(name, known["epochs"], _describe, pass_on),
+        checkpoint=checkpoint,
+        time_limit=job.left,
+    )
+    if loop.interrupted:
+        raise KeyboardInterrupt
+    if not results:
+        epochs = max(map(len, loop.validation.values()), default=0)
+        job.tell(f"{name} stopped after {epochs} epochs; the same command continues it")
+        return
+    runs = [{**shared, **_record(result, loop.seconds / len(results))} for result in results]
+    curve = _curve(graphs.name, method, numbers, known, loop)
+    job.keep(table_of(method), runs, checkpoint, [curve], TABLES[0])
+    job.tell(f"{name} took {loop.seconds:.0f} s")
 
 
-def _records(out: Path, table: str) -> Records:
-    return Records(out / f"{table}_runs.json")
+def _describe(state: LoopProgress) -> str:
+    loss, accuracy = state.validation["loss"].mean(), state.validation["accuracy"].mean()
+    return f"{len(state.active)} folds training, validation loss {loss:.4f}, accuracy {100 * accuracy:.1f}"
 
 
 def _record(result: FoldResult, seconds: float) -> dict[str, Any]:
@@ -258,7 +208,6 @@ def _curve(
     dataset: str, method: str, numbers: Sequence[int], known: Mapping[str, Any], loop: LoopResult
 ) -> dict[str, Any]:
     """Validation loss and accuracy after every epoch, mean over the folds still in training, and how many those are."""
-    training = np.isfinite(loop.validation["loss"]).sum(1)
     means = {name: np.nanmean(loop.validation[name], axis=1) for name in ("loss", "accuracy")}
     return {
         "dataset": dataset,
@@ -267,95 +216,27 @@ def _curve(
         "folds": list(numbers),
         "loss": [round(float(v), 4) for v in means["loss"]],
         "accuracy": [round(100 * float(v), 2) for v in means["accuracy"]],
-        "training": training.tolist(),
+        "training": np.isfinite(loop.validation["loss"]).sum(1).tolist(),
     }
 
 
-def _add_curves(path: Path, new: Sequence[Mapping[str, Any]]) -> None:
-    """Put curves into the file, in place of older ones of the same folds."""
-    by_name = {
-        (c["dataset"], c["method"], c["settings"], tuple(c["folds"])): c for c in [*read_cells(path), *new]
-    }
-    if by_name:
-        atomic_json(path, [by_name[key] for key in sorted(by_name)])
-
-
-def _write_cells(out: Path, runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The cell of one data set and method."""
     dataset, method = runs[0]["dataset"], runs[0]["method"]
     # Tables name data sets in small letters and the metric "acc"; runs keep the loader's name.
     named = {"dataset": dataset.lower(), "metric": "acc", "note": runs[0]["note"]}
-    made = [{**cell, **named} for cell in cells(runs, ["accuracy"], PAPER, command_for(dataset, method))]
-    merge_cells(out / f"{table_of(method)}.json", made)
-    return list(made)
+    return [{**cell, **named} for cell in cells(runs, ["accuracy"], PAPER, command_for(dataset, method))]
 
 
-def merge(out: str | Path, folders: Sequence[str | Path]) -> list[Mapping[str, Any]]:
-    """Put the runs of several folders (of several machines or processes) into `out`, and write its cells.
-
-    Runs with the settings of the first run of their data set and method make its cell.
-    """
-    out = Path(out)
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for table in TABLES:
-        records = _records(out, table)
-        for folder in folders:
-            found = _records(Path(folder), table).runs
-            if found:
-                records.add(found)
-        for run in records.runs:
-            group = groups.setdefault((run["dataset"], run["method"]), [])
-            if not group or group[0]["settings"] == run["settings"]:
-                group.append(run)
-    _add_curves(out / _CURVES, [curve for folder in folders for curve in read_cells(Path(folder) / _CURVES)])
-    return [cell for group in groups.values() for cell in _write_cells(out, group)]
-
-
-class _Watch:
-    """Says how far a training is, at most every few seconds."""
-
-    EVERY = 10.0
-
-    def __init__(
-        self,
-        dataset: str,
-        method: str,
-        numbers: Sequence[int],
-        tell: Tell,
-        progress: Progress | None,
-        epochs: int,
-    ) -> None:
-        self.dataset, self.method, self.numbers = dataset, method, numbers
-        self.tell, self.progress, self.epochs = tell, progress, epochs
-        self.epoch = 0
-        self.said = self.began = time.monotonic()
-        self.first: int | None = None
-
-    def __call__(self, state: LoopProgress) -> None:
-        self.epoch = round(self.epochs * state.iteration / state.iterations)
-        if self.progress is not None:
-            self.progress(self.dataset, self.method, self.numbers, state)
-        if self.first is None:
-            self.first = self.epoch - 1
-        now = time.monotonic()
-        if now - self.said < self.EVERY:
-            return
-        self.said = now
-        each = (now - self.began) / max(self.epoch - self.first, 1)
-        loss, accuracy = state.validation["loss"].mean(), state.validation["accuracy"].mean()
-        self.tell(
-            f"{self.dataset}: {self.method}, epoch {self.epoch} of at most {self.epochs}, {len(state.active)} folds "
-            f"training, {each:.2f} s per epoch, validation loss {loss:.4f}, accuracy {100 * accuracy:.1f}"
-        )
+def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]]:
+    """Put the runs of several folders into `out`, and write its cells; see :func:`softcut.paper.supervised.merge`."""
+    return merge_folders(out, folders, TABLES, _cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """``python -m softcut.paper.classification --dataset PROTEINS --method mincut --folds 2 --minutes 10``."""
     parser = experiment_parser(
-        "classification",
-        "E5: table 2, graph classification.",
-        10,
-        (*DATASETS, *SMALL_DATASETS),
+        "classification", "E5: table 2, graph classification.", 10, (*DATASETS, *SMALL_DATASETS)
     )
     parser.set_defaults(dataset=list(DATASETS))
     parser.add_argument(
@@ -366,45 +247,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help=f"among {', '.join((*METHODS, *ABLATIONS))}, or with other settings: mincut+lr=0.002+batch=8",
     )
     defaults = ClassifierSettings()
-    parser.add_argument(
-        "--folds", dest="runs", type=int, help="the first so many of the ten folds (default 10)"
-    )
-    parser.add_argument(
-        "--minutes", type=float, help="stop cleanly after so many minutes; the same command continues"
-    )
-    parser.add_argument(
-        "--data", help="folder of the data sets, as written by python -m softcut.datasets.pack"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the folds and of all weights (default 0)")
-    for name, kind in (("batch", int), ("epochs", int), ("patience", int), ("lr", float), ("l2", float)):
+    names = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": float}
+    for name, kind in names.items():
         default = getattr(defaults, name)
         parser.add_argument(f"--{name}", type=kind, default=default, help=f"default {default}")
-    parser.add_argument(
-        "--merge", nargs="+", metavar="DIR", help="train nothing; put the runs of these folders into --out"
-    )
 
-    def run_it(given: Any) -> str:
-        if given.merge:
-            merge(given.out, given.merge)
-            return render(given.out, given.dataset, given.method)
-        settings = ClassifierSettings(
-            batch=given.batch, epochs=given.epochs, patience=given.patience, lr=given.lr, l2=given.l2
-        )
-        run(
-            given.out,
-            given.dataset,
-            given.method,
-            min(given.runs, 10),
-            minutes=given.minutes,
-            seed=given.seed,
-            settings=settings,
-            device=given.device,
-            data=given.data,
-            tell=lambda text: print(text, flush=True),
-        )
-        return render(given.out, given.dataset, given.method)
+    def run_it(given: Any, **options: Any) -> list[dict[str, Any]]:
+        settings = ClassifierSettings(**{name: getattr(given, name) for name in names})
+        return run(given.out, given.dataset, given.method, settings=settings, **options)
 
-    run_experiment(parser, run_it, arguments)
+    data = "folder of the data sets, as written by python -m softcut.datasets.pack"
+    run_main(parser, arguments, data, 1, run_it, merge)
 
 
 if __name__ == "__main__":

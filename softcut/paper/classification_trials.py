@@ -16,6 +16,7 @@ and merged as a method of the table is, into files of its own (``table2_trials.j
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,27 +33,12 @@ from softcut.nn.pool import pool_options
 __all__ = ["UNCHANGED", "Trial", "is_trial", "read_trial", "with_degree"]
 
 UNCHANGED = "table"
-_NUMBERS: dict[str, Callable[[str], Any]] = {
-    "batch": int,
-    "lr": float,
-    "epochs": int,
-    "patience": int,
-    "l2": float,
-    "hidden": int,
-}
+_NUMBERS = {"batch": int, "lr": float, "epochs": int, "patience": int, "l2": float, "hidden": int}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A method, and what is changed for it.
-
-    >>> trial = read_trial("mincut+lr=0.002+ortho_weight=4+degree=log")
-    >>> trial.method, trial.changes
-    ('mincut', {'lr': '0.002', 'ortho_weight': '4', 'degree': 'log'})
-    >>> settings = trial.settings(ClassifierSettings())
-    >>> settings.lr, settings.pool_args
-    (0.002, {'ortho_weight': 4.0})
-    """
+    """A method, and what is changed for it."""
 
     method: str
     changes: dict[str, str]
@@ -79,22 +65,15 @@ class Trial:
 
 
 def is_trial(method: str) -> bool:
-    """Whether a name is that of a trial.
-
-    >>> is_trial("mincut"), is_trial("mincut+batch=8")
-    (False, True)
-    """
+    """Whether a name is that of a trial."""
     return "+" in method
 
 
 def read_trial(name: str) -> Trial:
     """A trial by its name.
 
-    >>> read_trial("topk+table")
-    Trial(method='topk', changes={})
-    >>> read_trial("mincut+rate=2")
-    Traceback (most recent call last):
-    softcut.errors.ParameterError: method 'mincut+rate=2' must change one of batch, lr, ..., not rate.
+    >>> read_trial("mincut+lr=0.002+ortho_weight=4").changes
+    {'lr': '0.002', 'ortho_weight': '4'}
     """
     method, _, rest = name.partition("+")
     if method not in NETWORKS:
@@ -127,28 +106,16 @@ def _number(kind: Callable[[str], Any], name: str, text: str) -> Any:
 
 
 def _option(text: str) -> Any:
-    """The value of a pooler's option."""
-    words = {"True": True, "False": False, "None": None}
-    if text in words:
-        return words[text]
+    """The value of a pooler's option: True, False, None, a number or a word."""
     try:
-        return float(text)
-    except ValueError:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
         return text
+    return float(value) if type(value) is int else value
 
 
 def with_degree(graphs: GraphCollection, how: str) -> GraphCollection:
-    """The graphs with another form of the degree, which is the first feature of the TU data sets.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> from softcut.learning import with_structure
-    >>> star = with_structure(from_graphs([Graph.from_edges([[0, 0, 0], [1, 2, 3]])]))
-    >>> star.num_features, with_degree(star, "seen").num_features, with_degree(star, "log").num_features
-    (5, 3, 2)
-    >>> with_degree(star, "2").dense_features()[0].tolist()
-    [0.0, 0.0, 1.0, 0.0]
-    """
+    """The graphs with another form of the degree, which is the first feature of the TU data sets."""
     degree = graphs.degree
     if not graphs.index.shape[1] or not np.array_equal(graphs.index[:, 0], degree):
         raise ParameterError(

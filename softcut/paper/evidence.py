@@ -8,9 +8,8 @@ are compared with NMI by Spearman's rank correlation; labels do nothing else.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,11 @@ from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
-from softcut.paper.common import check_names, experiment_parser, markdown_table, run_experiment
+from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_experiment, say
 from softcut.paper.quality import DATASETS
+from softcut.paper.runs import read_cells
 from softcut.provenance import commit, device_name
+from softcut.report.tables import Cell, Table, to_markdown
 from softcut.training import ReplicaNet, replica_seeds, train
 
 __all__ = ["SCORES", "main", "pool", "rank_correlations", "run", "table"]
@@ -42,13 +43,7 @@ SCORES = ("evidence", "edges", "features", "agreement", "modularity", "normalise
 
 
 def pool(graph: Graph, k: int, seed: int, device: torch.device) -> tuple[Prepared, dict[str, Tensor]]:
-    """The clusterings [N] of a graph whose nodes all say something, by name.
-
-    >>> from softcut.datasets import attributed_communities
-    >>> graph = attributed_communities(60, 3, n_features=30, seed=0)
-    >>> len(pool(graph, 3, 0, torch.device("cpu"))[1])
-    37
-    """
+    """The clusterings [N] of a graph whose nodes all have edges or features, by name."""
     prepared = prepare(graph, _RECIPE, device, lambda text: None)
     encoded = prepared.encoded
     hops = prepared.encoder.hops
@@ -70,14 +65,8 @@ def pool(graph: Graph, k: int, seed: int, device: torch.device) -> tuple[Prepare
 def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tensor:
     """One replica for each distance: [N, distances, K]."""
     inputs, count = prepared.encoded.inputs, len(prepared.encoder.hops)
-    net = ReplicaNet(
-        inputs.in_channels,
-        k,
-        replica_seeds(seed, count),
-        hidden=_RECIPE.hidden,
-        terms=inputs.terms,
-        scales=range(count),
-    ).to(prepared.device)
+    options: dict[str, Any] = {"hidden": _RECIPE.hidden, "terms": inputs.terms, "scales": range(count)}
+    net = ReplicaNet(inputs.in_channels, k, replica_seeds(seed, count), **options).to(prepared.device)
     sizes = None if start is None else torch.stack([torch.bincount(row, minlength=k) for row in start])
     held = None if sizes is None else sizes.float().clamp(min=_RECIPE.least * start.shape[1] / k)  # type: ignore[union-attr]
     settings = _RECIPE.training(prepared.nodes.count, prepared.device)
@@ -86,11 +75,7 @@ def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tens
 
 
 def rank_correlations(values: dict[str, np.ndarray], truth: np.ndarray) -> dict[str, float | None]:
-    """Spearman's rank correlation of every score with `truth`; None for a score that is constant.
-
-    >>> rank_correlations({"a": np.array([1, 2, 3]), "b": np.zeros(3)}, np.array([0.1, 0.3, 0.2]))
-    {'a': 0.5, 'b': None}
-    """
+    """Spearman's rank correlation of every score with `truth`; None for a score that is constant."""
     return {
         name: round(float(spearmanr(value, truth).statistic), 3) if np.ptp(value) > 0 else None
         for name, value in values.items()
@@ -102,39 +87,23 @@ def run(
     datasets: Sequence[str] = DATASETS,
     runs: int = 1,
     device: torch.device | str = "cpu",
-    tell: Callable[[str], None] | None = None,
+    tell: Tell = quiet,
     data: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """One row per data set and seed; writes ``evidence.json`` after each of them.
 
     Rows of other data sets and seeds that are in that file stay there.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results.
-    datasets : sequence of str
-        Which data sets.
-    runs : int
-        Seeds of the pool, from 0.
-    device : str
-        Where to compute.
-    tell : callable, optional
-        Told what is being done.
-    data : path, optional
-        Folder of the data sets, as for :func:`softcut.datasets.load`.
     """
     check_names(datasets, DATASETS, "datasets")
     path = Path(out) / "evidence.json"
-    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    rows = read_cells(path)
     found = []
     for name in datasets:
         whole = load(name, root=data)
         silent = silent_nodes(whole, silence_rule(whole))
         graph = without(whole, silent) if silent.any() else whole
         for seed in range(runs):
-            if tell is not None:
-                tell(f"{name}: pool of seed {seed}")
+            tell(f"{name}: pool of seed {seed}")
             row = {"dataset": name, **_row(graph, seed, torch.device(device))}
             row["command"] = f"softcut reproduce evidence --dataset {name} --runs {seed + 1}"
             rows = [old for old in rows if (old["dataset"], old["seed"]) != (name, seed)] + [row]
@@ -179,15 +148,9 @@ def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
     }
 
 
-def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Titles and cells, one line per data set: the means over its seeds; "-" for a score that was constant.
-
-    >>> score = {"evidence": 0.9, "edges": None}
-    >>> row = {"dataset": "cora", "rank_correlation": {**dict.fromkeys(SCORES), **score}}
-    >>> table([{**row, "nmi_of_most_evidence": 0.5, "best_nmi": 0.6}])[1]
-    [['cora', '0.90', '-', '-', '-', '-', '-', '0.500', '0.600']]
-    """
-    lines = []
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    """One line per data set: the means over its seeds; "-" for a score that was constant."""
+    lines: list[list[str | Cell]] = []
     for name in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == name]
         known = [
@@ -196,8 +159,8 @@ def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
         ]
         numbers = [f"{np.mean(values):.2f}" if values else "-" for values in known]
         best = [f"{np.mean([row[key] for row in own]):.3f}" for key in ("nmi_of_most_evidence", "best_nmi")]
-        lines.append([name, *numbers, *best])
-    return ["data", *SCORES, "NMI of most evidence", "best NMI"], lines
+        lines.append([name, *map(Cell, [*numbers, *best])])
+    return Table(["data", *SCORES, "NMI of most evidence", "best NMI"], lines, "Rank correlation with NMI")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -206,12 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="folder of the data sets (default: $SOFTCUT_DATA, then the cache)")
 
     def run_it(given: Any) -> str:
-        def tell(text: str) -> None:
-            print(text, flush=True)
-
-        return markdown_table(
-            *table(run(given.out, given.dataset, given.runs, given.device, tell, given.data))
-        )
+        return to_markdown(table(run(given.out, given.dataset, given.runs, given.device, say, given.data)))
 
     run_experiment(parser, run_it, arguments)
 

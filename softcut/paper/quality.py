@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,19 @@ from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, with
 from softcut.clustering.recipe import DEFAULT
 from softcut.datasets import load
 from softcut.graph import Graph
-from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
 from softcut.paper.common import (
+    Tell,
     check_names,
     estimator_settings,
     experiment_parser,
     keyword_settings,
-    markdown_cells,
+    quiet,
     run_experiment,
+    say,
+    scores_of,
 )
 from softcut.paper.runs import Records, cells, merge_cells
-from softcut.provenance import commit, device_name
+from softcut.report.tables import pivot, to_markdown
 from softcut.training import replica_seeds
 
 __all__ = ["ABLATIONS", "BASELINE_METHODS", "DATASETS", "METHODS", "main", "run", "settings_of"]
@@ -76,29 +78,12 @@ def run(
     methods: Sequence[str] | None = None,
     runs: int = 5,
     device: torch.device | str = "cpu",
-    tell: Callable[[str], None] | None = None,
+    tell: Tell = quiet,
     data: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Run what is missing; writes ``quality.json`` (cells) and ``quality_runs.json`` (runs).
 
     A run counts as finished only where all its settings are those asked for.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results; finished runs found there are not repeated.
-    datasets : sequence of str
-        Which data sets.
-    methods : sequence of str, optional
-        Names from :data:`METHODS`; all by default.
-    runs : int
-        Values of random_state, from 0.
-    device : str
-        Where networks are trained.
-    tell : callable, optional
-        Told what is being done, and what came of it.
-    data : path, optional
-        Folder of the data sets, as for :func:`softcut.datasets.load`.
     """
     check_names(datasets, DATASETS, "datasets")
     check_names(methods or (), METHODS, "methods")
@@ -110,9 +95,7 @@ def run(
         assert graph.y is not None
         k = len(np.unique(graph.y))
         scored = (
-            np.ones(graph.num_nodes, dtype=bool)
-            if graph.num_features
-            else np.diff(graph.adjacency.indptr) > 0
+            np.diff(graph.adjacency.indptr) > 0 if graph.num_features == 0 else np.full(graph.num_nodes, True)
         )
         classes = graph.y[scored]
         for method in methods or METHODS:
@@ -120,40 +103,17 @@ def run(
                 continue
             settings = settings_of(method)
             for seed in records.missing(name, method, range(runs), settings):
-                if tell is not None:
-                    tell(f"{name}: {method}, random_state {seed}")
+                tell(f"{name}: {method}, random_state {seed}")
                 start = time.perf_counter()
                 labels, said = _labels(method, graph, k, seed, device)
                 seconds = time.perf_counter() - start
-                labels = labels[scored]
-                scores = {
-                    "nmi": nmi(classes, labels),
-                    "acc": matched_accuracy(classes, labels),
-                    "ari": ari(classes, labels),
-                    "cs": completeness(classes, labels),
-                    "clusters_used": clusters_used(labels),
-                    **said,
-                }
-                if tell is not None:
-                    tell(f"{name}: {method}, random_state {seed}: NMI {scores['nmi']:.3f}, {seconds:.2f} s")
-                origin = {"device": device_name(device), "commit": commit()}
-                records.add(
-                    [
-                        {
-                            "dataset": name,
-                            "method": method,
-                            "seed": seed,
-                            "settings": settings,
-                            **scores,
-                            "seconds": seconds,
-                            **origin,
-                        }
-                    ]
-                )
+                scores = {**scores_of(classes, labels[scored]), **said}
+                tell(f"{name}: {method}, random_state {seed}: NMI {scores['nmi']:.3f}, {seconds:.2f} s")
+                shared = {"dataset": name, "method": method, "seed": seed, "settings": settings}
+                records.add([{**shared, **scores, "seconds": seconds}], device)
             command = f"softcut reproduce quality --dataset {name} --runs {runs}"
-            found += cells(
-                records.of(name, method, range(runs), settings), ("nmi", "acc", "ari"), {}, command
-            )
+            done = records.of(name, method, range(runs), settings)
+            found += cells(done, ("nmi", "acc", "ari"), {}, command)
             merge_cells(out / "quality.json", found)
     return found
 
@@ -170,11 +130,7 @@ def _estimator(method: str, k: int | str, seed: int, device: torch.device | str)
 
 
 def settings_of(method: str) -> dict[str, Any]:
-    """Everything that decides a method's result besides the data set and the seed.
-
-    >>> settings_of("default") == settings_of("8 networks")
-    False
-    """
+    """Everything that decides a method's result besides the data set and the seed."""
     estimator = _estimator(method, 2, 0, "cpu")
     if estimator is not None:
         return {**estimator_settings(estimator), "chosen": method == _CHOSEN}
@@ -238,12 +194,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="folder of the data sets (default: $SOFTCUT_DATA, then the cache)")
 
     def run_it(given: Any) -> str:
-        def tell(text: str) -> None:
-            print(text, flush=True)
-
-        return markdown_cells(
-            run(given.out, given.dataset, given.method, given.runs, given.device, tell, given.data)
-        )
+        found = run(given.out, given.dataset, given.method, given.runs, given.device, say, given.data)
+        return to_markdown(pivot(cell for cell in found if cell["metric"] == "nmi"))
 
     run_experiment(parser, run_it, arguments)
 

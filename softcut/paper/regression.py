@@ -1,45 +1,164 @@
 """E6, table 3: nine properties of QM9's molecules, ten folds, four methods.
 
 All folds and properties of a method train side by side, 90 networks in one step
-(:class:`softcut.training.DenseBatchTask`). Results are recorded once a method is done; a training that is stopped or
-killed continues from a checkpoint that is at most a minute old.
+(:class:`softcut.training.DenseBatchTask`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.model_selection import KFold
 
 from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.errors import ParameterError
-from softcut.files import atomic_json
-from softcut.paper.common import check_names, experiment_parser, run_experiment
-from softcut.paper.regression_net import READOUTS
-from softcut.paper.regression_report import render
-from softcut.paper.regression_task import (
-    QUICK,
-    VALIDATION,
-    Pair,
-    RegressionSettings,
-    build_task,
-    label_of,
-    loop_settings,
-    table_of,
-)
-from softcut.paper.runs import Records, cells, merge_cells, read_cells, settings_hash
+from softcut.graph.splits import Split, hold_out
+from softcut.paper.common import Tell, check_names, experiment_parser, quiet
+from softcut.paper.regression_net import regressor, squared_error
+from softcut.paper.runs import cells, settings_hash
+from softcut.paper.supervised import Job, Pair, run_main
+from softcut.paper.supervised import merge as merge_folders
 from softcut.paper.table3 import FOLDS, METHODS, PAPER, PROPERTIES, command_for
-from softcut.provenance import commit, device_name
-from softcut.training import Checkpoint, Loop, LoopProgress, LoopResult
+from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopProgress, LoopResult
 
-__all__ = ["main", "merge", "run"]
+__all__ = [
+    "QUICK",
+    "RegressionSettings",
+    "build_task",
+    "folds_of",
+    "label_of",
+    "main",
+    "merge",
+    "run",
+    "table_of",
+]
 
-Tell = Callable[[str], None]
+Progress = Callable[[str, LoopProgress], None]
+VALIDATION = 0.1  # share of each training part
+
+
+# Also part of what runs are known by; trials with other values are in results/.
+_FIXED: Mapping[str, Any] = {"bond_orders": False, "readout": "mean"}
+_ORDER = ("batch", "lr", "epochs", "hidden", "k", *_FIXED, "unmasked", "molecules", "pool_args")
+
+
+@dataclass(frozen=True)
+class RegressionSettings:
+    """How a regressor is trained; the defaults are the paper's."""
+
+    batch: int = 32  # molecules of each replica in a step
+    lr: float = 5e-4
+    epochs: int = 50  # all are run; the test error is taken at the one with the lowest validation error
+    hidden: int = 32
+    k: int = 4  # clusters: half of the mean number of heavy atoms, rounded up to 9
+    unmasked: bool = (
+        False  # padding counts as atoms: every molecule has 9 nodes, some isolated and without features
+    )
+    molecules: int | None = None  # a random choice of so many; None: all 130,831
+    pool_args: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "lr", "epochs", "hidden", "k"):
+            if not getattr(self, name) > 0:
+                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
+        if self.molecules is not None and self.molecules < 10 * FOLDS:
+            raise ParameterError(f"molecules must be at least {10 * FOLDS}, got {self.molecules}.")
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What a run is known by, besides its folds and seed."""
+        return {**asdict(self), "pool_args": dict(self.pool_args), **_FIXED}
+
+    def changed(self) -> dict[str, Any]:
+        """What differs from the paper's settings."""
+        return _changed(self.known)
+
+
+QUICK: Mapping[str, Any] = {"molecules": 2000, "epochs": 10}  # a trial on a CPU: minutes, not the table
+
+
+def _changed(known: Mapping[str, Any]) -> dict[str, Any]:
+    default = RegressionSettings().known
+    return {name: known[name] for name in _ORDER if known.get(name, default[name]) != default[name]}
+
+
+def table_of(settings: RegressionSettings) -> str:
+    """The name of the files for cells and runs: trials with other settings stand in files of their own."""
+    return "table3_trials" if settings.changed() else "table3"
+
+
+def label_of(method: str, known: Mapping[str, Any]) -> str:
+    """The method's name, and in brackets what differs from the paper's settings in those that a run is known by.
+
+    >>> label_of("mincut", {"k": 4}), label_of("mincut", {"k": 5, "unmasked": True, "pool_args": {"hidden": 8}})
+    ('mincut', 'mincut (k 5, unmasked, pool hidden 8)')
+    """
+    parts = []
+    for name, value in _changed(known).items():
+        pairs = {f"pool {n}": v for n, v in value.items()} if name == "pool_args" else {name: value}
+        parts += [n.replace("_", " ") + ("" if v is True else f" {v}") for n, v in pairs.items()]
+    return f"{method} ({', '.join(parts)})" if parts else method
+
+
+def folds_of(count: int, seed: int = 0) -> list[Split]:
+    """Ten shuffled folds of so many molecules; a tenth of each training part is for validation."""
+    parts = []
+    every = KFold(FOLDS, shuffle=True, random_state=seed).split(np.arange(count))
+    for number, (rest, test) in enumerate(every):
+        own = hold_out(np.zeros(len(rest), np.int64), VALIDATION, seed=1000 * seed + number)
+        parts.append(Split(rest[own.train], rest[own.validation], test))
+    return parts
+
+
+def _seed(pair: Pair, seed: int) -> int:
+    """Of a replica's weights and order: another one for every property and fold."""
+    name, fold = pair
+    return 1000 * seed + 100 * PROPERTIES.index(name) + fold
+
+
+def build_task(
+    molecules: Molecules,
+    method: str,
+    pairs: Sequence[Pair],
+    settings: RegressionSettings,
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    compiled: bool = False,
+) -> DenseBatchTask:
+    """Models, molecules on the device, standardised targets and orders for some properties and folds.
+
+    Targets are standardised by the mean and standard deviation of each replica's own training molecules.
+    """
+    device = torch.device(device)
+    adjacency, mask = molecules.dense_adjacency()
+    given = (molecules.dense_features(), adjacency, np.ones_like(mask) if settings.unmasked else mask)
+    x, adjacency_, mask_ = (torch.from_numpy(array).to(device, dtype) for array in given)
+    parts = folds_of(len(molecules), seed)
+    targets = torch.empty(len(pairs), len(molecules), dtype=dtype)
+    for row, (name, fold) in enumerate(pairs):
+        values = molecules.targets[:, PROPERTIES.index(name)].astype(np.float64)
+        train = values[parts[fold].train]
+        targets[row] = torch.from_numpy((values - train.mean()) / train.std())
+    options = (settings.hidden, settings.k, settings.pool_args)
+    models = [regressor(method, x.shape[-1], _seed(pair, seed), *options).to(dtype) for pair in pairs]
+    return DenseBatchTask(
+        models,
+        [x, adjacency_, mask_],
+        targets.to(device),
+        [parts[fold] for _, fold in pairs],
+        squared_error,
+        [_seed(pair, seed) for pair in pairs],
+        settings.batch,
+        evaluation_batch=1024 if device.type == "cuda" else 128,
+        compiled=compiled,
+    )
 
 
 def run(
@@ -54,56 +173,33 @@ def run(
     device: torch.device | str = "cpu",
     data: str | Path | None = None,
     compiled: bool = False,
-    tell: Tell | None = None,
-    progress: Callable[[str, LoopProgress], None] | None = None,
-) -> list[Mapping[str, Any]]:
+    tell: Tell = quiet,
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
     """Train what is missing; write ``table3.json`` (cells), ``table3_runs.json`` and ``table3_curves.json``.
 
     With settings other than the paper's the files are called ``table3_trials``, and cells name what is different.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results; finished runs found there are not repeated, unfinished trainings continue.
-    properties, methods : sequence of str
-        Which rows and columns.
-    folds : int
-        The first so many of the ten folds.
-    minutes : float, optional
-        Stop cleanly after so many minutes; the same call continues.
-    seed : int
-        Of the folds and of all weights.
-    settings : RegressionSettings, optional
-        The paper's by default.
-    device : device
-        Where networks are trained.
-    data : path, optional
-        Folder to read QM9 from, instead of ``$SOFTCUT_DATA`` and the cache.
-    compiled : bool
-        Compile the training step with ``torch.compile``.
-    tell : callable, optional
-        Told what is being done.
-    progress : callable, optional
-        Called with the method and a LoopProgress after every epoch.
     """
     check_names(properties, PROPERTIES, "properties")
     check_names(methods, METHODS, "methods")
     if not 1 <= folds <= FOLDS:
         raise ParameterError(f"folds must be between 1 and {FOLDS}, got {folds}.")
     settings = RegressionSettings() if settings is None else settings
-    say = tell if tell is not None else (lambda text: None)
-    job = _Jobs(Path(out), settings, seed, torch.device(device), compiled, minutes, say, progress)
+    job = Job(out, device, minutes, tell)
+    known = {**settings.known, "split_seed": seed, "folds": FOLDS, "validation": VALIDATION}
     molecules: Molecules | None = None
-    found: list[Mapping[str, Any]] = []
+    made: list[dict[str, Any]] = []
     for method in methods:
-        missing = job.missing(method, properties, range(folds))
-        if missing and not job.out_of_time:
+
+        def train(missing: list[Pair], method: str = method) -> None:
+            nonlocal molecules
             if molecules is None:
                 molecules = _choose(load_molecules(data), settings.molecules, seed)
-                say(f"{len(molecules)} molecules of QM9")
-            job.train(molecules, method, missing)
-        found += job.write_cells(method, properties, range(folds))
-    return found
+                job.tell(f"{len(molecules)} molecules of QM9")
+            _train(job, molecules, method, missing, settings, seed, known, compiled, progress)
+
+        made += job.fill(table_of(settings), method, properties, folds, known, train, _cells)
+    return made
 
 
 def _choose(molecules: Molecules, count: int | None, seed: int) -> Molecules:
@@ -112,108 +208,63 @@ def _choose(molecules: Molecules, count: int | None, seed: int) -> Molecules:
     return molecules[np.random.default_rng(seed).choice(len(molecules), count, replace=False)]
 
 
-class _Jobs:
-    """What the jobs of one call share: where results go, how much time is left."""
+def _train(
+    job: Job,
+    molecules: Molecules,
+    method: str,
+    pairs: Sequence[Pair],
+    settings: RegressionSettings,
+    seed: int,
+    known: Mapping[str, Any],
+    compiled: bool,
+    progress: Progress | None,
+) -> None:
+    """Train properties and folds side by side, and record them; a checkpoint is left where the time is up."""
+    table = table_of(settings)
+    networks = f"{len(pairs)} network{'s' if len(pairs) > 1 else ''}"
+    job.tell(f"{method}: {networks}, {settings.epochs} epochs")
+    task = build_task(molecules, method, pairs, settings, seed=seed, device=job.device, compiled=compiled)
+    identity = {"method": method, "replicas": [list(pair) for pair in pairs], **known}
+    checkpoint = job.checkpoint(f"{table}-{method}", identity)
 
-    def __init__(
-        self,
-        out: Path,
-        settings: RegressionSettings,
-        seed: int,
-        device: torch.device,
-        compiled: bool,
-        minutes: float | None,
-        tell: Tell,
-        progress: Callable[[str, LoopProgress], None] | None,
-    ) -> None:
-        self.out, self.settings, self.seed, self.device, self.compiled = out, settings, seed, device, compiled
-        self.tell, self.progress = tell, progress
-        self.table = table_of(settings)
-        self.records = Records(out / f"{self.table}_runs.json")
-        self.ends = None if minutes is None else time.monotonic() + 60 * minutes
-        self.known = {
-            **asdict(settings),
-            "pool_args": dict(settings.pool_args),
-            "split_seed": seed,
-            "folds": FOLDS,
-            "validation": VALIDATION,
-        }
+    def describe(state: LoopProgress) -> str:
+        training, validation = (state.validation[name].mean() for name in ("training_mse", "mse"))
+        return f"MSE: training {training:.4f}, validation {validation:.4f}"
 
-    @property
-    def left(self) -> float | None:
-        """Seconds until the time is up."""
-        return None if self.ends is None else self.ends - time.monotonic()
+    def pass_on(state: LoopProgress) -> None:
+        if progress is not None:
+            progress(method, state)
 
-    @property
-    def out_of_time(self) -> bool:
-        return self.left is not None and self.left <= 0
-
-    def missing(self, method: str, properties: Sequence[str], folds: Sequence[int]) -> list[Pair]:
-        """Properties and folds that were not trained yet."""
-        return [
-            (name, fold)
-            for name in properties
-            for fold in self.records.missing(name, method, folds, self.known)
-        ]
-
-    def train(self, molecules: Molecules, method: str, pairs: Sequence[Pair]) -> None:
-        """Train properties and folds side by side, and record them; a checkpoint is left where the time is up."""
-        settings = self.settings
-        networks = f"{len(pairs)} network{'s' if len(pairs) > 1 else ''}"
-        self.tell(f"{method}: {networks}, {settings.epochs} epochs")
-        task = build_task(
-            molecules, method, pairs, settings, seed=self.seed, device=self.device, compiled=self.compiled
-        )
-        identity = {"method": method, "replicas": [list(pair) for pair in pairs], **self.known}
-        checkpoint = self.out / "checkpoints" / f"{self.table}-{method}-{settings_hash(identity)}.pt"
-        watch = _Watch(method, task.steps, settings.epochs, self.tell, self.progress)
-        result = Loop(task, loop_settings(task, settings)).run(
-            watch, Checkpoint(checkpoint, identity), self.left
-        )
-        if result.interrupted:
-            raise KeyboardInterrupt
-        if result.timed_out:
-            done = result.iterations / task.steps
-            self.tell(f"{method} stopped after {done:.1f} epochs; the same command continues it")
-            return
-        shared = {
-            "method": method,
-            "settings": self.known,
-            "device": device_name(self.device),
-            "commit": commit(),
-            "seconds": round(result.seconds / len(pairs), 3),
-            "trained_together": len(pairs),
-        }
-        runs = [
-            {"dataset": name, "seed": fold, **shared, **_measured(result, row)}
-            for row, (name, fold) in enumerate(pairs)
-        ]
-        self.records.add(runs)
-        _add_curves(self.out / f"{self.table}_curves.json", _curves(method, pairs, self.known, result))
-        checkpoint.unlink(missing_ok=True)  # not before its results are on disk
-        self.tell(f"{method}: {networks} took {result.seconds:.1f} s")
-
-    def write_cells(
-        self, method: str, properties: Sequence[str], folds: Sequence[int]
-    ) -> list[Mapping[str, Any]]:
-        """Cells of what is finished."""
-        made: list[Mapping[str, Any]] = []
-        for name in properties:
-            made += _cells(self.records.of(name, method, folds, self.known))
-        if made:
-            merge_cells(self.out / f"{self.table}.json", made)
-        return made
-
-
-def _cells(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The cells of runs that share a property, a method and settings; those of a trial name what is different."""
-    if not runs:
-        return []
-    label = label_of(runs[0]["method"], runs[0]["settings"])
-    return [
-        {**cell, "method": label}
-        for cell in cells(runs, ["mse", "mse_last"], PAPER, command_for(runs[0]["method"]))
+    watch = job.watch(method, settings.epochs, describe, pass_on)
+    # The poolers' losses do not count in the choice of the best epoch.
+    steps = task.settings(settings.epochs, settings.lr, {"mse": 1.0, "auxiliary": 1.0}, watch="mse")
+    result = Loop(task, steps).run(watch, Checkpoint(checkpoint, identity), job.left)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    if result.timed_out:
+        done = result.iterations / task.steps
+        job.tell(f"{method} stopped after {done:.1f} epochs; the same command continues it")
+        return
+    shared = {
+        "method": method,
+        "settings": known,
+        "seconds": round(result.seconds / len(pairs), 3),
+        "trained_together": len(pairs),
+    }
+    runs = [
+        {"dataset": name, "seed": fold, **shared, **_measured(result, row)}
+        for row, (name, fold) in enumerate(pairs)
     ]
+    job.keep(table, runs, checkpoint, _curves(method, pairs, known, result))
+    job.tell(f"{method}: {networks} took {result.seconds:.1f} s")
+
+
+def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The cells of runs that share a property, a method and settings; those of a trial name what is different."""
+    method = runs[0]["method"]
+    label = label_of(method, runs[0]["settings"])
+    made = cells(runs, ["mse", "mse_last"], PAPER, command_for(method))
+    return [{**cell, "method": label} for cell in made]
 
 
 def _measured(result: LoopResult, row: int) -> dict[str, Any]:
@@ -235,7 +286,7 @@ def _curves(
     method: str, pairs: Sequence[Pair], known: Mapping[str, Any], result: LoopResult
 ) -> list[dict[str, Any]]:
     """MSE after every epoch, mean over the folds of a property."""
-    found = []
+    curves = []
     for name in dict.fromkeys(name for name, _ in pairs):
         rows = [row for row, pair in enumerate(pairs) if pair[0] == name]
         means = {
@@ -243,72 +294,15 @@ def _curves(
             for part, key in (("training", "training_mse"), ("validation", "mse"), ("test", "test_mse"))
         }
         folds = [pairs[row][1] for row in rows]
-        found.append(
+        curves.append(
             {"dataset": name, "method": method, "settings": settings_hash(known), "folds": folds, **means}
         )
-    return found
+    return curves
 
 
-def _add_curves(path: Path, new: Sequence[Mapping[str, Any]]) -> None:
-    """Put curves into the file, in place of older ones of the same folds."""
-    every = [*read_cells(path), *new]
-    by_name = {(c["dataset"], c["method"], c["settings"], tuple(c["folds"])): c for c in every}
-    if by_name:
-        atomic_json(path, [by_name[key] for key in sorted(by_name)])
-
-
-def merge(out: str | Path, folders: Sequence[str | Path]) -> list[Mapping[str, Any]]:
-    """Put the runs of several folders (of several machines) into `out`, and write its cells."""
-    out, made = Path(out), []
-    for table in ("table3", "table3_trials"):
-        records = Records(out / f"{table}_runs.json")
-        for folder in folders:
-            records.add(Records(Path(folder) / f"{table}_runs.json").runs)
-            _add_curves(out / f"{table}_curves.json", read_cells(Path(folder) / f"{table}_curves.json"))
-        groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-        for one in records.runs:
-            key = (one["dataset"], one["method"], settings_hash(one["settings"]))
-            groups.setdefault(key, []).append(one)
-        found = [cell for group in groups.values() for cell in _cells(group)]
-        if found:
-            merge_cells(out / f"{table}.json", found)
-        made += found
-    return made
-
-
-class _Watch:
-    """Says how far a training is, at most every few seconds."""
-
-    EVERY = 10.0
-
-    def __init__(
-        self,
-        method: str,
-        steps: int,
-        epochs: int,
-        tell: Tell,
-        progress: Callable[[str, LoopProgress], None] | None,
-    ) -> None:
-        self.method, self.steps, self.epochs = method, steps, epochs
-        self.tell, self.progress = tell, progress
-        self.began = self.said = time.monotonic()
-        self.first: int | None = None
-
-    def __call__(self, state: LoopProgress) -> None:
-        if self.progress is not None:
-            self.progress(self.method, state)
-        epoch, now = round(state.iteration / self.steps), time.monotonic()
-        if self.first is None:
-            self.first, self.began = epoch, now
-        if now - self.said < self.EVERY and epoch < self.epochs:
-            return
-        self.said = now
-        each = (now - self.began) / max(epoch - self.first, 1)
-        self.tell(
-            f"{self.method}: epoch {epoch} of {self.epochs}, {each:.2f} s per epoch ({each / self.steps * 1e3:.3f} ms "
-            f"per step), MSE: training {state.validation['training_mse'].mean():.4f}, validation "
-            f"{state.validation['mse'].mean():.4f}"
-        )
+def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]]:
+    """Put the runs of several folders into `out`, and write its cells; see :func:`softcut.paper.supervised.merge`."""
+    return merge_folders(out, folders, ("table3", "table3_trials"), _cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -322,74 +316,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="NAME",
         help="default all",
     )
-    parser.add_argument(
-        "--folds", dest="runs", type=int, help="the first so many of the ten folds (default 10)"
-    )
-    parser.add_argument(
-        "--minutes", type=float, help="stop cleanly after so many minutes; the same command continues"
-    )
-    parser.add_argument("--data", help="folder of QM9.npz, as written by python -m softcut.datasets.pack QM9")
-    parser.add_argument("--seed", type=int, default=0, help="of the folds and of all weights (default 0)")
     defaults = RegressionSettings()
-    for name, kind in (("batch", int), ("epochs", int), ("lr", float), ("k", int), ("molecules", int)):
+    numbers = {"batch": int, "epochs": int, "lr": float, "k": int, "molecules": int}
+    for name, kind in numbers.items():
         parser.add_argument(f"--{name}", type=kind, help=f"default {getattr(defaults, name) or 'all'}")
-    parser.add_argument("--bond-orders", action="store_true", help="bonds weigh 1, 2, 3, and 1.5 if aromatic")
-    parser.add_argument(
-        "--readout", choices=READOUTS, help="default mean, over the atoms; padded: sum divided by 9"
-    )
     parser.add_argument(
         "--unmasked", action="store_true", help="padding counts as atoms: all molecules have 9 nodes"
-    )
-    parser.add_argument(
-        "--pool-hidden", type=int, help="width of the hidden layer of MinCutPool (default 16)"
-    )
-    parser.add_argument(
-        "--two-hop",
-        action="store_true",
-        help="Top-K joins kept atoms with a common neighbour, as the paper's code",
     )
     parser.add_argument("--quick", action="store_true", help=f"a trial, not the table: {dict(QUICK)}")
     parser.add_argument(
         "--compile", action="store_true", help="compile the step (a minute per method, then faster)"
     )
-    parser.add_argument(
-        "--merge", nargs="+", metavar="DIR", help="train nothing; put the runs of these folders into --out"
-    )
 
-    def run_it(given: Any) -> str:
-        if given.merge:
-            merge(given.out, given.merge)
-            return render(given.out, given.property, given.method)
-        names = ("batch", "epochs", "lr", "k", "molecules", "readout")
-        chosen = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
-        if given.two_hop:
-            if given.method != ["topk"]:
-                raise ParameterError("--two-hop is an option of Top-K: add --method topk.")
-            chosen["pool_args"] = {"connect": "two_hop"}
-        if given.pool_hidden is not None:
-            if given.method != ["mincut"]:
-                raise ParameterError("--pool-hidden is an option of MinCutPool: add --method mincut.")
-            chosen["pool_args"] = {"hidden": given.pool_hidden}
-        chosen |= {name: True for name in ("bond_orders", "unmasked") if getattr(given, name)}
-        settings = RegressionSettings(**{**(QUICK if given.quick else {}), **chosen})
-        if given.quick:
-            print(f"a trial with {settings.changed()}, not the table of the paper", flush=True)
-        run(
-            given.out,
-            given.property,
-            given.method,
-            min(given.runs, FOLDS),
-            minutes=given.minutes,
-            seed=given.seed,
-            settings=settings,
-            device=given.device,
-            data=given.data,
-            compiled=given.compile,
-            tell=lambda text: print(text, flush=True),
+    def run_it(given: Any, **options: Any) -> list[dict[str, Any]]:
+        chosen = {name: getattr(given, name) for name in numbers if getattr(given, name) is not None}
+        settings = RegressionSettings(
+            **{**(QUICK if given.quick else {}), **chosen, "unmasked": given.unmasked}
         )
-        return render(given.out, given.property, given.method, table_of(settings))
+        if given.quick:
+            options["tell"](f"a trial with {settings.changed()}, not the table of the paper")
+        options |= {"settings": settings, "compiled": given.compile}
+        return run(given.out, given.property, given.method, **options)
 
-    run_experiment(parser, run_it, arguments)
+    data = "folder of QM9.npz, as written by python -m softcut.datasets.pack QM9"
+    run_main(parser, arguments, data, 3, run_it, merge)
 
 
 if __name__ == "__main__":

@@ -25,38 +25,23 @@ _STEPS = 150  # of the training that the drawing of the levels shows
 def schemata_section() -> Section:
     """Layer, deep network, and the four architectures."""
     cora = next(info for info in available() if info.name == "cora")
-    proteins = COLLECTIONS["PROTEINS"]
-    nodes = round(proteins.nodes)
-    settings = Settings()
-    ring = 200
+    proteins, settings, ring = COLLECTIONS["PROTEINS"], Settings(), 200
+    nodes, width, classes = round(proteins.nodes), proteins.info.features, proteins.info.classes
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        classifier = GraphClassifier(
-            proteins.info.features, proteins.info.classes, k=(-(-nodes // 2), -(-nodes // 4))
-        )
+        classifier = GraphClassifier(width, classes, k=(-(-nodes // 2), -(-nodes // 4)))
+        clusterer = NodeClusterer(cora.features, cora.classes)
+        autoencoder = GraphAutoencoder(2, hidden=settings.hidden, k=int(settings.ratio * ring))
         models: list[tuple[str, nn.Module, int, int]] = [
-            (
-                f"Clustering (table 1; {cora.title})",
-                NodeClusterer(cora.features, cora.classes),
-                cora.nodes,
-                cora.features,
-            ),
-            (
-                "Classification (table 2; an average graph of PROTEINS)",
-                classifier,
-                nodes,
-                proteins.info.features,
-            ),
+            (f"Clustering (table 1; {cora.title})", clusterer, cora.nodes, cora.features),
+            ("Classification (table 2; an average graph of PROTEINS)", classifier, nodes, width),
             ("Regression (table 3; a molecule of QM9 with nine atoms)", GraphRegressor(4, k=4), 9, 4),
-            (
-                "Autoencoder (ring)",
-                GraphAutoencoder(2, hidden=settings.hidden, k=int(settings.ratio * ring)),
-                ring,
-                2,
-            ),
+            ("Autoencoder (ring)", autoencoder, ring, 2),
         ]
+        layer = classifier.pools[0]
+        assert isinstance(layer, MinCutPool)
         drawings = [
-            ("The MinCutPool layer (classification, first level)", layer_svg(_layer(classifier))),
+            ("The MinCutPool layer (classification, first level)", layer_svg(layer)),
             ("A deep network: the graph at each level", _levels()),
         ]
         for name, model, count, features in models:
@@ -68,12 +53,6 @@ def schemata_section() -> Section:
         f"{_STEPS} steps on its own losses."
     )
     return Section("Figure: the layer and the networks", [Text(text), Drawings(drawings)])
-
-
-def _layer(classifier: GraphClassifier) -> MinCutPool:
-    pool = classifier.pools[0]
-    assert isinstance(pool, MinCutPool)
-    return pool
 
 
 def _ring(count: int) -> Tensor:

@@ -15,31 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from softcut.errors import FileFormatError
 from softcut.files import atomic_json
+from softcut.provenance import commit, device_name
 
 __all__ = ["Records", "cells", "merge_cells", "read_cells", "run_id", "settings_hash"]
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:
-    """Twelve hexadecimal digits that stand for all given settings, in any order of their names.
-
-    >>> settings_hash({"lr": 0.1, "seed": 0}) == settings_hash({"seed": 0, "lr": 0.1})
-    True
-    >>> settings_hash({"lr": 0.1}) == settings_hash({"lr": 0.2})
-    False
-    """
+    """Twelve hexadecimal digits that stand for all given settings, in any order of their names."""
     text = json.dumps(settings, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def run_id(dataset: str, method: str, seed: int, settings: Mapping[str, Any]) -> str:
-    """The hash that a run is known by.
-
-    >>> run_id("cora", "mincut", 0, {"lr": 0.1}) == run_id("cora", "mincut", 1, {"lr": 0.1})
-    False
-    """
+    """The hash that a run is known by."""
     return settings_hash({"dataset": dataset, "method": method, "seed": seed, "settings": dict(settings)})
 
 
@@ -54,22 +46,12 @@ class Records:
     ...     again.missing("cora", "sc", range(3), {"n_init": 10}), again.missing("cora", "sc", [0], {"n_init": 1})
     ([1, 2], [0])
 
-    Parameters
-    ----------
-    path : path
-        The file; made with the first finished run.
+    The file is made with the first finished run.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.runs: list[dict[str, Any]] = []
-        if self.path.exists():
-            try:
-                self.runs = json.loads(self.path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise FileFormatError(f"{self.path} is not a list of runs: {error}; move it away.") from error
-            if not isinstance(self.runs, list):
-                raise FileFormatError(f"{self.path} is not a list of runs; move it away.")
+        self.runs = read_cells(self.path, "runs")
 
     def missing(
         self, dataset: str, method: str, seeds: Iterable[int], settings: Mapping[str, Any]
@@ -86,8 +68,13 @@ class Records:
         wanted = (run_id(dataset, method, seed, settings) for seed in seeds)
         return [by_id[key] for key in wanted if key in by_id]
 
-    def add(self, runs: Sequence[Mapping[str, Any]]) -> None:
-        """Keep finished runs (each with dataset, method, seed and settings); on disk when this returns."""
+    def add(self, runs: Iterable[Mapping[str, Any]], device: torch.device | str | None = None) -> None:
+        """Keep finished runs (each with dataset, method, seed and settings); on disk when this returns.
+
+        With a device, its name and the commit are noted with each run.
+        """
+        if device is not None:
+            runs = [{**run, "device": device_name(device), "commit": commit()} for run in runs]
         new = [
             {"id": run_id(run["dataset"], run["method"], run["seed"], run["settings"]), **run} for run in runs
         ]
@@ -106,24 +93,8 @@ def cells(
 ) -> list[dict[str, Any]]:
     """One cell for each metric of runs that share a data set, a method and settings.
 
-    >>> run = {"dataset": "cora", "method": "sc", "seconds": 1.0, "device": "CPU"}
-    >>> runs = [{**run, "nmi": 0.2, "commit": "aaa"}, {**run, "nmi": 0.4, "commit": "bbb"}]
-    >>> (cell,) = cells(runs, ["nmi"], {}, "softcut reproduce citation")
-    >>> cell["mean"], cell["n"], cell["commit"]
-    (0.3, 2, 'aaa, bbb')
-
-    Parameters
-    ----------
-    runs : sequence of records
-        With dataset, method, seconds, device, commit and the metrics; none: no cells.
-    metrics : iterable of str
-        Which numbers to average.
-    paper : mapping
-        The paper's (mean, standard deviation) by (dataset, method, metric).
-    command : str
-        What makes these cells.
-    digits : int or None
-        Decimals of mean and standard deviation; None: all.
+    `paper` holds the paper's (mean, standard deviation) by (dataset, method, metric), `command` is what makes the
+    cells, and mean and standard deviation are rounded to `digits` decimals.
     """
     if not runs:
         return []
@@ -131,14 +102,17 @@ def cells(
     found = []
     for metric in metrics:
         values = np.array([run[metric] for run in runs])
+        measured = [float(values.mean()), float(values.std())]
+        if digits is not None:
+            measured = [round(value, digits) for value in measured]
         mean, std = paper.get((first["dataset"], first["method"], metric), (None, None))
         found.append(
             {
                 "dataset": first["dataset"],
                 "method": first["method"],
                 "metric": metric,
-                "mean": float(values.mean()) if digits is None else round(float(values.mean()), digits),
-                "std": float(values.std()) if digits is None else round(float(values.std()), digits),
+                "mean": measured[0],
+                "std": measured[1],
                 "n": len(values),
                 "paper_mean": mean,
                 "paper_std": std,
@@ -155,34 +129,22 @@ def _distinct(runs: Sequence[Mapping[str, Any]], name: str) -> str:
     return ", ".join(dict.fromkeys(run[name] for run in runs))
 
 
-def read_cells(path: str | Path) -> list[dict[str, Any]]:
-    """The cells of a table's file; none where there is no file.
-
-    >>> read_cells("no such file.json")
-    []
-    """
+def read_cells(path: str | Path, what: str = "cells") -> list[dict[str, Any]]:
+    """The cells (or runs, or curves) of a table's file; none where there is no file."""
     path = Path(path)
     if not path.exists():
         return []
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise FileFormatError(f"{path} is not a list of cells: {error}; move it away.") from error
+        raise FileFormatError(f"{path} is not a list of {what}: {error}; move it away.") from error
     if not isinstance(found, list):
-        raise FileFormatError(f"{path} is not a list of cells; move it away.")
+        raise FileFormatError(f"{path} is not a list of {what}; move it away.")
     return found
 
 
 def merge_cells(path: str | Path, new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Put cells into a table's file, in place of older ones of the same name, and return the whole table.
-
-    >>> import tempfile
-    >>> cell = {"dataset": "cora", "method": "sc", "metric": "nmi", "mean": 0.1}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = merge_cells(folder + "/table.json", [cell])
-    ...     [c["mean"] for c in merge_cells(folder + "/table.json", [{**cell, "mean": 0.2}])]
-    [0.2]
-    """
+    """Put cells into a table's file, in place of older ones of the same name, and return the whole table."""
     names = {(c["dataset"], c["method"], c["metric"]) for c in new}
     old = [c for c in read_cells(path) if (c["dataset"], c["method"], c["metric"]) not in names]
     merged = sorted([*old, *map(dict, new)], key=lambda c: (c["dataset"], c["method"], c["metric"]))

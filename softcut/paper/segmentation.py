@@ -8,7 +8,7 @@ else is chosen by what people drew. Settings were found on the validation images
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,13 @@ from scipy import stats
 from softcut.datasets.bsds500 import SPLITS, DividedImage, load_bsds500
 from softcut.errors import ParameterError
 from softcut.files import atomic_json
-from softcut.paper.common import check_names, experiment_parser, markdown_table, run_experiment
+from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_experiment, say
 from softcut.paper.runs import Records
 from softcut.paper.segmentation_methods import METHODS, SCALES, OverSegmented, labels_of, settings_of
-from softcut.provenance import commit, device_name
+from softcut.report.tables import Cell, Table, to_markdown
 from softcut.segment.scores import SegmentationScores, overlap_table, table_scores
 
-__all__ = ["METRICS", "OURS", "PUBLISHED", "main", "result_table", "run", "summary"]
+__all__ = ["METRICS", "OURS", "PUBLISHED", "main", "run", "summary", "table"]
 
 # Names of the scores, and whether the highest is best.
 METRICS = {"covering": True, "rand_index": True, "variation": False}
@@ -49,30 +49,12 @@ def run(
     split: str = "val",
     minutes: float | None = None,
     data: str | Path | None = None,
-    tell: Callable[[str], None] | None = None,
+    tell: Tell = quiet,
 ) -> list[dict[str, Any]]:
     """Divide what was not divided yet; writes ``segmentation.json`` (cells) and ``segmentation_runs.json``.
 
     A run is one image divided by one method at all its scales; it counts as finished only where all its settings are
     those asked for.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results.
-    methods : sequence of str, optional
-        Names from :data:`softcut.paper.segmentation_methods.METHODS`; all by default.
-    images : int, optional
-        Only the first so many.
-    split : {"val", "test", "train"}
-        Which images. Results of another split than "val" go to ``segmentation_<split>.json``, and those of only some
-        images to ``segmentation_first_<images>.json``.
-    minutes : float, optional
-        Stop after so many; the same call continues.
-    data : path, optional
-        Folder of the data sets.
-    tell : callable, optional
-        Told what is being done.
     """
     names = list(methods or METHODS)
     check_names(names, METHODS, "methods")
@@ -88,15 +70,14 @@ def run(
             continue
         if minutes is not None and time.perf_counter() - began > 60 * minutes:
             break
-        if tell is not None:
-            tell(f"image {number + 1} of {len(chosen)}: {', '.join(missing)}")
-        records.add([*_divide(split, image, missing)])
+        tell(f"image {number + 1} of {len(chosen)}: {', '.join(missing)}")
+        records.add(_divide(split, image, missing), "cpu")
     count = "" if images is None else f" --images {images}"
     source = "" if split == "val" else f" --split {split}"
-    cells = summary(records, chosen, split, f"softcut reproduce segmentation{count}{source}")
+    made = summary(records, chosen, split, f"softcut reproduce segmentation{count}{source}")
     part = "" if images is None else f"_first_{images}"
-    atomic_json(Path(out) / f"{stem}{part}.json", cells)
-    return cells
+    atomic_json(Path(out) / f"{stem}{part}.json", made)
+    return made
 
 
 def _dataset(split: str, image: DividedImage) -> str:
@@ -125,8 +106,6 @@ def _divide(split: str, image: DividedImage, methods: Sequence[str]) -> list[dic
                 "segments": [len(np.unique(each)) for each in labels],
                 **{name: [round(getattr(s, name), 5) for s in scores] for name in METRICS},
                 "seconds": round(seconds, 3),
-                "device": device_name("cpu"),
-                "commit": commit(),
             }
         )
     return found
@@ -159,14 +138,14 @@ def summary(
     """
     values = {m: _values(records, images, split, m) for m in METHODS}
     chosen = {(m, name): _chosen(found, name) for m, found in values.items() if found for name in METRICS}
-    cells = []
+    made = []
     for (method, name), kinds in chosen.items():
         runs = list(values[method].values())
         for kind, (by_image, scale) in kinds.items():
             ours = chosen.get((OURS, name), {}).get(kind, ({}, None))[0]
             published = PUBLISHED.get(method, {}).get(name)
             numbers = np.array(list(by_image.values()))
-            cells.append(
+            made.append(
                 {
                     "dataset": f"bsds500-{split}",
                     "method": method,
@@ -179,12 +158,14 @@ def summary(
                     "scale": scale,
                     **_against(ours, by_image, method),
                     "seconds": round(sum(run["seconds"] for run in runs), 1),
-                    "device": ", ".join(dict.fromkeys(run["device"] for run in runs)),
-                    "commit": ", ".join(dict.fromkeys(run["commit"] for run in runs)),
+                    **{
+                        key: ", ".join(dict.fromkeys(run[key] for run in runs))
+                        for key in ("device", "commit")
+                    },
                     "command": command,
                 }
             )
-    return cells
+    return made
 
 
 def _values(
@@ -220,24 +201,23 @@ def _against(ours: Mapping[str, float], other: Mapping[str, float], method: str)
     return {"gain": round(float(gain.mean()), 4), "p": float(f"{p:.2g}")}
 
 
-def result_table(cells: Sequence[Mapping[str, Any]]) -> str:
-    """The table in Markdown: ODS / OIS of every method beside the published figures; stars where p < 0.05.
+def table(measured: Sequence[Mapping[str, Any]]) -> Table:
+    """ODS / OIS of every method beside the published figures; stars where p < 0.05.
 
     >>> cell = {"method": "kmeans", "metric": "covering_ods", "mean": 0.4561, "n": 100, "p": 0.001, "gain": 0.09}
-    >>> print(result_table([cell]).splitlines()[2])
+    >>> print(to_markdown(table([cell])).splitlines()[2])
     | kmeans | 100 | .456* / - | - / - | - / - |
     """
-    found = {(c["method"], c["metric"]): c for c in cells}
-    rows = []
-    for method in dict.fromkeys(c["method"] for c in cells):
-        count = max(c["n"] for c in cells if c["method"] == method)
+    found = {(c["method"], c["metric"]): c for c in measured}
+    rows: list[list[str | Cell]] = []
+    for method in dict.fromkeys(c["method"] for c in measured):
+        count = max(c["n"] for c in measured if c["method"] == method)
         shown = [f"{_entry(found, method, m, 'ods')} / {_entry(found, method, m, 'ois')}" for m in METRICS]
-        rows.append([method, str(count), *shown])
+        rows.append([method, *map(Cell, [str(count), *shown])])
     for method, scores in PUBLISHED.items():
         shown = [" / ".join("-" if v is None else _short(v, 2) for v in scores[m]) for m in METRICS]
-        rows.append([f"{method} (published, test images)", "200", *shown])
-    titles = ["method", "images", "covering", "Rand index", "variation of information"]
-    return markdown_table(titles, rows)
+        rows.append([f"{method} (published, test images)", *map(Cell, ["200", *shown])])
+    return Table(["method", "images", "covering", "Rand index", "variation of information"], rows)
 
 
 def _entry(found: Mapping[tuple[str, str], Mapping[str, Any]], method: str, name: str, kind: str) -> str:
@@ -261,16 +241,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="folder of the data sets (default: $SOFTCUT_DATA, then the cache)")
 
     def run_it(given: Any) -> str:
-        cells = run(
-            given.out,
-            given.method,
-            given.images,
-            split=given.split,
-            minutes=given.minutes,
-            data=given.data,
-            tell=lambda text: print(text, flush=True),
-        )
-        return result_table(cells)
+        options = {name: getattr(given, name) for name in ("split", "minutes", "data")}
+        return to_markdown(table(run(given.out, given.method, given.images, tell=say, **options)))
 
     run_experiment(parser, run_it, arguments)
 

@@ -7,7 +7,7 @@ estimator and what :func:`softcut.segment_image` does.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from softcut.clustering import GraphClustering
 from softcut.datasets.fetching import find_folder, search_roots
 from softcut.errors import DataError, ParameterError, require
 from softcut.files import atomic_json, atomic_write
+from softcut.paper.common import Tell, quiet
 from softcut.paper.segmentation_methods import OverSegmented, paper_diffpool, paper_mincut, recursive_cut
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
@@ -39,22 +40,7 @@ _SEEDS = 4
 def panels(
     image: NDArray[np.uint8], max_iter: int = _ITERATIONS
 ) -> tuple[OverSegmented, dict[str, NDArray[np.int64]]]:
-    """Segments of every region by each method.
-
-    >>> import numpy as np
-    >>> image = np.zeros((40, 40, 3), dtype=np.uint8)
-    >>> image[:20, 20:], image[20:, :20], image[20:, 20:], image[:10, :10] = 60, 120, 200, 255
-    >>> _, found = panels(image, max_iter=2)
-    >>> sorted({len(labels) for labels in found.values()})
-    [5]
-
-    Parameters
-    ----------
-    image : array
-        RGB.
-    max_iter : int
-        Steps of DiffPool and MinCutPool: a tenth of the paper's.
-    """
+    """Segments of every region by each method."""
     parts = OverSegmented(image)
     if parts.count <= K:
         raise ParameterError(f"image has only {parts.count} regions; the figure needs more than {K}.")
@@ -74,59 +60,37 @@ def draw(
     pictures: Sequence[str] = PICTURES,
     *,
     data: str | Path | None = None,
-    tell: Callable[[str], None] | None = None,
+    tell: Tell = quiet,
     max_iter: int = _ITERATIONS,
 ) -> list[Path]:
-    """One figure per picture, ``segmentation_<picture>.png``, and ``segmentation_figure.json``.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results.
-    pictures : sequence of str
-        Names from :data:`PICTURES`. The paper's own is left out where it is in no folder of data sets.
-    data : path, optional
-        Folder of the data sets.
-    tell : callable, optional
-        Told what is being done.
-    max_iter : int
-        See :func:`panels`.
-    """
+    """One figure per picture, ``segmentation_<picture>.png``, and ``segmentation_figure.json``."""
     out = Path(out)
     written, rows = [], []
     for name in pictures:
-        if tell is not None:
-            tell(f"figure: {name}")
+        tell(f"figure: {name}")
         try:
             image = picture(name, data)
         except DataError as error:
-            if tell is not None:
-                tell(str(error))
+            tell(str(error))
             continue
         parts, found = panels(image, max_iter)
         written.append(_draw(out / f"segmentation_{name}.png", parts, found))
+        origin = {
+            "commit": commit(),
+            "device": device_name("cpu"),
+            "command": "softcut reproduce segmentation",
+        }
         for method, labels in found.items():
+            segments = len(np.unique(labels))
             rows.append(
-                {
-                    "picture": name,
-                    "method": method,
-                    "regions": parts.count,
-                    "segments": len(np.unique(labels)),
-                    "commit": commit(),
-                    "device": device_name("cpu"),
-                    "command": "softcut reproduce segmentation",
-                }
+                {"picture": name, "method": method, "regions": parts.count, "segments": segments, **origin}
             )
     atomic_json(out / "segmentation_figure.json", rows)
     return written
 
 
 def picture(name: str, data: str | os.PathLike[str] | None = None) -> NDArray[np.uint8]:
-    """A picture by name: the paper's, or one of scikit-image's.
-
-    >>> picture("chelsea").shape
-    (300, 451, 3)
-    """
+    """A picture by name: the paper's, or one of scikit-image's."""
     if name not in PICTURES:
         raise ParameterError(f"pictures must be among {', '.join(PICTURES)}, got {name!r}.")
     if name != "horse":

@@ -38,7 +38,6 @@ _FELZENSZWALB = (100, 200, 300, 500, 700, 1000, 1500, 2500)
 SCALES: dict[str, Sequence[float]] = {
     "mincut": CLUSTERS,
     "spectral": CLUSTERS,
-    "spectral on colour": CLUSTERS,
     "kmeans": CLUSTERS,
     "cut_normalized": _THRESHOLDS,
     "felzenszwalb": _FELZENSZWALB,
@@ -55,15 +54,7 @@ _BENCHMARK_SEEDS = 2
 
 @dataclass(frozen=True)
 class OverSegmented:
-    """An image, its regions (the paper's over-segmentation), and the graphs that methods read.
-
-    >>> import numpy as np
-    >>> image = np.zeros((20, 30, 3), dtype=np.uint8)
-    >>> image[:, 10:20] = 60
-    >>> found = OverSegmented(image)
-    >>> found.count, found.graph.num_edges, found.similarity.num_edges
-    (3, 2, 2)
-    """
+    """An image, its regions (the paper's over-segmentation), and the graphs that methods read."""
 
     image: NDArray[np.uint8]
 
@@ -86,11 +77,6 @@ class OverSegmented:
     def graph(self) -> Graph:
         """The graph of :attr:`described`."""
         return self.described.graph
-
-    @cached_property
-    def by_colour(self) -> Graph:
-        """Regions joined by the length of their borders times how alike their mean colours are."""
-        return region_graph(as_rgb(self.image), self.regions, weights="colour").graph
 
     @cached_property
     def adjacency(self) -> nx.Graph:
@@ -119,11 +105,6 @@ def paper_mincut(
     """The paper's MinCutPool on a region graph: one softmax layer on the features, A not normalised.
 
     Returns labels [R, N] and the losses L_c + L_o at the end, [R].
-
-    >>> from softcut.datasets import grid_graph
-    >>> labels, loss = paper_mincut(grid_graph(4, 3), 2, [0, 1], max_iter=3)
-    >>> labels.shape, loss.shape
-    ((2, 12), (2,))
     """
     op = CSR.from_graph(graph, device=device)
     inputs = DenseInput(torch.as_tensor(np.asarray(graph.x), dtype=torch.float32, device=device))
@@ -133,24 +114,6 @@ def paper_mincut(
     if result.interrupted:
         raise KeyboardInterrupt
     return net.assign(inputs).argmax(-1).T.cpu().numpy(), result.cut[-1] + result.ortho[-1]
-
-
-def _mincut(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    return mincut_regions(image.graph, int(k), area=image.described.area)
-
-
-def _spectral(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    return spectral(image.graph, int(k))
-
-
-def _spectral_on_colour(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    return spectral(image.by_colour, int(k))
-
-
-def _kmeans(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    """Of the mean colours in Lab; a region counts as many times as it has pixels."""
-    described = image.described
-    return weighted_kmeans(described.lab, int(k), described.area, n_init=10)
 
 
 def recursive_cut(image: OverSegmented, threshold: float) -> NDArray[np.int64]:
@@ -175,31 +138,21 @@ def _paper(image: OverSegmented, k: float) -> NDArray[np.int64]:
     return labels[int(loss.argmin())]
 
 
-def _estimator(image: OverSegmented, k: float) -> NDArray[np.int64]:
-    return GraphClustering(int(k), random_state=0, device="cpu").fit_predict(image.graph)
-
-
 _LABELS: dict[str, Callable[[OverSegmented, float], NDArray[np.int64]]] = {
-    "mincut": _mincut,
-    "spectral": _spectral,
-    "spectral on colour": _spectral_on_colour,
-    "kmeans": _kmeans,
+    "mincut": lambda image, k: mincut_regions(image.graph, int(k), area=image.described.area),
+    "spectral": lambda image, k: spectral(image.graph, int(k)),
+    # Of the mean colours in Lab; a region counts as many times as it has pixels.
+    "kmeans": lambda image, k: weighted_kmeans(image.described.lab, int(k), image.described.area, n_init=10),
     "cut_normalized": recursive_cut,
     "MinCutPool": _paper,
-    "estimator": _estimator,
+    "estimator": lambda image, k: GraphClustering(int(k), random_state=0, device="cpu").fit_predict(
+        image.graph
+    ),
 }
 
 
 def labels_of(method: str, image: OverSegmented, scale: float) -> NDArray[np.int64]:
-    """Segment of every region [N]; of felzenszwalb, of every pixel [H, W].
-
-    >>> import numpy as np
-    >>> image = np.zeros((20, 30, 3), dtype=np.uint8)
-    >>> image[:, 10:20] = 255
-    >>> first, second, third = labels_of("kmeans", OverSegmented(image), 2)
-    >>> bool(first == third != second)
-    True
-    """
+    """Segment of every region [N]; of felzenszwalb, of every pixel [H, W]."""
     if method == "felzenszwalb":
         return over_segment(as_rgb(image.image), scale=scale)
     if scale >= image.count:  # each region a segment of its own
@@ -208,11 +161,7 @@ def labels_of(method: str, image: OverSegmented, scale: float) -> NDArray[np.int
 
 
 def settings_of(method: str) -> dict[str, Any]:
-    """Everything that decides a method's result besides the image.
-
-    >>> settings_of("MinCutPool")["max_iter"]
-    200
-    """
+    """Everything that decides a method's result besides the image."""
     scales = {"scales": list(SCALES[method])}
     if method == "mincut":
         return scales | _widths() | {"weight": "area"} | asdict(MincutSettings())
@@ -222,7 +171,7 @@ def settings_of(method: str) -> dict[str, Any]:
         return scales | {"seeds": _BENCHMARK_SEEDS} | keyword_settings(paper_mincut, **_BENCHMARK_STEPS)
     if method == "cut_normalized":
         return scales | {"num_cuts": _RECURSIVE_CUTS}
-    if method.startswith("spectral"):
+    if method == "spectral":
         return scales | _widths() | keyword_settings(spectral)
     return scales
 

@@ -26,20 +26,13 @@ def worse_by_folds(
     """p-value that `one` is worse than `other`, over the folds that both have (Nadeau and Bengio, 2003).
 
     Training parts of folds overlap, so differences between folds are not independent. The variance of their mean is
-    taken as (1/n + test/train) times the variance of a difference, in place of 1/n.
+    taken as (1/n + test/train) times the variance of a difference, in place of 1/n; `overlap` is test/train.
 
     >>> one, other = {0: 70.0, 1: 72.0, 2: 71.0}, {0: 75.0, 1: 76.0, 2: 77.0}
     >>> round(worse_by_folds(one, other), 4)
     0.0087
     >>> worse_by_folds({0: 70.0}, {0: 75.0})
     nan
-
-    Parameters
-    ----------
-    one, other : mapping of int to float
-        A result by the number of its fold.
-    overlap : float
-        Test graphs per training graph.
     """
     folds = sorted(set(one) & set(other))
     if len(folds) < 2:
@@ -53,13 +46,7 @@ def worse_by_folds(
 
 
 def worse_by_runs(one: Iterable[float], other: Iterable[float]) -> float:
-    """p-value that the mean of `one` is below that of `other`, for independent runs (Welch's test).
-
-    >>> round(worse_by_runs([70.0, 72.0, 71.0], [75.0, 76.0, 77.0]), 4)
-    0.0018
-    >>> worse_by_runs([60.0] * 3, [60.0] * 3), worse_by_runs([60.0] * 3, [61.0] * 3)
-    (1.0, 0.0)
-    """
+    """p-value that the mean of `one` is below that of `other`, for independent runs (Welch's test)."""
     a, b = np.array(list(one)), np.array(list(other))
     if len(a) < 2 or len(b) < 2:
         return math.nan
@@ -72,21 +59,7 @@ def worse_by_runs(one: Iterable[float], other: Iterable[float]) -> float:
 def not_worse_than_the_best(
     runs: Mapping[str, Mapping[int, float]], *, folds: bool, level: float = 0.05
 ) -> dict[str, float]:
-    """The best method, and those that are not significantly worse: p-values by name, 1 for the best.
-
-    >>> runs = {"a": {0: 90.0, 1: 91.0}, "b": {0: 89.9, 1: 91.1}, "c": {0: 50.0, 1: 51.1}}
-    >>> sorted(not_worse_than_the_best(runs, folds=True))
-    ['a', 'b']
-
-    Parameters
-    ----------
-    runs : mapping
-        By method, results by fold or seed. A method with fewer than two results is left out, unless it is the best.
-    folds : bool
-        Whether the results are those of the same folds; otherwise they are independent runs.
-    level : float
-        p-values below it are significant.
-    """
+    """The best method, and those that are not significantly worse: p-values by name, 1 for the best."""
     if not runs:
         return {}
     best = max(runs, key=lambda method: float(np.mean(list(runs[method].values()))))
@@ -115,24 +88,10 @@ def differs_from_published(
     overlap: float = 0.0,
     published_n: int = 10,
 ) -> float:
-    """Two-sided p-value that a measured mean and a published one differ (Welch's test); NaN where it cannot be tested.
+    """Two-sided p-value that a measured mean and a published one differ (Welch's test); NaN without a deviation.
 
-    >>> round(differs_from_published(0.390, 0.038, 100, 0.404, 0.018, digits=3), 3)
-    0.056
-    >>> differs_from_published(0.390, 0.038, 100, 0.404, None, digits=3)
-    nan
-
-    Parameters
-    ----------
-    mean, std, n
-        Measured, the standard deviation with n in its denominator.
-    published, published_std, published_n
-        The paper's.
-    digits : int
-        Decimals of the published numbers: a deviation of 0 is taken as half of the last one.
-    overlap : float
-        Test graphs per training graph, where the runs are folds whose training parts overlap (both then count
-        with the variance of :func:`worse_by_folds`); 0 for independent runs.
+    Measured deviations have n in their denominator. A published one of 0 is taken as half of its last digit. Over
+    folds, `overlap` is the number of test graphs per training graph, and the variance that of :func:`worse_by_folds`.
     """
     if published_std is None or n < 2:
         return math.nan

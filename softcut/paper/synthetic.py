@@ -7,7 +7,7 @@ with the lowest loss, the scores are over all ten.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper.citation import paper_replicas
-from softcut.paper.common import experiment_parser, markdown_table, run_experiment
+from softcut.paper.common import Tell, experiment_parser, quiet, run_experiment, say
 from softcut.provenance import commit, device_name
 from softcut.report.plots import draw_partition, figure, save_figure
+from softcut.report.tables import Cell, Table, mean_and_deviation, to_markdown
 from softcut.training import replica_seeds
 
-__all__ = ["main", "run"]
+__all__ = ["main", "run", "table"]
 
 _TITLES = {"sc": "Spectral clustering", "diffpool": "DiffPool", "mincut": "MinCutPool"}
 _ITERATIONS = 5000
@@ -36,25 +37,10 @@ def run(
     out: str | Path,
     runs: int = 10,
     device: torch.device | str = "cpu",
-    tell: Callable[[str], None] | None = None,
+    tell: Tell = quiet,
     max_iter: int = _ITERATIONS,
 ) -> list[dict[str, Any]]:
-    """Six panels and their scores: ``synthetic.png`` and ``synthetic.json``.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results.
-    runs : int
-        Seeds of each method.
-    device : str
-        Where networks are trained.
-    tell : callable, optional
-        Told what is being done.
-    max_iter : int
-        Iterations of each training; with another number than the default, to try things out, the files are called
-        ``synthetic_<max_iter>_iterations``.
-    """
+    """Six panels and their scores: ``synthetic.png`` and ``synthetic.json``."""
     out = Path(out)
     files = "synthetic" if max_iter == _ITERATIONS else f"synthetic_{max_iter}_iterations"
     graphs = {"community": (community_graph(), 6), "grid": (grid_graph(15, 10), 5)}
@@ -62,8 +48,7 @@ def run(
     rows: list[dict[str, Any]] = []
     for line, (name, (graph, k)) in zip(axes, graphs.items(), strict=True):
         for ax, (method, title) in zip(line, _TITLES.items(), strict=True):
-            if tell is not None:
-                tell(f"{name}: {title}")
+            tell(f"{name}: {title}")
             start = time.perf_counter()
             labels, best = _cluster(method, graph, k, runs, device, max_iter)
             seconds = time.perf_counter() - start
@@ -111,25 +96,27 @@ def _cluster(
     return list(s.argmax(-1).mT.cpu().numpy()), int((result.cut[-1] + result.ortho[-1]).argmin())
 
 
+def table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The scores of every graph and method, mean and standard deviation over the seeds."""
+    lines: list[list[str | Cell]] = [
+        [
+            row["dataset"],
+            _TITLES[row["method"]],
+            *(Cell(mean_and_deviation(row.get(key), row.get(f"{key}_std"))) for key in _SCORES),
+        ]
+        for row in rows
+    ]
+    caption = f"Synthetic graphs, mean and standard deviation over {max(row['n'] for row in rows)} seeds"
+    return Table(["graph", "method", *(key.replace("_", " ") for key in _SCORES)], lines, caption, heads=2)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """``python -m softcut.paper.synthetic --runs 10``."""
     parser = experiment_parser("synthetic", "E1: communities and a grid, clustered by three methods.", 10)
     parser.add_argument("--max-iter", type=int, default=_ITERATIONS, help="iterations of each training")
 
     def run_it(given: Any) -> str:
-        def tell(text: str) -> None:
-            print(text, flush=True)
-
-        rows = run(given.out, given.runs, given.device, tell, given.max_iter)
-        lines = [
-            [
-                row["dataset"],
-                row["method"],
-                *(f"{row[key]:.3f} ± {row[key + '_std']:.3f}" if key in row else "-" for key in _SCORES),
-            ]
-            for row in rows
-        ]
-        return markdown_table(["graph", "method", *_SCORES], lines)
+        return to_markdown(table(run(given.out, given.runs, given.device, say, given.max_iter)))
 
     run_experiment(parser, run_it, arguments)
 

@@ -11,7 +11,7 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -22,6 +22,7 @@ import numpy as np
 
 from softcut import __version__
 from softcut.errors import require
+from softcut.report.tables import Cell, Table, number_table
 
 __all__ = [
     "VIEW_SCRIPTS",
@@ -48,40 +49,6 @@ VIEW_SCRIPTS = ("views.js", "view_graph.js", "view_charts.js")
 _START = "softcutViews.mountAll();\n"
 _WIDEST = 1500  # pixels of an inlined picture
 _LARGEST = 350_000  # bytes of an inlined picture
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table: its text, a second line, and how it compares ("better", "worse", "same" or nothing)."""
-
-    text: str
-    below: str = ""
-    kind: str = ""
-    title: str = ""
-    strong: bool = False
-    number: bool = True
-
-    @property
-    def classes(self) -> str:
-        return " ".join(name for name in ("number" if self.number else "words", self.kind) if name)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of cells (or of plain text) below titles; the first `heads` cells of a row are its name."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
-    caption: str = ""
-    heads: int = 1
-    kind: ClassVar[str] = "table"
-
-    @property
-    def numbers(self) -> set[str]:
-        """Titles of the columns that hold numbers."""
-        first = self.rows[0] if self.rows else []
-        cells = zip(self.columns, first, strict=False)
-        return {name for name, cell in cells if isinstance(cell, Cell) and cell.number}
 
 
 @dataclass(frozen=True)
@@ -240,17 +207,6 @@ def _encoded(image: Any) -> Iterator[tuple[str, bytes]]:
         yield "png", drawing.getvalue()
         scaled.save(photo, "JPEG", quality=82, optimize=True)
         yield "jpeg", photo.getvalue()
-
-
-def number_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Table:
-    """A table whose numbers are aligned to the right, and shortened to four digits."""
-    return Table(columns, [[_shown(value) for value in row] for row in rows], caption)
-
-
-def _shown(value: Any) -> str | Cell:
-    if isinstance(value, bool) or value is None or isinstance(value, str | Cell):
-        return value if isinstance(value, str | Cell) else Cell({None: "-", True: "yes", False: "no"}[value])
-    return Cell(f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
 
 
 @cache

@@ -39,11 +39,11 @@ def test_a_quick_run_ends_with_a_table_and_says_what_it_is(run, tmp_path, molecu
     assert code == 0 and "networks" not in err  # nothing is left to train
 
 
-def test_readout_padding_and_k_reach_the_settings(run, tmp_path, molecules):
-    options = ("--epochs", 1, "--readout", "sum", "--unmasked", "--k", 3, "--device", "cpu")
+def test_padding_and_k_reach_the_settings(run, tmp_path, molecules):
+    options = ("--epochs", 1, "--unmasked", "--k", 3, "--device", "cpu")
     assert run(*WORDS, *options)[0] == 0
     known = runs(tmp_path / "results")[0]["settings"]
-    assert (known["readout"], known["unmasked"], known["k"], known["epochs"]) == ("sum", True, 3, 1)
+    assert (known["unmasked"], known["k"], known["epochs"]) == (True, 3, 1)
 
 
 def test_no_time_left_is_said(run, molecules):
@@ -81,7 +81,6 @@ def test_ctrl_c_leaves_a_checkpoint_that_the_same_command_continues(
     [
         (["--property", "mass"], "--property must be one of mu, alpha,"),
         (["--method", "sagpool"], "--method must be one of topk, diffpool, mincut, flat, got 'sagpool'."),
-        (["--readout", "max"], "--readout must be one of mean, padded, sum, got 'max'."),
         (["--folds", "11"], "--folds"),
     ],
 )

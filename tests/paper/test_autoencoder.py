@@ -18,6 +18,7 @@ from softcut.nn import GraphAutoencoder
 from softcut.ops import as_operator
 from softcut.paper import autoencoder
 from softcut.paper.runs import Records, read_cells
+from softcut.report.tables import to_markdown
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +97,7 @@ def test_run_resumes_and_writes_everything(tmp_path, monkeypatch) -> None:
     wanted = {"dataset", "method", "metric", "mean", "std", "n", "paper_mean", "paper_std"}
     wanted |= {"seconds", "device", "commit", "command"}
     assert all(wanted <= set(c) for c in found)
-    assert "MinCutPool" in autoencoder.table(found)
+    assert "MinCutPool" in to_markdown(autoencoder.table(found))
     autoencoder.run(**arguments)
     assert len(calls) == 7
     autoencoder.run(**{**arguments, "runs": 3, "methods": ["topk"], "datasets": ["ring"]})

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softcut.datasets import collections
+from softcut.datasets import collections, load_graphs, pack
 from softcut.learning import ClassifierSettings
 from softcut.paper import classification, table2
-from softcut.paper.classification_report import render
+from softcut.paper.runs import Records
+from softcut.report.tables import to_markdown
 
 QUICK = ClassifierSettings(batch=32, epochs=2, patience=2)
 SMALL = "Bench-easy-small"
@@ -36,6 +37,14 @@ def data() -> str:
     return root
 
 
+def read(path: Path) -> list[dict]:
+    return json.loads(path.read_text())
+
+
+def without_seconds(rows: list[dict]) -> list[dict]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
 def test_paper_table_is_complete() -> None:
     assert len(table2.PAPER) == 63
     assert table2.PAPER["PROTEINS", "mincut", "accuracy"] == (76.5, 2.6)
@@ -53,7 +62,7 @@ def test_finished_folds_are_not_repeated_and_more_can_be_asked_for(data: str, tm
     assert cell["n"] == 2
     trained = [line for line in said if "folds" in line and "epoch" not in line]
     assert [line.rpartition("folds ")[2] for line in trained] == ["0", "1"]
-    runs = json.loads((tmp_path / "table2_runs.json").read_text())
+    runs = read(tmp_path / "table2_runs.json")
     assert {run["seed"] for run in runs} == {0, 1}
     for run in runs:
         assert {"accuracy", "best_epoch", "epochs", "seconds", "commit", "device"} <= set(run)
@@ -62,13 +71,6 @@ def test_finished_folds_are_not_repeated_and_more_can_be_asked_for(data: str, tm
     (cell,) = classification.run(tmp_path, [SMALL], ["nopool"], 1, **{**options, "settings": other})
     assert cell["n"] == 1  # other settings are other runs
     assert not list((tmp_path / "checkpoints").glob("*"))
-
-
-def test_records_hold_losses_and_clusters_of_both_levels(data: str, tmp_path: Path) -> None:
-    classification.run(tmp_path, [SMALL], ["mincut"], 1, settings=QUICK, data=data)
-    (run,) = json.loads((tmp_path / "table2_runs.json").read_text())
-    assert {"cut1", "cut2", "ortho1", "ortho2", "clusters1", "clusters2"} <= set(run)
-    assert run["settings"]["k"] == [29, 14]
 
 
 def test_out_of_time_is_clean(data: str, tmp_path: Path) -> None:
@@ -128,13 +130,7 @@ def test_kill_9_at_20_random_moments_gives_the_undisturbed_result(data: str, tmp
     assert done.returncode == 0, done.stderr
     assert "|---|" in done.stdout
     for name in ("table2_runs.json", "table2.json", "table2_curves.json"):
-        killed, straight = (
-            [
-                {k: v for k, v in row.items() if k != "seconds"}
-                for row in json.loads((tmp_path / f / name).read_text())
-            ]
-            for f in ("killed", "straight")
-        )
+        killed, straight = (without_seconds(read(tmp_path / f / name)) for f in ("killed", "straight"))
         assert killed == straight, name
     assert not list((tmp_path / "killed").glob("*.tmp*"))
 
@@ -148,20 +144,16 @@ def test_runs_of_several_folders_are_merged(data: str, tmp_path: Path) -> None:
     for method in ("nopool", "dense"):
         classification.run(tmp_path / method, [SMALL], [method], 1, settings=QUICK, data=data)
     found = classification.merge(tmp_path / "all", [tmp_path / "nopool", tmp_path / "dense"])
-    assert {(cell["dataset"], cell["method"]) for cell in found} == {
-        (SMALL.lower(), "nopool"),
-        (SMALL.lower(), "dense"),
-    }
-    assert len(json.loads((tmp_path / "all/table2_runs.json").read_text())) == 2
-    table = render(tmp_path / "all", [SMALL], ["dense", "nopool"])
+    assert [(cell["dataset"], cell["method"]) for cell in found] == [
+        (SMALL.lower(), m) for m in ("dense", "nopool")
+    ]
+    assert len(read(tmp_path / "all/table2_runs.json")) == 2
+    table = to_markdown(table2.table(table2.results(tmp_path / "all"), [SMALL], ["dense", "nopool"]))
     assert table.startswith("| data | dense | nopool |")
 
 
 def test_committed_runs_are_those_that_the_runner_would_make(data: str) -> None:
     """A change of the settings' form would orphan every run on disk."""
-    from softcut.datasets import load_graphs
-    from softcut.paper.runs import Records
-
     records = Records(RESULTS / "table2_runs.json")
     graphs = load_graphs("PROTEINS", data)
     for method in ("mincut", "topk", "wl"):
@@ -172,8 +164,9 @@ def test_committed_runs_are_those_that_the_runner_would_make(data: str) -> None:
 def test_variants_have_settings_and_files_of_their_own(data: str, tmp_path: Path) -> None:
     names = ["mincut", "mincut-nolosses", "mincut-diagonal"]
     classification.run(tmp_path, [SMALL], names, 1, settings=QUICK, data=data)
-    (plain,) = json.loads((tmp_path / "table2_runs.json").read_text())
-    diagonal, bare = json.loads((tmp_path / "table2_ablation_runs.json").read_text())
+    (plain,) = read(tmp_path / "table2_runs.json")
+    assert plain["settings"]["k"] == [29, 14] and {"clusters1", "clusters2"} <= set(plain)
+    diagonal, bare = read(tmp_path / "table2_ablation_runs.json")
     assert (diagonal["method"], bare["method"]) == ("mincut-diagonal", "mincut-nolosses")
     assert bare["settings"]["pool_args"] == {"cut_weight": 0.0, "ortho_weight": 0.0}
     assert bare["loss"] == bare["task"]  # the losses are off, and recorded all the same
@@ -182,34 +175,31 @@ def test_variants_have_settings_and_files_of_their_own(data: str, tmp_path: Path
         plain["task"] + sum(plain[name] for name in ("cut1", "ortho1", "cut2", "ortho2")), abs=1e-4
     )
     assert diagonal["cut2"] != plain["cut2"]
-    cells = json.loads((tmp_path / "table2_ablation.json").read_text())
+    cells = read(tmp_path / "table2_ablation.json")
     assert {cell["method"] for cell in cells} == {"mincut-nolosses", "mincut-diagonal"}
-    assert len(json.loads((tmp_path / "table2.json").read_text())) == 1
+    assert len(read(tmp_path / "table2.json")) == 1
 
 
-def test_two_runs_with_one_seed_are_identical(data: str, tmp_path: Path) -> None:
-    found = []
-    for folder in ("one", "two"):
-        classification.run(tmp_path / folder, [SMALL], ["mincut", "topk"], 3, settings=QUICK, data=data)
-        runs = json.loads((tmp_path / folder / "table2_runs.json").read_text())
-        found.append([{k: v for k, v in run.items() if k != "seconds"} for run in runs])
-        curves = json.loads((tmp_path / folder / "table2_curves.json").read_text())
-        found[-1] += curves
-    assert found[0] == found[1]
-
-
-def test_curves_are_means_over_the_folds(data: str, tmp_path: Path) -> None:
+def test_two_runs_with_one_seed_are_identical_and_curves_are_means_over_the_folds(
+    data: str, tmp_path: Path
+) -> None:
     seen: list[tuple[float, float]] = []
+    found = []
 
     def watch(dataset: str, method: str, folds: object, state: object) -> None:
         values = state.validation  # type: ignore[attr-defined]
         seen.append((values["loss"].mean(), 100 * values["accuracy"].mean()))
 
-    classification.run(tmp_path, [SMALL], ["nopool"], 2, settings=QUICK, data=data, progress=watch)
-    (curve,) = json.loads((tmp_path / "table2_curves.json").read_text())
-    assert curve["training"] == [2, 2]
-    assert curve["loss"] == pytest.approx([loss for loss, _ in seen], abs=1e-4)
-    assert curve["accuracy"] == pytest.approx([accuracy for _, accuracy in seen], abs=1e-2)
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        seen.clear()
+        classification.run(folder, [SMALL], ["mincut", "topk"], 2, settings=QUICK, data=data, progress=watch)
+        runs, curves = read(folder / "table2_runs.json"), read(folder / "table2_curves.json")
+        found.append([*without_seconds(runs), *curves])
+    assert found[0] == found[1]
+    assert [curve["training"] for curve in curves] == [[2, 2], [2, 2]]
+    for name, place in (("loss", 0), ("accuracy", 1)):
+        values = [value for curve in curves for value in curve[name]]
+        assert values == pytest.approx([means[place] for means in seen], abs=1e-2)
 
 
 def test_large_graphs_train_in_groups_on_a_cpu(
@@ -222,9 +212,7 @@ def test_large_graphs_train_in_groups_on_a_cpu(
     options = {"settings": QUICK, "data": data, "tell": said.append}
     classification.run(tmp_path / "groups", [SMALL], ["mincut"], 3, **options)
     assert [line.rpartition("folds ")[2] for line in said if "folds " in line] == ["0, 1", "2"]
-    together, groups = (
-        json.loads((tmp_path / folder / "table2_runs.json").read_text()) for folder in ("together", "groups")
-    )
+    together, groups = (read(tmp_path / folder / "table2_runs.json") for folder in ("together", "groups"))
     for one, other in zip(together, groups, strict=True):
         assert one["validation_loss"] == pytest.approx(other["validation_loss"], abs=1e-4)
 
@@ -244,37 +232,13 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
 def test_packed_data_need_neither_sources_nor_extra_packages(data: str, tmp_path: Path) -> None:
-    from softcut.datasets import pack
-
     pack.main([SMALL, "--out", str(tmp_path / "packed"), "--data", data, "--coarse"])
-    words = [
-        sys.executable,
-        "-c",
-        BLOCKED,
-        "softcut.paper.classification",
-        "--dataset",
-        SMALL,
-        "--folds",
-        "1",
-    ]
-    words += [
-        "--method",
-        "graclus",
-        "ndp",
-        "--epochs",
-        "1",
-        "--device",
-        "cpu",
-        "--out",
-        str(tmp_path / "out"),
-    ]
-    environment = {**os.environ, "SOFTCUT_DATA": str(tmp_path / "nowhere")}
-    done = subprocess.run(
-        [*words, "--data", str(tmp_path / "packed")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
+    options = (
+        f"--dataset {SMALL} --folds 1 --method graclus ndp --epochs 1 --device cpu --out {tmp_path / 'out'}"
     )
+    words = [sys.executable, "-c", BLOCKED, "softcut.paper.classification", *options.split()]
+    words += ["--data", str(tmp_path / "packed")]
+    environment = {**os.environ, "SOFTCUT_DATA": str(tmp_path / "nowhere")}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert "| graclus | ndp |" in done.stdout
+    assert "| bench-easy-small | ndp | acc |" in done.stdout

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from softcut.clustering import PAPER, GraphClustering, Recipe
+from softcut.clustering import PAPER, Recipe
 from softcut.clustering.kmeans import kmeans, squared_distances
 from softcut.clustering.prepare import prepare
 from softcut.clustering.refine import Refiner
@@ -45,18 +45,6 @@ def test_the_papers_model_is_known_by_its_own_recipe():
         "chosen": False,
     }
     assert "recipe" not in quality.settings_of("leiden")
-
-
-def test_what_a_fit_says_is_recorded(tmp_path, monkeypatch):
-    graph = attributed_communities(120, 3, n_features=30, seed=1)
-    monkeypatch.setattr(quality, "load", lambda name, root=None: graph)
-    quality.run(tmp_path, ["cora"], ["8 networks"], runs=1)
-    (run,) = Records(tmp_path / "quality_runs.json").runs
-    est = GraphClustering(3, n_init=8, random_state=0, device="cpu").fit(graph)
-    assert run["nmi"] == pytest.approx(nmi(graph.y, est.labels_), abs=1e-9)
-    assert (run["structure"], run["verdict"]) == (pytest.approx(est.structure_), est.verdict_)
-    assert run["n_clusters"] == 3
-    assert run["replicas_collapsed"] == sum(replica.collapsed for replica in est.replicas_)
 
 
 @pytest.mark.parametrize(("edges", "signal", "seed"), [(0.45, 0.25, 0), (0.3, 0.3, 3)])

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from softcut.paper.significance import not_worse_than_the_best, worse_by_folds, worse_by_runs
+from softcut.paper.significance import (
+    differs_from_published,
+    not_worse_than_the_best,
+    worse_by_folds,
+    worse_by_runs,
+)
 
 
 def test_without_overlap_it_is_the_paired_t_test() -> None:
@@ -56,3 +61,18 @@ def test_the_best_and_those_not_worse() -> None:
         assert found["best"] == 1.0
         assert 0.05 <= found["close"] < 1.0
     assert not_worse_than_the_best({}, folds=True) == {}
+
+
+def test_differences_are_tested_as_welch_does():
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.normal(0.5, 0.1, 30), rng.normal(0.55, 0.05, 10)
+    p = differs_from_published(ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1), digits=9)
+    assert p == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue, rel=1e-9)
+    overlapping = differs_from_published(
+        ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1), digits=9, overlap=1 / 9
+    )
+    assert overlapping > p
+    # A published deviation of .000 is a rounded one.
+    assert differs_from_published(0.1832, 0.0, 10, 0.183, 0.0, digits=3) > 0.05
+    assert differs_from_published(0.1900, 0.0, 10, 0.183, 0.0, digits=3) < 0.001
+    assert math.isnan(differs_from_published(0.5, 0.1, 1, 0.4, 0.1, digits=3))

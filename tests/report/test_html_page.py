@@ -71,7 +71,7 @@ def test_sections_are_listed_and_can_be_reached():
 
 
 def test_cells_show_their_kind_and_rows_their_names():
-    table = Table(["data", "NMI"], [["cora", Cell("0.39 ▼", "paper 0.40", "worse", strong=True)]], "Caption")
+    table = Table(["data", "NMI"], [["cora", Cell("0.39", "paper 0.40", "worse", strong=True)]], "Caption")
     page = render_page("One", [Section("Two", [table])])
     assert '<th scope="row">cora</th>' in page
     assert '<td class="number worse"><b>0.39 ▼</b><small>paper 0.40</small></td>' in page

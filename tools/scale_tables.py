@@ -1,19 +1,19 @@
 """Tables of large graphs in the pages: mini-batches, and distributed training, measured and by its cost model.
 
-Each function takes the folder of the results and returns Markdown. :mod:`softcut.paper.tables` knows which page shows
+Each function takes the folder of the results and returns Markdown. :mod:`tools.tables` knows which page shows
 which.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from softcut.paper.clustering_tables import TITLES, plus_minus, short
-from softcut.paper.common import markdown_table
+from softcut.report.tables import markdown_table
+from tools.clustering_tables import TITLES, plus_minus, short
+from tools.results import read_json
 
 __all__ = ["SCALE_TABLES"]
 
@@ -23,7 +23,7 @@ _DEFAULT = ("default", "nmi")  # method and metric of the default in quality.jso
 
 def minibatch(out: Path) -> str:
     """NMI and memory of the training in batches beside those of the whole graph, means over seeds."""
-    runs = json.loads((out / "minibatch.json").read_text(encoding="utf-8"))["runs"]
+    runs = read_json(out, "minibatch")["runs"]
     names = {"photo": "Amazon Photo", "pubmed": "PubMed", "planted": "planted, 1M edges"}
     lines = []
     for dataset, parts in dict.fromkeys((run["dataset"], run["parts"]) for run in runs):
@@ -50,7 +50,7 @@ def minibatch(out: Path) -> str:
 
 def minibatch_trials(out: Path) -> str:
     """Losses of two replicas with each way of estimating the sums of the whole graph."""
-    rows = json.loads((out / "minibatch_trials.json").read_text(encoding="utf-8"))["rows"]
+    rows = read_json(out, "minibatch_trials")["rows"]
     columns = list(rows[0]["losses"])
     lines = [
         [row["sums"], *(", ".join(map(short, row["losses"].get(name, []))) for name in columns)]
@@ -61,7 +61,7 @@ def minibatch_trials(out: Path) -> str:
 
 def distributed(out: Path) -> str:
     """What several processes exchanged, and how far their parameters are from those of one."""
-    rows = json.loads((out / "distributed.json").read_text(encoding="utf-8"))["rows"]
+    rows = read_json(out, "distributed")["rows"]
     lines = [
         [
             _GRAPHS.get(row["graph"], row["graph"]),
@@ -83,7 +83,7 @@ def distributed(out: Path) -> str:
 
 def distributed_quality(out: Path) -> str:
     """NMI of training on parts, beside the default of the whole graph."""
-    found = json.loads((out / "distributed.json").read_text(encoding="utf-8"))["quality"]
+    found = read_json(out, "distributed")["quality"]
     lines = [
         [title, *(plus_minus(row[key], row[f"{key} std"]) for row in found)]
         for title, key in (("`GraphClustering`", "whole"), ("on one part", "parts"))
@@ -94,7 +94,7 @@ def distributed_quality(out: Path) -> str:
 
 def halo(out: Path) -> str:
     """Neighbours on the other side, by METIS and by chance."""
-    rows = json.loads((out / "halo.json").read_text(encoding="utf-8"))["rows"]
+    rows = read_json(out, "halo")["rows"]
     lines = [
         [
             row["graph"],
@@ -111,7 +111,7 @@ def halo(out: Path) -> str:
 
 def distributed_model(out: Path) -> str:
     """What the cost model says of 111 million nodes."""
-    jobs = json.loads((out / "distributed_model.json").read_text(encoding="utf-8"))["jobs"]
+    jobs = read_json(out, "distributed_model")["jobs"]
     rows: dict[str, Callable[[dict[str, float]], str]] = {
         "nodes of a part": lambda job: f"{job['rows'] / 1e6:.1f} M",
         "halo rows of a part": lambda job: f"{job['halo'] / 1e6:.1f} M" if job["halo"] else "0",

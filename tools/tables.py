@@ -1,6 +1,6 @@
 """Every table of results in README.md and docs/, rendered from ``results/*.json`` between two marks.
 
-``python -m softcut.paper.tables`` (``make tables``) writes them, and the pictures that are drawn from the same files;
+``python -m tools.tables`` (``make tables``) writes them, and the pictures that are drawn from the same files;
 ``--check`` writes nothing and names what differs. A page holds
 
     <!-- table: NAME -->
@@ -23,15 +23,14 @@ from pathlib import Path
 
 from softcut.errors import DataError, SoftcutError
 from softcut.files import atomic_write
-from softcut.paper import classification_report, regression_report
-from softcut.paper.clustering_tables import CLUSTERING_TABLES
-from softcut.paper.common import NotMeasuredError
-from softcut.paper.cost_tables import COST_TABLES
-from softcut.paper.gpu_tables import GPU_TABLES
-from softcut.paper.large_tables import LARGE_TABLES
 from softcut.paper.runs import read_cells
-from softcut.paper.scale_tables import SCALE_TABLES
-from softcut.paper.segmentation_tables import SEGMENTATION_TABLES
+from tools import table2_page, table3_page
+from tools.clustering_tables import CLUSTERING_TABLES
+from tools.cost_tables import COST_TABLES
+from tools.large_tables import LARGE_TABLES
+from tools.results import NotMeasuredError
+from tools.scale_tables import SCALE_TABLES
+from tools.segmentation_tables import SEGMENTATION_TABLES
 
 __all__ = ["NO_RESULTS", "PICTURES", "TABLES", "main", "pages", "problems", "rendered", "write_all"]
 
@@ -41,14 +40,13 @@ TABLES: dict[str, Callable[[Path], str]] = {
     **SCALE_TABLES,
     **SEGMENTATION_TABLES,
     **LARGE_TABLES,
-    **GPU_TABLES,
-    "table2": classification_report.page_text,
-    "table3": regression_report.page_text,
+    "table2": table2_page.page_text,
+    "table3": table3_page.page_text,
 }
 # Pictures of the pages that show what is in results/, with the file of the curves and what draws it.
 PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
-    "docs/images/table2_curves.png": ("table2_curves.json", classification_report.draw_curves),
-    "docs/images/table3_curves.png": ("table3_curves.json", regression_report.draw_curves),
+    "docs/images/table2_curves.png": ("table2_curves.json", table2_page.draw_curves),
+    "docs/images/table3_curves.png": ("table3_curves.json", table3_page.draw_curves),
 }
 # First lines of tables that hold no results: what there is, what it is called, what a test is for.
 NO_RESULTS = (
@@ -94,26 +92,7 @@ def pages(root: str | Path = ".") -> list[Path]:
 
 
 def rendered(text: str, tables: Callable[[str], str]) -> str:
-    """A page with everything between its marks replaced.
-
-    >>> page = "Numbers:\\n\\n<!-- table: nine -->\\n\\n8\\n\\n<!-- end -->\\n"
-    >>> print(rendered(page, {"nine": "9"}.__getitem__))
-    Numbers:
-    <BLANKLINE>
-    <!-- table: nine -->
-    <BLANKLINE>
-    9
-    <BLANKLINE>
-    <!-- end -->
-    <BLANKLINE>
-
-    Parameters
-    ----------
-    text : str
-        The page.
-    tables : callable
-        The table of a name.
-    """
+    """A page with everything between its marks replaced by the tables of those names."""
     done, rest = "", text
     while (mark := _MARK.search(rest)) is not None:
         name = mark["name"]
@@ -126,13 +105,7 @@ def rendered(text: str, tables: Callable[[str], str]) -> str:
 
 
 def unmarked_tables(text: str) -> Iterator[tuple[int, str]]:
-    """Line number and titles of every table that is neither marked nor known to hold no results.
-
-    >>> list(unmarked_tables("| NMI | Cora |\\n|---|---|\\n| softcut | .595 |\\n"))
-    [(1, '| NMI | Cora |')]
-    >>> list(unmarked_tables("| before | now | test |\\n|---|---|---|\\n"))
-    []
-    """
+    """Line number and titles of every table that is neither marked nor known to hold no results."""
     inside = fenced = False
     lines = text.splitlines()
     for number, line in enumerate(lines):
@@ -163,13 +136,7 @@ def _page(page: Path, out: Path) -> str:
 
 
 def problems(root: str | Path = ".") -> list[str]:
-    """One sentence for every page that differs from ``results/`` and every table without marks.
-
-    Parameters
-    ----------
-    root : path
-        The checkout.
-    """
+    """One sentence for every page that differs from ``results/`` and every table without marks."""
     root = Path(root)
     found = []
     for page in pages(root):
@@ -179,20 +146,14 @@ def problems(root: str | Path = ".") -> list[str]:
             found.append(f"{name} differs from results/: run make tables.")
         found += [
             f"{name}, line {line}: the table '{titles}' is not marked: render it from results/ "
-            "(softcut.paper.tables.TABLES), or add it to NO_RESULTS there if it holds no results."
+            "(tools.tables.TABLES), or add it to NO_RESULTS there if it holds no results."
             for line, titles in unmarked_tables(text)
         ]
     return found
 
 
 def write_all(root: str | Path = ".") -> list[Path]:
-    """Write every page whose tables have changed, and every picture; the files that were written.
-
-    Parameters
-    ----------
-    root : path
-        The checkout.
-    """
+    """Write every page whose tables have changed, and every picture; the files that were written."""
     root = Path(root)
     written = []
     for page in pages(root):
@@ -207,9 +168,9 @@ def write_all(root: str | Path = ".") -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m softcut.paper.tables [--check]``; the exit code is 1 where something differs."""
+    """``python -m tools.tables [--check]``; the exit code is 1 where something differs."""
     parser = argparse.ArgumentParser(
-        prog="python -m softcut.paper.tables", description="Write the tables of the pages from results/."
+        prog="python -m tools.tables", description="Write the tables of the pages from results/."
     )
     parser.add_argument("--check", action="store_true", help="write nothing; name what differs")
     parser.add_argument("--root", default=".", help="the checkout (default: the folder you are in)")

@@ -1,11 +1,10 @@
-"""Tables of the GPU kernels and of the largest graphs: what ``benchmarks/gpu_kernels.py`` and ``billion.py`` write.
+"""Tables of GPU kernels and of fits of large graphs, from what benchmarks/ wrote to results/.
 
-Each function takes the folder of the results and returns Markdown; see :mod:`softcut.paper.tables`.
+Each function takes the folder of the results and returns Markdown; see :mod:`tools.tables`.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,19 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from softcut.paper.common import NotMeasuredError, markdown_table
+from softcut.report.tables import markdown_table
+from tools.results import NotMeasuredError, read_json
 
-__all__ = ["GPU_TABLES", "growth_table"]
+__all__ = ["LARGE_TABLES"]
 
-_KERNELS, _LOSSES, _SMALL = "gpu_kernels.json", "gpu_losses.json", "gpu_kernels_small.json"
+_KERNELS, _LOSSES, _SMALL = "gpu_kernels", "gpu_losses", "gpu_kernels_small"
+_FILES = ("large_cpu", "large_growth", "large_peers", "large_gpu")
+# What a fit of a large graph left out, by the words of its notes.
+_SWITCHES = {"fewer networks": "networks instead of", "consensus on a sample": "consensus found on"}
+_NAMES = {"softcut": "default fit"}
 
 
 def _read(out: Path, name: str) -> dict[str, Any]:
-    path = Path(out) / name
-    if not path.exists():
-        command = "python benchmarks/gpu_kernels.py --out DIR"
-        raise NotMeasuredError(f"results/ holds no {name}: {command} measures it, in DIR/gpu_kernels.json.")
-    return json.loads(path.read_text(encoding="utf-8"))
+    command = "python benchmarks/gpu_kernels.py --out DIR measures it, in DIR/gpu_kernels.json."
+    return read_json(out, name, command)
 
 
 def _cases(found: dict[str, Any], section: str) -> Iterator[tuple[list[str], dict[str, Any]]]:
@@ -134,10 +135,7 @@ def fits(out: Path) -> str:
 
 def billion(out: Path) -> str:
     """31 million nodes and 10^9 entries on one GPU."""
-    path = Path(out) / "billion.json"
-    if not path.exists():
-        raise NotMeasuredError("results/ holds no billion.json: python benchmarks/billion.py.")
-    runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
+    runs = read_json(out, "billion", "python benchmarks/billion.py.")["runs"]
     names = {"full": "all nodes at every step", "batches": "a sixteenth of the nodes at every step"}
     lines = [
         [
@@ -154,11 +152,49 @@ def billion(out: Path) -> str:
     return markdown_table(titles, lines)
 
 
-GPU_TABLES: dict[str, Callable[[Path], str]] = {
+def _number(row: Mapping[str, Any], key: str, digits: int) -> str:
+    return f"{row[key]:,.{digits}f}" if key in row else ""
+
+
+def large_fits(out: Path) -> str:
+    """Every fit of the files that are there: time, memory and NMI."""
+    rows = []
+    for name in _FILES:
+        if not (Path(out) / f"{name}.json").exists():
+            continue
+        found = read_json(out, name)
+        for row in found["rows"]:
+            if "failed" in row or row["what"] == "other":  # another checkout
+                continue
+            peak = "peak GPU GiB" if "peak GPU GiB" in row else "peak GiB"
+            size = [_NAMES.get(row["what"], row["what"]), f"{row['nodes']:,}", f"{row['edges']:,}"]
+            cost = [_number(row, "seconds", 1), _number(row, "cpu seconds", 0), _number(row, peak, 1)]
+            switches = [
+                short for short, sign in _SWITCHES.items() if any(sign in t for t in row.get("notes", []))
+            ]
+            end = [_number(row, "nmi", 3), str(row.get("replicas", "")), ", ".join(switches)]
+            rows.append([*size, found["device"], *cost, *end, found.get("commit", "-")])
+    if not rows:
+        raise NotMeasuredError(
+            "results/ holds no fits of large graphs: python benchmarks/large.py --out results/large_cpu.json."
+        )
+    titles = ["what", "nodes", "edges", "device", "seconds", "of all cores", "peak GiB", "NMI", "networks"]
+    titles += ["left out", "commit"]
+    return markdown_table(titles, rows)
+
+
+def growth_cpu(out: Path) -> str:
+    """A training step of one replica on a CPU by the number of edges, and the exponents."""
+    return growth_table(read_json(out, "growth_cpu", "python benchmarks/growth.py.")["rows"])
+
+
+LARGE_TABLES: dict[str, Callable[[Path], str]] = {
     "gpu_products": products,
     "gpu_losses": losses,
     "gpu_ragged": ragged,
     "gpu_growth": growth,
     "gpu_fits": fits,
     "billion": billion,
+    "large_fits": large_fits,
+    "growth_cpu": growth_cpu,
 }

@@ -5,14 +5,14 @@ Each function takes the folder of the results and returns Markdown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from softcut.paper.common import markdown_table
 from softcut.paper.runs import read_cells
-from softcut.paper.segmentation import METRICS, OURS, result_table
+from softcut.paper.segmentation import METRICS, OURS, table
+from softcut.report.tables import markdown_table, to_markdown
+from tools.results import read_json
 
 __all__ = ["SEGMENTATION_TABLES"]
 
@@ -21,7 +21,7 @@ _TITLES = {"covering": "covering", "rand_index": "Rand index", "variation": "var
 
 
 def _scores(results: Path) -> str:
-    return result_table(read_cells(results / _FILE))
+    return to_markdown(table(read_cells(results / _FILE)))
 
 
 def _tests(results: Path) -> str:
@@ -56,10 +56,7 @@ def _scales(results: Path) -> str:
 
 
 def _speed(results: Path) -> str:
-    path = results / "segmentation_speed.json"
-    if not path.exists():
-        return "Not measured yet: `python benchmarks/segmentation.py`."
-    found = json.loads(path.read_text(encoding="utf-8"))
+    found = read_json(results, "segmentation_speed", "python benchmarks/segmentation.py.")
     names = {
         "over_segmentation": "over-segmentation (shared)",
         "mincut": "minCUT: region graph, texture, training",

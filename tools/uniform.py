@@ -16,7 +16,7 @@ only along directions with
 that is, smooth ones: q is small where neighbours have similar values. E can only be what the features of the nodes
 allow. This module measures the smallest q over all directions that the pooler's hidden layer gives before training.
 
-``python -m softcut.paper.classification_uniform --out results`` writes ``table2_uniform.json``.
+``python -m tools.uniform --out results`` writes ``table2_uniform.json``.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ from softcut.graph.collection import GraphCollection
 from softcut.graph.splits import folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes
 from softcut.ops import Segments
-from softcut.paper.common import experiment_parser, markdown_table, run_experiment
+from softcut.paper.common import experiment_parser, run_experiment
 from softcut.paper.table2 import DATASETS
 from softcut.provenance import origin
+from softcut.report.tables import Table, to_markdown
 
-__all__ = ["FILE", "largest_quotient", "main", "rows_of", "run", "smallest_quotient", "uniform_ortho"]
+__all__ = ["FILE", "largest_quotient", "main", "run", "smallest_quotient", "table", "uniform_ortho"]
 
 FILE = "table2_uniform.json"
 _GRAPHS = 64  # of each fold
@@ -47,43 +48,17 @@ _VARIANCE = 1e-3  # directions with less of the largest variance are left out: n
 
 
 def uniform_ortho(k: int) -> float:
-    """L_o where every node belongs to all K clusters alike.
-
-    >>> uniform_ortho(4)
-    1.0
-    """
+    """L_o where every node belongs to all K clusters alike."""
     return math.sqrt(2 - 2 / math.sqrt(k))
 
 
 def largest_quotient(k: int, cut_weight: float = 1.0, ortho_weight: float = 1.0) -> float:
-    """The uniform assignment to K clusters is left along directions whose q is below this number.
-
-    >>> round(largest_quotient(20), 3), largest_quotient(4, ortho_weight=3.0)
-    (0.179, 1.5)
-    """
+    """The uniform assignment to K clusters is left along directions whose q is below this number."""
     return ortho_weight / (cut_weight * uniform_ortho(k) * math.sqrt(k))
 
 
 def smallest_quotient(graphs: GraphCollection, seeds: Sequence[int] = range(10)) -> np.ndarray:
-    """The smallest q that the first pooler's hidden features allow, mean over graphs; one number per seed.
-
-    >>> from softcut import Graph
-    >>> from softcut.graph import from_graphs
-    >>> rng = np.random.default_rng(0)
-    >>> path = [range(29), range(1, 30)]
-    >>> smooth = np.linspace(-1, 1, 30)[:, None]
-    >>> features = (smooth, rng.normal(size=(30, 1)))
-    >>> made = [from_graphs([Graph.from_edges(path, x=x)] * 20, y=[0, 1] * 10) for x in features]
-    >>> [bool(smallest_quotient(graphs, [0])[0] < 0.1) for graphs in made]
-    [True, False]
-
-    Parameters
-    ----------
-    graphs : GraphCollection
-        With classes.
-    seeds : sequence of int
-        Of the weights; the network is that of table 2, before training.
-    """
+    """The smallest q that the first pooler's hidden features allow, mean over graphs; one number per seed."""
     parts = folds(graphs)[: len(seeds)]
     task = build_task(graphs, "mincut", parts, list(seeds), ClassifierSettings())
     seen: dict[str, Any] = {}
@@ -157,8 +132,8 @@ def run(
     return found
 
 
-def rows_of(found: Sequence[dict[str, Any]]) -> str:
-    """The numbers as a table in Markdown."""
+def table(found: Sequence[dict[str, Any]]) -> Table:
+    """One row per data set."""
     rows = [
         [
             cell["dataset"],
@@ -169,15 +144,18 @@ def rows_of(found: Sequence[dict[str, Any]]) -> str:
         ]
         for cell in found
     ]
-    return markdown_table(["data", "K", "smallest q", "left below", "weight of L_o that leaves it"], rows)
+    return Table(["data", "K", "smallest q", "left below", "weight of L_o that leaves it"], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.classification_uniform --dataset PROTEINS DD``."""
-    parser = experiment_parser("classification_uniform", "Smoothness of the poolers' features.", 10, DATASETS)
+    """``python -m tools.uniform --dataset PROTEINS DD``."""
+    parser = experiment_parser("uniform", "Smoothness of the poolers' features.", 10, DATASETS)
+    parser.prog = "python -m tools.uniform"
     parser.add_argument("--data", help="folder of the data sets")
     run_experiment(
-        parser, lambda given: rows_of(run(given.out, given.dataset, given.runs, given.data)), arguments
+        parser,
+        lambda given: to_markdown(table(run(given.out, given.dataset, given.runs, given.data))),
+        arguments,
     )
 
 

@@ -1,6 +1,6 @@
 """Two clusterings to look at in the report: a generated graph of communities, and Cora.
 
-``python -m softcut.paper.report_views --out results`` writes ``views.json``.
+``python -m tools.views --out results`` writes ``views.json``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,12 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper.common import check_names, experiment_parser, run_experiment
-from softcut.paper.report_origin import origin_of_file
+from softcut.paper.report_sections import VIEWS, VIEWS_COMMAND
 from softcut.provenance import commit, device_name
-from softcut.report.html_page import Missing, Part, Section, Text, View, number_table
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
 
-__all__ = ["FILE", "GRAPHS", "main", "run", "view_sections"]
+__all__ = ["GRAPHS", "main", "run"]
 
-FILE = "views.json"
-COMMAND = "python -m softcut.paper.report_views --out results"
 GRAPHS: dict[str, tuple[str, Callable[[], Graph], int]] = {
     "communities": ("Communities, a generated graph", community_graph, 6),
     "cora": ("Cora, papers that cite each other", lambda: load("cora"), 7),
@@ -38,23 +35,9 @@ def run(
     names: Sequence[str] = tuple(GRAPHS),
     n_init: int | None = None,
     device: Any = "cpu",
-    command: str = COMMAND,
+    command: str = VIEWS_COMMAND,
 ) -> Path:
-    """Cluster the graphs with the default settings and keep what the views show.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the results.
-    names : sequence of str
-        Which graphs.
-    n_init : int, optional
-        Replicas; by default the estimator's.
-    device : str
-        Where networks are trained.
-    command : str
-        What is noted as the command.
-    """
+    """Cluster the graphs with the default settings and keep what the views show; `command` is noted with them."""
     check_names(names, tuple(GRAPHS), "names")
     found = []
     for name in names:
@@ -92,38 +75,14 @@ def run(
             }
         )
     text = json.dumps(found, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
-    return atomic_write(Path(out) / FILE, (text + "\n").encode())
-
-
-def view_sections(folder: Path) -> list[Section]:
-    """The sections of ``views.json``, or what makes it.
-
-    >>> view_sections(Path("no such folder"))[0].parts[0].command
-    'python -m softcut.paper.report_views --out results'
-    """
-    path = folder / FILE
-    if not path.exists():
-        return [Section("Clusterings to explore", [Missing("interactive views of clusterings", COMMAND)])]
-    sections = []
-    for entry in json.loads(path.read_text(encoding="utf-8")):
-        scores = [[name.replace("_", " "), value] for name, value in entry["scores"].items()]
-        parts: list[Part] = [
-            Text(f"The default clustering of {entry['nodes']:,} nodes and {entry['edges']:,} edges.")
-        ]
-        parts += [View(view["view"], view["data"], view["caption"]) for view in entry["views"]]
-        parts += [number_table(["score", "value"], scores), origin_of_file(entry, folder, FILE)]
-        sections.append(Section(f"Clustering to explore: {entry['title']}", parts))
-    return sections
+    return atomic_write(Path(out) / VIEWS, (text + "\n").encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.report_views --out results``."""
-    parser = experiment_parser("report_views", "Clusterings to look at in the report.", 1, tuple(GRAPHS))
-
-    def run_it(given: Any) -> str:
-        return str(run(given.out, given.dataset, device=given.device))
-
-    run_experiment(parser, run_it, arguments)
+    """``python -m tools.views --out results``."""
+    parser = experiment_parser("views", "Clusterings to look at in the report.", 1, tuple(GRAPHS))
+    parser.prog = "python -m tools.views"
+    run_experiment(parser, lambda given: str(run(given.out, given.dataset, device=given.device)), arguments)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from softcut.graph import from_graphs
 from softcut.learning import ClassifierSettings
 from softcut.learning.experiment import build_models, cluster_sizes
 from softcut.nn import mincut_pool
-from softcut.paper import classification_uniform as uniform
+from tools import uniform
 
 
 def _random_graph(seed: int, n: int = 12) -> tuple[np.ndarray, np.ndarray]:

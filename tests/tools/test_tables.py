@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from softcut.errors import DataError
-from softcut.paper import tables
+from tools import tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,5 +100,8 @@ def test_pictures_are_drawn_from_the_curves(checkout: Path) -> None:
     curve = {"dataset": "DD", "method": "mincut", "settings": "z", "folds": [0, 1], "training": [2, 2, 1]}
     curve |= {"loss": [1.0, 0.9, 0.8], "accuracy": [50.0, 60.0, 70.0]}
     (checkout / "results/table2_curves.json").write_text(json.dumps([curve]))
-    assert tables.write_all(checkout) == [checkout / "docs/images/table2_curves.png"]
-    assert (checkout / "docs/images/table2_curves.png").read_bytes().startswith(b"\x89PNG")
+    curve |= {"dataset": "mu", "validation": [0.9, 0.8]}
+    (checkout / "results/table3_curves.json").write_text(json.dumps([curve]))
+    pictures = [checkout / f"docs/images/table{number}_curves.png" for number in (2, 3)]
+    assert tables.write_all(checkout) == pictures
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)

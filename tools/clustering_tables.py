@@ -1,13 +1,12 @@
 """Tables of clusterings in the pages, from ``results/``: table 1, quality, evidence, objectives, other data.
 
 Each function takes the folder of the results and returns Markdown; a number that is not there is "-".
-:mod:`softcut.paper.tables` knows which page shows which.
+:mod:`tools.tables` knows which page shows which.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from softcut.datasets import available
-from softcut.paper.common import markdown_table
 from softcut.paper.evidence import SCORES
 from softcut.paper.quality import ABLATIONS, DATASETS, settings_of
 from softcut.paper.runs import Records, read_cells
+from softcut.report.tables import markdown_table
+from tools.results import read_json
 
 __all__ = ["CLUSTERING_TABLES", "TITLES", "plus_minus", "short"]
 
@@ -72,11 +72,7 @@ _VERDICTS = ("none", "weak", "clear")
 
 
 def short(value: float | None, digits: int = 3) -> str:
-    """A number below 1 without its leading zero; "-" where there is none.
-
-    >>> short(0.5946), short(-0.0042), short(1.0, 2), short(None)
-    ('.595', '-.004', '1.00', '-')
-    """
+    """A number below 1 without its leading zero; "-" where there is none."""
     if value is None:
         return "-"
     text = f"{value:.{digits}f}"
@@ -84,11 +80,7 @@ def short(value: float | None, digits: int = 3) -> str:
 
 
 def plus_minus(mean: float | None, std: float | None) -> str:
-    """Mean and standard deviation.
-
-    >>> plus_minus(0.39, 0.038), plus_minus(None, None)
-    ('.390 ± .038', '-')
-    """
+    """Mean and standard deviation."""
     return "-" if mean is None else f"{short(mean)} ± {short(std)}"
 
 
@@ -97,20 +89,14 @@ def _by_name(cells: Iterable[Mapping[str, Any]], metric: str) -> dict[tuple[str,
     return {(c["dataset"], c["method"]): c for c in cells if c["metric"] == metric}
 
 
-def _json(out: Path, name: str) -> Any:
-    return json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
-
-
 def _quality(
     out: Path, metric: str, rows: Mapping[str, str], datasets: Sequence[str], spread: bool = True
 ) -> str:
     cells = _by_name(read_cells(out / "quality.json"), metric)
     lines = []
     for title, method in rows.items():
-        found = [cells.get((name, method), {"mean": None, "std": None}) for name in datasets]
-        lines.append(
-            [title, *(plus_minus(c["mean"], c["std"]) if spread else short(c["mean"]) for c in found)]
-        )
+        own = [cells.get((name, method), {"mean": None, "std": None}) for name in datasets]
+        lines.append([title, *(plus_minus(c["mean"], c["std"]) if spread else short(c["mean"]) for c in own)])
     first = metric.upper() if spread else ""
     return markdown_table([first, *(TITLES[name] for name in datasets)], lines)
 
@@ -171,7 +157,7 @@ def structure(out: Path) -> str:
 
 def noise(out: Path) -> str:
     """Verdicts on noise, and on planted clusters that were found and that were not, by kind of graph."""
-    found = _json(out, "noise")
+    found = read_json(out, "noise")
     titles = {"noise": "noise", "planted": "planted, found", "planted_not_found": "planted, not found"}
     lines = []
     for group, title in titles.items():
@@ -189,7 +175,7 @@ def noise(out: Path) -> str:
 
 def fit_cost(out: Path) -> str:
     """Time and memory of a default fit as shares of those of another commit."""
-    found = _json(out, "fit_cost")
+    found = read_json(out, "fit_cost")
     lines = []
     for row in found["rows"]:
         shares = [f"{row['ratio'][key]:.2f}" for key in ("seconds", "peak_mib")]
@@ -200,7 +186,7 @@ def fit_cost(out: Path) -> str:
 
 def collapse(out: Path) -> str:
     """Networks that keep all their clusters, by average degree and number of features."""
-    rows = _json(out, "collapse")["rows"]
+    rows = read_json(out, "collapse")["rows"]
     widths = sorted({row["features"] for row in rows})
     lines = []
     for degree in sorted({row["average_degree"] for row in rows}):
@@ -215,7 +201,7 @@ def collapse(out: Path) -> str:
 
 def rank_correlations(out: Path) -> str:
     """Rank correlation of scores that need no classes with NMI."""
-    rows = _json(out, "evidence")
+    rows = read_json(out, "evidence")
     lines = []
     for name in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == name]
@@ -234,7 +220,7 @@ def rank_correlations(out: Path) -> str:
 def regimes(out: Path) -> str:
     """NMI on tables of scikit-learn, the karate club and generated graphs."""
     lines = []
-    for row in _json(out, "regimes")["rows"]:
+    for row in read_json(out, "regimes")["rows"]:
         found = row["methods"]
         means = [found.get(m, {}).get("mean") for m in _REGIMES.values()]
         lines.append([row["data"], *map(short, means)])
@@ -243,7 +229,7 @@ def regimes(out: Path) -> str:
 
 def edge_lists(out: Path) -> str:
     """Modularity beside Leiden's on plain graphs."""
-    rows = _json(out, "edgelists")
+    rows = read_json(out, "edgelists")
     counts = sorted({row["clusters"] for row in rows})
     lines = []
     for name, nodes in dict.fromkeys((row["graph"], row["nodes"]) for row in rows):
@@ -270,13 +256,13 @@ def behind(out: Path) -> str:
         if (name, _DEFAULT) in cells and others:
             best = max(others, key=others.__getitem__)
             found.append((TITLES[name], "NMI", cells[name, _DEFAULT]["mean"], best, others[best]))
-    for row in _json(out, "regimes")["rows"]:
+    for row in read_json(out, "regimes")["rows"]:
         means = {t: row["methods"][m]["mean"] for t, m in _REGIMES.items() if m in row["methods"]}
         ours = means.pop("softcut", None)
         if ours is not None and means:
             best = max(means, key=means.__getitem__)
             found.append((row["data"], "NMI", ours, best, means[best]))
-    for row in _json(out, "edgelists"):
+    for row in read_json(out, "edgelists"):
         name = f"{row['graph']}, K = {row['clusters']}"
         values = [row.get(method, {}).get("modularity") for method in ("softcut", "leiden")]
         if None not in values:
@@ -380,14 +366,14 @@ def synthetic(out: Path) -> str:
     keys = ("nmi", "accuracy", "normalised_cut", "balance")
     lines = [
         [row["dataset"], row["method"], *(plus_minus(row.get(key), row.get(f"{key}_std")) for key in keys)]
-        for row in _json(out, "synthetic")
+        for row in read_json(out, "synthetic")
     ]
     return markdown_table(["graph", "method", "NMI", "accuracy", "normalised cut", "balance"], lines)
 
 
 def generated(out: Path) -> str:
     """Baselines on the generated graph of the examples."""
-    rows = _json(out, "generated")["rows"]
+    rows = read_json(out, "generated")["rows"]
     lines = [[f"`{row['baseline']}`", row["sees"], short(row["nmi"], 2)] for row in rows]
     return markdown_table(["baseline (key of `softcut.baselines.BASELINES`)", "sees", "NMI"], lines)
 

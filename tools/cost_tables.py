@@ -1,24 +1,23 @@
 """Tables of time, memory and reconstruction in the pages, from ``results/``, and of what the tests notice.
 
-Each function takes the folder of the results and returns Markdown. :mod:`softcut.paper.tables` knows which page shows
+Each function takes the folder of the results and returns Markdown. :mod:`tools.tables` knows which page shows
 which.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from softcut.paper.autoencoder import TITLES
-from softcut.paper.common import markdown_table
-from softcut.paper.reconstruction_figure import percent
+from softcut.paper.autoencoder import TITLES, percent
 from softcut.paper.runs import read_cells
+from softcut.report.tables import markdown_table
+from tools.results import read_json
 
-__all__ = ["COST_TABLES", "growth", "speed_table"]
+__all__ = ["COST_TABLES"]
 
 _STEP = "GraphConv + dense_mincut_pool"
 _UNBATCHED = "GraphConv + unbatched MinCut"
@@ -41,7 +40,7 @@ class _Benchmarks:
     """``benchmarks.json``: rows by kind and contender, and what was asked for."""
 
     def __init__(self, out: Path) -> None:
-        self.found = json.loads((out / "benchmarks.json").read_text(encoding="utf-8"))["benchmarks"]
+        self.found = read_json(out, "benchmarks")["benchmarks"]
 
     def row(self, kind: str, contender: str, dataset: str | None = None) -> Mapping[str, Any]:
         for benchmark in self.found:
@@ -55,11 +54,7 @@ class _Benchmarks:
 
 
 def _times(value: float) -> str:
-    """A ratio with two digits.
-
-    >>> _times(33.9), _times(2.98)
-    ('34', '3.0')
-    """
+    """A ratio with two digits."""
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
 
 
@@ -69,11 +64,7 @@ def _part(value: float) -> str:
 
 
 def _tiny(value: float) -> str:
-    """One digit and an exponent.
-
-    >>> _tiny(2.46e-8)
-    '2e-8'
-    """
+    """One digit and an exponent."""
     digits, _, exponent = f"{value:.0e}".partition("e")
     return f"{digits}e{int(exponent)}"
 
@@ -177,11 +168,7 @@ def _seconds(value: float) -> str:
 
 
 def growth(rows: Sequence[Mapping[str, Any]], key: str) -> float | None:
-    """The exponent of a cost in the number of nodes, fitted from 10^4 nodes on; None for fewer than two sizes.
-
-    >>> growth([{"nodes": 10_000, "step": 0.1}, {"nodes": 1_000_000, "step": 10.0}], "step")
-    1.0
-    """
+    """The exponent of a cost in the number of nodes, fitted from 10^4 nodes on; None for fewer than two sizes."""
     large = [row for row in rows if row["nodes"] >= 10_000 and row.get(key)]
     if len(large) < 2:
         return None
@@ -189,20 +176,9 @@ def growth(rows: Sequence[Mapping[str, Any]], key: str) -> float | None:
     return round(float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0]), 12)
 
 
-def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What ``benchmarks/pooling.py speed`` measured.
-
-    >>> row = {"operator": "mincut", "library": "softcut", "nodes": 1000, "step": 0.0015}
-    >>> print(speed_table([row | {"peak_gib": 0.1, "once": 0.5}]))
-    | operator | library | 1,000 | growth | peak GiB at largest | once at largest |
-    |---|---|---|---|---|---|
-    | mincut | softcut | 1.5 ms | - | 0.10 | 0.50 s |
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        With operator, library and nodes; step, once (seconds) and peak_gib, or `failed`, where it was too slow.
-    """
+def pooling_speed(out: Path) -> str:
+    """One forward and backward pass of every pooler."""
+    rows = read_json(out, "pooling_speed")["rows"]
     sizes = sorted({row["nodes"] for row in rows})
     lines = []
     for name in _OPERATORS:
@@ -227,17 +203,12 @@ def speed_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(["operator", "library", *titles], lines)
 
 
-def pooling_speed(out: Path) -> str:
-    """One forward and backward pass of every pooler."""
-    return speed_table(json.loads((out / "pooling_speed.json").read_text(encoding="utf-8"))["rows"])
-
-
 def pooling_memory(out: Path) -> str:
     """A batch of 64 graphs on a CPU and on a GPU."""
     names = {"softcut": "{}", "pyg-dense": "dense_{}_pool"}
     by: dict[tuple[str, str, str], Mapping[str, Any]] = {}
     for device, file in (("cpu", "pooling_memory"), ("gpu", "pooling_memory_gpu")):
-        rows = json.loads((out / f"{file}.json").read_text(encoding="utf-8"))["rows"]
+        rows = read_json(out, file)["rows"]
         by |= {(r["library"], r["operator"], device): r for r in rows if r["graphs"] == 64}
     lines = []
     for library, operator in dict.fromkeys(key[:2] for key in by):
@@ -298,10 +269,6 @@ def reconstruction_spread(out: Path) -> str:
     return markdown_table(["pooler", *columns], lines)
 
 
-def _mutants(out: Path) -> Any:
-    return json.loads((out / "mutants.json").read_text(encoding="utf-8"))
-
-
 def _numbers_right(table: str) -> str:
     """The second line of a table with all columns but the first aligned to the right."""
     head, line, *rows = table.split("\n")
@@ -311,7 +278,7 @@ def _numbers_right(table: str) -> str:
 
 def mutants_by_hand(out: Path) -> str:
     """Changes made by hand, and how many the tests noticed."""
-    rows = _mutants(out)["by_hand"]["rows"]
+    rows = read_json(out, "mutants")["by_hand"]["rows"]
     lines = [[row["room"], str(row["changes"]), str(row["noticed"])] for row in rows]
     return _numbers_right(markdown_table(["room", "changes", "noticed"], lines))
 
@@ -319,7 +286,7 @@ def mutants_by_hand(out: Path) -> str:
 def mutants(out: Path) -> str:
     """Drawn changes that were noticed, before and after tests were added."""
     lines, sums = [], np.zeros(3, dtype=int)
-    for seed in _mutants(out)["seeds"]:
+    for seed in read_json(out, "mutants")["seeds"]:
         found = np.array([[r["run"], r["noticed_first"], r["noticed_now"]] for r in seed["rooms"]]).sum(0)
         sums += found
         lines.append([str(seed["seed"]), *_shares(found)])
@@ -328,9 +295,6 @@ def mutants(out: Path) -> str:
 
 
 def _share(count: int, of: int, digits: int = 1) -> str:
-    """>>> _share(187, 200)
-    '93.5 %'
-    """
     return f"{100 * count / of:.{digits}f} %"
 
 
@@ -340,7 +304,7 @@ def _shares(found: np.ndarray) -> list[str]:
 
 def mutants_of(out: Path, seed: int) -> str:
     """The drawn changes of one seed, room by room."""
-    rooms = next(s["rooms"] for s in _mutants(out)["seeds"] if s["seed"] == seed)
+    rooms = next(s["rooms"] for s in read_json(out, "mutants")["seeds"] if s["seed"] == seed)
     keys = ("places", "run", "noticed_first", "noticed_now")
     total = {"room": "all", **{key: sum(room[key] for room in rooms) for key in keys}}
     lines = []

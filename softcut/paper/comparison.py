@@ -1,0 +1,168 @@
+"""Recorded results beside the paper's: cells and the runs behind them, what differs significantly, what is reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softcut.errors import DataError
+from softcut.paper.runs import Records, read_cells
+from softcut.paper.significance import FOLD_OVERLAP, differs_from_published, not_worse_than_the_best
+from softcut.report.tables import Cell, Table, mean_and_deviation
+
+__all__ = ["FOLDS", "Kind", "Results", "compared", "grid", "paper_numbers"]
+
+FOLDS = 10
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One of the tables over folds: its files, its score, and the module that fills it."""
+
+    tables: tuple[str, ...]  # names of the files of cells and runs
+    metric: str  # in the cells
+    score: str  # in the runs
+    module: str
+    digits: int
+    higher: bool  # whether the highest score is the best
+
+
+def paper_numbers(
+    rows: Mapping[str, str], methods: Sequence[str], score: str
+) -> dict[tuple[str, str, str], tuple[float, float | None]]:
+    """The paper's (mean, standard deviation) by data set, method and score, from rows such as "92.6 29.3±0.3"."""
+    found: dict[tuple[str, str, str], tuple[float, float | None]] = {}
+    for name, row in rows.items():
+        for method, text in zip(methods, row.split(), strict=True):
+            mean, _, std = text.partition("±")
+            found[name, method, score] = (float(mean), float(std) if std else None)
+    return found
+
+
+class Results:
+    """The cells of a folder of results, and the runs that they are the means of.
+
+    ``cells`` are those of the table's metric by data set (the loader's name) and method, ``other`` those of other
+    metrics by data set, method and metric.
+    """
+
+    def __init__(self, out: str | Path, kind: Kind) -> None:
+        self.out, self.kind = Path(out), kind
+        self.cells: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self.other: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+        self._runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for table in kind.tables:
+            runs = Records(self.out / f"{table}_runs.json").runs
+            names = {run["dataset"].lower(): run["dataset"] for run in runs}
+            for cell in read_cells(self.out / f"{table}.json"):
+                key = (names.get(cell["dataset"], cell["dataset"]), cell["method"])
+                if cell["metric"] == kind.metric:
+                    self.cells[key] = cell
+                else:
+                    self.other[*key, cell["metric"]] = cell
+            for run in runs:
+                self._runs.setdefault((run["dataset"], run["method"]), []).append(run)
+
+    def runs(self, dataset: str, method: str) -> list[Mapping[str, Any]]:
+        """The runs of a cell: those with equal settings that have its number and mean; a DataError without such."""
+        cell = self.cells.get((dataset, method))
+        if cell is None:
+            return []
+        groups: list[list[Mapping[str, Any]]] = []
+        for run in self._runs.get((dataset, method), []):
+            same = next((group for group in groups if group[0]["settings"] == run["settings"]), None)
+            if same is None:
+                groups.append([run])
+            else:
+                same.append(run)
+        for group in groups:
+            mean = np.mean([run[self.kind.score] for run in group])
+            if len(group) == cell["n"] and abs(mean - cell["mean"]) < 2e-4:  # both are rounded
+                return group
+        raise DataError(
+            f"{self.kind.tables[0]}.json in {self.out} and its runs disagree on {method} for {dataset}: merge them "
+            f"again with python -m softcut.paper.{self.kind.module} --out {self.out} --merge {self.out}."
+        )
+
+    def scores(self, dataset: str, method: str) -> dict[int, float]:
+        """By fold or seed; errors with a minus, so that the highest is the best."""
+        sign = 1 if self.kind.higher else -1
+        return {run["seed"]: sign * run[self.kind.score] for run in self.runs(dataset, method)}
+
+    def best_of(self, dataset: str, methods: Iterable[str], independent: bool = False) -> dict[str, float]:
+        """The best of several methods and those not significantly worse, with their p-values."""
+        measured = {m: self.scores(dataset, m) for m in methods if (dataset, m) in self.cells}
+        return not_worse_than_the_best(measured, folds=not independent) if len(measured) > 1 else {}
+
+    def missing(self, names: Iterable[str], methods: Sequence[str]) -> list[tuple[str, str, int]]:
+        """Cells that are not there or have fewer than ten folds: (data set, method, folds so far)."""
+        counts = {(d, m): int(self.cells.get((d, m), {"n": 0})["n"]) for d in names for m in methods}
+        return [(*key, count) for key, count in counts.items() if count < FOLDS]
+
+
+def compared(
+    cell: Mapping[str, Any] | None,
+    *,
+    digits: int,
+    higher: bool = True,
+    overlap: float = 0.0,
+    strong: bool = False,
+    folds: int | None = None,
+) -> Cell:
+    """A measured number, the paper's, and whether they differ; a note where it is of fewer than all folds.
+
+    >>> cell = {"mean": 0.39, "std": 0.038, "n": 100, "paper_mean": 0.45, "paper_std": 0.01}
+    >>> made = compared(cell, digits=3)
+    >>> made.text, made.kind, made.below
+    ('0.390 ± 0.038', 'worse', 'paper 0.450 ± 0.010, p < 0.001')
+    """
+    if cell is None:
+        return Cell("-", title="not measured")
+    mean, published, std = cell["mean"], cell.get("paper_mean"), cell.get("paper_std")
+    text = mean_and_deviation(mean, cell["std"], digits)
+    note = "" if folds in (None, cell["n"]) else f"{cell['n']} folds"
+    if published is None:
+        return Cell(text, strong=strong, note=note)
+    p = differs_from_published(mean, cell["std"], cell["n"], published, std, digits=digits, overlap=overlap)
+    kind, test = "", "not tested"
+    if not math.isnan(p):
+        kind = "same" if p >= _LEVEL else "better" if (mean > published) == higher else "worse"
+        test = "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+    paper = mean_and_deviation(published, std, digits)
+    return Cell(text, kind=kind, strong=strong, paper=paper, test=test, note=note)
+
+
+def grid(
+    results: Results,
+    title: str,
+    names: Sequence[str],
+    methods: Sequence[str],
+    *,
+    among: Sequence[str],
+    independent: Callable[[str], bool] = lambda name: False,
+) -> Table:
+    """Data sets down, methods across, as far as they were measured; bold: the best of `among` and those not worse.
+
+    `independent` says whether the "folds" of a data set are independent runs on one split.
+    """
+    used = [m for m in methods if any((name, m) in results.cells for name in names)]
+    rows: list[list[str | Cell]] = []
+    for name in names:
+        if not any((name, m) in results.cells for m in used):
+            continue
+        best = results.best_of(name, among, independent(name))
+        shared: dict[str, Any] = {
+            "digits": results.kind.digits,
+            "higher": results.kind.higher,
+            "folds": FOLDS,
+        }
+        overlap = 0.0 if independent(name) else FOLD_OVERLAP
+        cells = ((results.cells.get((name, m)), m in best) for m in used)
+        rows.append([name, *(compared(cell, overlap=overlap, strong=bold, **shared) for cell, bold in cells)])
+    return Table([title, *used], rows)

@@ -1,0 +1,217 @@
+"""A table described once (titles, rows of cells, notes), and its three writers: Markdown, HTML and the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from softcut.errors import require
+
+__all__ = [
+    "Cell",
+    "Table",
+    "cell_table",
+    "markdown_table",
+    "mean_and_deviation",
+    "number_table",
+    "pivot",
+    "to_markdown",
+    "to_terminal",
+]
+
+_MARKS = {"better": "▲", "worse": "▼", "same": "="}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: its text, and how it compares with a published number.
+
+    >>> cell = Cell("0.39", kind="worse", paper="0.45 ± 0.01", test="p < 0.001")
+    >>> cell.classes, cell.mark, cell.below
+    ('number worse', '▼', 'paper 0.45 ± 0.01, p < 0.001')
+
+    Attributes
+    ----------
+    text : str
+        The number, or words.
+    below : str
+        A second line; by default the published number and the test.
+    kind : str
+        "better", "worse" or "same" as the published number, or nothing.
+    title : str
+        Shown when the mouse rests on the cell.
+    strong : bool
+        Whether it is in bold: the best of its row or column.
+    number : bool
+        Whether it is aligned to the right.
+    paper, test : str
+        The published number, and the result of comparing with it.
+    note : str
+        Stands behind the number, such as "3 folds".
+    """
+
+    text: str
+    below: str = ""
+    kind: str = ""
+    title: str = ""
+    strong: bool = False
+    number: bool = True
+    paper: str = ""
+    test: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.paper and not self.below:
+            object.__setattr__(self, "below", f"paper {self.paper}" + (f", {self.test}" if self.test else ""))
+
+    @property
+    def classes(self) -> str:
+        return " ".join(name for name in ("number" if self.number else "words", self.kind) if name)
+
+    @property
+    def mark(self) -> str:
+        """The sign that says the same as the colour."""
+        return _MARKS.get(self.kind, "")
+
+    @property
+    def markdown(self) -> str:
+        """Text, published number in brackets, note."""
+        text = f"**{self.text}**" if self.strong else self.text
+        behind = self.paper or self.below
+        return text + (f" ({behind})" if behind else "") + (f", {self.note}" if self.note else "")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells (or of plain text) below titles; the first `heads` cells of a row are its name.
+
+    >>> Table(["data", "NMI"], [["cora", Cell(".39")]]).numbers
+    {'NMI'}
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    caption: str = ""
+    heads: int = 1
+    notes: Sequence[str] = ()
+    kind: ClassVar[str] = "table"
+
+    @property
+    def numbers(self) -> set[str]:
+        """Titles of the columns that hold numbers."""
+        first = self.rows[0] if self.rows else []
+        cells = zip(self.columns, first, strict=False)
+        return {name for name, cell in cells if isinstance(cell, Cell) and cell.number}
+
+
+def to_markdown(table: Table) -> str:
+    """The table and its notes in Markdown.
+
+    >>> print(to_markdown(Table(["data", "NMI"], [["cora", Cell(".39", strong=True, paper=".45")]])))
+    | data | NMI |
+    |---|---|
+    | cora | **.39** (.45) |
+    """
+    rows = ([cell.markdown if isinstance(cell, Cell) else cell for cell in row] for row in table.rows)
+    return "\n\n".join([markdown_table(table.columns, rows), *table.notes])
+
+
+def to_terminal(table: Table) -> Any:
+    """The table for rich's console; print its notes below it."""
+    rich = require("rich.table", "cli", "a table in the terminal")
+    made = rich.Table(title=table.caption or None)
+    for place, name in enumerate(table.columns):
+        made.add_column(name, justify="left" if place < table.heads else "right")
+    for row in table.rows:
+        made.add_row(*(_terminal_text(cell) for cell in row))
+    return made
+
+
+def _terminal_text(cell: str | Cell) -> Any:
+    text = require("rich.text", "cli", "a table in the terminal").Text
+    return (
+        text(cell.markdown.replace("**", ""), "bold" if cell.strong else "")
+        if isinstance(cell, Cell)
+        else text(cell)
+    )
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Plain text below titles in Markdown.
+
+    >>> print(markdown_table(["data", "NMI"], [["cora", ".39"]]))
+    | data | NMI |
+    |---|---|
+    | cora | .39 |
+    """
+    lines = ["| " + " | ".join(row) + " |" for row in (columns, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
+
+
+def mean_and_deviation(mean: float | None, std: float | None, digits: int = 3) -> str:
+    """A mean and its standard deviation where there is one; "-" without a mean.
+
+    >>> mean_and_deviation(0.39, 0.038), mean_and_deviation(92.6, None, 1), mean_and_deviation(None, None)
+    ('0.390 ± 0.038', '92.6', '-')
+    """
+    if mean is None:
+        return "-"
+    return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
+
+
+def cell_table(cells: Iterable[Mapping[str, Any]], caption: str = "", digits: int = 3) -> Table:
+    """Recorded cells (see :mod:`softcut.paper.runs`) one below the other, beside the paper's numbers.
+
+    >>> cell = {"dataset": "cora", "method": "sc", "metric": "nmi", "mean": 0.014, "std": 0.0, "n": 10}
+    >>> print(to_markdown(cell_table([cell | {"paper_mean": 0.025, "paper_std": 0.014, "seconds": 2}])))
+    | data | method | metric | measured | runs | paper | seconds |
+    |---|---|---|---|---|---|---|
+    | cora | sc | nmi | 0.014 ± 0.000 | 10 | 0.025 ± 0.014 | 2.0 |
+    """
+    rows: list[list[str | Cell]] = []
+    notes: dict[str, None] = {}
+    for c in cells:
+        numbers = [mean_and_deviation(c["mean"], c["std"], digits), str(c["n"])]
+        numbers += [mean_and_deviation(c["paper_mean"], c["paper_std"], digits), f"{c['seconds']:.1f}"]
+        rows.append([c["dataset"], c["method"], c["metric"], *map(Cell, numbers)])
+        if c.get("note"):
+            notes[f"{c['dataset']} is {c['note']}."] = None
+    columns = ["data", "method", "metric", "measured", "runs", "paper", "seconds"]
+    return Table(columns, rows, caption, heads=3, notes=list(notes))
+
+
+def pivot(cells: Iterable[Mapping[str, Any]], caption: str = "") -> Table:
+    """Recorded cells of one metric: methods down, data sets across; bold: the highest of each column.
+
+    >>> cells = [{"dataset": "cora", "method": m, "mean": mean, "std": 0.1} for m, mean in (("a", 0.5), ("b", 0.4))]
+    >>> [row[1].strong for row in pivot(cells).rows]
+    [True, False]
+    """
+    own = {(c["method"], c["dataset"]): c for c in cells}
+    names = list(dict.fromkeys(dataset for _, dataset in own))
+    best = {name: max(c["mean"] for (_, dataset), c in own.items() if dataset == name) for name in names}
+    rows: list[list[str | Cell]] = []
+    for method in dict.fromkeys(method for method, _ in own):
+        found = [own.get((method, name), {"mean": None, "std": None}) for name in names]
+        pairs = zip(names, found, strict=True)
+        numbers = (
+            Cell(mean_and_deviation(c["mean"], c["std"]), strong=c["mean"] == best[n]) for n, c in pairs
+        )
+        rows.append([method, *numbers])
+    return Table(["method", *names], rows, caption)
+
+
+def number_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Table:
+    """A table whose numbers are aligned to the right, and shortened to four digits.
+
+    >>> number_table(["what", "value"], [["cut", 0.123456]]).rows[0][1].text
+    '0.1235'
+    """
+    return Table(columns, [[_shown(value) for value in row] for row in rows], caption)
+
+
+def _shown(value: Any) -> str | Cell:
+    if isinstance(value, bool) or value is None or isinstance(value, str | Cell):
+        return value if isinstance(value, str | Cell) else Cell({None: "-", True: "yes", False: "no"}[value])
+    return Cell(f"{value:,}" if isinstance(value, int) else f"{value:.4g}")

@@ -1,0 +1,173 @@
+"""The page of table 3 (docs/regression.md): what differs significantly, costs, speed, trials, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softcut.paper import table3
+from softcut.paper.comparison import FOLDS, Results
+from softcut.paper.regression import label_of
+from softcut.paper.runs import Records
+from softcut.paper.table3 import METHODS, PAPER, PROPERTIES, command_for
+from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown
+from tools.results import read_json
+from tools.verdicts import table3_verdicts
+
+__all__ = ["draw_curves", "page_text"]
+
+_NAMES = {"topk": "Top-K", "diffpool": "DiffPool", "mincut": "MinCutPool", "flat": "Flat"}
+_DOTTED = (0, (2, 3))
+Trials = dict[str, dict[str, dict[int, float]]]  # test MSE by the trial's name, property and fold
+
+
+def _read_trials(out: str | Path) -> Trials:
+    found: Trials = {}
+    for run in Records(Path(out) / "table3_trials_runs.json").runs:
+        label = label_of(run["method"], run["settings"])
+        found.setdefault(label, {}).setdefault(run["dataset"], {})[run["seed"]] = run["mse"]
+    return found
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Methods in the table's order, trials of each after it."""
+    return sorted(set(names), key=lambda m: (METHODS.index(m.split(" (")[0]), m))
+
+
+def last_epoch(table: Results) -> str:
+    """Test MSE after all epochs."""
+    rows = []
+    for name in PROPERTIES:
+        cells = (table.other.get((name, m, "mse_last"), {"mean": None, "std": None}) for m in METHODS)
+        rows.append([name, *(mean_and_deviation(c["mean"], c["std"]) for c in cells)])
+    return markdown_table(["property", *METHODS], rows)
+
+
+def costs(table: Results) -> str:
+    """Seconds of all networks of a method, and the epoch that was chosen."""
+    rows = []
+    for method in METHODS:
+        runs = [run for name in PROPERTIES for run in table.runs(name, method)]
+        if runs:
+            device = ", ".join(sorted({run["device"] for run in runs}))
+            epochs = f"{np.median([run['best_epoch'] for run in runs]):.0f} of {runs[0]['epochs']}"
+            rows.append(
+                [method, str(len(runs)), f"{sum(run['seconds'] for run in runs):.0f} s", epochs, device]
+            )
+    return markdown_table(["method", "networks", "seconds together", "median best epoch", "device"], rows)
+
+
+def speed(out: str | Path) -> str:
+    """Steps per second of all networks together against one alone, from ``table3_speed.json``."""
+    found = read_json(out, "table3_speed")
+    rows = [
+        [
+            row["method"],
+            row["way"],
+            str(row["replicas"]),
+            f"{1e3 * row['step_s']:.3f} ms",
+            f"{row['replica_steps_per_s']:,.0f}",
+            f"{row['ratio']:.1f}",
+        ]
+        for row in found["rows"]
+    ]
+    columns = ["method", "way", "networks in a step", "a step", "network steps per second", "times slower"]
+    return (
+        f"{markdown_table(columns, rows)}\n\n{found['device']}, PyTorch {found['torch']}, {found['steps']} steps of "
+        "each way. The last column is what all networks would take that way, divided by what the fastest takes."
+    )
+
+
+def trials(table: Results, found: Trials) -> str:
+    """Trials beside the table's settings on the same folds, and the paper's."""
+    rows = []
+    for base in METHODS:
+        mine = [label for label in _ordered(found) if label.split(" (")[0] == base]
+        errors = {name: {fold: -s for fold, s in table.scores(name, base).items()} for name in PROPERTIES}
+        seen: list[set[int]] = []
+        for label in mine:
+            folds = {fold for values in found[label].values() for fold in values}
+            if folds not in seen:  # the same folds of the table itself
+                seen.append(folds)
+                rows.append(_trial_row(base, errors, folds))
+            rows.append(_trial_row(label, found[label], folds))
+        if mine:
+            rows.append([f"{base}, the paper", "", *(f"{PAPER[n, base, 'mse'][0]:.3f}" for n in PROPERTIES)])
+    return markdown_table(["settings", "folds", *PROPERTIES], rows)
+
+
+def _trial_row(label: str, errors: Mapping[str, Mapping[int, float]], folds: set[int]) -> list[str]:
+    row = [label, str(len(folds))]
+    for name in PROPERTIES:
+        values = [value for fold, value in errors.get(name, {}).items() if fold in folds]
+        row.append(f"{np.mean(values):.3f}" if values else "-")
+    return row
+
+
+def missing(table: Results) -> str:
+    """Cells with fewer than ten folds, and what makes them."""
+    gone = table.missing(PROPERTIES, METHODS)
+    if not gone:
+        return f"Every one of the {len(PROPERTIES) * len(METHODS)} cells has {FOLDS} folds."
+    lines = [f"- {n}, {m}: {count} of {FOLDS} folds; `{command_for(m, n)}`" for n, m, count in gone]
+    return "\n".join([f"{len(gone)} cells are not finished:", "", *lines])
+
+
+def page_text(out: str | Path) -> str:
+    """What stands on the page between the two marks."""
+    table, tried = table3.results(out), _read_trials(out)
+    parts = [
+        to_markdown(table3.table(table)),
+        missing(table),
+        "### MinCutPool",
+        to_markdown(table3_verdicts(table)),
+        "### At the last epoch",
+        last_epoch(table),
+        "### Seconds",
+        costs(table),
+    ]
+    if (Path(out) / "table3_speed.json").exists():
+        parts += ["### Together against one by one", speed(out)]
+    if tried:
+        parts += ["### Trials with other settings", trials(table, tried)]
+    if (Path(out) / "table3_curves.json").exists():
+        parts += ["### Training curves", "![Validation MSE by epoch](images/table3_curves.png)"]
+    return "\n\n".join(parts)
+
+
+def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
+    """Validation MSE by epoch, one panel per property, one line per method; dotted: the paper's test MSE.
+
+    Of several curves for one property and method the one with most folds is drawn.
+    """
+    from softcut.report.plots import cluster_colours, figure, save_figure
+
+    ranked = sorted(curves, key=lambda curve: len(curve["folds"]))
+    chosen = {(curve["dataset"], curve["method"]): curve for curve in ranked}
+    names = [name for name in PROPERTIES if any(key[0] == name for key in chosen)]
+    columns = min(3, len(names))
+    lines = -(-len(names) // columns)
+    fig, axes = figure(lines, columns, figsize=(3.6 * columns, 2.6 * lines), sharex=True, squeeze=False)
+    colours = dict(zip(METHODS, cluster_colours(len(METHODS)), strict=True))
+    for panel, name in zip(axes.flat, names, strict=False):
+        for method in METHODS:
+            found = chosen.get((name, method))
+            if found is not None:
+                values = found["validation"]
+                epochs = np.arange(1, len(values) + 1)
+                panel.plot(epochs, values, color=colours[method], label=_NAMES[method], lw=1.4)
+                panel.axhline(PAPER[name, method, "mse"][0], color=colours[method], ls=_DOTTED, lw=0.8)
+        panel.set_title(name)
+    for panel in axes.flat[len(names) :]:
+        panel.set_visible(False)
+    for panel in axes[-1]:
+        panel.set_xlabel("epoch")
+    for panel in axes[:, 0]:
+        panel.set_ylabel("validation MSE")
+    axes.flat[0].plot([], [], color="0.4", ls=_DOTTED, lw=0.8, label="paper's test MSE")
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    fig.legend(handles, labels, ncols=len(handles), loc="outside upper center", frameon=False)
+    return save_figure(fig, path)
