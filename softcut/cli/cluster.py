@@ -10,9 +10,8 @@ import typer
 
 from softcut import __version__
 from softcut.cli.console import err, note, spoken_warnings
-from softcut.cli.options import ReadGraph, reads_a_graph
 from softcut.cli.output import Output, Overwrite
-from softcut.cli.reading import GraphFile
+from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
 from softcut.cli.results import RESULT_FILES, closing_table, write_report, write_results
 from softcut.errors import ParameterError
 from softcut.graph import Graph
@@ -38,7 +37,7 @@ _LARGEST_SEED = 2**32 - 1  # of NumPy and scikit-learn
 def cluster(
     graph: GraphFile,
     read: ReadGraph,
-    k: Annotated[
+    n_clusters: Annotated[
         str, typer.Option("--clusters", "-k", help="Number of clusters, a range such as 2:20, or 'auto'.")
     ],
     out_dir: OutFolder = None,
@@ -95,7 +94,7 @@ def cluster(
         )
     more: dict[str, Any] = {} if paper else {"objective": objective}
     estimator = (MinCutClustering if paper else GraphClustering)(
-        n_clusters=cluster_counts(k),
+        n_clusters=cluster_counts(n_clusters),
         n_init=n_init,
         max_iter=max_iter,
         random_state=random_state,

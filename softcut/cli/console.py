@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from softcut.cli.wording import with_options
+from softcut.cli.arguments import worded
 
 __all__ = ["err", "note", "out", "spoken_warnings", "table"]
 
@@ -23,7 +23,7 @@ err = Console(stderr=True, highlight=False)
 def note(text: str) -> None:
     """One line on standard error about a decision that was made."""
     err.print("[yellow]note:[/yellow]", end=" ")
-    err.print(with_options(text), markup=False, soft_wrap=True)
+    err.print(worded(text), markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def spoken_warnings() -> Iterator[list[str]]:
     said: list[str] = []
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
-        text = str(message)
+        text = message.args[0] if isinstance(message, Warning) and message.args else str(message)
         if text not in said:
             said.append(text)
             note(text)

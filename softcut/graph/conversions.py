@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import GraphError, require
+from softcut.errors import Argument, GraphError, require
 from softcut.tables.arrays import as_array, to_dense
 
 __all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "networkx_of", "pyg_of"]
@@ -103,7 +103,9 @@ def _attribute_weights(values: list[Any], weight: str) -> np.ndarray | None:
             weights[i] = 1.0 if value is None else float(value)
         except (TypeError, ValueError, OverflowError):
             raise GraphError(
-                f"graph has an edge whose {weight!r} is {value!r}, not a number: correct it, or pass weight=None."
+                f"graph has an edge whose {weight!r} is {value!r}, not a number: correct it, or pass ",
+                Argument("weighted", False, text="weight=None"),
+                ".",
             ) from None
     return weights
 

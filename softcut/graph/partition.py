@@ -42,10 +42,13 @@ def partition_nodes(
     n = adjacency.shape[0]
     if isinstance(parts, bool) or not isinstance(parts, (int, np.integer)) or not 1 <= parts <= n:
         raise ParameterError(
-            f"parts must be a whole number from 1 to the number of nodes, {n}, got {parts!r}."
+            f"parts must be a whole number from 1 to the number of nodes, {n}, got {parts!r}.",
+            argument="parts",
         )
     if method not in _METHODS:
-        raise ParameterError(f"method must be one of {', '.join(_METHODS)}, got {method!r}.")
+        raise ParameterError(
+            f"method must be one of {', '.join(_METHODS)}, got {method!r}.", argument="method"
+        )
     ranges = (np.arange(n) * parts) // n
     if parts == 1 or method == "contiguous":
         return ranges, "contiguous"

@@ -7,15 +7,12 @@ import io
 import os
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softcut.errors import FileFormatError, ParameterError
-from softcut.graph import SelfLoops
+from softcut.errors import Argument, FileFormatError, ParameterError
 
 __all__ = [
-    "ReadOptions",
     "check_archive_size",
     "check_max_bytes",
     "check_plausible",
@@ -35,28 +32,6 @@ _MANY_NODES = 10_000_000
 # What a compressed file may unpack to unless max_bytes says otherwise: the larger of the two.
 _UNPACKED_BYTES = 64 * 2**20
 _UNPACKED_TIMES = 100
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """What read_graph was asked for, handed to the reader of each format.
-
-    >>> ReadOptions("g.csv", "g").weighted
-    'auto'
-    """
-
-    label: str
-    name: str
-    weighted: bool | str = "auto"
-    self_loops: SelfLoops = "drop"
-    source: str | int | None = None
-    target: str | int | None = None
-    weight: str | int | None = None
-    directed: bool | None = None
-    header: bool | None = None
-    delimiter: str | None = None
-    comments: str | None = None
-    max_bytes: int | None = None
 
 
 def is_standard_input(path: Any) -> bool:
@@ -112,10 +87,12 @@ def kind_of(path: Any, known: dict[str, str], what: str) -> str:
     if os.path.isdir(path):
         raise FileFormatError(f"{label_of(path)} is a folder; name a {what} file in it.")
     if suffix not in known:
-        hint = "; or pass format=..." if what == "graph" else ""
+        hint = ("; or pass ", Argument("format", text="format=...")) if what == "graph" else ()
         raise FileFormatError(
             f"{label_of(path)}: a {what} file cannot be recognised by the extension {suffix!r}: "
-            f"use one of {' '.join(known)}{hint}."
+            f"use one of {' '.join(known)}",
+            *hint,
+            ".",
         )
     return known[suffix]
 
@@ -129,7 +106,9 @@ def check_max_bytes(max_bytes: Any) -> int | None:
     if max_bytes is None:
         return None
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 1:
-        raise ParameterError(f"max_bytes is {max_bytes!r}: pass a number of bytes, 1 or more.")
+        raise ParameterError(
+            f"max_bytes is {max_bytes!r}: pass a number of bytes, 1 or more.", argument="max_bytes"
+        )
     return max_bytes
 
 
@@ -139,7 +118,9 @@ def _limit(packed: int, max_bytes: int | None) -> int:
 
 def _raise_too_large(label: str, limit: int) -> None:
     raise FileFormatError(
-        f"{label} unpacks to more than {limit / 2**20:.0f} MiB: unpack it first, or pass max_bytes with a larger limit."
+        f"{label} unpacks to more than {limit / 2**20:.0f} MiB: unpack it first, or pass ",
+        Argument("max_bytes"),
+        " with a larger limit.",
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from softcut.device import choose_device
-from softcut.errors import ParameterError, require
+from softcut.errors import Argument, Note, ParameterError, require
 from softcut.segment.images import as_rgb, read_image, shrink
 from softcut.segment.methods import METHODS, cluster_regions, number_of_segments
 from softcut.segment.region_graph import RegionGraph, region_graph
@@ -132,21 +132,28 @@ def segment_image(
         A larger image is divided at a smaller size; the labels have the size of the image.
     """
     if method not in METHODS:
-        raise ParameterError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+        raise ParameterError(
+            f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.", argument="method"
+        )
     auto = isinstance(k, str)
     if (auto and k != "auto") or (
         not auto and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1)
     ):
-        raise ParameterError(f"k must be a whole number of at least 1, or 'auto', got {k!r}.")
+        raise ParameterError(f"k must be a whole number of at least 1, or 'auto', got {k!r}.", argument="k")
     if not max_pixels >= 1:
-        raise ParameterError(f"max_pixels must be positive, got {max_pixels!r}.")
+        raise ParameterError(f"max_pixels must be positive, got {max_pixels!r}.", argument="max_pixels")
     rgb = as_rgb(read_image(image) if isinstance(image, str | os.PathLike) else image)
     small, factor = shrink(rgb, int(max_pixels))
-    notes = []
+    notes: list[str] = []
     if factor > 1:
         notes.append(
-            f"divided at {small.shape[1]} x {small.shape[0]} pixels, 1/{factor} of the image's size; pass max_pixels "
-            "with a larger number to keep more."
+            Note(
+                "image_shrunk",
+                f"divided at {small.shape[1]} x {small.shape[0]} pixels, 1/{factor} of the image's size; pass ",
+                Argument("max_pixels"),
+                " with a larger number to keep more.",
+                factor=factor,
+            )
         )
     numbers = over_segment(small, regions)
     count = int(numbers.max()) + 1
@@ -156,7 +163,8 @@ def segment_image(
         )
     if not auto and int(k) > count:
         raise ParameterError(
-            f"k is {k}, but the image has only {count} regions of its own colour; ask for fewer segments."
+            f"k is {k}, but the image has only {count} regions of its own colour; ask for fewer segments.",
+            argument="k",
         )
     found = region_graph(
         small,
@@ -166,7 +174,8 @@ def segment_image(
     )
     if auto:
         k = number_of_segments(found.graph)
-        notes.append(f"k=auto: {k} segments.")
+        chosen = Argument("k", "auto", text="k=auto")
+        notes.append(Note("segments_chosen", chosen, f": {k} segments.", segments=k))
     labels = cluster_regions(
         found.graph, int(k), method, random_state, choose_device(str(device)), area=found.area
     )

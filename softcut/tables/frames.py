@@ -9,11 +9,12 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import GraphError
+from softcut.errors import Argument, GraphError, Note
 from softcut.tables.arrays import as_array, listed, plural
 from softcut.tables.columns import FeatureOptions, FeatureTable, Table, column_of_values, text_of
 from softcut.tables.edge_columns import (
     END_NAMES,
+    SOURCE_AND_TARGET,
     EdgeColumns,
     EdgeTable,
     choose_edge_columns,
@@ -142,7 +143,9 @@ def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | 
 def _raise_ambiguous(label: str) -> NoReturn:
     raise GraphError(
         f"{label} is a square data frame without labels on its rows, which may be a matrix or edges: call "
-        "Graph.from_dense with frame.to_numpy(), or Graph.from_frame with source= and target=."
+        "Graph.from_dense with frame.to_numpy(), or Graph.from_frame with ",
+        SOURCE_AND_TARGET,
+        ".",
     )
 
 
@@ -187,8 +190,9 @@ def edges_of_frame(
         weights = table.columns[columns.weight].numbers
         if weights is None:
             raise GraphError(
-                f"{label}: the weights in column {titles[columns.weight]!r} are not numbers; pass weighted=False or "
-                f"another of {listed(titles)}."
+                f"{label}: the weights in column {titles[columns.weight]!r} are not numbers; pass ",
+                Argument("weighted", False),
+                f" or another of {listed(titles)}.",
             )
     return edge_table_of_labels(ends[0], ends[1], weights), columns
 
@@ -217,7 +221,7 @@ def aligned_series(values: Any, node_names: list[str] | None) -> Any:
 
 def features_of_frame(
     frame: Any, n: int, node_names: list[str] | None
-) -> tuple[np.ndarray, list[str] | None, list[str]]:
+) -> tuple[np.ndarray, list[str] | None, list[Note]]:
     """Features in the order of the nodes, their names, and in words how the rows were joined.
 
     >>> import pandas as pd
@@ -242,10 +246,10 @@ def features_of_frame(
         return table.x, table.names, list(table.notes)
     names = names_of_rows(n, table) if node_names is None else node_names
     x, said = rows_of_nodes(table, names, "error", "the graph")
-    notes = [f"features {said}", *table.notes]
+    notes = [Note("features", f"features {said}"), *table.notes]
     others = len(table.ids) - n
     if others > 0:
-        notes.append(f"{plural(others, 'row')} of other nodes left out")
+        notes.append(Note("rows_left_out", f"{plural(others, 'row')} of other nodes left out", count=others))
     return x, table.names, notes
 
 

@@ -61,7 +61,7 @@ def test_which_columns_are_ends_and_weight(titles, options, wanted):
     assert (found.source, found.target, found.weight) == wanted
     rest = [title for i, title in enumerate(titles) if i not in wanted]
     assert list(found.ignored) == rest
-    assert ("ignored" in found.sentence()) == bool(rest)
+    assert ("ignored" in found.note()) == bool(rest)
     assert ("no weight" in found.said) == (wanted[2] is None)
 
 
