@@ -16,18 +16,7 @@ __all__ = ["JobBar", "reading_bar"]
 
 
 class JobBar:
-    """Draws the training that runs; prints what it is told where standard error is no terminal.
-
-    >>> with JobBar(Console(file=open("/dev/null", "w")), jobs=2) as bar:
-    ...     bar.tell("PROTEINS: mincut, folds 0, 1")
-
-    Parameters
-    ----------
-    console : Console
-        Where to draw.
-    jobs : int
-        Trainings in all.
-    """
+    """Draws the training that runs; prints what it is told where standard error is no terminal."""
 
     def __init__(self, console: Console, jobs: int = 1) -> None:
         self._console, self._jobs, self._job = console, jobs, 0
@@ -90,14 +79,7 @@ class JobBar:
 
 @contextmanager
 def reading_bar(console: Console) -> Iterator[Callable[[int, int], None] | None]:
-    """What to call while a large file is read, with what was read and how much there is; None without a terminal.
-
-    >>> with reading_bar(Console(file=open("/dev/null", "w"), force_terminal=True)) as tell:
-    ...     tell(10, 20)
-    >>> with reading_bar(Console(file=open("/dev/null", "w"))) as tell:
-    ...     tell is None
-    True
-    """
+    """What to call while a large file is read, with what was read and how much there is; None without a terminal."""
     if not console.is_terminal:
         yield None
         return

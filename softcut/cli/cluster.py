@@ -216,21 +216,13 @@ def _whole(option: str, text: str, what: str, given: str | None = None) -> int:
 
 
 def default_folder(graph: Path) -> Path:
-    """``people.csv.gz`` -> ``people-clusters``; standard input -> ``graph-clusters``.
-
-    >>> str(default_folder(Path("in/people.csv.gz"))), str(default_folder(Path("-")))
-    ('people-clusters', 'graph-clusters')
-    """
+    """``people.csv.gz`` -> ``people-clusters``; standard input -> ``graph-clusters``."""
     name = graph.name.split(".")[0] if not graph.name.startswith(".") else ""
     return Path(f"{name if name not in ('', '-') else 'graph'}-clusters")
 
 
 def model_files(path: Path | None) -> list[str]:
-    """The names of the files a model is saved as.
-
-    >>> model_files(Path("models/m"))
-    ['m.safetensors', 'm.json']
-    """
+    """The names of the files a model is saved as."""
     if path is None:
         return []
     stem = path.name.removesuffix(".safetensors").removesuffix(".json")

@@ -41,23 +41,7 @@ def write_results(
     plot: bool = True,
     spreadsheet_safe: bool = False,
 ) -> None:
-    """Labels, soft assignments, metrics and a picture.
-
-    Parameters
-    ----------
-    folder : path
-        An empty folder.
-    graph : Graph
-        What was clustered.
-    soft : array [N, K]
-        Soft assignment; a node's label is its largest column.
-    metrics : dict
-        What metrics.json holds.
-    plot : bool
-        Whether to draw.
-    spreadsheet_safe : bool
-        Whether names in labels.csv are changed by :func:`softcut.report.label_files.spreadsheet_text`.
-    """
+    """Labels, soft assignments, metrics and a picture."""
     labels = soft.argmax(1)
     probability = soft[np.arange(len(soft)), labels]
     names = graph.node_names or [str(i) for i in range(graph.num_nodes)]

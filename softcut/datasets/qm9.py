@@ -181,13 +181,7 @@ def _verified(found: Molecules, where: str) -> Molecules:
 
 
 def read_table(text: str) -> Molecules:
-    """Molecules from a table with the columns mol_id, smiles and those of ``PROPERTIES``.
-
-    >>> header = "mol_id,smiles," + ",".join(PROPERTIES)
-    >>> found = read_table(header + "\\ngdb_4,C#C,0,1,2,3,4,5,6,7,8")        # doctest: +SKIP
-    >>> found.bond_type.tolist(), found.targets.tolist()                     # doctest: +SKIP
-    ([3], [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]])
-    """
+    """Molecules from a table with the columns mol_id, smiles and those of ``PROPERTIES``."""
     chem = require("rdkit.Chem", "molecules", "reading molecules from SMILES")
     types = {
         chem.BondType.SINGLE: 1,

@@ -80,14 +80,7 @@ def _without_empty(owner: np.ndarray, parts: int) -> np.ndarray:
 
 
 def crossing_share(adjacency: sp.csr_array, owner: np.ndarray) -> float:
-    """The share of edges between two parts.
-
-    >>> import numpy as np
-    >>> from softcut import Graph
-    >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
-    >>> round(crossing_share(path.adjacency, np.array([0, 0, 1, 1])), 3)
-    0.333
-    """
+    """The share of edges between two parts."""
     if not adjacency.nnz:
         return 0.0
     rows = np.repeat(owner, np.diff(adjacency.indptr))

@@ -33,12 +33,7 @@ _MTX_SIZES = re.compile(rb"^[ \t]*[^%\s].*$", re.MULTILINE)  # the first line th
 
 
 def read_mtx(data: bytes, options: ReadOptions) -> Graph:
-    """Matrix Market. Read here, not by scipy.io.mmread, which can crash on a damaged file.
-
-    >>> text = b"%%MatrixMarket matrix coordinate pattern symmetric\\n2 2 1\\n2 1\\n"
-    >>> read_mtx(text, ReadOptions("g.mtx", "g"))
-    Graph('g': 2 nodes, 1 edge)
-    """
+    """Matrix Market. Read here, not by scipy.io.mmread, which can crash on a damaged file."""
     label = options.label
     data = plain_text_bytes(data)
     decode_text(data, label)
@@ -157,13 +152,7 @@ def _from_matrix(matrix: Any, options: ReadOptions, kind: str) -> Graph:
 
 
 def read_npz(data: bytes, options: ReadOptions) -> Graph:
-    """A sparse matrix of scipy, or the arrays ``edges`` and ``num_nodes``.
-
-    >>> buffer = io.BytesIO()
-    >>> np.savez(buffer, edges=[[0], [1]], num_nodes=3)
-    >>> read_npz(buffer.getvalue(), ReadOptions("g.npz", "g"))
-    Graph('g': 3 nodes, 1 edge)
-    """
+    """A sparse matrix of scipy, or the arrays ``edges`` and ``num_nodes``."""
     label = options.label
     arrays = load_archive(data, label, options.max_bytes)
     if sp.issparse(arrays):
@@ -208,13 +197,7 @@ def read_npz(data: bytes, options: ReadOptions) -> Graph:
 
 
 def load_archive(data: bytes, label: str, max_bytes: int | None = None) -> Any:
-    """A scipy sparse matrix, or a dictionary of all arrays, of an .npz archive; never with pickle.
-
-    >>> buffer = io.BytesIO()
-    >>> np.savez(buffer, x=np.ones(2))
-    >>> load_archive(buffer.getvalue(), "x.npz")
-    {'x': array([1., 1.])}
-    """
+    """A scipy sparse matrix, or a dictionary of all arrays, of an .npz archive; never with pickle."""
     try:
         if data[:2] == b"PK":
             check_archive_size(data, label, max_bytes)

@@ -25,13 +25,7 @@ __all__ = ["parse_gml", "parse_graphml", "read_network"]
 
 
 def parse_graphml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GraphML.
-
-    >>> import networkx as nx
-    >>> text = "".join(nx.generate_graphml(nx.path_graph(3))).encode()
-    >>> parse_graphml(text, ReadOptions("g.graphml", "g")).number_of_edges()
-    2
-    """
+    """A networkx graph of GraphML."""
     nx = require("networkx", "all", "reading GraphML")
     # Entities can refer to other files and expand without bound; no graph needs them.
     if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE) or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -40,12 +34,7 @@ def parse_graphml(data: bytes, options: ReadOptions) -> Any:
 
 
 def parse_gml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GML.
-
-    >>> text = b"graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]"
-    >>> parse_gml(text, ReadOptions("g.gml", "g")).number_of_edges()
-    1
-    """
+    """A networkx graph of GML."""
     nx = require("networkx", "all", "reading GML")
     text = decode_text(plain_text_bytes(data), options.label)
     # networkx reads ASCII with character references, and writes them as well.
@@ -80,25 +69,7 @@ def read_network(
     attributes: str | Sequence[str] | None = None,
     features: FeatureOptions | None = None,
 ) -> Graph:
-    """A graph of a networkx graph that was read from a file.
-
-    >>> import networkx as nx
-    >>> read_network(nx.path_graph(3), "GraphML", ReadOptions("g.graphml", "g")).notes
-    ['g.graphml: GraphML', 'no weight']
-
-    Parameters
-    ----------
-    network
-        The networkx graph.
-    kind
-        What the file was, in words.
-    options
-        What was asked for.
-    attributes
-        Node attributes to use as features: names, or "attributes" for all numbers.
-    features
-        What to do about missing values and text.
-    """
+    """A graph of a networkx graph that was read from a file."""
     keys = list(dict.fromkeys(key for *_, values in network.edges(data=True) for key in values))
     weight = next((name for name in WEIGHT_NAMES if name in keys), None)
     if options.weight is not None:

@@ -287,12 +287,7 @@ def _checksum(file: Path) -> str:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    """The manifest of a folder of parts, or a sentence where there is none.
-
-    >>> read_manifest("no-such-folder")
-    Traceback (most recent call last):
-    softcut.errors.FileFormatError: no-such-folder holds no parts (no manifest.json); ...
-    """
+    """The manifest of a folder of parts, or a sentence where there is none."""
     file = Path(folder) / "manifest.json"
     if not file.is_file():
         raise FileFormatError(
@@ -312,17 +307,7 @@ def read_manifest(folder: str | Path) -> Manifest:
 
 
 def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
-    """One part, its arrays memory-mapped. A missing or damaged file is named.
-
-    Parameters
-    ----------
-    folder : path
-        Where :func:`write_parts` wrote.
-    number : int
-        Which, from 0 on.
-    verify : bool
-        Compare the checksums of its files with the manifest: a pass over them.
-    """
+    """One part, its arrays memory-mapped. A missing or damaged file is named."""
     folder, manifest = Path(folder), read_manifest(folder)
     if not 0 <= number < manifest.parts:
         raise ParameterError(

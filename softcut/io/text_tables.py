@@ -37,11 +37,7 @@ _SAMPLE = 1000
 
 @dataclass(frozen=True)
 class TextTable:
-    """The text of a table, what separates its columns, which lines are comments, what was said about it.
-
-    >>> TextTable("g.csv", b"a,b", "a,b", ",", "#%").separated_by()
-    'commas'
-    """
+    """The text of a table, what separates its columns, which lines are comments, what was said about it."""
 
     label: str
     data: bytes
@@ -85,12 +81,7 @@ class TextTable:
 
 
 def open_table(data: bytes, label: str, delimiter: str | None, comments: str | None) -> TextTable:
-    """Text of bytes, and how it is to be cut into rows and columns.
-
-    >>> table = open_table(b"# friends\\na;b\\nb;c\\n", "g.csv", None, None)
-    >>> table.delimiter, list(table.rows())
-    (';', [(2, ['a', 'b']), (3, ['b', 'c'])])
-    """
+    """Text of bytes, and how it is to be cut into rows and columns."""
     data = plain_text_bytes(data)
     named = _SEPARATOR_LINE.match(data)
     notes: list[Note] = []
@@ -119,11 +110,7 @@ def open_table(data: bytes, label: str, delimiter: str | None, comments: str | N
 
 
 def check_delimiter(delimiter: str | None) -> str | None:
-    """The delimiter a caller asked for: one character that cannot be part of a number or a name.
-
-    >>> check_delimiter("|")
-    '|'
-    """
+    """The delimiter a caller asked for: one character that cannot be part of a number or a name."""
     if delimiter is None:
         return None
     if delimiter == "\\t":  # what a shell passes for a tab
@@ -141,11 +128,7 @@ def check_delimiter(delimiter: str | None) -> str | None:
 
 
 def check_comments(comments: str | None) -> str | None:
-    """The characters a caller wants comment lines to start with.
-
-    >>> check_comments("#")
-    '#'
-    """
+    """The characters a caller wants comment lines to start with."""
     if comments is not None and (
         not isinstance(comments, str) or any(c.isalnum() or c in "\"'\r\n \t" for c in comments)
     ):
@@ -313,11 +296,7 @@ def is_number(field: str) -> bool:
 
 
 def is_missing(field: str) -> bool:
-    """Whether a field means that there is no value.
-
-    >>> is_missing("NA"), is_missing("0")
-    (True, False)
-    """
+    """Whether a field means that there is no value."""
     return field.strip().lower() in _MISSING
 
 
@@ -357,11 +336,7 @@ def column_of_numbers(fields: Sequence[str], delimiter: str = ";") -> tuple[np.n
 
 
 def mixed_commas(field: str) -> str:
-    """The end of a sentence about a number whose comma may mean two things.
-
-    >>> mixed_commas("1,250")
-    "the comma in '1,250' may mark decimals or thousands; write numbers with points and without such commas."
-    """
+    """The end of a sentence about a number whose comma may mean two things."""
     return (
         f"the comma in {shown(field)} may mark decimals or thousands; write numbers with points and without such "
         "commas."

@@ -217,19 +217,7 @@ def edges_of_table(
     features: Callable[[list[str], bool], FeatureTable] | None = None,
     missing: str = "error",
 ) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` for edges between ids, and the features joined to them.
-
-    Parameters
-    ----------
-    edges
-        Edges between ids.
-    label
-        What to call them in messages.
-    features
-        Given the names of the nodes and whether their order is known to the caller, the features.
-    missing
-        What to do for nodes without a row: "error", or "zero" or "mean" to fill the row.
-    """
+    """The arguments of ``Graph.from_edges`` for edges between ids, and the features joined to them."""
     table = None
     if features is not None:
         ordered = _counted(edges) is not None

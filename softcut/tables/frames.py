@@ -37,12 +37,7 @@ __all__ = [
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value is a data frame of pandas or polars.
-
-    >>> import pandas as pd
-    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([1])
-    (True, False)
-    """
+    """Whether a value is a data frame of pandas or polars."""
     return _is_pandas(value) or _is_polars(value)
 
 
@@ -57,13 +52,7 @@ def _is_polars(value: Any) -> bool:
 
 
 def table_of_frame(frame: Any, label: str) -> Table:
-    """The columns of a frame, with its index where that is more than a row number.
-
-    >>> import pandas as pd
-    >>> table = table_of_frame(pd.DataFrame({"age": [31, 45]}, index=["ann", "bob"]), "x")
-    >>> table.index, table.columns[0].title
-    (['ann', 'bob'], 'age')
-    """
+    """The columns of a frame, with its index where that is more than a row number."""
     if _is_polars(frame):
         titles = [str(title) for title in frame.columns]
         columns = [column_of_values(title, frame[:, i].to_numpy()) for i, title in enumerate(titles)]
@@ -91,26 +80,7 @@ def _counts_rows(index: Any) -> bool:
 
 
 def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | None] | None:
-    """A square frame whose rows and columns have the same labels, columns put in the order of the rows.
-
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame([[1, 0], [0, 1]], index=["a", "b"], columns=["b", "a"])
-    >>> labelled_adjacency(frame, "graph")
-    (array([[0, 1],
-           [1, 0]]), ['a', 'b'])
-
-    Parameters
-    ----------
-    frame
-        A pandas frame with labelled rows; or a frame whose first column holds the labels of the rows.
-    label
-        What to call it in messages.
-
-    Returns
-    -------
-    tuple of array and list of str, or None
-        None for a frame that is no such matrix. The list is None where rows and columns are only counted.
-    """
+    """A square frame whose rows and columns have the same labels, columns put in the order of the rows."""
     rows, columns = frame.shape
     if _is_pandas(frame) and rows == columns:
         names, titles, values = _labels(frame.index), [text_of(title) for title in frame.columns], frame
@@ -157,13 +127,7 @@ def edges_of_frame(
     weight: str | int | None = None,
     weighted: bool | str = "auto",
 ) -> tuple[EdgeTable, EdgeColumns]:
-    """Edges of a frame that has one edge per row, and the columns they were taken from.
-
-    >>> import pandas as pd
-    >>> edges, columns = edges_of_frame(pd.DataFrame({"src": ["a", "b"], "dst": ["b", "c"]}), "graph")
-    >>> edges.names, columns.said
-    (['a', 'b', 'c'], "source 'src', target 'dst', no weight")
-    """
+    """Edges of a frame that has one edge per row, and the columns they were taken from."""
     table = table_of_frame(frame, label)
     titles = [column.title for column in table.columns]
     lowered = {title.lower() for title in titles}
@@ -198,12 +162,7 @@ def edges_of_frame(
 
 
 def aligned_series(values: Any, node_names: list[str] | None) -> Any:
-    """A pandas series in the order of the nodes it is labelled with; anything else as it is.
-
-    >>> import pandas as pd
-    >>> aligned_series(pd.Series([2, 1], index=["b", "a"]), ["a", "b"]).tolist()
-    [1, 2]
-    """
+    """A pandas series in the order of the nodes it is labelled with; anything else as it is."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(values, pandas.Series) or node_names is None:
         return values
@@ -222,22 +181,7 @@ def aligned_series(values: Any, node_names: list[str] | None) -> Any:
 def features_of_frame(
     frame: Any, n: int, node_names: list[str] | None
 ) -> tuple[np.ndarray, list[str] | None, list[Note]]:
-    """Features in the order of the nodes, their names, and in words how the rows were joined.
-
-    >>> import pandas as pd
-    >>> x = pd.DataFrame({"age": [45, 31]}, index=["bob", "ann"])
-    >>> features_of_frame(x, 2, ["ann", "bob"])
-    (array([[31.], [45.]], dtype=float32), ['age'], ['features joined by the index'])
-
-    Parameters
-    ----------
-    frame
-        One row per node, in any order where the index or a column holds the names of the nodes.
-    n
-        Number of nodes.
-    node_names
-        Their names; None for nodes counted from 0.
-    """
+    """Features in the order of the nodes, their names, and in words how the rows were joined."""
     unique = node_names is None or len(set(node_names)) == len(node_names)
     known = [str(i) for i in range(n)] if node_names is None else node_names
     # The graphs of a batch may share names: their rows can only be joined by position.
@@ -254,11 +198,7 @@ def features_of_frame(
 
 
 def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array.
-
-    >>> edges_with_features(edge_table_of_labels(["a"], ["b"]), None)["node_names"]
-    ['a', 'b']
-    """
+    """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array."""
 
     def features(known: list[str], ordered: bool) -> FeatureTable:
         if is_frame(x):
