@@ -94,20 +94,8 @@ def _info(
 ) -> DatasetInfo:
     """`counts`: graphs, classes, nodes, edges, self-loops, features."""
     graphs, classes, nodes, edges, loops, features = counts
-    return DatasetInfo(
-        name=name,
-        title=name,
-        task="graph classification",
-        graphs=graphs,
-        nodes=nodes,
-        edges=edges,
-        self_loops=loops,
-        features=features,
-        classes=classes,
-        url=url,
-        licence=licence,
-        citation=citation,
-    )
+    sizes = (graphs, nodes, edges, loops, features, classes)
+    return DatasetInfo(name, name, "graph classification", *sizes, url, licence, citation)
 
 
 def _tu(
