@@ -13,8 +13,8 @@ import typer
 
 from softcut import __version__
 from softcut.cli.cluster import model_files
-from softcut.cli.console import err, note, out, spoken_warnings, table
-from softcut.cli.output import Output, Overwrite
+from softcut.cli.console import err, note, out, say_written, spoken_warnings, table
+from softcut.cli.output import Device, Output, Overwrite
 from softcut.errors import DataError, ModelFileError, ParameterError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def classify(
     batch: Annotated[int, typer.Option(help="Graphs in a step.")] = 32,
     lr: Annotated[float, typer.Option(help="Adam's step size.")] = 5e-4,
     seed: Annotated[int, typer.Option(help="Random state.")] = 0,
-    device: Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Classify graphs: train on a part of them and test on the rest, or use a model that was saved.
 
@@ -257,6 +257,4 @@ def _closing(metrics: dict[str, Any], written: list[Path]) -> None:
     for row in rows:
         listing.add_row(*row)
     out.print(listing)
-    here = Path.cwd()
-    names = (str(p.relative_to(here)) if p.is_relative_to(here) else str(p) for p in written)
-    out.print("Written: " + ", ".join(names), markup=False, soft_wrap=True)
+    say_written(written)

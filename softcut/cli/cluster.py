@@ -10,7 +10,7 @@ import typer
 
 from softcut import __version__
 from softcut.cli.console import err, note, spoken_warnings
-from softcut.cli.output import Output, Overwrite
+from softcut.cli.output import Device, Output, Overwrite
 from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
 from softcut.cli.results import RESULT_FILES, closing_table, write_report, write_results
 from softcut.errors import ParameterError
@@ -21,7 +21,6 @@ __all__ = ["cluster", "cluster_counts", "limit_of", "predict"]
 OutFolder = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder for the results; by default named after the graph.")
 ]
-Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
 SpreadsheetSafe = Annotated[
     bool,
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),

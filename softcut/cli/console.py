@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from softcut.cli.arguments import worded
 
-__all__ = ["err", "note", "out", "spoken_warnings", "table"]
+__all__ = ["err", "note", "out", "say_written", "spoken_warnings", "table"]
 
 # Tables that go to a file or a pipe are not squeezed into 80 columns.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -24,6 +25,13 @@ def note(text: str) -> None:
     """One line on standard error about a decision that was made."""
     err.print("[yellow]note:[/yellow]", end=" ")
     err.print(worded(text), markup=False, soft_wrap=True)
+
+
+def say_written(paths: Iterable[Path]) -> None:
+    """The last line of a command: its files, named as briefly as they can be read from here."""
+    here = Path.cwd()
+    names = (str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths)
+    out.print("Written: " + ", ".join(names), markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from softcut.cli.console import err, note, out, table
+from softcut.cli.output import Device
 from softcut.errors import ParameterError
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["reproduce"]
 
@@ -18,9 +22,14 @@ reproduce = typer.Typer(help="The paper's tables and figures, measured.", no_arg
 ResultFolder = Annotated[
     Path, typer.Option("--out", "-o", help="Folder of the results; finished runs are kept.")
 ]
-Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
 Datasets = Annotated[list[str] | None, typer.Option("--dataset", help="A data set; may be repeated.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="A method; may be repeated.")]
+Minutes = Annotated[
+    float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
+]
+DataFolder = Annotated[Path | None, typer.Option(help="Folder of the data sets.")]
+Folds = Annotated[int, typer.Option(min=1, max=10, help="The first so many of the ten folds.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the folds and of all weights.")]
 
 
 @reproduce.command()
@@ -30,11 +39,10 @@ def synthetic(
     device: Device = "auto",
 ) -> None:
     """E1: communities and a grid, clustered by three methods; a picture and scores."""
-    from softcut.device import choose_device
     from softcut.paper.synthetic import run
 
     with err.status("starting") as status:
-        rows = run(out_dir, runs, choose_device(device), status.update)
+        rows = run(out_dir, runs, _device(device), status.update)
     columns = ("nmi", "accuracy", "normalised_cut", "modularity", "balance", "clusters_used")
     listing = table(
         f"Synthetic graphs, mean and standard deviation over {runs} seeds",
@@ -58,12 +66,11 @@ def citation(
     device: Device = "auto",
 ) -> None:
     """E3: table 1 on the citation networks, and the curves; an interrupted run resumes."""
-    from softcut.device import choose_device
     from softcut.paper import citation as paper
 
     _check_names("--dataset", dataset, paper.DATASETS)
     _check_names("--method", method, paper.METHODS)
-    chosen = choose_device(device)
+    chosen = _device(device)
     with err.status("starting") as status:
         cells = paper.run(
             out_dir, dataset or paper.DATASETS, method or paper.METHODS, runs, chosen, status.update
@@ -86,12 +93,11 @@ def quality(
     device: Device = "auto",
 ) -> None:
     """Beyond the paper: the default clustering, its ablations and every baseline on eight data sets."""
-    from softcut.device import choose_device
     from softcut.paper import quality as paper
 
     _check_names("--dataset", dataset, paper.DATASETS)
     _check_names("--method", method, paper.METHODS)
-    chosen = choose_device(device)
+    chosen = _device(device)
     with err.status("starting") as status:
         cells = paper.run(out_dir, dataset or paper.DATASETS, method, runs, chosen, status.update)
     shown = list(dataset or paper.DATASETS)
@@ -112,13 +118,12 @@ def evidence(
     device: Device = "auto",
 ) -> None:
     """Beyond the paper: rank correlation of evidence, and of other scores, with NMI over a pool of clusterings."""
-    from softcut.device import choose_device
     from softcut.paper import evidence as paper
     from softcut.paper.quality import DATASETS
 
     _check_names("--dataset", dataset, DATASETS)
     with err.status("starting") as status:
-        rows = paper.run(out_dir, dataset or DATASETS, runs, choose_device(device), status.update)
+        rows = paper.run(out_dir, dataset or DATASETS, runs, _device(device), status.update)
     titles, lines = paper.table(rows)
     listing = table("Rank correlation with NMI", titles, text=("data",))
     for line in lines:
@@ -136,7 +141,6 @@ def autoencoder(
     ] = False,
 ) -> None:
     """E4: ring and grid, reconstructed from a quarter of the nodes by each pooler."""
-    from softcut.device import choose_device
     from softcut.paper import autoencoder as paper
 
     with err.status("starting") as status:
@@ -147,7 +151,7 @@ def autoencoder(
         report = paper.run(
             runs=runs,
             out_dir=out_dir,
-            device=choose_device(device),
+            device=_device(device),
             progress=tell,
             settings=paper.Settings(decay=decay),
         )
@@ -158,20 +162,17 @@ def autoencoder(
 def classification(
     dataset: Datasets = None,
     method: Methods = None,
-    folds: Annotated[int, typer.Option(min=1, max=10, help="The first so many of the ten folds.")] = 10,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
-    ] = None,
+    folds: Folds = 10,
+    minutes: Minutes = None,
     batch: Annotated[int, typer.Option(min=1, help="Graphs of each fold in a step.")] = 32,
     epochs: Annotated[int, typer.Option(min=1, help="The most epochs.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Of the folds and of all weights.")] = 0,
-    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    seed: Seed = 0,
+    data: DataFolder = None,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
 ) -> None:
     """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
     from softcut.cli.bars import JobBar
-    from softcut.device import choose_device
     from softcut.learning import ClassifierSettings
     from softcut.paper import classification as paper
     from softcut.paper import table2
@@ -179,7 +180,7 @@ def classification(
     datasets = table2.dataset_names(dataset or table2.DATASETS, "--dataset")
     table2.check_methods(method or (), "--method")
     methods = method or list(table2.METHODS)
-    chosen, settings = choose_device(device), ClassifierSettings(batch=batch, epochs=epochs)
+    chosen, settings = _device(device), ClassifierSettings(batch=batch, epochs=epochs)
     with JobBar(err, len(datasets) * len(methods)) as bar:
         cells = paper.run(
             out_dir,
@@ -209,10 +210,8 @@ def regression(
         list[str] | None, typer.Option("--property", help="A property; may be repeated.")
     ] = None,
     method: Methods = None,
-    folds: Annotated[int, typer.Option(min=1, max=10, help="The first so many of the ten folds.")] = 10,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
-    ] = None,
+    folds: Folds = 10,
+    minutes: Minutes = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, by default 50.")] = None,
     k: Annotated[int | None, typer.Option(min=1, help="Clusters, by default 4.")] = None,
     readout: Annotated[
@@ -225,14 +224,13 @@ def regression(
     quick: Annotated[
         bool, typer.Option("--quick", help="A trial on few molecules for a few epochs, not the table.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the folds and of all weights.")] = 0,
-    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    seed: Seed = 0,
+    data: DataFolder = None,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
 ) -> None:
     """E6: table 3, nine properties of molecules (QM9) by four methods; an interrupted run resumes."""
     from softcut.cli.bars import JobBar
-    from softcut.device import choose_device
     from softcut.paper import regression as paper
     from softcut.paper import regression_net, regression_task, table3
 
@@ -254,7 +252,7 @@ def regression(
             minutes=minutes,
             seed=seed,
             settings=settings,
-            device=choose_device(device),
+            device=_device(device),
             data=data,
             tell=bar.tell,
             progress=bar.update_regression,
@@ -270,11 +268,9 @@ def segmentation(
     method: Methods = None,
     images: Annotated[int | None, typer.Option(min=1, help="Only the first so many.")] = None,
     split: Annotated[str, typer.Option(help="Images: 'val', 'test' or 'train'.")] = "val",
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
-    ] = None,
+    minutes: Minutes = None,
     figure: Annotated[bool, typer.Option(help="Also the figure of the paper's picture and others.")] = True,
-    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    data: DataFolder = None,
     out_dir: ResultFolder = Path("results"),
 ) -> None:
     """E2: images of BSDS500 scored against what people drew, and the figure; an interrupted run resumes."""
@@ -312,6 +308,12 @@ def _accuracy_table(cells: Iterable[Mapping[str, Any]]) -> None:
     out.print(listing)
     for text in dict.fromkeys(notes):
         out.print(text, markup=False)
+
+
+def _device(name: str) -> torch.device:
+    from softcut.device import choose_device  # loads torch, which `softcut --help` need not wait for
+
+    return choose_device(name)
 
 
 def _check_names(option: str, given: Iterable[str] | None, valid: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from softcut.cli.console import note, out
+from softcut.cli.console import note, out, say_written
 from softcut.errors import DependencyError, require
 from softcut.graph import Graph
 from softcut.report.label_files import write_labels
@@ -117,10 +117,4 @@ def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) 
     if verdict_of(metrics):
         out.print(verdict_of(metrics), markup=False, soft_wrap=True)
     out.print(listing)
-    out.print("Written: " + ", ".join(map(_shown, written)), markup=False, soft_wrap=True)
-
-
-def _shown(path: Path) -> str:
-    """As short as it can be read from here."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    say_written(written)

@@ -11,8 +11,8 @@ import numpy as np
 import typer
 
 from softcut import __version__
-from softcut.cli.console import err, note, out, spoken_warnings, table
-from softcut.cli.output import Output, Overwrite
+from softcut.cli.console import err, note, out, say_written, spoken_warnings, table
+from softcut.cli.output import Device, Output, Overwrite
 from softcut.errors import ParameterError
 
 __all__ = ["segment"]
@@ -39,7 +39,7 @@ def segment(
         int | None, typer.Option(min=1, help="A larger image is divided at a smaller size.")
     ] = None,
     random_state: Annotated[int, typer.Option("--seed", min=0, help="Random state.")] = 0,
-    device: Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Divide a photograph into segments; writes their numbers, an overlay and their sizes and colours."""
     from softcut.segment import segment_image
@@ -84,9 +84,7 @@ def segment(
     for number, each in enumerate(about["segments"]):
         listing.add_row(str(number), f"{100 * each['share']:.1f} %", each["colour"])
     out.print(listing)
-    here = Path.cwd()
-    names = (str(p.relative_to(here)) if p.is_relative_to(here) else str(p) for p in written)
-    out.print("Written: " + ", ".join(names), markup=False, soft_wrap=True)
+    say_written(written)
 
 
 def _segments(text: str) -> int | str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -234,21 +235,29 @@ def check_feature_names(names: Any, x: np.ndarray | sp.csr_array | None) -> list
     """One distinct name per column of the features."""
     if names is None:
         return None
-    if isinstance(names, (str, bytes)):
-        raise GraphError("feature_names is a single string: pass a list with one name per column of x.")
-    try:
-        result = [str(name) for name in names]
-    except TypeError:
-        raise GraphError(f"feature_names is {names!r}: pass a list with one name per column of x.") from None
+    result = _texts(names, "feature_names", "column of x")
     width = 0 if x is None else int(x.shape[1])
     if len(result) != width:
         raise GraphError(
             f"feature_names has {len(result)} names but x has {width} columns: pass one per column."
         )
-    if len(set(result)) < width:
-        repeated = next(name for i, name in enumerate(result) if name in result[:i])
-        raise GraphError(f"feature_names has {repeated!r} more than once: names must be unique.")
+    _check_distinct(result, "feature_names")
     return result
+
+
+def _texts(names: Any, argument: str, per: str) -> list[str]:
+    if isinstance(names, (str, bytes)):
+        raise GraphError(f"{argument} is a single string: pass a list with one name per {per}.")
+    try:
+        return [str(name) for name in names]
+    except TypeError:
+        raise GraphError(f"{argument} is {names!r}: pass a list with one name per {per}.") from None
+
+
+def _check_distinct(names: list[str], argument: str) -> None:
+    if len(set(names)) < len(names):
+        repeated = next(name for name, count in Counter(names).items() if count > 1)
+        raise GraphError(f"{argument} has {repeated!r} more than once: names must be unique.")
 
 
 def check_labels(y: Any, n: int) -> np.ndarray | None:
@@ -275,22 +284,11 @@ def check_names(names: Any, n: int, ptr: np.ndarray | None) -> list[str] | None:
     """One name per node, unique within each graph."""
     if names is None:
         return None
-    if isinstance(names, (str, bytes)):
-        raise GraphError("node_names is a single string: pass a list with one name per node.")
-    try:
-        result = [str(name) for name in names]
-    except TypeError:
-        raise GraphError(f"node_names is {names!r}: pass a list with one name per node.") from None
+    result = _texts(names, "node_names", "node")
     if len(result) != n:
         raise GraphError(f"node_names has {len(result)} names but the graph has {n} nodes.")
-    bounds = [0, n] if ptr is None else ptr.tolist()
-    for start, end in pairwise(bounds):
-        if len(set(result[start:end])) < end - start:
-            seen: set[str] = set()
-            for name in result[start:end]:
-                if name in seen:
-                    raise GraphError(f"node_names has {name!r} more than once: names must be unique.")
-                seen.add(name)
+    for start, end in pairwise([0, n] if ptr is None else ptr.tolist()):
+        _check_distinct(result[start:end], "node_names")
     return result
 
 
