@@ -55,18 +55,6 @@ def test_any_names_in_first_seen_order(tmp_path: Path, names: list[str], data: s
     }
 
 
-def test_fast_and_slow_parser_agree(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    edges = np.unique(np.sort(rng.integers(0, 40, (200, 2)), axis=1), axis=0)
-    weights = rng.random(len(edges))
-    rows = [f"{u},{v},{w!r}" for (u, v), w in zip(edges.tolist(), weights.tolist(), strict=True)]
-    plain = quiet(write(tmp_path, "a.csv", "\n".join(rows)), self_loops="keep")
-    # Quotes send a file to the line-by-line parser.
-    rows[0] = ",".join(f'"{field}"' for field in rows[0].split(","))
-    quoted = quiet(write(tmp_path, "b.csv", "\n".join(rows)), self_loops="keep")
-    np.testing.assert_array_equal(plain.adjacency.toarray(), quoted.adjacency.toarray())
-
-
 def test_columns_by_name(tmp_path: Path) -> None:
     for text in (
         "Source,Target,Type,Id,Label,Weight\na,b,Undirected,0,,2.5\nb,c,Undirected,1,,1\n",

@@ -163,16 +163,6 @@ def test_rows_without_ids_are_joined_by_position():
             made([[0, 1]], ["a", "b"], rows(count))
 
 
-def test_rows_are_joined_by_id():
-    found = made([[0, 1]], ["b", "a"], rows(3, ["a", "c", "b"]))
-    assert found["node_names"] == ["b", "a", "c"]
-    assert found["x"].tolist() == [[4, 5], [0, 1], [2, 3]]
-    assert found["num_nodes"] == 3
-    assert found["notes"] == [
-        "ids are text", "features of x: 2 columns, joined by column 'id'", "1 node only in x, without edges",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("ends", "ids", "names", "index"),
     [
@@ -294,31 +284,6 @@ def test_ids_by_request():
             chosen(made_of, ids=bad)
     with pytest.raises(ParameterError, match="column 1 of x, whose values are no ids"):
         chosen(table(age=[1.5, 2.0], size=[5, 6]), ids="age")
-
-
-def test_missing_values():
-    made_of = table(a=[1.0, np.nan, 3.0], b=[4.0, 5.0, 6.0])
-    with pytest.raises(GraphError, match=r"x, row 1, column 1 \('a'\): the value is missing"):
-        feature_table(made_of, FeatureOptions())
-    zero = feature_table(made_of, FeatureOptions(missing="zero"))
-    assert zero.x.tolist() == [[1, 4], [0, 5], [3, 6]]
-    assert zero.notes == ("1 missing value filled with zero",)
-    mean = feature_table(made_of, FeatureOptions(missing="mean"))
-    assert mean.x.tolist() == [[1, 4], [2, 5], [3, 6]]
-    assert mean.notes == ("1 missing value filled with the mean of the column",)
-    drop = feature_table(made_of, FeatureOptions(missing="drop"))
-    assert drop.x.tolist() == [[4], [5], [6]]
-    assert drop.names == ["b"]
-    assert drop.notes == ("columns with missing values left out: 'a'",)
-    nothing = table(a=[np.nan, np.nan])
-    assert feature_table(nothing, FeatureOptions(missing="zero")).x.tolist() == [[0], [0]]
-    assert feature_table(nothing, FeatureOptions(missing="zero")).notes == (
-        "2 missing values filled with zero",
-    )
-    with pytest.raises(GraphError, match="every value is missing, so it has no mean"):
-        feature_table(nothing, FeatureOptions(missing="mean"))
-    with pytest.raises(GraphError, match="every column has missing values"):
-        feature_table(nothing, FeatureOptions(missing="drop"))
 
 
 def test_one_hot_columns():
