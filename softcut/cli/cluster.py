@@ -114,7 +114,7 @@ def cluster(
         "structure": estimator.structure_,
         "verdict": estimator.verdict_,
         **evaluate(data, estimator.labels_, k=estimator.n_clusters_),
-        "candidates": {str(number): found for number, found in estimator.candidates_.items()},
+        "candidates": {str(number): described for number, described in estimator.candidates_.items()},
         "agreement_of_replicas": estimator.agreement_,
         "replicas": len(estimator.replicas_),
         "replicas_collapsed": sum(r.collapsed for r in estimator.replicas_),

@@ -197,8 +197,8 @@ def classification(
         )
     if cells:
         _accuracy_table(cells)
-    found = {(cell["dataset"], cell["method"]): cell["n"] for cell in cells}
-    left = [f"{d}: {m}" for d in datasets for m in methods if found.get((d.lower(), m), 0) < folds]
+    finished = {(cell["dataset"], cell["method"]): cell["n"] for cell in cells}
+    left = [f"{d}: {m}" for d in datasets for m in methods if finished.get((d.lower(), m), 0) < folds]
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         note(f"the time was up; not finished: {shown}. The same command continues.")

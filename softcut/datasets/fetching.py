@@ -58,10 +58,10 @@ def find_folder(roots: Iterable[Path], folders: Sequence[str], files: Sequence[s
 
 def check_sha256(content: bytes, expected: str, name: str) -> None:
     """Raise :class:`~softcut.errors.DataError` unless the content has the expected SHA-256 checksum."""
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected:
         raise DataError(
-            f"{name} is not the published file (its SHA-256 checksum starts with {found[:12]} instead of "
+            f"{name} is not the published file (its SHA-256 checksum starts with {digest[:12]} instead of "
             f"{expected[:12]}): delete it and load the data set again."
         )
 

@@ -159,11 +159,11 @@ def load_molecules(root: str | os.PathLike[str] | None = None) -> Molecules:
         if path.is_file():
             content = path.read_bytes()
             fetching.check_sha256(content, _TABLE_SHA256, str(path))
-            found = _verified(read_table(gzip.decompress(content).decode("ascii")), str(path))
+            molecules = _verified(read_table(gzip.decompress(content).decode("ascii")), str(path))
             if root is None:
                 with suppress(OSError):  # a cache that cannot be written costs time, nothing else
-                    write_molecules(fetching.cache_dir() / _PACKED[0], found)
-            return found
+                    write_molecules(fetching.cache_dir() / _PACKED[0], molecules)
+            return molecules
     places = " or ".join(str(place) for place in roots)
     raise DataError(
         f"The data set 'QM9' is not in {places}: it would be {_PACKED[1]} (as written by python -m "
@@ -171,13 +171,13 @@ def load_molecules(root: str | os.PathLike[str] | None = None) -> Molecules:
     )
 
 
-def _verified(found: Molecules, where: str) -> Molecules:
-    if found.checksum() != _CONTENT_SHA256:
+def _verified(molecules: Molecules, where: str) -> Molecules:
+    if molecules.checksum() != _CONTENT_SHA256:
         raise DataError(
             f"{where} does not hold the 130,831 molecules of QM9, its content differs; delete it and make it again "
             "with python -m softcut.datasets.pack QM9."
         )
-    return found
+    return molecules
 
 
 def read_table(text: str) -> Molecules:

@@ -172,9 +172,9 @@ def from_graphs(graphs: Iterable[Any], y: Any = None, *, name: str = "graphs") -
     items = list(graphs)
     if not items:
         raise GraphError("graphs must hold at least one graph.")
-    found = [_graph_label(item) for item in items]
-    if y is None and all(label is not None for label in found):
-        y = found
+    labels = [_graph_label(item) for item in items]
+    if y is None and all(label is not None for label in labels):
+        y = labels
     parts = [_plain_graph(item, i) for i, item in enumerate(items)]
     widths = {0 if g.x is None else g.x.shape[1] for g in parts}
     if len(widths) > 1:

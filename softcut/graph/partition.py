@@ -62,10 +62,10 @@ def partition_nodes(
         return ranges, "contiguous"
     loops = sp.diags_array(adjacency.diagonal())
     plain = sp.csr_array(adjacency - loops) if loops.nnz else adjacency
-    _, found = metis.part_graph(
+    _, owner = metis.part_graph(
         int(parts), metis.CSRAdjacency(plain.indptr, plain.indices), options=metis.Options(seed=seed)
     )
-    return _without_empty(np.asarray(found, dtype=np.int64), int(parts)), "metis"
+    return _without_empty(np.asarray(owner, dtype=np.int64), int(parts)), "metis"
 
 
 def _without_empty(owner: np.ndarray, parts: int) -> np.ndarray:

@@ -52,11 +52,9 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
             f"{label}, line 1: expected '%%MatrixMarket matrix', then coordinate or array, then real, integer or "
             f"pattern, then general or symmetric; found {shown(' '.join(banner))}."
         )
-    found = _MTX_SIZES.search(data)
-    sizes = (
-        [int(f) if _INTEGER.fullmatch(f) else -1 for f in found[0].decode("utf-8").split()] if found else []
-    )
-    end = found.end() if found else len(data)
+    line = _MTX_SIZES.search(data)
+    sizes = [int(f) if _INTEGER.fullmatch(f) else -1 for f in line[0].decode("utf-8").split()] if line else []
+    end = line.end() if line else len(data)
     start = data.count(b"\n", 0, end)
     body = data[end + 1 :]
     if len(sizes) != (3 if layout == "coordinate" else 2) or min(sizes) < 0:

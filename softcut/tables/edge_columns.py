@@ -124,8 +124,8 @@ def choose_edge_columns(
                 f"weight is column {titles[w]!r} of {label}, which holds the ids of nodes.", argument="weight"
             )
     elif weighted is not False:
-        found = [lowered.index(name) for name in WEIGHT_NAMES if name in lowered]
-        w = next((i for i in found if i not in (a, b)), None)
+        titled = [lowered.index(name) for name in WEIGHT_NAMES if name in lowered]
+        w = next((i for i in titled if i not in (a, b)), None)
         if w is None and weighted is True:
             raise GraphError(
                 f"{label}: ",
