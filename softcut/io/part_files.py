@@ -45,23 +45,7 @@ _AGAIN = "write the parts again with 'softcut partition'"
 
 @dataclass(frozen=True)
 class Part:
-    """One part, its arrays memory-mapped; see the module's docstring for what they hold.
-
-    Attributes
-    ----------
-    number : int
-        Which part.
-    nodes, rowptr, col, send, counts : array
-        Structure.
-    val : array or None
-        Edge weights; None for a binary graph.
-    x : array or None
-        Features.
-    words : tuple of two arrays or None
-        Row pointer and columns of the words.
-    axes : tuple of two arrays or None
-        Some rows, and the principal axes of their features; see :mod:`softcut.metrics.measurements`.
-    """
+    """One part, its arrays memory-mapped; the module's docstring says what they hold."""
 
     number: int
     nodes: np.ndarray
@@ -124,7 +108,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """One checksum for all parts: what a checkpoint of a training is a training of."""
+        """One checksum for all parts: it tells whether a checkpoint belongs to these parts."""
         return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
 
 

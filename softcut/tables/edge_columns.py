@@ -223,17 +223,24 @@ def edges_of_table(
         ordered = _counted(edges) is not None
         ids = np.unique(edges.ends).tolist() if edges.names is None else edges.names
         table = features([str(i) for i in ids], ordered)
+    notes: list[Note] = []
     if table is not None and table.ids is not None:
-        return _joined_by_id(edges, table, label, missing)
-    ends, n, names, kind = _numbered(edges, table, label)
+        ends, names, x, notes = _joined_by_id(edges, table, label, missing)
+        n = int(x.shape[0])
+    else:
+        ends, n, names, kind = _numbered(edges, table, label)
+        x = None if table is None else table.x
+        notes.append(_ids_note(kind))
+        if table is not None:
+            notes += _said_of(table, "rows joined by position")
     return {
         "edge_index": ends.T,
         "edge_weight": edges.weight,
         "num_nodes": n,
         "node_names": names,
-        "x": None if table is None else table.x,
+        "x": x,
         "feature_names": None if table is None else table.names,
-        "notes": [_ids_note(kind), *([] if table is None else _said_of(table, "rows joined by position"))],
+        "notes": notes,
     }
 
 
@@ -321,8 +328,10 @@ def _numbered(
     return ends, len(names), names, f"are {kind}"
 
 
-def _joined_by_id(edges: EdgeTable, table: FeatureTable, label: str, missing: str) -> dict[str, Any]:
-    """Join edges and features by id; nodes that only the features know are isolated."""
+def _joined_by_id(
+    edges: EdgeTable, table: FeatureTable, label: str, missing: str
+) -> tuple[np.ndarray, list[str] | None, Any, list[Note]]:
+    """Node indices, names, features joined by id, and notes; nodes that only the features know are isolated."""
     assert table.ids is not None
     ends, names = _by_name(edges)
     known = set(names)
@@ -343,15 +352,7 @@ def _joined_by_id(edges: EdgeTable, table: FeatureTable, label: str, missing: st
     notes = [_ids_note(f"are {kind}"), *_said_of(table, said)]
     if extra:
         notes.append(nodes_without_edges(table, extra))
-    return {
-        "edge_index": ends.T,
-        "edge_weight": edges.weight,
-        "num_nodes": n,
-        "node_names": labels,
-        "x": x,
-        "feature_names": table.names,
-        "notes": notes,
-    }
+    return ends, labels, x, notes
 
 
 def nodes_without_edges(table: FeatureTable, names: Sequence[str]) -> Note:
