@@ -65,7 +65,8 @@ class Graph(BaseGraph):
         One name per feature column; taken from the titles when ``x`` is a data frame.
     notes
         What was understood when the graph was made: columns used and ignored, how rows were joined, what was
-        merged and dropped. :meth:`with_features` and the like keep and extend them.
+        merged and dropped. :meth:`with_features` and the like keep and extend them. Each is a text with a ``code``
+        and ``values`` (:class:`softcut.errors.Note`).
 
     Attributes
     ----------
