@@ -57,7 +57,7 @@ def read_plain_edges(
                 ), notes
             except _NotIntegersError:
                 continue
-    except (NotPlainError, OSError):
+    except NotPlainError:
         pass
     return None
 

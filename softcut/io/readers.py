@@ -10,6 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -240,10 +241,11 @@ def _read_edges(
     data = None if on_disk else read_bytes(path, options.max_bytes)
     size = os.path.getsize(file) if data is None else len(data)
     if size > PLAIN_BYTES:
-        with open(file, "rb") if data is None else io.BytesIO(data) as stream:
+        # A file that cannot be opened is named below.
+        with suppress(OSError), open(file, "rb") if data is None else io.BytesIO(data) as stream:
             plain = read_plain_edges(stream, size, options, progress)
-        if plain is not None:
-            return plain
+            if plain is not None:
+                return plain
     return read_edge_list(read_bytes(path, options.max_bytes) if data is None else data, options)
 
 
