@@ -112,7 +112,7 @@ def load_bsds500(
             break
     else:
         if split != "val" or not download:
-            advice = "set SOFTCUT_DATA to a folder" if root is None else "pass as root a folder"
+            advice = fetching.advice(root)
             raise DataError(
                 f"The {split} images of BSDS500 are not in {roots[0] / 'bsds500' / split}: {advice} that holds "
                 f"bsds500/{split}/images and bsds500/{split}/groundTruth."

@@ -272,10 +272,10 @@ def load_raw_graphs(
     """The graphs before features are made, and the source whose content they have."""
     collection = find_collection(name)
     roots = fetching.search_roots(root)
-    for packed in (place / name for place in roots for name in collection.packed):
-        if packed.is_file():
-            raw = read_packed(packed)
-            return raw, _source_of(collection, raw, str(packed))
+    packed = fetching.find_file(roots, collection.packed)
+    if packed is not None:
+        raw = read_packed(packed)
+        return raw, _source_of(collection, raw, str(packed))
     for place, source in ((place, source) for source in collection.sources for place in roots):
         if source.present(place):
             return _read(collection, source, place, keep=root is None), source
@@ -285,7 +285,7 @@ def load_raw_graphs(
             f"The data set '{collection.info.name}' is not in {places}: it would be {collection.packed[0]} or "
             f"{collection.download.path} there; allow the download, or copy it there."
         )
-    _download(collection, roots[-1], given=root is not None)
+    _download(collection, roots[-1], root)
     return _read(collection, collection.download, roots[-1], keep=False), collection.download
 
 
@@ -309,12 +309,11 @@ def _source_of(collection: Collection, raw: RawGraphs, where: str) -> Source:
     return collection.download
 
 
-def _download(collection: Collection, root: Path, given: bool) -> None:
+def _download(collection: Collection, place: Path, root: str | os.PathLike[str] | None) -> None:
     source = collection.download
     url = collection.info.url + Path(source.path).name
 
     def check(path: Path) -> None:
         collection.verify(source.read(path), source, url)
 
-    advice = "pass as root a folder" if given else "set SOFTCUT_DATA to a folder"
-    fetching.fetch(url, root / source.path, check, collection.info.name, advice)
+    fetching.fetch(url, place / source.path, check, collection.info.name, fetching.advice(root))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from softcut.errors import DataError
 
-__all__ = ["cache_dir", "check_sha256", "fetch", "find_folder", "search_roots"]
+__all__ = ["advice", "cache_dir", "check_sha256", "fetch", "find_file", "find_folder", "search_roots"]
 
 TIMEOUT_S = 30.0
 
@@ -45,6 +45,17 @@ def search_roots(root: str | os.PathLike[str] | None = None) -> list[Path]:
         return [folder]
     local = os.environ.get("SOFTCUT_DATA", "")
     return [*([Path(local).expanduser()] if local else []), cache_dir()]
+
+
+def advice(root: str | os.PathLike[str] | None) -> str:
+    """How to tell softcut where the files are, for messages."""
+    return "set SOFTCUT_DATA to a folder" if root is None else "pass as root a folder"
+
+
+def find_file(roots: Iterable[Path], names: Iterable[str]) -> Path | None:
+    """The first of the candidate files that is there, or None."""
+    paths = (root / name for root in roots for name in tuple(names))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def find_folder(roots: Iterable[Path], folders: Sequence[str], files: Sequence[str]) -> Path | None:

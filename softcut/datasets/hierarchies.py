@@ -20,10 +20,9 @@ def load_hierarchy(
     Looked for as ``NAME.METHOD.npz`` beside the packed data; made, and kept in the cache, where it is missing.
     """
     file = f"{graphs.name}.{method}.npz"
-    for place in fetching.search_roots(root):
-        for path in (place / "graphs" / file, place / file):
-            if path.is_file():
-                return Hierarchy.read(path, graphs)
+    path = fetching.find_file(fetching.search_roots(root), (f"graphs/{file}", file))
+    if path is not None:
+        return Hierarchy.read(path, graphs)
     made = coarsen_collection(graphs, method)
     if root is None:
         with suppress(OSError):

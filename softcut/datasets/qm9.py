@@ -152,18 +152,17 @@ def load_molecules(root: str | os.PathLike[str] | None = None) -> Molecules:
         A folder to use instead of ``$SOFTCUT_DATA`` and the cache.
     """
     roots = fetching.search_roots(root)
-    for path in (place / name for place in roots for name in _PACKED):
-        if path.is_file():
-            return _verified(_read_packed(path), str(path))
-    for path in (place / _TABLE for place in roots):
-        if path.is_file():
-            content = path.read_bytes()
-            fetching.check_sha256(content, _TABLE_SHA256, str(path))
-            molecules = _verified(read_table(gzip.decompress(content).decode("ascii")), str(path))
-            if root is None:
-                with suppress(OSError):  # a cache that cannot be written costs time, nothing else
-                    write_molecules(fetching.cache_dir() / _PACKED[0], molecules)
-            return molecules
+    packed, table = fetching.find_file(roots, _PACKED), fetching.find_file(roots, [_TABLE])
+    if packed is not None:
+        return _verified(_read_packed(packed), str(packed))
+    if table is not None:
+        content = table.read_bytes()
+        fetching.check_sha256(content, _TABLE_SHA256, str(table))
+        molecules = _verified(read_table(gzip.decompress(content).decode("ascii")), str(table))
+        if root is None:
+            with suppress(OSError):  # a cache that cannot be written costs time, nothing else
+                write_molecules(fetching.cache_dir() / _PACKED[0], molecules)
+        return molecules
     places = " or ".join(str(place) for place in roots)
     raise DataError(
         f"The data set 'QM9' is not in {places}: it would be {_PACKED[1]} (as written by python -m "

@@ -104,7 +104,7 @@ def _provide(entry: Entry, root: str | os.PathLike[str] | None, download: bool) 
     if folder is not None:
         return folder
     name = entry.info.name
-    advice = "set SOFTCUT_DATA to a folder" if root is None else "pass as root a folder"
+    advice = fetching.advice(root)
     if not download:
         places = " or ".join(str(place / entry.folders[0]) for place in roots)
         raise DataError(

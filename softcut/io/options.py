@@ -28,7 +28,8 @@ class Option:
     type : type
         Of what the command line gives.
     words : mapping
-        Words of the command line for values that cannot be typed; of a flag, True stands for itself.
+        What the command line writes, to the value it means, where the two differ; for a single flag, True to the
+        value it sets.
     """
 
     flags: tuple[str, ...]
