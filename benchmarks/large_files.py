@@ -28,7 +28,7 @@ _CHILD = """
 import json, resource, sys, time
 from softcut.io import read_graph, readers
 if sys.argv[2] == "at once":
-    readers.LARGE = 1 << 60
+    readers.PLAIN_BYTES = 1 << 60
 import pyarrow.csv, pyarrow.parquet
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 began = time.perf_counter()

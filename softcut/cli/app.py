@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from softcut import __version__
+from softcut.cli.arguments import use_options_of, worded
 from softcut.cli.classify import classify
 from softcut.cli.cluster import cluster, predict
 from softcut.cli.console import err, out
@@ -19,7 +20,6 @@ from softcut.cli.report import report
 from softcut.cli.reproduce import reproduce
 from softcut.cli.segment import segment
 from softcut.cli.serve import serve
-from softcut.cli.wording import with_options
 from softcut.errors import SoftcutError
 
 __all__ = ["app", "run"]
@@ -53,6 +53,10 @@ def _options(
 ) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+        return
+    command = context.command.get_command(context, context.invoked_subcommand)  # type: ignore[attr-defined]
+    if command is not None:
+        use_options_of(command)
 
 
 def run() -> int:
@@ -60,7 +64,7 @@ def run() -> int:
     try:
         code = app(standalone_mode=False)
     except SoftcutError as error:
-        return _refuse(str(error))
+        return _refuse(worded(error.sentence))
     except _UsageError as error:
         command = getattr(getattr(error, "ctx", None), "command_path", "softcut")
         message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
@@ -85,5 +89,5 @@ def run() -> int:
 
 
 def _refuse(sentence: str) -> int:
-    err.print(f"softcut: {with_options(sentence)}", markup=False, soft_wrap=True)
+    err.print(f"softcut: {sentence}", markup=False, soft_wrap=True)
     return 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,28 +14,13 @@ if TYPE_CHECKING:  # loads torch, which `softcut --help` need not wait for
 
 __all__ = ["JobBar", "reading_bar"]
 
-_EPOCH = re.compile(r"[,:] epoch \d")
-_EVERY = 30.0  # seconds between lines where there is no terminal to draw on
-
 
 class JobBar:
-    """Draws the training that runs; lines of text, now and then, where standard error is no terminal.
-
-    >>> with JobBar(Console(file=open("/dev/null", "w")), jobs=2) as bar:
-    ...     bar.tell("PROTEINS: mincut, folds 0, 1")
-
-    Parameters
-    ----------
-    console : Console
-        Where to draw.
-    jobs : int
-        Trainings in all.
-    """
+    """Draws the training that runs; prints what it is told where standard error is no terminal."""
 
     def __init__(self, console: Console, jobs: int = 1) -> None:
         self._console, self._jobs, self._job = console, jobs, 0
         self._key: tuple[str, tuple[int, ...]] | None = None
-        self._said = time.monotonic()
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -64,8 +47,7 @@ class JobBar:
         """What is being done."""
         if not self._progress.disable:
             self._progress.update(self._task, description=text)
-        elif not _EPOCH.search(text) or time.monotonic() - self._said >= _EVERY:
-            self._said = time.monotonic()
+        else:
             self._console.print(text, markup=False, soft_wrap=True)
 
     def update(self, dataset: str, method: str, folds: Sequence[int], state: LoopProgress) -> None:
@@ -97,14 +79,7 @@ class JobBar:
 
 @contextmanager
 def reading_bar(console: Console) -> Iterator[Callable[[int, int], None] | None]:
-    """What to call while a large file is read, with what was read and how much there is; None without a terminal.
-
-    >>> with reading_bar(Console(file=open("/dev/null", "w"), force_terminal=True)) as tell:
-    ...     tell(10, 20)
-    >>> with reading_bar(Console(file=open("/dev/null", "w"))) as tell:
-    ...     tell is None
-    True
-    """
+    """What to call while a large file is read, with what was read and how much there is; None without a terminal."""
     if not console.is_terminal:
         yield None
         return

@@ -13,8 +13,8 @@ import typer
 
 from softcut import __version__
 from softcut.cli.cluster import model_files
-from softcut.cli.console import err, note, out, spoken_warnings, table
-from softcut.cli.output import Output, Overwrite
+from softcut.cli.console import err, note, out, say_written, spoken_warnings, table
+from softcut.cli.output import Device, Output, Overwrite
 from softcut.errors import DataError, ModelFileError, ParameterError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def classify(
     batch: Annotated[int, typer.Option(help="Graphs in a step.")] = 32,
     lr: Annotated[float, typer.Option(help="Adam's step size.")] = 5e-4,
     seed: Annotated[int, typer.Option(help="Random state.")] = 0,
-    device: Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Classify graphs: train on a part of them and test on the rest, or use a model that was saved.
 
@@ -74,8 +74,8 @@ def classify(
     if model_out is not None:
         models = output.files("--model-out", model_out, model_files(model_out))
     if model is not None:
-        estimator, found, tested = _use(model, graphs, device)
-        metrics = _about(found, estimator) | {"model": model.name}
+        estimator, collection, tested = _use(model, graphs, device)
+        metrics = _about(collection, estimator) | {"model": model.name}
     else:
         settings = {
             "n_init": n_init,
@@ -86,21 +86,21 @@ def classify(
             "random_state": seed,
             "device": device,
         }
-        estimator, found, tested = _train(graphs, pool, held_out, seed, settings)
-        metrics = _about(found, estimator) | {
-            "trained_on": len(found) - len(tested),
+        estimator, collection, tested = _train(graphs, pool, held_out, seed, settings)
+        metrics = _about(collection, estimator) | {
+            "trained_on": len(collection) - len(tested),
             "tested_on": len(tested),
             "best_epoch": estimator.best_epoch_.tolist(),
             "epochs": estimator.n_iter_,
             "validation_accuracy": [float(v) for v in estimator.validation_accuracy_],
             "interrupted": estimator.interrupted_,
         }
-    chance = estimator.predict_proba(found[tested])
-    metrics |= _accuracy(estimator, found, tested, chance)
+    chance = estimator.predict_proba(collection[tested])
+    metrics |= _accuracy(estimator, collection, tested, chance)
     metrics["seconds"] = time.perf_counter() - start
     with output:
         part = output.staged(folder)
-        _write(part, estimator, found, tested, chance, metrics)
+        _write(part, estimator, collection, tested, chance, metrics)
         if models is not None and model_out is not None:
             estimator.save(output.staged(models) / model_out.name)
         written = output.files_to_come()
@@ -121,32 +121,32 @@ def _train(
 
     bar = JobBar(err)
     with spoken_warnings():
-        found, features = _read(source)
-        if found.y is None:
+        collection, features = _read(source)
+        if collection.y is None:
             raise DataError(
-                f"{source} has no graph labels ({found.name}_graph_labels.txt), and training needs them."
+                f"{source} has no graph labels ({collection.name}_graph_labels.txt), and training needs them."
             )
-        if found.split is not None:
-            rest, tested = np.flatnonzero(found.split < 2), np.flatnonzero(found.split == 2)
+        if collection.split is not None:
+            rest, tested = np.flatnonzero(collection.split < 2), np.flatnonzero(collection.split == 2)
         else:
-            rest, tested, _ = hold_out(found.y, held_out, seed)
+            rest, tested, _ = hold_out(collection.y, held_out, seed)
         if not len(rest) or not len(tested):
             raise DataError(
-                f"{source} holds {len(found)} graphs: too few to train on some and test on others."
+                f"{source} holds {len(collection)} graphs: too few to train on some and test on others."
             )
         # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
         kind = "auto" if features is None else "both"
         estimator = GraphClassification(
             pool,
             features=kind,
-            callbacks=[lambda state: bar.update(found.name, pool, range(settings["n_init"]), state)],
+            callbacks=[lambda state: bar.update(collection.name, pool, range(settings["n_init"]), state)],
             **settings,
         )
         with bar:
-            estimator.fit(found[rest])
+            estimator.fit(collection[rest])
     known = None if features is None else asdict(features)
-    estimator.metadata_ = {"graphs": found.name, "node_features": known}
-    return estimator, found, tested
+    estimator.metadata_ = {"graphs": collection.name, "node_features": known}
+    return estimator, collection, tested
 
 
 def _use(
@@ -170,8 +170,8 @@ def _use(
     except TypeError as error:
         raise ModelFileError(f"{model}: the model is damaged or incomplete ({error}).") from error
     with spoken_warnings():
-        found, _ = _read(source, features)
-    return estimator, found, np.arange(len(found))
+        collection, _ = _read(source, features)
+    return estimator, collection, np.arange(len(collection))
 
 
 def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
@@ -185,10 +185,10 @@ def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
         raise ParameterError(
             f"{source} is neither a folder nor a data set; the data sets are {', '.join(COLLECTIONS)}."
         )
-    found = load_graphs(source)
-    if found.note:
-        note(f"{found.name} is {found.note}.")
-    return found, None
+    collection = load_graphs(source)
+    if collection.note:
+        note(f"{collection.name} is {collection.note}.")
+    return collection, None
 
 
 def _about(graphs: GraphCollection, estimator: GraphClassification) -> dict[str, Any]:
@@ -260,6 +260,4 @@ def _closing(metrics: dict[str, Any], written: list[Path]) -> None:
     for row in rows:
         listing.add_row(*row)
     out.print(listing)
-    here = Path.cwd()
-    names = (str(p.relative_to(here)) if p.is_relative_to(here) else str(p) for p in written)
-    out.print("Written: " + ", ".join(names), markup=False, soft_wrap=True)
+    say_written(written)

@@ -10,9 +10,8 @@ import typer
 
 from softcut import __version__
 from softcut.cli.console import err, note, spoken_warnings
-from softcut.cli.options import ReadGraph, reads_a_graph
-from softcut.cli.output import Output, Overwrite
-from softcut.cli.reading import GraphFile
+from softcut.cli.output import Device, Output, Overwrite
+from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
 from softcut.cli.results import RESULT_FILES, closing_table, write_report, write_results
 from softcut.errors import ParameterError
 from softcut.graph import Graph
@@ -22,7 +21,6 @@ __all__ = ["cluster", "cluster_counts", "limit_of", "predict"]
 OutFolder = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder for the results; by default named after the graph.")
 ]
-Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
 SpreadsheetSafe = Annotated[
     bool,
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),
@@ -38,7 +36,7 @@ _LARGEST_SEED = 2**32 - 1  # of NumPy and scikit-learn
 def cluster(
     graph: GraphFile,
     read: ReadGraph,
-    k: Annotated[
+    n_clusters: Annotated[
         str, typer.Option("--clusters", "-k", help="Number of clusters, a range such as 2:20, or 'auto'.")
     ],
     out_dir: OutFolder = None,
@@ -95,7 +93,7 @@ def cluster(
         )
     more: dict[str, Any] = {} if paper else {"objective": objective}
     estimator = (MinCutClustering if paper else GraphClustering)(
-        n_clusters=cluster_counts(k),
+        n_clusters=cluster_counts(n_clusters),
         n_init=n_init,
         max_iter=max_iter,
         random_state=random_state,
@@ -116,7 +114,7 @@ def cluster(
         "structure": estimator.structure_,
         "verdict": estimator.verdict_,
         **evaluate(data, estimator.labels_, k=estimator.n_clusters_),
-        "candidates": {str(number): found for number, found in estimator.candidates_.items()},
+        "candidates": {str(number): described for number, described in estimator.candidates_.items()},
         "agreement_of_replicas": estimator.agreement_,
         "replicas": len(estimator.replicas_),
         "replicas_collapsed": sum(r.collapsed for r in estimator.replicas_),
@@ -217,21 +215,13 @@ def _whole(option: str, text: str, what: str, given: str | None = None) -> int:
 
 
 def default_folder(graph: Path) -> Path:
-    """``people.csv.gz`` -> ``people-clusters``; standard input -> ``graph-clusters``.
-
-    >>> str(default_folder(Path("in/people.csv.gz"))), str(default_folder(Path("-")))
-    ('people-clusters', 'graph-clusters')
-    """
+    """``people.csv.gz`` -> ``people-clusters``; standard input -> ``graph-clusters``."""
     name = graph.name.split(".")[0] if not graph.name.startswith(".") else ""
     return Path(f"{name if name not in ('', '-') else 'graph'}-clusters")
 
 
 def model_files(path: Path | None) -> list[str]:
-    """The names of the files a model is saved as.
-
-    >>> model_files(Path("models/m"))
-    ['m.safetensors', 'm.json']
-    """
+    """The names of the files a model is saved as."""
     if path is None:
         return []
     stem = path.name.removesuffix(".safetensors").removesuffix(".json")

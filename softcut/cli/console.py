@@ -6,14 +6,15 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from softcut.cli.wording import with_options
+from softcut.cli.arguments import worded
 
-__all__ = ["err", "note", "out", "spoken_warnings", "table"]
+__all__ = ["err", "note", "out", "say_written", "spoken_warnings", "table"]
 
 # Tables that go to a file or a pipe are not squeezed into 80 columns.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -23,7 +24,14 @@ err = Console(stderr=True, highlight=False)
 def note(text: str) -> None:
     """One line on standard error about a decision that was made."""
     err.print("[yellow]note:[/yellow]", end=" ")
-    err.print(with_options(text), markup=False, soft_wrap=True)
+    err.print(worded(text), markup=False, soft_wrap=True)
+
+
+def say_written(paths: Iterable[Path]) -> None:
+    """The last line of a command: its files, named as briefly as they can be read from here."""
+    here = Path.cwd()
+    names = (str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths)
+    out.print("Written: " + ", ".join(names), markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -32,7 +40,7 @@ def spoken_warnings() -> Iterator[list[str]]:
     said: list[str] = []
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
-        text = str(message)
+        text = message.args[0] if isinstance(message, Warning) and message.args else str(message)
         if text not in said:
             said.append(text)
             note(text)

@@ -20,10 +20,6 @@ class Interrupts:
 
     The first one raises KeyboardInterrupt, which training answers by keeping its last finished iteration;
     the second raises :class:`Stopped`, which nothing answers but the end of the program.
-
-    >>> with Interrupts() as interrupts:
-    ...     interrupts.count
-    0
     """
 
     def __init__(self) -> None:

@@ -16,8 +16,9 @@ import typer
 from softcut.cli.interrupts import INTERRUPTS
 from softcut.errors import ParameterError
 
-__all__ = ["Output", "Overwrite", "Target"]
+__all__ = ["Device", "Output", "Overwrite", "Target"]
 
+Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the results of an earlier run in the same place.")
 ]

@@ -9,9 +9,8 @@ from typing import Annotated, cast
 import typer
 
 from softcut.cli.console import note, out, spoken_warnings
-from softcut.cli.options import ReadGraph, reads_a_graph
 from softcut.cli.output import Output, Overwrite
-from softcut.cli.reading import GraphFile
+from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
 from softcut.graph.partition import PartitionMethod
 
 __all__ = ["partition"]

@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from softcut.cli.console import note, out
+from softcut.cli.console import note, out, say_written
 from softcut.errors import DependencyError, require
 from softcut.graph import Graph
 from softcut.report.label_files import write_labels
@@ -41,23 +41,7 @@ def write_results(
     plot: bool = True,
     spreadsheet_safe: bool = False,
 ) -> None:
-    """Labels, soft assignments, metrics and a picture.
-
-    Parameters
-    ----------
-    folder : path
-        An empty folder.
-    graph : Graph
-        What was clustered.
-    soft : array [N, K]
-        Soft assignment; a node's label is its largest column.
-    metrics : dict
-        What metrics.json holds.
-    plot : bool
-        Whether to draw.
-    spreadsheet_safe : bool
-        Whether names in labels.csv are changed by :func:`softcut.report.label_files.spreadsheet_text`.
-    """
+    """Labels, soft assignments, metrics and a picture."""
     labels = soft.argmax(1)
     probability = soft[np.arange(len(soft)), labels]
     names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
@@ -133,10 +117,4 @@ def closing_table(metrics: dict[str, Any], written: list[Path], seconds: float) 
     if verdict_of(metrics):
         out.print(verdict_of(metrics), markup=False, soft_wrap=True)
     out.print(listing)
-    out.print("Written: " + ", ".join(map(_shown, written)), markup=False, soft_wrap=True)
-
-
-def _shown(path: Path) -> str:
-    """As short as it can be read from here."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    say_written(written)

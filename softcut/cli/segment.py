@@ -11,8 +11,8 @@ import numpy as np
 import typer
 
 from softcut import __version__
-from softcut.cli.console import err, note, out, spoken_warnings, table
-from softcut.cli.output import Output, Overwrite
+from softcut.cli.console import err, note, out, say_written, spoken_warnings, table
+from softcut.cli.output import Device, Output, Overwrite
 from softcut.errors import ParameterError
 
 __all__ = ["segment"]
@@ -39,7 +39,7 @@ def segment(
         int | None, typer.Option(min=1, help="A larger image is divided at a smaller size.")
     ] = None,
     random_state: Annotated[int, typer.Option("--seed", min=0, help="Random state.")] = 0,
-    device: Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")] = "cpu",
+    device: Device = "cpu",
 ) -> None:
     """Divide a photograph into segments; writes their numbers, an overlay and their sizes and colours."""
     from softcut.segment import segment_image
@@ -49,7 +49,7 @@ def segment(
     output = Output(overwrite)
     folder = output.folder("--out", out_dir or Path(f"{photo.stem or 'image'}-segments"), RESULT_FILES)
     with spoken_warnings(), err.status("dividing the image"):
-        found = segment_image(
+        segmentation = segment_image(
             photo,
             _segments(k),
             method=method,
@@ -60,33 +60,31 @@ def segment(
             device=device,
             max_pixels=MAX_PIXELS if max_pixels is None else max_pixels,
         )
-    for text in found.notes:
+    for text in segmentation.notes:
         note(text)
     about = {
         "image": photo.name,
         "softcut": __version__,
-        "width": found.labels.shape[1],
-        "height": found.labels.shape[0],
+        "width": segmentation.labels.shape[1],
+        "height": segmentation.labels.shape[0],
         "method": method,
-        "regions": len(found.region_labels),
-        "segments": _described(found),
-        "notes": found.notes,
+        "regions": len(segmentation.region_labels),
+        "segments": _described(segmentation),
+        "notes": segmentation.notes,
         "seconds": time.perf_counter() - start,
     }
     with output:
         part = output.staged(folder)
-        _write(part, found, about)
+        _write(part, segmentation, about)
         written = output.files_to_come()
     listing = table(
-        f"{photo.name}: {found.n_segments} segments of {len(found.region_labels):,} regions",
+        f"{photo.name}: {segmentation.n_segments} segments of {len(segmentation.region_labels):,} regions",
         ("segment", "share of the image", "mean colour"),
     )
     for number, each in enumerate(about["segments"]):
         listing.add_row(str(number), f"{100 * each['share']:.1f} %", each["colour"])
     out.print(listing)
-    here = Path.cwd()
-    names = (str(p.relative_to(here)) if p.is_relative_to(here) else str(p) for p in written)
-    out.print("Written: " + ", ".join(names), markup=False, soft_wrap=True)
+    say_written(written)
 
 
 def _segments(text: str) -> int | str:
@@ -98,13 +96,13 @@ def _segments(text: str) -> int | str:
         raise ParameterError(f"--segments must be a whole number or 'auto', got {text!r}.") from None
 
 
-def _described(found: Any) -> list[dict[str, Any]]:
+def _described(segmentation: Any) -> list[dict[str, Any]]:
     """Share and mean colour of every segment."""
-    area = np.bincount(found.region_labels, weights=found.regions.area)
+    area = np.bincount(segmentation.region_labels, weights=segmentation.regions.area)
     colours = np.stack(
         [
-            np.bincount(found.region_labels, weights=found.regions.area * c) / area
-            for c in found.regions.rgb.T
+            np.bincount(segmentation.region_labels, weights=segmentation.regions.area * c) / area
+            for c in segmentation.regions.rgb.T
         ],
         axis=1,
     )
@@ -114,12 +112,12 @@ def _described(found: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _write(folder: Path, found: Any, about: dict[str, Any]) -> None:
+def _write(folder: Path, segmentation: Any, about: dict[str, Any]) -> None:
     from PIL import Image
 
-    kind = np.uint8 if found.n_segments <= 256 else np.uint16
-    if found.n_segments > _LARGEST_LABEL + 1:
+    kind = np.uint8 if segmentation.n_segments <= 256 else np.uint16
+    if segmentation.n_segments > _LARGEST_LABEL + 1:
         raise ParameterError(f"--segments must be at most {_LARGEST_LABEL + 1:,}, to fit into labels.png.")
-    Image.fromarray(found.labels.astype(kind)).save(folder / "labels.png")
-    Image.fromarray(found.overlay()).save(folder / "overlay.png")
+    Image.fromarray(segmentation.labels.astype(kind)).save(folder / "labels.png")
+    Image.fromarray(segmentation.overlay()).save(folder / "overlay.png")
     (folder / "segments.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

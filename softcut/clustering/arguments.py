@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from softcut.clustering.recipe import Recipe
-from softcut.errors import ParameterError
+from softcut.errors import Argument, ParameterError
 from softcut.ops import OBJECTIVES
 
 __all__ = ["LIMITS", "batch_size_from", "candidates_from", "recipe_from", "seed_from"]
@@ -25,7 +25,8 @@ def recipe_from(base: Recipe, objective: Any, n_init: Any, max_iter: Any, learni
         raise ParameterError(f"recipe must be a softcut.clustering.Recipe or None, got {base!r}.")
     if objective is not None and objective not in OBJECTIVES:
         raise ParameterError(
-            f"objective must be one of {', '.join(map(repr, OBJECTIVES))}, got {objective!r}."
+            f"objective must be one of {', '.join(map(repr, OBJECTIVES))}, got {objective!r}.",
+            argument="objective",
         )
     return base.changed(
         objective=objective,
@@ -46,11 +47,13 @@ def seed_from(random_state: Any) -> int:
     if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
         raise ParameterError(
             "random_state must be a whole number, None, a numpy RandomState or a Generator, "
-            f"got {random_state!r}."
+            f"got {random_state!r}.",
+            argument="random_state",
         )
     if not 0 <= random_state <= _LARGEST_SEED:
         raise ParameterError(
-            f"random_state must be between 0 and {_LARGEST_SEED} (2**32 - 1, as in NumPy), got {random_state}."
+            f"random_state must be between 0 and {_LARGEST_SEED} (2**32 - 1, as in NumPy), got {random_state}.",
+            argument="random_state",
         )
     return int(random_state)
 
@@ -59,17 +62,23 @@ def candidates_from(n_clusters: Any, nodes: int, recipe: Recipe) -> tuple[int, .
     """The numbers of clusters to compare: all of a range, or the one that was asked for."""
     if isinstance(n_clusters, str):
         if n_clusters != "auto":
-            raise ParameterError(f"n_clusters must be a whole number, a range or 'auto', got {n_clusters!r}.")
+            raise ParameterError(
+                f"n_clusters must be a whole number, a range or 'auto', got {n_clusters!r}.",
+                argument="n_clusters",
+            )
         n_clusters = [k for k in recipe.auto if k <= nodes] or [nodes]
     if isinstance(n_clusters, range | list | tuple):
         numbers = sorted({_whole("n_clusters", k, 1) for k in n_clusters})
         if not numbers:
-            raise ParameterError("n_clusters is an empty range; give at least one number of clusters.")
+            raise ParameterError(
+                "n_clusters is an empty range; give at least one number of clusters.", argument="n_clusters"
+            )
     else:
         numbers = [_whole("n_clusters", n_clusters, 1, "a range, or 'auto'")]
     if numbers[-1] > nodes:
         raise ParameterError(
-            f"n_clusters is {numbers[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
+            f"n_clusters is {numbers[-1]} but the graph has only {nodes} nodes; ask for fewer clusters.",
+            argument="n_clusters",
         )
     return tuple(numbers)
 
@@ -90,12 +99,18 @@ def batch_size_from(value: Any, objective: str) -> int | str | None:
 def _whole(name: str, value: Any, least: int, also: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         words = f", {also}" if also else ""
-        raise ParameterError(f"{name} must be a whole number of at least {least}{words}, got {value!r}.")
+        raise ParameterError(
+            f"{name} must be a whole number of at least {least}{words}, got {value!r}.", argument=name
+        )
     most = LIMITS.get(name)
     if most is not None and value > most:
         raise ParameterError(
-            f"{name} is {value}, above the limit of {most:,}; if it is meant, raise "
-            f"softcut.clustering.arguments.LIMITS[{name!r}] first."
+            f"{name} is {value}, above the limit of {most:,}; if it is meant, use ",
+            Argument(
+                "limit", f"{name}=NUMBER", text=f"a larger softcut.clustering.arguments.LIMITS[{name!r}]"
+            ),
+            ".",
+            argument=name,
         )
     return int(value)
 
@@ -103,5 +118,5 @@ def _whole(name: str, value: Any, least: int, also: str = "") -> int:
 def _positive(name: str, value: Any) -> float:
     good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
     if not good or value <= 0:
-        raise ParameterError(f"{name} must be a positive number, got {value!r}.")
+        raise ParameterError(f"{name} must be a positive number, got {value!r}.", argument=name)
     return float(value)

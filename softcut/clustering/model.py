@@ -18,7 +18,7 @@ from softcut.clustering.node_features import structural_features
 from softcut.clustering.prepare import silent_nodes, without
 from softcut.clustering.recipe import Recipe
 from softcut.clustering.refine import Refiner
-from softcut.errors import GraphError
+from softcut.errors import Argument, GraphError
 from softcut.graph import Graph
 from softcut.training import ReplicaNet, assign_in_chunks
 
@@ -75,8 +75,9 @@ class LearnedModel:
             return graph.with_features(structural_features(graph, local=True))
         if graph.x is None:
             raise GraphError(
-                "graph has no features but the model was fitted with some; pass them as X (--features on the "
-                "command line)."
+                "graph has no features but the model was fitted with some; pass ",
+                Argument("features", text="them as X"),
+                ".",
             )
         return graph
 

@@ -1,65 +1,84 @@
-"""BlogCatalog, Coauthor Physics and PolBlogs: three graphs on which other clusterings fail than on citations.
+"""Graphs whose files are npz archives of plain arrays: Amazon Photo and Computers, BlogCatalog, Physics, PolBlogs.
 
-Their files hold plain arrays: each edge once (``row``, ``col``), classes ``y``, and the counts of words as CSR
-(``x_data``, ``x_indices``, ``x_indptr``, ``x_columns``; PolBlogs has none). Coauthor Physics is also read as the
-gnn-benchmark repository packs it. The content is verified, not the bytes: a SHA-256 over edges, words,
-counts and classes.
+The gnn-benchmark repository packs adjacency and words as CSR (``adj_data``, ..., ``attr_data``, ...) with classes
+``labels``. The other files hold each edge once (``row``, ``col``), classes ``y``, and the counts of words as CSR
+(``x_data``, ``x_indices``, ``x_indptr``, ``x_columns``; PolBlogs has none). The same content circulates in several
+packings, so what is verified is not the bytes but a SHA-256 over edges, words and classes in a canonical order.
 """
 
 from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.datasets.amazon import URL as GNN_BENCHMARK
-from softcut.datasets.amazon import content_checksum, read_csr
 from softcut.datasets.info import DatasetInfo, Entry, RawGraph
 from softcut.errors import DataError
 
-__all__ = ["ENTRIES"]
+__all__ = ["ENTRIES", "content_checksum"]
 
-REPOSITORY = "https://github.com/EdisonLeeeee/GraphData"
+GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
+GRAPH_DATA = "https://github.com/EdisonLeeeee/GraphData"
+PITFALLS = (
+    "O. Shchur, M. Mumme, A. Bojchevski and S. Günnemann, Pitfalls of Graph Neural Network Evaluation, 2018; "
+)
 
 
-def _checksum(raw: RawGraph) -> str:
-    """As :func:`content_checksum`, over the counts of words as well."""
-    digest = hashlib.sha256(content_checksum(raw).encode())
+def content_checksum(raw: RawGraph, counts: bool) -> str:
+    """SHA-256 over the canonical arrays of a graph, all as int64; `counts`: also over how often words occur."""
+    digest = hashlib.sha256()
+
+    def add(array: np.ndarray) -> None:
+        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+
+    for matrix in (raw.adjacency, raw.x):
+        if matrix is not None:
+            matrix = matrix.sorted_indices()
+            for array in (np.array(matrix.shape), matrix.indptr, matrix.indices):
+                add(array)
+    add(raw.y)
+    if not counts:
+        return digest.hexdigest()
+    digest = hashlib.sha256(digest.hexdigest().encode())
     if raw.x is not None:
-        digest.update(np.ascontiguousarray(raw.x.sorted_indices().data, dtype="<i8").tobytes())
+        add(raw.x.sorted_indices().data)
     return digest.hexdigest()
 
 
-def read(folder: Path, file: str, expected: str) -> RawGraph:
-    """Parse one npz file and verify its content."""
-    return read_file(folder / file, file, expected)
+def read_file(path: Path, file: str, expected: str, counts: bool = True) -> RawGraph:
+    """Parse one npz file and verify its content; pickled arrays are refused, so nothing in the file can run.
 
-
-def read_file(path: Path, file: str, expected: str) -> RawGraph:
-    """Only the numeric arrays are read, and pickled ones are refused: nothing in the file can run."""
+    `counts`: words have counts and self-loops are dropped; else words are there or not and self-loops stay.
+    """
     try:
         with np.load(path, allow_pickle=False) as npz:
             raw = _repacked(npz) if "row" in npz else _benchmark(npz)
     except (ValueError, KeyError, EOFError, TypeError, IndexError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} cannot be read as the data file {file}: {error}.") from error
-    if _checksum(raw) != expected:
+    adjacency = raw.adjacency.maximum(raw.adjacency.T).tocsr()
+    if counts:
+        adjacency.setdiag(0)
+    adjacency.eliminate_zeros()
+    adjacency.data[:] = 1.0
+    if raw.x is not None and not counts:
+        raw.x.data[:] = 1.0
+    raw = RawGraph(adjacency, raw.x, raw.y)
+    if content_checksum(raw, counts) != expected:
         raise DataError(
             f"{path} does not hold the published content of {file}: delete it and load the data set again."
         )
     return raw
 
 
-def _symmetric(adjacency: sp.csr_matrix) -> sp.csr_matrix:
-    adjacency = adjacency.maximum(adjacency.T).tocsr()
-    adjacency.setdiag(0)
-    adjacency.eliminate_zeros()
-    adjacency.data[:] = 1.0
-    return adjacency
+def read(folder: Path, file: str, expected: str, counts: bool = True) -> RawGraph:
+    """The file of a folder, see :func:`read_file`."""
+    return read_file(folder / file, file, expected, counts)
 
 
 def _repacked(npz: np.lib.npyio.NpzFile) -> RawGraph:
@@ -68,86 +87,104 @@ def _repacked(npz: np.lib.npyio.NpzFile) -> RawGraph:
     adjacency = sp.csr_matrix((np.ones(len(row), dtype=np.float32), (row, column)), shape=(n, n))
     x = None
     if "x_data" in npz:
-        parts = (npz["x_data"].astype(np.float32), npz["x_indices"], npz["x_indptr"])
-        x = sp.csr_matrix(parts, shape=(n, int(npz["x_columns"])))
-        x.check_format(full_check=True)
-        x.sum_duplicates()
-    return RawGraph(_symmetric(adjacency), x, npz["y"].astype(np.int64))
+        x = _csr(npz["x_data"], npz["x_indices"], npz["x_indptr"], (n, int(npz["x_columns"])))
+    return RawGraph(adjacency, x, npz["y"].astype(np.int64))
 
 
 def _benchmark(npz: np.lib.npyio.NpzFile) -> RawGraph:
-    x = read_csr(npz, "attr")
+    adjacency, x = (
+        _csr(*(npz[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape")))
+        for name in ("adj", "attr")
+    )
     x.eliminate_zeros()
-    return RawGraph(_symmetric(read_csr(npz, "adj")), x, npz["labels"].astype(np.int64))
+    return RawGraph(adjacency, x, npz["labels"].astype(np.int64))
+
+
+def _csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: Any) -> sp.csr_matrix:
+    matrix = sp.csr_matrix((data.astype(np.float32), indices, indptr), shape=tuple(map(int, shape)))
+    matrix.check_format(full_check=True)
+    matrix.sum_duplicates()
+    return matrix
 
 
 def _entry(
     title: str,
-    nodes: int,
-    edges: int,
-    features: int,
-    classes: int,
+    counts: tuple[int, int, int, int, int],
     checksum: str,
     citation: str,
-    remote: Mapping[str, str],
+    *,
+    file: str = "",
+    folders: Sequence[str] = (),
+    aliases: Sequence[str] = (),
+    remote: Mapping[str, str] | None = None,
+    words_counted: bool = True,
 ) -> Entry:
-    name = title.lower()
-    file = f"{name}.npz"
+    """`counts`: nodes, edges, self-loops, features, classes; `remote`: see :class:`Entry`."""
+    name = title.lower().split()[-1]
+    file = file or f"{name}.npz"
+    known = {"expected": checksum, "counts": words_counted}
+    repository = ("shchur/gnn-benchmark", GNN_BENCHMARK)
+    if remote is not None and not remote:
+        repository = ("EdisonLeeeee/GraphData", GRAPH_DATA)
+    licence = f"MIT ({repository[0]})"
     return Entry(
-        info=DatasetInfo(
-            name=name,
-            title="Coauthor Physics" if name == "physics" else title,
-            task="node clustering",
-            graphs=1,
-            nodes=nodes,
-            edges=edges,
-            self_loops=0,
-            features=features,
-            classes=classes,
-            url=GNN_BENCHMARK if remote else REPOSITORY,
-            licence="MIT (shchur/gnn-benchmark)" if remote else "MIT (EdisonLeeeee/GraphData)",
-            citation=citation,
-        ),
-        folders=("attributed", name),
+        info=DatasetInfo(name, title, "node clustering", 1, *counts, repository[1], licence, citation),
+        folders=folders or ("attributed", name),
         files=(file,),
-        read=partial(read, file=file, expected=checksum),
-        check=partial(read_file, expected=checksum),
-        aliases=("coauthor-physics", "ms-academic-phy") if name == "physics" else (),
+        read=partial(read, file=file, **known),  # type: ignore[arg-type]
+        check=partial(read_file, **known),  # type: ignore[arg-type]
+        aliases=aliases,
         remote=remote,
     )
 
 
+def _amazon(title: str, counts: tuple[int, int, int, int, int], checksum: str) -> Entry:
+    name = title.lower()
+    return _entry(
+        f"Amazon {title}",
+        counts,
+        checksum,
+        PITFALLS
+        + "data of J. McAuley et al., Image-Based Recommendations on Styles and Substitutes, SIGIR 2015.",
+        file=f"amazon_electronics_{name}.npz",
+        folders=(f"amazon/{title}/raw", f"{title}/raw"),
+        aliases=(f"amazon-{name}", f"amazon-electronics-{name}"),
+        words_counted=False,
+    )
+
+
 ENTRIES: tuple[Entry, ...] = (
-    _entry(
-        "BlogCatalog",
-        5196,
-        171743,
-        8189,
-        6,
-        "0c802829f4032202de3666f134700a89fadd2f60716d4d66488e6aa560f7b05c",
-        "J. Li, X. Hu, J. Tang and H. Liu, Unsupervised Streaming Feature Selection in Social Media, CIKM 2015.",
-        {},
+    _amazon(
+        "Photo",
+        (7650, 119081, 1, 745, 8),
+        "25956328a3968f4809f707784f0ab2a0a5f04fc02b6e9f4d470badfcf899b5b8",
+    ),
+    _amazon(
+        "Computers",
+        (13752, 245861, 0, 767, 10),
+        "6fa42a60138f2fbc2adf5b64bf5bdbfacecee41ac3b44bd818aa45fe93508cc2",
     ),
     _entry(
-        "Physics",
-        34493,
-        247962,
-        8415,
-        5,
+        "BlogCatalog",
+        (5196, 171743, 0, 8189, 6),
+        "0c802829f4032202de3666f134700a89fadd2f60716d4d66488e6aa560f7b05c",
+        "J. Li, X. Hu, J. Tang and H. Liu, Unsupervised Streaming Feature Selection in Social Media, CIKM 2015.",
+        remote={},
+    ),
+    _entry(
+        "Coauthor Physics",
+        (34493, 247962, 0, 8415, 5),
         "219aff8679fbe192b68b0035f5e0e05a9d5a9c75a1fc81c7eb7a64843ab251bf",
-        "O. Shchur, M. Mumme, A. Bojchevski and S. Günnemann, Pitfalls of Graph Neural Network Evaluation, 2018; "
-        "data of the Microsoft Academic Graph, KDD Cup 2016.",
-        {"physics.npz": "ms_academic_phy.npz"},
+        PITFALLS + "data of the Microsoft Academic Graph, KDD Cup 2016.",
+        aliases=("coauthor-physics", "ms-academic-phy"),
+        remote={"physics.npz": "ms_academic_phy.npz"},
     ),
     _entry(
         "PolBlogs",
-        1490,
-        16715,
-        0,
-        2,
+        (1490, 16715, 0, 0, 2),
         "32021a20dcad2e19480f3db440a849b15c3f0bcae0c7fb1b7ae8a9ebed463e38",
         "L. A. Adamic and N. Glance, The Political Blogosphere and the 2004 U.S. Election: Divided They Blog, "
         "LinkKDD 2005.",
-        {},
+        remote={},
     ),
 )

@@ -28,12 +28,12 @@ def read_bench(path: Path) -> RawGraphs:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            found = {
+            members = {
                 (part, kind): _read_member(archive, f"{part}_{kind}.npy")
                 for part in PARTS
                 for kind in ("adj", "feat", "class")
             }
-        return _assemble(found)
+        return _assemble(members)
     except (
         ValueError,
         KeyError,
@@ -64,11 +64,11 @@ def _header(file: IO[bytes], version: tuple[int, int]) -> np.dtype[Any]:
     return read(file)[2]
 
 
-def _assemble(found: dict[tuple[str, str], Any]) -> RawGraphs:
-    matrices = [m for part in PARTS for m in found[part, "adj"]]
-    colours = [np.asarray(f) for part in PARTS for f in found[part, "feat"]]
-    classes = np.concatenate([found[part, "class"] for part in PARTS])
-    split = np.repeat(np.arange(3, dtype=np.int8), [len(found[part, "adj"]) for part in PARTS])
+def _assemble(members: dict[tuple[str, str], Any]) -> RawGraphs:
+    matrices = [m for part in PARTS for m in members[part, "adj"]]
+    colours = [np.asarray(f) for part in PARTS for f in members[part, "feat"]]
+    classes = np.concatenate([members[part, "class"] for part in PARTS])
+    split = np.repeat(np.arange(3, dtype=np.int8), [len(members[part, "adj"]) for part in PARTS])
     if [m.shape[0] for m in matrices] != [len(c) for c in colours] or len(matrices) != len(classes):
         raise ValueError("its parts do not belong together")
     sizes = np.array([m.shape[0] for m in matrices])

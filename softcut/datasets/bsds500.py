@@ -67,8 +67,8 @@ class DividedImage:
     def people(self) -> list[NDArray[np.int64]]:
         """The segments that each person drew, [H, W] numbers from 1 on."""
         try:
-            found = loadmat(self.people_path)["groundTruth"]
-            return [np.asarray(each["Segmentation"][0, 0], dtype=np.int64) for each in found.ravel()]
+            truth = loadmat(self.people_path)["groundTruth"]
+            return [np.asarray(each["Segmentation"][0, 0], dtype=np.int64) for each in truth.ravel()]
         except (
             OSError,
             ValueError,
@@ -112,7 +112,7 @@ def load_bsds500(
             break
     else:
         if split != "val" or not download:
-            advice = "set SOFTCUT_DATA to a folder" if root is None else "pass as root a folder"
+            advice = fetching.advice(root)
             raise DataError(
                 f"The {split} images of BSDS500 are not in {roots[0] / 'bsds500' / split}: {advice} that holds "
                 f"bsds500/{split}/images and bsds500/{split}/groundTruth."
@@ -128,11 +128,11 @@ def load_bsds500(
 
 def _images(folder: Path) -> list[DividedImage]:
     """The images of a folder that have segmentations."""
-    found = (
+    candidates = (
         DividedImage(path.stem, path, folder / "groundTruth" / f"{path.stem}.mat")
         for path in sorted((folder / "images").glob("*.jpg"))
     )
-    return [image for image in found if image.people_path.is_file()]
+    return [image for image in candidates if image.people_path.is_file()]
 
 
 def _checksum(images: Sequence[DividedImage]) -> str:

@@ -51,8 +51,8 @@ class Source:
     note: str = ""
 
     def present(self, root: Path) -> bool:
-        found = root / self.path
-        return found.is_dir() or found.is_file()
+        place = root / self.path
+        return place.is_dir() or place.is_file()
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,16 @@ class Collection:
             return
         counted = (raw.num_edges.sum() + raw.self_loops) * self.edges_per_pair / len(raw.y)
         known = (self.info.graphs, self.info.classes, self.nodes, self.edges)
-        found = (
+        measured = (
             len(raw.y),
             len(np.unique(raw.y)),
             round(float(raw.num_nodes.mean()), 2),
             round(float(counted), 2),
         )
-        if source.checksum is not None or found != known:
+        if source.checksum is not None or measured != known:
             raise DataError(
                 f"{where} does not hold the published data set {self.info.name}: graphs, classes, average nodes and "
-                f"edges are {found} where {known} were published, or its content differs; delete it and load again."
+                f"edges are {measured} where {known} were published, or its content differs; delete it and load again."
             )
 
     @property
@@ -94,20 +94,8 @@ def _info(
 ) -> DatasetInfo:
     """`counts`: graphs, classes, nodes, edges, self-loops, features."""
     graphs, classes, nodes, edges, loops, features = counts
-    return DatasetInfo(
-        name=name,
-        title=name,
-        task="graph classification",
-        graphs=graphs,
-        nodes=nodes,
-        edges=edges,
-        self_loops=loops,
-        features=features,
-        classes=classes,
-        url=url,
-        licence=licence,
-        citation=citation,
-    )
+    sizes = (graphs, nodes, edges, loops, features, classes)
+    return DatasetInfo(name, name, "graph classification", *sizes, url, licence, citation)
 
 
 def _tu(
@@ -152,8 +140,8 @@ def _bench(
 
 
 COLLECTIONS: dict[str, Collection] = {
-    found.info.name: found
-    for found in (
+    collection.info.name: collection
+    for collection in (
         _bench(
             "Bench-easy",
             (1800, 3, 268857, 839347, 0, 5),
@@ -224,9 +212,9 @@ COLLECTIONS: dict[str, Collection] = {
 def find_collection(name: str) -> Collection:
     """A data set by name, in any case."""
     key = str(name).strip().lower().replace("_", "-")
-    for found in COLLECTIONS.values():
-        if found.info.name.lower() == key:
-            return found
+    for collection in COLLECTIONS.values():
+        if collection.info.name.lower() == key:
+            return collection
     raise ParameterError(
         f"There is no list of graphs named {name!r}; the names are: {', '.join(COLLECTIONS)}."
     )
@@ -240,12 +228,12 @@ def available_collections(root: str | os.PathLike[str] | None = None) -> list[Da
     ['Bench-easy', 'Bench-hard', 'Mutagenicity', 'PROTEINS']
     """
     roots = fetching.search_roots(root)
-    return [replace(found.info, path=_locate(found, roots)) for found in COLLECTIONS.values()]
+    return [replace(collection.info, path=_locate(collection, roots)) for collection in COLLECTIONS.values()]
 
 
-def _locate(found: Collection, roots: list[Path]) -> Path | None:
+def _locate(collection: Collection, roots: list[Path]) -> Path | None:
     for root in roots:
-        for name in (*found.packed, *(s.path for s in found.sources if s.present(root))):
+        for name in (*collection.packed, *(s.path for s in collection.sources if s.present(root))):
             if (root / name).exists():
                 return root / name
     return None
@@ -273,60 +261,59 @@ def load_graphs(
     download
         False raises :class:`~softcut.errors.DataError` instead of using the network.
     """
-    found = find_collection(name)
-    raw, source = load_raw_graphs(found.info.name, root, download=download)
-    return raw.collection(found.info.name, source.note)
+    collection = find_collection(name)
+    raw, source = load_raw_graphs(collection.info.name, root, download=download)
+    return raw.collection(collection.info.name, source.note)
 
 
 def load_raw_graphs(
     name: str, root: str | os.PathLike[str] | None = None, *, download: bool = True
 ) -> tuple[RawGraphs, Source]:
     """The graphs before features are made, and the source whose content they have."""
-    found = find_collection(name)
+    collection = find_collection(name)
     roots = fetching.search_roots(root)
-    for packed in (place / name for place in roots for name in found.packed):
-        if packed.is_file():
-            raw = read_packed(packed)
-            return raw, _source_of(found, raw, str(packed))
-    for place, source in ((place, source) for source in found.sources for place in roots):
+    packed = fetching.find_file(roots, collection.packed)
+    if packed is not None:
+        raw = read_packed(packed)
+        return raw, _source_of(collection, raw, str(packed))
+    for place, source in ((place, source) for source in collection.sources for place in roots):
         if source.present(place):
-            return _read(found, source, place, keep=root is None), source
+            return _read(collection, source, place, keep=root is None), source
     if not download:
         places = " or ".join(str(place) for place in roots)
         raise DataError(
-            f"The data set '{found.info.name}' is not in {places}: it would be {found.packed[0]} or "
-            f"{found.download.path} there; allow the download, or copy it there."
+            f"The data set '{collection.info.name}' is not in {places}: it would be {collection.packed[0]} or "
+            f"{collection.download.path} there; allow the download, or copy it there."
         )
-    _download(found, roots[-1], given=root is not None)
-    return _read(found, found.download, roots[-1], keep=False), found.download
+    _download(collection, roots[-1], root)
+    return _read(collection, collection.download, roots[-1], keep=False), collection.download
 
 
-def _read(found: Collection, source: Source, root: Path, keep: bool) -> RawGraphs:
+def _read(collection: Collection, source: Source, root: Path, keep: bool) -> RawGraphs:
     raw = source.read(root / source.path)
-    found.verify(raw, source, str(root / source.path))
+    collection.verify(raw, source, str(root / source.path))
     if keep:
         raw = raw.with_coefficients()
         with suppress(OSError):  # a cache that cannot be written costs time, nothing else
-            write_packed(fetching.cache_dir() / found.packed[0], raw)
+            write_packed(fetching.cache_dir() / collection.packed[0], raw)
     return raw
 
 
-def _source_of(found: Collection, raw: RawGraphs, where: str) -> Source:
+def _source_of(collection: Collection, raw: RawGraphs, where: str) -> Source:
     """Which of the sources a packed file was made from, by its checksum."""
     checksum = raw.checksum()
-    for source in found.sources:
+    for source in collection.sources:
         if source.checksum == checksum:
             return source
-    found.verify(raw, found.download, where)
-    return found.download
+    collection.verify(raw, collection.download, where)
+    return collection.download
 
 
-def _download(found: Collection, root: Path, given: bool) -> None:
-    source = found.download
-    url = found.info.url + Path(source.path).name
+def _download(collection: Collection, place: Path, root: str | os.PathLike[str] | None) -> None:
+    source = collection.download
+    url = collection.info.url + Path(source.path).name
 
     def check(path: Path) -> None:
-        found.verify(source.read(path), source, url)
+        collection.verify(source.read(path), source, url)
 
-    advice = "pass as root a folder" if given else "set SOFTCUT_DATA to a folder"
-    fetching.fetch(url, root / source.path, check, found.info.name, advice)
+    fetching.fetch(url, place / source.path, check, collection.info.name, fetching.advice(root))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from softcut.errors import DataError
 
-__all__ = ["cache_dir", "check_sha256", "fetch", "find_folder", "search_roots"]
+__all__ = ["advice", "cache_dir", "check_sha256", "fetch", "find_file", "find_folder", "search_roots"]
 
 TIMEOUT_S = 30.0
 
@@ -47,6 +47,17 @@ def search_roots(root: str | os.PathLike[str] | None = None) -> list[Path]:
     return [*([Path(local).expanduser()] if local else []), cache_dir()]
 
 
+def advice(root: str | os.PathLike[str] | None) -> str:
+    """How to tell softcut where the files are, for messages."""
+    return "set SOFTCUT_DATA to a folder" if root is None else "pass as root a folder"
+
+
+def find_file(roots: Iterable[Path], names: Iterable[str]) -> Path | None:
+    """The first of the candidate files that is there, or None."""
+    paths = (root / name for root in roots for name in tuple(names))
+    return next((path for path in paths if path.is_file()), None)
+
+
 def find_folder(roots: Iterable[Path], folders: Sequence[str], files: Sequence[str]) -> Path | None:
     """The first of the candidate folders that holds all the files, or None."""
     for root in roots:
@@ -58,10 +69,10 @@ def find_folder(roots: Iterable[Path], folders: Sequence[str], files: Sequence[s
 
 def check_sha256(content: bytes, expected: str, name: str) -> None:
     """Raise :class:`~softcut.errors.DataError` unless the content has the expected SHA-256 checksum."""
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected:
         raise DataError(
-            f"{name} is not the published file (its SHA-256 checksum starts with {found[:12]} instead of "
+            f"{name} is not the published file (its SHA-256 checksum starts with {digest[:12]} instead of "
             f"{expected[:12]}): delete it and load the data set again."
         )
 

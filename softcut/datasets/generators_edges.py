@@ -17,13 +17,7 @@ _CHUNK = {"cpu": 1 << 22, "cuda": 1 << 25}
 
 
 def generator_of(device: torch.device, *words: int) -> torch.Generator:
-    """A generator of random numbers that depends on all of `words`.
-
-    >>> import torch
-    >>> a, b = (generator_of(torch.device("cpu"), 7, i).initial_seed() for i in (0, 1))
-    >>> a != b
-    True
-    """
+    """A generator of random numbers that depends on all of `words`."""
     state = np.random.SeedSequence(words).generate_state(1, np.uint64)[0]
     return torch.Generator(device).manual_seed(int(state >> np.uint64(1)))
 
@@ -31,10 +25,6 @@ def generator_of(device: torch.device, *words: int) -> torch.Generator:
 @dataclass(frozen=True)
 class Communities:
     """Nodes in communities of equal sizes (up to one node), in an order that says nothing about them.
-
-    >>> import torch
-    >>> Communities.draw(7, 3, torch.device("cpu"), seed=0).labels().bincount().tolist()
-    [3, 2, 2]
 
     Attributes
     ----------
@@ -86,13 +76,6 @@ class PlantedEdges:
 
     The first end is any node; the second one is a node of the same community with probability `inside`, else
     any node.
-
-    >>> import torch
-    >>> edges = PlantedEdges(Communities.draw(10, 2, torch.device("cpu"), seed=0), 100, inside=1.0, seed=0)
-    >>> [(u, v)] = edges
-    >>> y = edges.communities.labels()
-    >>> u.shape, bool((y[u] == y[v]).all())
-    (torch.Size([100]), True)
     """
 
     communities: Communities

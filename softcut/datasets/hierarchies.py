@@ -18,26 +18,11 @@ def load_hierarchy(
     """Two levels of Graclus or NDP for a data set of :func:`softcut.datasets.load_graphs`.
 
     Looked for as ``NAME.METHOD.npz`` beside the packed data; made, and kept in the cache, where it is missing.
-
-    >>> from softcut.datasets import load_graphs
-    >>> from softcut.datasets.hierarchies import load_hierarchy
-    >>> load_hierarchy(load_graphs("PROTEINS"), "ndp").method                # doctest: +SKIP
-    'ndp'
-
-    Parameters
-    ----------
-    graphs : GraphCollection
-        The data set.
-    method : {"graclus", "ndp"}
-        Which coarsening.
-    root
-        A folder to use instead of ``$SOFTCUT_DATA`` and the cache.
     """
     file = f"{graphs.name}.{method}.npz"
-    for place in fetching.search_roots(root):
-        for path in (place / "graphs" / file, place / file):
-            if path.is_file():
-                return Hierarchy.read(path, graphs)
+    path = fetching.find_file(fetching.search_roots(root), (f"graphs/{file}", file))
+    if path is not None:
+        return Hierarchy.read(path, graphs)
     made = coarsen_collection(graphs, method)
     if root is None:
         with suppress(OSError):

@@ -98,24 +98,12 @@ def _assemble(parts: dict[str, Any], test_index: np.ndarray) -> RawGraph:
     return RawGraph(adjacency, x, y)
 
 
-def _entry(title: str, nodes: int, edges: int, self_loops: int, features: int, classes: int) -> Entry:
+def _entry(title: str, counts: tuple[int, int, int, int, int]) -> Entry:
+    """`counts`: nodes, edges, self-loops, features, classes."""
     prefix = title.lower()
-    info = DatasetInfo(
-        name=prefix,
-        title=title,
-        task="node clustering",
-        graphs=1,
-        nodes=nodes,
-        edges=edges,
-        self_loops=self_loops,
-        features=features,
-        classes=classes,
-        url=URL,
-        licence="MIT (kimiyoung/planetoid)",
-        citation=CITATION,
-    )
+    licence = "MIT (kimiyoung/planetoid)"
     return Entry(
-        info=info,
+        info=DatasetInfo(prefix, title, "node clustering", 1, *counts, URL, licence, CITATION),
         folders=(f"planetoid/{title}/raw", f"{title}/raw"),
         files=tuple(f"ind.{prefix}.{part}" for part in PARTS),
         read=partial(read, prefix=prefix),
@@ -125,7 +113,7 @@ def _entry(title: str, nodes: int, edges: int, self_loops: int, features: int, c
 
 
 ENTRIES: tuple[Entry, ...] = (
-    _entry("Cora", 2708, 5278, 0, 1433, 7),
-    _entry("CiteSeer", 3327, 4552, 124, 3703, 6),
-    _entry("PubMed", 19717, 44324, 3, 500, 3),
+    _entry("Cora", (2708, 5278, 0, 1433, 7)),
+    _entry("CiteSeer", (3327, 4552, 124, 3703, 6)),
+    _entry("PubMed", (19717, 44324, 3, 500, 3)),
 )

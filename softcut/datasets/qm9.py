@@ -152,18 +152,17 @@ def load_molecules(root: str | os.PathLike[str] | None = None) -> Molecules:
         A folder to use instead of ``$SOFTCUT_DATA`` and the cache.
     """
     roots = fetching.search_roots(root)
-    for path in (place / name for place in roots for name in _PACKED):
-        if path.is_file():
-            return _verified(_read_packed(path), str(path))
-    for path in (place / _TABLE for place in roots):
-        if path.is_file():
-            content = path.read_bytes()
-            fetching.check_sha256(content, _TABLE_SHA256, str(path))
-            found = _verified(read_table(gzip.decompress(content).decode("ascii")), str(path))
-            if root is None:
-                with suppress(OSError):  # a cache that cannot be written costs time, nothing else
-                    write_molecules(fetching.cache_dir() / _PACKED[0], found)
-            return found
+    packed, table = fetching.find_file(roots, _PACKED), fetching.find_file(roots, [_TABLE])
+    if packed is not None:
+        return _verified(_read_packed(packed), str(packed))
+    if table is not None:
+        content = table.read_bytes()
+        fetching.check_sha256(content, _TABLE_SHA256, str(table))
+        molecules = _verified(read_table(gzip.decompress(content).decode("ascii")), str(table))
+        if root is None:
+            with suppress(OSError):  # a cache that cannot be written costs time, nothing else
+                write_molecules(fetching.cache_dir() / _PACKED[0], molecules)
+        return molecules
     places = " or ".join(str(place) for place in roots)
     raise DataError(
         f"The data set 'QM9' is not in {places}: it would be {_PACKED[1]} (as written by python -m "
@@ -171,23 +170,17 @@ def load_molecules(root: str | os.PathLike[str] | None = None) -> Molecules:
     )
 
 
-def _verified(found: Molecules, where: str) -> Molecules:
-    if found.checksum() != _CONTENT_SHA256:
+def _verified(molecules: Molecules, where: str) -> Molecules:
+    if molecules.checksum() != _CONTENT_SHA256:
         raise DataError(
             f"{where} does not hold the 130,831 molecules of QM9, its content differs; delete it and make it again "
             "with python -m softcut.datasets.pack QM9."
         )
-    return found
+    return molecules
 
 
 def read_table(text: str) -> Molecules:
-    """Molecules from a table with the columns mol_id, smiles and those of ``PROPERTIES``.
-
-    >>> header = "mol_id,smiles," + ",".join(PROPERTIES)
-    >>> found = read_table(header + "\\ngdb_4,C#C,0,1,2,3,4,5,6,7,8")        # doctest: +SKIP
-    >>> found.bond_type.tolist(), found.targets.tolist()                     # doctest: +SKIP
-    ([3], [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]])
-    """
+    """Molecules from a table with the columns mol_id, smiles and those of ``PROPERTIES``."""
     chem = require("rdkit.Chem", "molecules", "reading molecules from SMILES")
     types = {
         chem.BondType.SINGLE: 1,

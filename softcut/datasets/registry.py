@@ -10,24 +10,21 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import scipy.sparse as sp
 
-from softcut.datasets import amazon, attributed, fetching, planetoid
+from softcut.datasets import attributed, fetching, planetoid
 from softcut.datasets.collections import COLLECTIONS
 from softcut.datasets.info import DatasetInfo, Entry
 from softcut.errors import DataError, ParameterError
-from softcut.graph import Graph
+from softcut.graph import Graph, SelfLoops
+from softcut.graph.checks import check_self_loops
 
 __all__ = ["available", "load"]
 
-SelfLoops: TypeAlias = Literal["drop", "keep"]
-
 
 def _entries() -> dict[str, Entry]:
-    families = (planetoid, amazon, attributed)
-    return {entry.info.name: entry for family in families for entry in family.ENTRIES}
+    return {entry.info.name: entry for family in (planetoid, attributed) for entry in family.ENTRIES}
 
 
 def _find(name: str) -> Entry:
@@ -90,8 +87,7 @@ def load(
     >>> graph.num_nodes, graph.num_edges, graph.x.shape[1]                   # doctest: +SKIP
     (2708, 5278, 1433)
     """
-    if self_loops not in ("drop", "keep"):
-        raise ParameterError(f"self_loops must be 'drop' or 'keep', not {self_loops!r}.")
+    check_self_loops(self_loops)
     entry = _find(name)
     raw = entry.read(_provide(entry, root, download))
     adjacency = raw.adjacency
@@ -108,7 +104,7 @@ def _provide(entry: Entry, root: str | os.PathLike[str] | None, download: bool) 
     if folder is not None:
         return folder
     name = entry.info.name
-    advice = "set SOFTCUT_DATA to a folder" if root is None else "pass as root a folder"
+    advice = fetching.advice(root)
     if not download:
         places = " or ".join(str(place / entry.folders[0]) for place in roots)
         raise DataError(

@@ -76,10 +76,10 @@ def read_tu_folder(
         )
     y, labels, attributes = table("graph_labels"), table("node_labels"), table("node_attributes", whole=False)
     nodes, graph = len(indicator), indicator[:, 0] - 1
-    for part, found in (("node_labels", labels), ("node_attributes", attributes)):
-        if found is not None and len(found) != nodes:
+    for part, values in (("node_labels", labels), ("node_attributes", attributes)):
+        if values is not None and len(values) != nodes:
             raise DataError(
-                f"{folder / f'{name}_{part}.txt'} must have a line for each of the {nodes} nodes, got {len(found)}."
+                f"{folder / f'{name}_{part}.txt'} must have a line for each of the {nodes} nodes, got {len(values)}."
             )
     if labels is not None and labels.shape[1] != 1:
         raise DataError(
@@ -130,20 +130,20 @@ def _numbers(path: Path, whole: bool) -> NDArray[Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # an empty file is refused below
-            found = np.loadtxt(path, delimiter=",", dtype=np.float64, ndmin=2)
+            numbers = np.loadtxt(path, delimiter=",", dtype=np.float64, ndmin=2)
     except (ValueError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read as numbers separated by commas: {error}.") from error
-    if not found.size:
+    if not numbers.size:
         if path.name.endswith("_A.txt"):
             return np.zeros((0, 2), np.int64)
         raise DataError(f"{path} is empty.")
-    if not np.isfinite(found).all():
+    if not np.isfinite(numbers).all():
         raise DataError(f"{path} holds values that are missing or not finite.")
     if not whole:
-        return found
-    if not np.array_equal(found, np.round(found)):
+        return numbers
+    if not np.array_equal(numbers, np.round(numbers)):
         raise DataError(f"{path} must hold whole numbers.")
-    return found.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def _describe(labels: NDArray[Any] | None, attributes: NDArray[Any] | None) -> NodeFeatures:
@@ -174,13 +174,13 @@ def _with_features(
         )
     index = np.zeros((graphs.num_nodes, 0), np.int32)
     if labels is not None:
-        found = np.searchsorted(known.labels, labels[:, 0]).clip(max=len(known.labels) - 1)
-        strange = labels[np.asarray(known.labels)[found] != labels[:, 0], 0]
+        position = np.searchsorted(known.labels, labels[:, 0]).clip(max=len(known.labels) - 1)
+        strange = labels[np.asarray(known.labels)[position] != labels[:, 0], 0]
         if len(strange):
             raise DataError(
                 f"{where}_node_labels.txt holds the label {strange[0]}, which no training graph had."
             )
-        index = found.astype(np.int32)[:, None]
+        index = position.astype(np.int32)[:, None]
     value = np.zeros((graphs.num_nodes, 0), np.float32)
     if attributes is not None:
         value = ((attributes - np.array(known.mean)) / np.array(known.std)).astype(np.float32)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import GraphError
+from softcut.errors import Argument, GraphError, Note, Sentence
 from softcut.graph.checks import check_count, check_self_loops, check_weight_values
 from softcut.tables.arrays import plural, shape_of, warn_caller
 
@@ -25,12 +25,7 @@ __all__ = [
 
 
 def csr_of_parts(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n: int) -> sp.csr_array:
-    """A square CSR array of parts known to be canonical.
-
-    >>> csr_of_parts(np.ones(1), np.array([1]), np.array([0, 1, 1]), 2).toarray()
-    array([[0., 1.],
-           [0., 0.]])
-    """
+    """A square CSR array of parts known to be canonical."""
     matrix = sp.csr_array((data, indices, indptr), shape=(n, n))
     matrix.has_canonical_format = True
     return matrix
@@ -45,13 +40,7 @@ def adjacency_of_edges(
     directed: bool | None,
     notes: list[str],
 ) -> sp.csr_array:
-    """The symmetric adjacency of validated edges; what was dropped and merged is added to ``notes``.
-
-    >>> notes = []
-    >>> a = adjacency_of_edges(np.array([0, 0]), np.array([1, 1]), None, 2, "drop", None, notes)
-    >>> a.nnz, notes
-    (2, ['1 repeated edge merged'])
-    """
+    """The symmetric adjacency of validated edges; what was dropped and merged is added to ``notes``."""
     check_self_loops(self_loops)
     dtype = np.int32 if 2 * source.size < 2**31 else np.int64
     source, target = source.astype(dtype, copy=False), target.astype(dtype, copy=False)
@@ -65,17 +54,20 @@ def adjacency_of_edges(
             weight = None if weight is None else weight[keep]
     if weight is not None and not weight.all():
         keep = weight != 0
-        notes.append(f"{plural(int(weight.size - np.count_nonzero(keep)), 'edge')} of weight 0 dropped")
+        zeros = int(weight.size - np.count_nonzero(keep))
+        notes.append(
+            Note("zero_weights_dropped", f"{plural(zeros, 'edge')} of weight 0 dropped", count=zeros)
+        )
         source, target, weight = source[keep], target[keep], weight[keep]
     # Booleans are merged with "or" and take an eighth of the memory: no weight, no sum.
     data = np.ones(source.size, dtype=bool) if weight is None else weight
     with np.errstate(over="ignore"):
         matrix = sp.csr_array(sp.coo_array((data, (source, target)), shape=(n, n)))
     _check_overflow(matrix, "edge_weight")
-    merged = source.size - matrix.nnz
+    merged = int(source.size - matrix.nnz)
     if merged:
         sums = ", their weights summed" if weight is not None else ""
-        notes.append(f"{plural(int(merged), 'repeated edge')} merged{sums}")
+        notes.append(Note("edges_merged", f"{plural(merged, 'repeated edge')} merged{sums}", count=merged))
     matrix = symmetrised(matrix, directed, "edge_index", notes)
     if weight is None:
         matrix = csr_of_parts(np.ones(matrix.nnz), matrix.indices, matrix.indptr, n)
@@ -83,11 +75,7 @@ def adjacency_of_edges(
 
 
 def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
-    """A sorted, merged, checked float CSR copy (or view, when nothing had to change) of a sparse matrix.
-
-    >>> canonical_csr(sp.csr_array([[0, 2], [2, 0]]), "adjacency").data.tolist()
-    [2.0, 2.0]
-    """
+    """A sorted, merged, checked float CSR copy (or view, when nothing had to change) of a sparse matrix."""
     if not sp.issparse(adjacency):
         raise GraphError(f"{argument} is a {type(adjacency).__name__}: pass a scipy sparse matrix.")
     if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
@@ -132,11 +120,7 @@ def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
 
 
 def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) -> sp.csr_array:
-    """The matrix without its diagonal, unless ``self_loops`` is "keep"; the count is added to ``notes``.
-
-    >>> without_self_loops(sp.csr_array([[1.0, 2.0], [2.0, 0.0]]), "keep", []).nnz
-    3
-    """
+    """The matrix without its diagonal, unless ``self_loops`` is "keep"; the count is added to ``notes``."""
     check_self_loops(self_loops)
     if self_loops == "keep":
         return matrix
@@ -155,10 +139,6 @@ def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) 
 def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, notes: list[str]) -> sp.csr_array:
     """max(A, A'), exactly symmetric, with one warning when the two differ in earnest.
 
-    >>> symmetrised(sp.csr_array([[0.0, 2.0], [0.0, 0.0]]), False, "adjacency", []).toarray()
-    array([[0., 2.],
-           [2., 0.]])
-
     ``directed=None`` reads a matrix without a single reversed pair as a list that gives every edge once.
     """
     transposed = matrix.T.tocsr()
@@ -172,9 +152,11 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, note
             np.count_nonzero(larger - np.minimum(matrix.data, transposed.data) > tolerance * larger)
         )
         if unequal and directed is not False:
-            notes.append(f"{plural(unequal // 2, 'edge')} directed, the larger weight taken")
+            edges = plural(unequal // 2, "edge")
+            said = f"{edges} directed, the larger weight taken"
+            notes.append(Note("directed", said, count=unequal // 2))
             warn_caller(
-                f"{argument} is directed: {plural(unequal // 2, 'edge')} out of {matrix.nnz // 2} "
+                f"{argument} is directed: {edges} out of {matrix.nnz // 2} "
                 f"{'has' if unequal == 2 else 'have'} another weight in the other direction; "
                 "symmetrised with the larger of the two."
             )
@@ -186,7 +168,8 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, note
     reversed_too = 2 * edges - (merged.nnz - loops)  # entries whose reverse is an entry as well
     if directed or (directed is None and reversed_too > 0):
         one_way = edges - reversed_too
-        notes.append(f"directed ({one_way} of {edges} edges without a reverse), symmetrised")
+        said = f"directed ({one_way} of {edges} edges without a reverse), symmetrised"
+        notes.append(Note("directed", said, count=one_way))
         warn_caller(
             f"{argument} is directed: {one_way} of {edges} edges {'has' if one_way == 1 else 'have'} no edge "
             "in the other direction; symmetrised with the larger weight of the two directions."
@@ -195,11 +178,7 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, note
 
 
 def same_pattern(a: sp.csr_array, b: sp.csr_array) -> bool:
-    """Whether two canonical matrices have entries in the same places.
-
-    >>> same_pattern(sp.csr_array([[0, 1]]), sp.csr_array([[0, 2]]))
-    True
-    """
+    """Whether two canonical matrices have entries in the same places."""
     return a.nnz == b.nnz and np.array_equal(a.indptr, b.indptr) and np.array_equal(a.indices, b.indices)
 
 
@@ -214,19 +193,13 @@ def _check_overflow(matrix: sp.csr_array, argument: str) -> None:
 
 
 def _warn_loops(count: int, notes: list[str]) -> None:
-    notes.append(f"{plural(count, 'self-loop')} dropped")
-    warn_caller(
-        f"{plural(count, 'self-loop')} dropped; pass self_loops='keep' to keep "
-        f"{'it' if count == 1 else 'them'}."
-    )
+    said, them = f"{plural(count, 'self-loop')} dropped", "it" if count == 1 else "them"
+    notes.append(Note("self_loops_dropped", said, count=count))
+    warn_caller(Sentence(f"{said}; pass ", Argument("self_loops", "keep"), f" to keep {them}."))
 
 
 def diagonal_block(matrix: sp.csr_array, start: int, end: int) -> sp.csr_array:
-    """The rows and columns ``start`` to ``end - 1`` of a matrix without entries beside its blocks.
-
-    >>> diagonal_block(block_diagonal([sp.csr_array([[1.0]]), sp.csr_array([[2.0]])]), 1, 2).toarray()
-    array([[2.]])
-    """
+    """The rows and columns ``start`` to ``end - 1`` of a matrix without entries beside its blocks."""
     first, last = matrix.indptr[start], matrix.indptr[end]
     return csr_of_parts(
         matrix.data[first:last].copy(),
@@ -237,12 +210,7 @@ def diagonal_block(matrix: sp.csr_array, start: int, end: int) -> sp.csr_array:
 
 
 def block_diagonal(blocks: Sequence[sp.csr_array]) -> sp.csr_array:
-    """Canonical square matrices as the blocks of one.
-
-    >>> block_diagonal([sp.csr_array([[1.0]]), sp.csr_array([[2.0]])]).toarray()
-    array([[1., 0.],
-           [0., 2.]])
-    """
+    """Canonical square matrices as the blocks of one."""
     rows = np.concatenate([[0], np.cumsum([a.shape[0] for a in blocks])]).astype(np.int64)
     entries = np.concatenate([[0], np.cumsum([a.nnz for a in blocks])]).astype(np.int64)
     dtype = np.int32 if max(rows[-1], entries[-1]) < 2**31 else np.int64

@@ -101,7 +101,7 @@ class BaseGraph:
             ptr=pointer,
             name=None if name is None else str(name),
             feature_names=titles,
-            notes=[*map(str, notes), *said],
+            notes=[*notes, *said],
             weighted=weighted,
         )
 
@@ -339,9 +339,9 @@ class BaseGraph:
 
 def _features(
     x: Any, n: int, node_names: list[str] | None, feature_names: Any
-) -> tuple[np.ndarray | sp.csr_array | None, list[str] | None, list[str]]:
+) -> tuple[np.ndarray | sp.csr_array | None, list[str] | None, Sequence[str]]:
     """Features as stored, their names, and what to say about a data frame."""
-    said: list[str] = []
+    said: Sequence[str] = ()
     if is_frame(x):
         x, titles, said = features_of_frame(x, n, node_names)
         feature_names = titles if feature_names is None else feature_names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -36,11 +37,7 @@ _MAX_INFERRED_NODES = 100_000_000
 
 
 def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Source and target arrays, int64, non-negative.
-
-    >>> check_edge_index([(0, 1), (1, 2), (2, 3)])[1].tolist()
-    [1, 2, 3]
-    """
+    """Source and target arrays, int64, non-negative."""
     if isinstance(edge_index, (list, tuple)) and len(edge_index) == 2 and hasattr(edge_index[0], "detach"):
         edge_index = [as_array(part, "edge_index") for part in edge_index]
     elif not hasattr(edge_index, "__array__") and not isinstance(edge_index, (list, tuple)):
@@ -96,10 +93,7 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_range(source: np.ndarray, target: np.ndarray, n: int, origin: str) -> None:
-    """Every end of an edge is one of n nodes.
-
-    >>> check_range(np.array([0]), np.array([1]), 2, "num_nodes")
-    """
+    """Every end of an edge is one of n nodes."""
     if not source.size:
         return
     for row, ends in enumerate((source, target)):
@@ -112,11 +106,7 @@ def check_range(source: np.ndarray, target: np.ndarray, n: int, origin: str) -> 
 
 
 def check_weights(weight: Any, count: int, argument: str) -> np.ndarray | None:
-    """Float32/float64 weights, finite and non-negative.
-
-    >>> check_weights([[1.0], [2.0]], 2, "edge_weight").tolist()
-    [1.0, 2.0]
-    """
+    """Float32/float64 weights, finite and non-negative."""
     if weight is None:
         return None
     array = as_array(weight, argument)
@@ -130,11 +120,7 @@ def check_weights(weight: Any, count: int, argument: str) -> np.ndarray | None:
 
 
 def check_weight_values(array: np.ndarray, argument: str) -> np.ndarray:
-    """Weights that are finite and non-negative, as float32 or float64.
-
-    >>> check_weight_values(np.array([1, 2]), "edge_weight").dtype
-    dtype('float64')
-    """
+    """Weights that are finite and non-negative, as float32 or float64."""
     if array.dtype.kind not in "biuf":
         raise GraphError(f"{argument} has dtype {array.dtype}: pass numbers.")
     if array.size:
@@ -153,11 +139,7 @@ def check_weight_values(array: np.ndarray, argument: str) -> np.ndarray:
 
 
 def check_count(value: Any, argument: str) -> int:
-    """A number of nodes.
-
-    >>> check_count(3, "num_nodes")
-    3
-    """
+    """A number of nodes."""
     try:
         count = operator.index(value)
     except TypeError:
@@ -172,11 +154,7 @@ def check_count(value: Any, argument: str) -> int:
 def node_count(
     num_nodes: Any, x: Any, y: Any, node_names: Any, source: np.ndarray, target: np.ndarray
 ) -> tuple[int, str]:
-    """The number of nodes and, for messages, where it was taken from.
-
-    >>> node_count(None, None, None, None, np.array([0]), np.array([4]))
-    (5, 'the largest index')
-    """
+    """The number of nodes and, for messages, where it was taken from."""
     if num_nodes is not None:
         return check_count(num_nodes, "num_nodes"), "num_nodes"
     for value, origin in ((x, "the rows of x"), (y, "the length of y"), (node_names, "node_names")):
@@ -198,11 +176,7 @@ def node_count(
 
 
 def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
-    """Features as float32, dense or CSR as they came.
-
-    >>> check_features([[1, 2]], 1).dtype
-    dtype('float32')
-    """
+    """Features as float32, dense or CSR as they came."""
     if x is None:
         return None
     if is_torch_sparse(x):
@@ -258,36 +232,36 @@ def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
 
 
 def check_feature_names(names: Any, x: np.ndarray | sp.csr_array | None) -> list[str] | None:
-    """One distinct name per column of the features.
-
-    >>> check_feature_names(["a", "b"], np.ones((1, 2)))
-    ['a', 'b']
-    """
+    """One distinct name per column of the features."""
     if names is None:
         return None
-    if isinstance(names, (str, bytes)):
-        raise GraphError("feature_names is a single string: pass a list with one name per column of x.")
-    try:
-        result = [str(name) for name in names]
-    except TypeError:
-        raise GraphError(f"feature_names is {names!r}: pass a list with one name per column of x.") from None
+    result = _texts(names, "feature_names", "column of x")
     width = 0 if x is None else int(x.shape[1])
     if len(result) != width:
         raise GraphError(
             f"feature_names has {len(result)} names but x has {width} columns: pass one per column."
         )
-    if len(set(result)) < width:
-        repeated = next(name for i, name in enumerate(result) if name in result[:i])
-        raise GraphError(f"feature_names has {repeated!r} more than once: names must be unique.")
+    _check_distinct(result, "feature_names")
     return result
 
 
-def check_labels(y: Any, n: int) -> np.ndarray | None:
-    """One integer per node.
+def _texts(names: Any, argument: str, per: str) -> list[str]:
+    if isinstance(names, (str, bytes)):
+        raise GraphError(f"{argument} is a single string: pass a list with one name per {per}.")
+    try:
+        return [str(name) for name in names]
+    except TypeError:
+        raise GraphError(f"{argument} is {names!r}: pass a list with one name per {per}.") from None
 
-    >>> check_labels([0.0, 1.0], 2).tolist()
-    [0, 1]
-    """
+
+def _check_distinct(names: list[str], argument: str) -> None:
+    if len(set(names)) < len(names):
+        repeated = next(name for name, count in Counter(names).items() if count > 1)
+        raise GraphError(f"{argument} has {repeated!r} more than once: names must be unique.")
+
+
+def check_labels(y: Any, n: int) -> np.ndarray | None:
+    """One integer per node."""
     if y is None:
         return None
     array = as_array(y, "y")
@@ -307,38 +281,19 @@ def check_labels(y: Any, n: int) -> np.ndarray | None:
 
 
 def check_names(names: Any, n: int, ptr: np.ndarray | None) -> list[str] | None:
-    """One name per node, unique within each graph.
-
-    >>> check_names([7, "b"], 2, None)
-    ['7', 'b']
-    """
+    """One name per node, unique within each graph."""
     if names is None:
         return None
-    if isinstance(names, (str, bytes)):
-        raise GraphError("node_names is a single string: pass a list with one name per node.")
-    try:
-        result = [str(name) for name in names]
-    except TypeError:
-        raise GraphError(f"node_names is {names!r}: pass a list with one name per node.") from None
+    result = _texts(names, "node_names", "node")
     if len(result) != n:
         raise GraphError(f"node_names has {len(result)} names but the graph has {n} nodes.")
-    bounds = [0, n] if ptr is None else ptr.tolist()
-    for start, end in pairwise(bounds):
-        if len(set(result[start:end])) < end - start:
-            seen: set[str] = set()
-            for name in result[start:end]:
-                if name in seen:
-                    raise GraphError(f"node_names has {name!r} more than once: names must be unique.")
-                seen.add(name)
+    for start, end in pairwise([0, n] if ptr is None else ptr.tolist()):
+        _check_distinct(result[start:end], "node_names")
     return result
 
 
 def check_ptr(ptr: Any, adjacency: sp.csr_array) -> np.ndarray | None:
-    """The node ranges of a batch: no graph is empty, no edge leaves its graph.
-
-    >>> check_ptr([0, 1, 2], sp.csr_array((2, 2))).tolist()
-    [0, 1, 2]
-    """
+    """The node ranges of a batch: no graph is empty, no edge leaves its graph."""
     if ptr is None:
         return None
     array = as_array(ptr, "ptr")
@@ -367,20 +322,13 @@ def check_ptr(ptr: Any, adjacency: sp.csr_array) -> np.ndarray | None:
 
 
 def check_self_loops(self_loops: str) -> None:
-    """What to do about self-loops.
-
-    >>> check_self_loops("drop")
-    """
+    """What to do about self-loops."""
     if self_loops not in ("drop", "keep"):
-        raise ParameterError(f"self_loops is {self_loops!r}: choose 'drop' or 'keep'.")
+        raise ParameterError(f"self_loops is {self_loops!r}: choose 'drop' or 'keep'.", argument="self_loops")
 
 
 def check_node_selection(nodes: Any, n: int) -> np.ndarray:
-    """Node indices, int64, of a list of distinct indices or a boolean mask.
-
-    >>> check_node_selection([True, False, True], 3).tolist()
-    [0, 2]
-    """
+    """Node indices, int64, of a list of distinct indices or a boolean mask."""
     index = as_array(nodes, "nodes")
     if index.dtype == bool:
         if index.shape != (n,):

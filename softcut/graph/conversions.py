@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import GraphError, require
+from softcut.errors import Argument, GraphError, require
 from softcut.tables.arrays import as_array, to_dense
 
 __all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "networkx_of", "pyg_of"]
@@ -17,12 +17,7 @@ __all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "networkx_of"
 def edges_of_networkx(
     graph: Any, weight: str | None = "weight", features: str | Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` for a networkx graph, nodes in its own order.
-
-    >>> import networkx as nx
-    >>> edges_of_networkx(nx.path_graph(["ann", "bob"]))["node_names"]
-    ['ann', 'bob']
-    """
+    """The arguments of ``Graph.from_edges`` for a networkx graph, nodes in its own order."""
     nodes = list(graph.nodes())
     if not nodes:
         raise GraphError("graph has no nodes: add nodes to the networkx graph first.")
@@ -53,12 +48,7 @@ def edges_of_networkx(
 def edges_of_igraph(
     graph: Any, weight: str | None = "weight", features: str | Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` for an igraph graph; its vertices are called by their ``name``.
-
-    >>> import igraph
-    >>> edges_of_igraph(igraph.Graph.Ring(4))["num_nodes"]
-    4
-    """
+    """The arguments of ``Graph.from_edges`` for an igraph graph; its vertices are called by their ``name``."""
     n = int(graph.vcount())
     if n == 0:
         raise GraphError("graph has no nodes: add vertices to the igraph graph first.")
@@ -103,7 +93,9 @@ def _attribute_weights(values: list[Any], weight: str) -> np.ndarray | None:
             weights[i] = 1.0 if value is None else float(value)
         except (TypeError, ValueError, OverflowError):
             raise GraphError(
-                f"graph has an edge whose {weight!r} is {value!r}, not a number: correct it, or pass weight=None."
+                f"graph has an edge whose {weight!r} is {value!r}, not a number: correct it, or pass ",
+                Argument("weighted", False, text="weight=None"),
+                ".",
             ) from None
     return weights
 
@@ -142,13 +134,7 @@ def _is_number(value: Any) -> bool:
 
 
 def edges_of_pyg(data: Any) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` for a PyTorch Geometric ``Data`` or ``Batch``.
-
-    >>> import torch
-    >>> from torch_geometric.data import Data
-    >>> edges_of_pyg(Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2))["num_nodes"]
-    2
-    """
+    """The arguments of ``Graph.from_edges`` for a PyTorch Geometric ``Data`` or ``Batch``."""
     edge_index = getattr(data, "edge_index", None)
     if edge_index is None:
         raise GraphError("data has no edge_index: softcut reads Data and Batch objects that have one.")
@@ -200,12 +186,7 @@ def networkx_of(
     y: np.ndarray | None = None,
     name: str | None = None,
 ) -> Any:
-    """A ``networkx.Graph``: nodes called by their names, or by their indices without unique names.
-
-    >>> import scipy.sparse as sp
-    >>> networkx_of(sp.csr_array([[0, 1], [1, 0]]), weighted=False).number_of_edges()
-    1
-    """
+    """A ``networkx.Graph``: nodes called by their names, or by their indices without unique names."""
     nx = require("networkx", "tables", "Graph.to_networkx")
     nodes: Sequence[Any] = range(adjacency.shape[0])
     if node_names is not None and len(set(node_names)) == len(node_names):
@@ -227,12 +208,7 @@ def networkx_of(
 def pyg_of(
     edge_index: np.ndarray, weight: np.ndarray | None, num_nodes: int, x: Any, y: np.ndarray | None
 ) -> Any:
-    """A PyTorch Geometric ``Data``; sparse features become dense.
-
-    >>> import numpy as np
-    >>> pyg_of(np.array([[0, 1], [1, 0]]), None, 2, None, None)
-    Data(edge_index=[2, 2], num_nodes=2)
-    """
+    """A PyTorch Geometric ``Data``; sparse features become dense."""
     pyg = require("torch_geometric.data", "pyg", "Graph.to_pyg")
     torch = require("torch", "pyg", "Graph.to_pyg")
     data = pyg.Data(edge_index=torch.from_numpy(edge_index), num_nodes=num_nodes)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import GraphError, require
+from softcut.errors import GraphError, Note, require
 from softcut.graph.adjacency import adjacency_of_edges, canonical_csr, symmetrised, without_self_loops
 from softcut.graph.base import BaseGraph
 from softcut.graph.checks import SelfLoops, check_edge_index, check_range, check_weights, node_count
@@ -65,7 +65,8 @@ class Graph(BaseGraph):
         One name per feature column; taken from the titles when ``x`` is a data frame.
     notes
         What was understood when the graph was made: columns used and ignored, how rows were joined, what was
-        merged and dropped. :meth:`with_features` and the like keep and extend them.
+        merged and dropped. :meth:`with_features` and the like keep and extend them. Each is a text with a ``code``
+        and ``values`` (:class:`softcut.errors.Note`).
 
     Attributes
     ----------
@@ -343,11 +344,11 @@ class Graph(BaseGraph):
         asked = source is not None or target is not None or weight is not None
         square = None if asked else labelled_adjacency(frame, "the graph")
         if square is not None:
-            said = "adjacency matrix" + ("" if square[1] is None else ", columns aligned with rows by label")
+            aligned = "" if square[1] is None else ", columns aligned with rows by label"
             made = cls.from_dense(square[0], x=x, self_loops=self_loops, node_names=square[1], name=name)
-            return made.with_notes(said)
+            return made.with_notes(Note("adjacency_matrix", f"adjacency matrix{aligned}"))
         edges, columns = edges_of_frame(frame, "the graph", source, target, weight)
-        parts = edges_with_features(edges, x, [columns.sentence()])
+        parts = edges_with_features(edges, x, [columns.note()])
         return cls.from_edges(**parts, self_loops=self_loops, directed=directed, name=name)
 
     @classmethod

@@ -42,10 +42,13 @@ def partition_nodes(
     n = adjacency.shape[0]
     if isinstance(parts, bool) or not isinstance(parts, (int, np.integer)) or not 1 <= parts <= n:
         raise ParameterError(
-            f"parts must be a whole number from 1 to the number of nodes, {n}, got {parts!r}."
+            f"parts must be a whole number from 1 to the number of nodes, {n}, got {parts!r}.",
+            argument="parts",
         )
     if method not in _METHODS:
-        raise ParameterError(f"method must be one of {', '.join(_METHODS)}, got {method!r}.")
+        raise ParameterError(
+            f"method must be one of {', '.join(_METHODS)}, got {method!r}.", argument="method"
+        )
     ranges = (np.arange(n) * parts) // n
     if parts == 1 or method == "contiguous":
         return ranges, "contiguous"
@@ -59,10 +62,10 @@ def partition_nodes(
         return ranges, "contiguous"
     loops = sp.diags_array(adjacency.diagonal())
     plain = sp.csr_array(adjacency - loops) if loops.nnz else adjacency
-    _, found = metis.part_graph(
+    _, owner = metis.part_graph(
         int(parts), metis.CSRAdjacency(plain.indptr, plain.indices), options=metis.Options(seed=seed)
     )
-    return _without_empty(np.asarray(found, dtype=np.int64), int(parts)), "metis"
+    return _without_empty(np.asarray(owner, dtype=np.int64), int(parts)), "metis"
 
 
 def _without_empty(owner: np.ndarray, parts: int) -> np.ndarray:
@@ -77,14 +80,7 @@ def _without_empty(owner: np.ndarray, parts: int) -> np.ndarray:
 
 
 def crossing_share(adjacency: sp.csr_array, owner: np.ndarray) -> float:
-    """The share of edges between two parts.
-
-    >>> import numpy as np
-    >>> from softcut import Graph
-    >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
-    >>> round(crossing_share(path.adjacency, np.array([0, 0, 1, 1])), 3)
-    0.333
-    """
+    """The share of edges between two parts."""
     if not adjacency.nnz:
         return 0.0
     rows = np.repeat(owner, np.diff(adjacency.indptr))

@@ -57,15 +57,17 @@ def folds(graphs: GraphCollection, count: int = 10, seed: int = 0, validation: f
             f"{np.bincount(y).min(initial=len(y))}, not {count}."
         )
     fold = _stratified(y, count, np.random.default_rng(seed))
-    found = []
+    splits = []
     for number in range(count):
         rest = np.flatnonzero(fold != number)
         # A share of 1/m for stopping: one of m parts that are stratified in the same way.
         parts_of_rest = _stratified(
             y[rest], max(2, round(1 / validation)), np.random.default_rng([seed, number])
         )
-        found.append(Split(rest[parts_of_rest > 0], rest[parts_of_rest == 0], np.flatnonzero(fold == number)))
-    return found
+        splits.append(
+            Split(rest[parts_of_rest > 0], rest[parts_of_rest == 0], np.flatnonzero(fold == number))
+        )
+    return splits
 
 
 def hold_out(y: NDArray[np.int64], share: float, seed: int = 0) -> Split:

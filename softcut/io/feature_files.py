@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from softcut.errors import FileFormatError, GraphError
+from softcut.errors import FileFormatError, GraphError, Note
 from softcut.graph.checks import check_features
 from softcut.io.matrix_files import load_archive
+from softcut.io.plain_text import PLAIN_BYTES, NotPlainError, check_plain, read_columns
 from softcut.io.text_files import kind_of, label_of, read_bytes, reason_of, shown
 from softcut.io.text_tables import (
     TextTable,
@@ -42,11 +42,7 @@ def features_from(
     comments: str | None = None,
     max_bytes: int | None = None,
 ) -> FeatureSource:
-    """Features of a path, a data frame, an array or a sparse matrix, read now and joined later.
-
-    >>> features_from(np.eye(2), FeatureOptions())(None, True).x.shape
-    (2, 2)
-    """
+    """Features of a path, a data frame, an array or a sparse matrix, read now and joined later."""
     if is_frame(source):
         frame = table_of_frame(source, "features")
         return lambda known, ordered: feature_table(frame, options, known, ordered)
@@ -65,7 +61,7 @@ def features_from(
         try:
             return feature_table(table, options, known, ordered)
         except GraphError as error:  # the sentence names the file and the line
-            raise FileFormatError(str(error)) from None
+            raise FileFormatError(error.sentence) from None
 
     return join
 
@@ -102,7 +98,7 @@ def _checked(x: Any, label: str) -> FeatureTable:
     try:
         return FeatureTable(label, check_features(x, rows))
     except GraphError as error:
-        raise GraphError(f"{label}: {error}") from None
+        raise GraphError(f"{label}: ", error.sentence) from None
 
 
 # ---------------------------------------------------------------------- text
@@ -126,10 +122,11 @@ def _read_text(table: TextTable, asked: bool | None) -> Table:
             f"{table.label}, line {begin}: expected {len(titles)} columns, found {width}: {shown(table.line(begin))}."
         )
     said = f"{table.label}: separated by {table.separated_by()}, {'header' if header else 'no header'}{why}"
-    notes = (said, *table.notes)
-    return _parse_fast(table, begin, titles, rows, header, notes) or _parse_rows(
-        table, begin, titles, header, notes
-    )
+    notes = (Note("format", said, header=header), *table.notes)
+    try:
+        return _parse_plain(table, begin, titles, rows, header, notes)
+    except NotPlainError:
+        return _parse_rows(table, begin, titles, header, notes)
 
 
 def _is_header(rows: list[list[str]], asked: bool | None) -> tuple[bool, str]:
@@ -155,73 +152,42 @@ def _is_header(rows: list[list[str]], asked: bool | None) -> tuple[bool, str]:
     return all(words) and looks_like_id(first[0]) and first[0] != "", ""
 
 
-def _parse_fast(
+def _parse_plain(
     table: TextTable,
     begin: int,
     titles: list[str],
     sample: list[list[str]],
     titled: bool,
-    notes: tuple[str, ...],
-) -> Table | None:
-    """Numbers through NumPy's C reader, ids as text; None when anything is out of the ordinary."""
-    if table.quoted:
-        return None
+    notes: tuple[Note, ...],
+) -> Table:
+    """Numbers and words of a large plain text through Arrow; NotPlainError when anything is out of the ordinary."""
     width = len(titles)
-    if any(len(row) != width for row in sample):
-        return None
+    if len(table.data) <= PLAIN_BYTES or table.quoted or any(len(row) != width for row in sample):
+        raise NotPlainError
     words = [j for j in range(width) if not all(is_number(row[j]) for row in sample)]
     # Distinct integers may be ids, and ids are compared as they are written.
     maybe = [j for j in range(width) if j not in words and _may_be_ids([row[j] for row in sample], titles, j)]
-    if len(words) == width or len(words) + len(maybe) > 8:  # each costs a cut of every line
-        return None
-    lines: list[int] = []
-    body: list[str] = []
-    for number, line in enumerate(table.text.split("\n"), 1):
-        stripped = line.strip()
-        if number >= begin and stripped and stripped[0] not in table.comments:
-            lines.append(number)
-            body.append(line)
-    split = None if table.delimiter == " " else table.delimiter
-    text: dict[int, list[str]] = {}
-    try:
-        for j in (*words, *maybe):
-            text[j] = [line.split(split, j + 1)[j].strip() for line in body]
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            x = np.loadtxt(
-                body if not words else [_columns_after(line, split, words, width) for line in body],
-                dtype=np.float32,
-                delimiter=split,
-                comments=None,
-                ndmin=2,
-            )
-    except Exception:  # the row-by-row parser says which line
-        return None
-    numeric = [j for j in range(width) if j not in words]
-    if x.shape != (len(body), len(numeric)) or not x.size or not np.isfinite(x).all():
-        return None
-    if any(_is_value(field) for j in words for field in text[j]):
-        return None
-    place = {j: i for i, j in enumerate(numeric)}
-    columns = [
-        Column(
-            titles[j],
-            None if j in words else x[:, place[j]],
-            text.get(j) if _kept(text.get(j), titles, j, j in words) else None,
-        )
-        for j in range(width)
-    ]
+    body = table.data.split(b"\n", begin - 1)[-1]
+    check_plain(body, table.delimiter)
+    types = {j: "string" if j in words or j in maybe else "float64" for j in range(width)}
+    columns = []
+    for j, values in enumerate(read_columns(body, table.delimiter, width, types)):
+        fields = values.to_pylist() if types[j] == "string" else None
+        numbers = None
+        if j in words:
+            if any(map(_is_value, fields or ())):
+                raise NotPlainError
+        else:
+            try:
+                numbers = values.cast("float64").to_numpy()
+            except ValueError:
+                raise NotPlainError from None
+            if not np.isfinite(numbers).all():
+                raise NotPlainError
+        kept = fields is not None and (j in words or _may_be_ids(fields, titles, j))
+        columns.append(Column(titles[j], numbers, fields if kept else None))
+    lines = [n for n, line in enumerate(body.split(b"\n"), begin) if line.strip()]
     return Table(table.label, columns, titled, lines=lines, notes=notes)
-
-
-def _columns_after(line: str, delimiter: str | None, words: list[int], width: int) -> str:
-    """A line without the columns of words; the usual case, a first column of names, costs one cut."""
-    if words == [0]:
-        return line.lstrip().split(delimiter, 1)[1]
-    fields = line.split(delimiter)
-    if len(fields) != width:
-        raise ValueError
-    return ("\t" if delimiter is None else delimiter).join(f for j, f in enumerate(fields) if j not in words)
 
 
 def _is_value(field: str) -> bool:
@@ -235,13 +201,8 @@ def _may_be_ids(fields: list[str], titles: list[str], at: int) -> bool:
     return (in_place or all(field.isdecimal() for field in fields)) and len(set(fields)) == len(fields)
 
 
-def _kept(fields: list[str] | None, titles: list[str], at: int, words: bool) -> bool:
-    """Whether a column keeps its text: words always, integers while they may be ids."""
-    return fields is not None and (words or _may_be_ids(fields, titles, at))
-
-
 def _parse_rows(
-    table: TextTable, begin: int, titles: list[str], titled: bool, notes: tuple[str, ...]
+    table: TextTable, begin: int, titles: list[str], titled: bool, notes: tuple[Note, ...]
 ) -> Table:
     """Any values, row by row, naming the line of the first mistake."""
     width = len(titles)
@@ -267,22 +228,22 @@ def _parse_rows(
                 f"{table.label}, line {lines[row]}, column {j + 1}: {mixed_commas(fields[row])}"
             )
         columns.append(column)
-        if said and not any("decimal commas" in note for note in notes):
+        if said is not None and all(note.code != said.code for note in notes):
             notes = (*notes, said)
     return Table(table.label, columns, titled, lines=lines, notes=notes)
 
 
-def _column(titles: list[str], at: int, fields: list[str], delimiter: str) -> tuple[Column, str]:
+def _column(titles: list[str], at: int, fields: list[str], delimiter: str) -> tuple[Column, Note | None]:
     title = titles[at]
     present = [field for field in fields if not is_missing(field)]
     gaps = len(present) < len(fields)
     if present and all(field.lower() in _TRUTH for field in present):
         numbers = [np.nan if is_missing(field) else _TRUTH[field.lower()] for field in fields]
-        return Column(title, numbers=np.array(numbers)), ""
+        return Column(title, numbers=np.array(numbers)), None
     values, said = column_of_numbers(["0" if is_missing(field) else field for field in fields], delimiter)
     if values is None:
         # "NA" among words may be a word; an empty field is none.
-        return Column(title, text=fields), ""
+        return Column(title, text=fields), None
     if gaps:
         values[[is_missing(field) for field in fields]] = np.nan
     return Column(

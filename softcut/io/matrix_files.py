@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import FileFormatError
+from softcut.errors import Argument, FileFormatError, Note
 from softcut.graph import Graph
+from softcut.io.options import ReadOptions
 from softcut.io.text_files import (
-    ReadOptions,
     check_archive_size,
     check_plausible,
     decode_text,
@@ -21,22 +22,18 @@ from softcut.io.text_files import (
     reason_of,
     shown,
 )
-from softcut.io.text_tables import is_number, load_table
+from softcut.io.text_tables import is_number
 from softcut.tables.arrays import listed
 
 __all__ = ["load_archive", "read_mtx", "read_npz"]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_COMMENT_LINE = re.compile(rb"^[ \t]*[#%].*$\n?", re.MULTILINE)
 _MTX_SIZES = re.compile(rb"^[ \t]*[^%\s].*$", re.MULTILINE)  # the first line that is no comment
 
 
 def read_mtx(data: bytes, options: ReadOptions) -> Graph:
-    """Matrix Market. Read here, not by scipy.io.mmread, which can crash on a damaged file.
-
-    >>> text = b"%%MatrixMarket matrix coordinate pattern symmetric\\n2 2 1\\n2 1\\n"
-    >>> read_mtx(text, ReadOptions("g.mtx", "g"))
-    Graph('g': 2 nodes, 1 edge)
-    """
+    """Matrix Market. Read here, not by scipy.io.mmread, which can crash on a damaged file."""
     label = options.label
     data = plain_text_bytes(data)
     decode_text(data, label)
@@ -55,11 +52,9 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
             f"{label}, line 1: expected '%%MatrixMarket matrix', then coordinate or array, then real, integer or "
             f"pattern, then general or symmetric; found {shown(' '.join(banner))}."
         )
-    found = _MTX_SIZES.search(data)
-    sizes = (
-        [int(f) if _INTEGER.fullmatch(f) else -1 for f in found[0].decode("utf-8").split()] if found else []
-    )
-    end = found.end() if found else len(data)
+    line = _MTX_SIZES.search(data)
+    sizes = [int(f) if _INTEGER.fullmatch(f) else -1 for f in line[0].decode("utf-8").split()] if line else []
+    end = line.end() if line else len(data)
     start = data.count(b"\n", 0, end)
     body = data[end + 1 :]
     if len(sizes) != (3 if layout == "coordinate" else 2) or min(sizes) < 0:
@@ -77,7 +72,7 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
     if rows != columns:
         raise FileFormatError(f"{label}: a {rows} x {columns} matrix is not the adjacency matrix of a graph.")
     dtype = [(title, "<f8" if title == "value" else "<i8") for title in titles]
-    table = load_table(body, dtype, " ") if entries else np.zeros(0, dtype)
+    table = _entries(body, dtype) if entries else np.zeros(0, dtype)
     if table is None:
         _raise_first_bad_entry(body, start + 2, titles, label)
     if table.size != entries:
@@ -109,6 +104,19 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
     return _from_matrix(sp.coo_array((values, (u, v)), shape=(rows, rows)), options, "Matrix Market")
 
 
+def _entries(body: bytes, fields: list[tuple[str, str]]) -> np.ndarray | None:
+    """Rows of numbers; None where a line is not of this kind."""
+    try:
+        with warnings.catch_warnings():
+            # "1.5" read as the integer 1 is only a warning; here it means: not an integer.
+            warnings.simplefilter("error")
+            return np.loadtxt(
+                io.BytesIO(_COMMENT_LINE.sub(b"", body)), dtype=np.dtype(fields), comments=None, ndmin=1
+            )
+    except Exception:  # whatever it was, the line is found below
+        return None
+
+
 def _raise_first_bad_entry(body: bytes, first: int, titles: Sequence[str], label: str) -> NoReturn:
     for number, line in enumerate(body.decode("utf-8").split("\n"), first):
         fields = line.split()
@@ -125,27 +133,24 @@ def _raise_first_bad_entry(body: bytes, first: int, titles: Sequence[str], label
 def _from_matrix(matrix: Any, options: ReadOptions, kind: str) -> Graph:
     """A graph of an adjacency matrix, sparse or dense."""
     build = Graph.from_scipy if sp.issparse(matrix) else Graph.from_dense
-    said = [f"{options.label}: {kind}"]
+    said = [Note("format", f"{options.label}: {kind}", format=kind)]
     graph = build(
         matrix, self_loops=options.self_loops, name=options.name, directed=options.directed, notes=said
     )
     if options.weighted is False and graph.weighted:
         binary = graph.adjacency.copy()
         binary.data[:] = 1.0
-        return Graph(binary, name=options.name, notes=[*graph.notes, "weights ignored"])
+        return Graph(
+            binary, name=options.name, notes=[*graph.notes, Note("weights_ignored", "weights ignored")]
+        )
     if options.weighted is True and not graph.weighted:
-        raise FileFormatError(f"{options.label}: weighted=True but every weight is 1.")
-    return graph.with_notes("values are weights" if graph.weighted else "no weights")
+        raise FileFormatError(f"{options.label}: ", Argument("weighted", True), " but every weight is 1.")
+    said_of_weights = "values are weights" if graph.weighted else "no weights"
+    return graph.with_notes(Note("weights", said_of_weights, weighted=graph.weighted))
 
 
 def read_npz(data: bytes, options: ReadOptions) -> Graph:
-    """A sparse matrix of scipy, or the arrays ``edges`` and ``num_nodes``.
-
-    >>> buffer = io.BytesIO()
-    >>> np.savez(buffer, edges=[[0], [1]], num_nodes=3)
-    >>> read_npz(buffer.getvalue(), ReadOptions("g.npz", "g"))
-    Graph('g': 3 nodes, 1 edge)
-    """
+    """A sparse matrix of scipy, or the arrays ``edges`` and ``num_nodes``."""
     label = options.label
     arrays = load_archive(data, label, options.max_bytes)
     if sp.issparse(arrays):
@@ -168,11 +173,14 @@ def read_npz(data: bytes, options: ReadOptions) -> Graph:
         check_plausible(int(high) if np.isfinite(high) else 0, edges.size, label)
     weight = arrays.get("edge_weight", arrays.get("weight"))
     if options.weighted is True and weight is None:
-        raise FileFormatError(f"{label}: weighted=True but there is no array 'edge_weight'.")
+        raise FileFormatError(
+            f"{label}: ", Argument("weighted", True), " but there is no array 'edge_weight'."
+        )
     taken = ("edges" if "edges" in arrays else "edge_index", "num_nodes", "x", "y")
     weights = "edge_weight" if "edge_weight" in arrays else "weight"
     used = [key for key in arrays if key in taken or (key == weights and options.weighted is not False)]
     ignored = [key for key in arrays if key not in used]
+    more = f", ignored {listed(ignored)}" if ignored else ""
     return Graph.from_edges(
         edges,
         x=arrays.get("x"),
@@ -182,18 +190,12 @@ def read_npz(data: bytes, options: ReadOptions) -> Graph:
         y=arrays.get("y"),
         directed=options.directed,
         name=options.name,
-        notes=[f"{label}: arrays {listed(used)}" + (f", ignored {listed(ignored)}" if ignored else "")],
+        notes=[Note("format", f"{label}: arrays {listed(used)}", more, format="npz", ignored=ignored)],
     )
 
 
 def load_archive(data: bytes, label: str, max_bytes: int | None = None) -> Any:
-    """A scipy sparse matrix, or a dictionary of all arrays, of an .npz archive; never with pickle.
-
-    >>> buffer = io.BytesIO()
-    >>> np.savez(buffer, x=np.ones(2))
-    >>> load_archive(buffer.getvalue(), "x.npz")
-    {'x': array([1., 1.])}
-    """
+    """A scipy sparse matrix, or a dictionary of all arrays, of an .npz archive; never with pickle."""
     try:
         if data[:2] == b"PK":
             check_archive_size(data, label, max_bytes)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from softcut.errors import ModelFileError
 from softcut.files import atomic_write
+
+if TYPE_CHECKING:  # reading graphs need not load torch
+    from torch import Tensor
 
 __all__ = ["MAX_JSON_BYTES", "read_model", "write_model"]
 
@@ -85,7 +85,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{stem.name}.json."
         )
     try:
-        tensors: dict[str, torch.Tensor] = load(data)
+        tensors: dict[str, Tensor] = load(data)
         wanted = _metadata(data).get("json_sha256")
         same = wanted == hashlib.sha256(_canonical(meta)).hexdigest()
     except (ValueError, KeyError, SafetensorError, RecursionError) as error:

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from softcut.errors import FileFormatError, GraphError, ParameterError, require
+from softcut.errors import Argument, FileFormatError, GraphError, Note, ParameterError, require
 from softcut.graph import Graph
 from softcut.graph.conversions import edges_of_networkx
-from softcut.io.text_files import ReadOptions, decode_text, plain_text_bytes, reason_of
+from softcut.io.options import ReadOptions
+from softcut.io.text_files import decode_text, plain_text_bytes, reason_of
 from softcut.tables.arrays import listed
 from softcut.tables.columns import FeatureOptions, Table, column_of_values
 from softcut.tables.edge_columns import WEIGHT_NAMES
@@ -24,13 +25,7 @@ __all__ = ["parse_gml", "parse_graphml", "read_network"]
 
 
 def parse_graphml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GraphML.
-
-    >>> import networkx as nx
-    >>> text = "".join(nx.generate_graphml(nx.path_graph(3))).encode()
-    >>> parse_graphml(text, ReadOptions("g.graphml", "g")).number_of_edges()
-    2
-    """
+    """A networkx graph of GraphML."""
     nx = require("networkx", "all", "reading GraphML")
     # Entities can refer to other files and expand without bound; no graph needs them.
     if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE) or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -39,12 +34,7 @@ def parse_graphml(data: bytes, options: ReadOptions) -> Any:
 
 
 def parse_gml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GML.
-
-    >>> text = b"graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]"
-    >>> parse_gml(text, ReadOptions("g.gml", "g")).number_of_edges()
-    1
-    """
+    """A networkx graph of GML."""
     nx = require("networkx", "all", "reading GML")
     text = decode_text(plain_text_bytes(data), options.label)
     # networkx reads ASCII with character references, and writes them as well.
@@ -79,43 +69,29 @@ def read_network(
     attributes: str | Sequence[str] | None = None,
     features: FeatureOptions | None = None,
 ) -> Graph:
-    """A graph of a networkx graph that was read from a file.
-
-    >>> import networkx as nx
-    >>> read_network(nx.path_graph(3), "GraphML", ReadOptions("g.graphml", "g")).notes
-    ['g.graphml: GraphML', 'no weight']
-
-    Parameters
-    ----------
-    network
-        The networkx graph.
-    kind
-        What the file was, in words.
-    options
-        What was asked for.
-    attributes
-        Node attributes to use as features: names, or "attributes" for all numbers.
-    features
-        What to do about missing values and text.
-    """
+    """A graph of a networkx graph that was read from a file."""
     keys = list(dict.fromkeys(key for *_, values in network.edges(data=True) for key in values))
     weight = next((name for name in WEIGHT_NAMES if name in keys), None)
     if options.weight is not None:
         if options.weight not in keys:
             raise ParameterError(
                 f"weight is {options.weight!r}, which no edge of {options.label} has: "
-                f"choose from {listed([str(key) for key in keys]) or 'nothing'}."
+                f"choose from {listed([str(key) for key in keys]) or 'nothing'}.",
+                argument="weight",
             )
         weight = str(options.weight)
     if options.weighted is True and weight is None:
-        raise FileFormatError(f"{options.label}: weighted=True but no edge has {listed(WEIGHT_NAMES)}.")
+        raise FileFormatError(
+            f"{options.label}: ", Argument("weighted", True), f" but no edge has {listed(WEIGHT_NAMES)}."
+        )
     if options.weighted is False:
         weight = None
     ignored = [str(key) for key in keys if key != weight]
+    weights = "no weight" if weight is None else f"weight {weight!r}"
+    others = f", ignored {listed(ignored)}" if ignored else ""
     said = [
-        f"{options.label}: {kind}",
-        ("no weight" if weight is None else f"weight {weight!r}")
-        + (f", ignored {listed(ignored)}" if ignored else ""),
+        Note("format", f"{options.label}: {kind}", format=kind.lower()),
+        Note("edge_columns", weights, others, weight=weight, ignored=tuple(ignored)),
     ]
     parts = edges_of_networkx(network, weight)
     if options.directed is not None:
@@ -127,7 +103,13 @@ def read_network(
             return graph
         titles = [column.title for column in table.columns]
         return graph.with_notes(
-            f"node attributes {listed(titles)} not used (features='attributes' uses them)"
+            Note(
+                "attributes_not_used",
+                f"node attributes {listed(titles)} not used (",
+                Argument("features", "attributes"),
+                " uses them)",
+                attributes=titles,
+            )
         )
     return _with_attributes(graph, table, attributes, features or FeatureOptions(), options.label)
 
@@ -166,14 +148,18 @@ def _with_attributes(
         unknown = [name for name in chosen if name not in titles]
         if unknown:
             raise ParameterError(
-                f"features names {unknown[0]!r}, which no node of {label} has: choose from {listed(titles)}."
+                f"features names {unknown[0]!r}, which no node of {label} has: choose from {listed(titles)}.",
+                argument="features",
             )
     if table is None or not chosen:
-        raise GraphError("features='attributes' found no node attribute that is a number at every node.")
+        raise GraphError(
+            Argument("features", "attributes"), " found no node attribute that is a number at every node."
+        )
     used = replace(table, columns=[column for column in columns if column.title in chosen])
     # No column is an id here: the attributes belong to their nodes.
     made = feature_table(used, options, ids_possible=False)
-    notes = [f"features from the node attributes {listed(chosen)}", *made.notes]
+    notes = [Note("features", f"features from the node attributes {listed(chosen)}"), *made.notes]
     if left_out:
-        notes.append(f"node attributes {listed(left_out)} left out (text, or missing at some nodes)")
+        said = f"node attributes {listed(left_out)} left out (text, or missing at some nodes)"
+        notes.append(Note("attributes_left_out", said, attributes=left_out))
     return graph.with_features(made.x, made.names).with_notes(*notes)

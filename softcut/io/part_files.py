@@ -45,23 +45,7 @@ _AGAIN = "write the parts again with 'softcut partition'"
 
 @dataclass(frozen=True)
 class Part:
-    """One part, its arrays memory-mapped; see the module's docstring for what they hold.
-
-    Attributes
-    ----------
-    number : int
-        Which part.
-    nodes, rowptr, col, send, counts : array
-        Structure.
-    val : array or None
-        Edge weights; None for a binary graph.
-    x : array or None
-        Features.
-    words : tuple of two arrays or None
-        Row pointer and columns of the words.
-    axes : tuple of two arrays or None
-        Some rows, and the principal axes of their features; see :mod:`softcut.metrics.measurements`.
-    """
+    """One part, its arrays memory-mapped; the module's docstring says what they hold."""
 
     number: int
     nodes: np.ndarray
@@ -124,7 +108,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """One checksum for all parts: what a checkpoint of a training is a training of."""
+        """One checksum for all parts: it tells whether a checkpoint belongs to these parts."""
         return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
 
 
@@ -287,12 +271,7 @@ def _checksum(file: Path) -> str:
 
 
 def read_manifest(folder: str | Path) -> Manifest:
-    """The manifest of a folder of parts, or a sentence where there is none.
-
-    >>> read_manifest("no-such-folder")
-    Traceback (most recent call last):
-    softcut.errors.FileFormatError: no-such-folder holds no parts (no manifest.json); ...
-    """
+    """The manifest of a folder of parts, or a sentence where there is none."""
     file = Path(folder) / "manifest.json"
     if not file.is_file():
         raise FileFormatError(
@@ -312,17 +291,7 @@ def read_manifest(folder: str | Path) -> Manifest:
 
 
 def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
-    """One part, its arrays memory-mapped. A missing or damaged file is named.
-
-    Parameters
-    ----------
-    folder : path
-        Where :func:`write_parts` wrote.
-    number : int
-        Which, from 0 on.
-    verify : bool
-        Compare the checksums of its files with the manifest: a pass over them.
-    """
+    """One part, its arrays memory-mapped. A missing or damaged file is named."""
     folder, manifest = Path(folder), read_manifest(folder)
     if not 0 <= number < manifest.parts:
         raise ParameterError(

@@ -6,29 +6,28 @@ Nothing in a file is ever executed: archives are opened without pickle, attribut
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import FileFormatError, GraphError, ParameterError
-from softcut.graph import Graph, SelfLoops
+from softcut.errors import Argument, FileFormatError, GraphError, Note, ParameterError
+from softcut.graph import Graph
+from softcut.graph.checks import check_self_loops
+from softcut.io import options as declared
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import FeatureSource, features_from
-from softcut.io.large_edge_lists import (
-    LARGE,
-    ReadProgress,
-    read_large_edge_list,
-    read_npy_edges,
-    read_parquet_edges,
-)
 from softcut.io.matrix_files import read_mtx, read_npz
 from softcut.io.network_files import parse_gml, parse_graphml, read_network
+from softcut.io.options import ReadOptions
+from softcut.io.plain_text import PLAIN_BYTES
+from softcut.io.quick_edge_lists import ReadProgress, read_npy_edges, read_parquet_edges, read_plain_edges
 from softcut.io.text_files import (
-    ReadOptions,
     check_max_bytes,
     is_standard_input,
     kind_of,
@@ -39,8 +38,14 @@ from softcut.io.text_files import (
 )
 from softcut.io.text_tables import check_comments, check_delimiter
 from softcut.tables.arrays import plural
-from softcut.tables.columns import FeatureOptions, FeatureTable, Missing
-from softcut.tables.edge_columns import EdgeTable, edges_of_table, names_of_rows, rows_of_nodes
+from softcut.tables.columns import FeatureOptions, FeatureTable
+from softcut.tables.edge_columns import (
+    EdgeTable,
+    edges_of_table,
+    names_of_rows,
+    nodes_without_edges,
+    rows_of_nodes,
+)
 from softcut.tables.frames import edges_of_frame, is_frame, labelled_adjacency
 
 __all__ = ["read_features", "read_graph"]
@@ -62,23 +67,23 @@ _GRAPH_FORMATS = {
 
 def read_graph(
     path: Any,
-    features: Any = None,
+    features: declared.Features = None,
     *,
-    weighted: bool | Literal["auto"] = "auto",
-    self_loops: SelfLoops = "drop",
-    format: str | None = None,
-    delimiter: str | None = None,
-    source: str | int | None = None,
-    target: str | int | None = None,
-    weight: str | int | None = None,
-    directed: bool | None = None,
-    header: bool | None = None,
-    comments: str | None = None,
-    ids: str | int | Literal[False] | None = None,
-    missing: Missing = "error",
-    one_hot: bool | Sequence[str] = False,
-    features_header: bool | None = None,
-    max_bytes: int | None = None,
+    weighted: declared.Weighted = "auto",
+    self_loops: declared.Loops = "drop",
+    format: declared.Format = None,
+    delimiter: declared.Delimiter = None,
+    source: declared.SourceColumn = None,
+    target: declared.TargetColumn = None,
+    weight: declared.WeightColumn = None,
+    directed: declared.Directed = None,
+    header: declared.EdgesHeader = None,
+    comments: declared.Comments = None,
+    ids: declared.Ids = None,
+    missing: declared.MissingValues = "error",
+    one_hot: declared.OneHot = False,
+    features_header: declared.FeaturesHeader = None,
+    max_bytes: declared.MaxBytes = None,
     verbose: bool = False,
     progress: ReadProgress | None = None,
 ) -> Graph:
@@ -112,8 +117,8 @@ def read_graph(
         - ``.npy``: an array of integer ids, 2 x E or E x 2.
         - ``.parquet``: one edge per row, columns as in an edge list with a header (needs pyarrow).
 
-        Edge lists of more than 64 MiB are read block by block where pyarrow is installed: the result is the same,
-        the memory that of the edges.
+        Plain edge lists of more than 1 MiB are read block by block where pyarrow is installed: the result is the
+        same, many times faster, and the memory is that of the edges.
     features
         Features of the nodes: a file (see :func:`read_features`), a data frame, an array with one row per node;
         for GraphML and GML also ``"attributes"``, the node attributes that are numbers, or a list of attributes.
@@ -172,12 +177,11 @@ def read_graph(
         For anything that cannot be read, naming the file and the line.
     """
     if not (weighted == "auto" or isinstance(weighted, (bool, np.bool_))):
-        raise ParameterError(f"weighted is {weighted!r}: choose 'auto', True or False.")
-    if self_loops not in ("drop", "keep"):
-        raise ParameterError(f"self_loops is {self_loops!r}: choose 'drop' or 'keep'.")
+        raise ParameterError(f"weighted is {weighted!r}: choose 'auto', True or False.", argument="weighted")
+    check_self_loops(self_loops)
     kinds = sorted(set(_GRAPH_FORMATS.values()))
     if format is not None and format not in kinds:
-        raise ParameterError(f"format is {format!r}: choose one of {', '.join(kinds)}.")
+        raise ParameterError(f"format is {format!r}: choose one of {', '.join(kinds)}.", argument="format")
     if is_standard_input(path) and is_standard_input(features):
         raise ParameterError("graph and features cannot both be '-': standard input can be read once.")
     frame = is_frame(path)
@@ -198,42 +202,51 @@ def read_graph(
     wanted = FeatureOptions.checked(ids, one_hot, missing)
     kind = "frame" if frame else format or kind_of(path, _GRAPH_FORMATS, "graph")
     attributes = _attributes(features, kind)
-    blockwise = None if frame else _read_blockwise(path, kind, options, progress)
-    data = b"" if frame or blockwise is not None else read_bytes(path, options.max_bytes)
+    edges = _read_edges(path, kind, options, progress)
+    data = b"" if frame or edges is not None else read_bytes(path, options.max_bytes)
     join = None
     if features is not None and attributes is None:
         join = features_from(features, wanted, features_header, None, options.comments, options.max_bytes)
     try:
-        if blockwise is not None:
-            graph = _graph_of_edges(*blockwise, join, wanted, options)
+        if edges is not None:
+            graph = _graph_of_edges(*edges, join, wanted, options)
         else:
             graph = _read(path, data, kind, join, attributes, wanted, options)
     except GraphError as error:  # the graph's own checks do not know which file they look at
-        raise GraphError(f"{options.label}: {error}") from None
-    graph = graph.with_notes(f"{plural(graph.num_nodes, 'node')}, {plural(graph.num_edges, 'edge')}")
+        raise GraphError(f"{options.label}: ", error.sentence) from None
+    size = {"nodes": graph.num_nodes, "edges": graph.num_edges}
+    said = f"{plural(graph.num_nodes, 'node')}, {plural(graph.num_edges, 'edge')}"
+    graph = graph.with_notes(Note("size", said, **size))
     if verbose:
         print("; ".join(graph.notes), file=sys.stderr)
     return graph
 
 
-def _read_blockwise(
+def _read_edges(
     path: Any, kind: str, options: ReadOptions, progress: ReadProgress | None
-) -> tuple[EdgeTable, list[str]] | None:
-    """The edges of a file that need not be held in memory as it is; None for all other files."""
-    if is_standard_input(path) or kind not in ("edges", "npy", "parquet"):
-        if kind in ("npy", "parquet"):
-            raise ParameterError(
-                f"path is '-', but a {kind} file cannot be read from standard input; name a file."
-            )
+) -> tuple[EdgeTable, list[Note]] | None:
+    """The edges of an edge list, a NumPy array or a Parquet file; None for all other kinds."""
+    if kind not in ("edges", "npy", "parquet"):
         return None
+    if is_standard_input(path) and kind != "edges":
+        raise ParameterError(
+            f"path is '-', but a {kind} file cannot be read from standard input; name a file."
+        )
     file = os.path.expanduser(label_of(path))
-    if not os.path.isfile(file):
-        read_bytes(path)  # says what is wrong
-    if kind == "npy":
-        return read_npy_edges(file, options)
-    if kind == "parquet":
-        return read_parquet_edges(file, options, progress)
-    return read_large_edge_list(file, options, progress) if os.path.getsize(file) > LARGE else None
+    if kind != "edges":
+        if not os.path.isfile(file):
+            read_bytes(path)  # says what is wrong
+        return read_npy_edges(file, options) if kind == "npy" else read_parquet_edges(file, options, progress)
+    on_disk = os.path.isfile(file) and not is_standard_input(path) and not file.lower().endswith(".gz")
+    data = None if on_disk else read_bytes(path, options.max_bytes)
+    size = os.path.getsize(file) if data is None else len(data)
+    if size > PLAIN_BYTES:
+        # A file that cannot be opened is named below.
+        with suppress(OSError), open(file, "rb") if data is None else io.BytesIO(data) as stream:
+            plain = read_plain_edges(stream, size, options, progress)
+            if plain is not None:
+                return plain
+    return read_edge_list(read_bytes(path, options.max_bytes) if data is None else data, options)
 
 
 def _attributes(features: Any, kind: str) -> str | list[str] | None:
@@ -245,7 +258,7 @@ def _attributes(features: Any, kind: str) -> str | list[str] | None:
         return None
     if kind not in ("graphml", "gml"):
         raise ParameterError(
-            "features='attributes' needs a GraphML or GML file: pass a features file instead."
+            Argument("features", "attributes"), " needs a GraphML or GML file: pass a features file instead."
         )
     return list(features) if named else "attributes"
 
@@ -259,16 +272,13 @@ def _read(
     wanted: FeatureOptions,
     options: ReadOptions,
 ) -> Graph:
-    if kind == "edges":
-        edges, notes = read_edge_list(data, options)
-        return _graph_of_edges(edges, notes, join, wanted, options)
     if kind == "frame":
         asked = (options.source, options.target, options.weight) != (None, None, None)
         if asked or labelled_adjacency(path, options.label) is None:
             edges, columns = edges_of_frame(
                 path, options.label, options.source, options.target, options.weight, options.weighted
             )
-            return _graph_of_edges(edges, [f"data frame, {columns.sentence()}"], join, wanted, options)
+            return _graph_of_edges(edges, [columns.note("data frame, ")], join, wanted, options)
         graph = Graph.from_frame(path, self_loops=options.self_loops, directed=options.directed)
     elif kind in ("graphml", "gml"):
         network = (parse_graphml if kind == "graphml" else parse_gml)(data, options)
@@ -281,7 +291,7 @@ def _read(
 
 def _graph_of_edges(
     edges: EdgeTable,
-    notes: list[str],
+    notes: list[Note],
     join: FeatureSource | None,
     wanted: FeatureOptions,
     options: ReadOptions,
@@ -289,7 +299,7 @@ def _graph_of_edges(
     try:
         parts = edges_of_table(edges, options.label, join, wanted.missing)
     except GraphError as error:  # the sentence names the files
-        raise FileFormatError(str(error)) from None
+        raise FileFormatError(error.sentence) from None
     parts["notes"] = [*notes, *parts["notes"]]
     return Graph.from_edges(
         **parts, self_loops=options.self_loops, directed=options.directed, name=options.name or None
@@ -306,10 +316,10 @@ def _attach(graph: Graph, join: FeatureSource, wanted: FeatureOptions, options: 
                 f"{table.label} has {table.x.shape[0]} rows but {options.label} has {n} nodes: "
                 "give one row per node."
             )
-        said = [] if any("by position" in note for note in table.notes) else ["rows joined by position"]
-        return graph.with_features(table.x, table.names).with_notes(
-            f"features of {table.label}", *said, *table.notes
-        )
+        notes = [Note("features", f"features of {table.label}"), *table.notes]
+        if not table.by_position:
+            notes.insert(1, Note("joined_by_position", "rows joined by position"))
+        return graph.with_features(table.x, table.names).with_notes(*notes)
     names = graph.node_names or names_of_rows(n, table)
     known = set(names)
     extra = [name for name in table.ids if name not in known]
@@ -318,12 +328,12 @@ def _attach(graph: Graph, join: FeatureSource, wanted: FeatureOptions, options: 
             f"{table.label} has node {shown(extra[0])}, which {options.label} with its {n} nodes does not have."
         )
     x, said_how = _rows(table, [*names, *extra], wanted.missing, options.label)
-    notes = [f"features of {table.label} {said_how}", *table.notes]
+    notes = [Note("features", f"features of {table.label} {said_how}"), *table.notes]
     if not extra:
         return graph.with_features(x, table.names).with_notes(*notes)
     larger = graph.adjacency.copy()
     larger.resize((n + len(extra), n + len(extra)))
-    notes.append(f"{plural(len(extra), 'node')} only in {table.label}, without edges")
+    notes.append(nodes_without_edges(table, extra))
     return Graph(
         larger,
         x=x,
@@ -338,20 +348,20 @@ def _rows(table: FeatureTable, names: Sequence[str], missing: str, label: str) -
     try:
         return rows_of_nodes(table, names, missing, label)
     except GraphError as error:  # the sentence names the files
-        raise FileFormatError(str(error)) from None
+        raise FileFormatError(error.sentence) from None
 
 
 def read_features(
     path: Any,
     node_names: Sequence[str] | None = None,
     *,
-    ids: str | int | Literal[False] | None = None,
-    missing: Missing = "error",
-    one_hot: bool | Sequence[str] = False,
-    header: bool | None = None,
-    delimiter: str | None = None,
-    comments: str | None = None,
-    max_bytes: int | None = None,
+    ids: declared.Ids = None,
+    missing: declared.MissingValues = "error",
+    one_hot: declared.OneHot = False,
+    header: declared.FeaturesHeader = None,
+    delimiter: declared.Delimiter = None,
+    comments: declared.Comments = None,
+    max_bytes: declared.MaxBytes = None,
 ) -> np.ndarray | sp.csr_array:
     """Read node features, one row per node, as float32.
 

@@ -7,15 +7,12 @@ import io
 import os
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softcut.errors import FileFormatError, ParameterError
-from softcut.graph import SelfLoops
+from softcut.errors import Argument, FileFormatError, ParameterError
 
 __all__ = [
-    "ReadOptions",
     "check_archive_size",
     "check_max_bytes",
     "check_plausible",
@@ -37,43 +34,13 @@ _UNPACKED_BYTES = 64 * 2**20
 _UNPACKED_TIMES = 100
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """What read_graph was asked for, handed to the reader of each format.
-
-    >>> ReadOptions("g.csv", "g").weighted
-    'auto'
-    """
-
-    label: str
-    name: str
-    weighted: bool | str = "auto"
-    self_loops: SelfLoops = "drop"
-    source: str | int | None = None
-    target: str | int | None = None
-    weight: str | int | None = None
-    directed: bool | None = None
-    header: bool | None = None
-    delimiter: str | None = None
-    comments: str | None = None
-    max_bytes: int | None = None
-
-
 def is_standard_input(path: Any) -> bool:
-    """Whether a path is "-", the standard input.
-
-    >>> is_standard_input("-")
-    True
-    """
+    """Whether a path is "-", the standard input."""
     return isinstance(path, (str, os.PathLike)) and os.fspath(path) == "-"
 
 
 def label_of(path: Any) -> str:
-    """What to call a file in messages.
-
-    >>> label_of("-")
-    'standard input'
-    """
+    """What to call a file in messages."""
     if is_standard_input(path):
         return "standard input"
     try:
@@ -92,44 +59,36 @@ def _suffixes(path: Any) -> tuple[str, str]:
 
 
 def stem_of(path: Any) -> str:
-    """The name of a file without folder and extensions.
-
-    >>> stem_of("data/friends.csv.gz")
-    'friends'
-    """
+    """The name of a file without folder and extensions."""
     return _suffixes(path)[0]
 
 
 def kind_of(path: Any, known: dict[str, str], what: str) -> str:
-    """What a file is by its extension.
-
-    >>> kind_of("friends.csv.gz", {".csv": "edges"}, "graph")
-    'edges'
-    """
+    """What a file is by its extension."""
     if is_standard_input(path):
         return known[".csv"]
     suffix = _suffixes(path)[1]
     if os.path.isdir(path):
         raise FileFormatError(f"{label_of(path)} is a folder; name a {what} file in it.")
     if suffix not in known:
-        hint = "; or pass format=..." if what == "graph" else ""
+        hint = ("; or pass ", Argument("format", text="format=...")) if what == "graph" else ()
         raise FileFormatError(
             f"{label_of(path)}: a {what} file cannot be recognised by the extension {suffix!r}: "
-            f"use one of {' '.join(known)}{hint}."
+            f"use one of {' '.join(known)}",
+            *hint,
+            ".",
         )
     return known[suffix]
 
 
 def check_max_bytes(max_bytes: Any) -> int | None:
-    """The limit a caller set for unpacked data.
-
-    >>> check_max_bytes(2**30)
-    1073741824
-    """
+    """The limit a caller set for unpacked data."""
     if max_bytes is None:
         return None
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 1:
-        raise ParameterError(f"max_bytes is {max_bytes!r}: pass a number of bytes, 1 or more.")
+        raise ParameterError(
+            f"max_bytes is {max_bytes!r}: pass a number of bytes, 1 or more.", argument="max_bytes"
+        )
     return max_bytes
 
 
@@ -139,19 +98,14 @@ def _limit(packed: int, max_bytes: int | None) -> int:
 
 def _raise_too_large(label: str, limit: int) -> None:
     raise FileFormatError(
-        f"{label} unpacks to more than {limit / 2**20:.0f} MiB: unpack it first, or pass max_bytes with a larger limit."
+        f"{label} unpacks to more than {limit / 2**20:.0f} MiB: unpack it first, or pass ",
+        Argument("max_bytes"),
+        " with a larger limit.",
     )
 
 
 def read_bytes(path: Any, max_bytes: int | None = None) -> bytes:
-    """The content of a file, decompressed; "-" is the standard input.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "g.csv").write_bytes(b"0,1")
-    ...     read_bytes(Path(folder, "g.csv"))
-    b'0,1'
-    """
+    """The content of a file, decompressed; "-" is the standard input."""
     label = label_of(path)
     try:
         if is_standard_input(path):
@@ -184,13 +138,7 @@ def read_bytes(path: Any, max_bytes: int | None = None) -> bytes:
 
 
 def check_archive_size(data: bytes, label: str, max_bytes: int | None) -> None:
-    """Refuse a zip archive that announces more than the limit, before anything is unpacked.
-
-    >>> buffer = io.BytesIO()
-    >>> with zipfile.ZipFile(buffer, "w") as archive:
-    ...     archive.writestr("a", "text")
-    >>> check_archive_size(buffer.getvalue(), "a.zip", max_bytes=4)
-    """
+    """Refuse a zip archive that announces more than the limit, before anything is unpacked."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(item.file_size for item in archive.infolist())
     limit = _limit(len(data), max_bytes)
@@ -199,11 +147,7 @@ def check_archive_size(data: bytes, label: str, max_bytes: int | None) -> None:
 
 
 def decode_text(data: bytes, label: str) -> str:
-    """Text of a file that claims to be text; the line of the first byte that is not.
-
-    >>> decode_text("Zoë".encode(), "g.csv")
-    'Zoë'
-    """
+    """Text of a file that claims to be text; the line of the first byte that is not."""
     zero = data.find(b"\0")
     if zero >= 0:
         line = data.count(b"\n", 0, zero) + 1
@@ -220,11 +164,7 @@ def decode_text(data: bytes, label: str) -> str:
 
 
 def plain_text_bytes(data: bytes) -> bytes:
-    """Without byte order mark, with one kind of line ending.
-
-    >>> plain_text_bytes(b"a\\r\\nb")
-    b'a\\nb'
-    """
+    """Without byte order mark, with one kind of line ending."""
     if data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
     if b"\r" in data:
@@ -233,10 +173,7 @@ def plain_text_bytes(data: bytes) -> bytes:
 
 
 def check_plausible(nodes: int, edges: int, label: str) -> None:
-    """Refuse a number of nodes that only a damaged file can announce.
-
-    >>> check_plausible(1000, 10, "g.mtx")
-    """
+    """Refuse a number of nodes that only a damaged file can announce."""
     if nodes > max(_MANY_NODES, 100 * edges):
         raise FileFormatError(
             f"{label} announces {nodes} nodes but has only {edges} entries: the file is damaged, or its "
@@ -245,11 +182,7 @@ def check_plausible(nodes: int, edges: int, label: str) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """The first line of another library's message, without its full stop.
-
-    >>> reason_of(ValueError("wrong. "))
-    'wrong'
-    """
+    """The first line of another library's message, without its full stop."""
     text = str(error).strip().split("\n")[0].strip().rstrip(".")
     if "pickle" in text:  # NumPy's advice for data it does not know: to let it execute code
         text = "it holds no plain arrays"
@@ -257,10 +190,6 @@ def reason_of(error: BaseException) -> str:
 
 
 def shown(line: str) -> str:
-    """A line in quotes for a message, cut where it is long.
-
-    >>> shown("  0,1 ")
-    "'0,1'"
-    """
+    """A line in quotes for a message, cut where it is long."""
     line = line.strip()
     return repr(line if len(line) <= 60 else line[:57] + "...")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from softcut.errors import FileFormatError, ParameterError
+from softcut.errors import Argument, FileFormatError, Note, ParameterError, Sentence
 from softcut.io.text_files import decode_text, plain_text_bytes, shown
 from softcut.tables.arrays import plural, warn_caller
 
@@ -21,17 +19,14 @@ __all__ = [
     "check_comments",
     "check_delimiter",
     "column_of_numbers",
-    "first_wrong",
     "is_missing",
     "is_number",
-    "load_table",
     "mixed_commas",
     "open_table",
 ]
 
 _NAMED = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}
 _MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
-_COMMENT_LINE = re.compile(rb"^[ \t]*[#%].*$\n?", re.MULTILINE)
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 # Excel and its kin say on a line of its own what separates the columns.
@@ -42,18 +37,14 @@ _SAMPLE = 1000
 
 @dataclass(frozen=True)
 class TextTable:
-    """The text of a table, what separates its columns, which lines are comments, what was said about it.
-
-    >>> TextTable("g.csv", b"a,b", "a,b", ",", "#%").separated_by()
-    'commas'
-    """
+    """The text of a table, what separates its columns, which lines are comments, what was said about it."""
 
     label: str
     data: bytes
     text: str
     delimiter: str
     comments: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def quoted(self) -> bool:
@@ -90,15 +81,10 @@ class TextTable:
 
 
 def open_table(data: bytes, label: str, delimiter: str | None, comments: str | None) -> TextTable:
-    """Text of bytes, and how it is to be cut into rows and columns.
-
-    >>> table = open_table(b"# friends\\na;b\\nb;c\\n", "g.csv", None, None)
-    >>> table.delimiter, list(table.rows())
-    (';', [(2, ['a', 'b']), (3, ['b', 'c'])])
-    """
+    """Text of bytes, and how it is to be cut into rows and columns."""
     data = plain_text_bytes(data)
     named = _SEPARATOR_LINE.match(data)
-    notes = []
+    notes: list[Note] = []
     if named:
         # The line stays, empty, so that line numbers stay true.
         data = data[named.end() :]
@@ -110,7 +96,7 @@ def open_table(data: bytes, label: str, delimiter: str | None, comments: str | N
                 raise FileFormatError(
                     f"{label}, line 1: 'sep=' names {separator!r}, which cannot separate columns."
                 ) from None
-        notes.append("line 1 names the delimiter")
+        notes.append(Note("delimiter_named", "line 1 names the delimiter"))
     text = decode_text(data, label)
     head = text[:_HEAD].split("\n")
     separator = delimiter or _find_delimiter(head)
@@ -124,11 +110,7 @@ def open_table(data: bytes, label: str, delimiter: str | None, comments: str | N
 
 
 def check_delimiter(delimiter: str | None) -> str | None:
-    """The delimiter a caller asked for: one character that cannot be part of a number or a name.
-
-    >>> check_delimiter("|")
-    '|'
-    """
+    """The delimiter a caller asked for: one character that cannot be part of a number or a name."""
     if delimiter is None:
         return None
     if delimiter == "\\t":  # what a shell passes for a tab
@@ -139,20 +121,21 @@ def check_delimiter(delimiter: str | None) -> str | None:
         or delimiter.isalnum()
         or delimiter in "\"'\r\n.+-#%_"
     ):
-        raise ParameterError(f"delimiter is {delimiter!r}: pass one character such as ',' or a space.")
+        raise ParameterError(
+            f"delimiter is {delimiter!r}: pass one character such as ',' or a space.", argument="delimiter"
+        )
     return delimiter
 
 
 def check_comments(comments: str | None) -> str | None:
-    """The characters a caller wants comment lines to start with.
-
-    >>> check_comments("#")
-    '#'
-    """
+    """The characters a caller wants comment lines to start with."""
     if comments is not None and (
         not isinstance(comments, str) or any(c.isalnum() or c in "\"'\r\n \t" for c in comments)
     ):
-        raise ParameterError(f"comments is {comments!r}: pass characters such as '#', or '' for no comments.")
+        raise ParameterError(
+            f"comments is {comments!r}: pass characters such as '#', or '' for no comments.",
+            argument="comments",
+        )
     return comments
 
 
@@ -196,7 +179,7 @@ def _whole_rows(lines: list[str]) -> list[str]:
     return rows
 
 
-def _find_comments(text: str, delimiter: str, label: str) -> tuple[str, list[str]]:
+def _find_comments(text: str, delimiter: str, label: str) -> tuple[str, list[Note]]:
     """The characters that start a comment, and what to say; "#tag,#other" is an edge rather than a comment."""
     both = "#%"
     if "#" not in text and "%" not in text:
@@ -227,15 +210,14 @@ def _find_comments(text: str, delimiter: str, label: str) -> tuple[str, list[str
     ]
     if not like_data:
         return both, []
-    marker = like_data[0][1][0]
-    said = f"that {'begins' if len(like_data) == 1 else 'begin'} with {marker!r}"
-    if marker in named or len(like_data) > ordinary:
-        return both.replace(marker, ""), [f"{plural(len(like_data), 'line')} {said} read as data"]
-    warn_caller(
-        f"{label}: {plural(len(like_data), 'line')} {said}, the first on line {like_data[0][0]}, might be data but "
-        "counted as comments: pass comments='' to read them."
-    )
-    return both, [f"{plural(len(like_data), 'line')} {said} skipped (comments='' reads them)"]
+    marker, count = like_data[0][1][0], len(like_data)
+    said = f"{plural(count, 'line')} that {'begins' if count == 1 else 'begin'} with {marker!r}"
+    if marker in named or count > ordinary:
+        return both.replace(marker, ""), [Note("comments_read", f"{said} read as data", lines=count)]
+    way = Argument("comments", "")
+    where = f", the first on line {like_data[0][0]}, might be data but counted as comments: pass "
+    warn_caller(Sentence(f"{label}: {said}", where, way, " to read them."))
+    return both, [Note("comments_skipped", f"{said} skipped (", way, " reads them)", lines=count)]
 
 
 # ---------------------------------------------------------------------- rows
@@ -314,21 +296,17 @@ def is_number(field: str) -> bool:
 
 
 def is_missing(field: str) -> bool:
-    """Whether a field means that there is no value.
-
-    >>> is_missing("NA"), is_missing("0")
-    (True, False)
-    """
+    """Whether a field means that there is no value."""
     return field.strip().lower() in _MISSING
 
 
-def column_of_numbers(fields: Sequence[str], delimiter: str = ";") -> tuple[np.ndarray | None, str]:
+def column_of_numbers(fields: Sequence[str], delimiter: str = ";") -> tuple[np.ndarray | None, Note | None]:
     """Values of a column, and what to say about them; None where they are not all numbers.
 
     >>> column_of_numbers(["2,5", "1"])
     (array([2.5, 1. ]), "decimal commas: '2,5' is 2.5")
     >>> column_of_numbers(["1,250", "3"], delimiter=",")
-    (None, '')
+    (None, None)
 
     Parameters
     ----------
@@ -338,63 +316,28 @@ def column_of_numbers(fields: Sequence[str], delimiter: str = ";") -> tuple[np.n
         What separates the columns. Where that is a comma, "1,250" in quotes is rather a thousand and 250.
     """
     try:
-        return np.array([_number(field) for field in fields], dtype=np.float64), ""
+        return np.array([_number(field) for field in fields], dtype=np.float64), None
     except ValueError:
         pass
     commas = [field for field in fields if "," in field]
     # "1,234" beside "5.6" is a thousand; only a column without points has decimal commas.
     if not commas or any("." in field for field in fields):
-        return None, ""
+        return None, None
     if not all(_DECIMAL_COMMA.fullmatch(field) for field in commas):
-        return None, ""
+        return None, None
     if delimiter == "," and all(_THOUSANDS.fullmatch(field) for field in commas):
-        return None, ""
+        return None, None
     try:
         values = np.array([_number(field.replace(",", ".")) for field in fields], dtype=np.float64)
     except ValueError:
-        return None, ""
-    return values, f"decimal commas: {commas[0]!r} is {_number(commas[0].replace(',', '.')):g}"
+        return None, None
+    shown_as = f"decimal commas: {commas[0]!r} is {_number(commas[0].replace(',', '.')):g}"
+    return values, Note("decimal_commas", shown_as)
 
 
 def mixed_commas(field: str) -> str:
-    """The end of a sentence about a number whose comma may mean two things.
-
-    >>> mixed_commas("1,250")
-    "the comma in '1,250' may mark decimals or thousands; write numbers with points and without such commas."
-    """
+    """The end of a sentence about a number whose comma may mean two things."""
     return (
         f"the comma in {shown(field)} may mark decimals or thousands; write numbers with points and without such "
         "commas."
     )
-
-
-def load_table(data: bytes, fields: list[tuple[str, str]], delimiter: str) -> np.ndarray | None:
-    """Rows of numbers through NumPy's C reader; None where a line is not of this kind.
-
-    >>> load_table(b"1 2\\n", [("u", "<i8"), ("v", "<i8")], " ")["v"].tolist()
-    [2]
-    """
-    if b"#" in data or b"%" in data:
-        data = _COMMENT_LINE.sub(b"", data)
-    try:
-        with warnings.catch_warnings():
-            # "1.5" read as the integer 1 is only a warning; here it means: not an integer.
-            warnings.simplefilter("error")
-            return np.loadtxt(
-                io.BytesIO(data),
-                dtype=np.dtype(fields),
-                delimiter=None if delimiter == " " else delimiter,
-                comments=None,
-                ndmin=1,
-            )
-    except Exception:  # whatever it was, a line-by-line parser says which line
-        return None
-
-
-def first_wrong(fields: Sequence[str]) -> int:
-    """Position of the first field that is not a number; 0 where each alone is one.
-
-    >>> first_wrong(["1", "x"])
-    1
-    """
-    return next((i for i, field in enumerate(fields) if not is_number(field)), 0)

@@ -135,7 +135,9 @@ def cluster_regions(
         Pixels of every region, for minCUT: see there.
     """
     if method not in METHODS:
-        raise ParameterError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+        raise ParameterError(
+            f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.", argument="method"
+        )
     if k >= graph.num_nodes:
         return np.arange(graph.num_nodes)
     if k == 1:

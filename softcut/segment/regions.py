@@ -44,7 +44,9 @@ def over_segment(
         About how many superpixels SLIC makes.
     """
     if kind not in REGION_KINDS:
-        raise ParameterError(f"regions must be one of {', '.join(map(repr, REGION_KINDS))}, got {kind!r}.")
+        raise ParameterError(
+            f"regions must be one of {', '.join(map(repr, REGION_KINDS))}, got {kind!r}.", argument="regions"
+        )
     methods = require("skimage.segmentation", "images", "Segmenting images")
     if kind == "felzenszwalb":
         found = methods.felzenszwalb(rgb, scale=scale, sigma=sigma, min_size=min_size)

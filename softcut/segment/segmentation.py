@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from softcut.clustering.arguments import seed_from
 from softcut.device import choose_device
-from softcut.errors import ParameterError, require
+from softcut.errors import Argument, Note, ParameterError, require
 from softcut.segment.images import as_rgb, read_image, shrink
 from softcut.segment.methods import METHODS, cluster_regions, number_of_segments
 from softcut.segment.region_graph import RegionGraph, region_graph
@@ -132,19 +132,28 @@ def segment_image(
         A larger image is divided at a smaller size; the labels have the size of the image.
     """
     if method not in METHODS:
-        raise ParameterError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
-    auto = isinstance(k, str) and k == "auto"
-    if not auto and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1):
-        raise ParameterError(f"k must be a whole number of at least 1, or 'auto', got {k!r}.")
+        raise ParameterError(
+            f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.", argument="method"
+        )
+    auto = isinstance(k, str)
+    if (auto and k != "auto") or (
+        not auto and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1)
+    ):
+        raise ParameterError(f"k must be a whole number of at least 1, or 'auto', got {k!r}.", argument="k")
     if not max_pixels >= 1:
-        raise ParameterError(f"max_pixels must be positive, got {max_pixels!r}.")
+        raise ParameterError(f"max_pixels must be positive, got {max_pixels!r}.", argument="max_pixels")
     rgb = as_rgb(read_image(image) if isinstance(image, str | os.PathLike) else image)
     small, factor = shrink(rgb, int(max_pixels))
-    notes = []
+    notes: list[str] = []
     if factor > 1:
         notes.append(
-            f"divided at {small.shape[1]} x {small.shape[0]} pixels, 1/{factor} of the image's size; pass max_pixels "
-            "with a larger number to keep more."
+            Note(
+                "image_shrunk",
+                f"divided at {small.shape[1]} x {small.shape[0]} pixels, 1/{factor} of the image's size; pass ",
+                Argument("max_pixels"),
+                " with a larger number to keep more.",
+                factor=factor,
+            )
         )
     numbers = over_segment(small, regions)
     count = int(numbers.max()) + 1
@@ -154,13 +163,15 @@ def segment_image(
         )
     if not auto and int(k) > count:
         raise ParameterError(
-            f"k is {k}, but the image has only {count} regions of its own colour; ask for fewer segments."
+            f"k is {k}, but the image has only {count} regions of its own colour; ask for fewer segments.",
+            argument="k",
         )
     features = ("colour", "position") if position else ("colour",)
     described = region_graph(small, numbers, features=features, weights="likeness" if texture else "colour")
     if auto:
         k = number_of_segments(described.graph)
-        notes.append(f"k=auto: {k} segments.")
+        chosen = Argument("k", "auto", text="k=auto")
+        notes.append(Note("segments_chosen", chosen, f": {k} segments.", segments=k))
     seed, area = seed_from(random_state), described.area
     labels = cluster_regions(described.graph, int(k), method, seed, choose_device(device), area=area)
     # The largest segment becomes number 0; clusters without a region are left out.

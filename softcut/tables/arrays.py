@@ -25,11 +25,7 @@ __all__ = [
 
 
 def as_array(value: Any, argument: str) -> np.ndarray:
-    """A NumPy array of an array, list or torch tensor, or a GraphError that names the argument.
-
-    >>> as_array([1, 2], "y").tolist()
-    [1, 2]
-    """
+    """A NumPy array of an array, list or torch tensor, or a GraphError that names the argument."""
     if hasattr(value, "detach"):  # torch, without importing it
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":
@@ -44,20 +40,12 @@ def as_array(value: Any, argument: str) -> np.ndarray:
 
 
 def to_dense(x: Any) -> np.ndarray:
-    """A dense array of a dense or sparse one.
-
-    >>> to_dense(sp.csr_array([[0, 1]]))
-    array([[0, 1]])
-    """
+    """A dense array of a dense or sparse one."""
     return x.toarray() if sp.issparse(x) else x
 
 
 def is_torch_sparse(value: Any) -> bool:
-    """Whether a value is a sparse tensor of torch.
-
-    >>> is_torch_sparse([1, 2])
-    False
-    """
+    """Whether a value is a sparse tensor of torch."""
     return hasattr(value, "detach") and str(getattr(value, "layout", "")) in (
         "torch.sparse_coo",
         "torch.sparse_csr",
@@ -66,26 +54,14 @@ def is_torch_sparse(value: Any) -> bool:
 
 
 def torch_sparse_to_scipy(value: Any) -> sp.csr_array:
-    """A sparse tensor of torch as a matrix of scipy.
-
-    >>> import torch
-    >>> torch_sparse_to_scipy(torch.eye(2).to_sparse()).nnz
-    2
-    """
+    """A sparse tensor of torch as a matrix of scipy."""
     coo = value.detach().cpu().to_sparse_coo().coalesce()
     index = coo.indices().numpy()
     return sp.csr_array(sp.coo_array((coo.values().numpy(), (index[0], index[1])), shape=tuple(coo.shape)))
 
 
 def warn_caller(message: str) -> None:
-    """Warn at the first caller outside softcut, however deep the constructor was called from.
-
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     warn_caller("odd")
-    >>> str(caught[0].message)
-    'odd'
-    """
+    """Warn at the first caller outside softcut, however deep the constructor was called from."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("softcut."):
         level, frame = level + 1, frame.f_back
@@ -93,28 +69,16 @@ def warn_caller(message: str) -> None:
 
 
 def shape_of(array: Any) -> tuple[int, ...]:
-    """The shape of an array as plain integers, for messages.
-
-    >>> shape_of(np.ones((2, 3)))
-    (2, 3)
-    """
+    """The shape of an array as plain integers, for messages."""
     return tuple(int(size) for size in array.shape)
 
 
 def plural(count: int, noun: str) -> str:
-    """A count and its noun.
-
-    >>> plural(1, "edge"), plural(2, "edge")
-    ('1 edge', '2 edges')
-    """
+    """A count and its noun."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Names for a message, in quotes, the rest counted.
-
-    >>> listed(["a", "b", "c"], most=2)
-    "'a', 'b' and 1 more"
-    """
+    """Names for a message, in quotes, the rest counted."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from softcut.errors import ParameterError
+from softcut.errors import Note, ParameterError
+from softcut.tables.arrays import listed
 
 __all__ = [
     "INTEGER_ID",
@@ -24,6 +25,7 @@ __all__ = [
     "Table",
     "column_of_values",
     "looks_like_id",
+    "position_of",
     "text_of",
 ]
 
@@ -39,22 +41,14 @@ _ID_ENDING = re.compile(r"(?:[_ \-.]|(?<=[a-z]))I[Dd]$|[_ \-.]ids?$")
 
 @dataclass(frozen=True)
 class Column:
-    """A column: ``numbers`` (NaN where missing), or ``text`` ("" where missing), or both where they may be ids.
-
-    >>> Column("age", numbers=np.array([31.0, np.nan])).title
-    'age'
-    """
+    """A column: ``numbers`` (NaN where missing), or ``text`` ("" where missing), or both where they may be ids."""
 
     title: str
     numbers: np.ndarray | None = None
     text: list[str] | None = None
 
     def labels(self) -> list[str] | None:
-        """The values as ids: text as it is, whole numbers as integers; None where neither fits.
-
-        >>> Column("a", numbers=np.array([3.0, 1.0])).labels()
-        ['3', '1']
-        """
+        """The values as ids: text as it is, whole numbers as integers; None where neither fits."""
         if self.text is not None:
             return self.text
         assert self.numbers is not None
@@ -70,18 +64,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns as read, with row labels that are no column (``index``) and, for messages, the lines of a file.
-
-    >>> Table("x.csv", [Column("age", np.array([31, 45]))], lines=[2, 3]).place(1, 0)
-    "x.csv, line 3, column 1 ('age')"
-    """
+    """Columns as read, with row labels that are no column (``index``) and, for messages, the lines of a file."""
 
     label: str
     columns: list[Column]
     titled: bool = True
     index: list[str] | None = None
     lines: Sequence[int] | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -99,11 +89,7 @@ class Table:
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    """How to make a matrix of a table: the column of ids, one-hot columns, what to do about missing values.
-
-    >>> FeatureOptions(missing="zero").one_hot
-    False
-    """
+    """How to make a matrix of a table: the column of ids, one-hot columns, what to do about missing values."""
 
     ids: str | int | Literal[False] | None = None
     one_hot: bool | tuple[str, ...] = False
@@ -111,13 +97,11 @@ class FeatureOptions:
 
     @classmethod
     def checked(cls, ids: Any, one_hot: Any, missing: Any) -> FeatureOptions:
-        """Options of arguments as a caller passes them.
-
-        >>> FeatureOptions.checked(None, ["city"], "zero")
-        FeatureOptions(ids=None, one_hot=('city',), missing='zero')
-        """
+        """Options of arguments as a caller passes them."""
         if missing not in ("error", "zero", "mean", "drop"):
-            raise ParameterError(f"missing is {missing!r}: choose 'error', 'zero', 'mean' or 'drop'.")
+            raise ParameterError(
+                f"missing is {missing!r}: choose 'error', 'zero', 'mean' or 'drop'.", argument="missing"
+            )
         if isinstance(one_hot, str):
             one_hot = (one_hot,)
         if not isinstance(one_hot, bool):
@@ -126,28 +110,32 @@ class FeatureOptions:
             except TypeError:
                 one_hot = (None,)
             if not all(isinstance(title, str) for title in one_hot):
-                raise ParameterError("one_hot must be True, False or a list of column titles.")
+                raise ParameterError(
+                    "one_hot must be True, False or a list of column titles.", argument="one_hot"
+                )
         if ids is not None and ids is not False and (ids is True or not isinstance(ids, (str, int))):
             raise ParameterError(
-                f"ids is {ids!r}: pass the title or the position (from 0) of a column, or False for none."
+                f"ids is {ids!r}: pass the title or the position (from 0) of a column, or False for none.",
+                argument="ids",
             )
         return cls(ids, one_hot, missing)
 
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """A feature matrix (float32), the id of each row where there are ids, the names of its columns.
-
-    >>> FeatureTable("x", np.eye(2, dtype=np.float32)).x.shape
-    (2, 2)
-    """
+    """A feature matrix (float32), the id of each row where there are ids, the names of its columns."""
 
     label: str
     x: Any
     ids: list[str] | None = None
     names: list[str] | None = None
     id_origin: str = ""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def by_position(self) -> bool:
+        """Whether a note says already that rows were joined by position."""
+        return any(note.code == "joined_by_position" for note in self.notes)
 
 
 def looks_like_id(title: str) -> bool:
@@ -160,12 +148,27 @@ def looks_like_id(title: str) -> bool:
     return title.lower() in _ID_NAMES or _ID_ENDING.search(title) is not None
 
 
-def column_of_values(title: str, values: np.ndarray) -> Column:
-    """A column of any values: numbers where all that are not missing are numbers, else text.
+def position_of(which: str | int, titles: Sequence[str], argument: str, label: str) -> int:
+    """Position of a column given by title or position."""
+    if isinstance(which, str):
+        if which in titles:
+            return list(titles).index(which)
+        lowered = [title.lower() for title in titles]
+        if which.lower() in lowered:
+            return lowered.index(which.lower())
+        # A command line has no integers: "0" is a position where no title says otherwise.
+        if INTEGER_ID.fullmatch(which) and int(which) < len(titles):
+            return int(which)
+    elif isinstance(which, (int, np.integer)) and not isinstance(which, bool) and 0 <= which < len(titles):
+        return int(which)
+    raise ParameterError(
+        f"{argument} is {which!r}, which is no column of {label}: choose from {listed(titles)}.",
+        argument=argument,
+    )
 
-    >>> column_of_values("age", np.array([31, None], dtype=object)).numbers
-    array([31., nan])
-    """
+
+def column_of_values(title: str, values: np.ndarray) -> Column:
+    """A column of any values: numbers where all that are not missing are numbers, else text."""
     if values.dtype.kind in "biuf":
         return Column(title, numbers=values)
     items = values.tolist()
@@ -187,11 +190,7 @@ def _is_gap(item: Any) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """An id as text: whole floats lose their point, which only the table gave them.
-
-    >>> text_of(7.0), text_of("07")
-    ('7', '07')
-    """
+    """An id as text: whole floats lose their point, which only the table gave them."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

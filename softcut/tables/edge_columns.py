@@ -8,12 +8,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from softcut.errors import GraphError, ParameterError
+from softcut.errors import Argument, GraphError, Note, ParameterError, Sentence
 from softcut.tables.arrays import listed, plural, warn_caller
-from softcut.tables.columns import INTEGER_ID, FeatureTable, looks_like_id
+from softcut.tables.columns import INTEGER_ID, FeatureTable, looks_like_id, position_of
 
 __all__ = [
     "END_NAMES",
+    "SOURCE_AND_TARGET",
     "WEIGHT_NAMES",
     "EdgeColumns",
     "EdgeTable",
@@ -21,7 +22,7 @@ __all__ = [
     "edge_table_of_labels",
     "edges_of_table",
     "names_of_rows",
-    "position_of",
+    "nodes_without_edges",
     "rows_of_nodes",
     "whole_numbers",
 ]
@@ -45,16 +46,14 @@ END_NAMES = [
     ("head", "tail"),
     ("start", "end"),
 ]
+# What to pass where the columns cannot be told.
+SOURCE_AND_TARGET = Sentence(Argument("source", text="source="), " and ", Argument("target", text="target="))
 WEIGHT_NAMES = ("weight", "weights", "edge_weight", "w", "value", "strength", "count", "similarity")
 
 
 @dataclass(frozen=True)
 class EdgeColumns:
-    """Where a table keeps the two ends and the weight of its edges, and what it says about the others.
-
-    >>> EdgeColumns(0, 1, None, "source 'a', target 'b', no weight").weight is None
-    True
-    """
+    """Where a table keeps the two ends and the weight of its edges, in words and numbers, and what it ignores."""
 
     source: int
     target: int
@@ -62,22 +61,16 @@ class EdgeColumns:
     said: str
     ignored: tuple[str, ...] = ()
 
-    def sentence(self) -> str:
-        """What was understood, in words.
-
-        >>> EdgeColumns(0, 1, None, "source 'a', target 'b', no weight", ("year",)).sentence()
-        "source 'a', target 'b', no weight, ignored 'year'"
-        """
-        return self.said + (f", ignored {listed(self.ignored)}" if self.ignored else "")
+    def note(self, begin: str = "") -> Note:
+        """What was understood."""
+        ignored = f", ignored {listed(self.ignored)}" if self.ignored else ""
+        places = {"source": self.source, "target": self.target, "weight": self.weight}
+        return Note("edge_columns", begin, self.said, ignored, **places, ignored=self.ignored)
 
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """Edges as read. ``ends`` [E, 2] holds integer ids, or positions in ``names``.
-
-    >>> EdgeTable(np.array([[0, 1]]), ["ann", "bob"], None).names
-    ['ann', 'bob']
-    """
+    """Edges as read. ``ends`` [E, 2] holds integer ids, or positions in ``names``."""
 
     ends: np.ndarray
     names: list[str] | None
@@ -95,7 +88,7 @@ def choose_edge_columns(
 ) -> EdgeColumns:
     """The columns of a titled table to use as source, target and weight.
 
-    >>> choose_edge_columns(["id", "Source", "Target", "year"], "links.csv").sentence()
+    >>> choose_edge_columns(["id", "Source", "Target", "year"], "links.csv").note()
     "source 'Source', target 'Target', no weight, ignored 'id', 'year'"
 
     Parameters
@@ -117,18 +110,29 @@ def choose_edge_columns(
     if a is None or b is None:
         a, b = _ends(titles, lowered, a, b, label, rows)
     if a == b:
-        raise ParameterError(f"source and target are both column {titles[a]!r} of {label}: name two columns.")
+        raise ParameterError(
+            Argument("source"),
+            " and ",
+            Argument("target"),
+            f" are both column {titles[a]!r} of {label}: name two columns.",
+        )
     w: int | None = None
     if weight is not None:
         w = position_of(weight, titles, "weight", label)
         if w in (a, b):
-            raise ParameterError(f"weight is column {titles[w]!r} of {label}, which holds the ids of nodes.")
+            raise ParameterError(
+                f"weight is column {titles[w]!r} of {label}, which holds the ids of nodes.", argument="weight"
+            )
     elif weighted is not False:
-        found = [lowered.index(name) for name in WEIGHT_NAMES if name in lowered]
-        w = next((i for i in found if i not in (a, b)), None)
+        titled = [lowered.index(name) for name in WEIGHT_NAMES if name in lowered]
+        w = next((i for i in titled if i not in (a, b)), None)
         if w is None and weighted is True:
             raise GraphError(
-                f"{label}: weighted=True but no column is called {listed(WEIGHT_NAMES)}: pass weight= with a title."
+                f"{label}: ",
+                Argument("weighted", True),
+                f" but no column is called {listed(WEIGHT_NAMES)}: pass ",
+                Argument("weight", text="weight="),
+                " with a title.",
             )
     said = f"source {titles[a]!r}, target {titles[b]!r}, " + (
         "no weight" if w is None else f"weight {titles[w]!r}"
@@ -162,7 +166,9 @@ def _ends(
         if len(rest) in (2, 3) and len(ends) >= 2:
             return ends[0], ends[1]
     raise GraphError(
-        f"{label} has the columns {listed(titles)}: name two of them source and target, or pass source= and target=."
+        f"{label} has the columns {listed(titles)}: name two of them source and target, or pass ",
+        SOURCE_AND_TARGET,
+        ".",
     )
 
 
@@ -178,41 +184,17 @@ def _only_numbers_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], lab
     if set(first) & set(second):
         raise GraphError(
             f"{label} has the columns {listed(titles)}, of which the first may number the rows or be a node: "
-            "pass source= and target=."
+            "pass ",
+            SOURCE_AND_TARGET,
+            ".",
         )
     return True
-
-
-def position_of(which: str | int, titles: Sequence[str], argument: str, label: str) -> int:
-    """Position of a column given by title or position.
-
-    >>> position_of("Year", ["id", "year"], "weight", "links.csv")
-    1
-    """
-    if isinstance(which, str):
-        if which in titles:
-            return list(titles).index(which)
-        lowered = [title.lower() for title in titles]
-        if which.lower() in lowered:
-            return lowered.index(which.lower())
-        # A command line has no integers: "0" is a position where no title says otherwise.
-        if INTEGER_ID.fullmatch(which) and int(which) < len(titles):
-            return int(which)
-    elif isinstance(which, (int, np.integer)) and not isinstance(which, bool) and 0 <= which < len(titles):
-        return int(which)
-    raise ParameterError(
-        f"{argument} is {which!r}, which is no column of {label}: choose from {listed(titles)}."
-    )
 
 
 def edge_table_of_labels(
     source: Sequence[str], target: Sequence[str], weight: np.ndarray | None = None
 ) -> EdgeTable:
-    """Edges between ids given as text; ids that are all plain integers become integers.
-
-    >>> edge_table_of_labels(["ann", "bob"], ["bob", "cy"]).names
-    ['ann', 'bob', 'cy']
-    """
+    """Edges between ids given as text; ids that are all plain integers become integers."""
     position: dict[str, int] = {}
     ends = np.empty((len(source), 2), dtype=np.int64)
     for i, (u, v) in enumerate(zip(source, target, strict=True)):
@@ -222,11 +204,7 @@ def edge_table_of_labels(
 
 
 def whole_numbers(edges: EdgeTable) -> EdgeTable:
-    """The same edges with integers as ids, where every id is a plain integer.
-
-    >>> whole_numbers(EdgeTable(np.array([[0, 1]]), ["7", "9"], None)).ends.tolist()
-    [[7, 9]]
-    """
+    """The same edges with integers as ids, where every id is a plain integer."""
     if edges.names and all(INTEGER_ID.fullmatch(name) for name in edges.names):
         ids = np.array([int(name) for name in edges.names], dtype=np.int64)
         return replace(edges, ends=ids[edges.ends], names=None)
@@ -239,47 +217,43 @@ def edges_of_table(
     features: Callable[[list[str], bool], FeatureTable] | None = None,
     missing: str = "error",
 ) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` for edges between ids, and the features joined to them.
-
-    >>> edges = edge_table_of_labels(["ann", "bob"], ["bob", "cy"])
-    >>> edges_of_table(edges, "friends")["num_nodes"]
-    3
-
-    Parameters
-    ----------
-    edges
-        Edges between ids.
-    label
-        What to call them in messages.
-    features
-        Given the names of the nodes and whether their order is known to the caller, the features.
-    missing
-        What to do for nodes without a row: "error", or "zero" or "mean" to fill the row.
-    """
+    """The arguments of ``Graph.from_edges`` for edges between ids, and the features joined to them."""
     table = None
     if features is not None:
         ordered = _counted(edges) is not None
         ids = np.unique(edges.ends).tolist() if edges.names is None else edges.names
         table = features([str(i) for i in ids], ordered)
+    notes: list[Note] = []
     if table is not None and table.ids is not None:
-        return _joined_by_id(edges, table, label, missing)
-    ends, n, names, said = _numbered(edges, table, label)
+        ends, names, x, notes = _joined_by_id(edges, table, label, missing)
+        n = int(x.shape[0])
+    else:
+        ends, n, names, kind = _numbered(edges, table, label)
+        x = None if table is None else table.x
+        notes.append(_ids_note(kind))
+        if table is not None:
+            notes += _said_of(table, "rows joined by position")
     return {
         "edge_index": ends.T,
         "edge_weight": edges.weight,
         "num_nodes": n,
         "node_names": names,
-        "x": None if table is None else table.x,
+        "x": x,
         "feature_names": None if table is None else table.names,
-        "notes": [said, *([] if table is None else _said_of(table, "rows joined by position"))],
+        "notes": notes,
     }
 
 
-def _said_of(table: FeatureTable, how: str) -> list[str]:
+def _ids_note(kind: str) -> Note:
+    return Note("ids", f"ids {kind}", kind=kind)
+
+
+def _said_of(table: FeatureTable, how: str) -> list[Note]:
     of = "" if table.label == "features" else f" of {table.label}"
-    described = f"features{of}: {plural(int(table.x.shape[1]), 'column')}"
+    columns = int(table.x.shape[1])
+    how = "" if table.by_position else f", {how}"
     return [
-        f"{described}, {how}" if not any("by position" in n for n in table.notes) else described,
+        Note("features", f"features{of}: {plural(columns, 'column')}{how}", columns=columns),
         *table.notes,
     ]
 
@@ -318,14 +292,14 @@ def _by_name(edges: EdgeTable) -> tuple[np.ndarray, list[str]]:
 def _numbered(
     edges: EdgeTable, table: FeatureTable | None, label: str
 ) -> tuple[np.ndarray, int, list[str] | None, str]:
-    """Node indices, node count, names and what to say, for features without ids or none at all."""
+    """Node indices, node count, names and what the ids are, for features without ids or none at all."""
     if edges.names is None:
         low, high = int(edges.ends.min()), int(edges.ends.max())
         start = _counted(edges)
         if table is not None:
             rows = int(table.x.shape[0])
             if high < rows:
-                return edges.ends, rows, None, "ids are node indices"
+                return edges.ends, rows, None, "are node indices"
             if not (low >= 1 and high == rows):
                 raise GraphError(
                     f"{table.label} has {rows} rows but {label} has node {high}: give one row per "
@@ -333,9 +307,9 @@ def _numbered(
                 )
             start = 1
         if start == 0:
-            return edges.ends, high + 1, None, "ids are node indices"
+            return edges.ends, high + 1, None, "are node indices"
         if start == 1:
-            return edges.ends - 1, high, [str(i) for i in range(1, high + 1)], "ids count nodes from 1"
+            return edges.ends - 1, high, [str(i) for i in range(1, high + 1)], "count nodes from 1"
     elif table is not None:
         rows = int(table.x.shape[0])
         if rows != len(edges.names):
@@ -351,11 +325,13 @@ def _numbered(
         )
     ends, names = _by_name(edges)
     kind = "numbers with gaps, kept as names" if edges.names is None else "text"
-    return ends, len(names), names, f"ids are {kind}"
+    return ends, len(names), names, f"are {kind}"
 
 
-def _joined_by_id(edges: EdgeTable, table: FeatureTable, label: str, missing: str) -> dict[str, Any]:
-    """Join edges and features by id; nodes that only the features know are isolated."""
+def _joined_by_id(
+    edges: EdgeTable, table: FeatureTable, label: str, missing: str
+) -> tuple[np.ndarray, list[str] | None, Any, list[Note]]:
+    """Node indices, names, features joined by id, and notes; nodes that only the features know are isolated."""
     assert table.ids is not None
     ends, names = _by_name(edges)
     known = set(names)
@@ -372,27 +348,21 @@ def _joined_by_id(edges: EdgeTable, table: FeatureTable, label: str, missing: st
             names = [str(i) for i in range(start, n + start)]
             labels = None if start == 0 else names
     x, said = rows_of_nodes(table, names, missing, label)
-    notes = ["ids are " + ("integers" if edges.names is None else "text"), *_said_of(table, said)]
+    kind = "integers" if edges.names is None else "text"
+    notes = [_ids_note(f"are {kind}"), *_said_of(table, said)]
     if extra:
-        notes.append(f"{plural(len(extra), 'node')} only in {table.label}, without edges")
-    return {
-        "edge_index": ends.T,
-        "edge_weight": edges.weight,
-        "num_nodes": n,
-        "node_names": labels,
-        "x": x,
-        "feature_names": table.names,
-        "notes": notes,
-    }
+        notes.append(nodes_without_edges(table, extra))
+    return ends, labels, x, notes
+
+
+def nodes_without_edges(table: FeatureTable, names: Sequence[str]) -> Note:
+    """Says how many nodes only the features know."""
+    said = f"{plural(len(names), 'node')} only in {table.label}, without edges"
+    return Note("nodes_without_edges", said, count=len(names))
 
 
 def rows_of_nodes(table: FeatureTable, names: Sequence[str], missing: str, label: str) -> tuple[Any, str]:
-    """The rows of these nodes in their order, and in words how they were found.
-
-    >>> table = FeatureTable("x", np.array([[1.0], [2.0]]), ids=["b", "a"], id_origin="column 'id'")
-    >>> rows_of_nodes(table, ["a", "b"], "error", "g")[0].tolist()
-    [[2.0], [1.0]]
-    """
+    """The rows of these nodes in their order, and in words how they were found."""
     assert table.ids is not None
     row = {name: i for i, name in enumerate(table.ids)}
     if len(row) < len(table.ids):
@@ -404,7 +374,7 @@ def rows_of_nodes(table: FeatureTable, names: Sequence[str], missing: str, label
     if not absent.size:
         return table.x[order], said
     if missing not in ("zero", "mean"):
-        raise_missing(table, [names[i] for i in absent.tolist()], label)
+        _raise_missing(table, [names[i] for i in absent.tolist()], label)
     if not isinstance(table.x, np.ndarray):
         raise GraphError(
             f"{table.label}: missing rows of sparse features cannot be filled; add them to the file."
@@ -414,7 +384,7 @@ def rows_of_nodes(table: FeatureTable, names: Sequence[str], missing: str, label
     return x, f"{said}, {plural(int(absent.size), 'node')} without a row filled with {missing}s"
 
 
-def raise_missing(table: FeatureTable, missing: list[str], label: str) -> NoReturn:
+def _raise_missing(table: FeatureTable, missing: list[str], label: str) -> NoReturn:
     """Say which node has no row, and whether it is only written differently."""
     others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     hint = ""
@@ -429,10 +399,6 @@ def raise_missing(table: FeatureTable, missing: list[str], label: str) -> NoRetu
 
 
 def names_of_rows(n: int, table: FeatureTable) -> list[str]:
-    """Names of unnamed nodes: counted from 0, or from 1 where the ids of the features are.
-
-    >>> names_of_rows(2, FeatureTable("x", None, ids=["1", "2"]))
-    ['1', '2']
-    """
+    """Names of unnamed nodes: counted from 0, or from 1 where the ids of the features are."""
     start = 0 if table.ids is None or "0" in table.ids else 1
     return [str(i) for i in range(start, n + start)]

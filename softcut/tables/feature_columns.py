@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from softcut.errors import GraphError, ParameterError
-from softcut.tables.arrays import listed
+from softcut.errors import Argument, GraphError, Note, ParameterError
+from softcut.tables.arrays import listed, plural
 from softcut.tables.columns import (
     INTEGER_ID,
     STRICT_ID_NAMES,
@@ -18,6 +18,7 @@ from softcut.tables.columns import (
     FeatureTable,
     Table,
     looks_like_id,
+    position_of,
 )
 
 __all__ = ["feature_table"]
@@ -69,7 +70,8 @@ def feature_table(
         if unknown:
             raise ParameterError(
                 f"one_hot names {unknown[0]!r}, which is no feature column of {table.label}: "
-                f"choose from {listed(titles)}."
+                f"choose from {listed(titles)}.",
+                argument="one_hot",
             )
     x, names, more = _matrix(table, columns, options)
     return FeatureTable(
@@ -87,15 +89,18 @@ def feature_table(
 
 def _choose_ids(
     table: Table, options: FeatureOptions, known: Sequence[str] | None, ordered: bool
-) -> tuple[int | None, list[str] | None, str, list[str]]:
+) -> tuple[int | None, list[str] | None, str, list[Note]]:
     """Position of the id column (None: there is none), the ids, where they came from, what to say."""
     if options.ids is False:
         return None, None, "", []
     if options.ids is not None:
-        asked = _asked_for(table, options.ids)
+        titles = [c.title if table.titled else f"column {i + 1}" for i, c in enumerate(table.columns)]
+        asked = position_of(options.ids, titles, "ids", table.label)
         names = table.columns[asked].labels()
         if names is None:
-            raise ParameterError(f"ids names column {asked + 1} of {table.label}, whose values are no ids.")
+            raise ParameterError(
+                f"ids names column {asked + 1} of {table.label}, whose values are no ids.", argument="ids"
+            )
         _check_unique(table, names, asked)
         return asked, names, f"column {_name(table, asked)}", []
     if known is not None and ordered:
@@ -143,7 +148,7 @@ def _choose_ids(
         if known is not None and not set(known) & set(labels):
             if ordered and table.num_rows == len(known):
                 said = f"no id of {_origin(table, at)} is a node: rows joined by position"
-                return at, None, "", [said]
+                return at, None, "", [Note("joined_by_position", said)]
             if at is None:
                 continue
         return at, labels, _origin(table, at), []
@@ -175,10 +180,14 @@ def _refuse_hidden_ids(table: Table, known: Sequence[str]) -> None:
         return
     hidden = next((i for i in range(1, len(table.columns)) if _counts(table, i, known)), None)
     if hidden is not None:
-        way = repr(table.columns[hidden].title) if table.titled else hidden
+        way = table.columns[hidden].title if table.titled else hidden
         raise GraphError(
             f"{table.label}, column {_name(table, hidden)}: the values are the ids of the nodes in another order than "
-            f"the rows; pass ids={way} to join rows by them, or ids=False if row i belongs to node i."
+            "the rows; pass ",
+            Argument("ids", way),
+            " to join rows by them, or ",
+            Argument("ids", False),
+            " if row i belongs to node i.",
         )
 
 
@@ -205,16 +214,6 @@ def _titled_id(table: Table, at: int) -> bool:
     return table.titled and looks_like_id(table.columns[at].title)
 
 
-def _asked_for(table: Table, which: str | int) -> int:
-    titles = [column.title for column in table.columns]
-    if isinstance(which, str) and which in titles and table.titled:
-        return titles.index(which)
-    if isinstance(which, int) and 0 <= which < len(titles):
-        return which
-    columns = listed(titles) if table.titled else f"positions 0 to {len(titles) - 1}"
-    raise ParameterError(f"ids is {which!r}, which is no column of {table.label}: choose from {columns}.")
-
-
 def _name(table: Table, at: int) -> str:
     return repr(table.columns[at].title) if table.titled and table.columns[at].title else str(at + 1)
 
@@ -237,12 +236,12 @@ def _check_unique(table: Table, labels: list[str], at: int) -> None:
 
 def _matrix(
     table: Table, columns: list[int], options: FeatureOptions
-) -> tuple[np.ndarray, list[str], list[str]]:
+) -> tuple[np.ndarray, list[str], list[Note]]:
     """Features as float32, the names of the columns, what to say about them."""
     rows = table.num_rows
     blocks: list[np.ndarray] = []
     names: list[str] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     filled, dropped = 0, []
     plain = all(
         table.columns[i].numbers is not None and table.columns[i].numbers.dtype.kind in "biu"  # type: ignore[union-attr]
@@ -257,7 +256,8 @@ def _matrix(
         )
         if hot:
             values, titles = _one_hot(table, i)
-            notes.append(f"{_origin(table, i)} became {len(titles)} columns of 0 and 1")
+            said = f"{_origin(table, i)} became {len(titles)} columns of 0 and 1"
+            notes.append(Note("one_hot", said, column=column.title, columns=len(titles)))
         elif column.numbers is None:
             _raise_text(table, i)
         else:
@@ -269,8 +269,9 @@ def _matrix(
             if options.missing == "error":
                 row = int(np.flatnonzero(gaps.any(axis=1))[0])
                 raise GraphError(
-                    f"{table.place(row, i)}: the value is missing; "
-                    "fill it in, or pass missing='zero', 'mean' or 'drop'."
+                    f"{table.place(row, i)}: the value is missing; fill it in, or pass ",
+                    Argument("missing", "zero"),
+                    ", 'mean' or 'drop'.",
                 )
             if options.missing == "drop":
                 dropped.append(_name(table, i))
@@ -286,12 +287,18 @@ def _matrix(
         blocks.append(values)
         names.extend(titles)
     if dropped:
-        notes.append(f"columns with missing values left out: {', '.join(dropped)}")
+        said = f"columns with missing values left out: {', '.join(dropped)}"
+        notes.append(Note("missing_dropped", said, columns=dropped))
     if filled:
         word = "the mean of the column" if options.missing == "mean" else "zero"
-        notes.append(f"{filled} missing {'value' if filled == 1 else 'values'} filled with {word}")
+        said = f"{plural(filled, 'missing value')} filled with {word}"
+        notes.append(Note("missing_filled", said, count=filled))
     if not blocks:
-        raise GraphError(f"{table.label}: every column has missing values; pass missing='zero' or 'mean'.")
+        raise GraphError(
+            f"{table.label}: every column has missing values; pass ",
+            Argument("missing", "zero"),
+            " or 'mean'.",
+        )
     x = np.empty((rows, len(names)), dtype=np.float32)
     start = 0
     with np.errstate(over="ignore"):
@@ -331,10 +338,10 @@ def _raise_text(table: Table, at: int) -> NoReturn:
     row = next((i for i, value in enumerate(column.text) if value and not _is_number(value)), 0)
     value = column.text[row]
     shown = repr(value if len(value) <= 60 else value[:57] + "...")
-    way = f"one_hot=[{column.title!r}]" if table.titled else "one_hot=True"
     raise GraphError(
-        f"{table.place(row, at)}: {shown} is not a number; correct it, leave the column out, or pass {way} to make "
-        "a column of 0 and 1 of every value."
+        f"{table.place(row, at)}: {shown} is not a number; correct it, leave the column out, or pass ",
+        Argument("one_hot", [column.title] if table.titled else True),
+        " to make a column of 0 and 1 of every value.",
     )
 
 

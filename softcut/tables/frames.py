@@ -9,11 +9,12 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import GraphError
+from softcut.errors import Argument, GraphError, Note
 from softcut.tables.arrays import as_array, listed, plural
 from softcut.tables.columns import FeatureOptions, FeatureTable, Table, column_of_values, text_of
 from softcut.tables.edge_columns import (
     END_NAMES,
+    SOURCE_AND_TARGET,
     EdgeColumns,
     EdgeTable,
     choose_edge_columns,
@@ -36,12 +37,7 @@ __all__ = [
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value is a data frame of pandas or polars.
-
-    >>> import pandas as pd
-    >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([1])
-    (True, False)
-    """
+    """Whether a value is a data frame of pandas or polars."""
     return _is_pandas(value) or _is_polars(value)
 
 
@@ -56,13 +52,7 @@ def _is_polars(value: Any) -> bool:
 
 
 def table_of_frame(frame: Any, label: str) -> Table:
-    """The columns of a frame, with its index where that is more than a row number.
-
-    >>> import pandas as pd
-    >>> table = table_of_frame(pd.DataFrame({"age": [31, 45]}, index=["ann", "bob"]), "x")
-    >>> table.index, table.columns[0].title
-    (['ann', 'bob'], 'age')
-    """
+    """The columns of a frame, with its index where that is more than a row number."""
     if _is_polars(frame):
         titles = [str(title) for title in frame.columns]
         columns = [column_of_values(title, frame[:, i].to_numpy()) for i, title in enumerate(titles)]
@@ -90,26 +80,7 @@ def _counts_rows(index: Any) -> bool:
 
 
 def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | None] | None:
-    """A square frame whose rows and columns have the same labels, columns put in the order of the rows.
-
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame([[1, 0], [0, 1]], index=["a", "b"], columns=["b", "a"])
-    >>> labelled_adjacency(frame, "graph")
-    (array([[0, 1],
-           [1, 0]]), ['a', 'b'])
-
-    Parameters
-    ----------
-    frame
-        A pandas frame with labelled rows; or a frame whose first column holds the labels of the rows.
-    label
-        What to call it in messages.
-
-    Returns
-    -------
-    tuple of array and list of str, or None
-        None for a frame that is no such matrix. The list is None where rows and columns are only counted.
-    """
+    """A square frame whose rows and columns have the same labels, columns put in the order of the rows."""
     rows, columns = frame.shape
     if _is_pandas(frame) and rows == columns:
         names, titles, values = _labels(frame.index), [text_of(title) for title in frame.columns], frame
@@ -142,7 +113,9 @@ def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | 
 def _raise_ambiguous(label: str) -> NoReturn:
     raise GraphError(
         f"{label} is a square data frame without labels on its rows, which may be a matrix or edges: call "
-        "Graph.from_dense with frame.to_numpy(), or Graph.from_frame with source= and target=."
+        "Graph.from_dense with frame.to_numpy(), or Graph.from_frame with ",
+        SOURCE_AND_TARGET,
+        ".",
     )
 
 
@@ -154,13 +127,7 @@ def edges_of_frame(
     weight: str | int | None = None,
     weighted: bool | str = "auto",
 ) -> tuple[EdgeTable, EdgeColumns]:
-    """Edges of a frame that has one edge per row, and the columns they were taken from.
-
-    >>> import pandas as pd
-    >>> edges, columns = edges_of_frame(pd.DataFrame({"src": ["a", "b"], "dst": ["b", "c"]}), "graph")
-    >>> edges.names, columns.said
-    (['a', 'b', 'c'], "source 'src', target 'dst', no weight")
-    """
+    """Edges of a frame that has one edge per row, and the columns they were taken from."""
     table = table_of_frame(frame, label)
     titles = [column.title for column in table.columns]
     lowered = {title.lower() for title in titles}
@@ -187,19 +154,15 @@ def edges_of_frame(
         weights = table.columns[columns.weight].numbers
         if weights is None:
             raise GraphError(
-                f"{label}: the weights in column {titles[columns.weight]!r} are not numbers; pass weighted=False or "
-                f"another of {listed(titles)}."
+                f"{label}: the weights in column {titles[columns.weight]!r} are not numbers; pass ",
+                Argument("weighted", False),
+                f" or another of {listed(titles)}.",
             )
     return edge_table_of_labels(ends[0], ends[1], weights), columns
 
 
 def aligned_series(values: Any, node_names: list[str] | None) -> Any:
-    """A pandas series in the order of the nodes it is labelled with; anything else as it is.
-
-    >>> import pandas as pd
-    >>> aligned_series(pd.Series([2, 1], index=["b", "a"]), ["a", "b"]).tolist()
-    [1, 2]
-    """
+    """A pandas series in the order of the nodes it is labelled with; anything else as it is."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(values, pandas.Series) or node_names is None:
         return values
@@ -217,23 +180,8 @@ def aligned_series(values: Any, node_names: list[str] | None) -> Any:
 
 def features_of_frame(
     frame: Any, n: int, node_names: list[str] | None
-) -> tuple[np.ndarray, list[str] | None, list[str]]:
-    """Features in the order of the nodes, their names, and in words how the rows were joined.
-
-    >>> import pandas as pd
-    >>> x = pd.DataFrame({"age": [45, 31]}, index=["bob", "ann"])
-    >>> features_of_frame(x, 2, ["ann", "bob"])
-    (array([[31.], [45.]], dtype=float32), ['age'], ['features joined by the index'])
-
-    Parameters
-    ----------
-    frame
-        One row per node, in any order where the index or a column holds the names of the nodes.
-    n
-        Number of nodes.
-    node_names
-        Their names; None for nodes counted from 0.
-    """
+) -> tuple[np.ndarray, list[str] | None, list[Note]]:
+    """Features in the order of the nodes, their names, and in words how the rows were joined."""
     unique = node_names is None or len(set(node_names)) == len(node_names)
     known = [str(i) for i in range(n)] if node_names is None else node_names
     # The graphs of a batch may share names: their rows can only be joined by position.
@@ -242,19 +190,15 @@ def features_of_frame(
         return table.x, table.names, list(table.notes)
     names = names_of_rows(n, table) if node_names is None else node_names
     x, said = rows_of_nodes(table, names, "error", "the graph")
-    notes = [f"features {said}", *table.notes]
+    notes = [Note("features", f"features {said}"), *table.notes]
     others = len(table.ids) - n
     if others > 0:
-        notes.append(f"{plural(others, 'row')} of other nodes left out")
+        notes.append(Note("rows_left_out", f"{plural(others, 'row')} of other nodes left out", count=others))
     return x, table.names, notes
 
 
 def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array.
-
-    >>> edges_with_features(edge_table_of_labels(["a"], ["b"]), None)["node_names"]
-    ['a', 'b']
-    """
+    """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array."""
 
     def features(known: list[str], ordered: bool) -> FeatureTable:
         if is_frame(x):

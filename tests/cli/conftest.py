@@ -35,6 +35,13 @@ def run(monkeypatch, capsys, tmp_path):
 
 
 @pytest.fixture
+def ring(tmp_path):
+    """A ring of thirty nodes, and the words that cluster it quickly."""
+    (tmp_path / "ring.csv").write_text("".join(f"{i},{(i + 1) % 30}\n" for i in range(30)))
+    return "cluster", "ring.csv", "-k", 2, "--n-init", 2, "--max-iter", 30, "--no-plot"
+
+
+@pytest.fixture
 def people(tmp_path):
     """An edge list with names, and features joined by name in another order."""
     graph = attributed_communities(n_nodes=120, n_clusters=3, n_features=30, edge_signal=0.9, seed=0)

@@ -96,12 +96,6 @@ def test_predict_with_a_bad_model(run, tmp_path):
     assert "no model at none" in err
 
 
-@pytest.fixture
-def ring(tmp_path):
-    (tmp_path / "ring.csv").write_text("".join(f"{i},{(i + 1) % 30}\n" for i in range(30)))
-    return "cluster", "ring.csv", "-k", 2, "--n-init", 2, "--max-iter", 30, "--no-plot"
-
-
 def test_the_model_runs_once(run, ring, monkeypatch):
     def again(*args):
         raise AssertionError("the soft assignments of the fit are at hand")
@@ -122,13 +116,6 @@ def test_predicting_runs_the_model_once(run, ring, monkeypatch):
     monkeypatch.setattr(GraphClustering, "predict_proba", counted)
     assert run("predict", "m", "ring.csv", "--out", "again", "--no-plot")[0] == 0
     assert len(calls) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "counts"), [("3", 3), ("auto", "auto"), ("2:20", range(2, 21)), ("4:4", range(4, 5))]
-)
-def test_numbers_of_clusters(text, counts):
-    assert cluster_counts(text) == counts
 
 
 @pytest.mark.parametrize("text", ["", "x", "2:", ":3", "5:2", "0:4", "2:3:4", "1.5"])

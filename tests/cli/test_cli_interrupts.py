@@ -13,12 +13,7 @@ from softcut.cli import results
 from softcut.cli.interrupts import Interrupts, Stopped
 from softcut.report.progress import TrainingBar
 
-
-@pytest.fixture
-def ring(tmp_path):
-    (tmp_path / "ring.csv").write_text("".join(f"{i},{(i + 1) % 30}\n" for i in range(30)))
-    words = ("cluster", "ring.csv", "-k", 2, "--n-init", 2, "--no-plot", "--model-out", "m")
-    return (*words, "--paper", "--max-iter", 1000)
+LONG = ("--model-out", "m", "--paper", "--max-iter", 1000)
 
 
 @pytest.fixture
@@ -31,7 +26,7 @@ def press(*args, **kwargs):
 
 
 def test_what_was_learnt_is_written(run, ring, tmp_path, pressed_while_training):
-    code, out, err = run(*ring)
+    code, out, err = run(*ring, *LONG)
     assert code == 130
     metrics = json.loads((tmp_path / "ring-clusters" / "metrics.json").read_text())
     assert metrics["interrupted"] is True
@@ -43,7 +38,7 @@ def test_what_was_learnt_is_written(run, ring, tmp_path, pressed_while_training)
 
 def test_a_second_press_leaves_nothing(run, ring, tmp_path, pressed_while_training, monkeypatch):
     monkeypatch.setattr(results.np, "save", press)
-    code, out, err = run(*ring)
+    code, out, err = run(*ring, *LONG)
     assert (code, out) == (130, "")
     assert err.endswith("softcut: interrupted.\n")
     assert [p.name for p in tmp_path.iterdir()] == ["ring.csv"]
@@ -51,7 +46,7 @@ def test_a_second_press_leaves_nothing(run, ring, tmp_path, pressed_while_traini
 
 def test_a_press_before_the_training_leaves_nothing(run, ring, tmp_path, monkeypatch):
     monkeypatch.setattr("softcut.io.read_graph", press)
-    assert run(*ring) == (130, "", "softcut: interrupted.\n")
+    assert run(*ring, *LONG) == (130, "", "softcut: interrupted.\n")
     assert [p.name for p in tmp_path.iterdir()] == ["ring.csv"]
 
 

@@ -127,12 +127,6 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(here, monkeypatch):
         Output().files("--model-out", Path("locked/m"), ["m.json"])
 
 
-@pytest.fixture
-def ring(tmp_path):
-    (tmp_path / "ring.csv").write_text("".join(f"{i},{(i + 1) % 30}\n" for i in range(30)))
-    return "cluster", "ring.csv", "-k", 2, "--n-init", 2, "--max-iter", 5
-
-
 def test_a_run_that_fails_while_writing_leaves_nothing(run, ring, tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
@@ -142,17 +136,6 @@ def test_a_run_that_fails_while_writing_leaves_nothing(run, ring, tmp_path, monk
     assert code == 2
     assert "softcut: No space left on device." in err
     assert everything(tmp_path) == ["ring.csv"]
-
-
-def test_a_second_run_replaces_the_first(run, ring, tmp_path):
-    assert run(*ring, "--model-out", "m")[0] == 0
-    first = everything(tmp_path)
-    assert "ring-clusters/clusters.png" in first
-    code, _, err = run(*ring, "--model-out", "m")
-    assert code == 2
-    assert "--overwrite" in err
-    assert run(*ring, "--no-plot", "--model-out", "m", "--overwrite")[0] == 0
-    assert everything(tmp_path) == [name for name in first if name != "ring-clusters/clusters.png"]
 
 
 def test_the_model_may_lie_with_the_results(run, ring, tmp_path):

@@ -2,34 +2,58 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import pytest
 
-from softcut.cli.wording import with_options
+from softcut.cli.arguments import READ_OPTIONS, worded
 from softcut.clustering.arguments import LIMITS
+from softcut.errors import Argument, Sentence
+from softcut.io import read_graph
 
 GRAPH = "source,target\n" + "".join(f"{i},{(i + 1) % 12}\n{i},{(i + 2) % 12}\n" for i in range(12))
 SHORT = ("-k", 2, "--n-init", 2, "--max-iter", 5, "--no-plot")
 
 
 @pytest.mark.parametrize(
-    ("sentence", "said"),
+    ("argument", "python", "typed"),
     [
-        ("pass comments='' to read them.", "pass --comments '' to read them."),
-        ("(comments='' reads them)", "(--comments '' reads them)"),
-        ("or pass source= and target=.", "or pass --source and --target."),
-        ("or source=0 and target=1.", "or --source 0 and --target 1."),
-        ("pass weight= with a title.", "pass --weight with a title."),
-        ("or pass max_bytes with a larger limit.", "or pass --max-bytes with a larger limit."),
-        ("random_state is -1", "--seed is -1"),
-        ("in a folder weight=3 is data: 'weight=3'", "in a folder --weight 3 is data: 'weight=3'"),
-        ("g.csv, line 3: the weight '' is not a number", "g.csv, line 3: the weight '' is not a number"),
-        ("source 'source', target 'to', no weight", "source 'source', target 'to', no weight"),
+        (Argument("comments", ""), "comments=''", "--comments ''"),
+        (Argument("source", text="source="), "source=", "--source"),
+        (Argument("target", 1), "target=1", "--target 1"),
+        (Argument("max_bytes"), "max_bytes", "--max-bytes"),
+        (Argument("random_state"), "random_state", "--seed"),
+        (Argument("n_clusters"), "n_clusters", "--clusters"),
+        (Argument("header", True), "header=True", "--header"),
+        (Argument("header", False), "header=False", "--no-header"),
+        (Argument("weighted", False), "weighted=False", "--unweighted"),
+        (Argument("self_loops", "keep"), "self_loops='keep'", "--keep-self-loops"),
+        (Argument("one_hot", ["my city"]), "one_hot=['my city']", "--one-hot 'my city'"),
+        (Argument("one_hot", True), "one_hot=True", "--one-hot '*'"),
+        (Argument("ids", False), "ids=False", "--ids none"),
+        (Argument("recipe"), "recipe", "recipe"),
     ],
 )
-def test_arguments_become_options(sentence, said):
-    assert with_options(sentence) == said
+def test_arguments_become_options(run, argument, python, typed):
+    run("cluster", "none.csv", "-k", 2)  # the command whose options are named
+    sentence = Sentence("weight=3 is data; pass ", argument, ".")
+    assert (str(sentence), worded(sentence)) == (
+        f"weight=3 is data; pass {python}.",
+        f"weight=3 is data; pass {typed}.",
+    )
+    assert worded("pass weight=3.") == "pass weight=3."
+
+
+def test_every_argument_of_reading_is_an_option(run):
+    _, out, _ = run("cluster", "--help")
+    left_out = {"path", "verbose", "progress"}
+    for name, parameter in inspect.signature(read_graph).parameters.items():
+        assert (name in READ_OPTIONS) != (name in left_out)
+        if name in READ_OPTIONS:
+            option, default = READ_OPTIONS[name]
+            assert default is parameter.default
+            assert option.flags[0].split("/")[0][:20] in out
 
 
 @pytest.mark.parametrize(
@@ -78,7 +102,7 @@ def test_a_limit_can_be_raised(run, tmp_path, monkeypatch):
     words = ("cluster", "g.csv", *SHORT, "--n-init", 4)
     code, _, err = run(*words)
     assert code == 2
-    assert "add --limit n_init=NUMBER" in err
+    assert "use --limit n_init=NUMBER." in err
     assert run(*words, "--limit", "n-init=4")[0] == 0
     for wrong in ("n_init", "colour=3", "n_init=many", "random_state=5"):
         code, _, err = run(*words, "--limit", wrong, "--overwrite")

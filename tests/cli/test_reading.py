@@ -11,7 +11,7 @@ import typer
 from reading import named_edges, write
 from typer.testing import CliRunner
 
-from softcut.cli import reading as options
+from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
 from softcut.graph import Graph
 
 MADE: list[Graph] = []
@@ -19,27 +19,9 @@ app = typer.Typer()
 
 
 @app.command()
-def show(
-    graph: options.GraphFile,
-    features: options.FeatureFile = None,
-    format: options.FileFormat = None,
-    delimiter: options.Delimiter = None,
-    source: options.SourceColumn = None,
-    target: options.TargetColumn = None,
-    weight: options.WeightColumn = None,
-    weighted: options.Weighted = None,
-    directed: options.Directed = None,
-    header: options.Header = None,
-    features_header: options.FeaturesHeader = None,
-    ids: options.FeatureIds = None,
-    missing: options.MissingValues = "error",
-    one_hot: options.OneHot = None,
-    comments: options.Comments = None,
-    keep_self_loops: options.KeepSelfLoops = False,
-    max_bytes: options.MaxBytes = None,
-) -> None:
-    values = dict(locals())
-    MADE.append(options.read(values.pop("graph"), values.pop("features"), **values))
+@reads_a_graph
+def show(graph: GraphFile, read: ReadGraph) -> None:
+    MADE.append(read())
 
 
 def run(*arguments: Any, stdin: bytes | None = None) -> tuple[Graph, str]:

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from sklearn.metrics import normalized_mutual_info_score
 
 from softcut import datasets
-from softcut.datasets import amazon, fetching, planetoid, registry
+from softcut.datasets import attributed, fetching, planetoid, registry
 from softcut.datasets.info import Entry
 from softcut.datasets.plain_pickles import read_plain_pickle
 from softcut.errors import DataError, ParameterError
@@ -258,10 +258,10 @@ def amazon_arrays() -> dict[str, np.ndarray]:
 def checksum_of(arrays: dict[str, np.ndarray], path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     np.savez(path, **arrays)
     seen: list[str] = []
-    real_checksum = amazon.content_checksum
+    real_checksum = attributed.content_checksum
     with monkeypatch.context() as patch:
-        patch.setattr(amazon, "content_checksum", lambda raw: seen.append(real_checksum(raw)) or "any")
-        amazon.read_file(path, path.name, "any")
+        patch.setattr(attributed, "content_checksum", lambda *a: seen.append(real_checksum(*a)) or "any")
+        attributed.read_file(path, path.name, "any", counts=False)
     return seen[0]
 
 
@@ -269,7 +269,7 @@ def test_amazon_content_checksum(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     path = tmp_path / "a.npz"
     arrays = amazon_arrays()
     expected = checksum_of(arrays, path, monkeypatch)
-    raw = amazon.read_file(path, path.name, expected)
+    raw = attributed.read_file(path, path.name, expected, counts=False)
     assert raw.adjacency.toarray().tolist() == [[0, 1, 1], [1, 1, 0], [1, 0, 0]]
     assert raw.x.toarray().tolist() == [[0, 1, 0, 1], [0, 0, 0, 0], [1, 0, 0, 1]]
     # Another packing of the same content: compressed, other types, other order in a row, extra arrays.
@@ -278,11 +278,11 @@ def test_amazon_content_checksum(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     other["attr_data"] = other["attr_data"][[1, 0, 2, 3]]
     other["node_names"] = np.array(["a", {"pickled": "object"}, "c"], dtype=object)
     np.savez_compressed(path, **other)
-    assert np.array_equal(amazon.read_file(path, path.name, expected).y, [1, 0, 1])
+    assert np.array_equal(attributed.read_file(path, path.name, expected, counts=False).y, [1, 0, 1])
     changed = {**arrays, "labels": np.array([0, 0, 1])}
     np.savez(path, **changed)
     with pytest.raises(DataError, match="published content"):
-        amazon.read_file(path, path.name, expected)
+        attributed.read_file(path, path.name, expected, counts=False)
 
 
 @pytest.mark.parametrize(
@@ -298,13 +298,13 @@ def test_amazon_damaged_files(change: dict[str, np.ndarray], tmp_path: Path) -> 
     path = tmp_path / "a.npz"
     np.savez(path, **{**amazon_arrays(), **change})
     with pytest.raises(DataError, match="cannot be read"):
-        amazon.read_file(path, path.name, "")
+        attributed.read_file(path, path.name, "", counts=False)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(DataError, match="cannot be read"):
-        amazon.read_file(path, path.name, "")
+        attributed.read_file(path, path.name, "", counts=False)
     path.write_bytes(b"")
     with pytest.raises(DataError, match="cannot be read"):
-        amazon.read_file(path, path.name, "")
+        attributed.read_file(path, path.name, "", counts=False)
 
 
 # ------------------------------------------------------------------------------------ plain pickles only

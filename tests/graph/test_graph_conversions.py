@@ -6,10 +6,13 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from graph_checks import check_invariants, quiet
+from torch_geometric.data import Data
 
 from softcut.errors import GraphError
 from softcut.graph import Graph
+from softcut.graph.conversions import edges_of_pyg
 
 
 def test_networkx_names_weights_and_features() -> None:
@@ -130,3 +133,68 @@ def test_from_any() -> None:
     assert (featured.num_graphs, featured.num_features) == (2, 3)
     with pytest.raises(GraphError, match="empty list"):
         Graph.from_any([])
+
+
+def test_pytorch_geometric_data():
+    index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    weight = torch.tensor([2.0, 2.0, 3.0, 3.0])
+    for given in (
+        {"edge_weight": weight},
+        {"edge_attr": weight},
+        {"edge_attr": weight[:, None]},
+        {"edge_weight": weight[:, None]},
+    ):
+        made = edges_of_pyg(Data(edge_index=index, num_nodes=4, **given))
+        assert made["edge_weight"].tolist() == [2, 2, 3, 3]
+        assert made["num_nodes"] == 4
+    assert (
+        edges_of_pyg(Data(edge_index=index, num_nodes=3, edge_attr=torch.ones(4, 2)))["edge_weight"] is None
+    )
+    both = Data(edge_index=index, num_nodes=3, edge_weight=weight, edge_attr=torch.ones(4))
+    assert edges_of_pyg(both)["edge_weight"].tolist() == [2, 2, 3, 3]
+    assert edges_of_pyg(Data(edge_index=index, x=torch.zeros(3, 0)))["x"] is None
+    assert edges_of_pyg(Data(edge_index=index, x=torch.arange(3.0)))["x"].shape == (3, 1)
+    for y, kept in ((torch.tensor([0, 1, 1]), True), (torch.tensor([[0], [1], [1]]), True), (torch.tensor([1]), False),
+                    (torch.rand(3), False)):  # fmt: skip
+        assert (edges_of_pyg(Data(edge_index=index, x=torch.rand(3, 1), y=y))["y"] is not None) == kept
+
+
+@pytest.mark.parametrize(
+    ("batch", "ptr"),
+    [
+        ([0, 0, 1], [0, 2, 3]),
+        ([0, 0, 0], [0, 3]),
+        ([0, 1, 0], None),
+        ([1, 1, 1], None),
+        ([0, 0], None),
+        ([0, 0, 3], None),
+    ],
+)
+def test_batches_of_pytorch_geometric(batch, ptr):
+    data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=3, batch=torch.tensor(batch))
+    if ptr is None:
+        with pytest.raises(GraphError, match=r"data\.batch must"):
+            edges_of_pyg(data)
+    else:
+        assert edges_of_pyg(data)["ptr"].tolist() == ptr
+
+
+def test_to_networkx_and_pytorch_geometric():
+    graph = Graph.from_edges(
+        [[0, 1], [1, 2]], edge_weight=[2.0, 3.0], y=[5, 6, 7], node_names=["a", "b", "c"], name="g"
+    )
+    made = graph.to_networkx()
+    assert made.edges["a", "b"]["weight"] == 2
+    assert made.nodes["c"]["y"] == 7
+    assert made.name == "g"
+    assert nx.utils.edges_equal(Graph.from_edges([[0], [1]]).to_networkx().edges, [(0, 1)])
+    both = Graph.batch([graph, graph])
+    assert sorted(both.to_networkx().nodes) == list(range(6)), "names that repeat are replaced by indices"
+    data = graph.to_pyg()
+    assert data.edge_weight.tolist() == [2, 2, 3, 3]
+    assert data.y.tolist() == [5, 6, 7]
+    plain = Graph.from_edges([[0], [1]])
+    assert "edge_weight" not in plain.to_pyg()
+    mixed = Graph.batch([graph.with_features(None)._replace(y=None), plain]).to_pyg()
+    assert mixed.edge_weight.tolist() == [2, 2, 3, 3, 1, 1]
+    assert mixed.ptr.tolist() == [0, 3, 5]

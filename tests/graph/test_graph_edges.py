@@ -144,20 +144,6 @@ def test_directed_input_warns_once_with_the_count() -> None:
     quiet(Graph.from_edges, [[0, 1, 1], [1, 0, 2]], directed=False)
 
 
-def test_rounding_is_not_direction() -> None:
-    weights = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1]
-    g = quiet(Graph.from_edges, [[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]], edge_weight=weights)
-    assert g.adjacency[0, 1] == g.adjacency[1, 0] == pytest.approx(0.6)
-
-
-def test_duplicates() -> None:
-    edges = [[0, 0, 1], [1, 1, 2]]
-    assert not Graph.from_edges(edges).weighted
-    assert Graph.from_edges(edges, edge_weight=[1.0, 1.0, 1.0]).adjacency[1, 0] == 2.0
-    # Both directions of one edge are not a duplicate.
-    assert Graph.from_edges([[0, 1], [1, 0]], edge_weight=[1.0, 1.0]).adjacency[0, 1] == 1.0
-
-
 def test_self_loops() -> None:
     with pytest.warns(UserWarning, match="2 self-loops dropped"):
         g = Graph.from_edges([[0, 1, 2], [0, 1, 1]])

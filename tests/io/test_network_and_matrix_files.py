@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from reading import PATH, named_edges, quiet, weighted_graph, write
 
 from softcut.errors import FileFormatError, GraphError, ParameterError, SoftcutError
 from softcut.io import read_features, read_graph
+from softcut.io.matrix_files import read_mtx, read_npz
+from softcut.io.options import ReadOptions
 
 
 @pytest.mark.parametrize("suffix", [".graphml", ".gml", ".graphml.gz", ".gml.gz"])
@@ -172,9 +175,78 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
         read_graph(path, weight="km")
 
 
-def test_archives_say_what_was_used(tmp_path: Path) -> None:
-    np.savez(tmp_path / "g.npz", edges=[[0, 1], [1, 2]], num_nodes=3, weight=[2.0, 3.0], year=[1, 2])
-    g = quiet(tmp_path / "g.npz")
-    assert g.weighted
-    assert "arrays 'edges', 'num_nodes', 'weight', ignored 'year'" in "; ".join(g.notes)
-    assert "ignored 'weight', 'year'" in "; ".join(quiet(tmp_path / "g.npz", weighted=False).notes)
+def mtx(kind: str, body: str, **options):
+    text = f"%%MatrixMarket matrix {kind}\n% a comment\n{body}"
+    return read_mtx(text.encode(), ReadOptions("g", "g", **options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "words"),
+    [
+        ("coordinate real symmetric", "3 3\n2 1 1\n", "line 3: expected the sizes"),
+        ("coordinate real symmetric", "3 3 x\n2 1 1\n", "line 3: expected the sizes"),
+        ("coordinate real symmetric", "3 3 -1\n2 1 1\n", "line 3: expected the sizes"),
+        ("array real general", "2 2 4\n0\n", "line 3: expected the sizes"),
+        ("coordinate real symmetric", "3 3 2\n2 1 1\n3 x 1\n", "line 5: expected row, column, value"),
+        ("coordinate real symmetric", "3 3 2\n2 1 1\n3 2\n", "line 5: expected row, column, value"),
+        (
+            "coordinate real symmetric",
+            "3 3 2\n2 1 1\n4 2 1\n",
+            "entry 2 is in row 4, column 2, outside the 3 x 3",
+        ),
+        (
+            "coordinate real symmetric",
+            "3 3 2\n2 0 1\n3 2 1\n",
+            "entry 1 is in row 2, column 0, outside the 3 x 3",
+        ),
+        ("coordinate real symmetric", "3 3 2\n2 1 1\n", "2 entries announced, 1 found"),
+        ("coordinate real symmetric", "3 3 99\n2 1 1\n", "99 entries announced in a smaller file"),
+        ("coordinate real general", "3 2 1\n2 1 1\n", "a 3 x 2 matrix is not the adjacency"),
+        ("coordinate complex general", "3 3 1\n2 1 1 1\n", "line 1: expected '%%MatrixMarket matrix'"),
+        ("array pattern general", "2 2\n1\n", "line 1: expected '%%MatrixMarket matrix'"),
+    ],
+)
+def test_matrix_market_files_that_are_none(kind, body, words):
+    with pytest.raises(FileFormatError) as caught:
+        mtx(kind, body)
+    assert words in str(caught.value)
+
+
+def npz(options=None, **arrays):
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return read_npz(buffer.getvalue(), ReadOptions("g", "g", **(options or {})))
+
+
+def test_archives_of_arrays():
+    pairs, weight = [[0, 1], [1, 2]], [2.0, 3.0]
+    graph = npz(edges=pairs, num_nodes=4, edge_weight=weight, x=np.eye(4), y=[0, 1, 0, 1], other=[1])
+    assert graph.num_nodes == 4
+    assert graph.adjacency[0, 1] == 2
+    assert graph.adjacency[1, 2] == 3
+    assert graph.y.tolist() == [0, 1, 0, 1]
+    assert graph.num_features == 4
+    assert "ignored 'other'" in graph.notes[0]
+    assert not npz({"weighted": False}, edges=pairs, weight=weight).weighted
+    assert npz({"weighted": True}, edge_index=pairs, weight=weight).weighted
+    for arrays, options, words in (
+        ({"edges": pairs}, {"weighted": True}, "no array 'edge_weight'"),
+        ({"edges": pairs, "num_nodes": [3, 3]}, {}, "'num_nodes' must be one integer"),
+        ({"edges": pairs, "num_nodes": 3.0}, {}, "'num_nodes' must be one integer"),
+        ({"lines": pairs}, {}, "holds 'lines'"),
+    ):
+        with pytest.raises(FileFormatError, match=words):
+            npz(options, **arrays)
+
+
+@pytest.mark.parametrize(("weighted", "total"), [("auto", 4.0), (False, 2.0), (True, 4.0)])
+def test_archives_of_matrices(weighted, total):
+    buffer = io.BytesIO()
+    sp.save_npz(buffer, sp.csr_array(np.array([[0, 2.0], [2.0, 0]])))
+    graph = read_npz(buffer.getvalue(), ReadOptions("g", "g", weighted=weighted))
+    assert graph.adjacency.sum() == total
+    if weighted is True:
+        buffer = io.BytesIO()
+        sp.save_npz(buffer, sp.csr_array(np.array([[0, 1.0], [1.0, 0]])))
+        with pytest.raises(FileFormatError, match="weighted=True but every weight is 1"):
+            read_npz(buffer.getvalue(), ReadOptions("g", "g", weighted=True))

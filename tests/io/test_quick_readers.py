@@ -1,86 +1,193 @@
-"""Plain numbers go through NumPy's reader, which is many times quicker; anything else is read row by row.
-
-Both give the same values, so that only the way shows which one was taken.
-"""
+"""Plain files read by Arrow, block by block: the same values, notes and errors as those read row by row."""
 
 from __future__ import annotations
 
-import dataclasses
+import gzip
+import io
+import subprocess
+import sys
+import warnings
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from softcut.io import edge_lists, feature_files
+from softcut.errors import FileFormatError, ParameterError, SoftcutError
+from softcut.io import feature_files, quick_edge_lists, read_features, read_graph, readers
 from softcut.io.edge_lists import read_edge_list
-from softcut.io.feature_files import features_from
-from softcut.io.text_files import ReadOptions
+from softcut.io.options import ReadOptions
+from softcut.io.quick_edge_lists import read_plain_edges
 from softcut.io.text_tables import open_table
-from softcut.tables.columns import FeatureOptions
+
+IDS = st.one_of(
+    st.integers(0, 30).map(str),
+    st.sampled_from(
+        ["ann", "bob", "Zoë", "x y", "07", "+3", "0x1f", "-4", "1.0", "9" * 19, "source", "née "]
+    ),
+)
+WEIGHTS = st.sampled_from(["1", "2.5", "0", "1e3", " 7", "inf", "-1", "nan", "", "1_0", "2,5"])
 
 
-@pytest.fixture
-def taken(monkeypatch):
-    """Names of the files that were read row by row."""
-    slow = []
-    for module in (edge_lists, feature_files):
-        rows = module._parse_rows
+@st.composite
+def text_files(draw: st.DrawFn) -> str:
+    """Edge lists as people write them, and some with mistakes."""
+    delimiter = draw(st.sampled_from([",", ";", "\t", " "]))
+    plain = draw(st.booleans())
+    ids = st.integers(0, 30).map(str) if plain else IDS
+    weights = draw(st.booleans())
+    good = st.sampled_from(["1", "2.5", "1e3"])
+    rows = draw(st.lists(st.tuples(ids, ids, good if plain else WEIGHTS), min_size=1, max_size=12))
+    lines = [delimiter.join(row if weights else row[:2]) for row in rows]
+    head = draw(
+        st.sampled_from(["", "source{0}target{1}", "# made today", "\ufeff", "sep={0}", "a{0}b{1}", "\n\n"])
+    )
+    if head:
+        lines.insert(0, head.format(delimiter, f"{delimiter}weight" if weights else ""))
+    odd = draw(st.sampled_from([None, None, None, '"q"', "# note", "", "  ", "1", "%", "1{0}2{0}3{0}4"]))
+    if odd is not None:
+        lines.insert(draw(st.integers(0, len(lines))), odd.format(delimiter))
+    return draw(st.sampled_from(["\n", "\n", "\r\n"])).join(lines) + draw(st.sampled_from(["", "\n"]))
 
-        def record(table, *args, rows=rows):
-            slow.append(table.label)
-            return rows(table, *args)
 
-        monkeypatch.setattr(module, "_parse_rows", record)
-    return slow
+def plain(data: bytes):  # type: ignore[no-untyped-def]
+    return read_plain_edges(io.BytesIO(data), len(data), ReadOptions("g.csv", "g"))
 
 
-def edges(text: str) -> list[list[int]]:
-    return read_edge_list(text.encode(), ReadOptions("g", "g"))[0].ends.tolist()
+def outcome(make) -> object:  # type: ignore[no-untyped-def]
+    """What came out: everything that a graph is made of, or the sentence of the error."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            edges, notes = make()
+        except SoftcutError as error:
+            return type(error), str(error)
+    weight = None if edges.weight is None else edges.weight.tolist()
+    return edges.ends.tolist(), edges.names, weight, notes, [str(w.message) for w in told]
+
+
+@settings(max_examples=150, deadline=None)
+@given(text_files(), st.sampled_from([1, 7, 64, 1 << 20]))
+@example("0,1\n1,2\n", 1)
+@example("source,target,weight\n5,6,1\n6,7,2\n", 7)
+@example("# FromNodeId\tToNodeId\n10\t20\n20\t30\n", 7)
+@example("ann;bob;1\nbob;cy;2\n", 7)
+def test_both_readers_give_the_same(text: str, block: int) -> None:
+    data, options = text.encode(), ReadOptions("g.csv", "g")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quick_edge_lists, "_BLOCK", block)
+        made = outcome(lambda: plain(data) or read_edge_list(data, options))
+    assert made == outcome(lambda: read_edge_list(data, options))
 
 
 @pytest.mark.parametrize(
-    ("text", "ends"),
+    "text",
     [
-        ("100 2000\n2000 3\n", [[100, 2000], [2000, 3]]),  # zeros inside a number and at its end
-        ("100\t2000\n2000\t3\n", [[100, 2000], [2000, 3]]),
-        ("# first\n0 1\n# then\n1 2\n", [[0, 1], [1, 2]]),
-        ("0 1\n% then\n1 2\n", [[0, 1], [1, 2]]),
-        ("0,10,0.5\n10,3,0\n", [[0, 10], [10, 3]]),
-        ("0,1,1e+2\n1,2,2e-3\n", [[0, 1], [1, 2]]),
+        "0,1\n1,2\n2,0\n",
+        "0 1\n1 2\n",
+        "source\ttarget\tweight\n0\t1\t2.5\n1\t2\t1\n",
+        "# comment\n# FromNodeId ToNodeId\n7 9\n9 12\n",
+        "ann,bob\nbob,cy\n",
+        "Zoë,bob\r\nbob,cy\r\n",
+        "007,1\n1,2\n",
+        "id,source,target,year\n1,4,5,1999\n2,5,6,2000\n",
     ],
 )
-def test_edges_between_plain_integers(taken, text, ends):
-    assert edges(text) == ends
-    assert not taken
+@pytest.mark.parametrize("block", [5, 1 << 20])
+def test_plain_files_need_no_other_reader(text: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quick_edge_lists, "_BLOCK", block)
+    made = plain(text.encode())
+    assert made is not None
+    options = ReadOptions("g.csv", "g")
+    assert outcome(lambda: made) == outcome(lambda: read_edge_list(text.encode(), options))
 
 
 @pytest.mark.parametrize(
-    "text", ["00 1\n1 2\n", "1\t02\n2\t3\n", "+1 2\n2 3\n", "1,+2\n2,3\n", "1 2 {}\n2 3 {}\n"]
+    "text",
+    [
+        '0,1\n"a",2\n',
+        "0,1\n# later\n1,2\n",
+        "0 1 {'weight': 2}\n",
+        "0,1\n1\n",
+        "0,1,-2\n",
+        "follower,followed\na,b\nb,c\n",
+    ],
 )
-def test_edges_written_in_another_way(taken, text):
-    assert len(edges(text)) == 2
-    assert taken == ["g"]
+def test_unusual_files_are_left_to_the_other_reader(text: str) -> None:
+    assert plain(text.encode()) is None
 
 
-def features(path):
-    return features_from(path, FeatureOptions())(None, False)
+@pytest.mark.parametrize(
+    ("text", "quick"),
+    [
+        ("a,b\n0.5,2\n1.5,2\n", True),
+        ("id,age,city\n7,31,Rome\n5,45,Oslo\n", True),
+        ("id b\n\nn1 2.5\nn2 4\n", True),
+        ("007,1\n7,2\n", True),
+        ("a,b\n0.5,True\n1.5,False\n", False),
+        ("a,b\n0.5,\n1.5,2\n", False),
+        ("a;b\n0,5;2\n1,5;3\n", False),
+        ('a,b\n"0.5",2\n1.5,2\n', False),
+        ("a,b\n0.5,inf\n1.5,2\n", False),
+        ("id,city\nx,Rome\ny,NA\n", False),
+    ],
+)
+def test_features_are_the_same_either_way(
+    text: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, rows = tmp_path / "x.csv", feature_files._parse_rows
+    file.write_text(text)
+
+    def result() -> object:
+        try:
+            return read_features(file, one_hot=["city"] if "city" in text else False).tolist()
+        except SoftcutError as error:
+            return str(error)
+
+    slow = result()
+    asked = []
+    monkeypatch.setattr(feature_files, "PLAIN_BYTES", 0)
+    monkeypatch.setattr(feature_files, "_parse_rows", lambda *a: asked.append(a) or rows(*a))
+    assert result() == slow
+    assert bool(asked) != quick
 
 
-def test_features_that_are_numbers(taken, tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("a,b\n0.5,2\n1.5,2\n")
-    assert features(path).x.tolist() == [[0.5, 2], [1.5, 2]]
-    # Columns of measurements are no ids, however many there are.
-    path.write_text("\n".join(",".join(["0.5"] * 12) for _ in range(4)))
-    assert features(path).x.shape == (4, 12)
-    path.write_text("\n".join(f"n{i}," + ",".join(["0.5"] * 12) for i in range(4)))
-    assert features(path).ids == ["n0", "n1", "n2", "n3"]
-    assert not taken
+def test_the_size_of_a_file_decides_and_progress_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "g.csv"
+    file.write_text("source,target,weight\n" + "".join(f"{i},{i + 1},{i}.5\n" for i in range(100)))
+    whole, told = read_graph(file, progress=lambda *a: pytest.fail("a small file is read at once")), []
+    monkeypatch.setattr(readers, "PLAIN_BYTES", 100)
+    monkeypatch.setattr(quick_edge_lists, "_BLOCK", 300)
+    found = read_graph(file, progress=lambda *a: told.append(a))
+    assert found.notes == whole.notes and repr(found) == repr(whole)
+    assert (found.adjacency != whole.adjacency).nnz == 0
+    size = file.stat().st_size
+    assert told[-1] == (size, size) and len(told) == -(-size // 300) and told == sorted(told)
 
 
-def test_features_that_need_a_look_at_every_field(taken, tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("a,b\n0.5,True\n1.5,False\n")
-    assert features(path).x.tolist() == [[0.5, 1], [1.5, 0]]
-    assert taken == [str(path)]
+def test_compressed_files_are_read_quickly_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "g.csv.gz"
+    file.write_bytes(gzip.compress(b"ann,bob\nbob,cy\n"))
+    whole = read_graph(file)
+    monkeypatch.setattr(readers, "PLAIN_BYTES", 1)
+    monkeypatch.setattr(readers, "read_edge_list", lambda *a: pytest.fail("row by row"))
+    assert read_graph(file).notes == whole.notes
+
+
+def test_without_arrow_large_files_are_read_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "g.csv"
+    file.write_text("0,1\n1,2\n")
+    code = (
+        "import sys; sys.modules['pyarrow'] = sys.modules['pyarrow.csv'] = None\n"
+        "from softcut.io import read_graph, readers; readers.PLAIN_BYTES = 1\n"
+        f"print(read_graph({str(file)!r}).num_edges)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2"
 
 
 # ------------------------------------------------------------------------------- delimiter, header or not
@@ -125,8 +232,85 @@ def test_names_that_never_come_again_are_titles_unless_one_edge_in_fifty_stands_
     assert ("no header" not in notes[0]) == header
 
 
-@pytest.mark.parametrize("record", [ReadOptions("g", "g"), open_table(b"a b\n", "g", None, "#%")])
-def test_what_was_asked_for_and_read_is_not_changed_later(record):
-    for field in dataclasses.fields(record):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(record, field.name, None)
+# ---------------------------------------------------------------------- Parquet and NumPy
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"source": [0, 1, 2], "target": [1, 2, 0]},
+        {"source": ["a", "b", "c"], "target": ["b", "c", "a"], "weight": [1.0, 2.0, 0.5]},
+        {"source": [5, 7, 9], "target": ["7", "9", "x"], "year": [1, 2, 3]},
+        {"from": [1, 2], "to": [2, 3], "w": [1, 2]},
+    ],
+)
+def test_parquet_is_read_as_a_data_frame_or_a_text_file_would_be(
+    columns: dict,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,  # type: ignore[type-arg]
+) -> None:
+    monkeypatch.setattr(quick_edge_lists, "_ROWS", 2)
+    frame, told = pd.DataFrame(columns), []
+    frame.to_parquet(tmp_path / "g.parquet")
+    frame.to_csv(tmp_path / "g.csv", index=False)
+    found = read_graph(tmp_path / "g.parquet", progress=lambda *a: told.append(a))
+    text = read_graph(tmp_path / "g.csv")
+    assert (found.adjacency != text.adjacency).nnz == 0 and found.node_names == text.node_names
+    assert found.notes[1:] == text.notes[1:] and "Parquet file" in found.notes[0]
+    assert told[-1] == (len(frame), len(frame))
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"source": [0.5, 1.0], "target": [1, 2]}, "column 'source' holds double"),
+        ({"source": ["a", None], "target": ["b", "c"]}, "row 1: column 'source' is empty"),
+        ({"source": [0, 1], "target": [1, 2], "weight": [1.0, -2.0]}, "row 1: the weight -2"),
+        ({"source": [0, 1], "target": [1, 2], "weight": ["x", "y"]}, "column 'weight' holds"),
+        ({"source": [0, -1], "target": [1, 2]}, "ids must lie between"),
+        ({"x": [0, 1], "y": [1, 2], "z": [1, 2], "t": [1, 2]}, "name two of them source and target"),
+        ({"source": [], "target": []}, "has no edges"),
+    ],
+)
+def test_mistakes_in_parquet_are_named(columns: dict, sentence: str, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    pd.DataFrame(columns).to_parquet(tmp_path / "g.parquet")
+    with pytest.raises(FileFormatError, match=sentence):
+        read_graph(tmp_path / "g.parquet")
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_edges_and_features_from_a_pair_of_arrays(tmp_path: Path, turned: bool) -> None:
+    edges, x = np.array([[0, 1], [1, 2], [2, 3]]), np.random.default_rng(0).random((4, 3))
+    np.save(tmp_path / "g.npy", edges.T if turned else edges)
+    np.save(tmp_path / "x.npy", x)
+    graph = read_graph(tmp_path / "g.npy", features=tmp_path / "x.npy")
+    assert graph.num_edges == 3 and graph.num_nodes == 4
+    np.testing.assert_allclose(graph.x, x, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("array", "sentence"),
+    [
+        (np.zeros((3, 3), dtype=int), "shape \\[3, 3\\]"),
+        (np.zeros((3, 2)), "holds float64"),
+        (np.zeros((2, 0), dtype=int), "has no edges"),
+        (np.array([[0, -1], [1, 2], [3, 4]]), "has the id -1"),
+        (np.array([{}], dtype=object), "cannot be read as a NumPy array: .*"),
+    ],
+)
+def test_mistakes_in_arrays_are_named(array: np.ndarray, sentence: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "g.npy", array, allow_pickle=True)
+    with pytest.raises(FileFormatError, match=sentence):
+        read_graph(tmp_path / "g.npy")
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_damaged_and_absent_files(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / f"g.{kind}"
+    with pytest.raises(FileFormatError, match="does not exist"):
+        read_graph(file)
+    file.write_bytes(b"nothing of the kind")
+    with pytest.raises(FileFormatError, match="cannot be read as a"):
+        read_graph(file)
+    with pytest.raises(ParameterError, match="cannot be read from standard input"):
+        read_graph("-", format=kind)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from softcut.errors import GraphError
-from softcut.graph import Graph
-from softcut.graph.recognise import kind_of_graph
-from softcut.tables.columns import Column, FeatureOptions, FeatureTable, Table
-from softcut.tables.edge_columns import EdgeColumns, EdgeTable, choose_edge_columns, rows_of_nodes
+from softcut.tables.columns import Column, FeatureOptions, Table
+from softcut.tables.edge_columns import choose_edge_columns
 from softcut.tables.feature_columns import feature_table
 
 NAMES = [("ann", "bob"), ("bob", "cy"), ("cy", "ann")]
@@ -54,13 +50,6 @@ def test_a_titled_weight_is_no_node():
     assert ends(rows, ("employee", "manager", "Weight ")) == (0, 1)
 
 
-def test_rows_or_nodes_is_for_the_caller_to_say():
-    with pytest.raises(
-        GraphError, match="the first may number the rows or be a node: pass source= and target="
-    ):
-        ends([("1", "2", "3"), ("2", "3", "1"), ("3", "1", "2")])
-
-
 # ------------------------------------------------------------------------------------------ ids or a feature
 
 
@@ -97,45 +86,4 @@ def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(no
         assert feature_table(table, FeatureOptions(), known).names == ["age", "rank"]
 
 
-def test_the_id_that_repeats_is_named():
-    table = FeatureTable("x", np.eye(4), ids=["a", "b", "c", "b"], id_origin="column 'id'")
-    with pytest.raises(GraphError, match="more than one row for node 'b'"):
-        rows_of_nodes(table, ["a", "b", "c"], "error", "g")
-
-
 # ------------------------------------------------------------------------------------------ lists and records
-
-
-def test_lists_of_one():
-    triangle = np.ones((3, 3)) - np.eye(3)
-    assert kind_of_graph((triangle,)) == "graphs"
-    assert kind_of_graph([triangle]) == "graphs"
-    assert kind_of_graph([[0, 1]]) == "edges"
-    assert Graph.from_any((triangle,)).num_edges == 3
-    assert Graph.from_any([[0, 1]]).num_nodes == 2
-
-
-def test_a_list_of_graphs_with_features_as_lists():
-    triangle = np.ones((3, 3)) - np.eye(3)
-    pairs = [(triangle, [[1.0], [2.0], [3.0]]), (triangle, [[4.0], [5.0], [6.0]])]
-    assert kind_of_graph(pairs) == "graphs"
-    batch = Graph.from_any(pairs)
-    assert batch.ptr.tolist() == [0, 3, 6]
-    assert batch.x.ravel().tolist() == [1, 2, 3, 4, 5, 6]
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        Column("a"),
-        Table("t", []),
-        FeatureOptions(),
-        FeatureTable("t", None),
-        EdgeColumns(0, 1, None, ""),
-        EdgeTable(np.zeros((0, 2)), None, None),
-    ],
-)
-def test_what_was_read_is_not_changed_later(record):
-    for field in dataclasses.fields(record):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(record, field.name, None)

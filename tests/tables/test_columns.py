@@ -18,7 +18,6 @@ from softcut.tables.columns import (
 from softcut.tables.edge_columns import (
     EdgeTable,
     choose_edge_columns,
-    edge_table_of_labels,
     edges_of_table,
     names_of_rows,
     position_of,
@@ -61,7 +60,7 @@ def test_which_columns_are_ends_and_weight(titles, options, wanted):
     assert (found.source, found.target, found.weight) == wanted
     rest = [title for i, title in enumerate(titles) if i not in wanted]
     assert list(found.ignored) == rest
-    assert ("ignored" in found.sentence()) == bool(rest)
+    assert ("ignored" in found.note()) == bool(rest)
     assert ("no weight" in found.said) == (wanted[2] is None)
 
 
@@ -125,52 +124,9 @@ def test_integers_count_nodes_or_name_them(ends, count, names, said):
     assert shown.tolist() == ends
 
 
-def test_names_are_in_the_order_they_are_mentioned():
-    edges = edge_table_of_labels(["b", "a", "b"], ["a", "c", "d"], np.array([1.0, 2.0, 3.0]))
-    assert edges.names == ["b", "a", "c", "d"]
-    assert edges.ends.tolist() == [[0, 1], [1, 2], [0, 3]]
-    assert edges.weight.tolist() == [1, 2, 3]
-    assert edge_table_of_labels(["7", "3"], ["3", "12"]).ends.tolist() == [[7, 3], [3, 12]]
-    assert edge_table_of_labels(["07", "3"], ["3", "12"]).names == ["07", "3", "12"]
-
-
 def rows(n, ids=None, **options):
     x = np.arange(2.0 * n, dtype=np.float32).reshape(n, 2)
     return FeatureTable("x", x, ids=ids, id_origin="column 'id'", **options)
-
-
-def test_rows_without_ids_are_joined_by_position():
-    found = made([[0, 1], [1, 2]], table=rows(5))
-    assert (found["num_nodes"], found["node_names"]) == (5, None)
-    assert found["x"].shape == (5, 2)
-    assert found["notes"][1] == "features of x: 2 columns, rows joined by position"
-    one = made([[1, 2], [2, 3]], table=rows(3))
-    assert one["edge_index"].T.tolist() == [[0, 1], [1, 2]]
-    assert one["node_names"] == ["1", "2", "3"]
-    three = made([[1, 2], [2, 3]], table=rows(4))
-    assert (three["num_nodes"], three["node_names"]) == (4, None)
-    for ends, count in (([[0, 1], [1, 3]], 3), ([[1, 2], [2, 4]], 3)):
-        with pytest.raises(GraphError, match="x has 3 rows but g has node"):
-            made(ends, table=rows(count))
-    with pytest.warns(UserWarning, match="in the order in which these are first mentioned, from 'b' to 'a'"):
-        named = made([[0, 1]], ["b", "a"], rows(2))
-    assert (named["num_nodes"], named["node_names"]) == (2, ["b", "a"])
-    assert named["notes"] == ["ids are text", "features of x: 2 columns, rows joined by position"]
-    for count in (1, 3):
-        with pytest.raises(
-            GraphError, match=rf"x has {count} rows? and no node ids, .* \(the first is 'a'\)"
-        ):
-            made([[0, 1]], ["a", "b"], rows(count))
-
-
-def test_rows_are_joined_by_id():
-    found = made([[0, 1]], ["b", "a"], rows(3, ["a", "c", "b"]))
-    assert found["node_names"] == ["b", "a", "c"]
-    assert found["x"].tolist() == [[4, 5], [0, 1], [2, 3]]
-    assert found["num_nodes"] == 3
-    assert found["notes"] == [
-        "ids are text", "features of x: 2 columns, joined by column 'id'", "1 node only in x, without edges",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -267,24 +223,6 @@ def test_which_column_holds_the_ids(columns, known, ids, names):
     assert chosen(table(**columns), known) == (ids, names)
 
 
-def test_ids_that_are_no_nodes_are_joined_by_position_where_the_counts_agree():
-    found = feature_table(table(id=["x", "y"], age=[1, 2]), FeatureOptions(), ["a", "b"], True)
-    assert found.ids is None
-    assert found.names == ["age"]
-    assert found.notes == ("no id of column 'id' is a node: rows joined by position",)
-    assert chosen(table(id=["x", "y"], age=[1, 2]), ["a", "b"], ordered=False)[0] == ["x", "y"]
-    assert chosen(table(id=["x", "y"], age=[1, 2]), ["a", "b", "c"])[0] == ["x", "y"]
-    assert chosen(table(id=["x", "a"], age=[1, 2]), ["a", "b"])[0] == ["x", "a"]
-
-
-def test_ids_that_repeat_are_refused():
-    for columns in ({"id": [5, 5], "age": [1, 2]}, {"node": ["a", "a"], "age": [1, 2]}):
-        with pytest.raises(GraphError, match=r"row 1: node '.' has a row already"):
-            chosen(table(**columns))
-    with pytest.raises(GraphError, match="node 'a' has a row already"):
-        chosen(table(who=["a", "a"], age=[1, 2]), ["a", "b"])
-
-
 def test_ids_by_request():
     made_of = table(age=[1, 2], size=[5, 6])
     assert chosen(made_of, ids="size") == (["5", "6"], ["age"])
@@ -294,31 +232,6 @@ def test_ids_by_request():
             chosen(made_of, ids=bad)
     with pytest.raises(ParameterError, match="column 1 of x, whose values are no ids"):
         chosen(table(age=[1.5, 2.0], size=[5, 6]), ids="age")
-
-
-def test_missing_values():
-    made_of = table(a=[1.0, np.nan, 3.0], b=[4.0, 5.0, 6.0])
-    with pytest.raises(GraphError, match=r"x, row 1, column 1 \('a'\): the value is missing"):
-        feature_table(made_of, FeatureOptions())
-    zero = feature_table(made_of, FeatureOptions(missing="zero"))
-    assert zero.x.tolist() == [[1, 4], [0, 5], [3, 6]]
-    assert zero.notes == ("1 missing value filled with zero",)
-    mean = feature_table(made_of, FeatureOptions(missing="mean"))
-    assert mean.x.tolist() == [[1, 4], [2, 5], [3, 6]]
-    assert mean.notes == ("1 missing value filled with the mean of the column",)
-    drop = feature_table(made_of, FeatureOptions(missing="drop"))
-    assert drop.x.tolist() == [[4], [5], [6]]
-    assert drop.names == ["b"]
-    assert drop.notes == ("columns with missing values left out: 'a'",)
-    nothing = table(a=[np.nan, np.nan])
-    assert feature_table(nothing, FeatureOptions(missing="zero")).x.tolist() == [[0], [0]]
-    assert feature_table(nothing, FeatureOptions(missing="zero")).notes == (
-        "2 missing values filled with zero",
-    )
-    with pytest.raises(GraphError, match="every value is missing, so it has no mean"):
-        feature_table(nothing, FeatureOptions(missing="mean"))
-    with pytest.raises(GraphError, match="every column has missing values"):
-        feature_table(nothing, FeatureOptions(missing="drop"))
 
 
 def test_one_hot_columns():
@@ -355,15 +268,6 @@ def test_too_many_categories(count, good):
 def test_values_that_do_not_fit():
     with pytest.raises(GraphError, match=r"x, row 1, column 2 \('b'\): 1e\+39 is not finite in float32"):
         feature_table(table(a=[1.0, 2.0], b=[1.0, 1e39]), FeatureOptions())
-
-
-def test_titles_become_distinct():
-    columns = [Column(title, numbers=np.array([1.5, 2.5])) for title in ("a", "b", "a", "a", "a (2)")]
-    found = feature_table(Table("x", columns), FeatureOptions())
-    assert len(set(found.names)) == 5
-    assert found.names[:2] == ["a", "b"]
-    assert found.names[4] == "a (2)"
-    assert feature_table(Table("x", columns, titled=False), FeatureOptions()).names is None
 
 
 def test_every_column_a_feature():

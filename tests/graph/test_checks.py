@@ -13,82 +13,6 @@ from softcut.graph import Graph, checks
 from softcut.graph.recognise import kind_of_graph
 
 
-def ends(edge_index) -> list[list[int]]:
-    return [part.tolist() for part in checks.check_edge_index(edge_index)]
-
-
-def test_edges_by_rows_by_pairs_and_by_tuples():
-    assert ends(np.array([[0, 1, 2], [1, 2, 3]])) == [[0, 1, 2], [1, 2, 3]]
-    assert ends(np.array([[0, 1], [1, 2], [2, 3]])) == [[0, 1, 2], [1, 2, 3]]
-    assert ends([(0, 1), (2, 3)]) == [[0, 2], [1, 3]], "two tuples are two edges"
-    assert ends([[0, 1], [2, 3]]) == [[0, 1], [2, 3]], "two lists are two rows"
-    assert ends(((0, 1), (2, 3))) == [[0, 1], [2, 3]]
-    assert ends([torch.tensor([0, 1]), torch.tensor([2, 3])]) == [[0, 1], [2, 3]]
-    assert ends(iter([(0, 1), (1, 2), (2, 3)])) == [[0, 1, 2], [1, 2, 3]]
-    assert ends(np.array([[0.0, 1.0, 4.0], [1.0, 2.0, 0.0]])) == [[0, 1, 4], [1, 2, 0]]
-    assert ends([]) == ends(np.zeros((2, 0))) == [[], []]
-    assert ends(nx.path_graph(3).edges) == [[0, 1], [1, 2]]
-
-
-@pytest.mark.parametrize(
-    ("edge_index", "words"),
-    [
-        (np.array([[0.0, 1.5], [1.0, 2.0], [1.0, 0.0]]), "has 1.5 at position (0, 1)"),
-        (np.array([[0.0, np.inf], [1.0, 2.0], [1.0, 0.0]]), "has inf at position (0, 1)"),
-        (np.array([[0.0, 2.0**53], [1.0, 2.0], [1.0, 0.0]]), "at position (0, 1)"),
-        (np.array([[0, 1], [-3, 2], [1, 0]]), "negative index -3 at position (1, 0)"),
-        (np.array([[0, 1, 2], [1, 2, 2**64 - 1]], dtype=np.uint64), "too large"),
-        (np.zeros((0, 2, 2)), "has shape (0, 2, 2)"),
-        (np.zeros((3, 3), dtype=int), "has shape (3, 3)"),
-        (np.zeros(4, dtype=int), "has shape (4,)"),
-        (np.array([["a", "b"], ["b", "c"]]), "has dtype"),
-        (5, "is a int"),
-    ],
-)
-def test_edges_that_are_none(edge_index, words):
-    with pytest.raises(GraphError) as caught:
-        checks.check_edge_index(edge_index)
-    assert words in str(caught.value)
-
-
-def test_the_range_of_edges():
-    source, target = np.array([0, 3, 1]), np.array([1, 2, 3])
-    checks.check_range(source, target, 4, "x")
-    checks.check_range(np.zeros(0, dtype=int), np.zeros(0, dtype=int), 0, "x")
-    with pytest.raises(GraphError, match=r"node index 3 \(row 0, edge 1\), out of range for 3 nodes"):
-        checks.check_range(source, target, 3, "x")
-    with pytest.raises(GraphError, match=r"node index 4 \(row 1, edge 2\), out of range for 4 nodes"):
-        checks.check_range(source, np.array([1, 2, 4]), 4, "x")
-    with pytest.raises(GraphError, match=r"node index 7 \(row 0, edge 1\), out of range"):
-        checks.check_range(np.array([0, 7, 9]), target, 4, "x")  # the first of two is named
-
-
-def test_weights():
-    assert checks.check_weights(None, 3, "w") is None
-    assert checks.check_weights([], 0, "w").size == 0
-    assert checks.check_weights(np.zeros((0, 5)), 0, "w").size == 0
-    for given, wanted in (
-        (np.float16, np.float32),
-        (np.float32, np.float32),
-        (np.int8, np.float64),
-        (float, np.float64),
-    ):
-        assert checks.check_weights(np.array([0, 1], dtype=given), 2, "w").dtype == wanted
-    assert checks.check_weights(np.array([True, False]), 2, "w").tolist() == [1.0, 0.0]
-    for weight, words in (
-        ([1.0, -2.0], r"w is negative at position 1 \(-2.0\)"),
-        ([1.0, np.inf], r"w is not finite at position 1 \(inf\)"),
-        ([-np.inf, 1.0], r"w is not finite at position 0 \(-inf\)"),
-        ([0.0, np.nan], "w is not finite at position 1"),
-        ([1.0, 2.0, 3.0], r"w has shape \(3,\) but there are 2 edges"),
-        (np.ones((2, 2)), r"w has shape \(2, 2\) but there are 2 edges"),
-        (np.ones((1, 2)), r"w has shape \(1, 2\) but there are 2 edges"),
-        (["a", "b"], "w has dtype"),
-    ):
-        with pytest.raises(GraphError, match=words):
-            checks.check_weights(weight, 2, "w")
-
-
 def test_counts():
     assert checks.check_count(0, "n") == 0
     assert checks.check_count(np.int32(2**31 - 2), "n") == 2**31 - 2
@@ -161,35 +85,6 @@ def test_features_that_are_not_finite_are_named_by_their_place(kind, value, word
         checks.check_features(kind(x), 3)
     assert f"x[1, 2] is {value}" in str(caught.value)
     assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("x", "words"),
-    [
-        (np.ones(3), r"x has shape \(3,\)"),
-        (np.ones((2, 2)), "x has 2 rows but the graph has 3 nodes"),
-        (np.ones((3, 0)), "x has no columns"),
-        (np.array([["a"], ["b"], ["c"]]), "x has dtype"),
-        (sp.csr_array((2, 4)), "x has 2 rows"),
-    ],
-)
-def test_features_of_another_shape(x, words):
-    with pytest.raises(GraphError, match=words):
-        checks.check_features(x, 3)
-
-
-def test_names_of_features():
-    x = np.ones((1, 2))
-    assert checks.check_feature_names(None, x) is None
-    assert checks.check_feature_names((1, "b"), x) == ["1", "b"]
-    for names, words in (
-        ("ab", "single string"), (["a"], "has 1 names but x has 2 columns"), (3, "feature_names is 3"),
-        (["a", "a"], "has 'a' more than once"), (["a", "b", "c"], "has 3 names"),
-    ):  # fmt: skip
-        with pytest.raises(GraphError, match=words):
-            checks.check_feature_names(names, x)
-    with pytest.raises(GraphError, match="has 1 names but x has 0 columns"):
-        checks.check_feature_names(["a"], None)
 
 
 def test_labels():
@@ -297,7 +192,19 @@ def test_what_is_no_graph(given, words):
     assert words in str(caught.value)
 
 
-def test_pairs_of_graphs_are_graphs():
-    one = Graph.from_edges([[0], [1]])
-    assert kind_of_graph([one, one]) == kind_of_graph((one, one)) == "graphs"
-    assert kind_of_graph(one) == "graph"
+def test_lists_of_one():
+    triangle = np.ones((3, 3)) - np.eye(3)
+    assert kind_of_graph((triangle,)) == "graphs"
+    assert kind_of_graph([triangle]) == "graphs"
+    assert kind_of_graph([[0, 1]]) == "edges"
+    assert Graph.from_any((triangle,)).num_edges == 3
+    assert Graph.from_any([[0, 1]]).num_nodes == 2
+
+
+def test_a_list_of_graphs_with_features_as_lists():
+    triangle = np.ones((3, 3)) - np.eye(3)
+    pairs = [(triangle, [[1.0], [2.0], [3.0]]), (triangle, [[4.0], [5.0], [6.0]])]
+    assert kind_of_graph(pairs) == "graphs"
+    batch = Graph.from_any(pairs)
+    assert batch.ptr.tolist() == [0, 3, 6]
+    assert batch.x.ravel().tolist() == [1, 2, 3, 4, 5, 6]

@@ -1,0 +1,133 @@
+"""The options of reading a graph, each declared once: its type, and how the command line writes and explains it.
+
+`read_graph` and `read_features` take them as arguments; the command line makes its options from the same types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from softcut.graph import SelfLoops
+from softcut.tables.columns import Missing
+
+__all__ = ["Option", "ReadOptions"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """How an argument is written on the command line.
+
+    Attributes
+    ----------
+    flags : tuple of str
+        Names, as typer takes them; "--yes/--no" for two opposite ones.
+    help : str
+        One line.
+    type : type
+        Of what the command line gives.
+    words : mapping
+        What the command line writes, to the value it means, where the two differ; for a single flag, True to the
+        value it sets.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    type: Any = str
+    words: Mapping[Any, Any] = field(default_factory=dict, hash=False)
+
+
+Column = str | int | None
+Header = bool | None
+
+Features = Annotated[
+    Any,
+    Option(
+        ("--features", "-f"),
+        "Node features: csv, tsv, npy or npz; 'attributes' for those of GraphML and GML.",
+    ),
+]
+Format = Annotated[
+    str | None,
+    Option(
+        ("--format",), "edges, graphml, gml, mtx, npy, npz or parquet, where the extension does not tell."
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    Option(("--delimiter", "-d"), "Column separator of the edge list, where the guess is wrong."),
+]
+SourceColumn = Annotated[Column, Option(("--source",), "Title or position (from 0) of the first node.")]
+TargetColumn = Annotated[Column, Option(("--target",), "Title or position (from 0) of the second node.")]
+WeightColumn = Annotated[
+    Column, Option(("--weight",), "Title or position (from 0) of the weight, or an edge attribute.")
+]
+Weighted = Annotated[
+    bool | Literal["auto"],
+    Option(("--weighted/--unweighted",), "Insist on weights, or ignore them.", bool),
+]
+Directed = Annotated[
+    bool | None,
+    Option(
+        ("--directed/--undirected",),
+        "Warn about edges without a reverse, or merge directions silently.",
+        bool,
+    ),
+]
+EdgesHeader = Annotated[
+    Header, Option(("--header/--no-header",), "Whether the first row of the edge list holds titles.", bool)
+]
+FeaturesHeader = Annotated[
+    Header,
+    Option(
+        ("--features-header/--no-features-header",),
+        "Whether the first row of the features holds titles.",
+        bool,
+    ),
+]
+Ids = Annotated[
+    str | int | Literal[False] | None,
+    Option(
+        ("--ids",),
+        "Title or position (from 0) of the node ids in the features; 'none': row i is node i.",
+        words={"none": False},
+    ),
+]
+MissingValues = Annotated[
+    Missing, Option(("--missing",), "Missing feature values: error, zero, mean, or drop such columns.")
+]
+OneHot = Annotated[
+    bool | Sequence[str],
+    Option(
+        ("--one-hot",),
+        "Column of text to make 0/1 columns of; may be given again; '*' for all.",
+        list[str],
+        words={"*": True},
+    ),
+]
+Comments = Annotated[str | None, Option(("--comments",), "Characters that start comment lines; '' for none.")]
+Loops = Annotated[
+    SelfLoops, Option(("--keep-self-loops",), "Keep edges from a node to itself.", bool, {True: "keep"})
+]
+MaxBytes = Annotated[
+    int | None, Option(("--max-bytes",), "The most bytes a compressed file may unpack to.", int)
+]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What `read_graph` was asked for, checked and handed to the reader of each format."""
+
+    label: str
+    name: str
+    weighted: bool | str = "auto"
+    self_loops: SelfLoops = "drop"
+    source: Column = None
+    target: Column = None
+    weight: Column = None
+    directed: bool | None = None
+    header: Header = None
+    delimiter: str | None = None
+    comments: str | None = None
+    max_bytes: int | None = None
