@@ -22,11 +22,12 @@ from softcut.clustering.distributed import (
     train_part,
 )
 from softcut.clustering.distributed.group import TorchGroup
-from softcut.clustering.distributed.prepare_part import prepare_part
+from softcut.clustering.distributed.prepare_part import PartNodes, prepare_part
 from softcut.clustering.distributed.results import all_labels
-from softcut.clustering.distributed.traffic import step_traffic
+from softcut.clustering.distributed.traffic import Traffic, step_traffic
 from softcut.clustering.networks import train_networks
 from softcut.clustering.node_features import rows_that_sum_to_one
+from softcut.clustering.nodes import Nodes
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, ParameterError
@@ -200,6 +201,23 @@ def test_the_number_of_networks_follows_from_the_nodes_of_a_process(parts):
 # ------------------------------------------------------------------------- the pieces, and what is sent
 
 
+def test_samples_sums_and_agreed_numbers(parts):
+    values = torch.arange(240.0).view(120, 2)
+
+    def work(group):
+        part = open_part(parts["default", 3], group.rank)
+        nodes = PartNodes(part, read_manifest(parts["default", 3]), group)
+        own = values[torch.from_numpy(np.array(part.nodes))]
+        number = torch.tensor([1.5 + group.rank])
+        return nodes.sample(own, 30), nodes.sample(own, 500), nodes.total(own.sum(0)), nodes.agreed(number)
+
+    for some, every, total, agreed in in_parts(3, work):
+        assert torch.equal(some, Nodes(120).sample(values, 30))
+        assert torch.equal(every, values)
+        assert torch.equal(total, values.sum(0))
+        assert agreed.tolist() == [1.5]
+
+
 @pytest.mark.parametrize("kind", ["default", "weighted"])
 def test_the_judge_of_parts_is_that_of_the_whole_graph(parts, kind):
     graph = weighted() if kind == "weighted" else GRAPH
@@ -238,6 +256,16 @@ def test_a_step_sends_what_the_model_says(parts, kind, settings):
         assert found.step == model
         assert found.step_networks == net.replicas
         assert found.step.halo == 8 * 3 * net.replicas * len(found.part.send)
+
+
+def test_bytes_of_a_step_by_hand():
+    # 7 rows of 2 x 3 numbers; S'AS, S'1, S'X of 5 words, S'S of two networks; 2 x (4 x 5 + 4 + 12 + 3) gradients
+    sums = 2 * (9 + 3 + 15 + 9)
+    assert step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, vocabulary=5) == Traffic(
+        8 * 7 * 6, 8 * (sums + 78)
+    )
+    cut = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, objective="mincut")
+    assert cut == Traffic(8 * 7 * 6, 8 * (22 + 78))
 
 
 def test_evidence_is_that_of_the_whole_graph(three):

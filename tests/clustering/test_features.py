@@ -18,6 +18,7 @@ from softcut.clustering.node_features import (
     propagate,
     rows_that_sum_to_one,
     structural_features,
+    unit_rows,
 )
 from softcut.clustering.nodes import Nodes, sample_rows
 from softcut.datasets import attributed_communities
@@ -121,6 +122,21 @@ def test_features_that_say_nothing(x):
 # -------------------------------------------------------------------------------- rows of large graphs
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("length_one", [False, True])
+def test_products_with_rows_of_features(sparse, length_one):
+    rng = np.random.default_rng(0)
+    x = rng.random((30, 7)) * (rng.random((30, 7)) < 0.4)
+    weight = rng.random(7).astype(np.float32) + 0.5
+    offset = None if sparse else rng.random(7).astype(np.float32)
+    plain = (x - (0 if offset is None else offset)) * weight
+    plain = unit(plain) if length_one else plain
+    rows = FeatureRows(sp.csr_array(x) if sparse else x, weight=weight, offset=offset, unit=length_one)
+    v, y = torch.randn(7, 3), torch.randn(30, 3)
+    np.testing.assert_allclose(rows.times(v), plain @ v.numpy(), atol=1e-5)
+    np.testing.assert_allclose(rows.turned_times(y), plain.T @ y.numpy(), atol=1e-5)
+
+
 def test_unsorted_columns_are_the_same_rows():
     x = sp.csr_array((np.array([1.0, 2.0, 3.0]), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3))
     np.testing.assert_array_equal(FeatureRows(x).times(torch.eye(3)), x.toarray())
@@ -182,6 +198,16 @@ def propagation(graph: sc.Graph) -> np.ndarray:
     a = graph.adjacency.toarray().astype(float) + np.eye(graph.num_nodes)
     scale = 1 / np.sqrt(a.sum(1))
     return scale[:, None] * a * scale
+
+
+def test_propagate_is_the_power_of_the_normalised_adjacency():
+    graph = weighted()
+    x = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = propagate(CSR.from_graph(graph, dtype=torch.float64), x, 3)
+    np.testing.assert_allclose(
+        found.numpy(), np.linalg.matrix_power(propagation(graph), 3) @ x.numpy(), atol=1e-6
+    )
+    assert unit_rows(torch.zeros(2, 3)).abs().sum() == 0
 
 
 def test_single_precision_keeps_the_digits_of_far_hops():
