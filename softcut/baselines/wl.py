@@ -88,7 +88,7 @@ def wl_folds(graphs: GraphCollection, numbers: Sequence[int], seed: int = 0) -> 
         raise ParameterError("graphs must have classes y.")
     kernel = wl_kernel(graphs, WL_SETTINGS["iterations"])
     parts = folds(graphs, 10, seed)
-    found = []
+    scores = []
     for number in numbers:
         split = parts[number]
         train = np.concatenate([split.train, split.validation])
@@ -96,5 +96,5 @@ def wl_folds(graphs: GraphCollection, numbers: Sequence[int], seed: int = 0) -> 
         search = GridSearchCV(SVC(kernel="precomputed"), {"C": WL_SETTINGS["C"]}, cv=inner)
         search.fit(kernel[np.ix_(train, train)], y[train])
         hits = search.predict(kernel[np.ix_(split.test, train)]) == y[split.test]
-        found.append((int(number), float(hits.mean())))
-    return found
+        scores.append((int(number), float(hits.mean())))
+    return scores

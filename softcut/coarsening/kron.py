@@ -77,11 +77,11 @@ def kron_reduction(
         if (~separate & walked).any():
             nodes = np.flatnonzero(~separate & walked)
             w, b = sp.csr_array(inside[nodes][:, nodes]), sp.csr_array(between[nodes])
-            found = _by_walks(w, b, degree[rest[nodes]], 1e-3 * limit[kept], 1e-3 * delta)
-            if found is None:  # walks take too long to reach kept nodes
+            by_walks = _by_walks(w, b, degree[rest[nodes]], 1e-3 * limit[kept], 1e-3 * delta)
+            if by_walks is None:  # walks take too long to reach kept nodes
                 walked[:] = False
             else:
-                total = total + found
+                total = total + by_walks
         if (~separate & ~walked).any():
             total = total + _through_groups(inside, between, degree[rest], ~separate & ~walked, limit[kept])
     total = clean(sp.csr_array(total))

@@ -157,13 +157,13 @@ def hierarchy(
         )
     ptr = np.array([0, adjacency.shape[0]]) if ptr is None else np.asarray(ptr, dtype=np.int64)
     cache = CoarseningCache() if cache is None else cache
-    found: list[Level] = []
+    made: list[Level] = []
     for _ in range(levels):
         key = CoarseningCache.key(adjacency, ptr, coarsening.recipe)
         level = cache.get(key)
         if level is None:
             level = coarsening(adjacency, ptr)
             cache.put(key, level)
-        found.append(level)
+        made.append(level)
         adjacency, ptr = level.adjacency, level.ptr
-    return found
+    return made

@@ -13,6 +13,7 @@ from softcut.errors import ParameterError
 from softcut.nn.activations import Activation
 from softcut.nn.layers import SkipConv, graph_input
 from softcut.nn.pool import Pool, PoolOutput, Selection, get_pool, pool_options
+from softcut.nn.pool.base import nodes_per_graph
 from softcut.ops import Operator
 from softcut.ops.numerics import zero_padding
 
@@ -50,8 +51,7 @@ class Reconstruction(NamedTuple):
 def global_mean(x: Tensor, op: Operator) -> Tensor:
     """Mean over the nodes of every graph: [B, F]."""
     x = zero_padding(x, op.mask)
-    ones = x.new_ones(x.shape[:-1]) if op.mask is None else op.mask.to(x.dtype)
-    return op.layout.total(x) / op.layout.total(ones).clamp(min=1).unsqueeze(-1)
+    return op.layout.total(x) / nodes_per_graph(op, x).unsqueeze(-1)
 
 
 def sized_pool(

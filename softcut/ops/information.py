@@ -99,5 +99,5 @@ def multinomial_complexity(categories: int, counts: Tensor) -> Tensor:
     n = torch.where(some, n, 1.0)
     share = categories / n
     c = 0.5 + 0.5 * (1 + 4 / share).sqrt()
-    found = n * (share.log() + (share + 2) * c.log() - 1 / c) - 0.5 * (c + 2 / share).log()
-    return torch.where(some, found - 1 / (6 * categories), 0.0)
+    complexity = n * (share.log() + (share + 2) * c.log() - 1 / c) - 0.5 * (c + 2 / share).log()
+    return torch.where(some, complexity - 1 / (6 * categories), 0.0)

@@ -100,8 +100,8 @@ class Words:
             flat = s.permute(*range(1, s.dim()), 0).reshape(-1, s.shape[0])
             return (flat @ self._dense.to(s.dtype)).view(*s.shape[1:], -1)
         values = None if self._values is None else self._values.to(s.dtype)
-        found = spmm(self._turned, values, s.reshape(s.shape[0], -1))
-        return found.view(-1, *s.shape[1:]).movedim(0, -1)
+        table = spmm(self._turned, values, s.reshape(s.shape[0], -1))
+        return table.view(-1, *s.shape[1:]).movedim(0, -1)
 
     def price(self, k: int) -> Tensor:
         """What a table of these words in K clusters costs to describe, in nats: the same for every S."""

@@ -15,7 +15,6 @@ from torch_geometric.nn import DenseGraphConv, GraphConv
 import softcut.nn
 from softcut.errors import GraphError, ParameterError
 from softcut.nn import MLP, SkipConv
-from softcut.nn.activations import ACTIVATIONS, get_activation
 from softcut.ops import CSR, as_operator
 
 EDGES = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -87,22 +86,6 @@ def test_the_narrower_product_is_computed(products, f_in, f_out, columns):
     assert products == [(3, columns)]
 
 
-def test_vmap_over_replicas_of_the_layer():
-    sample = make_sample((6,), seed=1)
-    convs = [SkipConv(3, 4, act="relu").double() for _ in range(3)]
-    x, op = sample.rand(6, 3), as_operator(sample.edge_index, num_nodes=6)
-    parameters, buffers = torch.func.stack_module_state(convs)
-
-    def loss(parameters, buffers):
-        return torch.func.functional_call(convs[0], (parameters, buffers), (x, op)).square().sum()
-
-    together = torch.func.vmap(torch.func.grad(loss))(parameters, buffers)
-    for i, conv in enumerate(convs):
-        conv(x, op).square().sum().backward()
-        for name, parameter in conv.named_parameters():
-            torch.testing.assert_close(together[name][i], parameter.grad)
-
-
 def test_permuted_nodes_give_permuted_features():
     sample = make_sample((7,), seed=1, weighted=True)
     conv, x = make_conv(3, 4, act="tanh"), sample.rand(7, 3)
@@ -141,13 +124,6 @@ def test_reset_parameters_draws_again():
         before = [p.clone() for p in module.parameters()]
         module.reset_parameters()
         assert any(not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True))
-
-
-def test_activations():
-    for name, function in ACTIVATIONS.items():
-        assert get_activation(name) is function
-    assert get_activation(None) is None
-    assert get_activation(torch.cos) is torch.cos
 
 
 BAD = [

@@ -200,11 +200,6 @@ def check_clusters(k: int, temperature: float = 1.0) -> None:
 
 
 def nodes_per_graph(op: Operator, like: Tensor) -> Tensor:
-    """Node count of every graph [B], at least 1, in the type of `like`."""
-    if op.layout.rows == 2:
-        if op.mask is None:
-            return like.new_full((op.num_graphs,), float(op.num_rows))
-        return op.mask.sum(-1).to(like.dtype).clamp(min=1)
-    if op.ptr is None:
-        return like.new_full((1,), float(max(op.num_rows, 1)))
-    return (op.ptr[1:] - op.ptr[:-1]).to(like.dtype).clamp(min=1)
+    """Node count of every graph [B], at least 1, in the type of `like`, which has the rows of the graphs."""
+    ones = like.new_ones(like.shape[: op.layout.rows]) if op.mask is None else op.mask.to(like.dtype)
+    return op.layout.total(ones).clamp(min=1)

@@ -120,6 +120,13 @@ def _how_many(n: int, ratio: float, k: int | None) -> int:
     return min(k, n) if k is not None else math.ceil(ratio * n - 1e-9)
 
 
+def _how_many_each(counts: Tensor, ratio: float, k: int | None) -> Tensor:
+    """The same for every graph of a batch."""
+    if k is not None:
+        return counts.clamp(max=k)
+    return torch.ceil(counts.double() * ratio - 1e-9).to(counts.dtype)
+
+
 def top_k(score: Tensor, op: Operator, ratio: float, k: int | None) -> KeepSelection:
     """The highest-scoring nodes of every graph, best first; no loop over the graphs.
 
@@ -134,8 +141,7 @@ def top_k(score: Tensor, op: Operator, ratio: float, k: int | None) -> KeepSelec
         index = torch.sort(ranked.detach(), dim=-1, descending=True, stable=True).indices[..., :size]
         mask = None
         if layout.mask is not None:
-            counts = layout.mask.sum(-1)
-            allowed = counts.clamp(max=k) if k is not None else torch.ceil(counts.double() * ratio - 1e-9)
+            allowed = _how_many_each(layout.mask.sum(-1), ratio, k)
             mask = torch.arange(size, device=score.device) < allowed.unsqueeze(-1)
         return KeepSelection(index, layout, mask=mask, num_rows=op.num_rows)
     layout = segments_of(op)
@@ -146,10 +152,7 @@ def top_k(score: Tensor, op: Operator, ratio: float, k: int | None) -> KeepSelec
         return KeepSelection(index, layout, ptr=ptr)
     order = torch.sort(score.detach(), descending=True, stable=True).indices
     order = order[torch.sort(layout.batch[order], stable=True).indices]  # by graph, then by score
-    counts = layout.ptr[1:] - layout.ptr[:-1]
-    allowed = (
-        counts.clamp(max=k) if k is not None else torch.ceil(counts.double() * ratio - 1e-9).to(counts.dtype)
-    )
+    allowed = _how_many_each(layout.ptr[1:] - layout.ptr[:-1], ratio, k)
     rank = torch.arange(layout.num_rows, device=score.device) - layout.ptr[:-1][layout.batch]
     return KeepSelection(order[rank < allowed[layout.batch]], layout, ptr=counts_to_ptr(allowed))
 

@@ -75,12 +75,12 @@ def _works(device: torch.device) -> bool:
         rowptr = torch.tensor([0, 1, 2], dtype=torch.int32, device=device)
         x = torch.ones(2, 4, device=device)
         rows, kernel = torch.ones(2, 1, 4, device=device), torch.ones(1, 4, 4, device=device)
-        found = (
+        checks = (
             row_product(rowptr[:-1].clone(), None, x, None, rowptr=rowptr) == 1,
             replica_gram(rows, rows) == 2,
             replica_matmul(rows, kernel) == 4,
         )
-        return all(bool(right.all()) for right in found)
+        return all(bool(right.all()) for right in checks)
     except Exception as error:  # whatever a compiler or a driver may raise
         warnings.warn(
             f"the GPU kernels of softcut cannot be used here ({type(error).__name__}: {error}); "
