@@ -28,16 +28,6 @@ def test_every_ablation_changes_a_constant_that_exists():
     assert len(set(digests)) == len(digests)
 
 
-@pytest.mark.parametrize("method", ["default", KMEANS, f"{KMEANS}, refined", "number of clusters chosen"])
-def test_runs_with_another_constant_do_not_count(method, tmp_path):
-    now = quality.settings_of(method)
-    other = {**now, "recipe": Recipe(width=0.37).digest}
-    records = Records(tmp_path / "runs.json")
-    records.add([{"dataset": "cora", "method": method, "seed": 0, "settings": other, "nmi": 0.5}])
-    assert records.missing("cora", method, [0], now) == [0]
-    assert records.missing("cora", method, [0], other) == []
-
-
 def test_the_papers_model_is_known_by_its_own_recipe():
     assert quality.settings_of("the paper's model") == {
         "estimator": "MinCutClustering",
