@@ -193,12 +193,6 @@ def test_recorded_runs_are_those_that_the_runner_would_make():
     assert {f"mincut (epochs 20, {text}molecules 12000)" for text in ("", "bond orders, ", "k 2, ")} <= names
 
 
-def test_unmasked_padding_takes_part(tmp_path):
-    settings = RegressionSettings(**{**vars(QUICK), "unmasked": True})
-    assert bool((build_task(made_molecules(), "flat", [("mu", 0)], settings).inputs[2] == 1).all())
-    assert not bool((build_task(made_molecules(), "flat", [("mu", 0)], QUICK).inputs[2] == 1).all())
-
-
 def test_merged_folders_make_the_cells_of_one(tmp_path):
     regression.run(tmp_path / "a", ["mu"], ["flat"], 2, settings=QUICK)
     regression.run(tmp_path / "b", ["mu"], ["mincut"], 2, settings=QUICK)

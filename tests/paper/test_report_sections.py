@@ -12,7 +12,7 @@ from PIL import Image
 from softcut.errors import DataError
 from softcut.paper import citation, report_sections, table2, table3
 from softcut.paper.comparison import compared
-from softcut.paper.report_files import any_table, commit_date, origin_of_file
+from softcut.paper.report_files import any_table, origin_of_file
 from softcut.paper.report_sections import view_sections
 from softcut.paper.report_tables import table1_section, table2_section, table3_section
 from softcut.report.html_page import Cell, Details, Missing, Table, View, render_page
@@ -154,11 +154,6 @@ def test_files_that_do_not_say_where_they_come_from_are_asked_of_git(tmp_path):
     value = [{"commit": "abc", "device": "d", "command": "c", "date": "2020-01-01"}] * 2
     (table,) = origin_of_file(value, tmp_path, "a.json").parts
     assert list(table.rows) == [("c", "abc", "d", "2020-01-01")]
-
-
-def test_commits_have_dates():
-    assert commit_date("", RESULTS) == ""
-    assert commit_date("no hash", RESULTS) == ""
 
 
 def test_views_are_kept_and_shown(tmp_path):

@@ -39,11 +39,6 @@ def test_every_fit_of_every_file_is_a_row(tmp_path):
     assert len(lines) == 4, "what failed is no row"
 
 
-def test_without_fits_the_command_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"benchmarks/large\.py"):
-        large_fits(tmp_path)
-
-
 def test_growth_is_fitted_where_a_step_takes_ten_times_the_least(tmp_path):
     rows = [{"edges": 10**i, "ms": ms, "extra bytes": 2**20 * 10**i, "gather ms": 10**i / 100}
             for i, ms in enumerate((1.0, 2.0, 20.0, 400.0))]  # fmt: skip
@@ -78,7 +73,9 @@ def test_fits_are_compared_by_the_faster_ones(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("table", ["gpu_losses", "gpu_fits"])
-def test_what_is_not_measured_is_named(tmp_path, table):
-    with pytest.raises(DataError, match=r"no gpu_losses\.json: python benchmarks/gpu_kernels\.py"):
+@pytest.mark.parametrize(
+    ("table", "script"), [("gpu_losses", "gpu_kernels"), ("gpu_fits", "gpu_kernels"), ("large_fits", "large")]
+)
+def test_what_is_not_measured_is_named_with_its_command(tmp_path, table, script):
+    with pytest.raises(DataError, match=rf"results/ holds no .*: python benchmarks/{script}\.py"):
         LARGE_TABLES[table](tmp_path)
