@@ -275,17 +275,17 @@ def evaluate(
     parts = _Parts.of(graph, labels)
     scores: dict[str, float] = {}
     if y is not None:
-        truth, found = as_labels(y, "y"), as_labels(labels, "labels")
-        if truth.dtype.kind == "i" and len(truth) == len(found):
+        truth, given = as_labels(y, "y"), as_labels(labels, "labels")
+        if truth.dtype.kind == "i" and len(truth) == len(given):
             known = truth >= 0
-            truth, found = truth[known], found[known]
+            truth, given = truth[known], given[known]
         if len(truth):
-            scores["nmi"] = nmi(truth, found)
-            scores["nmi_geometric"] = nmi(truth, found, "geometric")
-            scores["homogeneity"] = homogeneity(truth, found)
-            scores["completeness"] = completeness(truth, found)
-            scores["ari"] = ari(truth, found)
-            scores["accuracy"] = matched_accuracy(truth, found)
+            scores["nmi"] = nmi(truth, given)
+            scores["nmi_geometric"] = nmi(truth, given, "geometric")
+            scores["homogeneity"] = homogeneity(truth, given)
+            scores["completeness"] = completeness(truth, given)
+            scores["ari"] = ari(truth, given)
+            scores["accuracy"] = matched_accuracy(truth, given)
     conductances = parts.conductances()
     scores["normalised_cut"] = parts.normalised_cut()
     scores["modularity"] = parts.modularity()

@@ -68,13 +68,13 @@ METHODS: dict[str, Method] = {
 
 def demo_graphs() -> list[tuple[Graph, int]]:
     """The two synthetic graphs of the paper, and a generated one with features and known communities."""
-    found = [
+    made = [
         ("communities", community_graph(), 6),
         ("grid", grid_graph(15, 10), 5),
         ("attributed", attributed_communities(3000, 8, edge_signal=0.5, feature_signal=0.25, seed=0), 8),
     ]
     graphs = []
-    for name, graph, k in found:
+    for name, graph, k in made:
         object.__setattr__(graph, "name", name)
         graphs.append((graph, k))
     return graphs
@@ -90,7 +90,7 @@ def run_demo(
     out = Path(out)
     rows: list[dict[str, Any]] = []
     for graph, k in demo_graphs():
-        found = {}
+        labels = {}
         for method, cluster in METHODS.items():
             if tell is not None:
                 tell(f"{graph.name}: {method}")
@@ -99,11 +99,11 @@ def run_demo(
                 warnings.simplefilter("ignore")
                 made = cluster(graph, k, seed)
             seconds = time.perf_counter() - start
-            found[method] = made if made.ndim == 1 else made.argmax(1)
-            scores = evaluate(graph, found[method], graph.y if graph.name != "grid" else None, k)
+            labels[method] = made if made.ndim == 1 else made.argmax(1)
+            scores = evaluate(graph, labels[method], graph.y if graph.name != "grid" else None, k)
             rows.append({"graph": graph.name, "k": k, "method": method, "seconds": seconds, **scores})
         picture = out / f"{graph.name}.png"
-        draw_methods(picture, graph, found, rows[-len(METHODS) :])
+        draw_methods(picture, graph, labels, rows[-len(METHODS) :])
         if sections is not None:
             sections.append(_section(graph, made, rows[-len(METHODS) :], picture))
     atomic_json(out / "results.json", rows)
@@ -132,14 +132,18 @@ def _section(graph: Graph, soft: np.ndarray, rows: list[dict[str, Any]], picture
     )
 
 
-def draw_methods(path: Path, graph: Graph, found: dict[str, np.ndarray], rows: list[dict[str, Any]]) -> None:
+def draw_methods(
+    path: Path, graph: Graph, by_method: dict[str, np.ndarray], rows: list[dict[str, Any]]
+) -> None:
     """One column per method; clusters that match have the same colour in all of them."""
     positions, positions_are = node_positions(graph)
     # Where edges cannot be drawn, the cuts between clusters and the sorted matrix show them.
     height = 1 if graph.num_nodes <= FEW_NODES else 3
-    fig, axes = figure(height, len(found), figsize=(4 * len(found), 4.2 * height + 1.4), squeeze=False)
-    reference = found["softcut (default)"]
-    for column, (method, labels), row in zip(axes.T, found.items(), rows, strict=True):
+    fig, axes = figure(
+        height, len(by_method), figsize=(4 * len(by_method), 4.2 * height + 1.4), squeeze=False
+    )
+    reference = by_method["softcut (default)"]
+    for column, (method, labels), row in zip(axes.T, by_method.items(), rows, strict=True):
         known = f", NMI {row['nmi']:.2f}" if row.get("nmi") is not None else ""
         shown = numbered_like(labels, reference)
         draw_partition(

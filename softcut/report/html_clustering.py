@@ -105,11 +105,11 @@ def _summary(metrics: Mapping[str, Any]) -> list[Part]:
     return parts
 
 
-def _candidates(found: Mapping[Any, Mapping[str, float]], chosen: int) -> Part:
+def _candidates(compared: Mapping[Any, Mapping[str, float]], chosen: int) -> Part:
     """The numbers of clusters that were compared."""
     rows = [
         [str(k) if int(k) != chosen else f"{k} (chosen)", *(each[name] for name in _COMPARED)]
-        for k, each in sorted(found.items(), key=lambda item: int(item[0]))
+        for k, each in sorted(compared.items(), key=lambda item: int(item[0]))
     ]
     return number_table(
         ["clusters", *_COMPARED.values()],
@@ -189,15 +189,15 @@ def feature_profiles(
     constant = deviation <= 1e-12 * np.maximum(np.abs(overall), 1)
     apart = np.divide(inside - overall, deviation, out=np.zeros_like(inside), where=~constant)
     names = graph.feature_names or [str(j) for j in range(graph.num_features)]
-    found = {}
+    profiles = {}
     for i, group in enumerate(groups):
         chosen = np.argsort(-np.abs(apart[i]), kind="stable")[:most]
-        found[int(group)] = [
+        profiles[int(group)] = [
             (names[j], float(inside[i, j]), float(overall[j]), float(apart[i, j]))
             for j in chosen
             if apart[i, j] != 0
         ]
-    return found
+    return profiles
 
 
 def _features(graph: Graph, labels: np.ndarray) -> list[Part]:

@@ -39,9 +39,9 @@ def trace(model: nn.Module, x: Tensor, edge_index: Tensor) -> list[Step]:
     steps: list[Step] = []
     rows = x.shape[0]
 
-    def watch(module: nn.Module, given: tuple[Any, ...], found: Any) -> None:
+    def watch(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
         nonlocal rows
-        before, after = given[0], found.x if isinstance(found, PoolOutput) else found
+        before, after = given[0], output.x if isinstance(output, PoolOutput) else output
         width = before.shape[-1]
         if before.shape[-2] > rows:
             steps.append(Step("lift", "each node takes its clusters' rows", (before.shape[-2], width)))
@@ -49,7 +49,7 @@ def trace(model: nn.Module, x: Tensor, edge_index: Tensor) -> list[Step]:
             steps.append(Step("mean over the nodes", "", (before.shape[-2], width)))
         rows = after.shape[-2]
         name, detail = _named(module)
-        kind = "pool" if isinstance(found, PoolOutput) else ""
+        kind = "pool" if isinstance(output, PoolOutput) else ""
         if "softmax" in detail:
             detail += f": S {before.shape[-2]:,} × {rows:,}"
         steps.append(Step(name, detail, (rows, after.shape[-1]), kind))

@@ -49,11 +49,11 @@ def over_segment(
         )
     methods = require("skimage.segmentation", "images", "Segmenting images")
     if kind == "felzenszwalb":
-        found = methods.felzenszwalb(rgb, scale=scale, sigma=sigma, min_size=min_size)
+        parts = methods.felzenszwalb(rgb, scale=scale, sigma=sigma, min_size=min_size)
     else:
-        found = methods.slic(rgb, n_segments=n_segments, compactness=10.0, start_label=0)
-    numbers = np.unique(found, return_inverse=True)[1]
-    return np.asarray(numbers, dtype=np.int64).reshape(found.shape)
+        parts = methods.slic(rgb, n_segments=n_segments, compactness=10.0, start_label=0)
+    numbers = np.unique(parts, return_inverse=True)[1]
+    return np.asarray(numbers, dtype=np.int64).reshape(parts.shape)
 
 
 def region_borders(regions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

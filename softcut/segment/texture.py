@@ -26,18 +26,18 @@ _SAMPLE = 8000
 
 def colour_codes(lab: NDArray[np.floating]) -> list[NDArray[np.int64]]:
     """Bin of L, of a and of b at every pixel of a Lab image, slightly smoothed."""
-    found = []
+    codes = []
     for channel, (low, high) in zip(range(3), ((0.0, 100.0), _CHROMA, _CHROMA), strict=True):
         smooth = ndimage.gaussian_filter(np.asarray(lab[..., channel], dtype=np.float32), 1.0)
         bins = (smooth - low) / (high - low) * COLOUR_BINS
-        found.append(np.clip(bins, 0, COLOUR_BINS - 1).astype(np.int64))
-    return found
+        codes.append(np.clip(bins, 0, COLOUR_BINS - 1).astype(np.int64))
+    return codes
 
 
 def _responses(grey: NDArray[np.floating]) -> NDArray[np.float32]:
     """Filter responses [H, W, 27], strong ones compressed."""
     grey = np.asarray(grey, dtype=np.float32)
-    found = []
+    layers = []
     for size in _SIZES:
 
         def filtered(order: tuple[int, int], size: float = size) -> NDArray[np.float32]:
@@ -46,10 +46,10 @@ def _responses(grey: NDArray[np.floating]) -> NDArray[np.float32]:
         x, y, xx, xy, yy = map(filtered, ((0, 1), (1, 0), (0, 2), (1, 1), (2, 0)))
         for angle in np.arange(_DIRECTIONS) * np.pi / _DIRECTIONS:
             c, s = np.float32(np.cos(angle)), np.float32(np.sin(angle))
-            found.append(np.abs(c * x + s * y))
-            found.append(c * c * xx + 2 * s * c * xy + s * s * yy)
-        found.append(xx + yy)
-    responses = np.stack(found, axis=-1)
+            layers.append(np.abs(c * x + s * y))
+            layers.append(c * c * xx + 2 * s * c * xy + s * s * yy)
+        layers.append(xx + yy)
+    responses = np.stack(layers, axis=-1)
     length = np.linalg.norm(responses, axis=-1, keepdims=True)
     return np.asarray(responses * (np.log1p(length / 3) / np.maximum(length, 1e-9)), dtype=np.float32)
 

@@ -129,8 +129,8 @@ def create_app(
         return responses.FileResponse(job.folder / name, media_type=_TYPES[name], headers=headers)
 
     async def cancel(request: Any) -> Any:
-        found = await threads.run_in_threadpool(jobs.remove, request.path_params["id"])
-        return responses.JSONResponse({"removed": True}) if found else refused(gone, 404)
+        removed = await threads.run_in_threadpool(jobs.remove, request.path_params["id"])
+        return responses.JSONResponse({"removed": True}) if removed else refused(gone, 404)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:

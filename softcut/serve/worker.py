@@ -114,8 +114,8 @@ def _cluster(order: Order, sender: Connection) -> dict[str, Any]:
         views.append(
             evidence_view(est.replicas_, "Evidence of each distance: a mark is a network, a bar the mean.")
         )
-    found = [{"view": view.view, "caption": view.caption, "data": view.data} for view in views]
-    Path("views.json").write_text(json.dumps(found, allow_nan=False), encoding="utf-8")
+    shown = [{"view": view.view, "caption": view.caption, "data": view.data} for view in views]
+    Path("views.json").write_text(json.dumps(shown, allow_nan=False), encoding="utf-8")
     return {
         "kind": "graph",
         "clusters": est.n_clusters_,
@@ -139,15 +139,15 @@ def _segment(order: Order) -> dict[str, Any]:
             raise _TooManyPixels(
                 f"{order.file} has {width} x {height} pixels, more than {_PIXELS:,}; make it smaller."
             )
-    found = segment_image(order.file, order.n_clusters, random_state=order.seed, device="cpu")
-    kind = np.uint8 if found.n_segments <= 256 else np.uint16
-    Image.fromarray(found.overlay()).save("overlay.png")
-    Image.fromarray(found.labels.astype(kind)).save("labels.png")
-    height, width = found.labels.shape
+    segments = segment_image(order.file, order.n_clusters, random_state=order.seed, device="cpu")
+    kind = np.uint8 if segments.n_segments <= 256 else np.uint16
+    Image.fromarray(segments.overlay()).save("overlay.png")
+    Image.fromarray(segments.labels.astype(kind)).save("labels.png")
+    height, width = segments.labels.shape
     return {
         "kind": "picture",
-        "clusters": found.n_segments,
-        "text": f"{width} x {height} pixels in {found.n_segments} segments.",
-        "notes": found.notes,
+        "clusters": segments.n_segments,
+        "text": f"{width} x {height} pixels in {segments.n_segments} segments.",
+        "notes": segments.notes,
         "files": ["labels.png", "overlay.png"],
     }
