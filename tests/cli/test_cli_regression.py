@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from molecule_samples import made_molecules
+from helpers.molecule_samples import made_molecules
 
 from softcut.cli.bars import JobBar
 from softcut.datasets import qm9

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
-from reading import named_edges, write
+from helpers.reading import named_edges, write
 from typer.testing import CliRunner
 
 from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph

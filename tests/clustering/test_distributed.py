@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from thread_group import in_parts
+from helpers.thread_group import in_parts
 
 from softcut import Graph, GraphClustering
 from softcut.clustering import PAPER, Recipe

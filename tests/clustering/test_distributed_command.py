@@ -12,8 +12,8 @@ import sys
 import numpy as np
 import pytest
 import torch
+from helpers.thread_group import in_parts
 from safetensors.torch import load_file
-from thread_group import in_parts
 
 from softcut import Graph
 from softcut.clustering import Recipe

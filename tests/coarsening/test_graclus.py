@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from coarsening_samples import as_graph, knn, star, with_weights
+from helpers.coarsening_samples import as_graph, knn, star, with_weights
 
 from softcut.coarsening import Graclus, clean, graclus_matching, hierarchy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from coarsening_samples import as_graph, knn, random_graph, star
+from helpers.coarsening_samples import as_graph, knn, random_graph, star
 from scipy.sparse.csgraph import connected_components
 
 from softcut.coarsening import NodeDecimation, clean, kron, kron_reduction, max_cut_split

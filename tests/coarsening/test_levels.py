@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from coarsening_samples import as_graph, knn
+from helpers.coarsening_samples import as_graph, knn
 
 from softcut.coarsening import CoarseningCache, Graclus, NodeDecimation, hierarchy
 from softcut.errors import ParameterError

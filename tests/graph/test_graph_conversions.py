@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from graph_checks import check_invariants, quiet
+from helpers.graph_checks import check_invariants, quiet
 from torch_geometric.data import Data
 
 from softcut.errors import GraphError

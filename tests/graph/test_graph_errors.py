@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from graph_checks import check_invariants
+from helpers.graph_checks import check_invariants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -10,9 +10,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from helpers.reading import MTX, PATH, named_edges, quiet, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reading import MTX, PATH, named_edges, quiet, write
 
 from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.io import read_graph

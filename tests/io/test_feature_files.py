@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from reading import PATH, quiet, write
+from helpers.reading import PATH, quiet, write
 
 from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.io import read_features, read_graph

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from helpers.reading import PATH, quiet, saved, weighted_graph
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from reading import PATH, quiet, saved, weighted_graph
 
 from softcut.errors import SoftcutError
 from softcut.io import read_features, read_graph
@@ -224,7 +224,7 @@ def test_fuzz_features_joined_with_graphs(tmp_path: Path) -> None:
 
 
 def fuzz_in_a_process(seed: int, count: int) -> dict[str, Any]:
-    script = Path(__file__).parents[1] / "fuzzed_files.py"
+    script = Path(__file__).parents[1] / "helpers/fuzzed_files.py"
     out = subprocess.run(
         [sys.executable, str(script), str(seed), str(count)], capture_output=True, text=True, check=True
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.reading import quiet, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reading import quiet, write
 
 from softcut.errors import FileFormatError, ParameterError
 from softcut.io import read_graph

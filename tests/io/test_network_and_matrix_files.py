@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from reading import PATH, named_edges, quiet, weighted_graph, write
+from helpers.reading import PATH, named_edges, quiet, weighted_graph, write
 
 from softcut.errors import FileFormatError, GraphError, ParameterError, SoftcutError
 from softcut.io import read_features, read_graph

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reading import named_edges, quiet, write
+from helpers.reading import named_edges, quiet, write
 
 from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.io import read_features, read_graph

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from reading import named_edges, quiet, write
+from helpers.reading import named_edges, quiet, write
 
 from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.graph import Graph

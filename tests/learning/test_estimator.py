@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from made_graphs import made_graphs
+from helpers.made_graphs import made_graphs
 from sklearn.base import clone
 
 import softcut as sc

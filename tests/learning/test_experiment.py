@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from made_graphs import made_graphs
+from helpers.made_graphs import made_graphs
 
 from softcut.errors import ParameterError
 from softcut.graph import Graph, folds, from_graphs

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from made_graphs import made_graphs
+from helpers.made_graphs import made_graphs
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError

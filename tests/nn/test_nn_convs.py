@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from graph_strategies import make_sample, samples
+from helpers.graph_strategies import make_sample, samples
 from hypothesis import given
 from torch_geometric.nn import GCNConv as PeerGCN
 from torch_geometric.nn import GraphConv as PeerGraphConv

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from graph_strategies import make_sample, plain_normalise, samples
+from helpers.graph_strategies import make_sample, plain_normalise, samples
 from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.nn import DenseGraphConv, GraphConv

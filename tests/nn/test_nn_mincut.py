@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from graph_strategies import (
+from helpers.graph_strategies import (
     make_sample,
     plain_cut,
     plain_normalise,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from coarsening_samples import as_graph, knn
+from helpers.coarsening_samples import as_graph, knn
 
 from softcut.nn import GraclusPool, NDPPool
 

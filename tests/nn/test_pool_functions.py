@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from pool_samples import BATCH, PTR, features, sparse, weighted
+from helpers.pool_samples import BATCH, PTR, features, sparse, weighted
 from test_pool_api import GRAPHS, F, collate, make
 from torch_geometric.nn.dense import dense_diff_pool, dense_mincut_pool
 from torch_geometric.utils import to_dense_adj, to_dense_batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from graph_strategies import make_sample
+from helpers.graph_strategies import make_sample
 from torch.autograd import gradcheck
 
 from softcut.errors import ParameterError

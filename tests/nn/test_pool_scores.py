@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 import torch
-from pool_samples import BATCH, PTR, features, sparse, weighted
+from helpers.pool_samples import BATCH, PTR, features, sparse, weighted
 from test_pool_api import GRAPHS, F, collate
 from torch import nn
 from torch_geometric.nn import DenseGCNConv as PeerDenseGCN

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from pool_samples import PTR, features, sparse, weighted
+from helpers.pool_samples import PTR, features, sparse, weighted
 from test_pool_api import SETTINGS, VARIANTS, F, make, name_of
 
 from softcut.errors import ParameterError

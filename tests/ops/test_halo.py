@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from graph_strategies import make_sample, plain_normalise
+from helpers.graph_strategies import make_sample, plain_normalise
+from helpers.thread_group import ThreadGroup, in_parts, parts_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thread_group import ThreadGroup, in_parts, parts_of
 from torch.autograd import gradcheck
 
 from softcut.clustering.distributed.prepare_part import part_operator

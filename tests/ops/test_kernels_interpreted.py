@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from graph_strategies import make_sample
+from helpers.graph_strategies import make_sample
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 

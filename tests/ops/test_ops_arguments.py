@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from graph_strategies import make_sample, plain_normalise
+from helpers.graph_strategies import make_sample, plain_normalise
 
 from softcut import Graph
 from softcut.errors import GraphError, ParameterError

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 import torch
-from graph_strategies import (
+from helpers.graph_strategies import (
     OPERATOR_KINDS,
     make_operator,
     make_sample,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from graph_strategies import OPERATOR_KINDS, make_operator, make_sample, rows_for, samples
+from helpers.graph_strategies import OPERATOR_KINDS, make_operator, make_sample, rows_for, samples
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 import torch
-from graph_strategies import make_sample, samples
+from helpers.graph_strategies import make_sample, samples
 from hypothesis import given
 from torch.autograd import gradcheck, gradgradcheck
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from graph_strategies import OPERATOR_KINDS, make_operator, make_sample
+from helpers.graph_strategies import OPERATOR_KINDS, make_operator, make_sample
 from torch.autograd import gradcheck
 
 from softcut import Graph

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from graph_strategies import make_operator, plain_cut, plain_normalise
+from helpers.graph_strategies import make_operator, plain_cut, plain_normalise
 from torch.autograd import gradcheck, gradgradcheck
 
 import softcut

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from molecule_samples import made_molecules
+from helpers.molecule_samples import made_molecules
 
 from softcut.datasets.qm9 import PROPERTIES
 from softcut.errors import ParameterError
@@ -126,7 +126,7 @@ def test_out_of_time_leaves_a_checkpoint_that_the_same_call_continues(tmp_path):
 _KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-from molecule_samples import made_molecules
+from helpers.molecule_samples import made_molecules
 from softcut.paper import regression
 from softcut.paper.regression import RegressionSettings
 from softcut.training.checkpoint import Checkpoint
@@ -224,7 +224,7 @@ for name in ("rdkit", "typer", "rich", "numba", "torch_geometric"):
     sys.modules[name] = None
 from softcut.paper import regression
 sys.path.insert(0, sys.argv[1])
-from molecule_samples import made_molecules
+from helpers.molecule_samples import made_molecules
 regression.load_molecules = lambda data: made_molecules()
 regression.main(sys.argv[2:])
 """

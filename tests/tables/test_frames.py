@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from graph_checks import check_invariants, quiet
+from helpers.graph_checks import check_invariants, quiet
 
 from softcut.errors import GraphError, ParameterError
 from softcut.graph import Graph
