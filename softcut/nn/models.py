@@ -283,20 +283,12 @@ class GraphAutoencoder(nn.Module):
 
     Parameters
     ----------
-    in_channels : int
-        Size of the node features.
-    pool : str
-        Name of the pooler.
+    in_channels, pool, act, pool_args
+        As for :class:`GraphClassifier`.
     hidden : int
         Width of the convolutions, of the pooler's hidden layer (those with an MLP) and of its embedding (diffpool).
-    k : int, optional
-        Clusters, for the poolers with a fixed number.
-    ratio : float
-        Share of the nodes that stay, for the others.
-    act : str, callable or None
-        Activation.
-    pool_args : mapping, optional
-        Further options of the pooler.
+    k, ratio
+        Clusters, or the share of the nodes that stay, as there; one pooler.
     pinv : bool
         Lift by the pseudo-inverse.
     """

@@ -174,11 +174,9 @@ class CSR(SparseOperator):
     @property
     def degree(self) -> Tensor:
         exact = self._exact_degree
-        return (
-            exact
-            if self.val is not None
-            else self._kept("degree", lambda: exact.to(torch.get_default_dtype()))
-        )
+        if self.val is not None:
+            return exact
+        return self._kept("degree", lambda: exact.to(torch.get_default_dtype()))
 
     def degree_like(self, s: Tensor) -> Tensor:
         exact = self._exact_degree

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from softcut.clustering import GraphClustering, MinCutClustering, Recipe
 from softcut.datasets import attributed_communities
 from softcut.metrics import ari
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
 
 ESTIMATORS = {
     "default": lambda **more: GraphClustering(4, n_init=8, max_iter=60, **more),

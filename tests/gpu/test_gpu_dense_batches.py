@@ -10,11 +10,6 @@ from softcut.graph import Split
 from softcut.paper.regression_net import POOLERS, regressor, squared_error
 from softcut.training import Checkpoint, DenseBatchTask, Loop
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 REPLICAS = 3
 
 

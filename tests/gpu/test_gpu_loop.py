@@ -11,11 +11,6 @@ from softcut.datasets import ring_graph
 from softcut.paper import autoencoder
 from softcut.training import Checkpoint, Loop, LoopSettings, Patience, Task
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 class Lines(Task):
     """Least squares from four starting points at different distances: they stop at different times."""

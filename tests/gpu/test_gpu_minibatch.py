@@ -18,11 +18,6 @@ from softcut.training import (
     train_in_batches,
 )
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 def test_batches_train_on_the_gpu_as_on_the_cpu() -> None:
     graph = attributed_communities(300, 3, average_degree=8, n_features=12, seed=1)

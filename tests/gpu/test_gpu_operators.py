@@ -9,11 +9,6 @@ import torch
 
 from softcut.ops import CSR, Dense, Sum, mincut_loss, orthogonality_loss
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 def random_adjacency(n, edges, seed=0, weighted=False):
     rng = np.random.default_rng(seed)

@@ -9,11 +9,6 @@ import torch
 
 from softcut.nn import DiffPool, MinCutPool, TopKPool
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 POOLS = {
     "mincut": lambda: MinCutPool(5, k=3, hidden=8),
     "diffpool": lambda: DiffPool(5, k=3),

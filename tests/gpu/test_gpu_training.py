@@ -11,11 +11,6 @@ from softcut.ops import CSR, OBJECTIVES, Words
 from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
 from softcut.training.cuda_graph import repeat
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 @pytest.mark.parametrize("times", [1, 3, 4, 20])
 def test_a_captured_step_equals_an_ordinary_one(times):

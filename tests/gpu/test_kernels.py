@@ -10,11 +10,6 @@ from softcut.ops import CSR, Segments, mincut_loss
 from softcut.ops.kernels import takes, use
 
 pytest.importorskip("triton")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 EPSILON = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 2e-2}
 
 
