@@ -76,7 +76,7 @@ def as_operator(
     dtype, device
         Where a :class:`softcut.Graph` should go. Weights of every other format are promoted to `dtype`.
     """
-    if isinstance(adj, Operator | Graph) and edge_weight is not None:
+    if isinstance(adj, (Operator, Graph)) and edge_weight is not None:
         raise GraphError(
             "edge_weight belongs to an edge_index; an operator or a Graph holds its own weights."
         )

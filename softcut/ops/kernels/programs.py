@@ -51,9 +51,15 @@ def _mend_interpreter():
 
     patch = interpreter._patch_lang_tensor
 
-    def mended(tensor, scope):
-        patch(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+    def index(self):
+        return int(self.handle.data.item())
+
+    def mended(tensor, *scope):  # Triton from 3.3 on keeps what it patched in a scope
+        patch(tensor, *scope)
+        if scope:
+            scope[0].set_attr(tensor, "__index__", index)
+        else:
+            tensor.__index__ = index
 
     interpreter._patch_lang_tensor = mended
 
