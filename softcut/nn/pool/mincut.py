@@ -116,9 +116,8 @@ class MinCutPool(ObjectivePool):
         return _refuse_negative_words(x) if self.count_words else x
 
     def weights(self) -> dict[str, float]:
-        return dict(
-            zip(get_objective(self.objective).names, (self.cut_weight, self.ortho_weight), strict=False)
-        )
+        names = get_objective(self.objective).names
+        return dict(zip(names, (self.cut_weight, self.ortho_weight)[: len(names)], strict=True))
 
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:
         return pooled_adjacency(quadratic, symmetric=op.symmetric, keep_diagonal=self.keep_diagonal)

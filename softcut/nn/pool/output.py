@@ -67,7 +67,7 @@ class PoolOutput:
         }
         self.losses = {name: values.mean(0) for name, values in self.graph_losses.items()}
         # One graph of operations cannot return a function.
-        self._adj = adj() if torch.compiler.is_compiling() and not isinstance(adj, Operator) else adj
+        self._adj = adj() if torch.compiler.is_compiling() and callable(adj) else adj
 
     @property
     def adj(self) -> Operator:
