@@ -109,7 +109,7 @@ def make_batches(
     words = None
     if prepared.words is not None:
         assert parts.order is not None
-        present = presence(graph.x)[parts.order.numpy()]  # type: ignore[arg-type]
+        present = presence(graph.x)[parts.order.numpy()]
         words = [Words(present[parts.rows(p)]) for p in range(count)]
     return Batches(parts, words, device)
 

@@ -121,7 +121,7 @@ def silence_rule(graph: Graph) -> str:
     """
     if featureless(graph) is not None:
         return "isolated"
-    return "empty" if looks_like_words(graph.x) else "never"  # type: ignore[arg-type]
+    return "empty" if looks_like_words(graph.x) else "never"
 
 
 def silent_nodes(graph: Graph, rule: str) -> np.ndarray:

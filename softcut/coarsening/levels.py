@@ -112,7 +112,7 @@ class CoarseningCache:
             "indices": a.indices,
             "indptr": a.indptr,
         }
-        atomic_write(self._path(key), lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+        atomic_write(self._path(key), lambda file: np.savez(file, **arrays))
 
     def _remember(self, key: str, level: Level) -> None:
         self._memory[key] = level

@@ -39,7 +39,7 @@ _KIND = "graph classification"
 _RECORDED = {"batch_size": "batch", "learning_rate": "lr", "max_iter": "epochs"}
 
 
-class GraphClassification(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class GraphClassification(ClassifierMixin, BaseEstimator):
     """Classify graphs: message passing and pooling in turn, mean over the nodes, one linear layer.
 
     >>> import softcut as sc

@@ -64,8 +64,8 @@ def _read_numbers(
         raise ParameterError("assignment must be 'gcn' for replicas of DiffPool on one-hot features.")
     pool.in_channels = pool.in_channels if columns is None else columns
     firsts: list[Any] = [model.pools[0] for model in models]
-    pool.scores = OneHotGCNConv([first.scores for first in firsts], one_hot)  # type: ignore[assignment]
-    pool.embed = OneHotGCNConv([first.embed for first in firsts], one_hot)  # type: ignore[assignment]
+    pool.scores = OneHotGCNConv([first.scores for first in firsts], one_hot)
+    pool.embed = OneHotGCNConv([first.embed for first in firsts], one_hot)
 
 
 def _first_conv(model: GraphClassifier) -> SkipConv:

@@ -200,7 +200,7 @@ def deep_svg(model: nn.Module, x: Tensor, edge_index: Tensor, positions: Tensor,
             s = out.selection.s.reshape(count, -1)
             places = (s.T @ places) / s.sum(0).clamp(min=1e-9).unsqueeze(-1)
             weight = out.adj.data[0]
-            text = f"message passing, {type(model.pools[level]).__name__}"  # type: ignore[union-attr, index]
+            text = f"message passing, {type(model.pools[level]).__name__}"  # type: ignore[index]
         made += _box(30, y, _WIDTH - 60, text, kind="pool" if level < len(pooled) else "")
         y += _BOX + 8
     return _svg(y, made, label)

@@ -93,7 +93,7 @@ class CoarsenedData(Data):
         return [self.selection(level) for level in range(self.num_levels)]
 
 
-class PreCoarsen(BaseTransform):  # type: ignore[misc]
+class PreCoarsen(BaseTransform):
     """Coarsen a graph once, before training; the loader batches the result.
 
     Notes

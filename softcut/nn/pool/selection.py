@@ -87,7 +87,7 @@ class DenseSelection(Selection):
     [3.0, 3.0, 7.0]
     """
 
-    s: Tensor  # type: ignore[assignment]
+    s: Tensor
     layout: Layout
 
     @property
