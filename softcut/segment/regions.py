@@ -28,8 +28,8 @@ def over_segment(
     >>> import numpy as np
     >>> rgb = np.zeros((20, 20, 3), dtype=np.float32)
     >>> rgb[:, 10:] = 1
-    >>> over_segment(rgb, sigma=0.0).max()
-    np.int64(1)
+    >>> int(over_segment(rgb, sigma=0.0).max())
+    1
 
     Parameters
     ----------
