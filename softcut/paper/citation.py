@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from softcut.baselines import BASELINES, diffpool_replicas, dmon_replicas
-from softcut.clustering import GraphClustering
 from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.datasets import load
 from softcut.files import atomic_json
@@ -27,7 +26,6 @@ from softcut.ops import CSR
 from softcut.paper.common import (
     Tell,
     check_names,
-    estimator_settings,
     experiment_parser,
     keyword_settings,
     quiet,
@@ -55,7 +53,7 @@ __all__ = [
 ]
 
 DATASETS = ("cora", "citeseer", "pubmed")
-METHODS = ("sc", "diffpool", "mincut", "kmeans", "leiden", "dmon", "consensus")
+METHODS = ("sc", "diffpool", "mincut", "kmeans", "leiden", "dmon")
 
 # (mean, standard deviation) of ten runs, table 1 of the paper: SC, DiffPool and MinCutPool.
 _PAPER_ROWS = {
@@ -135,8 +133,6 @@ def run(
 
 def settings_of(method: str, max_iter: int | None = None) -> dict[str, Any]:
     """Everything that decides a method's result besides the data set and the seed."""
-    if method == "consensus":
-        return estimator_settings(GraphClustering())
     trained = {**_TRAINED, "dmon": dmon_replicas}
     if method in trained:
         return keyword_settings(trained[method], **({} if max_iter is None else {"max_iter": max_iter}))
@@ -160,17 +156,8 @@ def _labels(
         return _columns(_TRAINED[method](graph, k, own, device=device, **short)[0])
     if method == "dmon":
         return _columns(dmon_replicas(graph, k, own, device=device, **short))
-    if method == "consensus":
-        return [_consensus(plain, k, seed, device) for seed in seeds]
     baseline = BASELINES[_BASELINES.get(method, method)]
     return [baseline(graph if method == "sc" else plain, k, random_state=seed) for seed in seeds]
-
-
-def _consensus(graph: Graph, k: int, seed: int, device: torch.device) -> np.ndarray:
-    est = GraphClustering(k, random_state=seed, device=str(device)).fit(graph)
-    if est.interrupted_:  # half a training is no result
-        raise KeyboardInterrupt
-    return est.labels_
 
 
 def _columns(s: Tensor) -> list[np.ndarray]:

@@ -84,7 +84,7 @@ def test_seeds_are_the_same_in_any_group(small, tmp_path, monkeypatch):
     assert [r["nmi"] for r in one] == pytest.approx([r["nmi"] for r in other], abs=1e-9)
 
 
-@pytest.mark.parametrize("method", ["sc", "kmeans", "dmon", "consensus"])
+@pytest.mark.parametrize("method", ["sc", "kmeans", "dmon"])
 def test_other_columns_of_table_1(small, tmp_path, method):
     (cell, *_) = citation.run(tmp_path, ["cora"], [method], runs=1, max_iter=3)
     assert 0 <= cell["mean"] <= 1
