@@ -1,0 +1,45 @@
+"""One cell of a table on real data, computed again and compared with what is recorded in results/."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softcut.datasets import load
+from softcut.errors import DataError
+from softcut.paper import citation, classification
+from softcut.paper.runs import Records
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+pytestmark = pytest.mark.slow
+
+
+def recorded(table: str, dataset: str, method: str, score: str) -> dict[int, float]:
+    """The scores of the recorded runs, by seed or fold."""
+    runs = json.loads((RESULTS / f"{table}_runs.json").read_text(encoding="utf-8"))
+    return {run["seed"]: run[score] for run in runs if (run["dataset"], run["method"]) == (dataset, method)}
+
+
+def test_table_1(tmp_path):
+    """Long trainings on another device end elsewhere: two seeds lie within three deviations of the hundred."""
+    try:
+        load("cora", download=False)
+    except DataError:
+        pytest.skip("cora is not in SOFTCUT_DATA or the cache")
+    citation.run(tmp_path, ["cora"], ["mincut"], runs=2)
+    before = np.array(list(recorded("table1", "cora", "mincut", "nmi").values()))
+    for run in Records(tmp_path / "table1_runs.json").runs:
+        assert abs(run["nmi"] - before.mean()) < 3 * before.std()
+
+
+def test_table_2(tmp_path):
+    """The Weisfeiler-Lehman kernel has no chance in it: every fold has the recorded accuracy."""
+    try:
+        classification.run(tmp_path, ["PROTEINS"], ["wl"], 10)
+    except DataError:
+        pytest.skip("PROTEINS is not in SOFTCUT_DATA or the cache")
+    again = {run["seed"]: run["accuracy"] for run in Records(tmp_path / "table2_runs.json").runs}
+    assert again == pytest.approx(recorded("table2", "PROTEINS", "wl", "accuracy"), abs=1e-3)
