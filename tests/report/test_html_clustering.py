@@ -80,6 +80,13 @@ def test_profiles_are_standardised_differences(case, sparse):
         np.testing.assert_allclose([d for *_, d in profile], apart[wanted], rtol=1e-9)
 
 
+def test_a_single_feature_has_a_profile_too():
+    graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]], x=[[0.0], [0.0], [2.0], [2.0]])
+    profiles = feature_profiles(graph, np.array([0, 0, 1, 1]))
+    assert profiles == {0: [("0", 0.0, 1.0, -1.0)], 1: [("0", 2.0, 1.0, 1.0)]}
+    assert feature_profiles(graph.with_features(None), np.array([0, 0, 1, 1])) == {}
+
+
 def test_names_from_a_users_file_are_shown_as_text(case):
     graph, soft = case
     evil = [f"<script>alert({i})</script>" for i in range(90)]

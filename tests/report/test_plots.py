@@ -92,6 +92,12 @@ def test_many_nodes_have_no_edges(monkeypatch):
     ax = drawn(graph, np.arange(400) // 200)
     assert not lines_of(ax)
     assert len(ax.collections[0].get_offsets()) == 400
+    places = np.random.default_rng(0).random((400, 2))
+    low, high = np.percentile(places, [0.5, 99.5], axis=0)
+    room = 0.05 * (high - low)
+    np.testing.assert_allclose(
+        np.array([ax.get_xlim(), ax.get_ylim()]).T, [low - room, high + room], rtol=1e-6
+    )
     monkeypatch.setattr(plots, "_DOTS", 100)
     assert len(drawn(graph, np.arange(400) // 200).collections[0].get_offsets()) == 100
 
