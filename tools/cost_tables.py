@@ -290,7 +290,7 @@ def mutants(out: Path) -> str:
         found = np.array([[r["run"], r["noticed_first"], r["noticed_now"]] for r in seed["rooms"]]).sum(0)
         sums += found
         lines.append([str(seed["seed"]), *_shares(found)])
-    lines.append(["both", *_shares(sums)])
+    lines.append(["all", *_shares(sums)])
     return _numbers_right(markdown_table(["seed", "first try", "now"], lines))
 
 
