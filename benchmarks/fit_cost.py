@@ -1,11 +1,11 @@
 """What a default fit costs here and in another checkout, side by side: seconds and peak memory.
 
-    python benchmarks/fit_cost.py --against CHECKOUT [--graph cora photo generated] [--runs 5]
+    python benchmarks/fit_cost.py --against CHECKOUT [--graph cora photo generated] [--runs 5] [--device cuda]
 
 Both checkouts fit their default estimator (GraphClustering, or MinCutClustering before there was one) to the same
-graphs, in turns, each fit in a process of its own; medians over the runs. The graphs are data sets, or "generated",
-one of 10,000 nodes and 8 communities. Peak memory is that of the whole process. Ratios are what counts: times depend on
-the machine and on what else it does. Writes ``results/fit_cost.json``.
+graphs, in turns, in a process of their own: a first fit and a second one; medians over the runs. The graphs are data
+sets, or "generated", one of 10,000 nodes and 8 communities. Peak memory is that of the process after the first fit.
+Ratios are what counts: times depend on the machine and on what else it does. Writes ``results/fit_cost.json``.
 """
 
 from __future__ import annotations
@@ -34,30 +34,45 @@ import softcut
 from softcut.datasets import attributed_communities, load
 from softcut.metrics import nmi
 
-root, name, nodes = sys.argv[1:]
+root, name, nodes, device = sys.argv[1:]
 assert softcut.__file__.startswith(root), softcut.__file__
 warnings.simplefilter("ignore")
 graph = attributed_communities(int(nodes), 8, seed=0) if name == "generated" else load(name)
 clusterer = getattr(softcut, "GraphClustering", softcut.MinCutClustering)
+if device == "cuda":  # the start of the device is no part of a fit
+    import torch
+
+    torch.zeros(1, device="cuda")
+
+
+def fit():
+    return clusterer(len(np.unique(graph.y)), random_state=0, device=device).fit(graph)
+
+
 began, before = time.perf_counter(), time.process_time()
-est = clusterer(len(np.unique(graph.y)), random_state=0, device="cpu").fit(graph)
+est = fit()
+seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - before
+peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # of the first fit
+began = time.perf_counter()
+fit()
 print(json.dumps({
     "estimator": clusterer.__name__,
-    "seconds": time.perf_counter() - began,
-    "cpu_seconds": time.process_time() - before,
-    "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    "seconds": seconds,
+    "cpu_seconds": cpu_seconds,
+    "second_fit": time.perf_counter() - began,
+    "peak_mib": peak_mib,
     "nmi": nmi(graph.y, est.labels_),
     "nodes": graph.num_nodes,
 }))
 """
-MEASURED = ("seconds", "cpu_seconds", "peak_mib", "nmi")
+MEASURED = ("seconds", "cpu_seconds", "second_fit", "peak_mib", "nmi")
 
 
-def fit(checkout: Path, name: str, nodes: int) -> dict[str, Any]:
+def fit(checkout: Path, name: str, nodes: int, device: str) -> dict[str, Any]:
     """One fit with the package of a checkout."""
     root = str(checkout.resolve())
     done = subprocess.run(
-        [sys.executable, "-c", FIT, root, name, str(nodes)],
+        [sys.executable, "-c", FIT, root, name, str(nodes), device],
         cwd=root,
         env={**os.environ, "PYTHONPATH": root},
         capture_output=True,
@@ -83,6 +98,7 @@ def main() -> None:
     parser.add_argument("--graph", nargs="+", default=list(GRAPHS), help="data sets, or 'generated'")
     parser.add_argument("--nodes", type=int, default=10_000, help="of the generated graph")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--out", type=Path, default=Path("results/fit_cost.json"))
     given = parser.parse_args()
     if given.runs < 1:
@@ -95,14 +111,14 @@ def main() -> None:
         found: dict[str, list[dict[str, Any]]] = {which: [] for which in checkouts}
         for _ in range(given.runs):  # in turns: what else the machine does is the same for both
             for which, checkout in checkouts.items():
-                found[which].append(fit(checkout, name, given.nodes))
+                found[which].append(fit(checkout, name, given.nodes, given.device))
         row: dict[str, Any] = {"graph": name, "nodes": found["here"][0]["nodes"], "runs": given.runs}
         for which, runs in found.items():
             medians = {key: round(statistics.median(run[key] for run in runs), 4) for key in MEASURED}
             row[which] = {"estimator": runs[0]["estimator"], **medians}
         row["ratio"] = {
             key: round(row["here"][key] / row["other"][key], 3)
-            for key in ("seconds", "cpu_seconds", "peak_mib")
+            for key in ("seconds", "cpu_seconds", "second_fit", "peak_mib")
         }
         rows.append(row)
         other, here, ratio = row["other"], row["here"], row["ratio"]

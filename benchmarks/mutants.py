@@ -46,22 +46,8 @@ from cosmic_ray.mutating import mutate_code
 ROOT = Path(__file__).resolve().parent.parent
 # Room: the folder that is changed with its examples (docstrings), and the tests that must notice.
 ROOMS = {
-    room: (f"softcut/{room}", f"tests/{room}")
-    for room in (
-        *(
-            "tables",
-            "graph",
-            "io",
-            "ops",
-            "metrics",
-            "coarsening",
-            "nn",
-            "training",
-            "clustering",
-            "learning",
-        ),
-        *("datasets", "baselines", "segment", "report", "serve", "paper", "cli"),
-    )
+    path.parent.name: (f"softcut/{path.parent.name}", f"tests/{path.parent.name}")
+    for path in sorted((ROOT / "softcut").glob("*/__init__.py"))
 }
 ELSEWHERE = "softcut/ops/kernels"  # programs for GPUs: tests/gpu checks them
 # Of a room's tests the quickest that together take this many seconds of a processor on the code as it is.

@@ -6,6 +6,7 @@ import importlib
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -31,6 +32,15 @@ else:
 # A shell that starts the tests in the background makes them ignore Ctrl-C; the tests of Ctrl-C need it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module")
+def data() -> str:
+    """The folder of the data sets, where it holds the Bench graphs."""
+    root = os.environ.get("SOFTCUT_DATA", "")
+    if not root or not (Path(root) / "bench/easy_small.npz").is_file():
+        pytest.skip("Bench is not in SOFTCUT_DATA")
+    return root
 
 
 @pytest.fixture

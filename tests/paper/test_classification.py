@@ -29,14 +29,6 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@pytest.fixture(scope="module")
-def data() -> str:
-    root = os.environ.get("SOFTCUT_DATA", "")
-    if not root or not (Path(root) / "bench/easy_small.npz").is_file():
-        pytest.skip("Bench is not in SOFTCUT_DATA")
-    return root
-
-
 def read(path: Path) -> list[dict]:
     return json.loads(path.read_text())
 

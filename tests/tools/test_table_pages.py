@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -23,14 +22,6 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 SMALL = "Bench-easy-small"
 QUICK = ClassifierSettings(batch=32, epochs=2, patience=2)
-
-
-@pytest.fixture(scope="module")
-def data() -> str:
-    root = os.environ.get("SOFTCUT_DATA", "")
-    if not root or not (Path(root) / "bench/easy_small.npz").is_file():
-        pytest.skip("Bench is not in SOFTCUT_DATA")
-    return root
 
 
 def test_every_cell_of_table_2_is_shown_or_listed_as_missing() -> None:
