@@ -53,14 +53,6 @@ _HEADLINE = {
     "k-means on softcut's features, refined": "k-means on softcut's features, refined",
     "**softcut**": _DEFAULT,
 }
-_OBJECTIVES = {
-    "k-means (the start)": "k-means",
-    "`mincut`": "mincut",
-    "`ratio_trace`": "ratio_trace",
-    "`dmon`": "dmon",
-    "`just_balance`": "just_balance",
-    "`evidence`": "evidence",
-}
 _RECORDED = {"trace_ratio": "mincut"}  # objectives by the names that they have in older files
 _REGIMES = {
     "softcut": "softcut",
@@ -144,17 +136,6 @@ def number_of_clusters(out: Path) -> str:
     return markdown_table(["", *(TITLES[name] for name in DATASETS)], lines)
 
 
-def structure(out: Path) -> str:
-    """Structure of the default's clusters, and the verdict."""
-    records, settings = Records(out / "quality_runs.json"), settings_of(_DEFAULT)
-    runs = {name: records.of(name, _DEFAULT, range(_SEEDS), settings) for name in DATASETS}
-    values, verdicts = ["structure"], ["verdict"]
-    for found in runs.values():
-        values.append(f"{np.mean([run['structure'] for run in found]):.2f}" if found else "-")
-        verdicts.append(", ".join(dict.fromkeys(run["verdict"] for run in found)) or "-")
-    return markdown_table(["", *(TITLES[name] for name in DATASETS)], [values, verdicts])
-
-
 def noise(out: Path) -> str:
     """Verdicts on noise, and on planted clusters that were found and that were not, by kind of graph."""
     found = read_json(out, "noise")
@@ -171,32 +152,6 @@ def noise(out: Path) -> str:
             name = f"**{title}**" if kind is None else f"{title}: {kind}"
             lines.append([name, str(len(own)), *counts, f"{min(values):.2f} to {max(values):.2f}"])
     return markdown_table(["graphs", "fits", *_VERDICTS, "structure"], lines)
-
-
-def fit_cost(out: Path) -> str:
-    """Time and memory of a default fit as shares of those of another commit."""
-    found = read_json(out, "fit_cost")
-    lines = []
-    for row in found["rows"]:
-        shares = [f"{row['ratio'][key]:.2f}" for key in ("seconds", "peak_mib")]
-        lines.append([TITLES.get(row["graph"], row["graph"]), f"{row['nodes']:,}", *shares])
-    against = found["against"][:7]
-    return markdown_table(["", "nodes", f"time, share of {against}", f"memory, share of {against}"], lines)
-
-
-def collapse(out: Path) -> str:
-    """Networks that keep all their clusters, by average degree and number of features."""
-    rows = read_json(out, "collapse")["rows"]
-    widths = sorted({row["features"] for row in rows})
-    lines = []
-    for degree in sorted({row["average_degree"] for row in rows}):
-        line = [str(degree)]
-        for width in widths:
-            own = [r for r in rows if (r["average_degree"], r["features"]) == (degree, width)]
-            kept, of = (sum(r[key] for r in own) for key in ("kept_all_clusters", "replicas"))
-            line.append(f"{kept} of {of}" if own else "-")
-        lines.append(line)
-    return markdown_table(["average degree", *(f"{width:,} features" for width in widths)], lines)
 
 
 def rank_correlations(out: Path) -> str:
@@ -292,33 +247,6 @@ def _scores(runs: Iterable[Mapping[str, Any]], metric: str) -> dict[tuple[str, s
     return found
 
 
-def _objectives(out: Path, metric: str, title: str) -> str:
-    scores = _scores(Records(out / "objectives_runs.json").runs, metric)
-    rows: list[list[str]] = [[name] for name in _OBJECTIVES]
-    for dataset in DATASETS:
-        values = [short(float(np.mean([*scores[dataset, m].values()]))) for m in _OBJECTIVES.values()]
-        best = max(values, key=float)
-        for row, value in zip(rows, values, strict=True):
-            row.append(f"**{value}**" if value == best else value)
-    return markdown_table([title, *(TITLES[name] for name in DATASETS)], rows)
-
-
-def objectives_by_distance(out: Path) -> str:
-    """Mean NMI of replicas that read features propagated over so many hops."""
-    runs = Records(out / "objectives_runs.json").runs
-    lines, hops = [], []
-    for dataset in ("blogcatalog", "cora", "photo", "polblogs"):
-        for title in ("k-means (the start)", "`mincut`", "`dmon`", "`evidence`"):
-            named = ((r["dataset"], _RECORDED.get(r["method"], r["method"]), r) for r in runs)
-            own = [r for *key, r in named if key == [dataset, _OBJECTIVES[title]]]
-            distance = np.concatenate([r["hops"] for r in own])
-            scores = np.concatenate([r["nmi"] for r in own])
-            hops = np.unique(distance).tolist()
-            means = [short(float(scores[distance == h].mean())) for h in hops]
-            lines.append([f"{TITLES[dataset]}, {title}", *means])
-    return markdown_table(["mean NMI", f"{hops[0]} hops", *map(str, hops[1:])], lines)
-
-
 def _spread(values: Iterable[float]) -> str:
     numbers = np.array(list(values))
     return plus_minus(float(numbers.mean()), float(numbers.std()))
@@ -344,33 +272,6 @@ def table1(out: Path) -> str:
     return markdown_table(titles, lines)
 
 
-def beyond_table1(out: Path) -> str:
-    """What the paper did not compare with, on the data of its table 1."""
-    cells = _by_name(read_cells(out / "table1.json"), "nmi")
-    quality = _by_name(read_cells(out / "quality.json"), "nmi")
-    rows = {
-        "k-means on propagated features": (cells, "kmeans"),
-        "Leiden": (cells, "leiden"),
-        "DMoN (100 seeds)": (cells, "dmon"),
-        "softcut, default": (quality, _DEFAULT),
-    }
-    lines = []
-    for title, (source, method) in rows.items():
-        own = [source.get((name, method), {}) for name in _CITATION]
-        lines.append([title, *(plus_minus(c.get("mean"), c.get("std")) for c in own)])
-    return markdown_table(["NMI", *_CITATION], lines)
-
-
-def synthetic(out: Path) -> str:
-    """Communities and a grid by three methods."""
-    keys = ("nmi", "accuracy", "normalised_cut", "balance")
-    lines = [
-        [row["dataset"], row["method"], *(plus_minus(row.get(key), row.get(f"{key}_std")) for key in keys)]
-        for row in read_json(out, "synthetic")
-    ]
-    return markdown_table(["graph", "method", "NMI", "accuracy", "normalised cut", "balance"], lines)
-
-
 def generated(out: Path) -> str:
     """Baselines on the generated graph of the examples."""
     rows = read_json(out, "generated")["rows"]
@@ -381,24 +282,13 @@ def generated(out: Path) -> str:
 CLUSTERING_TABLES: dict[str, Callable[[Path], str]] = {
     "headline": headline,
     "quality-nmi": lambda out: _quality(out, "nmi", _QUALITY, DATASETS),
-    "quality-accuracy": lambda out: _quality(out, "acc", _QUALITY, DATASETS),
-    "quality-ari": lambda out: _quality(out, "ari", _QUALITY, DATASETS),
     "ablations": ablations,
-    "structure": structure,
     "noise": noise,
-    "fit-cost": fit_cost,
-    "collapse": collapse,
     "number-of-clusters": number_of_clusters,
     "rank-correlations": rank_correlations,
     "regimes": regimes,
     "edge-lists": edge_lists,
     "behind": behind,
-    "objectives-mean": lambda out: _objectives(out, "nmi_mean", "mean NMI"),
-    "objectives-most-evidence": lambda out: _objectives(out, "nmi_by_evidence", "NMI, most evidence"),
-    "objectives-rank-correlation": lambda out: _objectives(out, "rank_correlation", "rank correlation"),
-    "objectives-by-distance": objectives_by_distance,
     "table1": table1,
-    "beyond-table1": beyond_table1,
-    "synthetic": synthetic,
     "generated": generated,
 }
