@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
+from softcut.ops._torch import is_wrapped
 
 __all__ = [
     "full_precision",
@@ -54,9 +55,17 @@ def safe_sqrt(x: Tensor) -> Tensor:
 
 
 def inverse_sqrt(degree: Tensor) -> Tensor:
-    """d^-1/2, and 0 where d is 0, with a finite gradient everywhere (why the inner `where`)."""
+    """d^-1/2, and 0 where d is 0, with a finite gradient everywhere (why the inner `where`).
+
+    A learned degree that is next to nothing beside the largest one of its graph, such as that of a cluster nobody
+    chose, is raised to a floor: the gradient of its scale, d^-3/2, would overflow.
+    """
     positive = degree > 0
-    return torch.where(positive, torch.where(positive, degree, 1.0).rsqrt(), 0.0)
+    safe = torch.where(positive, degree, 1.0)
+    if (degree.requires_grad or is_wrapped(degree)) and degree.numel():
+        floor = degree.detach().amax(-1, keepdim=True) * torch.finfo(degree.dtype).eps ** 2
+        safe = torch.maximum(safe, floor)
+    return torch.where(positive, safe.rsqrt(), 0.0)
 
 
 def per_row(values: Tensor, s: Tensor) -> Tensor:

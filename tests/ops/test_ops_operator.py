@@ -332,3 +332,16 @@ def test_block_diagonal_keeps_gradients_and_refuses_what_it_cannot_do():
         block_diagonal([op, Dense(torch.ones(1, 2, 2))])
     with pytest.raises(GraphError, match="all be normalised, or none"):
         block_diagonal([op, op.normalise()])
+
+
+@pytest.mark.parametrize("share", [1e-12, 1e-24, 1e-36])
+def test_a_learned_cluster_that_is_nearly_empty_has_a_finite_gradient(share):
+    # S'AS of DiffPool with next to nothing in the last cluster: d^-3/2 of its degree overflows float32.
+    logits = torch.tensor([[0.0, 0.0, float(torch.tensor(share).log())]]).requires_grad_()
+    s = logits.softmax(-1).expand(4, 3)
+    pooled = s.mT @ (torch.ones(4, 4) - torch.eye(4)) @ s
+    normalised = Dense(pooled.unsqueeze(0), symmetric=True).normalise().to_dense()
+    torch.testing.assert_close(normalised[0, :2, :2].detach(), torch.full((2, 2), 0.5))
+    normalised.square().sum().backward()
+    assert torch.isfinite(logits.grad).all()
+    assert logits.grad.abs().max() < 10
