@@ -10,9 +10,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from softcut.cli.arguments import READ_OPTIONS, worded
 from softcut.cli.bars import reading_bar
-from softcut.cli.console import err
+from softcut.cli.console import READ_OPTIONS, err, worded
 from softcut.errors import Sentence
 from softcut.graph import Graph
 from softcut.io.options import Option

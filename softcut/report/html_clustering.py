@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
+from softcut.report.clustering_files import verdict_of
 from softcut.report.html_page import Cell, Part, Section, Table, Text, number_table, render_page
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
 from softcut.report.plots import cluster_flow, leaving_shares
-from softcut.report.verdicts import verdict_of
 
 __all__ = ["cluster_rows", "clustering_page", "feature_profiles", "typical_nodes", "uncertain_nodes"]
 
@@ -174,28 +175,21 @@ def feature_profiles(
     graph: Graph, labels: np.ndarray, most: int = _FEATURES
 ) -> dict[int, list[tuple[str, float, float, float]]]:
     """By cluster, the features that set it apart: (name, mean inside, mean of all nodes, difference in deviations)."""
-    x: Any = graph.x
-    if x is None or graph.num_features == 0:
+    if graph.x is None or graph.num_features == 0:
         return {}
-    x = sp.csr_array(x, dtype=float) if sp.issparse(x) else np.asarray(x, dtype=float)
-    n = graph.num_nodes
+    n, x = graph.num_nodes, sp.csr_array(graph.x, dtype=float)
     groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     member = sp.csr_array((np.ones(n), (codes, np.arange(n))), shape=(len(groups), n))
-    sums = member @ x
-    inside = (sums.toarray() if sp.issparse(sums) else np.asarray(sums)) / sizes[:, None]
-    overall = np.asarray(x.sum(axis=0)).ravel() / n
-    squares = np.asarray((x.multiply(x) if sp.issparse(x) else x * x).sum(axis=0)).ravel() / n
-    deviation = np.sqrt(np.maximum(squares - overall**2, 0))
-    constant = deviation <= 1e-12 * np.maximum(np.abs(overall), 1)
-    apart = np.divide(inside - overall, deviation, out=np.zeros_like(inside), where=~constant)
+    inside = (member @ x).toarray() / sizes[:, None]
+    overall, variance = mean_variance_axis(x, axis=0)
+    constant = variance <= (1e-12 * np.maximum(np.abs(overall), 1)) ** 2
+    apart = np.divide(inside - overall, np.sqrt(variance), out=np.zeros_like(inside), where=~constant)
     names = graph.feature_names or [str(j) for j in range(graph.num_features)]
     profiles = {}
     for i, group in enumerate(groups):
-        chosen = np.argsort(-np.abs(apart[i]), kind="stable")[:most]
+        chosen = [j for j in np.argsort(-np.abs(apart[i]), kind="stable")[:most] if apart[i, j] != 0]
         profiles[int(group)] = [
-            (names[j], float(inside[i, j]), float(overall[j]), float(apart[i, j]))
-            for j in chosen
-            if apart[i, j] != 0
+            (names[j], float(inside[i, j]), float(overall[j]), float(apart[i, j])) for j in chosen
         ]
     return profiles
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -56,16 +56,12 @@ class Text:
     """Markdown: paragraphs, lists, tables. HTML in it is shown as text."""
 
     markdown: str
-    kind: ClassVar[str] = "text"
 
     @property
     def html(self) -> Any:
-        made = _markdown().render(self.markdown)
-        made = made.replace("strong>", "b>")
-        made = made.replace(
-            "<table>", '<div class="box plain" tabindex="0" role="region" aria-label="Table"><table>'
-        )
-        return _markup(made.replace("</table>", "</table></div>"))
+        box = '<div class="box plain" tabindex="0" role="region" aria-label="Table">'
+        made = _markdown().render(self.markdown).replace("strong>", "b>")
+        return _markup(made.replace("<table>", f"{box}<table>").replace("</table>", "</table></div>"))
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,6 @@ class Picture:
     source: str
     alt: str
     caption: str = ""
-    kind: ClassVar[str] = "picture"
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,6 @@ class Drawings:
     """Names and SVG (see :mod:`softcut.report.schemata`), side by side where there is room."""
 
     drawings: Sequence[tuple[str, Any]]
-    kind: ClassVar[str] = "drawings"
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,6 @@ class View:
     view: str
     data: Any
     caption: str = ""
-    kind: ClassVar[str] = "view"
 
 
 @dataclass(frozen=True)
@@ -102,7 +95,6 @@ class Missing:
 
     what: str
     command: str
-    kind: ClassVar[str] = "missing"
 
 
 @dataclass(frozen=True)
@@ -111,7 +103,6 @@ class Details:
 
     summary: str
     parts: Sequence[Part]
-    kind: ClassVar[str] = "details"
 
 
 @dataclass(frozen=True)
@@ -119,7 +110,6 @@ class Key:
     """What the colours and marks of a table mean: (kind, mark, text)."""
 
     entries: Sequence[tuple[str, str, str]]
-    kind: ClassVar[str] = "key"
 
 
 Part: TypeAlias = Table | Text | Picture | Drawings | View | Missing | Details | Key
@@ -146,16 +136,18 @@ def template_text(name: str) -> str:
 def page_environment() -> Any:
     """jinja2 with everything escaped that is not marked as safe."""
     jinja2 = require("jinja2", "report", "an HTML report")
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FunctionLoader(template_text), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    made.filters["kind"] = lambda part: type(part).__name__.lower()  # chooses what the template writes
+    return made
 
 
 def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
     """The whole file."""
     script = "\n".join(template_text(name) for name in VIEW_SCRIPTS) + _START
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    text: str = (
+    page: str = (
         page_environment()
         .get_template("page.html.j2")
         .render(
@@ -168,7 +160,7 @@ def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> 
             script_hash=digest,
         )
     )
-    return text
+    return page
 
 
 def plain(value: Any) -> Any:

@@ -11,8 +11,14 @@ import scipy.sparse as sp
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.report.html_page import View, plain
-from softcut.report.plots import cluster_colours, cluster_flow, leaving_shares, shortened
-from softcut.report.positions import FEW_NODES, node_positions
+from softcut.report.plots import (
+    FEW_NODES,
+    cluster_colours,
+    cluster_flow,
+    leaving_shares,
+    node_positions,
+    shortened,
+)
 
 __all__ = ["assignment_view", "cluster_view", "evidence_view", "graph_view", "loss_view", "shown_nodes"]
 

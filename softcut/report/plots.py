@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
 
 from softcut.files import atomic_write
 from softcut.graph import Graph
-from softcut.report.positions import FEW_NODES, node_positions
 
 __all__ = [
+    "FEW_NODES",
     "cluster_colours",
     "cluster_flow",
     "cluster_marks",
@@ -24,6 +26,7 @@ __all__ = [
     "figure",
     "leaving_shares",
     "line_styles",
+    "node_positions",
     "plot_clustering",
     "save_figure",
     "shortened",
@@ -36,6 +39,7 @@ _PALETTE = (
     *("#4B1E1E", "#1E2D4B", "#00F087", "#A578FF", "#F00F5A", "#4B0078", "#A5D2B4"),
     *("#5A3CC3", "#870000", "#B4A54B", "#D2C3E1", "#874B78", "#4B693C"),
 )
+FEW_NODES = 300  # up to here the edges of a drawing can be followed by eye
 _LINES = 7  # colours of the palette that can be seen as thin lines on white and on black
 _NAMED_NODES = 40  # names are written beside nodes up to here
 _DOTS = 20_000  # a scatter of more is one blot
@@ -61,8 +65,7 @@ def figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    size = kwargs.pop("figsize", None)
-    fig = Figure(figsize=size, layout="constrained")
+    fig = Figure(figsize=kwargs.pop("figsize", None), layout="constrained")
     FigureCanvasAgg(fig)
     return fig, fig.subplots(*args, **kwargs)
 
@@ -255,3 +258,65 @@ def _amount(value: float) -> str:
 def shortened(name: str, most: int) -> str:
     """A name of at most `most` characters."""
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+# ---------------------------------------------------------------------------- where nodes stand
+
+
+def node_positions(graph: Graph) -> tuple[np.ndarray, str]:
+    """Two coordinates per node, and what they are.
+
+    Two features are taken as coordinates. Otherwise a graph of up to 300 nodes gets a layout in which neighbours
+    attract each other, and a larger one the leading directions of its features, averaged over neighbours (of its
+    adjacency matrix, where it has none).
+    """
+    if graph.x is not None and graph.num_features == 2:
+        x: Any = graph.x
+        return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=float), "coordinates"
+    if graph.num_nodes <= FEW_NODES:
+        return _spring(graph), "layout: neighbours attract each other"
+    if graph.x is None:
+        return _directions(_smooth(graph)), "leading directions of the adjacency matrix"
+    smoothed = _smooth(graph) @ (_smooth(graph) @ sp.csr_array(graph.x))
+    return _directions(smoothed), "leading directions of the features around each node"
+
+
+def _spring(graph: Graph) -> np.ndarray:
+    import networkx as nx
+
+    whole = nx.from_scipy_sparse_array(graph.adjacency)
+    whole.remove_edges_from(list(nx.selfloop_edges(whole)))
+    # Parts that are not connected would drift away for ever: each gets a layout and a place of its own.
+    places = np.zeros((graph.num_nodes, 2))
+    corner = np.zeros(2)
+    row_height, width = 0.0, 2.2 * np.sqrt(graph.num_nodes)
+    for part in sorted(nx.connected_components(whole), key=len, reverse=True):
+        nodes = sorted(part)
+        radius = np.sqrt(len(nodes))
+        layout = nx.spring_layout(whole.subgraph(nodes), weight=None, seed=0, iterations=100)
+        place = np.array([layout[node] for node in nodes])
+        place -= place.mean(axis=0)
+        place *= radius / max(np.abs(place).max(), 1e-9) if len(nodes) > 1 else 0.0
+        if corner[0] > 0 and corner[0] + 2 * radius > width:
+            corner = np.array([0.0, corner[1] + row_height + 1])
+            row_height = 0.0
+        places[nodes] = place + corner + radius
+        corner[0] += 2 * radius + 1
+        row_height = max(row_height, 2 * radius)
+    return places
+
+
+def _smooth(graph: Graph) -> sp.csr_array:
+    """D^-1 (A + I): the mean over a node and its neighbours."""
+    adjacency = sp.csr_array(graph.adjacency, dtype=float) + sp.eye_array(graph.num_nodes, format="csr")
+    return sp.csr_array(sp.diags_array(1 / adjacency.sum(axis=1)) @ adjacency)
+
+
+def _directions(matrix: Any) -> np.ndarray:
+    """The second and third singular directions: the first one is close to the mean and shows nothing."""
+    if matrix.shape[1] == 1:
+        flat = matrix.toarray()
+    else:
+        wanted = min(3, matrix.shape[1] - 1)
+        flat = TruncatedSVD(wanted, random_state=0).fit_transform(normalize(matrix))[:, -2:]
+    return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from softcut.errors import require
 
@@ -30,36 +30,17 @@ class Cell:
     >>> cell = Cell("0.39", kind="worse", paper="0.45 ± 0.01", test="p < 0.001")
     >>> cell.classes, cell.mark, cell.below
     ('number worse', '▼', 'paper 0.45 ± 0.01, p < 0.001')
-
-    Attributes
-    ----------
-    text : str
-        The number, or words.
-    below : str
-        A second line; by default the published number and the test.
-    kind : str
-        "better", "worse" or "same" as the published number, or nothing.
-    title : str
-        Shown when the mouse rests on the cell.
-    strong : bool
-        Whether it is in bold: the best of its row or column.
-    number : bool
-        Whether it is aligned to the right.
-    paper, test : str
-        The published number, and the result of comparing with it.
-    note : str
-        Stands behind the number, such as "3 folds".
     """
 
     text: str
-    below: str = ""
-    kind: str = ""
-    title: str = ""
-    strong: bool = False
-    number: bool = True
-    paper: str = ""
-    test: str = ""
-    note: str = ""
+    below: str = ""  # a second line; by default the published number and the test
+    kind: str = ""  # "better", "worse" or "same" as the published number
+    title: str = ""  # shown when the mouse rests on the cell
+    strong: bool = False  # in bold: the best of its row or column
+    number: bool = True  # aligned to the right
+    paper: str = ""  # the published number
+    test: str = ""  # the result of comparing with it
+    note: str = ""  # stands behind the number, such as "3 folds"
 
     def __post_init__(self) -> None:
         if self.paper and not self.below:
@@ -95,7 +76,6 @@ class Table:
     caption: str = ""
     heads: int = 1
     notes: Sequence[str] = ()
-    kind: ClassVar[str] = "table"
 
     @property
     def numbers(self) -> set[str]:
@@ -120,21 +100,14 @@ def to_markdown(table: Table) -> str:
 def to_terminal(table: Table) -> Any:
     """The table for rich's console; print its notes below it."""
     rich = require("rich.table", "cli", "a table in the terminal")
-    made = rich.Table(title=table.caption or None)
-    for place, name in enumerate(table.columns):
-        made.add_column(name, justify="left" if place < table.heads else "right")
-    for row in table.rows:
-        made.add_row(*(_terminal_text(cell) for cell in row))
-    return made
-
-
-def _terminal_text(cell: str | Cell) -> Any:
     text = require("rich.text", "cli", "a table in the terminal").Text
-    return (
-        text(cell.markdown.replace("**", ""), "bold" if cell.strong else "")
-        if isinstance(cell, Cell)
-        else text(cell)
-    )
+    made = rich.Table(title=text(table.caption) if table.caption else None, min_width=len(table.caption))
+    for name in table.columns:
+        made.add_column(name, justify="right" if name in table.numbers else "left")
+    for row in table.rows:
+        cells = (cell if isinstance(cell, Cell) else Cell(cell) for cell in row)
+        made.add_row(*(text(c.markdown.replace("**", ""), "bold" if c.strong else "") for c in cells))
+    return made
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -193,12 +166,11 @@ def pivot(cells: Iterable[Mapping[str, Any]], caption: str = "") -> Table:
     best = {name: max(c["mean"] for (_, dataset), c in own.items() if dataset == name) for name in names}
     rows: list[list[str | Cell]] = []
     for method in dict.fromkeys(method for method, _ in own):
-        found = [own.get((method, name), {"mean": None, "std": None}) for name in names]
-        pairs = zip(names, found, strict=True)
-        numbers = (
-            Cell(mean_and_deviation(c["mean"], c["std"]), strong=c["mean"] == best[n]) for n, c in pairs
-        )
-        rows.append([method, *numbers])
+        row: list[str | Cell] = [method]
+        for name in names:
+            cell = own.get((method, name), {"mean": None, "std": None})
+            row.append(Cell(mean_and_deviation(cell["mean"], cell["std"]), strong=cell["mean"] == best[name]))
+        rows.append(row)
     return Table(["method", *names], rows, caption)
 
 
@@ -212,6 +184,8 @@ def number_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption:
 
 
 def _shown(value: Any) -> str | Cell:
-    if isinstance(value, bool) or value is None or isinstance(value, str | Cell):
-        return value if isinstance(value, str | Cell) else Cell({None: "-", True: "yes", False: "no"}[value])
+    if isinstance(value, str | Cell):
+        return value
+    if value is None or isinstance(value, bool):
+        return Cell({None: "-", True: "yes", False: "no"}[value])
     return Cell(f"{value:,}" if isinstance(value, int) else f"{value:.4g}")

@@ -12,7 +12,7 @@ import pytest
 from softcut.cli.cluster import cluster_counts
 from softcut.clustering import GraphClustering, MinCutClustering
 from softcut.errors import ParameterError
-from softcut.report.verdicts import VERDICTS
+from softcut.report.clustering_files import VERDICTS
 
 
 def test_cluster_writes_labels_with_names(run, people, tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from softcut.cli import results
+from softcut.cli import cluster as results
 from softcut.graph import Graph
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

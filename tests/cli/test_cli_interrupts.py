@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from softcut.cli import results
+from softcut.cli import cluster as results
+from softcut.cli.bars import TrainingBar
 from softcut.cli.interrupts import Interrupts, Stopped
-from softcut.report.progress import TrainingBar
 
 LONG = ("--model-out", "m", "--paper", "--max-iter", 1000)
 

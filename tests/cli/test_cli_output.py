@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from softcut.cli import results
+from softcut.cli import cluster as results
 from softcut.cli.output import Output
 from softcut.errors import ParameterError
 
@@ -26,16 +26,16 @@ def everything(folder: Path) -> list[str]:
 
 def fill(path, name, overwrite=False, files=FILES):
     output = Output(overwrite)
-    folder = output.folder("--out", Path(path), files)
+    folder = output.folder(Path(path), files)
     with output:
-        (output.staged(folder) / name).write_text(name)
+        (folder.staged / name).write_text(name)
 
 
 def test_a_folder_appears_whole(here):
     output = Output()
-    folder = output.folder("--out", Path("deep/in/result"), FILES)
+    folder = output.folder(Path("deep/in/result"), FILES)
     with output:
-        (output.staged(folder) / "labels.csv").write_text("1")
+        (folder.staged / "labels.csv").write_text("1")
         assert not (here / "deep").exists()
     assert everything(here) == ["deep", "deep/in", "deep/in/result", "deep/in/result/labels.csv"]
     umask = os.umask(0)
@@ -46,13 +46,13 @@ def test_a_folder_appears_whole(here):
 def test_a_failure_leaves_nothing(here):
     fill("old", "a.png")
     output = Output(overwrite=True)
-    folder = output.folder("--out", Path("old"), FILES)
+    folder = output.folder(Path("old"), FILES)
     models = output.files("--model-out", Path("m"), ["m.json"])
 
     def fail():
         with output:
-            (output.staged(folder) / "labels.csv").write_text("half")
-            (output.staged(models) / "m.json").write_text("half")
+            (folder.staged / "labels.csv").write_text("half")
+            (models.staged / "m.json").write_text("half")
             raise RuntimeError("disk on fire")
 
     with pytest.raises(RuntimeError):
@@ -63,7 +63,7 @@ def test_a_failure_leaves_nothing(here):
 def test_old_results_need_a_word_and_do_not_mix(here):
     fill("result", "a.png")
     with pytest.raises(ParameterError, match="--overwrite"):
-        Output().folder("--out", Path("result"), FILES)
+        Output().folder(Path("result"), FILES)
     fill("result", "b.png", overwrite=True)
     assert everything(here) == ["result", "result/b.png"]
 
@@ -73,7 +73,7 @@ def test_other_files_are_never_replaced(here):
     (here / "result" / "thesis.tex").write_text("years of work")
     for overwrite in (False, True):
         with pytest.raises(ParameterError, match=r"thesis\.tex"):
-            Output(overwrite).folder("--out", Path("result"), FILES)
+            Output(overwrite).folder(Path("result"), FILES)
 
 
 def test_an_empty_folder_is_filled(here):
@@ -95,7 +95,7 @@ def test_the_folder_we_are_in_is_refused(here):
     os.chdir(here / "inside")
     for name in (".", "..", "../.."):
         with pytest.raises(ParameterError, match="the folder you are in"):
-            Output(overwrite=True).folder("--out", Path(name), ("*",))
+            Output(overwrite=True).folder(Path(name), ("*",))
 
 
 def test_files_go_beside_others(here):
@@ -103,7 +103,7 @@ def test_files_go_beside_others(here):
     output = Output()
     models = output.files("--model-out", Path("m"), ["m.json"])
     with output:
-        (output.staged(models) / "m.json").write_text("2")
+        (models.staged / "m.json").write_text("2")
     assert everything(here) == ["m.json", "other.json"]
     with pytest.raises(ParameterError, match=r"m\.json exists"):
         Output().files("--model-out", Path("m"), ["m.json"])
@@ -113,16 +113,16 @@ def test_files_go_beside_others(here):
 def test_a_place_that_cannot_be_written_is_refused_at_once(here, monkeypatch):
     (here / "file").write_text("")
     with pytest.raises(ParameterError, match="is a file"):
-        Output().folder("--out", Path("file"), FILES)
+        Output().folder(Path("file"), FILES)
     with pytest.raises(ParameterError, match="is a file"):
-        Output().folder("--out", Path("file/inside"), FILES)
+        Output().folder(Path("file/inside"), FILES)
 
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("softcut.cli.output.tempfile.mkdtemp", refuse)
     with pytest.raises(ParameterError, match="Permission denied"):
-        Output().folder("--out", Path("locked"), FILES)
+        Output().folder(Path("locked"), FILES)
     with pytest.raises(ParameterError, match="Permission denied"):
         Output().files("--model-out", Path("locked/m"), ["m.json"])
 

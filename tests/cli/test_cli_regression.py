@@ -9,7 +9,7 @@ import sys
 import pytest
 from helpers.molecule_samples import made_molecules
 
-from softcut.cli.bars import JobBar
+from softcut.cli.bars import TrainingBar
 from softcut.datasets import qm9
 from softcut.paper import regression
 
@@ -65,7 +65,7 @@ def test_ctrl_c_leaves_a_checkpoint_that_the_same_command_continues(
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(JobBar, "update_regression", press)
+        patch.setattr(TrainingBar, "update_regression", press)
         code, out, err = run(*words, "-o", "stopped")
     assert (code, out) == (130, "")
     assert "interrupted" in err and "Traceback" not in err
@@ -122,7 +122,7 @@ def test_a_terminal_sees_a_bar(monkeypatch):
 
     screen = StringIO()
     state = LoopProgress(20, 50, {}, {"mse": np.array([0.2, 0.4])}, (0, 1))
-    with JobBar(Console(file=screen, force_terminal=True, width=160), jobs=4) as bar:
+    with TrainingBar(Console(file=screen, force_terminal=True, width=160), jobs=4) as bar:
         bar.update_regression("topk", state)
         bar.update_regression("mincut", state)
     assert "mincut (2 of 4)" in screen.getvalue()

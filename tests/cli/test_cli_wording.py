@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from softcut.cli.arguments import READ_OPTIONS, worded
+from softcut.cli.console import READ_OPTIONS, worded
 from softcut.clustering.arguments import LIMITS
 from softcut.errors import Argument, Sentence
 from softcut.io import read_graph

@@ -18,7 +18,7 @@ def small_demo(monkeypatch):
 
 
 def test_the_demo(tmp_path, small_demo):
-    rows = demo.run_demo(tmp_path)
+    rows, _ = demo.run_demo(tmp_path)
     assert len(rows) == 8
     assert sorted(p.name for p in tmp_path.iterdir()) == ["communities.png", "grid.png", "results.json"]
     assert json.loads((tmp_path / "results.json").read_text()) == rows

@@ -10,6 +10,7 @@ from softcut.clustering import GraphClustering
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
 from softcut.metrics import conductance, evaluate
+from softcut.report.clustering_files import VERDICTS, verdict_of
 from softcut.report.html_clustering import (
     cluster_rows,
     clustering_page,
@@ -17,7 +18,6 @@ from softcut.report.html_clustering import (
     typical_nodes,
     uncertain_nodes,
 )
-from softcut.report.verdicts import VERDICTS, verdict_of
 
 
 @pytest.fixture(scope="module")

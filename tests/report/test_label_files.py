@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softcut.report.label_files import write_labels
+from softcut.report.clustering_files import write_labels
 
 SOFT = np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5], [0.1, 0.9]])
 

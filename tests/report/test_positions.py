@@ -7,7 +7,7 @@ import pytest
 
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
-from softcut.report.positions import node_positions
+from softcut.report.plots import node_positions
 
 
 @pytest.mark.parametrize("nodes", [250, 1000])

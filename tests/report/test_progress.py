@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
+from softcut.cli.bars import TrainingBar
 from softcut.clustering import MinCutClustering
 from softcut.datasets import ring_graph
-from softcut.report.progress import TrainingBar
 
 
 def draw(terminal):

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from softcut.cli.cluster import cluster
-from softcut.cli.report import report
-from softcut.cli.serve import serve
+from softcut.cli.commands import report, serve
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -25,12 +25,11 @@ with warnings.catch_warnings():
 
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
-from softcut.report.verdicts import VERDICTS
+from softcut.report.clustering_files import VERDICTS
 from softcut.serve import jobs as serve_jobs
 from softcut.serve import worker as serve_worker
 from softcut.serve.app import create_app
 from softcut.serve.jobs import Jobs
-from softcut.serve.order import Order
 
 EDGES = b"source,target\n" + b"".join(b"%d,%d\n" % (i, (i + 1) % 12) for i in range(12))
 
@@ -63,8 +62,8 @@ def held():
 def jobs(monkeypatch, held):
     def fake(folder, order, sender):
         with sender:
-            sender.send(("read", order.file))
-            if order.n_clusters == 7:
+            sender.send(("read", order["file"]))
+            if order["n_clusters"] == 7:
                 held.wait(20)
             if not folder.exists():
                 return
@@ -254,7 +253,7 @@ def test_a_job_that_dies_is_one_sentence(client, monkeypatch):
 # --------------------------------------------------------------------------- what a job does
 
 
-def outcome(order: Order) -> list[tuple]:
+def outcome(file, k, **order) -> list[tuple]:
     receiver, sender = multiprocessing.Pipe(duplex=False)
     found: list[tuple] = []
 
@@ -267,7 +266,7 @@ def outcome(order: Order) -> list[tuple]:
 
     thread = threading.Thread(target=listen)
     thread.start()
-    serve_worker.work(order, sender)
+    serve_worker.work(sender, file=file, n_clusters=k, **order)
     thread.join()
     return found
 
@@ -286,7 +285,7 @@ def test_work_clusters_a_graph(folder, features):
     Path("g.csv").write_text("source,target\n" + "\n".join(lines))
     x = np.asarray(graph.x.toarray() if hasattr(graph.x, "toarray") else graph.x)
     Path("x.csv").write_text("".join(f"<b>{i},{','.join(map(str, row))}\n" for i, row in enumerate(x)))
-    first, *progress, last = outcome(Order("g.csv", "x.csv" if features else None, 2, n_init=4))
+    first, *progress, last = outcome("g.csv", 2, features="x.csv" if features else None, n_init=4)
     assert first[0] == "read" and "g.csv" in first[1] and str(folder) not in first[1]
     assert [message[0] for message in progress] == ["progress"] * len(progress)
     assert {message[1] for message in progress} == (
@@ -313,7 +312,7 @@ def test_work_clusters_a_graph(folder, features):
 
 def test_bad_files_are_one_sentence(folder, capsys, monkeypatch):
     Path("bad.csv").write_text("a,b\n1,2,3\n")
-    ((kind, sentence),) = outcome(Order("bad.csv", None, 2))
+    ((kind, sentence),) = outcome("bad.csv", 2)
     assert kind == "failed" and "bad.csv, line 2" in sentence
     for error, said in ((MemoryError(), "memory is full"), (RuntimeError("secret"), "something went wrong")):
 
@@ -321,7 +320,7 @@ def test_bad_files_are_one_sentence(folder, capsys, monkeypatch):
             raise error
 
         monkeypatch.setattr(serve_worker, "read_graph", fail)
-        ((kind, sentence),) = outcome(Order("bad.csv", None, 2))
+        ((kind, sentence),) = outcome("bad.csv", 2)
         assert kind == "failed" and said in sentence and "secret" not in sentence
     assert "secret" in capsys.readouterr().err
 
@@ -331,16 +330,16 @@ def test_pictures_are_segmented_and_bad_ones_are_one_sentence(folder, monkeypatc
     image = np.zeros((40, 60, 3), np.uint8)
     image[:, 30:] = (250, 200, 0)
     Image.fromarray(image).save("b.png")
-    ((kind, done),) = outcome(Order("b.png", None, 2))
+    ((kind, done),) = outcome("b.png", 2, picture=True)
     assert kind == "done" and done["files"] == ["labels.png", "overlay.png"]
     labels = np.asarray(Image.open("labels.png"))
     assert (labels[:, :30] == labels[0, 0]).mean() > 0.9 and labels[0, 0] != labels[0, -1]
     assert Image.open("overlay.png").size == (60, 40)
     Path("a.png").write_bytes(b"no picture")
-    ((kind, sentence),) = outcome(Order("a.png", None, 2))
+    ((kind, sentence),) = outcome("a.png", 2, picture=True)
     assert kind == "failed" and "a.png cannot be read as an image" in sentence
     monkeypatch.setattr(serve_worker, "_PIXELS", 100)
-    ((kind, sentence),) = outcome(Order("b.png", None, 2))
+    ((kind, sentence),) = outcome("b.png", 2, picture=True)
     assert kind == "failed" and "60 x 40 pixels" in sentence
 
 
@@ -349,9 +348,9 @@ def test_jobs_are_processes_that_can_be_ended():
         folder = jobs.new_folder()
         lines = [f"{a} {b}" for a in range(400) for b in (a + 1, a + 7, a + 31)]
         (folder / "g.txt").write_text("\n".join(lines))
-        job = jobs.start(folder, Order("g.txt", None, 20))
+        job = jobs.start(folder, file="g.txt", n_clusters=20)
         with pytest.raises(ParameterError, match="1 jobs are running"):
-            jobs.start(jobs.new_folder(), Order("g.txt", None, 2))
+            jobs.start(jobs.new_folder(), file="g.txt", n_clusters=2)
         end = time.monotonic() + 100
         while not job.events and job.state == "running" and time.monotonic() < end:
             time.sleep(0.05)
