@@ -11,10 +11,11 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -183,22 +184,15 @@ def picture_of(path: str | Path, alt: str, caption: str = "", most_bytes: int = 
 
     with Image.open(path) as opened:
         image = opened.convert("RGB")
-    for kind, data in _encoded(image):  # noqa: B007, the last one is taken where all are too large
-        if len(data) <= most_bytes:
-            break
-    return Picture(f"data:image/{kind};base64," + base64.b64encode(data).decode(), alt, caption)
-
-
-def _encoded(image: Any) -> Iterator[tuple[str, bytes]]:
-    """The picture in less and less bytes, with the kind of each."""
-    for width in (_WIDEST, 1200, 900, 600, 300):
-        scaled = image.copy()
+    for width, kind in product((_WIDEST, 1200, 900, 600, 300), ("png", "jpeg")):
+        scaled, file = image.copy(), io.BytesIO()
         scaled.thumbnail((width, 10 * width))
-        drawing, photo = io.BytesIO(), io.BytesIO()
-        scaled.quantize(128, dither=0).save(drawing, "PNG", optimize=True)
-        yield "png", drawing.getvalue()
-        scaled.save(photo, "JPEG", quality=82, optimize=True)
-        yield "jpeg", photo.getvalue()
+        (scaled.quantize(128, dither=0) if kind == "png" else scaled).save(
+            file, kind, optimize=True, quality=82
+        )
+        if file.tell() <= most_bytes:
+            break
+    return Picture(f"data:image/{kind};base64," + base64.b64encode(file.getvalue()).decode(), alt, caption)
 
 
 @cache

@@ -24,7 +24,7 @@ __all__ = [
     "draw_groups",
     "draw_partition",
     "figure",
-    "leaving_shares",
+    "frame",
     "line_styles",
     "node_positions",
     "plot_clustering",
@@ -133,16 +133,14 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
     if n <= FEW_NODES:
         ax.set_aspect("equal", adjustable="datalim")
     else:  # a few far nodes must not squeeze all others
-        low, high = np.percentile(positions, [0.5, 99.5], axis=0)
-        room = 0.05 * (high - low) + 1e-9
-        ax.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
-    ax.set_xticks([])
-    ax.set_yticks([])
+        low, high = frame(positions)
+        ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    ax.set(xticks=[], yticks=[])
 
 
 def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     """The graph of clusters: a disc per cluster with its size as area, a line per cut with its weight as width."""
-    groups, sizes, flow = cluster_flow(graph, labels)
+    groups, sizes, flow, _ = cluster_flow(graph, labels)
     used = len(groups)
     angle = np.pi / 2 - 2 * np.pi * np.arange(used) / used
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1) if used > 1 else np.zeros((1, 2))
@@ -151,12 +149,13 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     # Where there are many clusters only the largest cuts are drawn: two lines per cluster can still be followed.
     most = np.sort(cut, axis=None)[-min(cut.size, max(2 * used, 15))]
     width = 7 * min(1.0, 8 / used)
+    paper = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
     for a, b in np.argwhere((cut > 0) & (cut >= most)):
         share = cut[a, b] / widest
         ax.plot(*places[[a, b]].T, color="#666666", lw=0.4 + width * share, alpha=0.2 + 0.5 * share, zorder=1)
         if used <= 6:
             middle = places[a] + 0.42 * (places[b] - places[a])  # off the middle, where lines cross
-            ax.text(*middle, _amount(cut[a, b]), ha="center", va="center", fontsize=8, zorder=3, bbox=_PAPER)
+            ax.text(*middle, _amount(cut[a, b]), ha="center", va="center", fontsize=8, zorder=3, bbox=paper)
     inches = ax.get_window_extent().width / ax.get_figure().dpi
     # In points; leaves room for neighbours on the circle.
     largest = min(70.0, 480 / used) * min(1.0, inches / 4)
@@ -180,9 +179,7 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
 
     labels = np.asarray(labels)
     n = graph.num_nodes
-    order = np.argsort(labels, kind="stable")
-    place = np.empty(n, dtype=np.int64)
-    place[order] = np.arange(n)
+    place = np.argsort(np.argsort(labels, kind="stable"))  # of each node, in the order of the clusters
     bins = min(n, _BINS)
     edges = sp.coo_array(graph.adjacency)
     rows, columns = place[edges.row] * bins // n, place[edges.col] * bins // n
@@ -213,10 +210,10 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
     """Entries of a legend: number, size and cut of every cluster, in its colour."""
     from matplotlib.lines import Line2D
 
-    groups, sizes, flow = cluster_flow(graph, labels)
+    groups, sizes, _, leaving = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
     marks = []
-    for group, size, share in list(zip(groups, sizes, leaving_shares(flow), strict=True))[: len(_PALETTE)]:
+    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(_PALETTE)]:
         text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {share:.0%} cut"
         marks.append(Line2D([], [], color=colours[group], marker="o", linestyle="", label=text))
     if len(groups) > len(marks):
@@ -224,21 +221,15 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
     return marks
 
 
-def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The used clusters, their sizes, and the weight of the edges between each two of them."""
+def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The used clusters, their sizes, the weight of the edges between each two, the share of each that leaves it."""
     groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     n = len(codes)
     member = sp.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(groups)))
-    return groups, sizes, np.asarray((member.T @ graph.adjacency @ member).toarray(), dtype=float)
-
-
-def leaving_shares(flow: np.ndarray) -> np.ndarray:
-    """The share of the weight of each cluster's edges that leave it, from :func:`cluster_flow`."""
+    flow = np.asarray((member.T @ graph.adjacency @ member).toarray(), dtype=float)
     total = flow.sum(axis=1)
-    return np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
-
-
-_PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+    leaving = np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
+    return groups, sizes, flow, leaving
 
 
 def _number(ax: Any, number: int, place: np.ndarray) -> None:
@@ -304,6 +295,13 @@ def _spring(graph: Graph) -> np.ndarray:
         corner[0] += 2 * radius + 1
         row_height = max(row_height, 2 * radius)
     return places
+
+
+def frame(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two corners between which nearly all nodes stand: a few far ones must not squeeze all others."""
+    low, high = np.percentile(positions, [0.5, 99.5], axis=0)
+    room = 0.05 * (high - low) + 1e-9
+    return low - room, high + room
 
 
 def _smooth(graph: Graph) -> sp.csr_array:

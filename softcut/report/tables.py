@@ -65,11 +65,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells (or of plain text) below titles; the first `heads` cells of a row are its name.
-
-    >>> Table(["data", "NMI"], [["cora", Cell(".39")]]).numbers
-    {'NMI'}
-    """
+    """Rows of cells (or of plain text) below titles; the first `heads` cells of a row are its name."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
@@ -86,13 +82,7 @@ class Table:
 
 
 def to_markdown(table: Table) -> str:
-    """The table and its notes in Markdown.
-
-    >>> print(to_markdown(Table(["data", "NMI"], [["cora", Cell(".39", strong=True, paper=".45")]])))
-    | data | NMI |
-    |---|---|
-    | cora | **.39** (.45) |
-    """
+    """The table and its notes in Markdown."""
     rows = ([cell.markdown if isinstance(cell, Cell) else cell for cell in row] for row in table.rows)
     return "\n\n".join([markdown_table(table.columns, rows), *table.notes])
 
@@ -111,13 +101,7 @@ def to_terminal(table: Table) -> Any:
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Plain text below titles in Markdown.
-
-    >>> print(markdown_table(["data", "NMI"], [["cora", ".39"]]))
-    | data | NMI |
-    |---|---|
-    | cora | .39 |
-    """
+    """Plain text below titles in Markdown."""
     lines = ["| " + " | ".join(row) + " |" for row in (columns, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
 
@@ -134,14 +118,7 @@ def mean_and_deviation(mean: float | None, std: float | None, digits: int = 3) -
 
 
 def cell_table(cells: Iterable[Mapping[str, Any]], caption: str = "", digits: int = 3) -> Table:
-    """Recorded cells (see :mod:`softcut.paper.runs`) one below the other, beside the paper's numbers.
-
-    >>> cell = {"dataset": "cora", "method": "sc", "metric": "nmi", "mean": 0.014, "std": 0.0, "n": 10}
-    >>> print(to_markdown(cell_table([cell | {"paper_mean": 0.025, "paper_std": 0.014, "seconds": 2}])))
-    | data | method | metric | measured | runs | paper | seconds |
-    |---|---|---|---|---|---|---|
-    | cora | sc | nmi | 0.014 ± 0.000 | 10 | 0.025 ± 0.014 | 2.0 |
-    """
+    """Recorded cells (see :mod:`softcut.paper.runs`) one below the other, beside the paper's numbers."""
     rows: list[list[str | Cell]] = []
     notes: dict[str, None] = {}
     for c in cells:
@@ -155,12 +132,7 @@ def cell_table(cells: Iterable[Mapping[str, Any]], caption: str = "", digits: in
 
 
 def pivot(cells: Iterable[Mapping[str, Any]], caption: str = "") -> Table:
-    """Recorded cells of one metric: methods down, data sets across; bold: the highest of each column.
-
-    >>> cells = [{"dataset": "cora", "method": m, "mean": mean, "std": 0.1} for m, mean in (("a", 0.5), ("b", 0.4))]
-    >>> [row[1].strong for row in pivot(cells).rows]
-    [True, False]
-    """
+    """Recorded cells of one metric: methods down, data sets across; bold: the highest of each column."""
     own = {(c["method"], c["dataset"]): c for c in cells}
     names = list(dict.fromkeys(dataset for _, dataset in own))
     best = {name: max(c["mean"] for (_, dataset), c in own.items() if dataset == name) for name in names}
@@ -175,11 +147,7 @@ def pivot(cells: Iterable[Mapping[str, Any]], caption: str = "") -> Table:
 
 
 def number_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Table:
-    """A table whose numbers are aligned to the right, and shortened to four digits.
-
-    >>> number_table(["what", "value"], [["cut", 0.123456]]).rows[0][1].text
-    '0.1235'
-    """
+    """A table whose numbers are aligned to the right, and shortened to four digits."""
     return Table(columns, [[_shown(value) for value in row] for row in rows], caption)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 from torch import nn
 
@@ -21,19 +23,24 @@ def steps(model: nn.Module, nodes: int, features: int) -> list:
 
 
 def test_the_autoencoder_lifts_its_clusters():
-    found = steps(GraphAutoencoder(2, hidden=8, k=5), 20, 2)
-    assert [step.name for step in found] == [
+    made = steps(GraphAutoencoder(2, hidden=8, k=5), 20, 2)
+    assert [step.name for step in made] == [
         *("message passing", "message passing", "MinCutPool", "lift"),
         *("message passing", "message passing", "message passing"),
     ]
-    assert [step.shape for step in found] == [(20, 8), (20, 8), (5, 8), (20, 8), (20, 8), (20, 8), (20, 2)]
-    assert found[-1].detail == "8 to 2, linear"
+    assert [step.shape for step in made] == [(20, 8), (20, 8), (5, 8), (20, 8), (20, 8), (20, 8), (20, 2)]
+    assert made[-1].detail == "8 to 2, linear"
 
 
 def test_another_model_gives_another_drawing():
     small, wide = (steps(GraphClassifier(3, 2, k=(4, 2), hidden=h), 12, 3) for h in (8, 64))
     assert [step.shape for step in small][-3:] == [(2, 8), (1, 8), (1, 2)]
-    assert "64 to 64, relu" in architecture_svg(wide, (12, 3), "wide")
+    svg = architecture_svg(wide, (12, 3), '"><b>')
+    assert "64 to 64, relu" in svg and "<b>" not in svg
+    # A box every 70 units with the shape beside each arrow, and one more arrow at the end.
+    shapes = [f"{rows} × {columns}" for rows, columns in ((12, 3), *(step.shape for step in wide))]
+    assert re.findall(r'y="(\d+)" width="240"', svg) == [str(4 + 70 * i) for i in range(len(wide) + 1)]
+    assert re.findall(r">(\d+ × \d+)<", svg) == shapes
     other = steps(GraphClassifier(3, 2, pool="topk", ratio=0.5), 12, 3)
     assert [step.shape[0] for step in other if step.kind == "pool"] == [6, 3]
 
@@ -50,7 +57,3 @@ def test_the_layer_is_read_from_the_layer():
         assert text in made
     assert "diagonal 0" not in layer_svg(MinCutPool(12, 3, keep_diagonal=True))
     assert "as it comes" in layer_svg(MinCutPool(12, 3, normalise=False))
-
-
-def test_labels_are_escaped():
-    assert "<b>" not in architecture_svg([], (1, 1), '"><b>')
