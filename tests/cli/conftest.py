@@ -53,8 +53,7 @@ def refused(run, tmp_path):
         *others, sentence = err.splitlines()
         assert (code, out) == (2, ""), err
         assert sentence.startswith("softcut: ") and sentence.endswith((".", "?"))
-        # What was read, or what kind of run it is, may stand before.
-        assert len(others) <= 1 and all(": edge list" in o or o.startswith("note: ") for o in others), err
+        assert all(": edge list" in line or line.startswith("note: ") for line in others), err
         assert sorted(tmp_path.rglob("*")) == before, "something was left behind"
         return sentence
 

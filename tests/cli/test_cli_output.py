@@ -91,7 +91,7 @@ def test_bad_places_are_refused_at_once(here, monkeypatch):
 
     monkeypatch.setattr("softcut.cli.output.tempfile.mkdtemp", locked)
     not_taken("locked", "Permission denied")
-    with pytest.raises(ParameterError, match="--model-out locked/m .*Permission denied"):
+    with pytest.raises(ParameterError, match=r"--model-out locked/m .*Permission denied"):
         Output().model(Path("locked/m"))
 
 
