@@ -31,7 +31,7 @@ class TrainingBar:
 
     def __init__(self, console: Console, jobs: int = 0) -> None:
         self._console, self._jobs, self._job = console, jobs, 0
-        self._key: tuple[str, tuple[int, ...]] | None = None
+        self._key: tuple[str, tuple[int, ...]] = ("", ())
         columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
         columns += [TextColumn("{task.fields[count]}"), TimeElapsedColumn()]
         if jobs:
@@ -74,11 +74,9 @@ class TrainingBar:
         self._advance(method, (), state, count)
 
     def _advance(self, job: str, folds: tuple[int, ...], state: LoopProgress, count: str) -> None:
-        key = (job, folds)
-        if key != self._key:
-            if self._key is None or job != self._key[0]:
-                self._job += 1
-            self._key = key
+        if (job, folds) != self._key:
+            self._job += job != self._key[0]
+            self._key = (job, folds)
             self._progress.reset(self._task, total=state.iterations, completed=0, count="")
         self._draw(state, f"{job} ({self._job} of {self._jobs})", count)
 

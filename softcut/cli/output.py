@@ -38,19 +38,7 @@ class Place:
 
 
 class Output:
-    """Checks places before the work, and fills all of them after it, or none.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as temporary:
-    ...     output = Output()
-    ...     folder = output.folder(Path(temporary, "result"), ["*.txt"])
-    ...     with output:
-    ...         _ = (folder.staged / "a.txt").write_text("done")
-    ...         early = folder.path.exists()
-    ...     early, [path.name for path in output.written], output.written[0].read_text()
-    (False, ['a.txt'], 'done')
-    """
+    """Checks places before the work, and fills all of them after it, or none: write into ``place.staged`` meanwhile."""
 
     def __init__(self, overwrite: bool = False) -> None:
         self.overwrite = overwrite

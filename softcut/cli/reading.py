@@ -32,11 +32,6 @@ def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the reading options; it takes `graph` (the file) and `read` (reads it, when called).
 
     A command reads when it is ready to: places for the output are checked first.
-
-    >>> @reads_a_graph
-    ... def count(graph: GraphFile, read: ReadGraph, twice: bool = False) -> None: ...
-    >>> list(inspect.signature(count).parameters)[:4]
-    ['graph', 'twice', 'features', 'weighted']
     """
     types = typing.get_type_hints(command, include_extras=True)
     own = [p.replace(annotation=types[p.name]) for p in inspect.signature(command).parameters.values()]

@@ -75,7 +75,7 @@ def segment(
     with output:
         write_segments(folder.staged, segmentation)
         atomic_json(folder.staged / "segments.json", about)
-    rows = [
+    rows: list[list[str | Cell]] = [
         [str(number), Cell(f"{100 * each['share']:.1f} %"), Cell(each["colour"])]
         for number, each in enumerate(segments)
     ]

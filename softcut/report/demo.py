@@ -18,7 +18,7 @@ from softcut.datasets import attributed_communities, community_graph, grid_graph
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.report.html_page import Section, picture_of
+from softcut.report.html_page import Part, Section, picture_of
 from softcut.report.html_views import assignment_view, cluster_view, graph_view
 from softcut.report.plots import (
     FEW_NODES,
@@ -90,7 +90,7 @@ def run_demo(
         draw_methods(picture, graph, labels, own)
         title = f"Demo: {graph.name}"
         asked = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {k} clusters asked for."
-        parts = [
+        parts: list[Part] = [
             demo_table(own, asked),
             graph_view(graph, made, title, "The default clustering."),
             cluster_view(graph, labels[method]),

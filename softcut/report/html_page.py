@@ -187,7 +187,7 @@ def picture_of(path: str | Path, alt: str, caption: str = "", most_bytes: int = 
     for width, kind in product((_WIDEST, 1200, 900, 600, 300), ("png", "jpeg")):
         scaled, file = image.copy(), io.BytesIO()
         scaled.thumbnail((width, 10 * width))
-        (scaled.quantize(128, dither=0) if kind == "png" else scaled).save(
+        (scaled.quantize(128, dither=Image.Dither.NONE) if kind == "png" else scaled).save(
             file, kind, optimize=True, quality=82
         )
         if file.tell() <= most_bytes:

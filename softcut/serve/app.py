@@ -49,7 +49,7 @@ _MOST_CLUSTERS = 100
 _TIDY_SECONDS = 30
 
 
-class _TooLarge(Exception):
+class _TooLarge(SoftcutError):
     """An upload went past its limit."""
 
 
@@ -88,18 +88,15 @@ def create_app(
         folder: Path | None = None
         try:
             jobs.check_free()
-            limited = requests.Request(request.scope, _limited(request, max_upload))
+            limited = requests.Request(request.scope, _limited(request.receive, max_upload))
             async with limited.form(max_files=2, max_fields=4) as form:
                 folder = jobs.new_folder()
                 order = await threads.run_in_threadpool(_order, form, folder)
             limits = {"n_init": n_init, "max_bytes": 4 * max_upload}
             job = await threads.run_in_threadpool(jobs.start, folder, **order, **limits)
             folder = None
-        except _TooLarge:
-            sentence = "the upload is larger than {:.0f} MB; use softcut cluster on the command line."
-            return refused(sentence.format(max_upload / 1e6), 413)
         except SoftcutError as error:
-            return refused(str(error), 400)
+            return refused(str(error), 413 if isinstance(error, _TooLarge) else 400)
         finally:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -158,19 +155,18 @@ def create_app(
     return _Guard(app, hosts)
 
 
-def _limited(request: Any, most: int) -> Callable[[], Any]:
-    """What the request receives, up to a number of bytes; a length that is announced is believed if it is too large."""
-    announced = request.headers.get("content-length", "0")
-    receive, received = request.receive, 0
+def _limited(receive: Callable[[], Any], most: int) -> Callable[[], Any]:
+    """The same as `receive`, up to a number of bytes."""
+    received = 0
 
     async def limited() -> Any:
         nonlocal received
-        if announced.isdecimal() and int(announced) > most:
-            raise _TooLarge
         message = await receive()
         received += len(message.get("body", b""))
         if received > most:
-            raise _TooLarge
+            raise _TooLarge(
+                f"the upload is larger than {most / 1e6:.0f} MB; use softcut cluster on the command line."
+            )
         return message
 
     return limited

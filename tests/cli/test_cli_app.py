@@ -45,8 +45,8 @@ cluster g.csv -k "": --clusters must be a whole number, a range such as 2:20, or
 cluster g.csv -k 1.5: --clusters must be a whole number, a range such as 2:20, or 'auto', got '1.5'.
 cluster g.csv -k 2.:3.: --clusters must be a whole number, a range such as 2:20, or 'auto', got '2.:3.'.
 cluster g.csv -k 2:3:4: --clusters must be a whole number, a range such as 2:20, or 'auto', got '2:3:4'.
-cluster g.csv -k 5:2: --clusters 5:2 is an empty range: the smaller number comes first, from 1 on.
-cluster g.csv -k 0:4: --clusters 0:4 is an empty range
+cluster g.csv -k 5:2: --clusters is an empty range; give at least one number of clusters.
+cluster g.csv -k 0:4: --clusters must be a whole number of at least 1, got 0.
 cluster g.csv -k 99: --clusters is 99 but the graph has only 4 nodes; ask for fewer clusters.
 cluster g.csv -k 2 --seed x: Invalid value for '--seed'
 cluster g.csv -k 2 --objective much: --objective must be one of 'mincut', 'ratio_trace',
@@ -148,7 +148,11 @@ def test_broken_files_are_one_sentence(refused, tmp_path, kind):
         ("--max-iter", 10**9, "--max-iter is 1000000000, above the limit of 10,000,000"),
         ("--clusters", 10**9, "--clusters is 1000000000, above the limit of 10,000"),
         ("--n-init", 10**9, "--n-init is 1000000000, above the limit of 10,000"),
-        ("--seed", 2**32, "--seed must be a whole number from 0 to 4,294,967,295, got 4294967296"),
+        (
+            "--seed",
+            2**32,
+            "--seed must be between 0 and 4294967295 (2**32 - 1, as in NumPy), got 4294967296.",
+        ),
     ],
 )
 def test_absurd_numbers_are_one_sentence(refused, ring, option, value, said):
