@@ -84,7 +84,9 @@ def test_few_nodes_have_names_and_edges_and_more_nodes_cluster_numbers():
     np.testing.assert_allclose(lines.get_segments(), places[[[0, 1], [1, 2]]])
     # Edges between clusters are grey, those inside have the colour of their cluster.
     np.testing.assert_allclose(lines.get_colors()[:, :3], [to_rgb("#999999"), to_rgb(cluster_colours(2)[1])])
+    assert (lines.get_alpha(), lines.get_linewidths().tolist()) == (0.8, [0.8])
     dots = ax.collections[1]
+    assert dots.get_sizes().tolist() == [60]
     order = [np.flatnonzero((places == at).all(1))[0] for at in dots.get_offsets()]
     wanted = [to_rgb(cluster_colours(2)[c]) for c in (0, 1, 1)]
     np.testing.assert_allclose(dots.get_facecolors()[:, :3], [wanted[node] for node in order])
@@ -101,6 +103,7 @@ def test_many_nodes_have_no_edges(monkeypatch):
     ax = drawn(graph, np.arange(400) // 200)
     assert not lines_of(ax)
     assert len(ax.collections[0].get_offsets()) == 400
+    assert ax.collections[0].get_sizes().tolist() == [15]
     places = np.random.default_rng(0).random((400, 2))
     low, high = np.percentile(places, [0.5, 99.5], axis=0)
     room = 0.05 * (high - low)
@@ -122,9 +125,14 @@ def test_groups_show_sizes_and_cuts():
     np.testing.assert_allclose(sizes / sizes.max(), [1, 1, 1 / 3])
     assert texts_of(ax) == ["1", "5", "0", "1", "4"]  # two cuts, three clusters
     assert [line.get_linewidth() for line in ax.lines] == pytest.approx([0.4 + 7 / 5, 7.4])
+    assert [line.get_alpha() for line in ax.lines] == pytest.approx([0.2 + 0.5 / 5, 0.7])
     assert ax.get_xlabel() == "widest line: edges of weight 5"
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-1.5, 1.5), (-1.5, 1.5))
     corners = [[0, 1], [0.75**0.5, -0.5], [-(0.75**0.5), -0.5]]  # clockwise, from the top
     np.testing.assert_allclose(ax.collections[0].get_offsets(), corners, atol=1e-12)
+    between = 0.58 * np.array(corners[0]) + 0.42 * np.array(corners[1])
+    at = [text.get_position() for text in ax.texts[::2]]
+    np.testing.assert_allclose(at, [between, corners[0], corners[2]], atol=1e-12)
     graph = attributed_communities(600, 20, edge_signal=0.1, seed=0)  # dense: only the largest cuts are drawn
     _, ax = figure()
     draw_groups(ax, graph, graph.y, "groups")
@@ -140,6 +148,8 @@ def test_the_matrix_is_sorted_by_cluster(monkeypatch):
     for a, b in ((0, 1), (2, 3), (0, 2)):
         expected[a, b] = expected[b, a] = True
     assert (image == expected).all()
+    assert ax.images[0].get_extent() == [0, 4, 4, 0]
+    assert (ax.images[0].norm.vmin, ax.images[0].norm.vmax) == (0.1, 1)
     assert [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in ax.patches] == [
         (0, 0, 2, 2),
         (2, 2, 2, 2),
@@ -240,11 +250,13 @@ def test_parts_that_are_not_connected_do_not_overlap():
     graph = Graph.from_edges(edges, num_nodes=17)  # three rings and two isolated nodes
     positions, _ = node_positions(graph)
     assert np.isfinite(positions).all()
-    rings = [positions[a : a + 5] for a in (0, 5, 10)]
-    for i, one in enumerate(rings):
-        size = np.linalg.norm(one - one.mean(0), axis=1).max()
-        for other in rings[i + 1 :]:
-            assert np.linalg.norm(one.mean(0) - other.mean(0)) > size
+    # In rows of at most 2.2 √17; a part of n nodes has a square of side 2 √n, with 1 between them.
+    r = 5**0.5
+    for ring, height in enumerate((0, 2 * r + 1, 4 * r + 2)):
+        part = positions[5 * ring : 5 * ring + 5]
+        np.testing.assert_allclose(part.mean(0), [r, height + r])
+        np.testing.assert_allclose(np.abs(part - part.mean(0)).max(), r)
+    np.testing.assert_allclose(positions[15:], [[2 * r + 2, 4 * r + 3], [1, 6 * r + 4]])
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
