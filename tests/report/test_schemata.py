@@ -9,7 +9,7 @@ from torch import nn
 
 from softcut.nn import MinCutPool
 from softcut.nn.models import GraphAutoencoder, GraphClassifier, NodeClusterer
-from softcut.report.schemata import architecture_svg, layer_svg, trace
+from softcut.report.schemata import architecture_svg, deep_svg, layer_svg, trace
 
 
 def ring(n: int) -> torch.Tensor:
@@ -57,3 +57,26 @@ def test_the_layer_is_read_from_the_layer():
         assert text in made
     assert "diagonal 0" not in layer_svg(MinCutPool(12, 3, keep_diagonal=True))
     assert "as it comes" in layer_svg(MinCutPool(12, 3, normalise=False))
+    svg = layer_svg(MinCutPool(12, 3))
+    boxes = [(int(x), int(y)) for x, y in re.findall(r'x="(\d+)" y="(\d+)" width="138"', svg)]
+    assert sorted(y for x, y in boxes if x == 4) == [4, 74, 144, 240, 310]  # X, linear, S, X', L_c
+    assert sorted(y for x, y in boxes if x == 158) == [4, 144, 240, 310]  # A, its normalisation, A', L_o
+    lines = re.findall(r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)"', svg)
+    straight = [("73", 48, 67), ("73", 118, 137), ("227", 48, 137), ("73", 188, 233), ("227", 188, 233)]
+    slanted = ("110.0", "188.0", "182.2", "236.1")  # from S to A'
+    expected = [(f"{x}.0", f"{top}.0", f"{x}.0", f"{end}.0") for x, top, end in straight]
+    assert sorted(lines) == sorted([*expected, slanted])
+    assert '<polygon class="tip" points="73.0,74.0 69.0,67.0 77.0,67.0"/>' in svg
+
+
+def test_every_level_shows_its_clusters_where_their_nodes_stand():
+    places = torch.tensor([[0.0, 0], [1, 0], [2, 0], [2, 4], [1, 4], [0, 4]])
+    svg = deep_svg(GraphClassifier(2, 2, k=(4, 2), hidden=8), places, ring(6), places, "levels")
+    circles = re.findall(r'cx="([\d.]+)" cy="([\d.]+)" r="6.0"', svg)
+    # A square of 134 inside one of 150, in the middle of 300; each level fills its own.
+    expected = [(f"{83 + 67 * x:.1f}", f"{14 + 33.5 * y:.1f}") for x, y in places.tolist()]
+    assert circles[:6] == expected and len(circles) == 6 + 4 + 2
+    assert re.findall(r">(\d) nodes<", svg) == ["6", "4", "2"]
+    edges = re.findall(r'stroke-opacity="([\d.]+)" stroke-width="([\d.]+)"', svg)
+    assert edges[:6] == [("0.85", "2.00")] * 6
+    assert re.findall(r'y="(\d+)" width="240"', svg) == ["160", "366", "572"]
