@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
 
 from softcut.errors import ParameterError
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["choose_device"]
 
@@ -15,6 +18,8 @@ def choose_device(name: str) -> torch.device:
     >>> choose_device("cpu")
     device(type='cpu')
     """
+    import torch  # here: `softcut --help` need not wait for it
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

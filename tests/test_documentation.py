@@ -12,12 +12,14 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 import typer
+from helpers.csv_files import write_csv
 from PIL import Image
 from skimage import data
 
-from softcut import Graph, GraphClassification, cli, metrics
+from softcut import Graph, cli, metrics
 from softcut.cli.app import app
 from softcut.clustering import GraphClustering, Recipe
 from softcut.datasets import attributed_communities, available, available_collections
@@ -25,11 +27,10 @@ from softcut.datasets import attributed_communities, available, available_collec
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 HOW_TO = [*sorted((ROOT / "docs/how-to").glob("*.md")), README, ROOT / "examples/README.md"]
-EPOCHS = next(name for name in ("max_iter", "epochs") if name in GraphClassification().get_params())
 # Default fits take seconds: here only that the code runs is looked at.
 QUICK = {
     "random_state=0).fit(": "max_iter=5).fit(",
-    '(pool="mincut").fit': f'(pool="mincut", {EPOCHS}=2).fit',
+    '(pool="mincut").fit': '(pool="mincut", max_iter=2).fit',
     "epochs=20": "epochs=1",
 }
 
@@ -62,11 +63,8 @@ def run_command(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_score_is_computed_by_the_function_named_beside_it():
     names: dict[str, object] = {}
     exec(blocks(page("metrics.md"), "python")[0], names)
-    assert (
-        [*names["scores"]]
-        == first_column(page("metrics.md"))
-        == [*metrics.LABEL_SCORES, *metrics.GRAPH_SCORES]
-    )
+    listed = [*metrics.LABEL_SCORES, *metrics.GRAPH_SCORES]
+    assert [*names["scores"]] == first_column(page("metrics.md")) == listed
     graph = attributed_communities(100, 3, seed=0)
     labels = (graph.y + (np.arange(100) % 7 == 0)) % 3  # some nodes are wrong
     scores = metrics.evaluate(graph, labels, k=4)
@@ -89,9 +87,7 @@ def test_the_data_sets_are_those_that_can_be_loaded():
 def test_files_and_tests_that_pages_name_exist():
     paths = re.findall(r"`([\w/]+/\w+\.py)`", page("architecture.md"))
     assert len(paths) > 40
-    assert [
-        path for path in paths if not (ROOT / path).exists() and not (ROOT / "softcut" / path).exists()
-    ] == []
+    assert [p for p in paths if not (ROOT / p).exists() and not (ROOT / "softcut" / p).exists()] == []
     tests = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
     written = "".join(tests.values())
     said = re.findall(r"`(test_\w+(?:\.py)?)`", page("robustness.md") + page("robustness-reading.md"))
@@ -101,17 +97,13 @@ def test_files_and_tests_that_pages_name_exist():
 
 @pytest.fixture
 def people(tmp_path, monkeypatch):
-    """The files that docs/clustering.md works on."""
+    """The files that docs/clustering.md works on; a ring joins all nodes."""
     monkeypatch.chdir(tmp_path)
+    ring = sp.csr_array(nx.to_scipy_sparse_array(nx.cycle_graph(60)))
     for name, words, seed in (("people", "words", 0), ("others", "other_words", 1)):
         graph = attributed_communities(60, 3, n_features=20, seed=seed)
-        first, second = graph.edge_index()[0]
-        pairs = zip(first.tolist(), second.tolist(), strict=True)
-        lines = [f"{a},{b}" for a, b in pairs if a < b] + [f"{i},{(i + 1) % 60}" for i in range(60)]
-        Path(f"{name}.csv").write_text("\n".join(["source,target", *lines]) + "\n")
-        rows = [",".join(map(str, [i, *row])) for i, row in enumerate(graph.x.toarray().tolist())]
-        header = ",".join(["id", *(f"w{j}" for j in range(20))])
-        Path(f"{words}.csv").write_text("\n".join([header, *rows]) + "\n")
+        joined = Graph.from_scipy(graph.adjacency + ring, x=graph.x)
+        write_csv(joined, Path(f"{name}.csv"), Path(f"{words}.csv"))
 
 
 def test_the_page_of_the_estimator(people, monkeypatch):
@@ -156,7 +148,7 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", HOW_TO, ids=name)
+@pytest.mark.parametrize("path", [*HOW_TO, ROOT / "docs/report.md"], ids=name)
 def test_python_blocks_run(path, folder):
     names: dict[str, object] = {"__name__": "how_to", **(given() if path == README else {})}
     for block in blocks(path.read_text(encoding="utf-8"), "python"):
@@ -177,5 +169,16 @@ def test_commands_that_take_long_exist_with_their_options(path):
         command = typer.main.get_command(app)
         while hasattr(command, "commands"):
             command, words = command.commands[words[0]], words[1:]
-        known = {option for parameter in command.params for option in parameter.opts}
+        known = options_of(command)
         assert [w for w in words if re.match("--?[a-z]", w) and w.partition("=")[0] not in known] == []
+
+
+@pytest.mark.parametrize(("name", "used"), [("report.md", ["report", "cluster"]), ("serve.md", ["serve"])])
+def test_options_that_pages_name_exist(name, used):
+    command = typer.main.get_command(app)
+    known = set().union(*(options_of(command.commands[each]) for each in used))
+    assert set(re.findall(r"--[a-z-]+", page(name))) <= known
+
+
+def options_of(command) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}

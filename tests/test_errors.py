@@ -1,16 +1,22 @@
-"""Errors and notes: plain sentences that know their arguments, codes and values."""
+"""The files directly in softcut/: errors and notes, where results come from, files that are whole or not there."""
 
 from __future__ import annotations
 
 import copy
 import json
 import pickle
+import sys
+from pathlib import Path
 
 import pytest
 
-from softcut import Graph
+from softcut import Graph, provenance
+from softcut.device import choose_device
 from softcut.errors import Argument, GraphError, Note, ParameterError, Sentence
+from softcut.files import atomic_json, atomic_write
 from softcut.io import read_features, read_graph
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize(
@@ -61,3 +67,41 @@ def test_what_reading_says_can_be_told_by_code(tmp_path):
     with pytest.raises(ValueError, match="is not a number") as refused:
         read_features(tmp_path / "x.csv")
     assert refused.value.argument == "one_hot"
+
+
+@pytest.mark.parametrize(
+    ("original", "script", "wanted"),
+    [
+        (["-m", "softcut.paper.quality", "-k", "3"], "quality.py", "python -m softcut.paper.quality -k 3"),
+        (["x"], "/somewhere/bin/softcut", "softcut -k 3"),
+        (["x"], str(ROOT / "benchmarks/halo.py"), "python benchmarks/halo.py -k 3"),
+        (["x"], "/somewhere/own.py", "python own.py -k 3"),
+    ],
+)
+def test_the_origin_names_commit_device_and_the_command_as_one_types_it(
+    monkeypatch, original, script, wanted
+):
+    monkeypatch.setenv("SOFTCUT_COMMIT", "1234567")
+    monkeypatch.setattr(sys, "orig_argv", ["python", *original])
+    monkeypatch.setattr(sys, "argv", [script, "-k", "3"])
+    device = provenance.device_name("cpu")
+    assert provenance.origin("cpu") == {"commit": "1234567", "device": device, "command": wanted}
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    atomic_json(tmp_path / "a.json", [1])
+
+    def half(file):
+        file.write(b"[2")
+        raise RuntimeError("disk on fire")
+
+    with pytest.raises(RuntimeError):
+        atomic_write(tmp_path / "a.json", half)
+    assert json.loads((tmp_path / "a.json").read_text()) == [1]
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_device_that_is_not_there_is_one_sentence():
+    assert choose_device("auto").type in ("cpu", "cuda")
+    with pytest.raises(ParameterError, match="device 'abacus' cannot be used here"):
+        choose_device("abacus")

@@ -9,17 +9,12 @@ from typing import Annotated
 import typer
 
 from softcut import __version__
-from softcut.cli.arguments import use_options_of, worded
 from softcut.cli.classify import classify
 from softcut.cli.cluster import cluster, predict
-from softcut.cli.console import err, out
-from softcut.cli.datasets import datasets
-from softcut.cli.demo import demo
-from softcut.cli.partition import partition
-from softcut.cli.report import report
+from softcut.cli.commands import datasets, demo, partition, report, serve
+from softcut.cli.console import err, out, use_options_of, worded
 from softcut.cli.reproduce import reproduce
 from softcut.cli.segment import segment
-from softcut.cli.serve import serve
 from softcut.errors import SoftcutError
 
 __all__ = ["app", "run"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,16 +12,17 @@ import numpy as np
 import typer
 
 from softcut import __version__
-from softcut.cli.cluster import model_files
-from softcut.cli.console import err, note, out, say_written, spoken_warnings, table
-from softcut.cli.output import Device, Output, Overwrite
+from softcut.cli.bars import TrainingBar
+from softcut.cli.console import err, note, say_written, show_facts, spoken_warnings
+from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
 from softcut.errors import DataError, ModelFileError, ParameterError
+from softcut.files import atomic_json
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from softcut.graph import GraphCollection
     from softcut.learning import GraphClassification
+
+    Classified = tuple[GraphClassification, GraphCollection, np.ndarray]
 
 __all__ = ["classify"]
 
@@ -36,11 +37,8 @@ def classify(
     model: Annotated[
         Path | None, typer.Option(help="Train nothing: classify the graphs with this saved model.")
     ] = None,
-    model_out: Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")] = None,
-    out_dir: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for the results; by default named after the graphs."),
-    ] = None,
+    model_out: ModelOut = None,
+    out_dir: OutFolder = None,
     overwrite: Overwrite = False,
     held_out: Annotated[
         float, typer.Option(help="Share of the graphs that is not trained on and tests the model.")
@@ -69,25 +67,36 @@ def classify(
             raise ParameterError(f"{option} must be positive, got {value}.")
     output = Output(overwrite)
     place = out_dir or Path(f"{Path(graphs).name or 'graphs'}-classes")
-    folder = output.folder("--out", place, (*RESULT_FILES, *model_files(model_out)))
-    models = None
-    if model_out is not None:
-        models = output.files("--model-out", model_out, model_files(model_out))
+    folder = output.folder(place, RESULT_FILES, model_out)
+    models = output.model(model_out)
+    settings = {
+        "n_init": n_init,
+        "max_iter": epochs,
+        "patience": patience,
+        "batch_size": batch,
+        "learning_rate": lr,
+        "random_state": seed,
+        "device": device,
+    }
+    with spoken_warnings():
+        if model is not None:
+            estimator, collection, tested = _use(model, graphs, device)
+        else:
+            estimator, collection, tested = _train(graphs, pool, held_out, settings)
+    metrics = {
+        "name": collection.name,
+        "softcut": __version__,
+        "graphs": len(collection),
+        "nodes": collection.num_nodes,
+        "edges": len(collection.col) // 2,
+        "pool": estimator.pool,
+        "classes": [str(name) for name in estimator.classes_.tolist()],
+        "note": collection.note,
+    }
     if model is not None:
-        estimator, collection, tested = _use(model, graphs, device)
-        metrics = _about(collection, estimator) | {"model": model.name}
+        metrics["model"] = model.name
     else:
-        settings = {
-            "n_init": n_init,
-            "max_iter": epochs,
-            "patience": patience,
-            "batch_size": batch,
-            "learning_rate": lr,
-            "random_state": seed,
-            "device": device,
-        }
-        estimator, collection, tested = _train(graphs, pool, held_out, seed, settings)
-        metrics = _about(collection, estimator) | {
+        metrics |= {
             "trained_on": len(collection) - len(tested),
             "tested_on": len(tested),
             "best_epoch": estimator.best_epoch_.tolist(),
@@ -96,63 +105,68 @@ def classify(
             "interrupted": estimator.interrupted_,
         }
     chance = estimator.predict_proba(collection[tested])
-    metrics |= _accuracy(estimator, collection, tested, chance)
+    predicted, certainty = estimator.classes_[chance.argmax(1)].astype(str), chance.max(1)
+    known = (
+        np.full(len(tested), "")
+        if collection.y is None
+        else np.asarray(collection.classes)[collection.y[tested]]
+    )
+    if collection.y is not None:
+        hits = predicted == known
+        metrics["accuracy"] = float(hits.mean())
+        metrics["accuracy_per_class"] = {str(c): float(hits[known == c].mean()) for c in np.unique(known)}
     metrics["seconds"] = time.perf_counter() - start
     with output:
-        part = output.staged(folder)
-        _write(part, estimator, collection, tested, chance, metrics)
+        with (folder.staged / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["graph", "class", "predicted", "probability"])
+            # Graphs are numbered from 1, as in the files of the TU data sets.
+            shown = ((tested + 1).tolist(), known, predicted, (f"{p:.6f}" for p in certainty))
+            writer.writerows(zip(*shown, strict=True))
+        atomic_json(folder.staged / "metrics.json", metrics)
         if models is not None and model_out is not None:
-            estimator.save(output.staged(models) / model_out.name)
-        written = output.files_to_come()
-    _closing(metrics, written)
-    if model is None and estimator.interrupted_:
+            estimator.save(models.staged / model_out.name)
+    _close(metrics, output)
+    if metrics.get("interrupted"):
         raise SystemExit(130)
 
 
-def _train(
-    source: str, pool: str, held_out: float, seed: int, settings: dict[str, Any]
-) -> tuple[GraphClassification, GraphCollection, NDArray[np.int64]]:
+def _train(source: str, pool: str, held_out: float, settings: dict[str, Any]) -> Classified:
     """The fitted model, all graphs, and the numbers of those it was not trained on."""
-    from dataclasses import asdict
-
-    from softcut.cli.bars import JobBar
     from softcut.graph.splits import hold_out
     from softcut.learning import GraphClassification
 
-    bar = JobBar(err)
-    with spoken_warnings():
-        collection, features = _read(source)
-        if collection.y is None:
-            raise DataError(
-                f"{source} has no graph labels ({collection.name}_graph_labels.txt), and training needs them."
-            )
-        if collection.split is not None:
-            rest, tested = np.flatnonzero(collection.split < 2), np.flatnonzero(collection.split == 2)
-        else:
-            rest, tested, _ = hold_out(collection.y, held_out, seed)
-        if not len(rest) or not len(tested):
-            raise DataError(
-                f"{source} holds {len(collection)} graphs: too few to train on some and test on others."
-            )
-        # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
-        kind = "auto" if features is None else "both"
-        estimator = GraphClassification(
-            pool,
-            features=kind,
-            callbacks=[lambda state: bar.update(collection.name, pool, range(settings["n_init"]), state)],
-            **settings,
+    collection, features = _read(source)
+    if collection.y is None:
+        raise DataError(
+            f"{source} has no graph labels ({collection.name}_graph_labels.txt), and training needs them."
         )
-        with bar:
-            estimator.fit(collection[rest])
+    if collection.split is not None:
+        rest, tested = np.flatnonzero(collection.split < 2), np.flatnonzero(collection.split == 2)
+    else:
+        rest, tested, _ = hold_out(collection.y, held_out, settings["random_state"])
+    if not len(rest) or not len(tested):
+        raise DataError(
+            f"{source} holds {len(collection)} graphs: too few to train on some and test on others."
+        )
+    bar = TrainingBar(err, jobs=1)
+    networks = range(settings["n_init"])
+    estimator = GraphClassification(
+        pool,
+        # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
+        features="auto" if features is None else "both",
+        callbacks=[lambda state: bar.update(collection.name, pool, networks, state)],
+        **settings,
+    )
+    with bar:
+        estimator.fit(collection[rest])
     known = None if features is None else asdict(features)
     estimator.metadata_ = {"graphs": collection.name, "node_features": known}
     return estimator, collection, tested
 
 
-def _use(
-    model: Path, source: str, device: str
-) -> tuple[GraphClassification, GraphCollection, NDArray[np.int64]]:
-    """A saved model, and all graphs, which it will classify."""
+def _use(model: Path, source: str, device: str) -> Classified:
+    """A saved model, all graphs, and the numbers of all of them, which it will classify."""
     from softcut.datasets.tu_folder import NodeFeatures
     from softcut.learning import GraphClassification
 
@@ -169,8 +183,7 @@ def _use(
         features = None if known is None else NodeFeatures(**known)
     except TypeError as error:
         raise ModelFileError(f"{model}: the model is damaged or incomplete ({error}).") from error
-    with spoken_warnings():
-        collection, _ = _read(source, features)
+    collection, _ = _read(source, features)
     return estimator, collection, np.arange(len(collection))
 
 
@@ -191,73 +204,17 @@ def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
     return collection, None
 
 
-def _about(graphs: GraphCollection, estimator: GraphClassification) -> dict[str, Any]:
-    return {
-        "name": graphs.name,
-        "softcut": __version__,
-        "graphs": len(graphs),
-        "nodes": graphs.num_nodes,
-        "edges": len(graphs.col) // 2,
-        "pool": estimator.pool,
-        "classes": [str(name) for name in estimator.classes_.tolist()],
-        "note": graphs.note,
-    }
-
-
-def _accuracy(
-    estimator: GraphClassification,
-    graphs: GraphCollection,
-    tested: NDArray[np.int64],
-    chance: NDArray[np.float64],
-) -> dict[str, Any]:
-    """Accuracy and that of every class; nothing where the graphs have no classes."""
-    if graphs.y is None:
-        return {}
-    names = np.asarray(graphs.classes)[graphs.y[tested]]
-    hits = estimator.classes_[chance.argmax(1)].astype(str) == names
-    per_class = {str(name): float(hits[names == name].mean()) for name in np.unique(names)}
-    return {"accuracy": float(hits.mean()), "accuracy_per_class": per_class}
-
-
-def _write(
-    folder: Path,
-    estimator: GraphClassification,
-    graphs: GraphCollection,
-    tested: NDArray[np.int64],
-    chance: NDArray[np.float64],
-    metrics: dict[str, Any],
-) -> None:
-    best = chance.argmax(1)
-    with (folder / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["graph", "class", "predicted", "probability"])
-        for row, number in enumerate(tested.tolist()):
-            known = "" if graphs.y is None else graphs.classes[graphs.y[number]]
-            # Graphs are numbered from 1, as in the files of the TU data sets.
-            writer.writerow(
-                [number + 1, known, estimator.classes_[best[row]], f"{chance[row, best[row]]:.6f}"]
-            )
-    (folder / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n", encoding="utf-8")
-
-
-def _closing(metrics: dict[str, Any], written: list[Path]) -> None:
-    listing = table(
-        f"{metrics['name']}: {metrics['graphs']:,} graphs, {len(metrics['classes'])} classes",
-        ("what", "value"),
-        text=("what",),
-    )
-    rows = [("pooler", metrics["pool"])]
+def _close(metrics: dict[str, Any], output: Output) -> None:
+    facts = [("pooler", metrics["pool"])]
     if "tested_on" in metrics:
-        rows.append(("trained on, tested on", f"{metrics['trained_on']:,}, {metrics['tested_on']:,} graphs"))
-        rows.append(("epochs", str(metrics["epochs"])))
+        facts.append(("trained on, tested on", f"{metrics['trained_on']:,}, {metrics['tested_on']:,} graphs"))
+        facts.append(("epochs", str(metrics["epochs"])))
     if "accuracy" in metrics:
-        rows.append(("accuracy", f"{100 * metrics['accuracy']:.1f} %"))
+        facts.append(("accuracy", f"{100 * metrics['accuracy']:.1f} %"))
         shown = metrics["accuracy_per_class"] if len(metrics["accuracy_per_class"]) <= 10 else {}
-        rows += [(f"of class {name}", f"{100 * value:.1f} %") for name, value in shown.items()]
+        facts += [(f"of class {name}", f"{100 * value:.1f} %") for name, value in shown.items()]
     if metrics.get("interrupted"):
-        rows.append(("interrupted", f"after {metrics['epochs']} epochs"))
-    rows.append(("seconds", f"{metrics['seconds']:.1f}"))
-    for row in rows:
-        listing.add_row(*row)
-    out.print(listing)
-    say_written(written)
+        facts.append(("interrupted", f"after {metrics['epochs']} epochs"))
+    facts.append(("seconds", f"{metrics['seconds']:.1f}"))
+    show_facts(f"{metrics['name']}: {metrics['graphs']:,} graphs, {len(metrics['classes'])} classes", facts)
+    say_written(output.written)

@@ -6,30 +6,32 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
-from softcut import __version__
-from softcut.cli.console import err, note, spoken_warnings
-from softcut.cli.output import Device, Output, Overwrite
+from softcut.cli.bars import TrainingBar
+from softcut.cli.console import err, note, out, say_written, show_facts, spoken_warnings
+from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
 from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
-from softcut.cli.results import RESULT_FILES, closing_table, write_report, write_results
-from softcut.errors import ParameterError
+from softcut.errors import DependencyError, ParameterError, require
+from softcut.files import atomic_json
 from softcut.graph import Graph
 
-__all__ = ["cluster", "cluster_counts", "limit_of", "predict"]
+__all__ = ["cluster", "cluster_counts", "limit_of", "predict", "whole_number", "write_results"]
 
-OutFolder = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Folder for the results; by default named after the graph.")
-]
 SpreadsheetSafe = Annotated[
     bool,
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),
 ]
 Plot = Annotated[bool, typer.Option(help="Draw a picture.")]
-Report = Annotated[
-    bool, typer.Option("--report", help="Also write report.html, a page to look at the clusters in.")
-]
-_LARGEST_SEED = 2**32 - 1  # of NumPy and scikit-learn
+RESULT_FILES = (
+    "labels.csv",
+    "labels.parquet",
+    "assignments.npy",
+    "metrics.json",
+    "clusters.png",
+    "report.html",
+)
 
 
 @reads_a_graph
@@ -40,7 +42,7 @@ def cluster(
         str, typer.Option("--clusters", "-k", help="Number of clusters, a range such as 2:20, or 'auto'.")
     ],
     out_dir: OutFolder = None,
-    model_out: Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")] = None,
+    model_out: ModelOut = None,
     overwrite: Overwrite = False,
     n_init: Annotated[int | None, typer.Option(help="Networks trained together.")] = None,
     paper: Annotated[
@@ -61,7 +63,9 @@ def cluster(
     device: Device = "auto",
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
-    report: Report = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Also write report.html, a page to look at the clusters in.")
+    ] = False,
 ) -> None:
     """Cluster the nodes of a graph; writes labels, soft assignments, metrics and a picture.
 
@@ -69,29 +73,22 @@ def cluster(
     """
     from softcut.clustering import GraphClustering, MinCutClustering
     from softcut.clustering.arguments import LIMITS
-    from softcut.metrics import evaluate
-    from softcut.report.progress import TrainingBar
+    from softcut.provenance import command_line
+    from softcut.report.clustering_files import clustering_metrics
+    from softcut.report.html_clustering import clustering_page
 
     start = time.perf_counter()
     output = Output(overwrite)
-    folder = output.folder(
-        "--out", out_dir or default_folder(graph), (*RESULT_FILES, *model_files(model_out))
-    )
-    models = None
-    if model_out is not None:
-        models = output.files("--model-out", model_out, model_files(model_out))
-    if not 0 <= random_state <= _LARGEST_SEED:
-        raise ParameterError(
-            f"--seed must be a whole number from 0 to {_LARGEST_SEED:,}, got {random_state}."
-        )
+    folder = output.folder(out_dir or _default_folder(graph), RESULT_FILES, model_out)
+    models = output.model(model_out)
     for name, value in map(limit_of, limit or ()):
         LIMITS[name] = value
-    bar = TrainingBar(err)
     if paper and objective is not None:
         raise ParameterError(
             "--objective has no effect with --paper, whose network minimises the cut; leave it out."
         )
     more: dict[str, Any] = {} if paper else {"objective": objective}
+    bar = TrainingBar(err)
     estimator = (MinCutClustering if paper else GraphClustering)(
         n_clusters=cluster_counts(n_clusters),
         n_init=n_init,
@@ -109,30 +106,16 @@ def cluster(
     for text in estimator.notes_:
         if text not in said:
             note(text)
-    metrics = {
-        **_about(graph, data, estimator.n_clusters_),
-        "structure": estimator.structure_,
-        "verdict": estimator.verdict_,
-        **evaluate(data, estimator.labels_, k=estimator.n_clusters_),
-        "candidates": {str(number): described for number, described in estimator.candidates_.items()},
-        "agreement_of_replicas": estimator.agreement_,
-        "replicas": len(estimator.replicas_),
-        "replicas_collapsed": sum(r.collapsed for r in estimator.replicas_),
-        "iterations": estimator.n_iter_,
-        "converged": estimator.converged_,
-        "interrupted": estimator.interrupted_,
-        "seconds": {"read": seconds, "fit": estimator.fit_seconds_},
-        "notes": estimator.notes_,
-    }
+    metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
     with output:
-        part = output.staged(folder)
-        write_results(part, data, estimator.soft_, metrics, plot=plot, spreadsheet_safe=spreadsheet_safe)
+        write_results(folder.staged, data, estimator.soft_, metrics, plot, spreadsheet_safe)
         if report:
-            write_report(part, data, estimator, metrics)
+            more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
+            page = clustering_page(data, estimator.soft_, metrics, **more)
+            (folder.staged / "report.html").write_text(page, encoding="utf-8")
         if models is not None and model_out is not None:
-            estimator.save(output.staged(models) / model_out.name)
-        written = output.files_to_come()
-    closing_table(metrics, written, time.perf_counter() - start)
+            estimator.save(models.staged / model_out.name)
+    _close(metrics, output, start)
     if estimator.interrupted_:
         raise SystemExit(130)
 
@@ -151,91 +134,117 @@ def predict(
     """Cluster another graph with a saved model."""
     from softcut.clustering import GraphClustering
     from softcut.metrics import evaluate
+    from softcut.report.clustering_files import graph_facts
 
     start = time.perf_counter()
     output = Output(overwrite)
-    folder = output.folder("--out", out_dir or default_folder(graph), RESULT_FILES)
+    folder = output.folder(out_dir or _default_folder(graph), RESULT_FILES)
     estimator = GraphClustering.load(model).set_params(device=device)
     with spoken_warnings() as said:
         data = read()
         read_so_far = len(said)
         soft = estimator.predict_proba(data)
     metrics = {
-        **_about(graph, data, estimator.n_clusters_),
+        **graph_facts(_name(graph), data, estimator.n_clusters_),
         "model": model.name,
         **evaluate(data, soft.argmax(1), k=estimator.n_clusters_),
         "notes": said[read_so_far:],
     }
     with output:
-        part = output.staged(folder)
-        write_results(part, data, soft, metrics, plot=plot, spreadsheet_safe=spreadsheet_safe)
-        written = output.files_to_come()
-    closing_table(metrics, written, time.perf_counter() - start)
+        write_results(folder.staged, data, soft, metrics, plot, spreadsheet_safe)
+    _close(metrics, output, start)
 
 
 def cluster_counts(text: str) -> int | range | str:
-    """What ``-k`` means: a number, a range with both ends, or "auto".
-
-    >>> cluster_counts("7"), cluster_counts("2:20"), cluster_counts("auto")
-    (7, range(2, 21), 'auto')
-    """
-    what = "a whole number, a range such as 2:20, or 'auto'"
+    """What ``-k`` means: a number, a range with both ends, or "auto"."""
     if text == "auto":
         return text
-    if ":" not in text:
-        return _whole("--clusters", text, what)
-    low, high = (_whole("--clusters", part, what, given=text) for part in text.split(":", 1))
-    if not 1 <= low <= high:
-        raise ParameterError(
-            f"--clusters {text} is an empty range: the smaller number comes first, from 1 on."
-        )
-    return range(low, high + 1)
+    what = "a whole number, a range such as 2:20, or 'auto'"
+    low, *high = (whole_number("--clusters", part, what, text) for part in text.split(":", 1))
+    return range(low, high[0] + 1) if high else low
 
 
 def limit_of(text: str) -> tuple[str, int]:
-    """The argument and its new limit, of ``--limit``.
-
-    >>> limit_of("n_init=50000")
-    ('n_init', 50000)
-    """
+    """The argument and its new limit, of ``--limit``."""
     from softcut.clustering.arguments import LIMITS
 
     name, _, value = text.replace("-", "_").partition("=")
-    names = list(LIMITS)
-    if name not in names or not value:
-        raise ParameterError(f"--limit {text} must be NAME=NUMBER, with one of {', '.join(names)}.")
-    return name, _whole("--limit", value, "NAME=NUMBER", given=text)
+    if name not in LIMITS or not value:
+        raise ParameterError(f"--limit {text} must be NAME=NUMBER, with one of {', '.join(LIMITS)}.")
+    return name, whole_number("--limit", value, "NAME=NUMBER", text)
 
 
-def _whole(option: str, text: str, what: str, given: str | None = None) -> int:
+def whole_number(option: str, text: str, what: str, given: str) -> int:
+    """A part of what was given for an option, as a number; `what` says what may be given."""
     try:
         return int(text)
     except ValueError:
-        raise ParameterError(f"{option} must be {what}, got {given or text!r}.") from None
+        raise ParameterError(f"{option} must be {what}, got {given!r}.") from None
 
 
-def default_folder(graph: Path) -> Path:
+def write_results(
+    folder: Path,
+    graph: Graph,
+    soft: np.ndarray,
+    metrics: dict[str, Any],
+    plot: bool = True,
+    spreadsheet_safe: bool = False,
+) -> None:
+    """Labels, soft assignments, metrics and a picture."""
+    from softcut.report.clustering_files import write_labels
+    from softcut.report.html_page import plain
+    from softcut.report.plots import plot_clustering
+
+    labels = soft.argmax(1)
+    write_labels(folder / "labels.csv", graph.node_names, soft, spreadsheet_safe=spreadsheet_safe)
+    np.save(folder / "assignments.npy", soft.astype(np.float32))
+    try:
+        arrow = require("pyarrow", "tables", "labels.parquet")
+        parquet = require("pyarrow.parquet", "tables", "labels.parquet")
+        names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
+        columns = {"node": names, "cluster": labels, "probability": soft.max(axis=1)}
+        columns |= {f"p{j}": soft[:, j] for j in range(soft.shape[1])}
+        parquet.write_table(arrow.table(columns), folder / "labels.parquet")
+    except DependencyError as error:
+        note(f"no labels.parquet: {error}")
+    atomic_json(folder / "metrics.json", plain(metrics))
+    if plot:
+        plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"])
+
+
+def _close(metrics: dict[str, Any], output: Output, start: float) -> None:
+    """What was found, and where it is."""
+    from softcut.report.clustering_files import verdict_of
+
+    facts = []
+    if "verdict" in metrics:
+        facts += [
+            ("verdict", metrics["verdict"]),
+            ("structure (nats explained per nat)", f"{metrics['structure']:.4f}"),
+        ]
+    facts.append(("clusters used", f"{metrics['clusters_used']} of {metrics['n_clusters']}"))
+    scores = {
+        "normalised_cut": "normalised cut",
+        "modularity": "modularity",
+        "balance": "balance",
+        "evidence": "evidence (nats per nat of labels)",
+        "agreement_of_replicas": "agreement of restarts (ARI)",
+    }
+    facts += [(words, f"{metrics[key]:.4f}") for key, words in scores.items() if key in metrics]
+    if metrics.get("interrupted"):
+        facts.append(("interrupted", f"after {metrics['iterations']} iterations"))
+    facts.append(("seconds", f"{time.perf_counter() - start:.1f}"))
+    if verdict_of(metrics):
+        out.print(verdict_of(metrics), markup=False, soft_wrap=True)
+    show_facts(f"{metrics['graph']}: {metrics['nodes']:,} nodes, {metrics['edges']:,} edges", facts)
+    say_written(output.written)
+
+
+def _name(graph: Path) -> str:
+    return "standard input" if graph == Path("-") else graph.name
+
+
+def _default_folder(graph: Path) -> Path:
     """``people.csv.gz`` -> ``people-clusters``; standard input -> ``graph-clusters``."""
     name = graph.name.split(".")[0] if not graph.name.startswith(".") else ""
     return Path(f"{name if name not in ('', '-') else 'graph'}-clusters")
-
-
-def model_files(path: Path | None) -> list[str]:
-    """The names of the files a model is saved as."""
-    if path is None:
-        return []
-    stem = path.name.removesuffix(".safetensors").removesuffix(".json")
-    return [stem + ".safetensors", stem + ".json"]
-
-
-def _about(path: Path, graph: Graph, n_clusters: int) -> dict[str, Any]:
-    """What every metrics.json begins with."""
-    return {
-        "graph": "standard input" if path == Path("-") else path.name,
-        "softcut": __version__,
-        "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
-        "features": graph.num_features,
-        "reading": graph.notes,
-        "n_clusters": n_clusters,
-    }

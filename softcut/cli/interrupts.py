@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -26,28 +26,24 @@ class Interrupts:
         self.count = 0
         self._shielded = False
         self._before: Any = None
-        self._active = False
 
     def __enter__(self) -> Interrupts:
         self.count = 0
-        try:
+        with contextlib.suppress(ValueError):  # only the main thread may handle signals
             self._before = signal.signal(signal.SIGINT, self._pressed)
-            self._active = True
-        except ValueError:  # only the main thread may handle signals; elsewhere nothing is counted
-            self._active = False
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._active:
+        if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
-            self._active = False
+            self._before = None
 
     def _pressed(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
         if not self._shielded:
             raise KeyboardInterrupt if self.count == 1 else Stopped
 
-    @contextmanager
+    @contextlib.contextmanager
     def shielded(self) -> Iterator[None]:
         """A few lines that must run to their end: Ctrl-C is counted meanwhile, and nothing more."""
         self._shielded = True

@@ -16,75 +16,67 @@ import typer
 from softcut.cli.interrupts import INTERRUPTS
 from softcut.errors import ParameterError
 
-__all__ = ["Device", "Output", "Overwrite", "Target"]
+__all__ = ["Device", "ModelOut", "OutFolder", "Output", "Overwrite", "Place"]
 
 Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
+ModelOut = Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")]
+OutFolder = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder for the results; by default named after the input.")
+]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the results of an earlier run in the same place.")
 ]
 
 
-@dataclass(frozen=True)
-class Target:
-    """A place for results: a whole folder, or single files inside `path`."""
+@dataclass
+class Place:
+    """Where results will be: a whole folder, or single files inside `path`. They are written into `staged`."""
 
     path: Path
     whole: bool
+    staged: Path = Path()
 
 
 class Output:
-    """Checks places before the work, and fills all of them after it, or none.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as temporary:
-    ...     output = Output()
-    ...     folder = output.folder("--out", Path(temporary, "result"), ["*.txt"])
-    ...     with output:
-    ...         _ = (output.staged(folder) / "a.txt").write_text("done")
-    ...         early = folder.path.exists()
-    ...     early, (folder.path / "a.txt").read_text()
-    (False, 'done')
-    """
+    """Checks places before the work, and fills all of them after it, or none: write into ``place.staged`` meanwhile."""
 
     def __init__(self, overwrite: bool = False) -> None:
         self.overwrite = overwrite
-        self._targets: list[Target] = []
-        self._staged: dict[Target, Path] = {}
+        self.written: list[Path] = []
+        self._places: list[Place] = []
+        self._temporary: list[Path] = []
 
-    def folder(self, option: str, path: Path, ours: Sequence[str]) -> Target:
-        """A folder that will hold these results and nothing else.
+    def folder(self, path: Path, ours: Sequence[str], model: Path | None = None) -> Place:
+        """A folder of ``--out`` that will hold these results, and perhaps a model, and nothing else.
 
-        Parameters
-        ----------
-        option : str
-            The option that named it, for messages.
-        path : path
-            The folder; it need not exist.
-        ours : sequence of str
-            Patterns of the files such a folder holds. A folder with any other file is never replaced.
+        `ours` are patterns of the files such a folder holds: a folder with any other file is never replaced.
         """
         target = Path(os.path.realpath(path))
         if target.exists():
             if not target.is_dir():
-                raise ParameterError(f"{option} {path} is a file; name a folder.")
+                raise ParameterError(f"--out {path} is a file; name a folder.")
             here = Path.cwd()
             if here == target or target in here.parents:
-                raise ParameterError(f"{option} {path} is the folder you are in; name a new folder.")
+                raise ParameterError(f"--out {path} is the folder you are in; name a new folder.")
             inside = sorted(p.name for p in target.iterdir())
-            others = [name for name in inside if not any(fnmatch.fnmatch(name, o) for o in ours)]
+            patterns = (*ours, *_model_files(model))
+            others = [name for name in inside if not any(fnmatch.fnmatch(name, p) for p in patterns)]
             if others:
                 raise ParameterError(
-                    f"{option} {path} holds other files ({others[0]}) and is not replaced; name another folder."
+                    f"--out {path} holds other files ({others[0]}) and is not replaced; name another folder."
                 )
             if inside and not self.overwrite:
                 raise ParameterError(
-                    f"{option} {path} holds the results of an earlier run; name another folder or add --overwrite."
+                    f"--out {path} holds the results of an earlier run; name another folder or add --overwrite."
                 )
-        _check_writable(option, path, target.parent)
-        return self._add(Target(target, whole=True))
+        _check_writable("--out", path, target.parent)
+        return self._add(Place(target, whole=True))
 
-    def files(self, option: str, path: Path, names: Sequence[str]) -> Target:
+    def model(self, path: Path | None) -> Place | None:
+        """The place of the files of ``--model-out``, where it is given."""
+        return None if path is None else self.files("--model-out", path, _model_files(path))
+
+    def files(self, option: str, path: Path, names: Sequence[str]) -> Place:
         """The folder of `path`, into which files called `names` will go beside what is there."""
         folder = Path(os.path.realpath(path.parent))
         for name in names:
@@ -94,29 +86,22 @@ class Output:
                 raise ParameterError(
                     f"{option} {path}: {name} exists; choose another name or add --overwrite."
                 )
-        for target in self._targets:
-            if target.whole and target.path == folder:
-                return target  # part of that folder, which is replaced as a whole
+        for place in self._places:
+            if place.path == folder:
+                return place  # part of that folder, which is replaced as a whole
         _check_writable(option, path, folder)
-        return self._add(Target(folder, whole=False))
+        return self._add(Place(folder, whole=False))
 
-    def _add(self, target: Target) -> Target:
-        self._targets.append(target)
-        return target
-
-    def staged(self, target: Target) -> Path:
-        """The temporary folder to write to."""
-        return self._staged[target]
-
-    def files_to_come(self) -> list[Path]:
-        """Where the files written so far will be."""
-        return [t.path / file.name for t, staged in self._staged.items() for file in sorted(staged.iterdir())]
+    def _add(self, place: Place) -> Place:
+        self._places.append(place)
+        return place
 
     def __enter__(self) -> Output:
         try:
-            for target in self._targets:
-                beside = _existing(target.path.parent if target.whole else target.path)
-                self._staged[target] = Path(tempfile.mkdtemp(dir=beside, prefix=".softcut-"))
+            for place in self._places:
+                beside = _existing(place.path.parent if place.whole else place.path)
+                place.staged = Path(tempfile.mkdtemp(dir=beside, prefix=".softcut-"))
+                self._temporary.append(place.staged)
         except BaseException:
             self._clean()
             raise
@@ -126,42 +111,50 @@ class Output:
         with INTERRUPTS.shielded():
             try:
                 if kind is None:
-                    for target, staged in self._staged.items():
-                        _put(staged, target)
+                    for place in self._places:
+                        self.written += [place.path / name for name in sorted(os.listdir(place.staged))]
+                        _put(place)
             finally:
                 self._clean()
 
     def _clean(self) -> None:
-        for staged in self._staged.values():
-            shutil.rmtree(staged, ignore_errors=True)
-        self._staged = {}
+        for folder in self._temporary:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _put(staged: Path, target: Target) -> None:
+def _put(place: Place) -> None:
     """Rename what was written to where it belongs."""
-    if not target.whole:
-        target.path.mkdir(parents=True, exist_ok=True)
-        for file in staged.iterdir():
-            os.replace(file, target.path / file.name)
+    if not place.whole:
+        place.path.mkdir(parents=True, exist_ok=True)
+        for file in place.staged.iterdir():
+            os.replace(file, place.path / file.name)
         return
     umask = os.umask(0)
     os.umask(umask)
-    staged.chmod(0o777 & ~umask)  # mkdtemp makes private folders
-    target.path.parent.mkdir(parents=True, exist_ok=True)
-    if not target.path.exists():
-        staged.rename(target.path)
+    place.staged.chmod(0o777 & ~umask)  # mkdtemp makes private folders
+    place.path.parent.mkdir(parents=True, exist_ok=True)
+    if not place.path.exists():
+        place.staged.rename(place.path)
         return
     # The old results move out of the way first, and come back if the new ones cannot take their place.
-    old = Path(tempfile.mkdtemp(dir=target.path.parent, prefix=".softcut-"))
+    old = Path(tempfile.mkdtemp(dir=place.path.parent, prefix=".softcut-"))
     try:
-        target.path.rename(old / "old")
+        place.path.rename(old / "old")
         try:
-            staged.rename(target.path)
+            place.staged.rename(place.path)
         except OSError:
-            (old / "old").rename(target.path)
+            (old / "old").rename(place.path)
             raise
     finally:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _model_files(path: Path | None) -> list[str]:
+    """The names of the files a model is saved as."""
+    if path is None:
+        return []
+    stem = path.name.removesuffix(".safetensors").removesuffix(".json")
+    return [stem + ".safetensors", stem + ".json"]
 
 
 def _existing(path: Path) -> Path:

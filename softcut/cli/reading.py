@@ -10,9 +10,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from softcut.cli.arguments import READ_OPTIONS, worded
 from softcut.cli.bars import reading_bar
-from softcut.cli.console import err
+from softcut.cli.console import READ_OPTIONS, err, worded
 from softcut.errors import Sentence
 from softcut.graph import Graph
 from softcut.io.options import Option
@@ -33,11 +32,6 @@ def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the reading options; it takes `graph` (the file) and `read` (reads it, when called).
 
     A command reads when it is ready to: places for the output are checked first.
-
-    >>> @reads_a_graph
-    ... def count(graph: GraphFile, read: ReadGraph, twice: bool = False) -> None: ...
-    >>> list(inspect.signature(count).parameters)[:4]
-    ['graph', 'twice', 'features', 'weighted']
     """
     types = typing.get_type_hints(command, include_extras=True)
     own = [p.replace(annotation=types[p.name]) for p in inspect.signature(command).parameters.values()]

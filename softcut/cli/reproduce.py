@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from softcut.cli.console import err, note, out
+from softcut.cli.bars import TrainingBar
+from softcut.cli.console import err, note, out, show
+from softcut.cli.output import Device
+from softcut.device import choose_device
 from softcut.errors import ParameterError
-
-if TYPE_CHECKING:
-    from softcut.report.tables import Table
+from softcut.report.tables import cell_table, pivot
 
 __all__ = ["reproduce"]
 
@@ -21,24 +22,29 @@ reproduce = typer.Typer(help="The paper's tables and figures, measured.", no_arg
 ResultFolder = Annotated[
     Path, typer.Option("--out", "-o", help="Folder of the results; finished runs are kept.")
 ]
-Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
 Datasets = Annotated[list[str] | None, typer.Option("--dataset", help="A data set; may be repeated.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="A method; may be repeated.")]
+Runs = Annotated[int, typer.Option(min=1, help="Seeds of each method.")]
+Folds = Annotated[int, typer.Option(min=1, max=10, help="The first so many of the ten folds.")]
+Minutes = Annotated[
+    float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of the folds and of all weights.")]
+Data = Annotated[Path | None, typer.Option(help="Folder of the data sets.")]
 
 
 @reproduce.command()
 def synthetic(
-    runs: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 10,
+    runs: Runs = 10,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
 ) -> None:
     """E1: communities and a grid, clustered by three methods; a picture and scores."""
-    from softcut.device import choose_device
     from softcut.paper.synthetic import run, table
 
     with err.status("starting") as status:
         rows = run(out_dir, runs, choose_device(device), status.update)
-    _show(table(rows))
+    show(table(rows))
     out.print(f"Picture: {out_dir / 'synthetic.png'}", markup=False)
 
 
@@ -46,13 +52,12 @@ def synthetic(
 def citation(
     dataset: Datasets = None,
     method: Methods = None,
-    runs: Annotated[int, typer.Option(min=1, help="Seeds of each method.")] = 10,
+    runs: Runs = 10,
     curves: Annotated[bool, typer.Option(help="Also the loss and NMI curves on Cora.")] = True,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
 ) -> None:
     """E3: table 1 on the citation networks, and the curves; an interrupted run resumes."""
-    from softcut.device import choose_device
     from softcut.paper import citation as paper
 
     _check_names("--dataset", dataset, paper.DATASETS)
@@ -66,7 +71,7 @@ def citation(
         if curves and (dataset is None or "cora" in dataset):
             status.update("curves on cora")
             picture = paper.curves(out_dir, device=chosen)
-    _show_cells(cells, "Table 1: clustering the citation networks")
+    show(cell_table(cells, "Table 1: clustering the citation networks"))
     if picture is not None:
         out.print(f"Curves: {picture}", markup=False)
 
@@ -75,14 +80,12 @@ def citation(
 def quality(
     dataset: Datasets = None,
     method: Methods = None,
-    runs: Annotated[int, typer.Option(min=1, help="Values of random_state.")] = 5,
+    runs: Runs = 5,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
 ) -> None:
     """Beyond the paper: the default clustering, its ablations and every baseline on eight data sets."""
-    from softcut.device import choose_device
     from softcut.paper import quality as paper
-    from softcut.report.tables import pivot
 
     _check_names("--dataset", dataset, paper.DATASETS)
     _check_names("--method", method, paper.METHODS)
@@ -90,30 +93,29 @@ def quality(
     with err.status("starting") as status:
         cells = paper.run(out_dir, dataset or paper.DATASETS, method, runs, chosen, status.update)
     title = f"NMI, mean and standard deviation over {runs} values of random_state"
-    _show(pivot([cell for cell in cells if cell["metric"] == "nmi"], title))
+    show(pivot([cell for cell in cells if cell["metric"] == "nmi"], title))
 
 
 @reproduce.command()
 def evidence(
     dataset: Datasets = None,
-    runs: Annotated[int, typer.Option(min=1, help="Seeds of the pool.")] = 1,
+    runs: Runs = 1,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
 ) -> None:
     """Beyond the paper: rank correlation of evidence, and of other scores, with NMI over a pool of clusterings."""
-    from softcut.device import choose_device
     from softcut.paper import evidence as paper
     from softcut.paper.quality import DATASETS
 
     _check_names("--dataset", dataset, DATASETS)
     with err.status("starting") as status:
         rows = paper.run(out_dir, dataset or DATASETS, runs, choose_device(device), status.update)
-    _show(paper.table(rows))
+    show(paper.table(rows))
 
 
 @reproduce.command()
 def autoencoder(
-    runs: Annotated[int, typer.Option(min=1, help="Seeds of each pooler.")] = 10,
+    runs: Runs = 10,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
     decay: Annotated[
@@ -121,7 +123,6 @@ def autoencoder(
     ] = False,
 ) -> None:
     """E4: ring and grid, reconstructed from a quarter of the nodes by each pooler."""
-    from softcut.device import choose_device
     from softcut.paper import autoencoder as paper
 
     with err.status("starting") as status:
@@ -136,27 +137,23 @@ def autoencoder(
             progress=tell,
             settings=paper.Settings(decay=decay),
         )
-    _show(paper.table(report))
+    show(paper.table(report))
 
 
 @reproduce.command()
 def classification(
     dataset: Datasets = None,
     method: Methods = None,
-    folds: Annotated[int, typer.Option(min=1, max=10, help="The first so many of the ten folds.")] = 10,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
-    ] = None,
+    folds: Folds = 10,
+    minutes: Minutes = None,
     batch: Annotated[int, typer.Option(min=1, help="Graphs of each fold in a step.")] = 32,
     epochs: Annotated[int, typer.Option(min=1, help="The most epochs.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Of the folds and of all weights.")] = 0,
-    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    seed: Seed = 0,
+    data: Data = None,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
 ) -> None:
     """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
-    from softcut.cli.bars import JobBar
-    from softcut.device import choose_device
     from softcut.learning import ClassifierSettings
     from softcut.paper import classification as paper
     from softcut.paper import table2
@@ -165,7 +162,7 @@ def classification(
     table2.check_methods(method or (), "--method")
     methods = method or list(table2.METHODS)
     chosen, settings = choose_device(device), ClassifierSettings(batch=batch, epochs=epochs)
-    with JobBar(err, len(datasets) * len(methods)) as bar:
+    with TrainingBar(err, len(datasets) * len(methods)) as bar:
         cells = paper.run(
             out_dir,
             datasets,
@@ -180,9 +177,9 @@ def classification(
             progress=bar.update,
         )
     if cells:
-        _show_cells(cells, "Table 2: test accuracy in percent", digits=1)
-    found = {(cell["dataset"], cell["method"]): cell["n"] for cell in cells}
-    left = [f"{d}: {m}" for d in datasets for m in methods if found.get((d.lower(), m), 0) < folds]
+        show(cell_table(cells, "Table 2: test accuracy in percent", digits=1))
+    finished = {(cell["dataset"], cell["method"]): cell["n"] for cell in cells}
+    left = [f"{d}: {m}" for d in datasets for m in methods if finished.get((d.lower(), m), 0) < folds]
     if left:
         shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         note(f"the time was up; not finished: {shown}. The same command continues.")
@@ -194,10 +191,8 @@ def regression(
         list[str] | None, typer.Option("--property", help="A property; may be repeated.")
     ] = None,
     method: Methods = None,
-    folds: Annotated[int, typer.Option(min=1, max=10, help="The first so many of the ten folds.")] = 10,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
-    ] = None,
+    folds: Folds = 10,
+    minutes: Minutes = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, by default 50.")] = None,
     k: Annotated[int | None, typer.Option(min=1, help="Clusters, by default 4.")] = None,
     unmasked: Annotated[
@@ -206,14 +201,12 @@ def regression(
     quick: Annotated[
         bool, typer.Option("--quick", help="A trial on few molecules for a few epochs, not the table.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the folds and of all weights.")] = 0,
-    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    seed: Seed = 0,
+    data: Data = None,
     out_dir: ResultFolder = Path("results"),
     device: Device = "auto",
 ) -> None:
     """E6: table 3, nine properties of molecules (QM9) by four methods; an interrupted run resumes."""
-    from softcut.cli.bars import JobBar
-    from softcut.device import choose_device
     from softcut.paper import regression as paper
     from softcut.paper import table3
 
@@ -225,7 +218,7 @@ def regression(
     if settings.changed():
         note(f"a trial with {settings.changed()}, not the table of the paper.")
     names, methods = properties or list(table3.PROPERTIES), method or list(table3.METHODS)
-    with JobBar(err, len(methods)) as bar:
+    with TrainingBar(err, len(methods)) as bar:
         cells = paper.run(
             out_dir,
             names,
@@ -240,7 +233,7 @@ def regression(
             progress=bar.update_regression,
         )
     if cells:
-        _show_cells(cells, "Table 3: test MSE of standardised properties")
+        show(cell_table(cells, "Table 3: test MSE of standardised properties"))
     if len(cells) < 2 * len(names) * len(methods):
         note("the time was up before everything was finished. The same command continues.")
 
@@ -250,11 +243,9 @@ def segmentation(
     method: Methods = None,
     images: Annotated[int | None, typer.Option(min=1, help="Only the first so many.")] = None,
     split: Annotated[str, typer.Option(help="Images: 'val', 'test' or 'train'.")] = "val",
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop cleanly after so many; the same command continues.")
-    ] = None,
+    minutes: Minutes = None,
     figure: Annotated[bool, typer.Option(help="Also the figure of the paper's picture and others.")] = True,
-    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    data: Data = None,
     out_dir: ResultFolder = Path("results"),
 ) -> None:
     """E2: images of BSDS500 scored against what people drew, and the figure; an interrupted run resumes."""
@@ -268,7 +259,7 @@ def segmentation(
             out_dir, method, images, split=split, minutes=minutes, data=data, tell=status.update
         )
         pictures = draw(out_dir, data=data, tell=status.update) if figure else []
-    _show(paper.table(cells))
+    show(paper.table(cells))
     for picture in pictures:
         out.print(f"Picture: {picture}", markup=False)
 
@@ -277,19 +268,3 @@ def _check_names(option: str, given: Iterable[str] | None, valid: Iterable[str])
     for name in given or ():
         if name not in valid:
             raise ParameterError(f"{option} must be one of {', '.join(valid)}, got {name!r}.")
-
-
-def _show(listing: Table) -> None:
-    """A table and its notes."""
-    from softcut.report.tables import to_terminal
-
-    out.print(to_terminal(listing))
-    for text in listing.notes:
-        out.print(text, markup=False)
-
-
-def _show_cells(cells: Iterable[Mapping[str, Any]], title: str, digits: int = 3) -> None:
-    """Recorded cells beside the paper's numbers."""
-    from softcut.report.tables import cell_table
-
-    _show(cell_table(cells, title, digits))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,14 +10,15 @@ import numpy as np
 import typer
 
 from softcut import __version__
-from softcut.cli.console import err, note, out, say_written, spoken_warnings, table
-from softcut.cli.output import Device, Output, Overwrite
-from softcut.errors import ParameterError
+from softcut.cli.cluster import whole_number
+from softcut.cli.console import err, note, say_written, show, spoken_warnings
+from softcut.cli.output import Device, OutFolder, Output, Overwrite
+from softcut.files import atomic_json
+from softcut.report.tables import Cell, Table
 
 __all__ = ["segment"]
 
 RESULT_FILES = ("labels.png", "overlay.png", "segments.json")
-_LARGEST_LABEL = 65535  # of a PNG with 16 bits
 
 
 def segment(
@@ -30,38 +30,37 @@ def segment(
     ] = "felzenszwalb",
     texture: Annotated[bool, typer.Option(help="Whether texture counts beside colour.")] = True,
     position: Annotated[bool, typer.Option(help="Whether position counts: compact segments.")] = False,
-    out_dir: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for the results; by default named after the image."),
-    ] = None,
+    out_dir: OutFolder = None,
     overwrite: Overwrite = False,
     max_pixels: Annotated[
         int | None, typer.Option(min=1, help="A larger image is divided at a smaller size.")
     ] = None,
     random_state: Annotated[int, typer.Option("--seed", min=0, help="Random state.")] = 0,
-    device: Device = "cpu",
+    device: Device = "auto",
 ) -> None:
     """Divide a photograph into segments; writes their numbers, an overlay and their sizes and colours."""
+    from softcut.report.clustering_files import write_segments
     from softcut.segment import segment_image
     from softcut.segment.segmentation import MAX_PIXELS
 
     start = time.perf_counter()
     output = Output(overwrite)
-    folder = output.folder("--out", out_dir or Path(f"{photo.stem or 'image'}-segments"), RESULT_FILES)
+    folder = output.folder(out_dir or Path(f"{photo.stem or 'image'}-segments"), RESULT_FILES)
     with spoken_warnings(), err.status("dividing the image"):
         segmentation = segment_image(
             photo,
-            _segments(k),
+            k if k == "auto" else whole_number("--segments", k, "a whole number or 'auto'", k),
             method=method,
             regions=regions,
             texture=texture,
             position=position,
             random_state=random_state,
             device=device,
-            max_pixels=MAX_PIXELS if max_pixels is None else max_pixels,
+            max_pixels=max_pixels or MAX_PIXELS,
         )
     for text in segmentation.notes:
         note(text)
+    segments = _described(segmentation)
     about = {
         "image": photo.name,
         "softcut": __version__,
@@ -69,55 +68,28 @@ def segment(
         "height": segmentation.labels.shape[0],
         "method": method,
         "regions": len(segmentation.region_labels),
-        "segments": _described(segmentation),
+        "segments": segments,
         "notes": segmentation.notes,
         "seconds": time.perf_counter() - start,
     }
     with output:
-        part = output.staged(folder)
-        _write(part, segmentation, about)
-        written = output.files_to_come()
-    listing = table(
-        f"{photo.name}: {segmentation.n_segments} segments of {len(segmentation.region_labels):,} regions",
-        ("segment", "share of the image", "mean colour"),
-    )
-    for number, each in enumerate(about["segments"]):
-        listing.add_row(str(number), f"{100 * each['share']:.1f} %", each["colour"])
-    out.print(listing)
-    say_written(written)
-
-
-def _segments(text: str) -> int | str:
-    if text == "auto":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise ParameterError(f"--segments must be a whole number or 'auto', got {text!r}.") from None
+        write_segments(folder.staged, segmentation)
+        atomic_json(folder.staged / "segments.json", about)
+    rows: list[list[str | Cell]] = [
+        [str(number), Cell(f"{100 * each['share']:.1f} %"), Cell(each["colour"])]
+        for number, each in enumerate(segments)
+    ]
+    title = f"{photo.name}: {segmentation.n_segments} segments of {len(segmentation.region_labels):,} regions"
+    show(Table(["segment", "share of the image", "mean colour"], rows, title))
+    say_written(output.written)
 
 
 def _described(segmentation: Any) -> list[dict[str, Any]]:
     """Share and mean colour of every segment."""
-    area = np.bincount(segmentation.region_labels, weights=segmentation.regions.area)
-    colours = np.stack(
-        [
-            np.bincount(segmentation.region_labels, weights=segmentation.regions.area * c) / area
-            for c in segmentation.regions.rgb.T
-        ],
-        axis=1,
-    )
+    labels, regions = segmentation.region_labels, segmentation.regions
+    area = np.bincount(labels, weights=regions.area)
+    colours = [np.bincount(labels, weights=regions.area * channel) / area for channel in regions.rgb.T]
     return [
         {"share": float(size / area.sum()), "colour": "#" + "".join(f"{round(255 * c):02x}" for c in colour)}
-        for size, colour in zip(area, colours, strict=True)
+        for size, *colour in zip(area, *colours, strict=True)
     ]
-
-
-def _write(folder: Path, segmentation: Any, about: dict[str, Any]) -> None:
-    from PIL import Image
-
-    kind = np.uint8 if segmentation.n_segments <= 256 else np.uint16
-    if segmentation.n_segments > _LARGEST_LABEL + 1:
-        raise ParameterError(f"--segments must be at most {_LARGEST_LABEL + 1:,}, to fit into labels.png.")
-    Image.fromarray(segmentation.labels.astype(kind)).save(folder / "labels.png")
-    Image.fromarray(segmentation.overlay()).save(folder / "overlay.png")
-    (folder / "segments.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

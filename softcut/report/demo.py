@@ -18,23 +18,21 @@ from softcut.datasets import attributed_communities, community_graph, grid_graph
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.report.html_page import Section, number_table, picture_of
+from softcut.report.html_page import Part, Section, picture_of
 from softcut.report.html_views import assignment_view, cluster_view, graph_view
 from softcut.report.plots import (
+    FEW_NODES,
     cluster_marks,
     draw_adjacency,
     draw_groups,
     draw_partition,
     figure,
+    node_positions,
     save_figure,
 )
-from softcut.report.positions import FEW_NODES, node_positions
+from softcut.report.tables import Cell, Table
 
-__all__ = ["METHODS", "demo_graphs", "draw_methods", "numbered_like", "run_demo"]
-
-# From a graph, K and a seed to labels [N] or soft assignments [N, K].
-Method = Callable[[Graph, int, int], np.ndarray]
-
+__all__ = ["METHODS", "demo_graphs", "demo_table", "draw_methods", "numbered_like", "run_demo"]
 
 # A single network that minimises the cut, from a k-means of the features two hops away; nothing is merged or refined.
 # The paper's own model, of which one short run often ends in a single cluster, is MinCutClustering.
@@ -48,52 +46,37 @@ _ONE = Recipe(
     select="best",
     refine=False,
 )
-
-
-def _one_run(graph: Graph, k: int, seed: int) -> np.ndarray:
-    return GraphClustering(k, random_state=seed, recipe=_ONE).fit_predict(graph)
-
-
-def _default(graph: Graph, k: int, seed: int) -> np.ndarray:
-    return GraphClustering(k, random_state=seed).fit_transform(graph)
-
-
-METHODS: dict[str, Method] = {
+# From a graph, the number of clusters and a seed to labels [N] or soft assignments [N, K].
+METHODS: dict[str, Callable[[Graph, int, int], np.ndarray]] = {
     "spectral clustering": BASELINES["sc"],
     "k-means, propagated": BASELINES["kmeans_propagated"],
-    "minCUT, one run": _one_run,
-    "softcut (default)": _default,
+    "minCUT, one run": lambda g, k, seed: GraphClustering(k, random_state=seed, recipe=_ONE).fit_predict(g),
+    "softcut (default)": lambda g, k, seed: GraphClustering(k, random_state=seed).fit_transform(g),
 }
 
 
 def demo_graphs() -> list[tuple[Graph, int]]:
     """The two synthetic graphs of the paper, and a generated one with features and known communities."""
-    made = [
-        ("communities", community_graph(), 6),
-        ("grid", grid_graph(15, 10), 5),
-        ("attributed", attributed_communities(3000, 8, edge_signal=0.5, feature_signal=0.25, seed=0), 8),
-    ]
-    graphs = []
-    for name, graph, k in made:
+    attributed = attributed_communities(3000, 8, edge_signal=0.5, feature_signal=0.25, seed=0)
+    graphs = [(community_graph(), 6), (grid_graph(15, 10), 5), (attributed, 8)]
+    for (graph, _), name in zip(graphs, ("communities", "grid", "attributed"), strict=True):
         object.__setattr__(graph, "name", name)
-        graphs.append((graph, k))
     return graphs
 
 
 def run_demo(
-    out: str | Path,
-    seed: int = 0,
-    tell: Callable[[str], None] | None = None,
-    sections: list[Section] | None = None,
-) -> list[dict[str, Any]]:
-    """Cluster the demo graphs with every method; writes ``results.json`` and one picture per graph."""
-    out = Path(out)
+    out: Path, seed: int = 0, tell: Callable[[str], None] = lambda text: None
+) -> tuple[list[dict[str, Any]], list[Section]]:
+    """Cluster the demo graphs with every method; writes ``results.json`` and one picture per graph.
+
+    Returns the scores, and a section of a page for each graph.
+    """
     rows: list[dict[str, Any]] = []
+    sections = []
     for graph, k in demo_graphs():
         labels = {}
         for method, cluster in METHODS.items():
-            if tell is not None:
-                tell(f"{graph.name}: {method}")
+            tell(f"{graph.name}: {method}")
             start = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -102,34 +85,43 @@ def run_demo(
             labels[method] = made if made.ndim == 1 else made.argmax(1)
             scores = evaluate(graph, labels[method], graph.y if graph.name != "grid" else None, k)
             rows.append({"graph": graph.name, "k": k, "method": method, "seconds": seconds, **scores})
+        own = rows[-len(METHODS) :]
         picture = out / f"{graph.name}.png"
-        draw_methods(picture, graph, labels, rows[-len(METHODS) :])
-        if sections is not None:
-            sections.append(_section(graph, made, rows[-len(METHODS) :], picture))
-    atomic_json(out / "results.json", rows)
-    return rows
-
-
-def _section(graph: Graph, soft: np.ndarray, rows: list[dict[str, Any]], picture: Path) -> Section:
-    """The scores of all methods, the picture, and the default's clusters to look at."""
-    scores = ("nmi", "completeness", "normalised_cut", "modularity", "clusters_used", "seconds")
-    table = number_table(
-        ["method", *(name.replace("_", " ") for name in scores)],
-        [[row["method"], *(row.get(name) for name in scores)] for row in rows],
-        f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {rows[0]['k']} clusters asked for.",
-    )
-    title = f"Demo: {graph.name}"
-    labels = soft.argmax(1)
-    return Section(
-        title,
-        [
-            table,
-            graph_view(graph, soft, title, "The default clustering."),
-            cluster_view(graph, labels),
-            assignment_view(graph, soft),
+        draw_methods(picture, graph, labels, own)
+        title = f"Demo: {graph.name}"
+        asked = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {k} clusters asked for."
+        parts: list[Part] = [
+            demo_table(own, asked),
+            graph_view(graph, made, title, "The default clustering."),
+            cluster_view(graph, labels[method]),
+            assignment_view(graph, made),
             picture_of(picture, f"{graph.name} by every method"),
-        ],
-    )
+        ]
+        sections.append(Section(title, parts))
+    atomic_json(out / "results.json", rows)
+    return rows, sections
+
+
+def demo_table(rows: list[dict[str, Any]], caption: str = "softcut demo") -> Table:
+    """The scores of all methods."""
+    shown = {
+        "nmi": "NMI",
+        "completeness": "completeness",
+        "normalised_cut": "cut",
+        "modularity": "modularity",
+    }
+    lines = [
+        [
+            row["graph"],
+            row["method"],
+            *(Cell("-" if row.get(key) is None else f"{row[key]:.3f}") for key in shown),
+            Cell(f"{row['clusters_used']} of {row['k']}"),
+            Cell(f"{row['seconds']:.1f}"),
+        ]
+        for row in rows
+    ]
+    columns = ["graph", "method", *shown.values(), "clusters used", "seconds"]
+    return Table(columns, lines, caption, heads=2)
 
 
 def draw_methods(
@@ -139,16 +131,14 @@ def draw_methods(
     positions, positions_are = node_positions(graph)
     # Where edges cannot be drawn, the cuts between clusters and the sorted matrix show them.
     height = 1 if graph.num_nodes <= FEW_NODES else 3
-    fig, axes = figure(
-        height, len(by_method), figsize=(4 * len(by_method), 4.2 * height + 1.4), squeeze=False
-    )
+    size = (4 * len(by_method), 4.2 * height + 1.4)
+    fig, axes = figure(height, len(by_method), figsize=size, squeeze=False)
     reference = by_method["softcut (default)"]
     for column, (method, labels), row in zip(axes.T, by_method.items(), rows, strict=True):
         known = f", NMI {row['nmi']:.2f}" if row.get("nmi") is not None else ""
         shown = numbered_like(labels, reference)
-        draw_partition(
-            column[0], graph, shown, positions, f"{method}\ncut {row['normalised_cut']:.2f}{known}"
-        )
+        title = f"{method}\ncut {row['normalised_cut']:.2f}{known}"
+        draw_partition(column[0], graph, shown, positions, title)
         column[0].set_xlabel(positions_are, fontsize=8)
         if height > 1:
             draw_groups(column[1], graph, shown, "Cuts between clusters")
@@ -170,7 +160,7 @@ def numbered_like(labels: np.ndarray, reference: np.ndarray) -> np.ndarray:
     rows, columns = linear_sum_assignment(contingency_matrix(codes, reference), maximize=True)
     new = np.full(len(clusters), -1)
     new[rows] = others[columns]
-    spare = (i for i in range(2 * len(clusters) + int(others.max()) + 1) if i not in set(new.tolist()))
-    for i in np.flatnonzero(new < 0):
-        new[i] = next(spare)
+    unmatched = np.flatnonzero(new < 0)
+    spare = np.setdiff1d(np.arange(len(unmatched) + len(others) + int(others.max())), new)
+    new[unmatched] = spare[: len(unmatched)]
     return new[codes]

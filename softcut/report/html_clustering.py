@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
+from softcut.report.clustering_files import verdict_of
 from softcut.report.html_page import Cell, Part, Section, Table, Text, number_table, render_page
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
-from softcut.report.plots import cluster_flow, leaving_shares
-from softcut.report.verdicts import verdict_of
+from softcut.report.plots import cluster_flow
 
-__all__ = ["cluster_rows", "clustering_page", "feature_profiles", "typical_nodes", "uncertain_nodes"]
+__all__ = ["cluster_table", "clustering_page", "feature_table", "uncertain_table"]
 
 _TYPICAL = 5  # nodes named for each cluster
 _UNCERTAIN = 20
@@ -47,10 +48,6 @@ _COMPARED = {
     "agreement": "agreement of restarts",
     "description_length": "description length (nats; negative where clusters pay)",
 }
-_COLUMNS = (
-    "Cut: share of the weight of a cluster's edges that leave it. Conductance: the cut over the volume of the smaller "
-    "side. Certainty: mean probability of its nodes. Typical nodes: those with the largest probabilities."
-)
 
 
 def clustering_page(
@@ -72,11 +69,11 @@ def clustering_page(
             graph_view(graph, soft, name, "Each cluster has a colour and, in its middle, its number.")
         ],
         "Clusters": [
-            Table(*cluster_rows(graph, soft), caption=_COLUMNS),
+            cluster_table(graph, soft),
             cluster_view(graph, labels, areas),
         ],
-        "Uncertain nodes": _uncertain(graph, soft),
-        "Features": _features(graph, labels),
+        "Uncertain nodes": [uncertain_table(graph, soft)],
+        "Features": [feature_table(graph, labels)],
         "Soft assignments": [assignment_view(graph, soft, order)],
     }
     if history is not None and replicas:
@@ -92,126 +89,94 @@ def clustering_page(
 
 
 def _summary(metrics: Mapping[str, Any]) -> list[Part]:
+    """The verdict, scores, the numbers of clusters that were compared, notes."""
+    verdict = verdict_of(metrics)
+    parts: list[Part] = [Text(f"**{verdict}**")] if verdict else []
     scores = _SCORES | (_TRAINING if metrics.get("replicas") else {})  # without networks nothing was trained
     rows = [[words, metrics[key]] for key, words in scores.items() if metrics.get(key) is not None]
-    said = verdict_of(metrics)
-    parts: list[Part] = [Text(f"**{said}**")] if said else []
     parts.append(number_table(["what", "value"], rows))
-    if metrics.get("candidates"):
-        parts.append(_candidates(metrics["candidates"], metrics["n_clusters"]))
+    compared = metrics.get("candidates")
+    if compared:
+        rows = [
+            [
+                f"{k} (chosen)" if int(k) == metrics["n_clusters"] else str(k),
+                *(compared[k][c] for c in _COMPARED),
+            ]
+            for k in sorted(compared, key=int)
+        ]
+        caption = "Numbers of clusters that were compared: the one with the highest score was taken."
+        parts.append(number_table(["clusters", *_COMPARED.values()], rows, caption))
     notes = [*metrics.get("reading", ()), *metrics.get("notes", ())]
     if notes:
         parts.append(Table(["Notes"], [[note] for note in notes], heads=0))
     return parts
 
 
-def _candidates(compared: Mapping[Any, Mapping[str, float]], chosen: int) -> Part:
-    """The numbers of clusters that were compared."""
-    rows = [
-        [str(k) if int(k) != chosen else f"{k} (chosen)", *(each[name] for name in _COMPARED)]
-        for k, each in sorted(compared.items(), key=lambda item: int(item[0]))
-    ]
-    return number_table(
-        ["clusters", *_COMPARED.values()],
-        rows,
-        "Numbers of clusters that were compared: the one with the highest score was taken.",
-    )
-
-
-def cluster_rows(graph: Graph, soft: np.ndarray) -> tuple[list[str], list[list[str | Cell]]]:
-    """One row per used cluster: size, cut, conductance, certainty, typical nodes; and the titles."""
+def cluster_table(graph: Graph, soft: np.ndarray) -> Table:
+    """One row per used cluster: size, cut, conductance, certainty, typical nodes."""
     labels = soft.argmax(1)
-    groups, sizes, flow = cluster_flow(graph, labels)
-    volume, share = flow.sum(axis=1), leaving_shares(flow)
+    groups, sizes, flow, share = cluster_flow(graph, labels)
+    volume = flow.sum(axis=1)
     smaller = np.minimum(volume, volume.sum() - volume)
     conductance = np.divide(share * volume, smaller, out=np.zeros_like(share), where=smaller > 0)
     names = _names(graph)
     rows: list[list[str | Cell]] = []
     for i, group in enumerate(groups):
-        typical = ", ".join(names[node] for node in typical_nodes(soft, int(group)))
-        certainty = soft[labels == group, group].mean()
-        rows.append(
-            [
-                str(group),
-                Cell(f"{sizes[i]:,}"),
-                Cell(f"{sizes[i] / len(labels):.0%}"),
-                Cell(f"{share[i]:.0%}"),
-                Cell(f"{min(conductance[i], 1):.0%}"),
-                Cell(f"{certainty:.2f}"),
-                Cell(typical, number=False),
-            ]
-        )
-    return ["cluster", "nodes", "share", "cut", "conductance", "certainty", "typical nodes"], rows
+        members = np.flatnonzero(labels == group)
+        certainty = soft[members, group]
+        typical = members[np.argsort(-certainty, kind="stable")[:_TYPICAL]]
+        numbers = [
+            f"{sizes[i]:,}",
+            f"{sizes[i] / len(labels):.0%}",
+            f"{share[i]:.0%}",
+            f"{min(conductance[i], 1):.0%}",
+            f"{certainty.mean():.2f}",
+        ]
+        named = Cell(", ".join(names[node] for node in typical), number=False)
+        rows.append([str(group), *map(Cell, numbers), named])
+    columns = ["cluster", "nodes", "share", "cut", "conductance", "certainty", "typical nodes"]
+    caption = (
+        "Cut: share of the weight of a cluster's edges that leave it. Conductance: the cut over the volume of the "
+        "smaller side. Certainty: mean probability of its nodes. Typical nodes: those with the largest probabilities."
+    )
+    return Table(columns, rows, caption)
 
 
-def typical_nodes(soft: np.ndarray, cluster: int, most: int = _TYPICAL) -> np.ndarray:
-    """The nodes of a cluster with the largest probabilities, in that order."""
-    own = np.flatnonzero(soft.argmax(1) == cluster)
-    return own[np.argsort(-soft[own, cluster], kind="stable")[:most]]
-
-
-def uncertain_nodes(soft: np.ndarray, most: int = _UNCERTAIN) -> np.ndarray:
+def uncertain_table(graph: Graph, soft: np.ndarray) -> Part:
     """The nodes whose two largest probabilities are closest, the closest first."""
     if soft.shape[1] < 2:
-        return np.zeros(0, dtype=int)
-    two = np.sort(soft, axis=1)[:, -2:]
-    return np.argsort(two[:, 1] - two[:, 0], kind="stable")[:most]
-
-
-def _uncertain(graph: Graph, soft: np.ndarray) -> list[Part]:
-    names, rows = _names(graph), []
-    for node in uncertain_nodes(soft):
-        first, second = np.argsort(-soft[node], kind="stable")[:2]
-        chances = float(soft[node, first]), float(soft[node, second])
-        rows.append([names[node], str(first), chances[0], str(second), chances[1]])
-    if not rows:
-        return [Text("There is one cluster, so no node could be in another.")]
+        return Text("There is one cluster, so no node could be in another.")
+    names, clusters = _names(graph), np.argsort(-soft, axis=1, kind="stable")[:, :2]
+    chances = np.take_along_axis(soft, clusters, axis=1)
+    rows = []
+    for node in np.argsort(chances[:, 0] - chances[:, 1], kind="stable")[:_UNCERTAIN]:
+        (first, second), (larger, smaller) = clusters[node], chances[node].tolist()
+        rows.append([names[node], str(first), larger, str(second), smaller])
     columns = ["node", "cluster", "probability", "next cluster", "its probability"]
-    return [number_table(columns, rows, "The nodes whose first two clusters are closest, the closest first.")]
+    return number_table(columns, rows, "The nodes whose first two clusters are closest, the closest first.")
 
 
-def feature_profiles(
-    graph: Graph, labels: np.ndarray, most: int = _FEATURES
-) -> dict[int, list[tuple[str, float, float, float]]]:
-    """By cluster, the features that set it apart: (name, mean inside, mean of all nodes, difference in deviations)."""
-    x: Any = graph.x
-    if x is None or graph.num_features == 0:
-        return {}
-    x = sp.csr_array(x, dtype=float) if sp.issparse(x) else np.asarray(x, dtype=float)
-    n = graph.num_nodes
+def feature_table(graph: Graph, labels: np.ndarray) -> Part:
+    """By cluster, the features that set it apart from all nodes together."""
+    if graph.x is None or graph.num_features == 0:
+        return Text("The graph has no features: its edges alone were used.")
+    n, x = graph.num_nodes, sp.csr_array(graph.x, dtype=float)
     groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     member = sp.csr_array((np.ones(n), (codes, np.arange(n))), shape=(len(groups), n))
-    sums = member @ x
-    inside = (sums.toarray() if sp.issparse(sums) else np.asarray(sums)) / sizes[:, None]
-    overall = np.asarray(x.sum(axis=0)).ravel() / n
-    squares = np.asarray((x.multiply(x) if sp.issparse(x) else x * x).sum(axis=0)).ravel() / n
-    deviation = np.sqrt(np.maximum(squares - overall**2, 0))
-    constant = deviation <= 1e-12 * np.maximum(np.abs(overall), 1)
-    apart = np.divide(inside - overall, deviation, out=np.zeros_like(inside), where=~constant)
+    inside = (member @ x).toarray() / sizes[:, None]
+    overall, variance = mean_variance_axis(x, axis=0)
+    constant = variance <= (1e-12 * np.maximum(np.abs(overall), 1)) ** 2
+    apart = np.divide(inside - overall, np.sqrt(variance), out=np.zeros_like(inside), where=~constant)
     names = graph.feature_names or [str(j) for j in range(graph.num_features)]
-    profiles = {}
-    for i, group in enumerate(groups):
-        chosen = np.argsort(-np.abs(apart[i]), kind="stable")[:most]
-        profiles[int(group)] = [
-            (names[j], float(inside[i, j]), float(overall[j]), float(apart[i, j]))
-            for j in chosen
-            if apart[i, j] != 0
-        ]
-    return profiles
-
-
-def _features(graph: Graph, labels: np.ndarray) -> list[Part]:
-    profiles = feature_profiles(graph, labels)
-    if not profiles:
-        return [Text("The graph has no features: its edges alone were used.")]
-    means = ["mean in the cluster", "mean of all nodes", "difference in standard deviations"]
     rows = [
-        [str(cluster), name, inside, overall, Cell(f"{apart:+.2f}")]
-        for cluster, profile in profiles.items()
-        for name, inside, overall, apart in profile
+        [str(group), names[j], float(inside[i, j]), float(overall[j]), Cell(f"{apart[i, j]:+.2f}")]
+        for i, group in enumerate(groups)
+        for j in np.argsort(-np.abs(apart[i]), kind="stable")[:_FEATURES]
+        if apart[i, j] != 0
     ]
+    means = ["mean in the cluster", "mean of all nodes", "difference in standard deviations"]
     caption = "The features in which a cluster differs most from all nodes together."
-    return [number_table(["cluster", "feature", *means], rows, caption)]
+    return number_table(["cluster", "feature", *means], rows, caption)
 
 
 def _origin(metrics: Mapping[str, Any], command: str) -> list[Part]:

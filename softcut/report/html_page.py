@@ -11,12 +11,13 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -56,16 +57,12 @@ class Text:
     """Markdown: paragraphs, lists, tables. HTML in it is shown as text."""
 
     markdown: str
-    kind: ClassVar[str] = "text"
 
     @property
     def html(self) -> Any:
-        made = _markdown().render(self.markdown)
-        made = made.replace("strong>", "b>")
-        made = made.replace(
-            "<table>", '<div class="box plain" tabindex="0" role="region" aria-label="Table"><table>'
-        )
-        return _markup(made.replace("</table>", "</table></div>"))
+        box = '<div class="box plain" tabindex="0" role="region" aria-label="Table">'
+        made = _markdown().render(self.markdown).replace("strong>", "b>")
+        return _markup(made.replace("<table>", f"{box}<table>").replace("</table>", "</table></div>"))
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,6 @@ class Picture:
     source: str
     alt: str
     caption: str = ""
-    kind: ClassVar[str] = "picture"
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,6 @@ class Drawings:
     """Names and SVG (see :mod:`softcut.report.schemata`), side by side where there is room."""
 
     drawings: Sequence[tuple[str, Any]]
-    kind: ClassVar[str] = "drawings"
 
 
 @dataclass(frozen=True)
@@ -93,7 +88,6 @@ class View:
     view: str
     data: Any
     caption: str = ""
-    kind: ClassVar[str] = "view"
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,6 @@ class Missing:
 
     what: str
     command: str
-    kind: ClassVar[str] = "missing"
 
 
 @dataclass(frozen=True)
@@ -111,7 +104,6 @@ class Details:
 
     summary: str
     parts: Sequence[Part]
-    kind: ClassVar[str] = "details"
 
 
 @dataclass(frozen=True)
@@ -119,7 +111,6 @@ class Key:
     """What the colours and marks of a table mean: (kind, mark, text)."""
 
     entries: Sequence[tuple[str, str, str]]
-    kind: ClassVar[str] = "key"
 
 
 Part: TypeAlias = Table | Text | Picture | Drawings | View | Missing | Details | Key
@@ -146,16 +137,18 @@ def template_text(name: str) -> str:
 def page_environment() -> Any:
     """jinja2 with everything escaped that is not marked as safe."""
     jinja2 = require("jinja2", "report", "an HTML report")
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FunctionLoader(template_text), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    made.filters["kind"] = lambda part: type(part).__name__.lower()  # chooses what the template writes
+    return made
 
 
 def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
     """The whole file."""
     script = "\n".join(template_text(name) for name in VIEW_SCRIPTS) + _START
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    text: str = (
+    page: str = (
         page_environment()
         .get_template("page.html.j2")
         .render(
@@ -168,7 +161,7 @@ def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> 
             script_hash=digest,
         )
     )
-    return text
+    return page
 
 
 def plain(value: Any) -> Any:
@@ -191,22 +184,15 @@ def picture_of(path: str | Path, alt: str, caption: str = "", most_bytes: int = 
 
     with Image.open(path) as opened:
         image = opened.convert("RGB")
-    for kind, data in _encoded(image):  # noqa: B007, the last one is taken where all are too large
-        if len(data) <= most_bytes:
-            break
-    return Picture(f"data:image/{kind};base64," + base64.b64encode(data).decode(), alt, caption)
-
-
-def _encoded(image: Any) -> Iterator[tuple[str, bytes]]:
-    """The picture in less and less bytes, with the kind of each."""
-    for width in (_WIDEST, 1200, 900, 600, 300):
-        scaled = image.copy()
+    for width, kind in product((_WIDEST, 1200, 900, 600, 300), ("png", "jpeg")):
+        scaled, file = image.copy(), io.BytesIO()
         scaled.thumbnail((width, 10 * width))
-        drawing, photo = io.BytesIO(), io.BytesIO()
-        scaled.quantize(128, dither=0).save(drawing, "PNG", optimize=True)
-        yield "png", drawing.getvalue()
-        scaled.save(photo, "JPEG", quality=82, optimize=True)
-        yield "jpeg", photo.getvalue()
+        (scaled.quantize(128, dither=Image.Dither.NONE) if kind == "png" else scaled).save(
+            file, kind, optimize=True, quality=82
+        )
+        if file.tell() <= most_bytes:
+            break
+    return Picture(f"data:image/{kind};base64," + base64.b64encode(file.getvalue()).decode(), alt, caption)
 
 
 @cache

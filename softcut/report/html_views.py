@@ -11,8 +11,14 @@ import scipy.sparse as sp
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.report.html_page import View, plain
-from softcut.report.plots import cluster_colours, cluster_flow, leaving_shares, shortened
-from softcut.report.positions import FEW_NODES, node_positions
+from softcut.report.plots import (
+    FEW_NODES,
+    cluster_colours,
+    cluster_flow,
+    frame,
+    node_positions,
+    shortened,
+)
 
 __all__ = ["assignment_view", "cluster_view", "evidence_view", "graph_view", "loss_view", "shown_nodes"]
 
@@ -22,7 +28,6 @@ _PLACED = 100_000  # nodes of a graph whose nodes get positions
 _COLUMNS = 400  # of the heat map
 _POINTS = 200  # of a curve
 _NAME = 60  # characters of a node's name
-_OBJECTIVES = {"mincut": "minCUT networks", "evidence": "evidence networks"}
 
 
 def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
@@ -45,18 +50,21 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
     kept = np.arange(part.nnz)
     if part.nnz > _EDGES:
         kept = np.sort(np.random.default_rng(0).choice(part.nnz, _EDGES, replace=False))
+        caption = f"{_EDGES:,} of {part.nnz:,} edges between them are drawn. {caption}"
     whole = len(nodes) == graph.num_nodes
-    said = "" if whole else f"{len(nodes):,} of {graph.num_nodes:,} nodes are shown. "
-    if part.nnz > _EDGES:
-        said += f"{_EDGES:,} of {part.nnz:,} edges between them are drawn. "
-    ranked = np.argsort(-soft[nodes], axis=1)
-    first = soft[nodes, ranked[:, 0]]
-    second = ranked[:, 1] if soft.shape[1] > 1 else None
-    none = [None] * len(nodes)
+    if not whole:
+        caption = f"{len(nodes):,} of {graph.num_nodes:,} nodes are shown. {caption}"
+    chances = -np.sort(-soft[nodes], axis=1)
+    second: Any = [None] * len(nodes)
+    second_chance = second
+    if soft.shape[1] > 1:
+        second, second_chance = np.argsort(-soft[nodes], axis=1)[:, 1], np.round(chances[:, 1], 3)
+    x = y = None
+    what = ""
     # Positions of a very large graph take longer than its clustering.
-    place = graph.num_nodes <= _PLACED or graph.num_features == 2
-    positions, what = node_positions(graph) if place else (None, "")
-    x, y = (None, None) if positions is None else _even(positions[nodes])
+    if graph.num_nodes <= _PLACED or graph.num_features == 2:
+        positions, what = node_positions(graph)
+        x, y = np.round(_even(positions[nodes]), 4)
     groups, sizes = np.unique(labels, return_counts=True)
     colours = cluster_colours(int(groups.max()) + 1)
     own = labels[nodes]
@@ -67,11 +75,11 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
         "names": None if names is None else [shortened(names[i], _NAME) for i in nodes],
         "index": None if whole else nodes,
         "labels": own,
-        "probability": np.round(first, 3),
-        "second": none if second is None else second,
-        "second_probability": none if second is None else np.round(soft[nodes, second], 3),
-        "x": None if x is None else np.round(x, 4),
-        "y": None if y is None else np.round(y, 4),
+        "probability": np.round(chances[:, 0], 3),
+        "second": second,
+        "second_probability": second_chance,
+        "x": x,
+        "y": y,
         "positions": what,
         # Beyond a few hundred nodes positions say little about edges: clusters side by side say more.
         "start_with_discs": graph.num_nodes > FEW_NODES and not what.startswith("coordinates"),
@@ -83,25 +91,22 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
             for g, n in zip(groups, sizes, strict=True)
         ],
     }
-    return View("graph", plain(data), (said + caption).strip())
+    return View("graph", plain(data), caption.strip())
 
 
-def _even(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both coordinates between 0 and 1 in the same proportion; a few far nodes come to the border."""
-    low, high = np.percentile(positions, [0.5, 99.5], axis=0)
-    room = 0.05 * (high - low)
-    inside = np.clip(positions, low - room, high + room)
+def _even(positions: np.ndarray) -> np.ndarray:
+    """Both coordinates (rows) between 0 and 1 in the same proportion; a few far nodes come to the border."""
+    inside = np.clip(positions, *frame(positions))
     inside = inside - inside.min(axis=0)
-    x, y = (inside / max(float(inside.max()), 1e-12)).T
-    return x, y
+    return (inside / max(float(inside.max()), 1e-12)).T
 
 
 def cluster_view(graph: Graph, labels: np.ndarray, caption: str = "") -> View:
     """The graph of clusters: discs with the sizes as areas, lines with the weights of the cuts as widths."""
-    groups, sizes, flow = cluster_flow(graph, labels)
+    groups, sizes, flow, leaving = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
     clusters = []
-    for group, size, cut in zip(groups, sizes, leaving_shares(flow), strict=True):
+    for group, size, cut in zip(groups, sizes, leaving, strict=True):
         nodes = "node" if size == 1 else "nodes"
         text = f"Cluster {group}: {size:,} {nodes}, {cut:.0%} of its edges leave it"
         clusters.append({"number": int(group), "size": int(size), "colour": colours[group], "text": text})
@@ -142,46 +147,28 @@ def assignment_view(graph: Graph, soft: np.ndarray, caption: str = "") -> View:
 
 def loss_view(history: Mapping[str, np.ndarray], replicas: Sequence[Replica], caption: str = "") -> View:
     """Both terms of the objective at every iteration, mean over the networks of each objective."""
-    family = [replica.objective for replica in replicas]
-    kinds = list(dict.fromkeys(family))
-    colours = dict(zip(kinds, cluster_colours(len(kinds)), strict=True))
     panels = []
-    for objective in kinds:
-        members = [r for r, name in enumerate(family) if name == objective]
-        for term in ("cut", "ortho"):
+    for objective, name, colour in _families(replicas):
+        members = [r for r, replica in enumerate(replicas) if replica.objective == objective]
+        first = {"mincut": "L_c (cut)", "evidence": "minus the evidence"}.get(objective, objective)
+        for term, title in (("cut", first), ("ortho", f"second term of {name} (L_o)")):
             values = np.asarray(history[term], dtype=float)[:, members].mean(axis=1)
             if not values.any():
                 continue  # an objective without a second term
             at = np.unique(np.linspace(0, len(values) - 1, min(_POINTS, len(values))).astype(int))
-            series: dict[str, Any] = {
-                "name": _OBJECTIVES.get(objective, objective),
-                "colour": colours[objective],
-            }
-            series |= {"x": at + 1, "y": [_digits(v) for v in values[at]]}
-            panels.append({"title": _term(objective, term), "x": "iteration", "series": [series]})
+            series = {"name": name, "colour": colour, "x": at + 1, "y": [_digits(v) for v in values[at]]}
+            panels.append({"title": title, "x": "iteration", "series": [series]})
     return View("curves", plain({"panels": panels}), caption)
-
-
-def _term(objective: str, term: str) -> str:
-    first = {"mincut": "L_c (cut)", "evidence": "minus the evidence"}.get(objective, objective)
-    return first if term == "cut" else f"second term of {_OBJECTIVES.get(objective, objective)} (L_o)"
 
 
 def evidence_view(replicas: Sequence[Replica], caption: str = "") -> View:
     """What each network explains, by how often the features it reads were propagated."""
     distances = sorted({replica.hops for replica in replicas})
-    kinds = list(dict.fromkeys(replica.objective for replica in replicas))
-    series = [
-        {
-            "name": _OBJECTIVES.get(kind, kind),
-            "colour": colour,
-            "values": [
-                [_digits(r.evidence) for r in replicas if r.objective == kind and r.hops == distance]
-                for distance in distances
-            ],
-        }
-        for kind, colour in zip(kinds, cluster_colours(len(kinds)), strict=True)
-    ]
+    series = []
+    for objective, name, colour in _families(replicas):
+        own = [replica for replica in replicas if replica.objective == objective]
+        values = [[_digits(r.evidence) for r in own if r.hops == distance] for distance in distances]
+        series.append({"name": name, "colour": colour, "values": values})
     data = {
         "title": "evidence (nats per nat of labels)",
         "x": "times the features were propagated",
@@ -189,6 +176,15 @@ def evidence_view(replicas: Sequence[Replica], caption: str = "") -> View:
         "series": series,
     }
     return View("dots", plain(data), caption)
+
+
+def _families(replicas: Sequence[Replica]) -> list[tuple[str, str, str]]:
+    """The objectives of the networks, in words, each with a colour."""
+    words = {"mincut": "minCUT networks", "evidence": "evidence networks"}
+    kinds = list(dict.fromkeys(replica.objective for replica in replicas))
+    return [
+        (k, words.get(k, k), colour) for k, colour in zip(kinds, cluster_colours(len(kinds)), strict=True)
+    ]
 
 
 def _digits(value: float) -> float:

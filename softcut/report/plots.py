@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
 
 from softcut.files import atomic_write
 from softcut.graph import Graph
-from softcut.report.positions import FEW_NODES, node_positions
 
 __all__ = [
+    "FEW_NODES",
     "cluster_colours",
     "cluster_flow",
     "cluster_marks",
@@ -22,8 +24,9 @@ __all__ = [
     "draw_groups",
     "draw_partition",
     "figure",
-    "leaving_shares",
+    "frame",
     "line_styles",
+    "node_positions",
     "plot_clustering",
     "save_figure",
     "shortened",
@@ -36,6 +39,7 @@ _PALETTE = (
     *("#4B1E1E", "#1E2D4B", "#00F087", "#A578FF", "#F00F5A", "#4B0078", "#A5D2B4"),
     *("#5A3CC3", "#870000", "#B4A54B", "#D2C3E1", "#874B78", "#4B693C"),
 )
+FEW_NODES = 300  # up to here the edges of a drawing can be followed by eye
 _LINES = 7  # colours of the palette that can be seen as thin lines on white and on black
 _NAMED_NODES = 40  # names are written beside nodes up to here
 _DOTS = 20_000  # a scatter of more is one blot
@@ -61,8 +65,7 @@ def figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    size = kwargs.pop("figsize", None)
-    fig = Figure(figsize=size, layout="constrained")
+    fig = Figure(figsize=kwargs.pop("figsize", None), layout="constrained")
     FigureCanvasAgg(fig)
     return fig, fig.subplots(*args, **kwargs)
 
@@ -130,16 +133,14 @@ def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndar
     if n <= FEW_NODES:
         ax.set_aspect("equal", adjustable="datalim")
     else:  # a few far nodes must not squeeze all others
-        low, high = np.percentile(positions, [0.5, 99.5], axis=0)
-        room = 0.05 * (high - low) + 1e-9
-        ax.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
-    ax.set_xticks([])
-    ax.set_yticks([])
+        low, high = frame(positions)
+        ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    ax.set(xticks=[], yticks=[])
 
 
 def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     """The graph of clusters: a disc per cluster with its size as area, a line per cut with its weight as width."""
-    groups, sizes, flow = cluster_flow(graph, labels)
+    groups, sizes, flow, _ = cluster_flow(graph, labels)
     used = len(groups)
     angle = np.pi / 2 - 2 * np.pi * np.arange(used) / used
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1) if used > 1 else np.zeros((1, 2))
@@ -148,12 +149,13 @@ def draw_groups(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> None:
     # Where there are many clusters only the largest cuts are drawn: two lines per cluster can still be followed.
     most = np.sort(cut, axis=None)[-min(cut.size, max(2 * used, 15))]
     width = 7 * min(1.0, 8 / used)
+    paper = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
     for a, b in np.argwhere((cut > 0) & (cut >= most)):
         share = cut[a, b] / widest
         ax.plot(*places[[a, b]].T, color="#666666", lw=0.4 + width * share, alpha=0.2 + 0.5 * share, zorder=1)
         if used <= 6:
             middle = places[a] + 0.42 * (places[b] - places[a])  # off the middle, where lines cross
-            ax.text(*middle, _amount(cut[a, b]), ha="center", va="center", fontsize=8, zorder=3, bbox=_PAPER)
+            ax.text(*middle, _amount(cut[a, b]), ha="center", va="center", fontsize=8, zorder=3, bbox=paper)
     inches = ax.get_window_extent().width / ax.get_figure().dpi
     # In points; leaves room for neighbours on the circle.
     largest = min(70.0, 480 / used) * min(1.0, inches / 4)
@@ -177,9 +179,7 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
 
     labels = np.asarray(labels)
     n = graph.num_nodes
-    order = np.argsort(labels, kind="stable")
-    place = np.empty(n, dtype=np.int64)
-    place[order] = np.arange(n)
+    place = np.argsort(np.argsort(labels, kind="stable"))  # of each node, in the order of the clusters
     bins = min(n, _BINS)
     edges = sp.coo_array(graph.adjacency)
     rows, columns = place[edges.row] * bins // n, place[edges.col] * bins // n
@@ -210,10 +210,10 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
     """Entries of a legend: number, size and cut of every cluster, in its colour."""
     from matplotlib.lines import Line2D
 
-    groups, sizes, flow = cluster_flow(graph, labels)
+    groups, sizes, _, leaving = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
     marks = []
-    for group, size, share in list(zip(groups, sizes, leaving_shares(flow), strict=True))[: len(_PALETTE)]:
+    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(_PALETTE)]:
         text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {share:.0%} cut"
         marks.append(Line2D([], [], color=colours[group], marker="o", linestyle="", label=text))
     if len(groups) > len(marks):
@@ -221,21 +221,15 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
     return marks
 
 
-def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The used clusters, their sizes, and the weight of the edges between each two of them."""
+def cluster_flow(graph: Graph, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The used clusters, their sizes, the weight of the edges between each two, the share of each that leaves it."""
     groups, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     n = len(codes)
     member = sp.csr_array((np.ones(n), (np.arange(n), codes)), shape=(n, len(groups)))
-    return groups, sizes, np.asarray((member.T @ graph.adjacency @ member).toarray(), dtype=float)
-
-
-def leaving_shares(flow: np.ndarray) -> np.ndarray:
-    """The share of the weight of each cluster's edges that leave it, from :func:`cluster_flow`."""
+    flow = np.asarray((member.T @ graph.adjacency @ member).toarray(), dtype=float)
     total = flow.sum(axis=1)
-    return np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
-
-
-_PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+    leaving = np.divide(total - flow.diagonal(), total, out=np.zeros_like(total), where=total > 0)
+    return groups, sizes, flow, leaving
 
 
 def _number(ax: Any, number: int, place: np.ndarray) -> None:
@@ -255,3 +249,72 @@ def _amount(value: float) -> str:
 def shortened(name: str, most: int) -> str:
     """A name of at most `most` characters."""
     return name if len(name) <= most else name[: most - 1] + "…"
+
+
+# ---------------------------------------------------------------------------- where nodes stand
+
+
+def node_positions(graph: Graph) -> tuple[np.ndarray, str]:
+    """Two coordinates per node, and what they are.
+
+    Two features are taken as coordinates. Otherwise a graph of up to 300 nodes gets a layout in which neighbours
+    attract each other, and a larger one the leading directions of its features, averaged over neighbours (of its
+    adjacency matrix, where it has none).
+    """
+    if graph.x is not None and graph.num_features == 2:
+        x: Any = graph.x
+        return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=float), "coordinates"
+    if graph.num_nodes <= FEW_NODES:
+        return _spring(graph), "layout: neighbours attract each other"
+    if graph.x is None:
+        return _directions(_smooth(graph)), "leading directions of the adjacency matrix"
+    smoothed = _smooth(graph) @ (_smooth(graph) @ sp.csr_array(graph.x))
+    return _directions(smoothed), "leading directions of the features around each node"
+
+
+def _spring(graph: Graph) -> np.ndarray:
+    import networkx as nx
+
+    whole = nx.from_scipy_sparse_array(graph.adjacency)
+    whole.remove_edges_from(list(nx.selfloop_edges(whole)))
+    # Parts that are not connected would drift away for ever: each gets a layout and a place of its own.
+    places = np.zeros((graph.num_nodes, 2))
+    corner = np.zeros(2)
+    row_height, width = 0.0, 2.2 * np.sqrt(graph.num_nodes)
+    for part in sorted(nx.connected_components(whole), key=len, reverse=True):
+        nodes = sorted(part)
+        radius = np.sqrt(len(nodes))
+        layout = nx.spring_layout(whole.subgraph(nodes), weight=None, seed=0, iterations=100)
+        place = np.array([layout[node] for node in nodes])
+        place -= place.mean(axis=0)
+        place *= radius / max(np.abs(place).max(), 1e-9) if len(nodes) > 1 else 0.0
+        if corner[0] > 0 and corner[0] + 2 * radius > width:
+            corner = np.array([0.0, corner[1] + row_height + 1])
+            row_height = 0.0
+        places[nodes] = place + corner + radius
+        corner[0] += 2 * radius + 1
+        row_height = max(row_height, 2 * radius)
+    return places
+
+
+def frame(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two corners between which nearly all nodes stand: a few far ones must not squeeze all others."""
+    low, high = np.percentile(positions, [0.5, 99.5], axis=0)
+    room = 0.05 * (high - low) + 1e-9
+    return low - room, high + room
+
+
+def _smooth(graph: Graph) -> sp.csr_array:
+    """D^-1 (A + I): the mean over a node and its neighbours."""
+    adjacency = sp.csr_array(graph.adjacency, dtype=float) + sp.eye_array(graph.num_nodes, format="csr")
+    return sp.csr_array(sp.diags_array(1 / adjacency.sum(axis=1)) @ adjacency)
+
+
+def _directions(matrix: Any) -> np.ndarray:
+    """The second and third singular directions: the first one is close to the mean and shows nothing."""
+    if matrix.shape[1] == 1:
+        flat = matrix.toarray()
+    else:
+        wanted = min(3, matrix.shape[1] - 1)
+        flat = TruncatedSVD(wanted, random_state=0).fit_transform(normalize(matrix))[:, -2:]
+    return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from softcut.errors import require
 
@@ -30,36 +30,17 @@ class Cell:
     >>> cell = Cell("0.39", kind="worse", paper="0.45 ± 0.01", test="p < 0.001")
     >>> cell.classes, cell.mark, cell.below
     ('number worse', '▼', 'paper 0.45 ± 0.01, p < 0.001')
-
-    Attributes
-    ----------
-    text : str
-        The number, or words.
-    below : str
-        A second line; by default the published number and the test.
-    kind : str
-        "better", "worse" or "same" as the published number, or nothing.
-    title : str
-        Shown when the mouse rests on the cell.
-    strong : bool
-        Whether it is in bold: the best of its row or column.
-    number : bool
-        Whether it is aligned to the right.
-    paper, test : str
-        The published number, and the result of comparing with it.
-    note : str
-        Stands behind the number, such as "3 folds".
     """
 
     text: str
-    below: str = ""
-    kind: str = ""
-    title: str = ""
-    strong: bool = False
-    number: bool = True
-    paper: str = ""
-    test: str = ""
-    note: str = ""
+    below: str = ""  # a second line; by default the published number and the test
+    kind: str = ""  # "better", "worse" or "same" as the published number
+    title: str = ""  # shown when the mouse rests on the cell
+    strong: bool = False  # in bold: the best of its row or column
+    number: bool = True  # aligned to the right
+    paper: str = ""  # the published number
+    test: str = ""  # the result of comparing with it
+    note: str = ""  # stands behind the number, such as "3 folds"
 
     def __post_init__(self) -> None:
         if self.paper and not self.below:
@@ -84,18 +65,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells (or of plain text) below titles; the first `heads` cells of a row are its name.
-
-    >>> Table(["data", "NMI"], [["cora", Cell(".39")]]).numbers
-    {'NMI'}
-    """
+    """Rows of cells (or of plain text) below titles; the first `heads` cells of a row are its name."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
     caption: str = ""
     heads: int = 1
     notes: Sequence[str] = ()
-    kind: ClassVar[str] = "table"
 
     @property
     def numbers(self) -> set[str]:
@@ -106,13 +82,7 @@ class Table:
 
 
 def to_markdown(table: Table) -> str:
-    """The table and its notes in Markdown.
-
-    >>> print(to_markdown(Table(["data", "NMI"], [["cora", Cell(".39", strong=True, paper=".45")]])))
-    | data | NMI |
-    |---|---|
-    | cora | **.39** (.45) |
-    """
+    """The table and its notes in Markdown."""
     rows = ([cell.markdown if isinstance(cell, Cell) else cell for cell in row] for row in table.rows)
     return "\n\n".join([markdown_table(table.columns, rows), *table.notes])
 
@@ -120,31 +90,18 @@ def to_markdown(table: Table) -> str:
 def to_terminal(table: Table) -> Any:
     """The table for rich's console; print its notes below it."""
     rich = require("rich.table", "cli", "a table in the terminal")
-    made = rich.Table(title=table.caption or None)
-    for place, name in enumerate(table.columns):
-        made.add_column(name, justify="left" if place < table.heads else "right")
+    text = require("rich.text", "cli", "a table in the terminal").Text
+    made = rich.Table(title=text(table.caption) if table.caption else None, min_width=len(table.caption))
+    for name in table.columns:
+        made.add_column(name, justify="right" if name in table.numbers else "left")
     for row in table.rows:
-        made.add_row(*(_terminal_text(cell) for cell in row))
+        cells = (cell if isinstance(cell, Cell) else Cell(cell) for cell in row)
+        made.add_row(*(text(c.markdown.replace("**", ""), "bold" if c.strong else "") for c in cells))
     return made
 
 
-def _terminal_text(cell: str | Cell) -> Any:
-    text = require("rich.text", "cli", "a table in the terminal").Text
-    return (
-        text(cell.markdown.replace("**", ""), "bold" if cell.strong else "")
-        if isinstance(cell, Cell)
-        else text(cell)
-    )
-
-
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Plain text below titles in Markdown.
-
-    >>> print(markdown_table(["data", "NMI"], [["cora", ".39"]]))
-    | data | NMI |
-    |---|---|
-    | cora | .39 |
-    """
+    """Plain text below titles in Markdown."""
     lines = ["| " + " | ".join(row) + " |" for row in (columns, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
 
@@ -161,14 +118,7 @@ def mean_and_deviation(mean: float | None, std: float | None, digits: int = 3) -
 
 
 def cell_table(cells: Iterable[Mapping[str, Any]], caption: str = "", digits: int = 3) -> Table:
-    """Recorded cells (see :mod:`softcut.paper.runs`) one below the other, beside the paper's numbers.
-
-    >>> cell = {"dataset": "cora", "method": "sc", "metric": "nmi", "mean": 0.014, "std": 0.0, "n": 10}
-    >>> print(to_markdown(cell_table([cell | {"paper_mean": 0.025, "paper_std": 0.014, "seconds": 2}])))
-    | data | method | metric | measured | runs | paper | seconds |
-    |---|---|---|---|---|---|---|
-    | cora | sc | nmi | 0.014 ± 0.000 | 10 | 0.025 ± 0.014 | 2.0 |
-    """
+    """Recorded cells (see :mod:`softcut.paper.runs`) one below the other, beside the paper's numbers."""
     rows: list[list[str | Cell]] = []
     notes: dict[str, None] = {}
     for c in cells:
@@ -182,36 +132,28 @@ def cell_table(cells: Iterable[Mapping[str, Any]], caption: str = "", digits: in
 
 
 def pivot(cells: Iterable[Mapping[str, Any]], caption: str = "") -> Table:
-    """Recorded cells of one metric: methods down, data sets across; bold: the highest of each column.
-
-    >>> cells = [{"dataset": "cora", "method": m, "mean": mean, "std": 0.1} for m, mean in (("a", 0.5), ("b", 0.4))]
-    >>> [row[1].strong for row in pivot(cells).rows]
-    [True, False]
-    """
+    """Recorded cells of one metric: methods down, data sets across; bold: the highest of each column."""
     own = {(c["method"], c["dataset"]): c for c in cells}
     names = list(dict.fromkeys(dataset for _, dataset in own))
     best = {name: max(c["mean"] for (_, dataset), c in own.items() if dataset == name) for name in names}
     rows: list[list[str | Cell]] = []
     for method in dict.fromkeys(method for method, _ in own):
-        found = [own.get((method, name), {"mean": None, "std": None}) for name in names]
-        pairs = zip(names, found, strict=True)
-        numbers = (
-            Cell(mean_and_deviation(c["mean"], c["std"]), strong=c["mean"] == best[n]) for n, c in pairs
-        )
-        rows.append([method, *numbers])
+        row: list[str | Cell] = [method]
+        for name in names:
+            cell = own.get((method, name), {"mean": None, "std": None})
+            row.append(Cell(mean_and_deviation(cell["mean"], cell["std"]), strong=cell["mean"] == best[name]))
+        rows.append(row)
     return Table(["method", *names], rows, caption)
 
 
 def number_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> Table:
-    """A table whose numbers are aligned to the right, and shortened to four digits.
-
-    >>> number_table(["what", "value"], [["cut", 0.123456]]).rows[0][1].text
-    '0.1235'
-    """
+    """A table whose numbers are aligned to the right, and shortened to four digits."""
     return Table(columns, [[_shown(value) for value in row] for row in rows], caption)
 
 
 def _shown(value: Any) -> str | Cell:
-    if isinstance(value, bool) or value is None or isinstance(value, str | Cell):
-        return value if isinstance(value, str | Cell) else Cell({None: "-", True: "yes", False: "no"}[value])
+    if isinstance(value, str | Cell):
+        return value
+    if value is None or isinstance(value, bool):
+        return Cell({None: "-", True: "yes", False: "no"}[value])
     return Cell(f"{value:,}" if isinstance(value, int) else f"{value:.4g}")

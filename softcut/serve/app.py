@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -18,12 +17,12 @@ from typing import Any
 
 from softcut.errors import FileFormatError, ParameterError, SoftcutError, require
 from softcut.report.html_page import VIEW_SCRIPTS, page_environment, template_text
-from softcut.serve.jobs import Job, Jobs, threads_of_a_job
-from softcut.serve.order import PICTURES, Order
+from softcut.serve.jobs import Jobs
 
-__all__ = ["GRAPHS", "create_app"]
+__all__ = ["create_app"]
 
-GRAPHS = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".graphml", ".gml", ".mtx", ".npz")
+_GRAPHS = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".graphml", ".gml", ".mtx", ".npz")
+_PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 _FEATURES = (".csv", ".tsv", ".txt", ".npy", ".npz")
 _STATIC = {**dict.fromkeys((*VIEW_SCRIPTS, "serve.js"), "text/javascript"), "page.css": "text/css"}
 _TYPES = {
@@ -50,7 +49,7 @@ _MOST_CLUSTERS = 100
 _TIDY_SECONDS = 30
 
 
-class _TooLarge(Exception):
+class _TooLarge(SoftcutError):
     """An upload went past its limit."""
 
 
@@ -74,7 +73,7 @@ def create_app(
 
     async def index(request: Any) -> Any:
         page = page_environment().get_template("serve.html.j2")
-        accepted = ",".join((*GRAPHS, ".gz", *PICTURES))
+        accepted = ",".join((*_GRAPHS, ".gz", *_PICTURES))
         return responses.HTMLResponse(
             page.render(accepted=accepted, features=",".join(_FEATURES), megabytes=max_upload // 10**6)
         )
@@ -89,19 +88,15 @@ def create_app(
         folder: Path | None = None
         try:
             jobs.check_free()
-            limited = requests.Request(request.scope, _limited(request, max_upload))
+            limited = requests.Request(request.scope, _limited(request.receive, max_upload))
             async with limited.form(max_files=2, max_fields=4) as form:
                 folder = jobs.new_folder()
-                shared = {"n_init": n_init, "threads": threads_of_a_job(jobs.most_running)}
-                shared["max_bytes"] = 4 * max_upload
-                order = await threads.run_in_threadpool(_order, form, folder, shared)
-            job = await threads.run_in_threadpool(jobs.start, folder, order)
+                order = await threads.run_in_threadpool(_order, form, folder)
+            limits = {"n_init": n_init, "max_bytes": 4 * max_upload}
+            job = await threads.run_in_threadpool(jobs.start, folder, **order, **limits)
             folder = None
-        except _TooLarge:
-            sentence = "the upload is larger than {:.0f} MB; use softcut cluster on the command line."
-            return refused(sentence.format(max_upload / 1e6), 413)
         except SoftcutError as error:
-            return refused(str(error), 400)
+            return refused(str(error), 413 if isinstance(error, _TooLarge) else 400)
         finally:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -119,8 +114,7 @@ def create_app(
         )
 
     async def file(request: Any) -> Any:
-        job: Job | None = jobs.get(request.path_params["id"])
-        name = request.path_params["name"]
+        job, name = jobs.get(request.path_params["id"]), request.path_params["name"]
         if job is None or job.state != "done" or name not in _TYPES or not (job.folder / name).is_file():
             return refused(gone, 404)
         headers = {"content-security-policy": _REPORT_POLICY} if name == "report.html" else {}
@@ -161,27 +155,26 @@ def create_app(
     return _Guard(app, hosts)
 
 
-def _limited(request: Any, most: int) -> Callable[[], Any]:
-    """What the request receives, up to a number of bytes; a length that is announced is believed if it is too large."""
-    announced = request.headers.get("content-length", "0")
-    receive, received = request.receive, 0
+def _limited(receive: Callable[[], Any], most: int) -> Callable[[], Any]:
+    """The same as `receive`, up to a number of bytes."""
+    received = 0
 
     async def limited() -> Any:
         nonlocal received
-        if announced.isdecimal() and int(announced) > most:
-            raise _TooLarge
         message = await receive()
         received += len(message.get("body", b""))
         if received > most:
-            raise _TooLarge
+            raise _TooLarge(
+                f"the upload is larger than {most / 1e6:.0f} MB; use softcut cluster on the command line."
+            )
         return message
 
     return limited
 
 
-def _order(form: Any, folder: Path, shared: dict[str, Any]) -> Order:
+def _order(form: Any, folder: Path) -> dict[str, Any]:
     """Save the uploaded files and read the fields of the form."""
-    file = _saved(form.get("file"), folder, (*GRAPHS, *PICTURES), "file")
+    file = _saved(form.get("file"), folder, (*_GRAPHS, *_PICTURES), "file")
     if file is None:
         raise ParameterError("no file was sent: drop in an edge list or a picture.")
     features = _saved(form.get("features"), folder, _FEATURES, "features")
@@ -194,9 +187,15 @@ def _order(form: Any, folder: Path, shared: dict[str, Any]) -> Order:
         )
     if not (seed.isdecimal() and int(seed[:11]) < 2**32):
         raise ParameterError(f"the seed must be a whole number from 0 to 2^32 - 1, got {seed[:20]!r}.")
-    return Order(
-        file=file, features=features, n_clusters=k if k == "auto" else int(k), seed=int(seed), **shared
-    )
+    n_clusters = k if k == "auto" else int(k)
+    picture = file.lower().endswith(_PICTURES)
+    return {
+        "file": file,
+        "picture": picture,
+        "features": features,
+        "n_clusters": n_clusters,
+        "seed": int(seed),
+    }
 
 
 def _saved(upload: Any, folder: Path, endings: tuple[str, ...], field: str) -> str | None:
@@ -228,7 +227,9 @@ class _Guard:
         headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in pairs}
         problem = self.problem(headers)
         if scope["type"] != "http" or problem:
-            await _refuse(send, problem or "only HTTP is spoken here.")
+            responses = require("starlette.responses", "serve", "softcut serve")
+            error = {"error": problem or "only HTTP is spoken here."}
+            await responses.JSONResponse(error, 403)(scope, receive, send)
             return
 
         async def guarded(message: Any) -> None:
@@ -248,10 +249,3 @@ class _Guard:
         if (origin is not None and origin not in self.origins) or site not in ("same-origin", "none"):
             return "requests from other pages are refused."
         return ""
-
-
-async def _refuse(send: Any, sentence: str) -> None:
-    body = json.dumps({"error": sentence}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 403, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from softcut.errors import ParameterError
-from softcut.serve.order import Order
 
-__all__ = ["Job", "Jobs", "threads_of_a_job"]
+__all__ = ["Job", "Jobs"]
 
 
 @dataclass
@@ -80,8 +79,10 @@ class Jobs:
                 f"{running} jobs are running, as many as may; try again when one of them is done."
             )
 
-    def start(self, folder: Path, order: Order) -> Job:
-        """Start a job on the files of a folder of :meth:`new_folder`."""
+    def start(self, folder: Path, **order: Any) -> Job:
+        """Start a job on the files of a folder of :meth:`new_folder`; `order` is what `softcut.serve.worker` takes."""
+        # All jobs that may run at once share the processors.
+        order["threads"] = max(1, (os.cpu_count() or 1) // self.most_running)
         job = Job(folder.name, folder)
         with self._lock:
             self.check_free()
@@ -89,7 +90,7 @@ class Jobs:
         threading.Thread(target=self._run, args=(job, order), daemon=True).start()
         return job
 
-    def _run(self, job: Job, order: Order) -> None:
+    def _run(self, job: Job, order: dict[str, Any]) -> None:
         """In a thread of its own: start the process (the first one waits until all is loaded) and listen to it."""
         receiver, sender = self._context.Pipe(duplex=False)
         process = self._context.Process(target=_work, args=(job.folder, order, sender), daemon=True)
@@ -109,11 +110,13 @@ class Jobs:
 
     def remove(self, name: str) -> bool:
         """End a job, remove its files; False where there is none of this name."""
-        with self._lock:
-            job = self._jobs.pop(name, None)
+        job = self._jobs.pop(name, None)
         if job is None:
             return False
-        _discard(job)
+        if job.state == "running":
+            job.state = "cancelled"
+        _end(job.process)
+        shutil.rmtree(job.folder, ignore_errors=True)
         return True
 
     def tidy(self) -> None:
@@ -124,20 +127,16 @@ class Jobs:
         limit = {True: self.abandoned_seconds, False: self.idle_seconds}
         old = [job for job in jobs if now - job.seen > limit[job.state == "running"]]
         for job in [*old, *finished[: max(0, len(finished) - self.most_kept)]]:
-            self._forget(job)
-
-    def _forget(self, job: Job) -> None:
-        if self._jobs.pop(job.id, None) is not None:
-            _discard(job)
+            self.remove(job.id)
 
     def close(self) -> None:
         """End all jobs and remove all files."""
         for job in list(self._jobs.values()):
-            self._forget(job)
+            self.remove(job.id)
         shutil.rmtree(self._root, ignore_errors=True)
 
 
-def _work(folder: Path, order: Order, sender: Connection) -> None:
+def _work(folder: Path, order: dict[str, Any], sender: Connection) -> None:
     """In the process of a job: the server itself never loads what computes."""
     from softcut.serve import worker
 
@@ -162,13 +161,6 @@ def _listen(job: Job, receiver: Connection) -> None:
     job.state = "failed" if job.error else "done"
 
 
-def _discard(job: Job) -> None:
-    if job.state == "running":
-        job.state = "cancelled"
-    _end(job.process)
-    shutil.rmtree(job.folder, ignore_errors=True)
-
-
 def _end(process: Any) -> None:
     if process is None or not process.is_alive():
         return
@@ -177,8 +169,3 @@ def _end(process: Any) -> None:
     if process.is_alive():
         process.kill()
         process.join(2)
-
-
-def threads_of_a_job(most_running: int) -> int:
-    """Threads of each job, so that all that may run share the processors."""
-    return max(1, (os.cpu_count() or 1) // max(1, most_running))

@@ -1,162 +1,89 @@
-"""``softcut classify`` and ``softcut reproduce classification``."""
+"""``softcut classify`` and ``softcut segment``."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
+
+from softcut.metrics import ari
 
 
-def write_graphs(folder, count, seed=0, labels=True):
-    """Rings and stars of 4 to 9 nodes, their nodes labelled at random."""
-    rng = np.random.default_rng(seed)
-    edges, indicator, classes, node_labels = [], [], [], []
-    for number in range(count):
-        n, first = int(rng.integers(4, 10)), len(indicator) + 1
-        ring = number % 2 == 0
-        for i in range(n):
-            other = (i + 1) % n if ring else 0
-            if other != i:
-                edges += [(first + i, first + other), (first + other, first + i)]
-        indicator += [number + 1] * n
-        node_labels += rng.integers(2, size=n).tolist()
-        classes.append(1 if ring else 2)
-    folder.mkdir()
-    (folder / "SHAPES_A.txt").write_text("".join(f"{a}, {b}\n" for a, b in edges))
-    (folder / "SHAPES_graph_indicator.txt").write_text("".join(f"{g}\n" for g in indicator))
-    (folder / "SHAPES_node_labels.txt").write_text("".join(f"{v}\n" for v in node_labels))
-    if labels:
-        (folder / "SHAPES_graph_labels.txt").write_text("".join(f"{y}\n" for y in classes))
-    return classes
-
-
-def read_csv(path):
-    with path.open(newline="") as file:
+def predictions(folder):
+    with Path(folder, "predictions.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_train_save_and_predict(run, tmp_path):
-    classes = write_graphs(tmp_path / "shapes", 60)
+def test_train_save_and_predict(done, refused, shapes):
+    classes = shapes("shapes", 60)
     words = ["--epochs", 60, "--lr", 0.01, "--device", "cpu", "--held-out", 0.2, "--model-out", "m"]
-    code, out, err = run("classify", "shapes", *words)
-    assert code == 0, err
-    assert "accuracy" in out
-    assert "of class 2" in out
-    rows = read_csv(tmp_path / "shapes-classes/predictions.csv")
+    out, _ = done("classify", "shapes", *words)
+    rows = predictions("shapes-classes")
     assert len(rows) == 12
     assert all(int(row["class"]) == classes[int(row["graph"]) - 1] for row in rows)
-    metrics = json.loads((tmp_path / "shapes-classes/metrics.json").read_text())
-    assert metrics["accuracy"] == pytest.approx(np.mean([r["class"] == r["predicted"] for r in rows]))
-    assert metrics["accuracy"] > 0.9
-    assert (metrics["trained_on"], metrics["tested_on"]) == (48, 12)
+    metrics = json.loads(Path("shapes-classes/metrics.json").read_text())
+    hits = np.array([row["class"] == row["predicted"] for row in rows])
+    assert metrics["accuracy"] == pytest.approx(hits.mean()) and hits.mean() > 0.9
+    second = np.array([row["class"] == "2" for row in rows])
+    assert metrics["accuracy_per_class"]["2"] == pytest.approx(hits[second].mean())
+    assert (metrics["trained_on"], metrics["tested_on"], metrics["graphs"]) == (48, 12, 60)
+    assert f"{100 * hits.mean():.1f} %" in out and "of class 2" in out
+    said = refused("classify", "shapes", *words)  # an earlier result is not replaced
+    assert "--overwrite" in said
 
-    truth = write_graphs(tmp_path / "others", 10, seed=1, labels=False)
-    code, out, err = run("classify", "others", "--model", "m", "--device", "cpu", "-o", "told")
-    assert code == 0, err
+    truth = shapes("others", 10, seed=1, labels=False)
+    out, _ = done("classify", "others", "--model", "m", "--device", "cpu", "-o", "told")
     assert "accuracy" not in out
-    told = read_csv(tmp_path / "told/predictions.csv")
+    told = predictions("told")
     assert [row["class"] for row in told] == [""] * 10
     assert np.mean([int(row["predicted"]) == y for row, y in zip(told, truth, strict=True)]) > 0.8
     # The graphs that tested the model get the same answers from the file.
-    code, _, err = run("classify", "shapes", "--model", "m", "--device", "cpu", "-o", "again")
-    assert code == 0, err
-    again = {row["graph"]: row for row in read_csv(tmp_path / "again/predictions.csv")}
+    done("classify", "shapes", "--model", "m", "--device", "cpu", "-o", "again")
+    again = {row["graph"]: row for row in predictions("again")}
     for row in rows:
         assert again[row["graph"]]["predicted"] == row["predicted"]
         assert float(again[row["graph"]]["probability"]) == pytest.approx(float(row["probability"]), abs=1e-4)
+    done("classify", "shapes", "--epochs", 1, "--device", "cpu", "-o", "again", "--overwrite")
+    assert len(predictions("again")) == 6
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nowhere"], "neither a folder nor a data set; the data sets are Bench-easy,"),
-        (["empty"], "no file NAME_A.txt"),
-        (["shapes", "--pool", "median"], "pool must be one of"),
-        (["shapes", "--held-out", "0.9"], "--held-out must be above 0 and at most 0.5, got 0.9"),
-        (["shapes", "--model", "a", "--model-out", "b"], "leave it out with --model"),
-        (["shapes", "--model", "none"], "none"),
-        (["unlabelled"], "has no graph labels"),
-        (["few"], "too few to train"),
-        (["shapes", "--epochs", "0"], "epochs must be positive"),
-    ],
-)
-def test_every_error_is_one_sentence(run, tmp_path, words, message):
-    write_graphs(tmp_path / "shapes", 12)
-    write_graphs(tmp_path / "unlabelled", 12, labels=False)
-    write_graphs(tmp_path / "few", 1)
-    (tmp_path / "empty").mkdir()
-    code, out, err = run("classify", *words)
-    assert code == 2
-    assert out == ""
-    assert message in err
-    assert len(err.strip().splitlines()) == 1
-    assert not list(tmp_path.glob("*-classes"))
-
-
-def test_an_earlier_result_is_not_replaced(run, tmp_path):
-    write_graphs(tmp_path / "shapes", 20)
-    words = ["classify", "shapes", "--epochs", 1, "--device", "cpu"]
-    assert run(*words)[0] == 0
-    code, _, err = run(*words)
-    assert code == 2
-    assert "--overwrite" in err
-    assert run(*words, "--overwrite")[0] == 0
-
-
-@pytest.fixture
-def data(monkeypatch, tmp_path):
-    root = os.environ.get("SOFTCUT_DATA", "")
-    if not root or not (Path(root) / "bench/easy_small.npz").is_file():
-        pytest.skip("Bench is not in SOFTCUT_DATA")
+def test_a_data_set_by_name_uses_its_own_split(done, refused, shapes, data, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return root
-
-
-def test_a_data_set_by_name_uses_its_own_split(run, tmp_path, data):
-    code, out, err = run(
-        "classify", "bench-easy-small", "--epochs", 2, "--device", "cpu", "--model-out", "m", "-o", "r"
-    )
-    assert code == 0, err
-    metrics = json.loads((tmp_path / "r/metrics.json").read_text())
+    words = ("bench-easy-small", "--epochs", 2, "--device", "cpu", "--model-out", "m", "-o", "r")
+    out, _ = done("classify", *words)
+    metrics = json.loads(Path("r/metrics.json").read_text())
     assert metrics["trained_on"] + metrics["tested_on"] == 300
     assert "Bench-easy-small: 300 graphs, 3 classes" in out
-    write_graphs(tmp_path / "shapes", 4)
-    code, _, err = run("classify", "shapes", "--model", "m")
-    assert code == 2
-    assert "was trained on Bench-easy-small, not on a folder" in err
+    shapes("shapes", 4)
+    said = refused("classify", "shapes", "--model", "m")
+    assert "was trained on Bench-easy-small, not on a folder" in said
 
 
-def test_reproduce_classification_ends_with_a_table_and_resumes(run, tmp_path, data):
-    words = ["reproduce", "classification", "--dataset", "bench_easy_small", "--epochs", 2, "--device", "cpu"]
-    code, out, err = run(*words, "--method", "nopool", "--method", "wl", "--folds", 1)
-    assert code == 0, err
-    assert "Table 2" in out
-    assert "nopool, folds 0" in err
-    cells = json.loads((tmp_path / "results/table2.json").read_text())
-    assert {(c["method"], c["n"]) for c in cells} == {("nopool", 1), ("wl", 1)}
-    code, out, err = run(*words, "--method", "nopool", "--folds", 2)
-    assert code == 0, err
-    assert "nopool, folds 1" in err  # the other fold is not repeated
-    code, out, err = run(*words, "--method", "mincut", "--folds", 2, "--minutes", 0)
-    assert code == 0, err
-    assert "not finished: Bench-easy-small: mincut. The same command continues" in " ".join(err.split())
+def test_labels_overlay_and_sizes_are_written(done, refused, photo):
+    out, _ = done("segment", "photo.png", "-k", 3)
+    assert "3 segments" in out and "photo-segments/overlay.png" in out
+    labels = np.asarray(Image.open("photo-segments/labels.png"))
+    assert ari(photo.ravel(), labels.ravel()) > 0.9
+    about = json.loads(Path("photo-segments/segments.json").read_text())
+    assert (about["width"], about["height"], about["method"]) == (90, 40, "mincut")
+    pixels = np.asarray(Image.open("photo.png"), dtype=float)
+    for number, described in enumerate(about["segments"]):
+        inside = labels == number
+        assert described["share"] == pytest.approx(inside.mean())
+        colour = [int(described["colour"][i : i + 2], 16) for i in (1, 3, 5)]
+        np.testing.assert_allclose(colour, pixels[inside].mean(0), atol=1)
+        assert f"{100 * inside.mean():.1f} %" in out and described["colour"] in out
+    assert Image.open("photo-segments/overlay.png").size == (90, 40)
+    assert "--overwrite" in refused("segment", "photo.png", "-k", 3)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--dataset", "cora"], "--dataset must be among Bench-easy,"),
-        (["--method", "median"], "--method must be one of wl,"),
-        (["--folds", "11"], "--folds"),
-    ],
-)
-def test_reproduce_classification_refuses_in_one_sentence(run, words, message):
-    code, out, err = run("reproduce", "classification", *words)
-    assert code == 2
-    assert out == ""
-    assert message in err
-    assert len(err.strip().splitlines()) == 1
+def test_options_have_an_effect(done, photo):
+    words = ("--method", "ncut", "--regions", "slic", "--max-pixels", 1000, "--no-texture", "--position")
+    _, err = done("segment", "photo.png", "-k", "auto", "-o", "other", *words)
+    assert "--segments auto" in err and "1/2 of the image's size" in err and "--max-pixels" in err
+    assert json.loads(Path("other/segments.json").read_text())["method"] == "ncut"
+    assert np.asarray(Image.open("other/labels.png")).shape == (40, 90)

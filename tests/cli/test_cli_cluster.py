@@ -1,127 +1,116 @@
-"""``softcut cluster`` and ``softcut predict``."""
+"""``softcut cluster`` and ``softcut predict``: what is written, what is said, and no silent wrong answers."""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import warnings
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 
-from softcut.cli.cluster import cluster_counts
+from softcut.cli.cluster import write_results
 from softcut.clustering import GraphClustering, MinCutClustering
 from softcut.errors import ParameterError
-from softcut.report.verdicts import VERDICTS
+from softcut.graph import Graph
+from softcut.metrics import ari
+from softcut.report.clustering_files import VERDICTS
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+QUICK = ("--n-init", 4, "--max-iter", 30, "--no-plot")
 
 
-def test_cluster_writes_labels_with_names(run, people, tmp_path):
+def labels(folder):
+    with Path(folder, "labels.csv").open(newline="") as file:
+        return {row["node"]: int(row["cluster"]) for row in csv.DictReader(file)}
+
+
+def metrics_of(folder):
+    return json.loads(Path(folder, "metrics.json").read_text())
+
+
+def shown_facts(out):
+    """The closing table."""
+    return dict(re.findall(r"│ (.*?) +│ +(.*?) │", out))
+
+
+def test_cluster_writes_labels_with_names(done, people, tmp_path):
     graph, names = people
-    code, out, err = run(
-        "cluster", "people.csv", "-f", "words.csv", "-k", 3, "--n-init", 8, "--model-out", "m"
-    )
-    assert code == 0, err
-    assert "clusters used" in out
+    out, _ = done("cluster", "people.csv", "-f", "words.csv", "-k", 3, "--n-init", 8, "--model-out", "m")
     folder = tmp_path / "people-clusters"
-    found = sorted(p.name for p in folder.iterdir())
-    assert found == ["assignments.npy", "clusters.png", "labels.csv", "labels.parquet", "metrics.json"]
-    with (folder / "labels.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert sorted(r["node"] for r in rows) == names
-    from sklearn.metrics import adjusted_rand_score
-
+    files = ["assignments.npy", "clusters.png", "labels.csv", "labels.parquet", "metrics.json"]
+    assert sorted(p.name for p in folder.iterdir()) == files
+    told = labels(folder)
     truth = dict(zip(names, graph.y, strict=True))
-    assert adjusted_rand_score([truth[r["node"]] for r in rows], [r["cluster"] for r in rows]) > 0.8
+    assert sorted(told) == names
+    assert ari([truth[name] for name in told], [*told.values()]) > 0.8
     soft = np.load(folder / "assignments.npy")
     np.testing.assert_allclose(soft.sum(1), 1, atol=1e-5)
-    assert soft.argmax(1).tolist() == [int(r["cluster"]) for r in rows]
-    metrics = json.loads((folder / "metrics.json").read_text())
-    assert metrics["clusters_used"] == 3
-    assert metrics["nodes"] == 120
-    assert metrics["interrupted"] is False
-    assert f"{metrics['evidence']:.4f}" in out  # in the closing table too
-    assert f"{metrics['structure']:.4f}" in out
-    lines = out.splitlines()
-    assert lines[0] == VERDICTS[metrics["verdict"]]  # what it is worth comes first
-    first, second = (
-        next(i for i, line in enumerate(lines) if text in line) for text in ("verdict", "clusters used")
-    )
-    assert first < second
-    assert metrics["candidates"] == {}
-    chosen = [float(r["probability"]) for r in rows]
-    np.testing.assert_allclose(chosen, soft.max(1), atol=1e-6)
-    import pyarrow.parquet as parquet
-
+    assert soft.argmax(1).tolist() == [*told.values()]
     table = parquet.read_table(folder / "labels.parquet")
     assert table.column_names == ["node", "cluster", "probability", "p0", "p1", "p2"]
+    assert (table["node"].to_pylist(), table["cluster"].to_pylist()) == ([*told], [*told.values()])
     assert table["p1"].to_pylist() == soft[:, 1].tolist()
-    assert table["cluster"].to_pylist() == [int(r["cluster"]) for r in rows]
+    assert table["probability"].to_pylist() == soft.max(1).tolist()
 
-    code, _, err = run("predict", "m", "people.csv", "--features", "words.csv", "--out", "again", "--no-plot")
-    assert code == 0, err
-    with (tmp_path / "again" / "labels.csv").open(newline="") as file:
-        assert [(r["node"], r["cluster"]) for r in csv.DictReader(file)] == [
-            (r["node"], r["cluster"]) for r in rows
-        ]
-    np.testing.assert_allclose(np.load(tmp_path / "again" / "assignments.npy"), soft, atol=1e-5)
-    assert not (tmp_path / "again" / "clusters.png").exists()
+    metrics = metrics_of(folder)
+    assert (metrics["graph"], metrics["nodes"], metrics["clusters_used"]) == ("people.csv", 120, 3)
+    assert (metrics["candidates"], metrics["interrupted"]) == ({}, False)
+    lines = out.splitlines()
+    assert lines[0] == VERDICTS[metrics["verdict"]]  # what it is worth comes first
+    assert lines[1].strip() == f"people.csv: 120 nodes, {metrics['edges']} edges"
+    facts = shown_facts(out)
+    del facts["seconds"]
+    assert facts == {
+        "verdict": metrics["verdict"],
+        "structure (nats explained per nat)": f"{metrics['structure']:.4f}",
+        "clusters used": "3 of 3",
+        "normalised cut": f"{metrics['normalised_cut']:.4f}",
+        "modularity": f"{metrics['modularity']:.4f}",
+        "balance": f"{metrics['balance']:.4f}",
+        "evidence (nats per nat of labels)": f"{metrics['evidence']:.4f}",
+        "agreement of restarts (ARI)": f"{metrics['agreement_of_replicas']:.4f}",
+    }
+    assert lines[-1] == "Written: " + ", ".join(
+        [*(f"people-clusters/{f}" for f in files), "m.json", "m.safetensors"]
+    )
+
+    out, _ = done("predict", "m", "people.csv", "--features", "words.csv", "--out", "again", "--no-plot")
+    assert labels("again") == told
+    assert metrics_of("again")["model"] == "m" and shown_facts(out)["clusters used"] == "3 of 3"
+    np.testing.assert_allclose(np.load("again/assignments.npy"), soft, atol=1e-5)
+    assert not Path("again/clusters.png").exists()
 
 
-def test_cluster_without_features_says_so(run, tmp_path):
-    (tmp_path / "ring.txt").write_text("".join(f"{i} {(i + 1) % 30}\n" for i in range(30)))
-    code, _, err = run("cluster", "ring.txt", "-k", "auto", "--n-init", "2", "--max-iter", "20", "--no-plot")
-    assert code == 0
+def test_cluster_without_features_says_so(done, ring):
+    _, err = done(*ring, "-k", "auto")
     assert "clusters found from the edges alone, without networks: no features were given." in err
     assert "n_clusters: " in err
 
 
-def test_nothing_is_said_twice(run, ring, monkeypatch):
-    original = GraphClustering.fit
+def test_nothing_is_said_twice_and_the_model_runs_once(done, ring, monkeypatch):
+    fit, predict_proba, calls = GraphClustering.fit, GraphClustering.predict_proba, []
 
-    def fit(self, graph):
-        original(self, graph)
+    def told(self, graph):
+        fit(self, graph)
         self.notes_.append("restarts hardly agree.")
         warnings.warn("restarts hardly agree.", stacklevel=2)
 
-    monkeypatch.setattr(GraphClustering, "fit", fit)
-    code, _, err = run(*ring)
-    assert code == 0
-    assert err.count("note: restarts hardly agree.") == 1
-
-
-def test_predict_with_a_bad_model(run, tmp_path):
-    (tmp_path / "g.csv").write_text("0,1\n1,2\n")
-    code, _, err = run("predict", "none", "g.csv")
-    assert code == 2
-    assert "no model at none" in err
-
-
-def test_the_model_runs_once(run, ring, monkeypatch):
-    def again(*args):
-        raise AssertionError("the soft assignments of the fit are at hand")
-
-    for name in ("predict", "predict_proba"):
-        monkeypatch.setattr(GraphClustering, name, again)
-    assert run(*ring)[0] == 0
-
-
-def test_predicting_runs_the_model_once(run, ring, monkeypatch):
-    assert run(*ring, "--model-out", "m")[0] == 0
-    calls, original = [], GraphClustering.predict_proba
-
     def counted(self, graph):
         calls.append(graph)
-        return original(self, graph)
+        return predict_proba(self, graph)
 
+    monkeypatch.setattr(GraphClustering, "fit", told)
     monkeypatch.setattr(GraphClustering, "predict_proba", counted)
-    assert run("predict", "m", "ring.csv", "--out", "again", "--no-plot")[0] == 0
+    _, err = done(*ring, "--model-out", "m")
+    assert err.count("note: restarts hardly agree.") == 1
+    assert not calls  # the soft assignments of the fit are at hand
+    done("predict", "m", "ring.csv", "--out", "again", "--no-plot")
     assert len(calls) == 1
-
-
-@pytest.mark.parametrize("text", ["", "x", "2:", ":3", "5:2", "0:4", "2:3:4", "1.5"])
-def test_bad_numbers_of_clusters(text):
-    with pytest.raises(ParameterError, match="--clusters"):
-        cluster_counts(text)
 
 
 @pytest.mark.parametrize(
@@ -143,46 +132,110 @@ def test_options_reach_the_estimator(run, ring, monkeypatch, kind, words, more):
     code, _, err = run(*ring[:2], "-k", "2:5", *words, "--seed", 7, "--device", "cpu", "--max-iter", 9)
     assert (code, err) == (2, "softcut: enough\n")
     del given["callbacks"]
-    assert given == {
-        "n_clusters": range(2, 6),
-        "n_init": None,
-        "random_state": 7,
-        "device": "cpu",
-        "max_iter": 9,
-        **more,
-    }
+    arguments = {"n_init": None, "random_state": 7, "device": "cpu", "max_iter": 9}
+    assert given == {"n_clusters": range(2, 6), **arguments, **more}
 
 
-def test_names_that_spreadsheets_would_run(run, tmp_path):
+def test_names_that_spreadsheets_would_run(done, tmp_path):
     names = ["=cmd()", "+1+1", "-1", "-x", "@x", "ann", "bob"]
     edges = "".join(f"{a},{b}\n" for a in names for b in names if a < b)
     (tmp_path / "g.csv").write_text("source,target\n" + edges)
     words = ("cluster", "g.csv", "-k", 2, "--n-init", 2, "--max-iter", 5, "--no-plot")
-    assert run(*words, "--out", "plain")[0] == 0
-    assert run(*words, "--out", "safe", "--spreadsheet-safe")[0] == 0
-    plain, safe = (
-        [r["node"] for r in csv.DictReader((tmp_path / f / "labels.csv").open(newline=""))]
-        for f in ("plain", "safe")
-    )
-    assert sorted(plain) == sorted(names)
-    assert sorted(safe) == sorted(["'=cmd()", "'+1+1", "'-1", "'-x", "'@x", "ann", "bob"])
+    done(*words, "--out", "plain")
+    done(*words, "--out", "safe", "--spreadsheet-safe")
+    assert sorted(labels("plain")) == sorted(names)
+    assert sorted(labels("safe")) == sorted(["'=cmd()", "'+1+1", "'-1", "'-x", "'@x", "ann", "bob"])
 
 
-def test_reading_options_reach_both_commands(run, tmp_path):
-    rows = [f"{i};{(i + 1) % 20};{i};{1 + i % 3}" for i in range(20)]
-    (tmp_path / "g.txt").write_text("\n".join(["when;from_id;to;strong", *rows]) + "\n")
-    np.savetxt(tmp_path / "x.csv", np.random.default_rng(0).random((20, 3)), delimiter=",")
-    options = ("--delimiter", ";", "--source", "from_id", "--target", "to", "--weight", "strong")
-    shared = (*options, "--features", "x.csv", "--no-features-header", "--no-plot")
-    words = ("g.txt", *shared, "-k", 2, "--n-init", 2, "--max-iter", 5, "--model-out", "m", "--out", "first")
-    code, _, err = run("cluster", *words)
-    assert code == 0, err
-    assert err.startswith("g.txt: ")
-    code, _, err = run("predict", "m", "g.txt", *shared, "--out", "second")
-    assert code == 0, err
-    for folder in ("first", "second"):
-        metrics = json.loads((tmp_path / folder / "metrics.json").read_text())
-        assert (metrics["nodes"], metrics["edges"], metrics["features"]) == (20, 20, 3)
-        said = "; ".join(metrics["reading"])
-        assert "strong" in said
-        assert "when" in said  # the column that was left out
+def test_metrics_hold_what_was_warned_about(done, tmp_path):
+    # A complete graph without features: no clustering is better than another.
+    (tmp_path / "g.csv").write_text("".join(f"{a},{b}\n" for a, b in combinations(range(20), 2)))
+    _, err = done("cluster", "g.csv", "-k", 2, *QUICK, "--out", "o")
+    metrics = metrics_of("o")
+    (warned,) = (text for text in metrics["notes"] if "the graph may have no clusters" in text)
+    assert err.count(warned) == 1
+    assert metrics["verdict"] == "none" and metrics["structure"] < 1
+    assert metrics["replicas"] == 0  # found from the edges, without networks
+    assert "20 nodes, 190 edges" in metrics["reading"]
+
+
+def test_numbers_that_json_does_not_have(tmp_path):
+    graph = Graph.from_edges([[0], [1]])
+    metrics = {"graph": "g", "agreement_of_replicas": float("nan"), "seconds": {"fit": float("inf")}, "n": 2}
+    write_results(tmp_path, graph, np.eye(2), metrics, plot=False)
+
+    def refuse(text):
+        raise AssertionError(f"{text} is not JSON")
+
+    read = json.loads((tmp_path / "metrics.json").read_text(), parse_constant=refuse)
+    assert read == {"graph": "g", "agreement_of_replicas": None, "seconds": {"fit": None}, "n": 2}
+
+
+def test_the_probability_is_that_of_the_label(tmp_path):
+    soft = np.array([[0.25, 0.75], [0.875, 0.125]])
+    write_results(tmp_path, Graph.from_edges([[0], [1]]), soft, {"graph": "g"}, plot=False)
+    text = (tmp_path / "labels.csv").read_text().splitlines()
+    assert text == ["node,cluster,probability", "0,1,0.750000", "1,0,0.875000"]
+
+
+@pytest.fixture
+def fitted(done, people):
+    """A model of people.csv and words.csv, and the rows of words.csv."""
+    done("cluster", "people.csv", "-f", "words.csv", "-k", 3, *QUICK, "--model-out", "m", "--out", "o")
+    return [line.split(",") for line in Path("words.csv").read_text().splitlines()]
+
+
+def write_rows(path, rows):
+    Path(path).write_text("".join(",".join(row) + "\n" for row in rows))
+
+
+def test_columns_are_matched_by_name(done, refused, fitted):
+    shuffled = [0, *(1 + np.random.default_rng(0).permutation(30)).tolist()]
+    write_rows("other.csv", [[row[j] for j in shuffled] for row in fitted])
+    done("predict", "m", "people.csv", "-f", "other.csv", "--out", "p", "--no-plot")
+    assert labels("p") == labels("o")
+    write_rows("renamed.csv", [["id", "colour", *fitted[0][2:]], *fitted[1:]])
+    said = refused("predict", "m", "people.csv", "-f", "renamed.csv", "--out", "q", "--no-plot")
+    assert "missing: 'w0'; not known: 'colour'" in said
+
+
+def test_columns_without_names_are_said(done, fitted):
+    write_rows("bare.csv", fitted[1:])
+    _, err = done("predict", "m", "people.csv", "-f", "bare.csv", "--out", "p", "--no-plot")
+    said = "the features have no names, but those of the fit had"
+    assert err.count(said) == 1
+    assert any(said in text for text in metrics_of("p")["notes"])
+    assert labels("p") == labels("o")
+
+
+def test_an_older_picture_does_not_stay(done, refused, tmp_path):
+    (tmp_path / "g.csv").write_text("".join(f"{i},{(i + 1) % 9}\n" for i in range(9)))
+    words = ("cluster", "g.csv", "--n-init", 2, "--max-iter", 5, "--out", "o")
+    done(*words, "-k", 2)
+    assert Path("o/clusters.png").exists()
+    assert "--overwrite" in refused(*words, "-k", 3, "--no-plot")
+    done(*words, "-k", 3, "--no-plot", "--overwrite")
+    assert not Path("o/clusters.png").exists()
+    assert np.load("o/assignments.npy").shape == (9, 3)
+
+
+def test_the_example_that_ships(done, tmp_path):
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    words = ("cluster", "examples/friends.csv", "--features", "examples/hobbies.csv", "-k", 3)
+    out, err = done(*words, "--n-init", 8, "--report")
+    assert "joined by column 'name'" in err
+    assert "60 nodes, 156 edges" in out
+    told = labels("friends-clusters")
+    # Each of the three clubs spends most hours on its own hobby.
+    with (EXAMPLES / "hobbies.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    clubs = {r["name"]: int(np.argmax([int(r[h]) for h in ("chess", "climbing", "choir")])) for r in rows}
+    assert ari([clubs[name] for name in told], [*told.values()]) > 0.8
+    assert "friends-clusters/report.html" in out
+    page = Path("friends-clusters/report.html").read_text(encoding="utf-8")
+    for text in (
+        *told,
+        "climbing",
+        *(f'data-view="{v}"' for v in ("graph", "groups", "heat", "curves", "dots")),
+    ):
+        assert text in page

@@ -9,9 +9,8 @@ import sys
 
 import pytest
 
-from softcut.cli import results
+from softcut.cli.bars import TrainingBar
 from softcut.cli.interrupts import Interrupts, Stopped
-from softcut.report.progress import TrainingBar
 
 LONG = ("--model-out", "m", "--paper", "--max-iter", 1000)
 
@@ -37,7 +36,7 @@ def test_what_was_learnt_is_written(run, ring, tmp_path, pressed_while_training)
 
 
 def test_a_second_press_leaves_nothing(run, ring, tmp_path, pressed_while_training, monkeypatch):
-    monkeypatch.setattr(results.np, "save", press)
+    monkeypatch.setattr("numpy.save", press)
     code, out, err = run(*ring, *LONG)
     assert (code, out) == (130, "")
     assert err.endswith("softcut: interrupted.\n")
@@ -50,69 +49,59 @@ def test_a_press_before_the_training_leaves_nothing(run, ring, tmp_path, monkeyp
     assert [p.name for p in tmp_path.iterdir()] == ["ring.csv"]
 
 
-def test_a_press_while_importing_is_quiet(tmp_path):
-    program = """
-import importlib.abc, signal, sys
-class Press(importlib.abc.MetaPathFinder):
+# Does something when a module is looked for.
+WATCH = """
+import ctypes, importlib.abc, runpy, signal, sys
+class Watch(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == sys.argv[1]:
-            signal.raise_signal(signal.SIGINT)
-sys.meta_path.insert(0, Press())
-from softcut.cli import main
-main()
+        if name == {module!r}:
+            {do}
+sys.meta_path.insert(0, Watch())
 """
-    for module in ("softcut.cli.interrupts", "typer", "rich.console", "softcut.cli.app"):
-        words = [sys.executable, "-c", program, module]
-        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert (done.returncode, done.stdout, done.stderr) == (130, "", "softcut: interrupted.\n")
+PRESS = "signal.raise_signal(signal.SIGINT)"
+MAIN = "from softcut.cli import main\nmain()\n"
+
+
+def ended(folder, program):
+    """Exit code, standard output and standard error of a program of its own."""
+    (folder / "program.py").write_text(program)
+    words = [sys.executable, "-m", "program"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("module", ["softcut.cli.interrupts", "typer", "rich.console", "softcut.cli.app"])
+def test_a_press_while_importing_is_quiet(tmp_path, module):
+    program = WATCH.format(module=module, do=PRESS) + MAIN
+    assert ended(tmp_path, program) == (130, "", "softcut: interrupted.\n")
 
 
 def test_a_press_inside_a_library_ends_with_the_same_code(tmp_path):
     # Python would end itself with a signal after this, as it does when torch is interrupted while it is loaded.
-    program = """
-import ctypes, importlib.abc, sys
-class Press(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "typer":
-            run = ctypes.pythonapi.PyRun_String
-            run.restype = ctypes.py_object
-            run.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object]
-            run(b"raise KeyboardInterrupt", 257, {}, {})
-sys.meta_path.insert(0, Press())
-from softcut.cli import main
-main()
+    program = WATCH.format(module="typer", do='run(b"raise KeyboardInterrupt", 257, {}, {})')
+    program += """
+run = ctypes.pythonapi.PyRun_String
+run.restype = ctypes.py_object
+run.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object]
 """
-    (tmp_path / "pressing.py").write_text(program)
-    words = [sys.executable, "-m", "pressing"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert (done.returncode, done.stderr) == (130, "softcut: interrupted.\n")
+    assert ended(tmp_path, program + MAIN) == (130, "", "softcut: interrupted.\n")
 
 
 def test_a_press_while_the_program_ends_changes_nothing(tmp_path):
     program = """
-import atexit, signal, softcut.cli.app, softcut.cli
+import atexit, signal, softcut.cli.app
 def pressed():
     raise KeyboardInterrupt
 softcut.cli.app.run = pressed
 atexit.register(signal.raise_signal, signal.SIGINT)
-softcut.cli.main()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "softcut: interrupted.\n")
+    assert ended(tmp_path, program + MAIN) == (130, "", "softcut: interrupted.\n")
 
 
 def test_python_m_softcut_is_quiet_from_its_first_line(tmp_path):
-    program = """
-import importlib.abc, runpy, signal, sys
-class Press(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "softcut.cli":
-            signal.raise_signal(signal.SIGINT)
-sys.meta_path.insert(0, Press())
-runpy.run_module("softcut", run_name="__main__", alter_sys=True)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "")
+    program = WATCH.format(module="softcut.cli", do=PRESS)
+    program += 'runpy.run_module("softcut", run_name="__main__", alter_sys=True)\n'
+    assert ended(tmp_path, program) == (130, "", "")
 
 
 def test_presses_are_counted_and_the_old_answer_comes_back():

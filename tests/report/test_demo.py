@@ -11,30 +11,34 @@ from softcut.datasets import attributed_communities
 from softcut.report import demo
 
 
-@pytest.fixture
-def small_demo(monkeypatch):
+def test_the_demo(tmp_path, monkeypatch):
     small = [(g, k) for g, k in demo.demo_graphs() if g.num_nodes < 1000]
     monkeypatch.setattr(demo, "demo_graphs", lambda: small)
-
-
-def test_the_demo(tmp_path, small_demo):
-    rows = demo.run_demo(tmp_path)
-    assert len(rows) == 8
+    told = []
+    rows, sections = demo.run_demo(tmp_path, tell=told.append)
+    assert told == [f"{g.name}: {method}" for g, _ in small for method in demo.METHODS]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["communities.png", "grid.png", "results.json"]
     assert json.loads((tmp_path / "results.json").read_text()) == rows
     best = {r["method"]: r["nmi"] for r in rows if r["graph"] == "communities"}
     assert best["softcut (default)"] > 0.9
     assert all("nmi" not in r for r in rows if r["graph"] == "grid")
+    assert [section.title for section in sections] == ["Demo: communities", "Demo: grid"]
+    lines = [[c if isinstance(c, str) else c.text for c in row] for row in sections[1].parts[0].rows]
+    assert lines[3] == [
+        *("grid", "softcut (default)", "-", "-", f"{rows[7]['normalised_cut']:.3f}"),
+        *(f"{rows[7]['modularity']:.3f}", "5 of 5", f"{rows[7]['seconds']:.1f}"),
+    ]
 
 
 @pytest.mark.parametrize(("nodes", "height"), [(60, 1), (400, 3)])
 def test_every_method_has_a_legend_and_large_graphs_more_panels(tmp_path, monkeypatch, nodes, height):
     graph = attributed_communities(nodes, 2, seed=0)
-    found = dict.fromkeys(("other", "softcut (default)"), graph.y)
+    by_method = {"other": 1 - graph.y, "softcut (default)": graph.y}  # matched: the same numbers
     kept = []
     monkeypatch.setattr(demo, "save_figure", lambda fig, path: kept.append(fig))
-    demo.draw_methods(tmp_path / "a.png", graph, found, [{"k": 2, "normalised_cut": 0.5, "nmi": 1.0}] * 2)
+    demo.draw_methods(tmp_path / "a.png", graph, by_method, [{"k": 2, "normalised_cut": 0.5, "nmi": 1.0}] * 2)
     assert len(kept[0].axes) == 2 * height
+    assert [ax.get_title() for ax in kept[0].axes[:2]] == [f"{m}\ncut 0.50, NMI 1.00" for m in by_method]
     sizes = np.bincount(graph.y)
     for ax in kept[0].axes[-2:]:
         said = [text.get_text() for text in ax.get_legend().get_texts()]

@@ -21,6 +21,7 @@ from softcut.report.html_views import (
     loss_view,
     shown_nodes,
 )
+from softcut.report.plots import cluster_colours
 
 
 @pytest.fixture(scope="module")
@@ -55,20 +56,22 @@ def test_small_views_to_the_number():
     data = graph_view(grid, np.eye(2)[labels]).data
     assert (data["labels"], len(data["edges"]) // 2) == (labels.tolist(), 12)
     assert data["x"] == [0, 0.5, 1] * 3 and data["positions"] == "coordinates"
+    assert data["y"] == [0] * 3 + [0.5] * 3 + [1] * 3
+    assert data["second"] == (1 - labels).tolist()
+    members = [list(range(5)), list(range(5, 9))]
+    assert data["clusters"] == [
+        {"number": c, "size": 5 - c, "colour": cluster_colours(2)[c], "members": members[c]} for c in (0, 1)
+    ]
     groups = cluster_view(grid, labels).data
     assert groups["links"] == [{"a": 0, "b": 1, "weight": 4.0}]
-    shares = [cluster["text"] for cluster in groups["clusters"]]
-    assert shares == [
+    assert [cluster["text"] for cluster in groups["clusters"]] == [
         "Cluster 0: 5 nodes, 29% of its edges leave it",
         "Cluster 1: 4 nodes, 40% of its edges leave it",
     ]
     heat = assignment_view(grid_graph(2, 1), np.array([[0.25, 0.75], [1.0, 0.0]])).data
     assert (heat["values"], heat["names"]) == ([100, 0, 25, 75], ["node 1", "node 0"])
-
-
-def test_a_single_cluster_has_no_second_one():
-    data = graph_view(grid_graph(3, 3), np.ones((9, 1))).data
-    assert data["second"] == [None] * 9
+    data = graph_view(grid, np.ones((9, 1))).data  # a single cluster has no second one
+    assert data["second"] == data["second_probability"] == [None] * 9
     assert len(data["clusters"]) == 1
 
 
@@ -93,12 +96,9 @@ def test_a_large_graph_is_sampled_and_says_so(monkeypatch, graph, soft):
     assert view.data["index"] == list(range(0, 120, 2))
     for a, b in np.array(view.data["edges"]).reshape(-1, 2):  # numbers of what is shown, not of the whole
         assert graph.adjacency[2 * a, 2 * b] != 0
-
-
-def test_a_very_large_graph_gets_no_positions(monkeypatch, graph, soft):
-    monkeypatch.setattr("softcut.report.html_views._PLACED", 100)
+    monkeypatch.setattr("softcut.report.html_views._PLACED", 100)  # a very large graph gets no positions
     data = graph_view(graph, soft).data
-    assert data["x"] is None and data["y"] is None
+    assert data["x"] is None and data["y"] is None and data["start_with_discs"] is False
 
 
 def test_the_graph_of_clusters_adds_up(graph, soft):
@@ -129,18 +129,24 @@ def test_the_heat_map_is_sorted_by_cluster_and_certainty(graph, soft, monkeypatc
     assert np.abs(np.bincount(first, minlength=4) - np.bincount(soft.argmax(1)) * 80 / 120).max() <= 1
 
 
-def test_losses_are_means_of_the_replicas_of_an_objective():
-    replicas = [Replica(i, name, 0, 0, 1.0, 2, False) for i, name in enumerate(("mincut", "evidence") * 2)]
+def test_losses_are_means_of_an_objective_and_evidence_is_grouped_by_distance():
+    replicas = [
+        Replica(i, name, 0, 0, float(i), 2, False, hops=hops)
+        for i, (name, hops) in enumerate((("mincut", 16), ("evidence", 0), ("mincut", 16), ("evidence", 16)))
+    ]
     cut, ortho = np.arange(20.0).reshape(5, 4), np.zeros((5, 4))
     ortho[:, ::2] = 1.0
     panels = loss_view({"cut": cut, "ortho": ortho}, replicas).data["panels"]
-    assert [panel["series"][0]["name"] for panel in panels] == ["minCUT networks"] * 2 + ["evidence networks"]
-    assert panels[0]["series"][0]["y"] == cut[:, ::2].mean(1).tolist()
-    assert panels[2]["series"][0]["y"] == cut[:, 1::2].mean(1).tolist()
-
-
-def test_evidence_is_grouped_by_distance():
-    replicas = [Replica(h, "evidence", 0, 0, float(h), 2, False, hops=h) for h in (16, 0, 16)]
+    series = [panel["series"][0] for panel in panels]
+    assert [(panel["title"], one["name"]) for panel, one in zip(panels, series, strict=True)] == [
+        ("L_c (cut)", "minCUT networks"),
+        ("second term of minCUT networks (L_o)", "minCUT networks"),
+        ("minus the evidence", "evidence networks"),
+    ]
+    assert [one["colour"] for one in series] == [cluster_colours(2)[i] for i in (0, 0, 1)]
+    assert all(one["x"] == [1, 2, 3, 4, 5] for one in series)
+    assert series[0]["y"] == cut[:, ::2].mean(1).tolist()
+    assert series[2]["y"] == cut[:, 1::2].mean(1).tolist()
     data = evidence_view(replicas).data
     assert data["groups"] == ["0", "16"]
-    assert data["series"][0]["values"] == [[0.0], [16.0, 16.0]]
+    assert [one["values"] for one in data["series"]] == [[[], [0.0, 2.0]], [[1.0], [3.0]]]

@@ -21,6 +21,7 @@ from softcut.report.plots import (
     draw_partition,
     figure,
     line_styles,
+    node_positions,
     plot_clustering,
 )
 
@@ -73,17 +74,27 @@ def drawn(graph, labels):
     return ax
 
 
-def test_few_nodes_have_names_and_edges():
+def test_few_nodes_have_names_and_edges_and_more_nodes_cluster_numbers():
     graph = Graph.from_networkx(nx.relabel_nodes(nx.path_graph(3), {0: "ann", 1: "bob", 2: "x" * 30}))
     ax = drawn(graph, np.array([0, 1, 1]))
     assert texts_of(ax) == ["ann", "bob", "x" * 17 + "…"]
-    assert len(lines_of(ax)[0].get_segments()) == 2
-
-
-def test_more_nodes_have_edges_and_cluster_numbers():
-    graph = grid_graph(10, 10)
-    ax = drawn(graph, np.arange(100) // 50)
+    places = np.random.default_rng(0).random((3, 2))
+    np.testing.assert_allclose([note.xy for note in ax.texts], places)
+    (lines,) = lines_of(ax)
+    np.testing.assert_allclose(lines.get_segments(), places[[[0, 1], [1, 2]]])
+    # Edges between clusters are grey, those inside have the colour of their cluster.
+    np.testing.assert_allclose(lines.get_colors()[:, :3], [to_rgb("#999999"), to_rgb(cluster_colours(2)[1])])
+    assert (lines.get_alpha(), lines.get_linewidths().tolist()) == (0.8, [0.8])
+    dots = ax.collections[1]
+    assert dots.get_sizes().tolist() == [60]
+    order = [np.flatnonzero((places == at).all(1))[0] for at in dots.get_offsets()]
+    wanted = [to_rgb(cluster_colours(2)[c]) for c in (0, 1, 1)]
+    np.testing.assert_allclose(dots.get_facecolors()[:, :3], [wanted[node] for node in order])
+    graph, labels = grid_graph(10, 10), np.arange(100) // 50
+    ax = drawn(graph, labels)
     assert texts_of(ax) == ["0", "1"]
+    places = np.random.default_rng(0).random((100, 2))
+    np.testing.assert_allclose(ax.texts[1].get_position(), np.median(places[50:], axis=0))
     assert len(lines_of(ax)[0].get_segments()) == graph.num_edges
 
 
@@ -92,6 +103,7 @@ def test_many_nodes_have_no_edges(monkeypatch):
     ax = drawn(graph, np.arange(400) // 200)
     assert not lines_of(ax)
     assert len(ax.collections[0].get_offsets()) == 400
+    assert ax.collections[0].get_sizes().tolist() == [15]
     places = np.random.default_rng(0).random((400, 2))
     low, high = np.percentile(places, [0.5, 99.5], axis=0)
     room = 0.05 * (high - low)
@@ -112,19 +124,22 @@ def test_groups_show_sizes_and_cuts():
     sizes = ax.collections[0].get_sizes()
     np.testing.assert_allclose(sizes / sizes.max(), [1, 1, 1 / 3])
     assert texts_of(ax) == ["1", "5", "0", "1", "4"]  # two cuts, three clusters
-    first, second = (line.get_linewidth() for line in ax.lines)
-    assert first < second
-    assert "weight 5" in ax.get_xlabel()
-
-
-def test_groups_of_a_dense_clustering_can_be_followed():
-    graph = attributed_communities(600, 20, edge_signal=0.1, seed=0)
+    assert [line.get_linewidth() for line in ax.lines] == pytest.approx([0.4 + 7 / 5, 7.4])
+    assert [line.get_alpha() for line in ax.lines] == pytest.approx([0.2 + 0.5 / 5, 0.7])
+    assert ax.get_xlabel() == "widest line: edges of weight 5"
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-1.5, 1.5), (-1.5, 1.5))
+    corners = [[0, 1], [0.75**0.5, -0.5], [-(0.75**0.5), -0.5]]  # clockwise, from the top
+    np.testing.assert_allclose(ax.collections[0].get_offsets(), corners, atol=1e-12)
+    between = 0.58 * np.array(corners[0]) + 0.42 * np.array(corners[1])
+    at = [text.get_position() for text in ax.texts[::2]]
+    np.testing.assert_allclose(at, [between, corners[0], corners[2]], atol=1e-12)
+    graph = attributed_communities(600, 20, edge_signal=0.1, seed=0)  # dense: only the largest cuts are drawn
     _, ax = figure()
     draw_groups(ax, graph, graph.y, "groups")
     assert len(ax.lines) <= 45
 
 
-def test_the_matrix_is_sorted_by_cluster():
+def test_the_matrix_is_sorted_by_cluster(monkeypatch):
     graph = Graph.from_edges([[0, 1, 0], [2, 3, 1]])  # 0-2 and 1-3 inside, 0-1 between
     _, ax = figure()
     draw_adjacency(ax, graph, np.array([0, 1, 0, 1]), "matrix")
@@ -133,11 +148,13 @@ def test_the_matrix_is_sorted_by_cluster():
     for a, b in ((0, 1), (2, 3), (0, 2)):
         expected[a, b] = expected[b, a] = True
     assert (image == expected).all()
-    assert [(p.get_x(), p.get_width()) for p in ax.patches] == [(0, 2), (2, 2)]
-
-
-def test_a_large_matrix_is_counted_in_squares(monkeypatch):
-    monkeypatch.setattr(plots, "_BINS", 7)
+    assert ax.images[0].get_extent() == [0, 4, 4, 0]
+    assert (ax.images[0].norm.vmin, ax.images[0].norm.vmax) == (0.1, 1)
+    assert [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in ax.patches] == [
+        (0, 0, 2, 2),
+        (2, 2, 2, 2),
+    ]
+    monkeypatch.setattr(plots, "_BINS", 7)  # a large one is counted in squares
     graph = attributed_communities(100, 3, seed=0)
     _, ax = figure()
     draw_adjacency(ax, graph, graph.y, "matrix")
@@ -148,35 +165,30 @@ def test_a_large_matrix_is_counted_in_squares(monkeypatch):
 
 def test_axes_have_whole_numbers():
     fig, ax = figure()
-    graph = grid_graph(1, 3)
-    draw_adjacency(ax, graph, np.array([0, 0, 1]), "matrix")
+    draw_adjacency(ax, grid_graph(1, 3), np.array([0, 0, 1]), "matrix")
     fig.canvas.draw()
     for ticks in (ax.get_xticks(), ax.get_yticks()):
         assert (ticks == np.round(ticks)).all()
 
 
-def whole_figure(monkeypatch, graph, labels):
+def test_the_legend_names_sizes_and_cuts(monkeypatch):
     kept = []
     monkeypatch.setattr(plots, "save_figure", lambda fig, path: kept.append(fig))
-    plot_clustering("unused.png", graph, labels, title="people")
-    return kept[0]
-
-
-def test_the_legend_names_sizes_and_cuts(monkeypatch):
     graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
-    fig = whole_figure(monkeypatch, graph, np.array([0, 0, 0, 2]))
-    said = [t.get_text() for t in fig.legends[0].get_texts()]
+    plot_clustering("unused.png", graph, np.array([0, 0, 0, 2]), title="people")
+    plot_clustering("unused.png", grid_graph(5, 6), np.arange(30))
+    legend, long = (fig.legends[0] for fig in kept)
+    said = [t.get_text() for t in legend.get_texts()]
     assert said == ["0: 3 nodes, 20% cut", "2: 1 node, 100% cut"]
-    colours = [h.get_color() for h in fig.legends[0].legend_handles]
+    colours = [h.get_color() for h in legend.legend_handles]
     assert colours == [cluster_colours(3)[0], cluster_colours(3)[2]]
-    assert fig.get_suptitle() == "people: 4 nodes, 3 edges, 2 clusters"
-
-
-def test_a_long_legend_ends(monkeypatch):
-    fig = whole_figure(monkeypatch, grid_graph(5, 6), np.arange(30))
-    said = [t.get_text() for t in fig.legends[0].get_texts()]
-    assert len(said) == 21
-    assert said[-1] == "and 10 more"
+    assert kept[0].get_suptitle() == "people: 4 nodes, 3 edges, 2 clusters"
+    assert [ax.get_xlabel() for ax in kept[0].axes] == [
+        "layout: neighbours attract each other",
+        "widest line: edges of weight 1",
+        "nodes",
+    ]
+    assert [t.get_text() for t in long.get_texts()][19:] == ["19: 1 node, 100% cut", "and 10 more"]
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 150, 400])
@@ -210,3 +222,53 @@ def test_a_single_edge_between_clusters_can_be_seen(nodes):
     assert corner[3] == 1
     assert (corner[:3] < 0.75).all()
     assert drawn[-1, -1][3] == 0
+
+
+# ----------------------------------------------------------------------------- where nodes stand
+
+
+@pytest.mark.parametrize("nodes", [250, 1000])
+@pytest.mark.parametrize("features", [True, False])
+def test_neighbours_stand_near_each_other(nodes, features):
+    graph = attributed_communities(nodes, 3, edge_signal=0.95, seed=0)
+    graph = graph if features else graph.with_features(None)
+    positions, what = node_positions(graph)
+    np.testing.assert_array_equal(positions, node_positions(graph)[0])  # the same every time
+    kind = "features" if features else "adjacency"
+    assert ("layout" if nodes < 300 else kind) in what
+    assert positions.shape == (nodes, 2)
+    first, second = graph.edge_index()[0]
+    near = np.linalg.norm(positions[first] - positions[second], axis=1).mean()
+    anywhere = np.linalg.norm(
+        positions - positions[np.random.default_rng(0).permutation(nodes)], axis=1
+    ).mean()
+    assert near < 0.75 * anywhere
+
+
+def test_parts_that_are_not_connected_do_not_overlap():
+    edges = np.array([(a + b, a + (b + 1) % 5) for a in (0, 5, 10) for b in range(5)]).T
+    graph = Graph.from_edges(edges, num_nodes=17)  # three rings and two isolated nodes
+    positions, _ = node_positions(graph)
+    assert np.isfinite(positions).all()
+    # In rows of at most 2.2 √17; a part of n nodes has a square of side 2 √n, with 1 between them.
+    r = 5**0.5
+    for ring, height in enumerate((0, 2 * r + 1, 4 * r + 2)):
+        part = positions[5 * ring : 5 * ring + 5]
+        np.testing.assert_allclose(part.mean(0), [r, height + r])
+        np.testing.assert_allclose(np.abs(part - part.mean(0)).max(), r)
+    np.testing.assert_allclose(positions[15:], [[2 * r + 2, 4 * r + 3], [1, 6 * r + 4]])
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_few_features_give_two_coordinates(columns):
+    x = np.random.default_rng(0).random((400, columns))
+    graph = grid_graph(20, 20).with_features(x)
+    positions, what = node_positions(graph)
+    assert positions.shape == (400, 2) and np.isfinite(positions).all()
+    if columns == 2:
+        np.testing.assert_allclose(positions, x, rtol=1e-6)
+        assert what == "coordinates"
+    if columns == 1:  # the mean over two steps
+        walk = graph.adjacency.toarray() + np.eye(400)
+        walk /= walk.sum(1, keepdims=True)
+        np.testing.assert_allclose(positions, np.hstack([walk @ walk @ x, 0 * x]), rtol=1e-6)
