@@ -388,5 +388,5 @@ def test_tasks_are_checked():
     with pytest.raises(ParameterError, match="first axis"):
         Loop(task, LoopSettings(2, 0.1, {"mse": 1.0}))
     task.parameters = {}
-    with pytest.raises(ParameterError, match="empty"):
+    with pytest.raises(ParameterError, match=r"first axis, the replicas, got \[\]"):
         Loop(task, LoopSettings(2, 0.1, {"mse": 1.0}))

@@ -13,7 +13,7 @@ import torch
 
 from softcut.errors import ParameterError
 from softcut.training import Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
-from softcut.training.stopping import BestValues, has_converged
+from softcut.training.task import BestValues, has_converged
 
 
 class Two(Task):

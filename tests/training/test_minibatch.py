@@ -206,30 +206,28 @@ def test_running_sums_are_as_new_as_the_parameters_and_as_exact_as_a_mean() -> N
     w, before = 1.0, 1.0
     for step in range(200):
         noise = 1 + 0.5 * torch.randn((), generator=generator)
-        if step:
-            with sums.before():
-                sums("t", before * noise)
-        sums.begin()
-        found = sums("t", w * noise)
+        sums.begin({"t": before * noise})
+        followed = float(sums("t", w * noise))
         lagging = lagging + (float(w * noise) - lagging) / min(step + 1, 20)
-        errors.append((abs(float(found) - w), abs(float(w * noise) - w), abs(lagging - w)))
+        errors.append((abs(followed - w), abs(float(w * noise) - w), abs(lagging - w)))
         before, w = w, w * 1.02
     ours, alone, mean = np.mean(np.array(errors[50:]) / 1.02 ** np.arange(50, 200)[:, None], axis=0)
     assert ours < 0.3 * alone and ours < 0.6 * mean
 
 
-def test_running_sums_never_fall_to_zero_by_noise() -> None:
+def test_running_sums_move_with_the_parameters_and_never_fall_to_zero_by_noise() -> None:
     sums = RunningSums(memory=10)
-    sums.begin()
-    sums("t", torch.tensor([1.0, 4.0]))
-    with sums.before():
-        sums("t", torch.tensor([9.0, 4.0]))
-    sums.begin()
-    assert sums("t", torch.tensor([0.1, 4.0])).tolist() == [0.5, 4.0]
+    sums.begin({})
+    assert sums("t", torch.tensor([1.0, 4.0, 2.0])).tolist() == [1.0, 4.0, 2.0]
+    sums.begin({"t": torch.tensor([9.0, 4.0, 5.0])})
+    new = torch.tensor([0.1, 4.0, 6.0], requires_grad=True)
+    value = sums("t", new)
+    assert value.tolist() == [0.5, 4.0, 4.5]  # at least half of it; as it was; the mean of 2 and 5, and 1 more
+    assert torch.autograd.grad(value.sum(), new)[0].tolist() == [1.0, 1.0, 1.0]
     alone = RunningSums(memory=1)
-    for value in (1.0, 3.0):
-        alone.begin()
-        assert alone("t", torch.tensor(value)).item() == value
+    for each in (1.0, 3.0):
+        alone.begin({})
+        assert alone("t", torch.tensor(each)).item() == each
 
 
 def test_every_pass_takes_each_part_once_in_a_new_order() -> None:
@@ -239,7 +237,7 @@ def test_every_pass_takes_each_part_once_in_a_new_order() -> None:
         assert sorted(itertools.chain(*taken)) == list(range(8))
     assert drawn[:4] != drawn[4:] and drawn == list(itertools.islice(parts.batches(), 8))
     assert sorted(parts.order.tolist()) == list(range(40))  # type: ignore[union-attr]
-    assert torch.equal(parts.arranged(torch.arange(40), 0), parts.order)
+    assert torch.equal(parts.arranged(torch.arange(40)), parts.order)
 
 
 def test_metis_parts_cut_fewer_edges_than_random_ones() -> None:
