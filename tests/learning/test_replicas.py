@@ -14,7 +14,7 @@ from softcut.errors import ParameterError
 from softcut.graph import Graph, GraphCollection, Split, folds, from_graphs
 from softcut.learning.fold_task import BatchOrder, FoldTask
 from softcut.learning.hierarchy import HIERARCHIES, HierarchyStore, coarsen_collection
-from softcut.learning.replica_net import replica_net, replica_state
+from softcut.learning.replica_net import replica_net
 from softcut.learning.store import GraphStore
 from softcut.nn import GraclusPool
 from softcut.nn.models import GraphClassifier, ModelOutput
@@ -61,6 +61,11 @@ def fold_task(
     if method in HIERARCHIES:
         levels = HierarchyStore(coarsen_collection(graphs, method), graphs, CPU, torch.float64)
     return FoldTask(net, store, splits, seeds, batch=5, hierarchy=levels, **rest)
+
+
+def replica_state(net: GraphClassifier, replica: int) -> dict[str, Tensor]:
+    """The parameters of one replica, by the names of a model of its own."""
+    return {name.replace(".inner.", "."): value[replica].detach() for name, value in net.named_parameters()}
 
 
 def plain_batch(graphs: GraphCollection, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
