@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,10 +54,9 @@ def test_dense_does_not_see_edges() -> None:
     splits = folds(graphs, 3)[:1]
     task = build_task(graphs, "dense", splits, [0], QUICK)
     other = build_task(graphs.without_edges(), "nopool", splits, [0], QUICK)
+    with_edges = build_task(graphs, "nopool", splits, [0], QUICK)
     assert torch.equal(task.validate()["loss"], other.validate()["loss"])
-    assert not torch.equal(
-        build_task(graphs, "nopool", splits, [0], QUICK).validate()["loss"], task.validate()["loss"]
-    )
+    assert not torch.equal(task.validate()["loss"], with_edges.validate()["loss"])
 
 
 def test_a_fold_does_not_depend_on_its_company_or_on_what_ran_before() -> None:
@@ -75,12 +75,8 @@ def test_sizes_and_groups_of_folds_follow_the_mean_size() -> None:
     graphs = from_graphs([path] * 2)
     assert cluster_sizes(graphs, 3) == (500, 250, 125)
     # 2,000,000 entries over batches of B graphs of 1,000 nodes times max(K, hidden).
-    for settings, count in (
-        ({}, 1),
-        ({"batch": 2}, 2),
-        ({"batch": 2, "k": (20, 10)}, 31),
-        ({"k": (100, 9)}, 1),
-    ):
+    known = [({}, 1), ({"batch": 2}, 2), ({"batch": 2, "k": (20, 10)}, 31), ({"k": (100, 9)}, 1)]
+    for settings, count in known:
         assert folds_at_once(graphs, ClassifierSettings(**settings)) == count
     assert folds_at_once(graphs, ClassifierSettings(), "cuda") is None
 
@@ -121,11 +117,9 @@ def test_a_stopped_training_continues_to_the_same_result(tmp_path: object) -> No
     assert results == []
     resumed, _ = train_folds(graphs, "mincut", [0, 1], settings=QUICK, count=4, checkpoint=path)
     assert resumed == straight
+    other = replace(QUICK, batch=9)
     with pytest.raises(ParameterError, match="batch"):
-        train_folds(
-            graphs, "mincut", [0, 1], settings=ClassifierSettings(batch=9, epochs=4, patience=2, lr=5e-3, hidden=8),
-            count=4, checkpoint=path,
-        )  # fmt: skip
+        train_folds(graphs, "mincut", [0, 1], settings=other, count=4, checkpoint=path)
 
 
 def test_a_time_limit_without_a_checkpoint_gives_the_best_so_far() -> None:
