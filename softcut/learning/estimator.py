@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +60,10 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
     features : {"auto", "given", "structure", "both"}
         What the network reads of a node: the features x of the graphs, degree and clustering coefficient, or both.
         "auto": x where the graphs have it, else the structure.
-    hidden, levels : int
-        Width of every layer; poolers in a row.
+    hidden, levels, batch_size : int
+        Width of every layer; poolers in a row; graphs in a step.
     k : sequence of int, optional
         Clusters at each level; by default N // 2, N // 4, ... with N the mean number of nodes.
-    batch_size : int
-        Graphs in a step.
     learning_rate, l2 : float
         Adam's step size; weight of the sum of squares of the kernels.
     max_iter, patience : int
@@ -87,10 +85,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         The classes, sorted.
     best_epoch_, validation_loss_, validation_accuracy_ : ndarray
         Of each of the `n_init` networks, at its best epoch.
-    n_iter_ : int
-        How many epochs were run.
-    interrupted_ : bool
-        Whether Ctrl-C ended the training; the weights are then the best so far.
+    n_iter_, interrupted_ : int, bool
+        How many epochs were run; whether Ctrl-C ended the training (the weights are then the best so far).
     metadata_ : dict
         Empty; what you put into it (anything JSON can hold) is saved with the model.
     """
@@ -258,7 +254,6 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         del parameters["callbacks"]
         if not isinstance(self.random_state, int | None):
             parameters["random_state"] = self._seed
-        structure = self._structure
         meta = {
             "kind": _KIND,
             "parameters": parameters,
@@ -266,13 +261,13 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             "given": self._given,
             "sizes": self._sizes,
             "columns": list(self._columns),
-            "structure": None if structure is None else [structure.max_degree, structure.mean, structure.std],
+            "structure": None if self._structure is None else list(astuple(self._structure)),
             "best_epoch": self.best_epoch_.tolist(),
             "n_epochs": self.n_iter_,
             "interrupted": self.interrupted_,
             "metadata": self.metadata_,
-            "validation_loss": [float(v) for v in self.validation_loss_],
-            "validation_accuracy": [float(v) for v in self.validation_accuracy_],
+            "validation_loss": self.validation_loss_.tolist(),
+            "validation_accuracy": self.validation_accuracy_.tolist(),
         }
         return write_model(path, dict(self._net.named_parameters()), meta)
 

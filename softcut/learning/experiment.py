@@ -150,13 +150,13 @@ def build_models(
     """One model per seed, with the weights that this seed draws."""
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}.")
-    options = {"levels": settings.levels, "hidden": settings.hidden, "pool_args": settings.pool_args}
+    options: dict[str, Any] = {"levels": settings.levels, "hidden": settings.hidden, "pool": METHODS[method]}
+    options |= {"k": tuple(k), "pool_args": settings.pool_args}
     models = []
     for seed in seeds:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            pool = METHODS[method]
-            models.append(GraphClassifier(features, max(classes, 2), pool=pool, k=tuple(k), **options))
+            models.append(GraphClassifier(features, max(classes, 2), **options))
     return models
 
 
@@ -244,16 +244,12 @@ def train_folds(
     method : str
         A pooler (mincut, diffpool, topk, sagpool, graclus, ndp, random, dmon, justbalance), nopool, or dense (no
         graph).
-    numbers : sequence of int
-        Which of the `count` folds.
+    numbers, count : sequence of int, int
+        Which folds to train, of how many the data are cut into.
     seed : int
         Of the folds; the weights and order of fold i have the seed ``1000 * seed + i``.
     settings : ClassifierSettings, optional
         The paper's by default.
-    count : int
-        Folds the data are cut into.
-    device : device
-        Where to train.
     hierarchy : Hierarchy, optional
         Precomputed coarse graphs, for Graclus and NDP.
     callback : callable, optional
@@ -264,10 +260,7 @@ def train_folds(
         Seconds after which to stop. With a checkpoint there are then no results yet: the same call goes on from it.
         Without one they are those of the best epochs so far.
 
-    Returns
-    -------
-    (list of FoldResult, LoopResult)
-        One result per fold, and what the training loop says of all of them.
+    Returns one result per fold, and what the training loop says of all of them.
     """
     settings = ClassifierSettings() if settings is None else settings
     parts = folds(graphs, count, seed)

@@ -48,17 +48,13 @@ class BatchOrder:
 
 @dataclass(frozen=True)
 class Batch:
-    """Mini-batches of all active replicas, ready for the network.
-
-    The network reads `x`, `op` and `selections`; `y` [R, B] are the classes, and `weight` [R, B] is 1 for places that
-    hold a graph (None: all do).
-    """
+    """Mini-batches of all active replicas: what the network reads, and its targets."""
 
     x: Tensor
     op: Operator
     selections: list[Selection] | None
-    y: Tensor
-    weight: Tensor | None
+    y: Tensor  # [R, B] classes
+    weight: Tensor | None  # [R, B]: 1 for places that hold a graph; None: all do
 
     def per_graph(self, values: Tensor) -> Tensor:
         """[R * (B + 1), ...] to [R, B, ...]: without the padding graphs."""

@@ -27,8 +27,7 @@ __all__ = ["BatchPlan", "BlockStore", "Gathered", "GraphStore", "KnownSegments",
 class SymmetricPattern(CSRPattern):
     """The pattern of a symmetric matrix: it is its own transpose, values included.
 
-    `total_pieces` says into how many pieces of at most 64 entries its rows are cut on a GPU (0: all rows are short),
-    so that the device need not be asked.
+    `total_pieces`: into how many pieces of at most 64 entries a GPU cuts its rows (0: all rows are short).
     """
 
     lasting = False  # it belongs to one batch
@@ -144,10 +143,9 @@ class BlockStore:
     def plan(
         self, graphs: NDArray[np.int64], rows: Sequence[int] | NDArray[np.int64] | None = None
     ) -> list[BatchPlan]:
-        """Plans of several batches at once, sent to the device in one piece.
+        """Plans of T batches of [T, R, B] graph numbers (-1: the place stays empty), sent to the device in one piece.
 
-        `graphs` are [T, R, B] graph numbers of T batches, -1 for a place that stays empty; `rows`, where more padding
-        than needed is wanted, the rows of each replica in every batch.
+        `rows` are the rows of each replica in every batch, where more padding than needed is wanted.
         """
         times, replicas, places = graphs.shape
         used = self.counts[graphs].sum(-1)

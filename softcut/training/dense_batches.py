@@ -118,11 +118,10 @@ class DenseBatchTask(Task):
     def settings(
         self, epochs: int, lr: float, minimise: Mapping[str, float], watch: str | None = None
     ) -> LoopSettings:
-        """For the loop: so many epochs, a look at the validation part after each, the best epoch by `watch`.
+        """For the loop: all epochs are run, the parameters are those of the last one; the best is that by `watch`.
 
-        All epochs are run, and the parameters are those of the last one; the numbers of every epoch are in the
-        result's `validation`: the losses by their names on the validation part, with ``test_`` and ``training_``
-        (mean over the epoch's batches) before them on the others.
+        The result's `validation` holds the losses of every epoch by their names, on the validation part and, with
+        ``test_`` and ``training_`` (mean over the epoch's batches) before them, on the others.
         """
         return LoopSettings(
             iterations=self.steps * epochs,
@@ -134,10 +133,7 @@ class DenseBatchTask(Task):
         )
 
     def order(self, replica: int, epoch: int) -> Tensor:
-        """Examples of one replica in an epoch, batch after batch: a window of an endless row of permutations.
-
-        It depends on the replica's seed and training part alone (and on the kind of device).
-        """
+        """Examples of one replica in an epoch, batch after batch: a window of an endless row of permutations."""
         own, length = self._train[replica], self.steps * self.batch
         first, start = divmod(epoch * length, len(own))
         pieces = []
@@ -160,8 +156,8 @@ class DenseBatchTask(Task):
     ) -> dict[str, Tensor]:
         """Losses of every example [A, B]."""
 
-        def one(own: dict[str, Tensor], batch: Sequence[Tensor], target: Tensor) -> dict[str, Tensor]:
-            return dict(self.losses(functional_call(self.model, own, tuple(batch)), target))
+        def one(own: Mapping[str, Tensor], batch: Sequence[Tensor], target: Tensor) -> dict[str, Tensor]:
+            return dict(self.losses(functional_call(self.model, dict(own), tuple(batch)), target))
 
         return vmap(one)(parameters, inputs, targets)
 

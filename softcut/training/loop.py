@@ -1,9 +1,7 @@
 """The one training loop: R replicas of a model, trained side by side.
 
-A :class:`Task` computes the losses; the :class:`Loop` does the rest: Adam, histories, stopping, the best values
-of each replica, checkpoints, time limits, Ctrl-C and CUDA graphs. Every parameter has the replica as its first
-axis, the loss is summed over replicas and Adam works element by element, so that a replica follows exactly the
-path it would follow alone.
+Every parameter has the replica as its first axis, the loss is summed over replicas and Adam works element by element,
+so that a replica follows exactly the path it would follow alone.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ def repeat(step: Callable[[], object], times: int, capture: bool = False) -> Ite
 
 
 class Loop:
-    """Trains a :class:`Task`.
+    """Trains a :class:`Task`: Adam, histories, stopping, best values, checkpoints, time limits, Ctrl-C, CUDA graphs.
 
     Four least-squares fits side by side; each stops on its own:
 
@@ -139,17 +137,10 @@ class Loop:
         checkpoint: Checkpoint | None = None,
         time_limit: float | None = None,
     ) -> LoopResult:
-        """Train until the stop rule, the last iteration, the time limit or Ctrl-C.
+        """Train until the stop rule, the last iteration, the time limit (in seconds) or Ctrl-C.
 
-        Parameters
-        ----------
-        callback : callable, optional
-            Called with a :class:`LoopProgress` at every check. Raising KeyboardInterrupt in it ends training.
-        checkpoint : Checkpoint, optional
-            Where to save the training now and then (and when it is interrupted or out of time), and to resume
-            it from.
-        time_limit : float, optional
-            Seconds after which to stop; at least one iteration is run.
+        The callback is called at every check; raising KeyboardInterrupt in it ends training. The training is saved to
+        the checkpoint now and then (and when it is interrupted or out of time), and resumed from it.
         """
         self._began = self._saved = time.perf_counter()
         self._spent = 0.0

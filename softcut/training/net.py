@@ -30,8 +30,7 @@ __all__ = ["ConvInput", "DenseInput", "FirstLayer", "ReplicaNet", "replica_seeds
 class FirstLayer(Protocol):
     """Computes the sum of (weights) @ (constant matrix)', one kernel for each constant matrix.
 
-    Nodes are the last axis here: softmax and activation then run along contiguous memory, which on CPUs
-    is many times faster than rows of K numbers.
+    Nodes are the last axis: softmax and activation then run along contiguous memory, many times faster on CPUs.
     """
 
     in_channels: int

@@ -133,8 +133,8 @@ class PartedOperator:
     >>> parted.take([0, 1, 2], torch.device("cpu")).to_dense().int().tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
 
-    `op` is a CSR operator or a sum of such, symmetric, its entries not learned; `degree` are its degrees, where they are
-    known already.
+    `op` is a CSR operator or a sum of such, symmetric, its entries not learned; `degree` are its degrees, where they
+    are known already.
     """
 
     def __init__(self, op: Operator, parts: Parts, degree: Tensor | None = None) -> None:
