@@ -147,6 +147,11 @@ def plain(
     return out
 
 
+def run(task, iterations, lr=1e-2, minimise=None, *, callback=None, checkpoint=None, time_limit=None, **rest):
+    settings = LoopSettings(iterations, lr, minimise or {"mse": 1.0}, **rest)
+    return Loop(task, settings).run(callback, checkpoint, time_limit)
+
+
 def close(a, b):
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), atol=1e-9, rtol=0)
 
@@ -155,8 +160,7 @@ def close(a, b):
 @pytest.mark.parametrize("minibatches", [False, True])
 def test_a_replica_follows_the_path_it_would_follow_alone(minibatches, decay):
     task = Regressions(range(REPLICAS), minibatches)
-    settings = LoopSettings(50, 1e-2, {"mse": 1.0, "size": 0.01}, decay=decay)
-    result = Loop(task, settings).run()
+    result = run(task, 50, minimise={"mse": 1.0, "size": 0.01}, decay=decay)
     assert result.iterations == 50 and not (result.converged or result.interrupted or result.timed_out)
     for r in range(REPLICAS):
         alone = plain(r, 50, 1e-2, weight=0.01, minibatches=minibatches, decay=decay)
@@ -174,18 +178,14 @@ def test_a_replica_follows_the_path_it_would_follow_alone(minibatches, decay):
 )
 def test_patience_on_the_training_or_a_validation_loss(validates, minibatches, drop):
     """Against the plain loop: best values, when each replica stopped, its parameters and its history."""
-    rule = Patience(7, tolerance=2e-3, keep=("output", "mse"))
-    minimise, every, options = (
-        {"mse": 1.0, "size": 0.05},
-        5,
-        {"weight": 0.05, "patience": 7, "tolerance": 2e-3},
-    )
-    if validates:
-        rule, minimise, every = Patience(3, watch="loss", keep=("output",)), {"mse": 1.0}, 6
-        options = {"patience": 3, "every": 6, "minibatches": minibatches}
+    rule, every, options = Patience(3, watch="loss", keep=("output",)), 6, {"patience": 3, "every": 6}
+    if not validates:
+        rule, every = Patience(7, tolerance=2e-3, keep=("output", "mse")), 5
+        options = {"weight": 0.05, "patience": 7, "tolerance": 2e-3}
+    options["minibatches"] = minibatches
+    minimise = {"mse": 1.0, "size": options.get("weight", 0.0)}
     task = Regressions(range(REPLICAS), minibatches, validates)
-    settings = LoopSettings(600, 2e-2, minimise, check_every=every, stop=rule, drop_finished=drop)
-    result = Loop(task, settings).run()
+    result = run(task, 600, 2e-2, minimise, check_every=every, stop=rule, drop_finished=drop)
     assert result.converged
     alone = [plain(r, 600, 2e-2, **options) for r in range(REPLICAS)]
     assert len({a["ran"] for a in alone}) > 1, "the replicas should stop at different times"
@@ -206,8 +206,7 @@ def test_patience_on_the_training_or_a_validation_loss(validates, minibatches, d
 
 
 def test_plateau_ends_all_replicas_at_the_first_check_where_none_improved():
-    settings = LoopSettings(2000, 2e-2, {"mse": 1.0}, stop=Plateau(1e-3, patience=20), check_every=10)
-    result = Loop(Regressions(range(REPLICAS)), settings).run()
+    result = run(Regressions(range(REPLICAS)), 2000, 2e-2, stop=Plateau(1e-3, patience=20), check_every=10)
     losses = np.stack([plain(r, result.iterations, 2e-2)["mse"] for r in range(REPLICAS)])
 
     def stops(t):
@@ -222,16 +221,14 @@ def test_a_replica_that_diverges_leaves_the_others_alone():
     with torch.no_grad():
         task.parameters["0.weight"][1] = torch.nan
     rule = Patience(patience=10, tolerance=1e-3)
-    settings = LoopSettings(300, 2e-2, {"mse": 1.0}, stop=rule, check_every=5, drop_finished=True)
-    result = Loop(task, settings).run()
+    result = run(task, 300, 2e-2, stop=rule, check_every=5, drop_finished=True)
     assert np.isinf(result.best_loss[1]) and result.ran[1] < 20
     for r in (0, 2, 3):
         close(result.best_loss[r], plain(r, 300, 2e-2, patience=10, tolerance=1e-3)["best"])
 
 
 def test_warm_up_uses_the_same_optimiser_and_is_not_recorded():
-    task = Regressions([3])
-    result = Loop(task, LoopSettings(5, 1e-2, {"mse": 1.0}, warm_up=4)).run()
+    result = run(Regressions([3]), 5, warm_up=4)
     model, (x, y) = module(3), data(3)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     losses = []
@@ -253,24 +250,21 @@ def test_warm_up_uses_the_same_optimiser_and_is_not_recorded():
 
 @pytest.mark.parametrize("kind", ["plateau", "validation"])
 def test_stopping_after_every_iteration_and_resuming_changes_nothing(kind, tmp_path):
-    rule, options = (
-        Patience(patience=2, watch="loss", keep=("output",)),
-        {"minibatches": True, "validates": True},
-    )
-    settings = LoopSettings(80, 3e-2, {"mse": 1.0}, stop=rule, check_every=6, drop_finished=True)
+    options = {"minibatches": True, "validates": True}
+    settings = {"iterations": 80, "lr": 3e-2, "check_every": 6, "drop_finished": True}
+    settings["stop"] = Patience(patience=2, watch="loss", keep=("output",))
     if kind == "plateau":
-        options = {}
-        settings = LoopSettings(30, 2e-2, {"mse": 1.0}, True, 3, check_every=4, stop=Plateau(0.0))
+        options, settings = {}, {"iterations": 30, "lr": 2e-2, "decay": True, "warm_up": 3, "check_every": 4}
+        settings["stop"] = Plateau(0.0)
     whole = Regressions(range(REPLICAS), **options)
-    expected = Loop(whole, settings).run()
+    expected = run(whole, **settings)
     checkpoint = Checkpoint(tmp_path / "a.pt", {"seeds": [0, 1, 2, 3]})
     for _ in range(200):
         task = Regressions(range(REPLICAS), **options)  # a new process would know nothing else
-        result = Loop(task, settings).run(checkpoint=checkpoint, time_limit=0.0)
+        result = run(task, **settings, checkpoint=checkpoint, time_limit=0.0)
         if not result.timed_out:
             break
-    assert result.iterations == expected.iterations
-    assert result.converged == expected.converged
+    assert (result.iterations, result.converged) == (expected.iterations, expected.converged)
     for part in ("history", "validation"):
         for name, values in getattr(expected, part).items():
             np.testing.assert_array_equal(getattr(result, part)[name], values)
@@ -282,70 +276,61 @@ def test_stopping_after_every_iteration_and_resuming_changes_nothing(kind, tmp_p
 
 
 def test_a_checkpoint_is_written_by_the_clock(tmp_path):
-    path = tmp_path / "a.pt"
-    seen = []
-
-    def run(look, every):
-        settings = LoopSettings(20, 1e-2, {"mse": 1.0}, check_every=5)
-        Loop(Regressions([0]), settings).run(
-            lambda progress: seen.append(look()), Checkpoint(path, every=every)
+    path, seen = tmp_path / "a.pt", []
+    for look, every in ((path.exists, 3600), (lambda: torch.load(path, weights_only=True)["done"], 0)):
+        saved = Checkpoint(path, every=every)
+        run(
+            Regressions([0]),
+            20,
+            check_every=5,
+            callback=lambda _, look=look: seen.append(look()),
+            checkpoint=saved,
         )
-
-    run(path.exists, 3600)
-    assert seen == [False] * 4 and not path.exists()
-    run(lambda: torch.load(path, weights_only=True)["done"], 0)
-    assert seen[4:] == [4, 9, 14, 19]
+    assert seen == [False] * 4 + [4, 9, 14, 19]
 
 
 @pytest.mark.parametrize(
-    ("change", "named"), [({"lr": 2e-2}, "lr"), ({"iterations": 21}, "iterations"), ({"seeds": [1]}, "seeds")]
+    "change", [{"lr": 2e-2}, {"iterations": 21}, {"seeds": [1]}], ids=lambda c: next(iter(c))
 )
-def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change, named):
-    given = {"iterations": 20, "lr": 1e-2, "seeds": [0]}
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change):
+    def begin(iterations=20, lr=1e-2, seeds=(0,)):
+        checkpoint = Checkpoint(tmp_path / "a.pt", {"seeds": list(seeds)})
+        return run(Regressions(seeds), iterations, lr, checkpoint=checkpoint, time_limit=0.0)
 
-    def run(iterations, lr, seeds):
-        settings = LoopSettings(iterations, lr, {"mse": 1.0})
-        checkpoint = Checkpoint(tmp_path / "a.pt", {"seeds": seeds})
-        return Loop(Regressions(seeds), settings).run(checkpoint=checkpoint, time_limit=0.0)
-
-    assert run(**given).iterations == 1
-    with pytest.raises(ParameterError, match=named):
-        run(**{**given, **change})
-    assert run(**given).iterations == 2
+    first = begin()
+    assert first.iterations == 1 and first.timed_out and not (first.converged or first.interrupted)
+    with pytest.raises(ParameterError, match=next(iter(change))):
+        begin(**change)
+    assert begin().iterations == 2
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
     (tmp_path / "a.pt").write_bytes(b"oops")
-    loop = Loop(Regressions([0]), LoopSettings(2, 1e-2, {"mse": 1.0}))
     with pytest.raises(FileFormatError, match="move it away"):
-        loop.run(checkpoint=Checkpoint(tmp_path / "a.pt"))
+        run(Regressions([0]), 2, checkpoint=Checkpoint(tmp_path / "a.pt"))
 
 
-def test_ctrl_c_keeps_the_last_finished_iteration():
+def test_ctrl_c_keeps_the_last_finished_iteration_and_a_second_one_leaves_at_once():
     task = Regressions([2])
     task.presses = 1
-    result = Loop(task, LoopSettings(50, 1e-2, {"mse": 1.0})).run()
+    result = run(task, 50)
     assert result.interrupted and result.iterations == 7
     alone = plain(2, 7, 1e-2)
     close(result.history["mse"][:, 0], alone["mse"])
     for name, value in task.parameters.items():
         close(value[0].detach(), alone["last"][name])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_a_second_ctrl_c_leaves_at_once():
     task = Regressions([2])
     task.presses = 2
     with pytest.raises(KeyboardInterrupt):
-        Loop(task, LoopSettings(50, 1e-2, {"mse": 1.0})).run()
+        run(task, 50)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_callbacks_are_told_the_last_losses_of_the_active_replicas():
-    told = []
-    rule = Patience(patience=2, watch="loss")
-    settings = LoopSettings(600, 3e-2, {"mse": 1.0}, stop=rule, check_every=6, drop_finished=True)
-    result = Loop(Regressions(range(REPLICAS), validates=True), settings).run(told.append)
+    told, rule = [], Patience(patience=2, watch="loss")
+    task, rest = Regressions(range(REPLICAS), validates=True), {"check_every": 6, "drop_finished": True}
+    result = run(task, 600, 3e-2, callback=told.append, stop=rule, **rest)
     assert [t.iteration for t in told] == list(range(6, result.iterations + 1, 6))
     for t in told:
         active = list(t.active)
@@ -356,16 +341,14 @@ def test_callbacks_are_told_the_last_losses_of_the_active_replicas():
     np.testing.assert_array_equal(told[-1].best, result.best_loss)
 
 
-# -------------------------------------------------------------------------------------------------- bad arguments
-
-
 def test_tasks_are_checked():
     task = Regressions([0, 1])
-    with pytest.raises(ParameterError, match="nothing"):
-        Loop(task, LoopSettings(2, 0.1, {"nothing": 1.0})).run()
-    task.parameters = {**task.parameters, "other": torch.zeros(3, 1, requires_grad=True)}
-    with pytest.raises(ParameterError, match="first axis"):
-        Loop(task, LoopSettings(2, 0.1, {"mse": 1.0}))
-    task.parameters = {}
-    with pytest.raises(ParameterError, match=r"first axis, the replicas, got \[\]"):
-        Loop(task, LoopSettings(2, 0.1, {"mse": 1.0}))
+    with pytest.raises(
+        ParameterError, match="minimise names 'nothing', but the step returns mse, size, output"
+    ):
+        run(task, 2, minimise={"nothing": 1.0})
+    uneven = {**task.parameters, "other": torch.zeros(3, 1, requires_grad=True)}
+    for parameters, sizes in ((uneven, r"\[2, 3\]"), ({}, r"\[\]")):
+        task.parameters = parameters
+        with pytest.raises(ParameterError, match=f"share their first axis, the replicas, got {sizes}"):
+            run(task, 2)
