@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from softcut.learning.experiment import (
     task_of,
 )
 from softcut.learning.replica_net import replica_net
-from softcut.learning.store import GraphStore
 from softcut.learning.structure_features import StructureFeatures
 from softcut.training import Loop, LoopProgress
 
@@ -61,12 +60,10 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
     features : {"auto", "given", "structure", "both"}
         What the network reads of a node: the features x of the graphs, degree and clustering coefficient, or both.
         "auto": x where the graphs have it, else the structure.
-    hidden, levels : int
-        Width of every layer; poolers in a row.
+    hidden, levels, batch_size : int
+        Width of every layer; poolers in a row; graphs in a step.
     k : sequence of int, optional
         Clusters at each level; by default N // 2, N // 4, ... with N the mean number of nodes.
-    batch_size : int
-        Graphs in a step.
     learning_rate, l2 : float
         Adam's step size; weight of the sum of squares of the kernels.
     max_iter, patience : int
@@ -88,10 +85,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         The classes, sorted.
     best_epoch_, validation_loss_, validation_accuracy_ : ndarray
         Of each of the `n_init` networks, at its best epoch.
-    n_iter_ : int
-        How many epochs were run.
-    interrupted_ : bool
-        Whether Ctrl-C ended the training; the weights are then the best so far.
+    n_iter_, interrupted_ : int, bool
+        How many epochs were run; whether Ctrl-C ended the training (the weights are then the best so far).
     metadata_ : dict
         Empty; what you put into it (anything JSON can hold) is saved with the model.
     """
@@ -122,50 +117,48 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         self.validation, self.pool_args = validation, pool_args
         self.random_state, self.device, self.callbacks = random_state, device, callbacks
 
-    # ------------------------------------------------------------------------------------------------ fitting
-
     def fit(self, graphs: Any, y: Any = None) -> GraphClassification:
-        """Train on a list of graphs (or a GraphCollection) and their classes.
+        """Train on a list of Graph or PyTorch Geometric Data (or a GraphCollection) and a class per graph.
 
-        Parameters
-        ----------
-        graphs : list of Graph or PyTorch Geometric Data, or GraphCollection
-            What :func:`softcut.learning.from_graphs` takes.
-        y : sequence, optional
-            A class per graph; by default those the graphs bring along.
+        By default the classes are those that the graphs bring along.
         """
         settings = self._settings()
         collection, labels = self._read(graphs, y)
         names, numbers = np.unique(labels, return_inverse=True)
         if len(names) < 2:
             raise GraphError(f"y must hold at least two classes, got {names.tolist()}.")
-        self._structure = self._choose_structure(collection)
-        self._given = collection.num_features
-        collection = self._with_features(collection, numbers, names)
+        self._given, self._structure = collection.num_features, None
+        if self._given == 0 and self.features == "given":
+            raise GraphError("the graphs have no features x: use features='structure', or give them x.")
+        if self.features in ("structure", "both") or (self.features == "auto" and self._given == 0):
+            self._structure = StructureFeatures.fit(collection)
+        classes = tuple(map(str, names.tolist()))
+        collection = replace(self._with_features(collection), y=numbers.astype(np.int64), classes=classes)
         self._seed = seed_from(self.random_state)
         split = hold_out(numbers, self.validation, self._seed)
         seeds = [1000 * self._seed + i for i in range(self.n_init)]
         device = choose_device(self.device)
         task = build_task(collection, self.pool, [split] * self.n_init, seeds, settings, device)
-        loop, steps = loop_settings([split], settings)
-        result = Loop(task, loop).run(self._tell if self.callbacks else None)
+        loop = loop_settings([split], settings)
+
+        def tell(progress: LoopProgress) -> None:
+            for callback in self.callbacks or ():
+                callback(progress)
+
+        result = Loop(task, loop).run(tell if self.callbacks else None)
         if result.best_iteration is None or result.best_loss is None:
             raise ParameterError("training was stopped before its first epoch: there is nothing to keep.")
         self.classes_ = names
         self.interrupted_ = result.interrupted
         self.metadata_: dict[str, Any] = {}
-        self.best_epoch_ = np.round(result.best_iteration / steps).astype(int)
-        self.n_iter_ = round(result.iterations / steps)
+        self.best_epoch_ = np.round(result.best_iteration / loop.check_every).astype(int)
+        self.n_iter_ = round(result.iterations / loop.check_every)
         self.validation_loss_ = result.best_loss
-        at = [int(np.flatnonzero(result.validated_at == i)[0]) for i in result.best_iteration]
+        at = np.searchsorted(result.validated_at, result.best_iteration)
         self.validation_accuracy_ = result.validation["accuracy"][at, np.arange(self.n_init)]
         self._net, self._sizes = task.net, list(settings.k or cluster_sizes(collection, self.levels))
         self._columns = (collection.index.shape[1], collection.value.shape[1], collection.num_features)
         return self
-
-    def _tell(self, progress: LoopProgress) -> None:
-        for callback in self.callbacks or ():
-            callback(progress)
 
     def _settings(self) -> ClassifierSettings:
         if self.pool not in METHODS:
@@ -206,26 +199,13 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             )
         return collection, labels
 
-    def _choose_structure(self, graphs: GraphCollection) -> StructureFeatures | None:
-        if graphs.num_features == 0 and self.features == "given":
-            raise GraphError("the graphs have no features x: use features='structure', or give them x.")
-        wanted = self.features in ("structure", "both") or (
-            self.features == "auto" and graphs.num_features == 0
-        )
-        return StructureFeatures.fit(graphs) if wanted else None
-
-    def _with_features(
-        self, graphs: GraphCollection, numbers: NDArray[np.int64] | None, names: NDArray[Any] | None
-    ) -> GraphCollection:
-        if self._structure is not None:
-            if self.features == "structure":
-                graphs = replace(graphs, index=graphs.index[:, :0], value=graphs.value[:, :0], num_features=0)
-            graphs = self._structure.transform(graphs)
-        if numbers is None or names is None:
+    def _with_features(self, graphs: GraphCollection) -> GraphCollection:
+        """The graphs with the features that the network reads."""
+        if self._structure is None:
             return graphs
-        return replace(graphs, y=numbers.astype(np.int64), classes=tuple(map(str, names.tolist())))
-
-    # --------------------------------------------------------------------------------------------- predicting
+        if self.features == "structure":
+            graphs = replace(graphs, index=graphs.index[:, :0], value=graphs.value[:, :0], num_features=0)
+        return self._structure.transform(graphs)
 
     def predict_proba(self, graphs: Any) -> NDArray[np.float64]:
         """Probability of every class, in the order of ``classes_``: [graphs, classes]."""
@@ -235,14 +215,11 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             raise GraphError(
                 f"graphs have {collection.num_features} features, but the model was fitted with {self._given}."
             )
-        collection = self._with_features(collection, None, None)
-        device = choose_device(self.device)
-        seen = collection.without_edges() if self.pool == "dense" else collection
-        store = GraphStore(seen, device)
+        collection, device = self._with_features(collection), choose_device(self.device)
         everything = np.arange(len(collection))
         splits = [Split(everything, everything, everything)] * self.n_init
-        self._net.to(device)
-        task = task_of(self._net, collection, store, self.pool, splits, range(self.n_init), self._settings())
+        seeds, net = range(self.n_init), self._net.to(device)
+        task = task_of(net, collection, self.pool, splits, seeds, self._settings(), device)
         return task.predict(everything).mean(0).double().cpu().numpy()
 
     def predict(self, graphs: Any) -> NDArray[Any]:
@@ -259,8 +236,6 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "_net"):
             raise NotFittedError("this GraphClassification is not fitted yet; call fit first.")
-
-    # ---------------------------------------------------------------------------------------------- model files
 
     def save(self, path: str | Path) -> Path:
         """Write the fitted model as ``<path>.safetensors`` and ``<path>.json``; loading runs no code.
@@ -279,7 +254,6 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         del parameters["callbacks"]
         if not isinstance(self.random_state, int | None):
             parameters["random_state"] = self._seed
-        structure = self._structure
         meta = {
             "kind": _KIND,
             "parameters": parameters,
@@ -287,13 +261,13 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             "given": self._given,
             "sizes": self._sizes,
             "columns": list(self._columns),
-            "structure": None if structure is None else [structure.max_degree, structure.mean, structure.std],
+            "structure": None if self._structure is None else list(astuple(self._structure)),
             "best_epoch": self.best_epoch_.tolist(),
             "n_epochs": self.n_iter_,
             "interrupted": self.interrupted_,
             "metadata": self.metadata_,
-            "validation_loss": [float(v) for v in self.validation_loss_],
-            "validation_accuracy": [float(v) for v in self.validation_accuracy_],
+            "validation_loss": self.validation_loss_.tolist(),
+            "validation_accuracy": self.validation_accuracy_.tolist(),
         }
         return write_model(path, dict(self._net.named_parameters()), meta)
 
@@ -310,15 +284,13 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             model.classes_ = np.asarray(meta["classes"])
             model._given, model._sizes = int(meta["given"]), [int(v) for v in meta["sizes"]]
             one_hot, values, features = (int(v) for v in meta["columns"])
-            model._columns = (one_hot, values, features)
-            known = meta["structure"]
-            model._structure = (
-                None if known is None else StructureFeatures(int(known[0]), float(known[1]), float(known[2]))
-            )
-            made = build_models(
-                features, len(model.classes_), model.pool, model._sizes, range(model.n_init), settings
-            )
-            model._net = replica_net(made, one_hot, one_hot + values)
+            model._columns, known = (one_hot, values, features), meta["structure"]
+            model._structure = None
+            if known is not None:
+                model._structure = StructureFeatures(int(known[0]), float(known[1]), float(known[2]))
+            classes, seeds = len(model.classes_), range(model.n_init)
+            models = build_models(features, classes, model.pool, model._sizes, seeds, settings)
+            model._net = replica_net(models, one_hot, one_hot + values)
             expected = {name: value.shape for name, value in model._net.named_parameters()}
             if expected != {name: value.shape for name, value in tensors.items()}:
                 raise ValueError("its weights do not fit its settings")

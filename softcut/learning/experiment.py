@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from softcut.errors import ParameterError
@@ -24,17 +25,18 @@ __all__ = [
     "METHODS",
     "ClassifierSettings",
     "FoldResult",
+    "build_models",
     "build_task",
     "cluster_sizes",
     "folds_at_once",
     "loop_settings",
+    "task_of",
     "train_folds",
 ]
 
 _POOLERS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "nopool")
-# Names of tables to poolers. "dense" is the network without a pooler on graphs without edges.
+# Names of methods to poolers. "dense" is the network without a pooler on graphs without edges.
 METHODS = {name: name for name in (*_POOLERS, "dense", "random", "dmon", "justbalance")} | {"dense": "nopool"}
-
 _STOP_ON = ("loss", "task", "error")
 
 
@@ -46,16 +48,12 @@ class ClassifierSettings:
     ----------
     batch : int
         Graphs of each fold in a step (the paper's code: 8, and 1 for the dense poolers).
-    lr : float
-        Adam's step size.
+    lr, l2 : float
+        Adam's step size; weight of the sum of squares of the kernels of message passing and poolers.
     epochs, patience : int
         At most so many epochs; stop after so many without a better value of `stop_on`.
-    l2 : float
-        Times the sum of squares of the kernels of message passing and poolers, added to the loss.
-    hidden : int
-        Width of every layer.
-    levels : int
-        Poolers in a row; each halves the number of nodes.
+    hidden, levels : int
+        Width of every layer; poolers in a row, each of which halves the number of nodes.
     k : tuple of int or None
         Clusters at each level, for the poolers with a fixed number; None: from the mean number of nodes, see
         :func:`cluster_sizes`.
@@ -124,17 +122,15 @@ def cluster_sizes(graphs: GraphCollection, levels: int = 2) -> tuple[int, ...]:
     return tuple(max(1, n // 2**level) for level in range(1, levels + 1))
 
 
-# Entries of one step's largest assignment matrix that a CPU's caches and allocator deal with well.
-_CPU_ENTRIES = 2_000_000
+_CPU_ENTRIES = 2_000_000  # of one step's largest assignment matrix that a CPU's caches deal with well
 
 
 def folds_at_once(
     graphs: GraphCollection, settings: ClassifierSettings, device: torch.device | str = "cpu"
 ) -> int | None:
-    """How many folds should train side by side; None: all of them.
+    """How many folds should train side by side; None: all of them. The results do not depend on it.
 
-    On a GPU all of them. On a CPU large graphs fill the caches, and folds are then faster in smaller groups: ten folds
-    of PROTEINS are best together, those of DD one by one. The answers do not depend on it.
+    On a GPU all of them. On a CPU large graphs fill the caches, and folds are then faster in smaller groups.
     """
     if torch.device(device).type != "cpu":
         return None
@@ -154,21 +150,13 @@ def build_models(
     """One model per seed, with the weights that this seed draws."""
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}.")
+    options: dict[str, Any] = {"levels": settings.levels, "hidden": settings.hidden, "pool": METHODS[method]}
+    options |= {"k": tuple(k), "pool_args": settings.pool_args}
     models = []
     for seed in seeds:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            models.append(
-                GraphClassifier(
-                    features,
-                    max(classes, 2),
-                    pool=METHODS[method],
-                    levels=settings.levels,
-                    hidden=settings.hidden,
-                    k=tuple(k),
-                    pool_args=settings.pool_args,
-                )
-            )
+            models.append(GraphClassifier(features, max(classes, 2), **options))
     return models
 
 
@@ -182,39 +170,38 @@ def build_task(
     hierarchy: Hierarchy | None = None,
 ) -> FoldTask:
     """Models, graphs and order of training for some folds, on a device."""
-    device = torch.device(device)
     k = cluster_sizes(graphs, settings.levels) if settings.k is None else settings.k
     models = build_models(graphs.num_features, len(graphs.classes), method, k, seeds, settings)
-    seen = graphs.without_edges() if method == "dense" else graphs
-    store = GraphStore(seen, device)
-    net = replica_net(models, store.one_hot, store.x.shape[1]).to(device)
-    return task_of(net, graphs, store, method, splits, seeds, settings, hierarchy)
+    one_hot = graphs.index.shape[1]
+    net = replica_net(models, one_hot, one_hot + graphs.value.shape[1]).to(device)
+    return task_of(net, graphs, method, splits, seeds, settings, device, hierarchy)
 
 
 def task_of(
     net: GraphClassifier,
     graphs: GraphCollection,
-    store: GraphStore,
     method: str,
     splits: Sequence[Split],
     seeds: Sequence[int],
     settings: ClassifierSettings,
+    device: torch.device | str,
     hierarchy: Hierarchy | None = None,
 ) -> FoldTask:
-    """A network that exists already, on graphs that are on its device."""
-    device, levels = store.device, None
+    """The task of a network that is on the device already."""
+    store = GraphStore(graphs.without_edges() if method == "dense" else graphs, torch.device(device))
+    levels = None
     if METHODS[method] in HIERARCHIES:
         if hierarchy is None:
             hierarchy = coarsen_collection(graphs, METHODS[method], settings.levels)
-        levels = HierarchyStore(hierarchy, graphs, device, store.dtype)
-    nodes = 1_000_000 if device.type == "cuda" else 100_000  # of one piece of an evaluation
+        levels = HierarchyStore(hierarchy, graphs, store.device, store.dtype)
+    nodes = 1_000_000 if store.device.type == "cuda" else 100_000  # of one piece of an evaluation
     return FoldTask(net, store, splits, seeds, settings.batch, levels, nodes)
 
 
-def loop_settings(splits: Sequence[Split], settings: ClassifierSettings) -> tuple[LoopSettings, int]:
-    """For the shared loop, and how many steps an epoch has."""
+def loop_settings(splits: Sequence[Split], settings: ClassifierSettings) -> LoopSettings:
+    """For the shared loop; it checks after every epoch."""
     steps = max(1, math.ceil(max(len(split.train) for split in splits) / settings.batch))
-    loop = LoopSettings(
+    return LoopSettings(
         iterations=steps * settings.epochs,
         lr=settings.lr,
         minimise={"loss": 1.0, "l2": settings.l2},
@@ -222,7 +209,6 @@ def loop_settings(splits: Sequence[Split], settings: ClassifierSettings) -> tupl
         stop=Patience(patience=settings.patience, watch=settings.stop_on),
         drop_finished=True,
     )
-    return loop, steps
 
 
 def train_folds(
@@ -258,16 +244,12 @@ def train_folds(
     method : str
         A pooler (mincut, diffpool, topk, sagpool, graclus, ndp, random, dmon, justbalance), nopool, or dense (no
         graph).
-    numbers : sequence of int
-        Which of the `count` folds.
+    numbers, count : sequence of int, int
+        Which folds to train, of how many the data are cut into.
     seed : int
         Of the folds; the weights and order of fold i have the seed ``1000 * seed + i``.
     settings : ClassifierSettings, optional
         The paper's by default.
-    count : int
-        Folds the data are cut into.
-    device : device
-        Where to train.
     hierarchy : Hierarchy, optional
         Precomputed coarse graphs, for Graclus and NDP.
     callback : callable, optional
@@ -278,17 +260,14 @@ def train_folds(
         Seconds after which to stop. With a checkpoint there are then no results yet: the same call goes on from it.
         Without one they are those of the best epochs so far.
 
-    Returns
-    -------
-    (list of FoldResult, LoopResult)
-        One result per fold, and what the training loop says of all of them.
+    Returns one result per fold, and what the training loop says of all of them.
     """
     settings = ClassifierSettings() if settings is None else settings
     parts = folds(graphs, count, seed)
     chosen = [parts[number] for number in numbers]
     seeds = [1000 * seed + number for number in numbers]
     task = build_task(graphs, method, chosen, seeds, settings, device, hierarchy=hierarchy)
-    loop, steps = loop_settings(parts, settings)
+    loop = loop_settings(parts, settings)
     identity = {
         "dataset": graphs.name,
         "method": method,
@@ -306,18 +285,20 @@ def train_folds(
     measured = {name: value.cpu().numpy() for name, value in task.evaluate().items()}
     assert result.best_iteration is not None
     assert result.ran is not None
+    best_epochs, epochs = (
+        np.round(n / loop.check_every).astype(int) for n in (result.best_iteration, result.ran)
+    )
     results = []
-    for i, number in enumerate(numbers):
-        best_epoch = round(int(result.best_iteration[i]) / steps)
+    for i, (number, best) in enumerate(zip(numbers, best_epochs.tolist(), strict=True)):
         results.append(
             FoldResult(
                 fold=int(number),
                 accuracy=float(measured["accuracy"][i]),
-                best_epoch=best_epoch,
-                epochs=round(int(result.ran[i]) / steps),
+                best_epoch=best,
+                epochs=int(epochs[i]),
                 validation_loss=float(result.best_loss[i]),
-                validation_task=float(result.validation["task"][best_epoch - 1, i]),
-                validation_accuracy=float(result.validation["accuracy"][best_epoch - 1, i]),
+                validation_task=float(result.validation["task"][best - 1, i]),
+                validation_accuracy=float(result.validation["accuracy"][best - 1, i]),
                 details={name: float(value[i]) for name, value in measured.items() if name != "accuracy"},
             )
         )

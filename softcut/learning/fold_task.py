@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from softcut.graph.splits import Split
 from softcut.learning.hierarchy import HierarchyStore
 from softcut.learning.store import BatchPlan, GraphStore
 from softcut.nn.models import GraphClassifier, ModelOutput
-from softcut.nn.pool import DenseSelection, PoolOutput, Selection
+from softcut.nn.pool import DenseSelection, Selection
 from softcut.ops import Operator, Segments
 from softcut.training import Task
 
@@ -33,19 +34,11 @@ class BatchOrder:
     """
 
     def __init__(self, graphs: NDArray[np.int64], batch: int, seed: Sequence[int]) -> None:
-        self.graphs, self.batch, self.seed = graphs, batch, tuple(seed)
-        self._epochs: dict[int, NDArray[np.int64]] = {}
-
-    def _epoch(self, number: int) -> NDArray[np.int64]:
-        if number not in self._epochs:
-            rng = np.random.default_rng([*self.seed, number])
-            if len(self._epochs) > 3:
-                self._epochs.clear()
-            self._epochs[number] = rng.permutation(self.graphs)
-        return self._epochs[number]
+        self.size, self.batch = len(graphs), batch
+        self._epoch = lru_cache(maxsize=4)(lambda n: np.random.default_rng([*seed, n]).permutation(graphs))
 
     def __call__(self, t: int) -> NDArray[np.int64]:
-        number, start = divmod(t * self.batch, len(self.graphs))
+        number, start = divmod(t * self.batch, self.size)
         chosen = self._epoch(number)[start : start + self.batch]
         while len(chosen) < self.batch:
             number += 1
@@ -55,38 +48,25 @@ class BatchOrder:
 
 @dataclass(frozen=True)
 class Batch:
-    """Mini-batches of all active replicas, ready for the network.
-
-    The network reads `x`, `op` and `selections`; `y` [R, B] are the classes, and `weight` [R, B] is 1 for places that
-    hold a graph (None: all do).
-    """
+    """Mini-batches of all active replicas: what the network reads, and its targets."""
 
     x: Tensor
     op: Operator
     selections: list[Selection] | None
-    y: Tensor
-    weight: Tensor | None
+    y: Tensor  # [R, B] classes
+    weight: Tensor | None  # [R, B]: 1 for places that hold a graph; None: all do
 
     def per_graph(self, values: Tensor) -> Tensor:
         """[R * (B + 1), ...] to [R, B, ...]: without the padding graphs."""
         replicas, places = self.y.shape
         return values.view(replicas, places + 1, *values.shape[1:])[:, :places]
 
-    def add_sums(self, total: dict[str, Tensor], values: Mapping[str, Tensor]) -> None:
-        """Add each replica's sums over its graphs [R] to `total`, and how many graphs there are as "count"."""
-        weight = torch.ones_like(values["task"]) if self.weight is None else self.weight
-        for name, value in {**values, "count": torch.ones_like(weight)}.items():
-            new = (value * weight).double().sum(1)
-            total[name] = total[name] + new if name in total else new
-
 
 class FoldTask(Task):
-    """R classifiers, each on its own training part, in one step.
+    """R classifiers, each on its own training part, in one step of `batch` graphs each.
 
-    A step gives the mean `loss` of each replica's batch, and `l2`, the sum of squares of its kernels. `net` is made by
-    :func:`~softcut.learning.replica_net.replica_net`, `seeds` are those of each replica's order of graphs, `batch` is
-    the number of graphs of each replica in a step, `hierarchy` is for Graclus and NDP, and a piece of an evaluation has
-    at most `evaluation_nodes` nodes.
+    A step gives the mean `loss` of each replica's batch, and `l2`, the sum of squares of its kernels. `seeds` are those
+    of each replica's order of graphs; a piece of an evaluation has at most `evaluation_nodes` nodes.
     """
 
     validates = True
@@ -121,9 +101,7 @@ class FoldTask(Task):
         """A batch by its plans; `full`: no place is empty."""
         store = self.store
         finest = store.gather(plans[0])
-        selections = None
-        if self.hierarchy is not None:
-            selections = self.hierarchy.selections(finest, plans[1:])
+        selections = None if self.hierarchy is None else self.hierarchy.selections(finest, plans[1:])
         weight = None if full else (finest.chosen >= 0).to(store.dtype)
         return Batch(store.x[finest.row], finest.op, selections, store.y[finest.chosen], weight)
 
@@ -173,13 +151,12 @@ class FoldTask(Task):
         """Loss with auxiliary ones, cross entropy, accuracy and error on each active replica's validation set."""
         if self._validation is None:
             self._validation = self.batches([self.splits[r].validation for r in self.active])
-        total: dict[str, Tensor] = {}
-        for batch in self._validation:
-            out, task = self.forward(batch)
-            hits = _hits(batch, out)
-            loss = task + _auxiliary(batch, out)
-            batch.add_sums(total, {"loss": loss, "task": task, "accuracy": hits, "error": 1 - hits})
-        return _means(total)
+        return _means(self._validation, self._validated)
+
+    def _validated(self, batch: Batch) -> dict[str, Tensor]:
+        out, task = self.forward(batch)
+        hits = _hits(batch, out)
+        return {"loss": task + _auxiliary(batch, out), "task": task, "accuracy": hits, "error": 1 - hits}
 
     @torch.no_grad()
     def evaluate(self, part: str = "test") -> dict[str, Tensor]:
@@ -188,19 +165,19 @@ class FoldTask(Task):
         The poolers' own losses are those before their weights, so that they can be read where a weight is 0.
         """
         net, weights = _unweighted(self.net)
-        total: dict[str, Tensor] = {}
-        for batch in self.batches([getattr(self.splits[r], part) for r in self.active]):
+
+        def measured(batch: Batch) -> dict[str, Tensor]:
             out, task = self.forward(batch, net)
             values = {"accuracy": _hits(batch, out), "loss": task, "task": task}
             for level, pooled in enumerate(out.pooled, start=1):
                 for name, value in pooled.graph_losses.items():
                     own = values[f"{name}{level}"] = batch.per_graph(value)
                     values["loss"] = values["loss"] + weights[level - 1].get(name, 1.0) * own
-                used = clusters_used(pooled)
-                if used is not None:
-                    values[f"clusters{level}"] = batch.per_graph(used)
-            batch.add_sums(total, values)
-        return _means(total)
+                if isinstance(pooled.selection, DenseSelection):
+                    values[f"clusters{level}"] = batch.per_graph(_clusters_used(pooled.selection))
+            return values
+
+        return _means(self.batches([getattr(self.splits[r], part) for r in self.active]), measured)
 
     @torch.no_grad()
     def predict(self, graphs: NDArray[np.int64]) -> Tensor:
@@ -231,16 +208,21 @@ def _hits(batch: Batch, out: ModelOutput) -> Tensor:
     return (batch.per_graph(out.y).argmax(-1) == batch.y).to(out.y.dtype)
 
 
-def _means(total: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    count = total["count"].clamp(min=1)
-    return {name: value / count for name, value in total.items() if name != "count"}
+def _means(batches: Sequence[Batch], values_of: Callable[[Batch], Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Each replica's means [R] over its graphs in all batches, of values [R, B]."""
+    total: dict[str, Tensor] = {}
+    for batch in batches:
+        values = values_of(batch)
+        weight = torch.ones_like(values["task"]) if batch.weight is None else batch.weight
+        for name, value in {**values, "count": torch.ones_like(weight)}.items():
+            new = (value * weight).double().sum(1)
+            total[name] = total[name] + new if name in total else new
+    count = total.pop("count").clamp(min=1)
+    return {name: value / count for name, value in total.items()}
 
 
-def clusters_used(pooled: PoolOutput) -> Tensor | None:
-    """How many clusters are the first choice of at least one node, per graph; None for poolers that keep nodes."""
-    selection = pooled.selection
-    if not isinstance(selection, DenseSelection):
-        return None
+def _clusters_used(selection: DenseSelection) -> Tensor:
+    """How many clusters are the first choice of at least one node, per graph."""
     s, layout = selection.s, selection.layout
     choice = s.argmax(-1)
     used = s.new_zeros(layout.num_graphs, s.shape[-1])

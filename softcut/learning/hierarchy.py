@@ -65,9 +65,9 @@ class Hierarchy:
                 levels = [_read_level(file, number) for number in range(count)]
             rows = graphs.num_nodes
             for level in levels:
-                if (len(level.index) if method == "graclus" else level.index.max(initial=-1) + 1) > rows:
-                    raise ValueError("it belongs to other graphs")
-                if len(level.ptr) != len(graphs.ptr) or (method == "graclus" and len(level.index) != rows):
+                graclus, index = method == "graclus", level.index
+                fits = len(index) == rows if graclus else index.max(initial=-1) < rows
+                if len(level.ptr) != len(graphs.ptr) or not fits:
                     raise ValueError("it belongs to other graphs")
                 rows = level.adjacency.shape[0]
             return cls(method, tuple(levels))
@@ -139,8 +139,7 @@ class HierarchyStore:
             weight = a.data * np.repeat(scale, np.diff(a.indptr)) * scale[a.indices]
             rowptr = a.indptr.astype(np.int64)
             self.stores.append(BlockStore(level.ptr, rowptr, local, weight, device, dtype, normalised=True))
-            arrays = self._maps(level, below)
-            self.maps.append(tuple(torch.from_numpy(array).to(device) for array in arrays))
+            self.maps.append(tuple(torch.from_numpy(m).to(device) for m in self._maps(level, below)))
             below = level.ptr
 
     def _maps(self, level: Level, below: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:

@@ -1,8 +1,7 @@
 """Graphs on a device, and batches gathered from them by index: no loop over graphs, no question to the device.
 
 A batch holds the mini-batches of R replicas side by side. Each replica has B places for graphs, and one more graph
-of isolated nodes at its end that fills it up to the largest replica: rows of node tensors are then [R * N], and a
-layer with one weight matrix per replica is a batched product on the view [R, N, ...].
+of isolated nodes at its end that fills it up to the largest replica, so that node tensors have R * N rows.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ __all__ = ["BatchPlan", "BlockStore", "Gathered", "GraphStore", "KnownSegments",
 class SymmetricPattern(CSRPattern):
     """The pattern of a symmetric matrix: it is its own transpose, values included.
 
-    `total_pieces` says into how many pieces of at most 64 entries its rows are cut on a GPU (0: all rows are short),
-    so that the device need not be asked.
+    `total_pieces`: into how many pieces of at most 64 entries a GPU cuts its rows (0: all rows are short).
     """
 
     lasting = False  # it belongs to one batch
@@ -93,10 +91,6 @@ class BatchPlan:
     numbers: Tensor  # [6, R * (B + 1) + 1] on the device: what gather reads, graph by graph
     shape: tuple[int, int]  # replicas R and places B
 
-    @property
-    def total(self) -> int:
-        return self.shape[0] * self.rows
-
 
 class Gathered(NamedTuple):
     """A batch's graphs: the operator, and of every row its place in the store and its graph.
@@ -133,8 +127,8 @@ class BlockStore:
         self.device, self.dtype, self.normalised = device, dtype, normalised
         # One more for places that stay empty: no rows, no entries.
         self.counts, self.starts = np.append(np.diff(ptr), 0), ptr
-        entries = rowptr[ptr]
-        self.entry_counts, self.entry_starts = np.append(np.diff(entries), 0), entries
+        self.entry_starts = rowptr[ptr]
+        self.entry_counts = np.append(np.diff(self.entry_starts), 0)
         self.num_rows, self.num_entries = int(ptr[-1]), int(rowptr[-1])
         # Pieces that a GPU cuts every graph's rows into; None where all rows are short.
         self.piece_counts: NDArray[np.int64] | None = None
@@ -149,10 +143,9 @@ class BlockStore:
     def plan(
         self, graphs: NDArray[np.int64], rows: Sequence[int] | NDArray[np.int64] | None = None
     ) -> list[BatchPlan]:
-        """Plans of several batches at once, sent to the device in one piece.
+        """Plans of T batches of [T, R, B] graph numbers (-1: the place stays empty), sent to the device in one piece.
 
-        `graphs` are [T, R, B] graph numbers of T batches, -1 for a place that stays empty; `rows`, where more padding
-        than needed is wanted, the rows of each replica in every batch.
+        `rows` are the rows of each replica in every batch, where more padding than needed is wanted.
         """
         times, replicas, places = graphs.shape
         used = self.counts[graphs].sum(-1)
@@ -188,18 +181,18 @@ class BlockStore:
     def gather(self, plan: BatchPlan) -> Gathered:
         """The block-diagonal operator of a batch, and where its rows come from."""
         ptr, sizes, shift, entries, entry_shift, chosen = plan.numbers
-        number = torch.arange(len(ptr), device=self.device)
-        of_row = torch.repeat_interleave(number, sizes, output_size=plan.total + 1)
+        replicas, places = plan.shape
+        total, number = replicas * plan.rows, torch.arange(len(ptr), device=self.device)
+        of_row = torch.repeat_interleave(number, sizes, output_size=total + 1)
         of_entry = torch.repeat_interleave(number, entries, output_size=plan.entries)
-        row = torch.arange(plan.total + 1, device=self.device).add_(shift[of_row]).clamp_(max=self.num_rows)
+        row = torch.arange(total + 1, device=self.device).add_(shift[of_row]).clamp_(max=self.num_rows)
         source = torch.arange(plan.entries, device=self.device).add_(entry_shift[of_entry])
         col = self.col[source].add_(ptr.to(torch.int32)[of_entry])
         rowptr = (self.rowptr[row] - entry_shift[of_row]).to(torch.int32)
-        pattern = SymmetricPattern(rowptr, col, (plan.total, plan.total), plan.pieces)
+        pattern = SymmetricPattern(rowptr, col, (total, total), plan.pieces)
         val = None if self.weight is None else self.weight[source]
         layout = KnownSegments(plan.sizes, ptr, of_row[:-1])
         op = CSR(pattern, val, layout=layout, symmetric=True, normalised=self.normalised)
-        replicas, places = plan.shape
         graphs = chosen[:-1].view(replicas, places + 1)[:, :places]
         return Gathered(op, row[:-1], of_row[:-1], ptr[:-1], graphs, self.num_rows)
 

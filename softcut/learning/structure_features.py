@@ -63,10 +63,8 @@ class StructureFeatures:
     ) -> StructureFeatures:
         """Widths and scales of these graphs."""
         c = clustering_coefficients(graphs) if coefficients is None else coefficients
-        std = float(c.std(dtype=np.float64))
-        return cls(
-            int(graphs.degree.max(initial=0)), float(c.mean(dtype=np.float64)), std if std > 0 else 1.0
-        )
+        mean, std = float(c.mean(dtype=np.float64)), float(c.std(dtype=np.float64))
+        return cls(int(graphs.degree.max(initial=0)), mean, std if std > 0 else 1.0)
 
     def transform(
         self, graphs: GraphCollection, coefficients: NDArray[np.float32] | None = None

@@ -3,17 +3,21 @@
 :class:`Loop` trains any :class:`Task`; :func:`train` is the loop for clustering networks.
 """
 
-from softcut.training.checkpoint import Checkpoint
-from softcut.training.cuda_graph import repeat
 from softcut.training.dense_batches import DenseBatchTask
-from softcut.training.inputs import ConvInput, DenseInput, FirstLayer
-from softcut.training.loop import Loop
+from softcut.training.loop import Loop, repeat
 from softcut.training.mincut import Progress, TrainResult, TrainSettings, replica_losses, train
 from softcut.training.minibatch import assign_in_chunks, train_in_batches
-from softcut.training.net import ReplicaNet, replica_seeds
+from softcut.training.net import ConvInput, DenseInput, FirstLayer, ReplicaNet, replica_seeds
 from softcut.training.parts import PartedOperator, Parts
-from softcut.training.stopping import Patience, Plateau
-from softcut.training.task import LoopProgress, LoopResult, LoopSettings, Task
+from softcut.training.task import (
+    Checkpoint,
+    LoopProgress,
+    LoopResult,
+    LoopSettings,
+    Patience,
+    Plateau,
+    Task,
+)
 
 __all__ = [
     "Checkpoint",

@@ -1,8 +1,7 @@
 """R trainings of one model in one step: each on its own examples, with its own weights, order and targets.
 
-Examples are padded tensors that lie on the device and are gathered by index; the model is an ordinary module that
-takes a batch of them, and ``torch.func.vmap`` gives it the replica axis. Shapes never change and no number leaves the
-device within an epoch, so that on a GPU a step is one CUDA graph.
+Examples are gathered by index on the device, and ``torch.func.vmap`` gives the model its replica axis. Shapes never
+change and no number leaves the device within an epoch, so that on a GPU a step is one CUDA graph.
 """
 
 from __future__ import annotations
@@ -18,15 +17,12 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from softcut.errors import ParameterError
 from softcut.graph.splits import Split
-from softcut.training.stopping import Patience
-from softcut.training.task import LoopSettings, Task
+from softcut.training.task import LoopSettings, Patience, Task
 
 __all__ = ["DenseBatchTask"]
 
 # From what a model returns for a batch, and the targets, to named losses with one number per example: [B] each.
 Losses = Callable[[Any, Tensor], Mapping[str, Tensor]]
-
-
 _MEASURED = ("validation", "test")
 
 
@@ -68,10 +64,9 @@ class DenseBatchTask(Task):
         ``losses(output, target)``: named losses with one number per example.
     seeds : sequence of int
         Of each replica's order.
-    batch : int
-        Examples of each replica in a step. A batch that reaches the end of an order goes on with the next one.
-    evaluation_batch : int
-        Examples of each replica at once when no gradients are needed.
+    batch, evaluation_batch : int
+        Examples of each replica in a step, and at once when no gradients are needed. A batch that reaches the end of
+        an order goes on with the next one.
     compiled : bool
         Compile the step with ``torch.compile``, which merges small operations; takes a minute once.
 
@@ -107,9 +102,7 @@ class DenseBatchTask(Task):
         self.device = targets.device
         self.model = models[0]
         stacked, buffers = stack_module_state(list(models))
-        self.parameters = {
-            name: value.detach().to(self.device).requires_grad_() for name, value in stacked.items()
-        }
+        self.parameters = {n: value.detach().to(self.device).requires_grad_() for n, value in stacked.items()}
         self._all_buffers = {name: value.to(self.device) for name, value in buffers.items()}
         self.inputs, self._all_targets = list(inputs), targets
         self.losses, self.batch, self.evaluation_batch = losses, batch, evaluation_batch
@@ -119,19 +112,16 @@ class DenseBatchTask(Task):
         self._step_values = torch.compile(self._values, dynamic=False) if compiled else self._values
         self._within = torch.arange(batch, device=self.device)
         self._cursor = torch.zeros((), dtype=torch.long, device=self.device)  # the next step of this epoch
-        self._training: dict[str, Tensor] = {}  # sums of this epoch's losses [A]
-        self._summed_from = 0
         self.epoch = 0
         self.select(torch.arange(len(models), device=self.device))
 
     def settings(
         self, epochs: int, lr: float, minimise: Mapping[str, float], watch: str | None = None
     ) -> LoopSettings:
-        """For the loop: so many epochs, a look at the validation part after each, the best epoch by `watch`.
+        """For the loop: all epochs are run, the parameters are those of the last one; the best is that by `watch`.
 
-        All epochs are run, and the parameters are those of the last one; the numbers of every epoch are in the
-        result's `validation`: the losses by their names on the validation part, with ``test_`` and ``training_``
-        (mean over the epoch's batches) before them on the others.
+        The result's `validation` holds the losses of every epoch by their names, on the validation part and, with
+        ``test_`` and ``training_`` (mean over the epoch's batches) before them, on the others.
         """
         return LoopSettings(
             iterations=self.steps * epochs,
@@ -143,10 +133,7 @@ class DenseBatchTask(Task):
         )
 
     def order(self, replica: int, epoch: int) -> Tensor:
-        """Examples of one replica in an epoch, batch after batch: a window of an endless row of permutations.
-
-        It depends on the replica's seed and training part alone (and on the kind of device).
-        """
+        """Examples of one replica in an epoch, batch after batch: a window of an endless row of permutations."""
         own, length = self._train[replica], self.steps * self.batch
         first, start = divmod(epoch * length, len(own))
         pieces = []
@@ -161,7 +148,6 @@ class DenseBatchTask(Task):
         for row, replica in enumerate(self.active):
             self._order[row] = self.order(replica, epoch)
         self._cursor.fill_(cursor)
-        self._summed_from = cursor
         for total in self._training.values():
             total.zero_()
 
@@ -195,9 +181,7 @@ class DenseBatchTask(Task):
         """Mean losses [A] of the active replicas on their part "validation" or "test"."""
         table, weight = self._tables[part]
         total: dict[str, Tensor] = {}
-        for rows, counted in zip(
-            table.split(self.evaluation_batch, 1), weight.split(self.evaluation_batch, 1), strict=True
-        ):
+        for rows, counted in zip(*(t.split(self.evaluation_batch, 1) for t in (table, weight)), strict=True):
             values = self._values({**self.parameters, **self._buffers}, *self._gather(rows))
             for name, value in values.items():
                 new = (value.double() * counted).sum(1)
@@ -208,8 +192,7 @@ class DenseBatchTask(Task):
         """Losses on the validation and test parts, and the mean of the training losses since the last look."""
         values = self.evaluate("validation")
         values |= {f"test_{name}": value for name, value in self.evaluate("test").items()}
-        taken = self._cursor - self._summed_from
-        values |= {f"training_{name}": total / taken for name, total in self._training.items()}
+        values |= {f"training_{name}": total / self._cursor for name, total in self._training.items()}
         self._begin_epoch(self.epoch + 1)
         return values
 
@@ -220,9 +203,9 @@ class DenseBatchTask(Task):
         count = len(self.active)
         self._rank = torch.arange(count, device=self.device).unsqueeze(1)
         self._order = torch.zeros(count, self.steps * self.batch, dtype=torch.long, device=self.device)
-        self._training = {}
+        self._training: dict[str, Tensor] = {}  # sums of this epoch's losses [A]
         self._tables = {part: self._table(part) for part in _MEASURED}
-        self._begin_epoch(self.epoch, int(self._cursor))
+        self._begin_epoch(self.epoch)
 
     def _table(self, part: str) -> tuple[Tensor, Tensor]:
         """The examples of a part of every active replica, filled up to the longest, and 0 for what was filled."""
@@ -234,11 +217,9 @@ class DenseBatchTask(Task):
         return torch.from_numpy(table).to(self.device), torch.from_numpy(weight).to(self.device)
 
     def state(self) -> dict[str, Any]:
-        sums = {name: total.detach().clone() for name, total in self._training.items()}
-        place = {"epoch": self.epoch, "cursor": int(self._cursor), "summed_from": self._summed_from}
-        return {**place, "training": sums}
+        sums = {name: total.clone() for name, total in self._training.items()}
+        return {"epoch": self.epoch, "cursor": int(self._cursor), "training": sums}
 
     def load_state(self, state: dict[str, Any]) -> None:
         self._begin_epoch(int(state["epoch"]), int(state["cursor"]))
-        self._training = {name: total.to(self.device).clone() for name, total in state["training"].items()}
-        self._summed_from = int(state["summed_from"])
+        self._training = {name: total.to(self.device) for name, total in state["training"].items()}

@@ -1,9 +1,7 @@
 """The one training loop: R replicas of a model, trained side by side.
 
-A :class:`Task` computes the losses; the :class:`Loop` does the rest: Adam, histories, stopping, the best values
-of each replica, checkpoints, time limits, Ctrl-C and CUDA graphs. Every parameter has the replica as its first
-axis, the loss is summed over replicas and Adam works element by element, so that a replica follows exactly the
-path it would follow alone.
+Every parameter has the replica as its first axis, the loss is summed over replicas and Adam works element by element,
+so that a replica follows exactly the path it would follow alone.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,16 +20,62 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.ops.adam import Adam
-from softcut.training.checkpoint import Checkpoint
-from softcut.training.cuda_graph import repeat
-from softcut.training.stopping import BestValues, Patience, Plateau, has_converged
-from softcut.training.task import LoopProgress, LoopResult, LoopSettings, Task
+from softcut.training.task import (
+    BestValues,
+    Checkpoint,
+    LoopProgress,
+    LoopResult,
+    LoopSettings,
+    Patience,
+    Plateau,
+    Task,
+    has_converged,
+)
 
-__all__ = ["Loop"]
+__all__ = ["Loop", "repeat"]
+
+_PARAMETER = "parameter of the best moment: "  # prefix of their names among the kept values
+# What a checkpoint holds as it is.
+_SAVED = ("warmed", "done", "names", "validation_names", "validations", "validated_at")
+_WARM = 3  # ordinary steps before a capture: allocations and lazy initialisation happen in these
+
+
+def repeat(step: Callable[[], object], times: int, capture: bool = False) -> Iterator[None]:
+    """Call `step` `times` times, yielding after each.
+
+    With `capture` (on a CUDA device), the fourth and later ones are replays of a CUDA graph. Whatever the
+    step reads or writes must then live in fixed tensors, its optimiser must be `capturable`, and gradients
+    must be zeroed, not dropped.
+
+    >>> done = []
+    >>> for _ in repeat(lambda: done.append(len(done)), 3):
+    ...     pass
+    >>> done
+    [0, 1, 2]
+    """
+    if not capture:
+        for _ in range(times):
+            step()
+            yield
+        return
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    for _ in range(min(_WARM, times)):
+        with torch.cuda.stream(side):
+            step()
+        torch.cuda.current_stream().wait_stream(side)  # whoever looks after this step sees it done
+        yield
+    if times > _WARM:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+        for _ in range(times - _WARM):
+            graph.replay()
+            yield
 
 
 class Loop:
-    """Trains a :class:`Task`.
+    """Trains a :class:`Task`: Adam, histories, stopping, best values, checkpoints, time limits, Ctrl-C, CUDA graphs.
 
     Four least-squares fits side by side; each stops on its own:
 
@@ -54,29 +98,15 @@ class Loop:
     >>> result = Loop(task, settings).run()
     >>> result.converged, [round(v, 2) for v in task.slope.tolist()]
     (True, [1.0, 2.0, 3.0, 4.0])
-
-    Parameters
-    ----------
-    task : Task
-        What to train.
-    settings : LoopSettings
-        How.
-
-    Attributes
-    ----------
-    active : Tensor
-        The numbers of the replicas that are still computed, on the parameters' device.
     """
 
     def __init__(self, task: Task, settings: LoopSettings) -> None:
         self.task, self.settings = task, settings
         self.parameters = dict(task.parameters)
-        if not self.parameters:
-            raise ParameterError("task.parameters is empty: there is nothing to train.")
-        sizes = {len(p) if p.dim() else 0 for p in self.parameters.values()}
+        sizes = sorted({len(p) if p.dim() else 0 for p in self.parameters.values()})
         if len(sizes) != 1 or 0 in sizes:
             raise ParameterError(
-                f"task.parameters must share their first axis, the replicas, got {sorted(sizes)}."
+                f"task.parameters must be tensors that share their first axis, the replicas, got {sizes}."
             )
         (self.replicas,) = sizes
         self.device = next(iter(self.parameters.values())).device
@@ -87,7 +117,7 @@ class Loop:
             kind = torch.float32 if cuda else torch.float64  # Adam's fused kernel reads float32 on a GPU
             rate = torch.tensor(settings.lr, device=self.device, dtype=kind)
         self.optimiser = Adam(self.parameters, rate)
-        self.active = torch.arange(self.replicas, device=self.device)
+        self.active = torch.arange(self.replicas, device=self.device)  # replicas that are still computed
         self.warmed = self.done = 0
         # Everything a step reads or writes is in fixed tensors, so that a CUDA graph can replay it.
         self.position = torch.zeros((), dtype=torch.long, device=self.device)
@@ -96,9 +126,9 @@ class Loop:
         self.validation_names: list[str] = []
         self.validations: list[Tensor] = []  # [R, names] each
         self.validated_at: list[int] = []
-        rule, self.best = settings.stop, None
-        if isinstance(rule, Patience):
-            self.best = BestValues(rule, self.replicas, settings.iterations, self.device)
+        self.best: BestValues | None = None
+        if isinstance(settings.stop, Patience):
+            self.best = BestValues(settings.stop, self.replicas, settings.iterations, self.device)
         self._recapture = False
 
     def run(
@@ -107,30 +137,22 @@ class Loop:
         checkpoint: Checkpoint | None = None,
         time_limit: float | None = None,
     ) -> LoopResult:
-        """Train until the stop rule, the last iteration, the time limit or Ctrl-C.
+        """Train until the stop rule, the last iteration, the time limit (in seconds) or Ctrl-C.
 
-        Parameters
-        ----------
-        callback : callable, optional
-            Called with a :class:`LoopProgress` at every check. Raising KeyboardInterrupt in it ends training.
-        checkpoint : Checkpoint, optional
-            Where to save the training now and then (and when it is interrupted or out of time), and to resume
-            it from.
-        time_limit : float, optional
-            Seconds after which to stop; at least one iteration is run.
+        The callback is called at every check; raising KeyboardInterrupt in it ends training. The training is saved to
+        the checkpoint now and then (and when it is interrupted or out of time), and resumed from it.
         """
-        self._began, self._spent = time.perf_counter(), 0.0
-        self._saved = self._began
-        if checkpoint is not None:
-            state = checkpoint.read(self._described(), self.device)
-            if state is not None:
-                self._load(state)
-        with _deferred_interrupts() as interrupts:
+        self._began = self._saved = time.perf_counter()
+        self._spent = 0.0
+        state = None if checkpoint is None else checkpoint.read(self._described(), self.device)
+        if state is not None:
+            self._load(state)
+        with _deferred_interrupts() as asked:
 
             def pause() -> str | None:
                 """Why to stop after this iteration; saves the training when it is time to."""
                 now = time.perf_counter()
-                if interrupts.asked:
+                if asked.is_set():
                     return "interrupted"
                 if time_limit is not None and now - self._began >= time_limit:
                     return "timed out"
@@ -141,7 +163,7 @@ class Loop:
             try:
                 reason = self._iterate(callback, pause)
             except KeyboardInterrupt:
-                if interrupts.asked:  # the second one: leave at once
+                if asked.is_set():  # the second one: leave at once
                     raise
                 reason = "interrupted"
         if checkpoint is not None and reason in ("interrupted", "timed out"):
@@ -151,11 +173,11 @@ class Loop:
     def _iterate(
         self, callback: Callable[[LoopProgress], None] | None, pause: Callable[[], str | None]
     ) -> str:
+        """Run until something ends the training, and say what."""
         settings = self.settings
         for _ in repeat(self._warm_up, settings.warm_up - self.warmed, self.capture):
             self.warmed += 1
-            reason = pause()
-            if reason:
+            if reason := pause():
                 return reason
         while self.done < settings.iterations:
             for _ in repeat(self._step, settings.iterations - self.done, self.capture):
@@ -163,8 +185,7 @@ class Loop:
                 checked = self.done % settings.check_every == 0 or self.done == settings.iterations
                 if checked and self._check(callback):
                     return "converged"
-                reason = pause()
-                if reason:
+                if reason := pause():
                     return reason
                 if self._recapture:
                     self._recapture = False
@@ -172,22 +193,13 @@ class Loop:
         return "finished"
 
     def _minimised(self, values: Mapping[str, Tensor]) -> Tensor:
-        total = self._weighted(values)
-        if total.shape != self.active.shape:
-            raise ParameterError(
-                f"the losses of a step must be [{len(self.active)}], one per active replica, got {list(total.shape)}."
-            )
-        return total
-
-    def _weighted(self, values: Mapping[str, Tensor]) -> Tensor:
-        total = None
+        """The weighted sum of the losses that are minimised."""
+        terms = []
         for name, weight in self.settings.minimise.items():
             if name not in values:
                 raise ParameterError(f"minimise names {name!r}, but the step returns {', '.join(values)}.")
-            term = values[name] if weight == 1 else weight * values[name]
-            total = term if total is None else total + term
-        assert total is not None
-        return total
+            terms.append(values[name] if weight == 1 else weight * values[name])
+        return sum(terms[1:], terms[0])
 
     def _warm_up(self) -> None:
         self.task.warm_up().sum().backward()
@@ -196,6 +208,10 @@ class Loop:
     def _step(self) -> None:
         values = self.task.step()
         total = self._minimised(values)
+        if total.shape != self.active.shape:
+            raise ParameterError(
+                f"the losses of a step must be [{len(self.active)}], one per active replica, got {list(total.shape)}."
+            )
         total.sum().backward()
         with torch.no_grad():
             self._record(values, total)
@@ -204,9 +220,8 @@ class Loop:
                 self._look(values, total if watch is None else values[watch])
         self._apply()
         self.position += 1
-        if self.settings.decay:
-            rate = self.optimiser.rate
-            assert isinstance(rate, Tensor)
+        rate = self.optimiser.rate
+        if isinstance(rate, Tensor):  # it decays
             angle = torch.pi * self.position.to(rate.dtype) / self.settings.iterations
             rate.copy_(self.settings.lr * 0.5 * (1 + torch.cos(angle)))
 
@@ -221,11 +236,14 @@ class Loop:
     def _record(self, values: Mapping[str, Tensor], total: Tensor) -> None:
         if self.history is None:
             self.names = [name for name, value in values.items() if value.shape == total.shape]
-            shape = (self._recorded(self.settings.iterations), self.replicas, len(self.names))
-            self.history = torch.full(shape, torch.nan, dtype=total.dtype, device=self.device)
+            self.history = self._new_history(len(self.names), total.dtype)
         numbers = torch.stack([values[name].to(total.dtype) for name in self.names], dim=1)
         row = self.position // self.settings.record_every
         self.history.index_put_((row.expand(len(self.active)), self.active), numbers)
+
+    def _new_history(self, names: int, dtype: torch.dtype) -> Tensor:
+        shape = (self._recorded(self.settings.iterations), self.replicas, names)
+        return torch.full(shape, torch.nan, dtype=dtype, device=self.device)
 
     def _recorded(self, iterations: int) -> int:
         """Rows of the history after so many iterations."""
@@ -241,16 +259,24 @@ class Loop:
 
     def _check(self, callback: Callable[[LoopProgress], None] | None) -> bool:
         """Validate, tell the callback, drop finished replicas; whether the stop rule ends training."""
-        validation: dict[str, Tensor] = {}
-        if self.task.validates:
-            validation = self._validate()
+        validation = self._validate() if self.task.validates else {}
         if callback is not None:
-            callback(self._progress(validation))
+            assert self.history is not None
+            last = _array(self.history[self._recorded(self.done) - 1][self.active])
+            progress = LoopProgress(
+                self.done,
+                self.settings.iterations,
+                {name: last[:, i] for i, name in enumerate(self.names)},
+                {name: _array(value) for name, value in validation.items()},
+                tuple(self.active.tolist()),
+                None if self.best is None else _array(self.best.tensors["loss"]),
+            )
+            callback(progress)
         rule = self.settings.stop
         if isinstance(rule, Plateau):
             assert self.history is not None
             past = {name: self.history[: self.done, :, i] for i, name in enumerate(self.names)}
-            return bool(has_converged(self._weighted(past), rule).all())
+            return bool(has_converged(self._minimised(past), rule).all())
         if self.best is None:
             return False
         running = self.best.tensors["running"].index_select(0, self.active)
@@ -278,18 +304,6 @@ class Loop:
             self._look(values, numbers[watch])
         return numbers
 
-    def _progress(self, validation: Mapping[str, Tensor]) -> LoopProgress:
-        assert self.history is not None
-        last = self.history[self._recorded(self.done) - 1][self.active].double().cpu().numpy()
-        return LoopProgress(
-            self.done,
-            self.settings.iterations,
-            {name: last[:, i] for i, name in enumerate(self.names)},
-            {name: value.double().cpu().numpy() for name, value in validation.items()},
-            tuple(self.active.tolist()),
-            None if self.best is None else self.best.tensors["loss"].double().cpu().numpy(),
-        )
-
     def _drop(self, rows: Tensor) -> None:
         """Go on with some of the active replicas only; the others' best values are kept aside."""
         self.active = self.active[rows]
@@ -308,20 +322,16 @@ class Loop:
         return self._spent + time.perf_counter() - self._began
 
     def _save(self, checkpoint: Checkpoint) -> None:
+        best = self.best
         state = {
-            "warmed": self.warmed,
-            "done": self.done,
+            **{name: getattr(self, name) for name in _SAVED},
             "active": self.active,
             "parameters": {name: p.detach() for name, p in self.parameters.items()},
             "moments": {name: dict(moments) for name, moments in self.optimiser.moments.items()},
             "rate": float(self.optimiser.rate),
-            "names": self.names,
             "history": None if self.history is None else self.history[: self._recorded(self.done)].clone(),
-            "validation_names": self.validation_names,
-            "validations": self.validations,
-            "validated_at": self.validated_at,
-            "best": None if self.best is None else self.best.tensors,
-            "kept": None if self.best is None else self.best.kept,
+            "best": None if best is None else best.tensors,
+            "kept": None if best is None else best.kept,
             "seconds": self._seconds(),
             "task": self.task.state(),
         }
@@ -337,16 +347,13 @@ class Loop:
             self.optimiser.moments[name] = dict(state["moments"][name])
         if isinstance(self.optimiser.rate, Tensor):
             self.optimiser.rate.fill_(state["rate"])
-        self.warmed, self.done = state["warmed"], state["done"]
+        for name in _SAVED:
+            setattr(self, name, state[name])
         self.position.fill_(self.done)
-        self.names = state["names"]
-        if state["history"] is not None:
-            past = state["history"]
-            shape = (self._recorded(self.settings.iterations), *past.shape[1:])
-            self.history = torch.full(shape, torch.nan, dtype=past.dtype, device=self.device)
+        past = state["history"]
+        if past is not None:
+            self.history = self._new_history(past.shape[-1], past.dtype)
             self.history[: len(past)] = past
-        self.validation_names = state["validation_names"]
-        self.validations, self.validated_at = state["validations"], state["validated_at"]
         if self.best is not None:
             self.best.tensors, self.best.kept = state["best"], state["kept"]
         self._spent = state["seconds"]
@@ -360,18 +367,16 @@ class Loop:
             if len(self.active) < self.replicas:
                 self.active = torch.arange(self.replicas, device=self.device)
                 self.task.select(self.active)
-        numbers = {} if best is None else {n: v.double().cpu().numpy() for n, v in best.tensors.items()}
+        numbers = {} if best is None else {name: _array(value) for name, value in best.tensors.items()}
         history: dict[str, np.ndarray] = {}
         if self.history is not None:
-            past = self.history[: self._recorded(self.done)].double().cpu().numpy()
+            past = _array(self.history[: self._recorded(self.done)])
             history = {name: past[:, :, i] for i, name in enumerate(self.names)}
-        rows = [row.cpu().numpy() for row in self.validations]
+        validations = np.array([row.cpu().numpy() for row in self.validations])
         return LoopResult(
             iterations=self.done,
             history=history,
-            validation={
-                name: np.stack([row[:, i] for row in rows]) for i, name in enumerate(self.validation_names)
-            },
+            validation={name: validations[:, :, i] for i, name in enumerate(self.validation_names)},
             validated_at=np.array(self.validated_at, dtype=np.int64),
             best_loss=numbers.get("loss"),
             best_iteration=numbers["at"].astype(np.int64) if numbers else None,
@@ -384,29 +389,25 @@ class Loop:
         )
 
 
-_PARAMETER = "parameter of the best moment: "  # prefix of their names among the kept values
-
-
-@dataclass
-class _Interrupts:
-    asked: bool = False
+def _array(values: Tensor) -> np.ndarray:
+    return values.double().cpu().numpy()
 
 
 @contextmanager
-def _deferred_interrupts() -> Iterator[_Interrupts]:
-    """Ctrl-C is noted and acted upon after the iteration; a second one raises KeyboardInterrupt as usual."""
-    noted = _Interrupts()
+def _deferred_interrupts() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event and is acted upon after the iteration; a second one raises KeyboardInterrupt as usual."""
+    asked = threading.Event()
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield noted  # somebody else looks after Ctrl-C
+        yield asked  # somebody else looks after Ctrl-C
         return
 
     def note(number: int, frame: Any) -> None:
-        noted.asked = True
+        asked.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     signal.signal(signal.SIGINT, note)
     try:
-        yield noted
+        yield asked
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,24 +14,30 @@ from torch import Tensor, nn
 from softcut.errors import ParameterError
 from softcut.ops import CSR, ClusterTables, Operator, Words, get_objective
 from softcut.ops.objectives import edge_count, word_table
-from softcut.training.checkpoint import Checkpoint
-from softcut.training.inputs import DenseInput, FirstLayer
 from softcut.training.loop import Loop
-from softcut.training.net import ReplicaNet, softmax_of
-from softcut.training.stopping import Patience, Plateau
-from softcut.training.task import LoopProgress, LoopSettings, Task
+from softcut.training.net import DenseInput, FirstLayer, ReplicaNet, softmax_of
+from softcut.training.task import (
+    Checkpoint,
+    LoopProgress,
+    LoopSettings,
+    Patience,
+    Plateau,
+    Task,
+    check_numbers,
+)
 
 __all__ = [
     "ClusteringTask",
-    "NamedLoss",
     "Progress",
     "TrainResult",
     "TrainSettings",
     "named_loss",
+    "read_operator",
     "replica_losses",
     "run_task",
     "start_rows",
     "train",
+    "two_terms",
 ]
 
 # From (op, S [N, R, K]) to the two terms of an objective, one number per replica each.
@@ -46,10 +52,8 @@ class TrainSettings:
     ----------
     iterations : int
         The most iterations.
-    lr : float
-        Adam's step size.
-    temperature : float
-        Of the softmax.
+    lr, temperature : float
+        Adam's step size, and the temperature of the softmax.
     objective : {"mincut", "ratio_trace", "dmon", "just_balance", "evidence"}
         What is minimised; see :mod:`softcut.ops.objectives`.
     ortho_weight : float
@@ -61,7 +65,7 @@ class TrainSettings:
         A replica has converged when its best loss improved by less than this over `patience` iterations;
         training stops when all have. None: never stops early.
     patience, check_every : int
-        See `tolerance`; how often it is looked at (and callbacks are called).
+        See `tolerance`; iterations between two checks of it (and calls of the callback).
     one_by_one : bool
         Each replica stops on its own and leaves the computation, when its loss improved by less than `tolerance`
         times itself over `patience` iterations; its parameters are those of its last improvement.
@@ -80,12 +84,8 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         get_objective(self.objective)
-        for name in ("iterations", "lr", "temperature", "patience", "check_every"):
-            if not getattr(self, name) > 0:
-                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
-        for name in ("ortho_weight", "start"):
-            if not getattr(self, name) >= 0:
-                raise ParameterError(f"{name} must not be negative, got {getattr(self, name)}.")
+        positive = ("iterations", "lr", "temperature", "patience", "check_every")
+        check_numbers(self, positive, ("ortho_weight", "start"))
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,8 @@ class TrainResult:
         clusters apart (zeros where it has none).
     iterations : int
         How many were run.
-    converged : bool
-        Whether every replica's loss had stopped improving.
-    interrupted : bool
-        Whether Ctrl-C ended it; the parameters are those of the last finished iteration.
+    converged, interrupted : bool
+        Whether every replica's loss had stopped improving; whether Ctrl-C ended the training.
     """
 
     cut: np.ndarray
@@ -151,30 +149,23 @@ def replica_losses(
         A~, or for "dmon" and "evidence" A itself.
     s : Tensor
         [N, R, K].
-    objective : str
-        Its name.
-    sizes : Tensor, optional
-        [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
-    words : Words, optional
-        What "evidence" counts besides the edges.
+    objective, sizes, words
+        As for :func:`train`.
     num_edges, words_price : Tensor, optional
         The number of edges and the price of the table of words, where they are known already.
     """
-    chosen = get_objective(objective)
-    tables = ClusterTables(op, s, target=sizes)
+    known: dict[str, Any] = {}
     if objective == "evidence":
         op = _one_graph(op)
         table, count = word_table(op, s, words)
-        tables = ClusterTables(
-            op,
-            s,
-            words=table,
-            num_edges=edge_count(op) if num_edges is None else num_edges,
-            num_words=count,
-            words_price=words_price,
-            target=sizes,
-        )
-    first, *rest = (loss.mean(0) for loss in chosen.losses(tables))
+        num_edges = edge_count(op) if num_edges is None else num_edges
+        known = {"words": table, "num_edges": num_edges, "num_words": count, "words_price": words_price}
+    return two_terms(objective, ClusterTables(op, s, target=sizes, **known))
+
+
+def two_terms(objective: str, tables: ClusterTables) -> tuple[Tensor, Tensor]:
+    """The terms of an objective, [R] each: means over the graphs. The second is 0 where it has one only."""
+    first, *rest = (loss.mean(0) for loss in get_objective(objective).losses(tables))
     return first, rest[0] if rest else torch.zeros_like(first)
 
 
@@ -185,28 +176,42 @@ def _one_graph(op: Operator) -> Operator:
     return CSR(op.pattern, op.val, scale=op.scale, symmetric=op.symmetric, normalised=op.normalised)
 
 
-@dataclass
-class NamedLoss:
-    """:func:`replica_losses` of a training: a function of an operator and S."""
+class _NamedLoss:
+    """:func:`replica_losses` as a function of an operator and S; what stays the same is computed once."""
 
-    objective: str
-    sizes: Tensor | None = None
-    words: Words | None = None
-    num_edges: Tensor | float | None = None
-
-    def __post_init__(self) -> None:
-        self.all = self.sizes
+    def __init__(
+        self,
+        objective: str,
+        sizes: Tensor | None = None,
+        words: Words | None = None,
+        num_edges: Tensor | None = None,
+    ) -> None:
+        self.objective, self.all_sizes, self.sizes = objective, sizes, sizes
+        self.words, self.num_edges = words, num_edges
         self.price: Tensor | None = None
 
     def __call__(self, op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
-        if self.words is not None and self.price is None:  # the same at every step
+        if self.words is not None and self.price is None:
             self.price = self.words.price(s.shape[-1])
         known: dict[str, Any] = {"num_edges": self.num_edges, "words_price": self.price}
         return replica_losses(op, s, self.objective, self.sizes, words=self.words, **known)
 
     def select(self, active: Tensor) -> None:
-        """Some of the replicas only."""
-        self.sizes = None if self.all is None else self.all[active]
+        self.sizes = None if self.all_sizes is None else self.all_sizes[active]
+
+
+def read_operator(op: Operator, objective: str, adjacency: Operator | None) -> Operator:
+    """What an objective reads: A~, or A as it is (`adjacency` in place of `op`, where it is given)."""
+    if get_objective(objective).normalised:
+        return op.normalise()
+    op = op if adjacency is None else adjacency
+    if op.normalised:
+        raise ParameterError(
+            f"adjacency must be the graph as it is for objective={objective!r}, which counts edges, "
+            "got a normalised one."
+        )
+    op.refuse_negative()
+    return op
 
 
 def named_loss(
@@ -219,18 +224,11 @@ def named_loss(
 ) -> tuple[Operator, Loss]:
     """The operator that an objective reads, and its two terms as a function of it and S; arguments as for `train`."""
     name = settings.objective
-    if get_objective(name).normalised:
-        return op.normalise(), NamedLoss(name, sizes)
-    op = op if adjacency is None else adjacency
-    if op.normalised:
-        raise ParameterError(
-            f"adjacency must be the graph as it is for objective={name!r}, which counts edges, got a normalised one."
-        )
-    op.refuse_negative()
+    op = read_operator(op, name, adjacency)
     if name != "evidence":
-        return op, NamedLoss(name)
+        return op, _NamedLoss(name, sizes if get_objective(name).normalised else None)
     op = _one_graph(op)
-    return op, NamedLoss(name, sizes, words, edge_count(op) if num_edges is None else num_edges)
+    return op, _NamedLoss(name, sizes, words, edge_count(op) if num_edges is None else num_edges)
 
 
 def train(
@@ -264,14 +262,12 @@ def train(
 
     Parameters
     ----------
-    net : ReplicaNet
-        The replicas.
-    inputs : FirstLayer
-        The constant features.
+    net, inputs : ReplicaNet, FirstLayer
+        The replicas, and their constant features.
     op : Operator
         The graph whose cut is minimised (normalised here where the objective reads A~).
     settings : TrainSettings, optional
-        See there.
+        How to train, and which objective.
     callback : callable, optional
         Called with a :class:`Progress` every `check_every` iterations. Raising KeyboardInterrupt in it, or
         pressing Ctrl-C, ends training and keeps what was learnt.
@@ -306,13 +302,13 @@ def run_task(
 ) -> TrainResult:
     """Run the loop for a task whose steps give the losses "cut" and "ortho" of every replica of `net`.
 
-    A step computes so many `rows`; `warm`: the task has a start to learn first, for ``settings.start`` iterations.
+    A step computes so many `rows`; `warm`: the task has a start to learn first.
     """
     stop: Plateau | Patience | None = None
-    if settings.tolerance is not None and settings.one_by_one:
-        stop = Patience(settings.patience, settings.tolerance, relative=True)
-    elif settings.tolerance is not None:
+    if settings.tolerance is not None:
         stop = Plateau(settings.tolerance, settings.patience)
+        if settings.one_by_one:
+            stop = Patience(settings.patience, settings.tolerance, relative=True)
     loop_settings = LoopSettings(
         iterations=settings.iterations,
         lr=settings.lr,
@@ -334,13 +330,8 @@ def run_task(
     with _threads_for(net, rows):
         result = Loop(task, loop_settings).run(None if callback is None else tell, checkpoint)
     nothing = np.zeros((0, net.replicas))
-    return TrainResult(
-        _held(result.history.get("cut", nothing)),
-        _held(result.history.get("ortho", nothing)),
-        result.iterations,
-        result.converged,
-        result.interrupted,
-    )
+    cut, ortho = (_held(result.history.get(name, nothing)) for name in ("cut", "ortho"))
+    return TrainResult(cut, ortho, result.iterations, result.converged, result.interrupted)
 
 
 def _held(history: np.ndarray) -> np.ndarray:
@@ -349,8 +340,7 @@ def _held(history: np.ndarray) -> np.ndarray:
     return np.take_along_axis(history, ran, axis=0)
 
 
-# Rows of a large graph that a start is learned from.
-_START_ROWS = 50_000
+_START_ROWS = 50_000  # rows of a large graph that a start is learned from
 
 
 def start_rows(nodes: int) -> range:
@@ -373,7 +363,7 @@ class ClusteringTask(Task):
         self.net, self.inputs, self.op, self.settings = net, inputs, op, settings
         self.loss, self.start, self.start_inputs = loss, start, inputs
         if start is not None and start.shape[1] > _START_ROWS and isinstance(inputs, DenseInput):
-            rows = torch.arange(0, start.shape[1], start_rows(start.shape[1]).step, device=start.device)
+            rows = torch.tensor(start_rows(start.shape[1]), device=start.device)
             self.start, self.start_inputs = start[:, rows], DenseInput(inputs.z[:, rows])
         self.scales = list(net.scales)
         self.parameters = dict(net.named_parameters())
@@ -386,7 +376,6 @@ class ClusteringTask(Task):
         return {"cut": cut, "ortho": ortho}
 
     def logits(self, inputs: FirstLayer) -> Tensor:
-        """[R, K, N] of the networks."""
         return self.net(inputs)
 
     def warm_up(self) -> Tensor:
@@ -397,9 +386,8 @@ class ClusteringTask(Task):
     def select(self, active: Tensor) -> None:
         self.net.scales = [self.scales[r] for r in active.tolist()]
         self.net.replicas = len(self.net.scales)
-        choose = getattr(self.loss, "select", None)
-        if choose is not None:
-            choose(active)
+        if hasattr(self.loss, "select"):
+            self.loss.select(active)
 
 
 # Below this many numbers (rows x replicas x units) one thread is faster than waking others at every operation.
@@ -411,11 +399,11 @@ def _threads_for(net: ReplicaNet, rows: int) -> Iterator[None]:
     """One thread for small work on the CPU, as many as before for the rest."""
     before = torch.get_num_threads()
     small = rows * net.replicas * (net.hidden + net.k) < _ONE_THREAD
-    if net.bias.is_cuda or before == 1 or not small:
-        yield
-        return
-    torch.set_num_threads(1)
+    alone = small and before > 1 and not net.bias.is_cuda
+    if alone:
+        torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        if alone:
+            torch.set_num_threads(before)

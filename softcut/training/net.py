@@ -1,26 +1,157 @@
-"""R copies of one clustering network, with a replica axis in every parameter.
+"""R copies of one clustering network, with a replica axis in every parameter, and their first layer.
 
-R restarts share the graph and the features, so R restarts are one sparse product with R*K columns, one
-matrix product with R*H columns and one optimiser step.
+R restarts share the graph and the features, so R restarts are one sparse product with R*K columns, one matrix product
+with R*H columns and one optimiser step. The features X are constant: what can be computed from them once is computed
+once, and a sparse X (bag of words) stays sparse.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.activations import Activation, get_activation
-from softcut.ops import Segments
+from softcut.ops import CSRPattern, Operator, Segments
 from softcut.ops.batching import replicas_on_kernels
-from softcut.training.inputs import FirstLayer
+from softcut.ops.spmm import spmm
+from softcut.ops.word_counts import SPARSE_COST
 
-__all__ = ["ReplicaNet", "replica_seeds", "softmax_of"]
+__all__ = ["ConvInput", "DenseInput", "FirstLayer", "ReplicaNet", "replica_seeds", "softmax_of"]
+
+
+class FirstLayer(Protocol):
+    """Computes the sum of (weights) @ (constant matrix)', one kernel for each constant matrix.
+
+    Nodes are the last axis: softmax and activation then run along contiguous memory, many times faster on CPUs.
+    """
+
+    in_channels: int
+    terms: int
+
+    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
+        """[R, H, N] from `terms` kernels [R, H, in_channels]; `scales` says which features a replica reads."""
+
+
+class DenseInput:
+    """W Z' for a dense constant Z, or for several: replica r reads the one that its scale names.
+
+    >>> import torch
+    >>> DenseInput(torch.ones(2, 3))([torch.ones(1, 4, 3)], [0]).shape
+    torch.Size([1, 4, 2])
+
+    Parameters
+    ----------
+    z : Tensor or dict
+        [N, F], [scales, N, F], or matrices [N, F] by scale.
+    """
+
+    terms = 1
+
+    def __init__(self, z: Tensor | Mapping[int, Tensor]) -> None:
+        first = z if isinstance(z, Tensor) else next(iter(z.values()))
+        self.z: Any = z.unsqueeze(0) if isinstance(z, Tensor) and z.dim() == 2 else z
+        self.in_channels = first.shape[-1]
+
+    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
+        kernel = weights[0]
+        parts, first = [], 0
+        for scale, members in itertools.groupby(scales):  # replicas of one scale stand together
+            count = len(list(members))
+            rows = kernel[first : first + count].reshape(count * kernel.shape[1], kernel.shape[2])
+            parts.append((rows @ self.z[scale].mT).view(count, kernel.shape[1], -1))
+            first += count
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+class ConvInput:
+    r"""A~ X T_m + X T_s, the linear part of the paper's eq. 1, for a constant X; or A~ X T_m alone.
+
+    Of three ways to compute it, that with the fewest operations is taken.
+
+    >>> import numpy as np, torch
+    >>> from softcut.ops import CSR
+    >>> op = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+    >>> layer = ConvInput(op, np.eye(2, dtype=np.float32))
+    >>> layer([torch.eye(2).unsqueeze(0), torch.zeros(1, 2, 2)], [0])
+    tensor([[[0., 1.],
+             [1., 0.]]])
+
+    Parameters
+    ----------
+    op, x : Operator, and array or scipy sparse matrix
+        A (normalised here), and the node features.
+    columns : int
+        Width of the product (replicas x hidden units): whether A~ X is worth keeping depends on it.
+    skip : bool
+        Whether the second term exists.
+    """
+
+    def __init__(
+        self,
+        op: Operator,
+        x: Any,
+        *,
+        columns: int = 16,
+        skip: bool = True,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.op = op.normalise()
+        self.terms = 2 if skip else 1
+        n, self.in_channels = x.shape
+        nnz = int(x.nnz) if sp.issparse(x) else int(np.count_nonzero(x))
+        edges = getattr(getattr(op, "pattern", None), "nnz", 0)
+        cost = SPARSE_COST.get(torch.device(device).type, 4.0)
+        dense_cost = self.terms * n * self.in_channels
+        # Multiplications per column, forward: A~ (X T) with sparse or dense X, or (A~ X) T, made once.
+        costs = {
+            "sparse": cost * (self.terms * nnz + edges),
+            "dense": dense_cost + cost * edges,
+            "constant": float(dense_cost),
+        }
+        # A~ X is a second matrix of the size of X to keep: only where it is small beside what training holds anyway.
+        if self.in_channels > 4 * columns:
+            del costs["constant"]
+        self.kind = min(costs, key=lambda kind: costs[kind])
+        if self.kind == "sparse":
+            matrix = sp.csr_array(x, dtype=np.float64)
+            matrix.sort_indices()
+            self.pattern = CSRPattern.from_scipy(matrix).to(device)
+            self.values = torch.from_numpy(matrix.data).to(device=device, dtype=dtype)
+            return
+        dense = x.toarray() if sp.issparse(x) else x
+        self.x = torch.as_tensor(dense).to(device=device, dtype=dtype)
+        if self.kind == "constant":
+            passed = self.op @ self.x
+            self.x = torch.cat([passed, self.x], dim=1) if skip else passed
+
+    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
+        replicas, hidden, _ = weights[0].shape
+        flat = [w.reshape(-1, self.in_channels) for w in weights]
+        if self.kind == "constant":
+            h = torch.cat(flat, dim=1) @ self.x.mT
+        elif self.kind == "sparse":
+            h = self._sparse_terms(flat).mT.contiguous()
+        else:
+            h = (self.op @ (self.x @ flat[0].mT)).mT.contiguous()
+            h = h + flat[1] @ self.x.mT if self.terms == 2 else h
+        return h.view(replicas, hidden, -1)
+
+    def _sparse_terms(self, weights: list[Tensor]) -> Tensor:
+        if self.terms == 2 and weights[0].is_cuda:
+            # One product with twice the columns: on a GPU a small one takes no longer than half of it.
+            passed, own = spmm(self.pattern, self.values, torch.cat(weights).mT).chunk(2, dim=1)
+            return self.op @ passed + own
+        h = self.op @ spmm(self.pattern, self.values, weights[0].mT)
+        return h + spmm(self.pattern, self.values, weights[1].mT) if self.terms == 2 else h
 
 
 def replica_seeds(random_state: int, replicas: int) -> list[int]:
@@ -29,8 +160,7 @@ def replica_seeds(random_state: int, replicas: int) -> list[int]:
     >>> replica_seeds(0, 4)[:2] == replica_seeds(0, 2)
     True
     """
-    words = np.random.SeedSequence(random_state).generate_state(replicas, np.uint32)
-    return [int(w) for w in words]
+    return np.random.SeedSequence(random_state).generate_state(replicas, np.uint32).tolist()
 
 
 def softmax_of(logits: Tensor, temperature: float = 1.0) -> Tensor:
@@ -48,9 +178,9 @@ def _glorot(rows: int, columns: int, generator: torch.Generator) -> Tensor:
 class ReplicaNet(nn.Module):
     r"""R copies of: logits = act(first layer + b) W + b', with their own weights.
 
-    With a :class:`~softcut.training.inputs.ConvInput` this is the paper's model (eq. 1 and a softmax
-    layer); with a :class:`~softcut.training.inputs.DenseInput`, an MLP on propagated features. He-normal
-    kernels in the first layer, Glorot-uniform in the last. ``hidden=0``: one linear layer, Glorot-uniform.
+    With a :class:`ConvInput` this is the paper's model (eq. 1 and a softmax layer); with a :class:`DenseInput`, an MLP
+    on propagated features. He-normal kernels in the first layer, Glorot-uniform in the last. ``hidden=0``: one linear
+    layer, Glorot-uniform.
 
     >>> import torch
     >>> from softcut.training import DenseInput
@@ -79,7 +209,6 @@ class ReplicaNet(nn.Module):
         self.in_channels, self.k, self.hidden, self.terms = in_channels, k, hidden, terms
         self.replicas = len(seeds)
         self.act = get_activation(act)
-        width = hidden or k
         firsts: list[list[Tensor]] = [[] for _ in range(terms)]
         seconds = []
         for seed in seeds:
@@ -90,12 +219,11 @@ class ReplicaNet(nn.Module):
                     kernels.append(normal * math.sqrt(2 / max(1, in_channels)))
                 else:
                     kernels.append(_glorot(k, in_channels, generator))
-            seconds.append(_glorot(k, hidden, generator) if hidden else torch.zeros(0, 0))
-        self.first = nn.ParameterList(
-            nn.Parameter(torch.stack(kernels).to(dtype))  # [R, H, F]
-            for kernels in firsts
-        )
-        self.bias = nn.Parameter(torch.zeros(self.replicas, width, dtype=dtype))
+            if hidden:
+                seconds.append(_glorot(k, hidden, generator))
+        # [R, H, F] each
+        self.first = nn.ParameterList(nn.Parameter(torch.stack(kernels).to(dtype)) for kernels in firsts)
+        self.bias = nn.Parameter(torch.zeros(self.replicas, hidden or k, dtype=dtype))
         if hidden:
             self.second = nn.Parameter(torch.stack(seconds).to(dtype))  # [R, K, H]
             self.second_bias = nn.Parameter(torch.zeros(self.replicas, k, dtype=dtype))
@@ -121,13 +249,8 @@ class ReplicaNet(nn.Module):
 
     def meta(self) -> dict[str, Any]:
         """Sizes, for a saved model."""
-        return {
-            "in_channels": self.in_channels,
-            "k": self.k,
-            "hidden": self.hidden,
-            "terms": self.terms,
-            "scales": self.scales,
-        }
+        names = ("in_channels", "k", "hidden", "terms", "scales")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def restore(cls, meta: dict[str, Any], state: dict[str, Tensor]) -> ReplicaNet:

@@ -77,11 +77,6 @@ class Parts:
         return len(self.bounds) - 1
 
     @property
-    def nodes(self) -> int:
-        """N."""
-        return int(self.bounds[-1])
-
-    @property
     def steps(self) -> int:
         """Steps of one pass through the graph, P / q."""
         return self.count // self.per_step
@@ -123,9 +118,9 @@ class Parts:
         nodes = torch.cat([self.order[r] for r in rows])
         return values.index_select(0, nodes.to(values.device)).to(device)
 
-    def arranged(self, values: Tensor, axis: int) -> Tensor:
-        """Values of all nodes, part by part."""
-        return values if self.order is None else values.index_select(axis, self.order.to(values.device))
+    def arranged(self, values: Tensor) -> Tensor:
+        """Values [N, ...] of all nodes, part by part."""
+        return values if self.order is None else values.index_select(0, self.order.to(values.device))
 
 
 class PartedOperator:
@@ -138,104 +133,73 @@ class PartedOperator:
     >>> parted.take([0, 1, 2], torch.device("cpu")).to_dense().int().tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
 
-    Parameters
-    ----------
-    op : Operator
-        A CSR operator or a sum of such; symmetric, its entries not learned.
-    parts : Parts
-        The parts.
-    degree : Tensor, optional
-        The degrees of `op`, where they are known already.
+    `op` is a CSR operator or a sum of such, symmetric, its entries not learned; `degree` are its degrees, where they
+    are known already.
     """
 
     def __init__(self, op: Operator, parts: Parts, degree: Tensor | None = None) -> None:
-        if op.num_rows != parts.nodes:
-            raise ParameterError(f"parts are of {parts.nodes} nodes, but the operator has {op.num_rows}.")
+        nodes = int(parts.bounds[-1])
+        if op.num_rows != nodes:
+            raise ParameterError(f"parts are of {nodes} nodes, but the operator has {op.num_rows}.")
         self.parts = parts
         self.op = _arranged(op, parts)
-        self.degree = parts.arranged(op.degree if degree is None else degree, 0)
-        self.normalised = op.normalised
+        self.degree = parts.arranged(op.degree if degree is None else degree)
 
     def take(self, chosen: Sequence[int], device: torch.device) -> BatchOperator:
         """The operator between some of the parts, weighted so that it estimates the whole one."""
         inner = _between(self.op, self.parts, chosen, device)
         degree = torch.cat([self.degree[self.parts.rows(p)].to(device) for p in chosen])
-        return BatchOperator(inner, degree * self.parts.node_weight, self.normalised)
+        return BatchOperator(inner, degree * self.parts.node_weight)
 
 
-class BatchOperator(Operator):
+class BatchOperator(Sum):
     """What a batch knows of the whole operator: weighted entries, and the weighted degrees of the whole graph."""
 
-    def __init__(self, op: Operator, degree: Tensor, normalised: bool) -> None:
-        self.op, self.own_degree = op, degree
-        self.layout, self.symmetric, self.normalised = op.layout, op.symmetric, normalised
-
-    def matmul(self, s: Tensor) -> Tensor:
-        return self.op.matmul(s)
+    def __init__(self, op: Operator, degree: Tensor) -> None:
+        super().__init__([op], normalised=op.normalised)
+        self.own_degree = degree
 
     @property
     def degree(self) -> Tensor:
         return self.own_degree
 
-    def row_sums(self, v: Tensor) -> Tensor:
-        return self.op.row_sums(v)
-
-    def normalise(self) -> BatchOperator:
-        if not self.normalised:
-            raise ParameterError("a batch cannot be normalised: normalise the whole operator first.")
-        return self
-
-    def to_dense(self) -> Tensor:
-        return self.op.to_dense()
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> BatchOperator:
-        degree = self.own_degree.to(device=device, dtype=dtype)
-        return BatchOperator(self.op.to(device, dtype), degree, self.normalised)
-
-    @property
-    def requires_grad(self) -> bool:
-        return self.op.requires_grad
-
-    @property
-    def num_rows(self) -> int:
-        return self.op.num_rows
+    def degree_like(self, s: Tensor) -> Tensor:
+        return self.own_degree.to(s.dtype)
 
     def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        return self.op.factors(s)
+        return self.parts[0].factors(s)
 
     def row_scale(self, dtype: torch.dtype) -> Tensor | None:
-        return self.op.row_scale(dtype)
+        return self.parts[0].row_scale(dtype)
 
 
 def _arranged(op: Operator, parts: Parts) -> Operator:
     """Rows and columns part by part."""
     if isinstance(op, Sum):
-        scale = None if op.scale is None else parts.arranged(op.scale, 0)
-        return Sum(
-            [_arranged(part, parts) for part in op.parts], op.weights, scale=scale, normalised=op.normalised
-        )
+        inner = [_arranged(part, parts) for part in op.parts]
+        scale = None if op.scale is None else parts.arranged(op.scale)
+        return Sum(inner, op.weights, scale=scale, normalised=op.normalised)
     if not isinstance(op, CSR) or not op.symmetric or op.requires_grad:
         raise ParameterError(
             f"training in batches needs a symmetric sparse operator, got {type(op).__name__}."
         )
     if parts.order is None:
         return op
-    pattern = op.pattern
+    pattern, order = op.pattern, parts.order.numpy()
+    col = pattern.col.cpu().numpy()
     # The values of a binary matrix are not needed: one byte each.
     val = np.ones(pattern.nnz, dtype=np.int8) if op.val is None else op.val.cpu().numpy()
-    matrix = sp.csr_array((val, pattern.col.cpu().numpy(), pattern.rowptr.cpu().numpy()), shape=pattern.shape)
-    order = parts.order.numpy()
-    rows = matrix[order]
-    place = np.empty(len(order), dtype=pattern.col.cpu().numpy().dtype)
+    rows = sp.csr_array((val, col, pattern.rowptr.cpu().numpy()), shape=pattern.shape)[order]
+    place = np.empty(len(order), dtype=col.dtype)
     place[order] = np.arange(len(order), dtype=place.dtype)
-    arranged = CSRPattern(
-        torch.from_numpy(rows.indptr).to(pattern.rowptr.dtype),
-        torch.from_numpy(place[rows.indices]),
-        pattern.shape,
+    rowptr = torch.from_numpy(rows.indptr).to(pattern.rowptr.dtype)
+    return CSR(
+        CSRPattern(rowptr, torch.from_numpy(place[rows.indices]), pattern.shape),
+        None if op.val is None else torch.from_numpy(rows.data),
+        scale=None if op.scale is None else parts.arranged(op.scale.cpu()),
+        symmetric=True,
+        normalised=op.normalised,
     )
-    scale = None if op.scale is None else parts.arranged(op.scale.cpu(), 0)
-    values = None if op.val is None else torch.from_numpy(rows.data)
-    return CSR(arranged, values, scale=scale, symmetric=True, normalised=op.normalised)
 
 
 def _between(op: Operator, parts: Parts, chosen: Sequence[int], device: torch.device) -> Operator:
@@ -250,8 +214,8 @@ def _between(op: Operator, parts: Parts, chosen: Sequence[int], device: torch.de
         return Sum(inner, op.weights, scale=own(op.scale), normalised=op.normalised)
     assert isinstance(op, CSR)
     pattern = op.pattern
-    if parts.count == parts.per_step and parts.steps == 1:
-        return op if op.pattern.col.device == device else op.to(device)
+    if parts.steps == 1:
+        return op if pattern.col.device == device else op.to(device)
     # Where each part begins in the batch, less where it begins in the graph.
     here = torch.zeros(parts.count, dtype=torch.bool, device=device)
     shift = torch.zeros(parts.count, dtype=pattern.col.dtype, device=device)

@@ -1,31 +1,59 @@
-"""What the training loop is given and gives back: a task, settings, progress and a result."""
+"""What the training loop is given and gives back: a task, stop rules, settings, progress, a result, checkpoints.
+
+:class:`Plateau` ends training for all replicas together and leaves the last parameters. :class:`Patience` ends
+each replica on its own, and keeps what it had at its best moment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from softcut.errors import ParameterError
-from softcut.training.stopping import Patience, Plateau
+from softcut.errors import FileFormatError, ParameterError
+from softcut.files import atomic_write
 
-__all__ = ["LoopProgress", "LoopResult", "LoopSettings", "Task"]
+__all__ = [
+    "BestValues",
+    "Checkpoint",
+    "LoopProgress",
+    "LoopResult",
+    "LoopSettings",
+    "Patience",
+    "Plateau",
+    "Task",
+    "check_numbers",
+    "has_converged",
+]
+
+
+def check_numbers(settings: Any, positive: Sequence[str], not_negative: Sequence[str] = ()) -> None:
+    """An error where a number of the settings is out of its range."""
+    for name in positive:
+        if not getattr(settings, name) > 0:
+            raise ParameterError(f"{name} must be positive, got {getattr(settings, name)}.")
+    for name in not_negative:
+        if not getattr(settings, name) >= 0:
+            raise ParameterError(f"{name} must not be negative, got {getattr(settings, name)}.")
 
 
 class Task:
     """What is trained: parameters with a replica axis, and the losses of one step.
 
-    Subclasses set :attr:`parameters` and write :meth:`step`; the rest is for those who need it.
+    Subclasses set :attr:`parameters` and write :meth:`step`; the rest is for those who need it (see :class:`Loop` for
+    an example).
 
     Attributes
     ----------
     parameters : mapping of str to Tensor
-        Leaf tensors that require gradients, [R, ...] each (an ``nn.Module``'s own, or stacked ones). The loop
-        changes them in place; where finished replicas are dropped, their ``.data`` shrinks to [A, ...], A being
-        the number of replicas still active.
+        Leaf tensors that require gradients, [R, ...] each. The loop changes them in place; where finished replicas are
+        dropped, their ``.data`` shrinks to [A, ...], A being the number of replicas still active.
     capturable : bool
         Whether, on a GPU, a step may be recorded as a CUDA graph: it reads and writes the same tensors every
         time, asks the device for no number and takes no decision in Python.
@@ -38,10 +66,9 @@ class Task:
     validates: bool = False
 
     def step(self) -> Mapping[str, Tensor]:
-        """Named tensors with the active replicas as first axis, computed from the parameters.
+        """Named tensors [A, ...] of the active replicas, computed from the parameters.
 
-        Those with one number per replica ([A]) are recorded in the history; the ones named in
-        :attr:`LoopSettings.minimise` are minimised.
+        Those with one number per replica are recorded in the history, and minimised where the settings name them.
         """
         raise NotImplementedError
 
@@ -50,17 +77,17 @@ class Task:
         raise NotImplementedError
 
     def validate(self) -> Mapping[str, Tensor]:
-        """Named tensors [A, ...] on data that are not trained on, at every check, where `validates` is True.
+        """Named tensors [A, ...] on data that are not trained on; called at every check, without gradients.
 
-        Called without gradients. Those with one number per replica are recorded; the stop rule watches one.
+        Those with one number per replica are recorded; the stop rule watches one.
         """
         raise NotImplementedError
 
     def select(self, active: Tensor) -> None:
         """From now on the parameters are those of the replicas `active` (their original numbers, rising).
 
-        Called when finished replicas were dropped, when a training resumes without them, and, with all numbers, at
-        the end of a training that dropped some. A task with data or buffers per replica picks theirs here.
+        Called when finished replicas are dropped, and with all numbers at the end. A task with data or buffers per
+        replica picks theirs here.
         """
 
     def state(self) -> dict[str, Any]:
@@ -69,6 +96,54 @@ class Task:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """The reverse of :meth:`state`."""
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """Stop when no replica's minimised loss has improved by `tolerance` over the last `patience` iterations.
+
+    All replicas stop together, at one of the loop's checks; the parameters are those of the last iteration.
+    """
+
+    tolerance: float = 1e-4
+    patience: int = 50
+
+    def __post_init__(self) -> None:
+        check_numbers(self, positive=("patience",))
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Stop a replica when its watched loss has not improved by more than `tolerance` within `patience` looks.
+
+    The watched loss is looked at in every iteration, or, for a task that validates, at every check.
+
+    Attributes
+    ----------
+    patience : int
+        Looks without an improvement.
+    tolerance : float
+        What an improvement must exceed; with `relative`, as a share of the best loss.
+    watch : str or None
+        Name of the watched loss among what ``validate`` (else ``step``) returns. None: the first that ``validate``
+        returns (else what is minimised).
+    keep : tuple of str
+        Names of tensors (from the same place) whose values at each replica's best moment are kept.
+    restore : bool
+        Keep the parameters of the best moment as well, and put them back at the end.
+    relative : bool
+        See `tolerance`.
+    """
+
+    patience: int
+    tolerance: float = 0.0
+    watch: str | None = None
+    keep: tuple[str, ...] = ()
+    restore: bool = True
+    relative: bool = False
+
+    def __post_init__(self) -> None:
+        check_numbers(self, positive=("patience",), not_negative=("tolerance",))
 
 
 @dataclass(frozen=True)
@@ -94,8 +169,8 @@ class LoopSettings:
     drop_finished : bool
         With :class:`Patience`: replicas that have stopped leave the computation at the next check.
     record_every : int
-        Keep the numbers of every so many iterations (the last of each group) in the history. Long trainings of many
-        replicas keep their checkpoints small with it. :class:`Plateau` needs all of them.
+        Keep the last numbers of every so many iterations in the history, for smaller checkpoints; 1 for
+        :class:`Plateau`, which needs all of them.
     """
 
     iterations: int
@@ -109,11 +184,7 @@ class LoopSettings:
     record_every: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "lr", "check_every", "record_every"):
-            if not getattr(self, name) > 0:
-                raise ParameterError(f"{name} must be positive, got {getattr(self, name)}.")
-        if self.warm_up < 0:
-            raise ParameterError(f"warm_up must not be negative, got {self.warm_up}.")
+        check_numbers(self, ("iterations", "lr", "check_every", "record_every"), ("warm_up",))
         if not self.minimise:
             raise ParameterError("minimise must name at least one loss.")
         if self.drop_finished and not (isinstance(self.stop, Patience) and self.stop.restore):
@@ -132,10 +203,8 @@ class LoopProgress:
     ----------
     iteration, iterations : int
         Iterations done, and the most there will be.
-    losses : dict of str to array [A]
-        The numbers of the last iteration of every active replica.
-    validation : dict of str to array [A]
-        The numbers of the validation just run; empty without one.
+    losses, validation : dict of str to array [A]
+        The numbers of the last iteration, and of the validation just run (empty without one).
     active : tuple of int
         Which replicas these are.
     best : array [R] or None
@@ -168,11 +237,9 @@ class LoopResult:
         many iterations the replica ran before it stopped.
     best : dict of str to Tensor [R, ...]
         What ``Patience.keep`` named, at each replica's best moment.
-    converged : bool
-        Whether the stop rule ended training.
-    interrupted, timed_out : bool
-        Whether Ctrl-C or the time limit did; parameters and histories are those of the last finished iteration
-        (with ``Patience.restore``, the parameters are the best so far).
+    converged, interrupted, timed_out : bool
+        Whether the stop rule, Ctrl-C or the time limit ended training; parameters and histories are those of the last
+        finished iteration (with ``Patience.restore``, the parameters are the best so far).
     seconds : float
         Time spent, including that before a resumed checkpoint was written.
     """
@@ -189,3 +256,111 @@ class LoopResult:
     interrupted: bool
     timed_out: bool
     seconds: float
+
+
+def has_converged(losses: Tensor, rule: Plateau) -> Tensor:
+    """Whether each replica's losses [T, R] improved by less than the rule's tolerance over its patience: [R]."""
+    if len(losses) <= rule.patience:
+        return torch.zeros(losses.shape[1], dtype=torch.bool, device=losses.device)
+    before, now = losses[: -rule.patience].amin(0), losses.amin(0)
+    return before - now < rule.tolerance
+
+
+class BestValues:
+    """The best watched loss of each replica and what was kept with it, in the original order of the replicas.
+
+    Everything lives in fixed tensors on the device, so that a CUDA graph can replay :meth:`look`.
+    """
+
+    def __init__(self, rule: Patience, replicas: int, iterations: int, device: torch.device) -> None:
+        self.rule = rule
+        zeros = torch.zeros(replicas, dtype=torch.long, device=device)
+        self.tensors = {
+            "at": zeros.clone(),
+            "since": zeros.clone(),
+            "ran": zeros + iterations,
+            "running": torch.ones(replicas, dtype=torch.bool, device=device),
+        }
+        self.kept: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def look(self, watched: Tensor, values: Mapping[str, Tensor], active: Tensor, position: Tensor) -> None:
+        """Compare the watched loss [A] of the active replicas with their best, and keep `values` where it is better.
+
+        `position` is the number of updates made before the loss was measured.
+        """
+        state = self.tensors
+        if "loss" not in state:
+            state["loss"] = watched.new_full(state["at"].shape, torch.inf)
+        mine = {name: value.index_select(0, active) for name, value in state.items()}
+        margin: Tensor | float = self.rule.tolerance
+        if self.rule.relative:
+            margin = margin * mine["loss"].abs().nan_to_num(posinf=0.0)  # the first loss improves on nothing
+        better = mine["running"] & (watched < mine["loss"] - margin)
+        for name, value in values.items():
+            if name not in self.kept:  # a replica that never improves (NaN) keeps its first values
+                self.kept[name] = value.detach().clone()
+                continue
+            chosen = better.view(-1, *[1] * (value.dim() - 1))
+            old = self.kept[name].index_select(0, active)
+            self.kept[name].index_copy_(0, active, torch.where(chosen, value.detach(), old))
+        since = torch.where(better, 0, mine["since"] + 1)
+        tired = mine["running"] & (since >= self.rule.patience)
+        new = {
+            "loss": torch.where(better, watched, mine["loss"]),
+            "at": torch.where(better, position, mine["at"]),
+            "since": since,
+            "ran": torch.where(tired, position, mine["ran"]),
+            "running": mine["running"] & ~tired,
+        }
+        for name, value in new.items():
+            state[name].index_copy_(0, active, value)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a training is saved, how often, and which training it belongs to; a file is written whole or not at all.
+
+    Attributes
+    ----------
+    path : path
+        The file; training resumes from it where it exists. The caller removes it once the result is stored.
+    identity : mapping
+        Whatever decides the result besides the loop's own settings: data set, method, seeds, settings of the task.
+        A file with another identity is refused.
+    every : float
+        Seconds between two writings.
+    """
+
+    path: str | Path
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    every: float = 60.0
+
+    def write(self, state: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        """Write a state (tensors, numbers, text, lists and dictionaries of them), replacing the file at once."""
+        described = {**state, "described": _describe(self.identity, settings)}
+        atomic_write(self.path, lambda file: torch.save(described, file))
+
+    def read(self, settings: Mapping[str, Any], device: torch.device) -> dict[str, Any] | None:
+        """The state last written, or None where there is no file; an error where it belongs to other settings."""
+        path = Path(self.path)
+        if not path.exists():
+            return None
+        try:
+            state = torch.load(path, map_location=device, weights_only=True)
+            stored = json.loads(state["described"])
+        except Exception as error:
+            raise FileFormatError(f"{path} is not a checkpoint of softcut; move it away.") from error
+        expected = json.loads(_describe(self.identity, settings))
+        changed = [name for name in {**stored, **expected} if stored.get(name) != expected.get(name)]
+        if changed:
+            name = changed[0]
+            raise ParameterError(
+                f"checkpoint {path} was written with {name} = {stored.get(name)}, not {expected.get(name)}: "
+                "train with the same settings, or move it away."
+            )
+        return state
+
+
+def _describe(identity: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    return json.dumps({**settings, **identity}, sort_keys=True, default=str)

@@ -8,8 +8,7 @@ import torch
 
 from softcut.datasets import attributed_communities
 from softcut.ops import CSR, OBJECTIVES, Words
-from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
-from softcut.training.cuda_graph import repeat
+from softcut.training import DenseInput, ReplicaNet, TrainSettings, repeat, replica_seeds, train
 
 
 @pytest.mark.parametrize("times", [1, 3, 4, 20])

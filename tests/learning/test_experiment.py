@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,25 +13,20 @@ from helpers.made_graphs import made_graphs
 from softcut.errors import ParameterError
 from softcut.graph import Graph, folds, from_graphs
 from softcut.learning import ClassifierSettings, train_folds
-from softcut.learning.experiment import (
-    METHODS,
-    build_models,
-    build_task,
-    cluster_sizes,
-    folds_at_once,
-    loop_settings,
-)
-from softcut.nn.pool import POOLS
+from softcut.learning.experiment import METHODS, build_models, build_task, cluster_sizes, folds_at_once
+from softcut.training import LoopProgress, LoopResult
 
 QUICK = ClassifierSettings(batch=8, epochs=4, patience=2, lr=5e-3, hidden=8)
-KNOWN = [method for method, pool in METHODS.items() if pool in POOLS]
 
 
-@pytest.mark.parametrize("method", KNOWN)
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_runs_and_says_what_it_did(method: str) -> None:
     graphs = made_graphs(40)
     results, loop = train_folds(graphs, method, [1, 3], settings=QUICK, count=4)
     assert [r.fold for r in results] == [1, 3]
+    steps = math.ceil(27 / 8)  # of an epoch: of 30 training graphs 3 are for validation
+    assert loop.validated_at.tolist() == [steps * epoch for epoch in range(1, len(loop.validated_at) + 1)]
+    assert loop.iterations == steps * max(r.epochs for r in results)
     for r in results:
         assert 0 <= r.accuracy <= 1
         assert 1 <= r.best_epoch <= r.epochs <= 4
@@ -53,10 +49,9 @@ def test_dense_does_not_see_edges() -> None:
     splits = folds(graphs, 3)[:1]
     task = build_task(graphs, "dense", splits, [0], QUICK)
     other = build_task(graphs.without_edges(), "nopool", splits, [0], QUICK)
+    with_edges = build_task(graphs, "nopool", splits, [0], QUICK)
     assert torch.equal(task.validate()["loss"], other.validate()["loss"])
-    assert not torch.equal(
-        build_task(graphs, "nopool", splits, [0], QUICK).validate()["loss"], task.validate()["loss"]
-    )
+    assert not torch.equal(task.validate()["loss"], with_edges.validate()["loss"])
 
 
 def test_a_fold_does_not_depend_on_its_company_or_on_what_ran_before() -> None:
@@ -75,12 +70,8 @@ def test_sizes_and_groups_of_folds_follow_the_mean_size() -> None:
     graphs = from_graphs([path] * 2)
     assert cluster_sizes(graphs, 3) == (500, 250, 125)
     # 2,000,000 entries over batches of B graphs of 1,000 nodes times max(K, hidden).
-    for settings, count in (
-        ({}, 1),
-        ({"batch": 2}, 2),
-        ({"batch": 2, "k": (20, 10)}, 31),
-        ({"k": (100, 9)}, 1),
-    ):
+    known = [({}, 1), ({"batch": 2}, 2), ({"batch": 2, "k": (20, 10)}, 31), ({"k": (100, 9)}, 1)]
+    for settings, count in known:
         assert folds_at_once(graphs, ClassifierSettings(**settings)) == count
     assert folds_at_once(graphs, ClassifierSettings(), "cuda") is None
 
@@ -94,54 +85,39 @@ def test_models_have_the_weights_of_their_seed() -> None:
     assert not torch.equal(first.head.weight, second.head.weight)
 
 
-def test_epochs_are_counted_in_steps() -> None:
-    graphs = made_graphs(40)
-    loop, steps = loop_settings(folds(graphs, 4), QUICK)
-    assert steps == math.ceil(27 / 8)  # of 30 training graphs 3 are for validation
-    assert (loop.iterations, loop.check_every) == (4 * steps, steps)
-
-
 def test_a_stopped_training_continues_to_the_same_result(tmp_path: object) -> None:
     graphs = made_graphs(40)
     path = f"{tmp_path}/training.pt"
 
-    calls = 0
-
-    def interrupt(progress: object) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
+    def interrupt(progress: LoopProgress) -> None:
+        if progress.iteration == 8:  # the second epoch
             raise KeyboardInterrupt
 
-    straight, _ = train_folds(graphs, "mincut", [0, 1], settings=QUICK, count=4)
-    results, loop = train_folds(
-        graphs, "mincut", [0, 1], settings=QUICK, count=4, checkpoint=path, callback=interrupt
-    )
-    assert loop.interrupted
-    assert results == []
-    resumed, _ = train_folds(graphs, "mincut", [0, 1], settings=QUICK, count=4, checkpoint=path)
-    assert resumed == straight
+    def train(settings: ClassifierSettings = QUICK, **rest: object) -> tuple[list[object], LoopResult]:
+        return train_folds(graphs, "mincut", [0, 1], settings=settings, count=4, **rest)
+
+    straight, _ = train()
+    results, loop = train(checkpoint=path, callback=interrupt)
+    assert loop.interrupted and results == []
+    assert train(checkpoint=path)[0] == straight
     with pytest.raises(ParameterError, match="batch"):
-        train_folds(
-            graphs, "mincut", [0, 1], settings=ClassifierSettings(batch=9, epochs=4, patience=2, lr=5e-3, hidden=8),
-            count=4, checkpoint=path,
-        )  # fmt: skip
+        train(replace(QUICK, batch=9), checkpoint=path)
 
 
 def test_a_time_limit_without_a_checkpoint_gives_the_best_so_far() -> None:
     settings = ClassifierSettings(batch=8, epochs=10_000, patience=10_000, hidden=8)
-    results, loop = train_folds(made_graphs(40), "nopool", [0], settings=settings, count=4, time_limit=0.5)
-    assert loop.timed_out
-    assert len(results) == 1
-    nothing, loop = train_folds(made_graphs(40), "nopool", [0], settings=settings, count=4, time_limit=0.0)
-    assert loop.timed_out
-    assert nothing == []
+    for limit, count in ((0.5, 1), (0.0, 0)):
+        results, loop = train_folds(made_graphs(40), "nopool", [0], 0, settings, count=4, time_limit=limit)
+        assert loop.timed_out and len(results) == count
 
 
 def test_bad_settings_are_one_sentence() -> None:
-    with pytest.raises(ParameterError, match="epochs must be positive"):
-        ClassifierSettings(epochs=0)
-    with pytest.raises(ParameterError, match="l2 must not be negative"):
-        ClassifierSettings(l2=-1.0)
+    for options, words in (
+        ({"epochs": 0}, "epochs must be positive, not 0"),
+        ({"l2": -1.0}, "l2 must not be negative, not -1.0"),
+        ({"stop_on": "x"}, "stop_on must be one of loss, task, error, not 'x'"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            ClassifierSettings(**options)
     with pytest.raises(ParameterError, match="method must be one of mincut"):
         train_folds(made_graphs(10), "maxcut", [0], settings=QUICK, count=2)

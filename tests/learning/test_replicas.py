@@ -10,41 +10,29 @@ import torch
 from helpers.made_graphs import made_graphs
 from torch import Tensor, nn
 
-from softcut.errors import ParameterError
+from softcut.errors import DataError, ParameterError
 from softcut.graph import Graph, GraphCollection, Split, folds, from_graphs
+from softcut.learning import experiment
 from softcut.learning.fold_task import BatchOrder, FoldTask
-from softcut.learning.hierarchy import HIERARCHIES, HierarchyStore, coarsen_collection
-from softcut.learning.replica_net import replica_net, replica_state
+from softcut.learning.hierarchy import HIERARCHIES, Hierarchy, HierarchyStore, coarsen_collection
+from softcut.learning.replica_net import replica_net
 from softcut.learning.store import GraphStore
 from softcut.nn import GraclusPool
 from softcut.nn.models import GraphClassifier, ModelOutput
 from softcut.ops import CSRPattern, Segments
 from softcut.training import Loop, LoopSettings, Patience
 
-METHODS = (
-    "mincut",
-    "diffpool",
-    "topk",
-    "sagpool",
-    "graclus",
-    "ndp",
-    "nopool",
-    "random",
-    "dmon",
-    "justbalance",
-)
+METHODS = [method for method in experiment.METHODS if method != "dense"]
 CPU = torch.device("cpu")
 
 
-def models_of(
-    graphs: GraphCollection, method: str, count: int, k: tuple[int, int] = (6, 3)
-) -> list[GraphClassifier]:
-    found = []
+def models_of(graphs: GraphCollection, method: str, count: int, **pool_args: object) -> list[GraphClassifier]:
+    models = []
     for seed in range(count):
         torch.manual_seed(seed)
-        model = GraphClassifier(graphs.num_features, len(graphs.classes), pool=method, hidden=8, k=k)
-        found.append(model.double())
-    return found
+        options = {"pool": method, "hidden": 8, "k": (6, 3), "pool_args": pool_args}
+        models.append(GraphClassifier(graphs.num_features, len(graphs.classes), **options).double())
+    return models
 
 
 def fold_task(
@@ -61,6 +49,11 @@ def fold_task(
     if method in HIERARCHIES:
         levels = HierarchyStore(coarsen_collection(graphs, method), graphs, CPU, torch.float64)
     return FoldTask(net, store, splits, seeds, batch=5, hierarchy=levels, **rest)
+
+
+def replica_state(net: GraphClassifier, replica: int) -> dict[str, Tensor]:
+    """The parameters of one replica, by the names of a model of its own."""
+    return {name.replace(".inner.", "."): value[replica].detach() for name, value in net.named_parameters()}
 
 
 def plain_batch(graphs: GraphCollection, numbers: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -132,10 +125,10 @@ def test_validation_and_test_are_those_of_the_single_models(method: str) -> None
     models = models_of(graphs, method, 2)
     splits = folds(graphs, 3)[:2]
     task = fold_task(graphs, models, splits, [0, 1], method, evaluation_nodes=100)
-    found, tested = task.validate(), task.evaluate()
+    validated, tested = task.validate(), task.evaluate()
     for r, model in enumerate(models):
         expected = plain_loss(model, graphs, splits[r].validation)
-        assert abs(found["loss"][r] - expected) < 1e-9
+        assert abs(validated["loss"][r] - expected) < 1e-9
         out, batch = plain_output(model, graphs, splits[r].test), plain_batch(graphs, splits[r].test)[3]
         hits = (out.y.argmax(1).numpy() == graphs.y[splits[r].test]).mean()
         assert abs(tested["accuracy"][r] - hits) < 1e-12
@@ -151,15 +144,11 @@ def test_validation_and_test_are_those_of_the_single_models(method: str) -> None
 def test_evaluation_reads_losses_whatever_their_weights_and_leaves_the_network_as_it_is() -> None:
     graphs = made_graphs(41, seed=1, smallest=2)
     weights = {"cut_weight": 0.3, "ortho_weight": 0.0}
-    models = []
-    for options in (weights, {}):
-        torch.manual_seed(0)
-        models.append(GraphClassifier(graphs.num_features, 2, hidden=8, k=(6, 3), pool_args=options).double())
     split = folds(graphs, 3)[0]
-    task = fold_task(graphs, models[:1], [split], [0], "mincut")
-    before = task.validate()["loss"]
-    tested = task.evaluate()
-    out = plain_output(models[1], graphs, split.test)  # with weights of 1
+    task = fold_task(graphs, models_of(graphs, "mincut", 1, **weights), [split], [0], "mincut")
+    before, tested = task.validate()["loss"], task.evaluate()
+    (plain,) = models_of(graphs, "mincut", 1)  # with weights of 1
+    out = plain_output(plain, graphs, split.test)
     task_loss = nn.functional.cross_entropy(out.y, torch.from_numpy(graphs.y[split.test]))
     assert abs(tested["task"][0] - task_loss) < 1e-9
     for level, pooled in enumerate(out.pooled, start=1):
@@ -176,22 +165,13 @@ def test_a_fold_stops_where_it_would_alone_and_finished_ones_leave(method: str) 
     graphs = made_graphs(40, seed=2, smallest=2)
     splits, seeds = folds(graphs, 4), [3, 4, 5, 6]
     stop = Patience(patience=2, watch="loss")
-    settings = LoopSettings(
-        120, 2e-2, minimise={"loss": 1.0, "l2": 1e-3}, check_every=6, stop=stop, drop_finished=True
-    )
+    minimise = {"loss": 1.0, "l2": 1e-3}
+    settings = LoopSettings(120, 2e-2, minimise, check_every=6, stop=stop, drop_finished=True)
 
     def train(numbers: list[int]) -> tuple[Loop, FoldTask, list[int]]:
-        models = models_of(graphs, method, 4)
-        task = fold_task(
-            graphs,
-            [models[i] for i in numbers],
-            [splits[i] for i in numbers],
-            [seeds[i] for i in numbers],
-            method,
-        )
-        widths: list[int] = []
-        loop = Loop(task, settings)
-        result = loop.run(lambda progress: widths.append(len(progress.active)))
+        chosen = ([of[i] for i in numbers] for of in (models_of(graphs, method, 4), splits, seeds))
+        task, widths = fold_task(graphs, *chosen, method), []
+        result = Loop(task, settings).run(lambda progress: widths.append(len(progress.active)))
         return result, task, widths
 
     together, task, widths = train([0, 1, 2, 3])
@@ -210,25 +190,22 @@ def test_batches_hold_what_they_should() -> None:
     store = GraphStore(graphs, CPU, torch.float64)
     numbers = np.array([[3, 0, 3], [11, -1, 5]])
     (plan,) = store.plan(numbers[None])
-    found = store.gather(plan)
-    dense = found.op.to_dense().double().numpy()
-    rows = plan.rows
+    batch, rows = store.gather(plan), plan.rows
+    dense = batch.op.to_dense().double().numpy()
     for r, chosen in enumerate(([3, 0, 3], [11, 5])):
         expected = graphs[chosen].adjacency().toarray()
         block = dense[r * rows : r * rows + len(expected)]
         assert np.array_equal(block[:, r * rows : r * rows + len(expected)], expected)
-        x = store.x[found.row].numpy()[r * rows : r * rows + len(expected)]
+        x = store.x[batch.row].numpy()[r * rows : r * rows + len(expected)]
         index = graphs[chosen].index
         assert np.array_equal(x[:, : index.shape[1]], index)
     assert dense.sum() == sum(graphs[c].adjacency().sum() for c in ([3, 0, 3], [11, 5]))
-    assert found.op.ptr.tolist()[-1] == 2 * rows
-    assert found.padding.sum() == 2 * rows - graphs.sizes[[3, 0, 3, 11, 5]].sum()
+    assert batch.op.ptr.tolist()[-1] == 2 * rows
+    assert batch.padding.sum() == 2 * rows - graphs.sizes[[3, 0, 3, 11, 5]].sum()
 
 
 @pytest.mark.parametrize("method", HIERARCHIES)
 def test_a_hierarchy_survives_its_file(method: str, tmp_path: object) -> None:
-    from softcut.learning.hierarchy import Hierarchy
-
     graphs = made_graphs(15, seed=4, weighted=True)
     made = coarsen_collection(graphs, method)
     again = Hierarchy.read(made.write(f"{tmp_path}/h.npz"), graphs)
@@ -236,8 +213,6 @@ def test_a_hierarchy_survives_its_file(method: str, tmp_path: object) -> None:
         assert np.array_equal(one.index, other.index)
         assert np.array_equal(one.ptr, other.ptr)
         assert abs(one.adjacency - other.adjacency).max() == 0
-    from softcut.errors import DataError
-
     with pytest.raises(DataError, match="hierarchy of made"):
         Hierarchy.read(f"{tmp_path}/h.npz", made_graphs(10, seed=5))
 
@@ -254,12 +229,7 @@ def test_orders_are_endless_and_fair() -> None:
 @pytest.mark.parametrize("method", ["topk", "sagpool"])
 def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
     graphs = made_graphs(30, weighted=True, one_hot=False, smallest=2)
-    models = []
-    for seed in range(2):
-        torch.manual_seed(seed)
-        made = GraphClassifier(2, 2, pool=method, hidden=8, pool_args={"connect": "two_hop"})
-        models.append(made.double())
-    splits = folds(graphs, 3)[:2]
+    models, splits = models_of(graphs, method, 2, connect="two_hop"), folds(graphs, 3)[:2]
     task = fold_task(graphs, models, splits, [0, 1], method)
     values = task.step()
     losses = values["loss"]
@@ -286,8 +256,8 @@ def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> Non
         hubs.append(Graph.from_dense(star, x=rng.random((n, 1))))
     store = GraphStore(from_graphs(hubs), CPU, torch.float64)
     (plan,) = store.plan(np.array([[[0, 1], [2, -1]]]))
-    found = store.gather(plan)
-    pattern, layout = found.op.pattern, found.op.layout
+    op = store.gather(plan).op
+    pattern, layout = op.pattern, op.layout
     plain = CSRPattern(pattern.rowptr, pattern.col, pattern.shape)
     for mine, asked in zip(pattern.pieces, plain.pieces, strict=True):
         assert torch.equal(mine, asked)
@@ -296,6 +266,5 @@ def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> Non
     assert torch.equal(layout.batch, usual.batch)
     for size in (16, 64):
         known, expected = layout.chunks(size), usual.chunks(size)
-        assert torch.equal(known.owner, expected.owner)
-        assert torch.equal(known.place, expected.place)
-        assert torch.equal(known.bounds, expected.bounds)
+        for name in ("owner", "place", "bounds"):
+            assert torch.equal(getattr(known, name), getattr(expected, name))

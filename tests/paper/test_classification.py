@@ -81,7 +81,7 @@ KILLED = [
 
 # The same command with a checkpoint at every epoch, and no more than 0.05 s between looks at the clock.
 _STARTED = (
-    "import softcut.training.checkpoint as c; c.Checkpoint.__init__.__defaults__ = "
+    "import softcut.training as c; c.Checkpoint.__init__.__defaults__ = "
     "(*c.Checkpoint.__init__.__defaults__[:-1], 0.05); "
     "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
 )

@@ -129,7 +129,7 @@ sys.path.insert(0, sys.argv[1])
 from helpers.molecule_samples import made_molecules
 from softcut.paper import regression
 from softcut.paper.regression import RegressionSettings
-from softcut.training.checkpoint import Checkpoint
+from softcut.training import Checkpoint
 Checkpoint.__init__.__defaults__ = (*Checkpoint.__init__.__defaults__[:-1], 0.0)
 regression.load_molecules = lambda data: made_molecules()
 seen = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 import signal
@@ -19,54 +18,52 @@ from softcut.paper.regression_net import POOLERS, regressor, squared_error
 from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopSettings
 
 EXAMPLES, FEATURES, BATCH = 70, 3, 8
+BOTH = {"mse": 1.0, "auxiliary": 1.0}
 
 
-def examples(seed: int = 0):
-    generator = torch.Generator().manual_seed(seed)
+def examples() -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
     sizes = torch.randint(2, 7, (EXAMPLES,), generator=generator)
     mask = torch.arange(6) < sizes.unsqueeze(1)
     x = torch.rand(EXAMPLES, 6, FEATURES, generator=generator, dtype=torch.float64) * mask.unsqueeze(-1)
     upper = (torch.rand(EXAMPLES, 6, 6, generator=generator) < 0.5).double().triu(1)
     upper = upper * mask.unsqueeze(1) * mask.unsqueeze(2)
-    return x, upper + upper.mT, mask
+    return [x, upper + upper.mT, mask]
 
 
-def parts(replicas: int) -> list[Split]:
-    """Training parts of different lengths; validation and test parts too."""
-    found = []
-    for replica in range(replicas):
-        order = np.random.default_rng(replica).permutation(EXAMPLES)
-        train = 43 - replica
-        found.append(Split(order[:train], order[train : train + 10], order[train + 10 : 67]))
-    return found
+def part_of(replica: int) -> Split:
+    """Training, validation and test parts of different lengths."""
+    order, train = np.random.default_rng(replica).permutation(EXAMPLES), 43 - replica
+    return Split(order[:train], order[train : train + 10], order[train + 10 : 67])
 
 
-def targets(replicas: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(9)
-    return torch.randn(replicas, EXAMPLES, generator=generator, dtype=torch.float64)
+TARGETS = torch.randn(3, EXAMPLES, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
 
 
-def made(method: str, replicas: int, **changed):
-    x, adjacency, mask = examples()
-    models = [regressor(method, FEATURES, seed, hidden=6, k=2).double() for seed in range(replicas)]
-    inputs = [x, adjacency, mask]
-    given = {"batch": BATCH, "evaluation_batch": 4, **changed}
-    task = DenseBatchTask(
-        models, inputs, targets(replicas), parts(replicas), squared_error, range(replicas), **given
-    )
-    return task, models, inputs
+def model_of(method: str, seed: int) -> nn.Module:
+    return regressor(method, FEATURES, seed, hidden=6, k=2).double()
 
 
-def trained_alone(
-    task: DenseBatchTask, model: nn.Module, inputs, replica: int, steps: int, lr: float
-) -> nn.Module:
+def made(method: str, replicas=(0, 1), **changed) -> DenseBatchTask:
+    given = {
+        "models": [model_of(method, r) for r in replicas],
+        "inputs": examples(),
+        "targets": TARGETS[list(replicas)],
+        "parts": [part_of(r) for r in replicas],
+        "losses": squared_error,
+        "seeds": replicas,
+        "batch": BATCH,
+        "evaluation_batch": 4,
+    }
+    return DenseBatchTask(**{**given, **changed})
+
+
+def trained_alone(task: DenseBatchTask, method: str, replica: int, epochs: int, lr: float) -> nn.Module:
     """One replica in a plain loop, on the same batches."""
-    model = copy.deepcopy(model)
+    model, inputs = model_of(method, replica), examples()
     optimiser = torch.optim.Adam(model.parameters(), lr=lr)
-    epochs = -(-steps // task.steps)
-    rows = torch.cat([task.order(replica, epoch) for epoch in range(epochs)]).view(-1, task.batch)[:steps]
-    for batch in rows:
-        losses = squared_error(model(*(t[batch] for t in inputs)), targets(3)[replica, batch])
+    for batch in torch.cat([task.order(replica, epoch) for epoch in range(epochs)]).view(-1, BATCH):
+        losses = squared_error(model(*(t[batch] for t in inputs)), TARGETS[replica, batch])
         optimiser.zero_grad()
         sum(loss.mean() for loss in losses.values()).backward()
         optimiser.step()
@@ -76,65 +73,48 @@ def trained_alone(
 @pytest.mark.parametrize("method", POOLERS)
 def test_replicas_together_equal_trainings_alone(method):
     """Three replicas, fifty steps and more, float64."""
-    task, models, inputs = made(method, 3)
-    epochs = 9
+    task, epochs = made(method, range(3)), 9
     assert task.steps * epochs >= 50
-    settings = task.settings(epochs, 0.01, {"mse": 1.0, "auxiliary": 1.0})
-    result = Loop(task, settings).run()
-    for replica, model in enumerate(models):
-        alone = trained_alone(task, model, inputs, replica, task.steps * epochs, 0.01)
+    result = Loop(task, task.settings(epochs, 0.01, BOTH)).run()
+    for replica in range(3):
+        alone = trained_alone(task, method, replica, epochs, 0.01)
         for name, value in alone.named_parameters():
             assert (task.parameters[name][replica] - value).abs().max() < 1e-9, name
         for part, prefix in (("validation", ""), ("test", "test_")):
             rows = torch.from_numpy(getattr(task.parts[replica], part))
             with torch.no_grad():
-                losses = squared_error(alone(*(t[rows] for t in inputs)), targets(3)[replica, rows])
+                losses = squared_error(alone(*(t[rows] for t in examples())), TARGETS[replica, rows])
             for name, values in losses.items():
-                found = result.validation[prefix + name][-1, replica]
-                assert abs(found - values.mean().item()) < 1e-9, (part, name)
+                measured = result.validation[prefix + name][-1, replica]
+                assert abs(measured - values.mean().item()) < 1e-9, (part, name)
 
 
-def test_every_permutation_is_used_up_before_the_next():
-    task, _, _ = made("flat", 2)
-    for replica, own in enumerate(parts(2)):
-        stream = torch.cat([task.order(replica, epoch) for epoch in range(12)]).numpy()
-        size = len(own.train)
-        whole = stream[: len(stream) // size * size].reshape(-1, size)
-        assert (np.sort(whole, axis=1) == np.sort(own.train)).all()
-        assert len({tuple(row) for row in whole}) == len(whole)  # a new permutation each time
+def test_every_permutation_is_used_up_before_the_next_whatever_the_other_replicas_do():
+    task, single = made("flat"), made("flat", [1])
     assert task.steps == 6  # 43 examples in batches of 8
-
-
-def test_an_order_does_not_depend_on_the_other_replicas():
-    pair, _, _ = made("flat", 2)
-    x, adjacency, mask = examples()
-    model = regressor("flat", FEATURES, 1, hidden=6).double()
-    own = [parts(2)[1]]
-    single = DenseBatchTask([model], [x, adjacency, mask], targets(2)[1:], own, squared_error, [1], BATCH)
-    length = min(len(single.order(0, 0)), len(pair.order(1, 0)))
-    assert torch.equal(single.order(0, 0)[:length], pair.order(1, 0)[:length])
+    for replica in range(2):
+        own = part_of(replica).train
+        stream = torch.cat([task.order(replica, epoch) for epoch in range(12)]).numpy()
+        whole = stream[: len(stream) // len(own) * len(own)].reshape(-1, len(own))
+        assert (np.sort(whole, axis=1) == np.sort(own)).all()
+        assert len({tuple(row) for row in whole}) == len(whole)  # a new permutation each time
+    assert torch.equal(single.order(0, 0), task.order(1, 0)[: single.steps * BATCH])
 
 
 def test_interrupted_and_resumed_training_is_the_uninterrupted_one(tmp_path):
-    whole, _, _ = made("mincut", 2)
-    settings = whole.settings(4, 0.01, {"mse": 1.0, "auxiliary": 1.0})
+    whole, first, second = made("mincut"), made("mincut"), made("mincut")
+    settings, saved = whole.settings(4, 0.01, BOTH), Checkpoint(tmp_path / "half.pt", every=1e9)
     expected = Loop(whole, settings).run()
-    saved = Checkpoint(tmp_path / "half.pt", every=1e9)
+    step, left = first.step, iter(range(8, -1, -1))  # in the middle of the second epoch
 
-    class Stop(DenseBatchTask):
-        left = 9  # in the middle of the second epoch
+    def press():
+        if next(left) == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step()
 
-        def step(self):
-            Stop.left -= 1
-            if Stop.left == 0:
-                os.kill(os.getpid(), signal.SIGINT)
-            return super().step()
-
-    first, _, _ = made("mincut", 2)
-    first.__class__ = Stop
+    first.step = press  # type: ignore[method-assign]
     halted = Loop(first, settings).run(checkpoint=saved)
     assert halted.interrupted and halted.iterations == 9
-    second, _, _ = made("mincut", 2)
     resumed = Loop(second, settings).run(checkpoint=saved)
     for name, value in whole.parameters.items():
         assert torch.equal(value, second.parameters[name]), name
@@ -143,12 +123,10 @@ def test_interrupted_and_resumed_training_is_the_uninterrupted_one(tmp_path):
 
 
 def test_training_losses_are_the_means_of_their_epoch():
-    task, _, _ = made("flat", 2)
-    settings = task.settings(3, 0.01, {"mse": 1.0, "auxiliary": 1.0})
-    seen = []
+    task, seen = made("flat"), []
     original = task.step
     task.step = lambda: seen.append(original()) or seen[-1]  # type: ignore[method-assign]
-    result = Loop(task, settings).run()
+    result = Loop(task, task.settings(3, 0.01, BOTH)).run()
     steps = torch.stack([values["mse"].detach() for values in seen]).view(3, task.steps, 2).mean(1)
     assert np.allclose(result.validation["training_mse"], steps.numpy(), atol=1e-12)
     assert result.best_iteration is not None
@@ -157,13 +135,11 @@ def test_training_losses_are_the_means_of_their_epoch():
 
 
 def test_history_of_groups_of_iterations():
-    every, _, _ = made("flat", 2)
-    full = LoopSettings(12, 0.01, minimise={"mse": 1.0}, check_every=6)
-    complete = Loop(every, full).run()
-    few, _, _ = made("flat", 2)
-    grouped = LoopSettings(12, 0.01, minimise={"mse": 1.0}, check_every=6, record_every=5)
-    result = Loop(few, grouped).run()
-    assert np.array_equal(result.history["mse"], complete.history["mse"][[4, 9, 11]])
+    every, grouped = (
+        Loop(made("flat"), LoopSettings(12, 0.01, {"mse": 1.0}, check_every=6, record_every=n)).run()
+        for n in (1, 5)
+    )
+    assert np.array_equal(grouped.history["mse"], every.history["mse"][[4, 9, 11]])
 
 
 def test_buffers_belong_to_their_replicas():
@@ -176,16 +152,9 @@ def test_buffers_belong_to_their_replicas():
         def forward(self, x):
             return self.scale * x + self.shift
 
-    x = torch.arange(6.0)
     own = [Split(np.arange(2), np.arange(2, 4), np.arange(4, 6))] * 2
-    task = DenseBatchTask(
-        [Shifted(0.0), Shifted(3.0)],
-        [x],
-        torch.zeros(2, 6),
-        own,
-        lambda found, target: {"miss": found - target},
-        [0, 1],
-    )
+    models, x, y = [Shifted(0.0), Shifted(3.0)], torch.arange(6.0), torch.zeros(2, 6)
+    task = DenseBatchTask(models, [x], y, own, lambda output, target: {"miss": output - target}, [0, 1])
     assert task.evaluate("test")["miss"].tolist() == [4.5, 7.5]
     task.select(torch.tensor([1]))
     task.parameters = {"scale": torch.ones(1)}
@@ -193,16 +162,13 @@ def test_buffers_belong_to_their_replicas():
 
 
 def test_what_does_not_fit_is_refused():
-    x, adjacency, mask = examples()
-    inputs = [x, adjacency, mask]
-    models = [regressor("flat", FEATURES, seed) for seed in range(2)]
     with pytest.raises(ParameterError, match=r"one of each per replica, got .*'targets': 3"):
-        DenseBatchTask(models, inputs, targets(3), parts(2), squared_error, range(2))
-    with pytest.raises(ParameterError, match="batch must be at least 1, got 0"):
-        DenseBatchTask(models, inputs, targets(2), parts(2), squared_error, range(2), batch=0)
-    empty = [Split(np.arange(5), np.arange(0), np.arange(5))] * 2
+        made("flat", targets=TARGETS)
+    for name in ("batch", "evaluation_batch"):
+        with pytest.raises(ParameterError, match=f"{name} must be at least 1, got 0"):
+            made("flat", **{name: 0})
     with pytest.raises(ParameterError, match="parts must not be empty"):
-        DenseBatchTask(models, inputs, targets(2), empty, squared_error, range(2))
+        made("flat", parts=[Split(np.arange(5), np.arange(0), np.arange(5))] * 2)
 
 
 def test_the_example_of_the_page_runs():

@@ -34,6 +34,8 @@ def data(seed: int, noise: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
 class Regressions(Task):
     """One regression per replica, with its own data and, if asked for, its own mini-batches."""
 
+    presses = 0  # of Ctrl-C in the seventh step
+
     def __init__(self, seeds, minibatches: bool = False, validates: bool = False) -> None:
         self.validates = validates
         self.seeds = list(seeds)
@@ -61,21 +63,25 @@ class Regressions(Task):
             torch.take_along_dim(v[self.active], rows.unsqueeze(-1).expand(-1, -1, v.shape[-1]), 1)
             for v in (self.x, self.y)
         )
-        found = torch.func.vmap(lambda p, x: torch.func.functional_call(self.model, p, (x,)))(
-            self.parameters, x
-        )
-        return found, (found - y).square().mean((1, 2))
+        model = torch.func.vmap(lambda p, x: torch.func.functional_call(self.model, p, (x,)))
+        output = model(self.parameters, x)
+        return output, (output - y).square().mean((1, 2))
 
     def step(self):
         self.widths.append(len(self.active))
-        found, mse = self.errors(self.rows())
+        if len(self.widths) == 7:
+            for _ in range(self.presses):
+                os.kill(os.getpid(), signal.SIGINT)
+        output, mse = self.errors(self.rows())
         size = self.parameters["0.weight"].square().sum((1, 2))
-        return {"mse": mse, "size": size, "found": found}
+        return {"mse": mse, "size": size, "output": output}
+
+    def warm_up(self):
+        return self.parameters["0.weight"].square().mean((1, 2))
 
     def validate(self):
-        rows = torch.arange(30, 40).expand(len(self.active), -1)
-        found, mse = self.errors(rows)
-        return {"loss": mse, "found": found}
+        output, mse = self.errors(torch.arange(30, 40).expand(len(self.active), -1))
+        return {"loss": mse, "output": output}
 
     def state(self):
         return {"generators": [g.get_state() for g in self.generators or []]}
@@ -105,8 +111,8 @@ def plain(
     since = 0
     for i in range(iterations):
         rows = torch.randint(0, 30, (BATCH,), generator=generator) if minibatches else torch.arange(30)
-        found = model(x[rows])
-        mse, size = (found - y[rows]).square().mean(), model[0].weight.square().sum()
+        output = model(x[rows])
+        mse, size = (output - y[rows]).square().mean(), model[0].weight.square().sum()
         out["mse"].append(mse.item())
         out["size"].append(size.item())
         total = mse + weight * size
@@ -120,7 +126,7 @@ def plain(
         if patience is None:
             continue
         if every is None:
-            watched, kept, state, at = total.item(), found, before, i
+            watched, kept, state, at = total.item(), output, before, i
         elif (i + 1) % every == 0:
             with torch.no_grad():
                 kept = model(x[30:])
@@ -130,7 +136,7 @@ def plain(
         else:
             continue
         if watched < out["best"] - tolerance:
-            out |= {"best": watched, "at": at, "state": state, "found": kept.detach()}
+            out |= {"best": watched, "at": at, "state": state, "output": kept.detach()}
             since = 0
         else:
             since += 1
@@ -141,6 +147,11 @@ def plain(
     return out
 
 
+def run(task, iterations, lr=1e-2, minimise=None, *, callback=None, checkpoint=None, time_limit=None, **rest):
+    settings = LoopSettings(iterations, lr, minimise or {"mse": 1.0}, **rest)
+    return Loop(task, settings).run(callback, checkpoint, time_limit)
+
+
 def close(a, b):
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), atol=1e-9, rtol=0)
 
@@ -149,8 +160,7 @@ def close(a, b):
 @pytest.mark.parametrize("minibatches", [False, True])
 def test_a_replica_follows_the_path_it_would_follow_alone(minibatches, decay):
     task = Regressions(range(REPLICAS), minibatches)
-    settings = LoopSettings(50, 1e-2, {"mse": 1.0, "size": 0.01}, decay=decay)
-    result = Loop(task, settings).run()
+    result = run(task, 50, minimise={"mse": 1.0, "size": 0.01}, decay=decay)
     assert result.iterations == 50 and not (result.converged or result.interrupted or result.timed_out)
     for r in range(REPLICAS):
         alone = plain(r, 50, 1e-2, weight=0.01, minibatches=minibatches, decay=decay)
@@ -161,53 +171,42 @@ def test_a_replica_follows_the_path_it_would_follow_alone(minibatches, decay):
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_patience_on_the_training_loss(drop):
-    rule = Patience(patience=7, tolerance=2e-3, keep=("found", "mse"))
-    settings = LoopSettings(
-        400, 2e-2, {"mse": 1.0, "size": 0.05}, stop=rule, check_every=5, drop_finished=drop
-    )
-    task = Regressions(range(REPLICAS))
-    result = Loop(task, settings).run()
+@pytest.mark.parametrize(
+    ("validates", "minibatches"),
+    [(False, False), (True, False), (True, True)],
+    ids=["step", "check", "batches"],
+)
+def test_patience_on_the_training_or_a_validation_loss(validates, minibatches, drop):
+    """Against the plain loop: best values, when each replica stopped, its parameters and its history."""
+    rule, every, options = Patience(3, watch="loss", keep=("output",)), 6, {"patience": 3, "every": 6}
+    if not validates:
+        rule, every = Patience(7, tolerance=2e-3, keep=("output", "mse")), 5
+        options = {"weight": 0.05, "patience": 7, "tolerance": 2e-3}
+    options["minibatches"] = minibatches
+    minimise = {"mse": 1.0, "size": options.get("weight", 0.0)}
+    task = Regressions(range(REPLICAS), minibatches, validates)
+    result = run(task, 600, 2e-2, minimise, check_every=every, stop=rule, drop_finished=drop)
     assert result.converged
-    alone = [plain(r, 400, 2e-2, weight=0.05, patience=7, tolerance=2e-3) for r in range(REPLICAS)]
+    alone = [plain(r, 600, 2e-2, **options) for r in range(REPLICAS)]
     assert len({a["ran"] for a in alone}) > 1, "the replicas should stop at different times"
     for r, a in enumerate(alone):
         close(result.best_loss[r], a["best"])
         assert (result.best_iteration[r], result.ran[r]) == (a["at"], a["ran"])
-        close(result.best["found"][r], a["found"])
+        close(result.best["output"][r], a["output"])
         for name, value in task.parameters.items():
             close(value[r].detach(), a["state"][name])
         close(result.history["mse"][: a["ran"], r], a["mse"][: a["ran"]])
-    dropped = np.isnan(result.history["mse"])
-    assert dropped.any() == drop
+        if validates:
+            checks = len(a["validation"])
+            close(result.validation["loss"][:checks, r], a["validation"])
+            assert result.validated_at[checks - 1] == a["ran"]
+    assert np.isnan(result.history["mse"]).any() == drop
     assert task.active.tolist() == list(range(REPLICAS))
     assert (min(task.widths) < REPLICAS) == drop, "a dropped replica is not computed any more"
 
 
-@pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("minibatches", [False, True])
-def test_patience_on_a_validation_loss(minibatches, drop):
-    rule = Patience(patience=3, watch="loss", keep=("found",))
-    settings = LoopSettings(600, 3e-2, {"mse": 1.0}, stop=rule, check_every=6, drop_finished=drop)
-    task = Regressions(range(REPLICAS), minibatches, validates=True)
-    result = Loop(task, settings).run()
-    assert result.converged
-    alone = [plain(r, 600, 3e-2, patience=3, minibatches=minibatches, every=6) for r in range(REPLICAS)]
-    assert len({a["ran"] for a in alone}) > 1
-    for r, a in enumerate(alone):
-        close(result.best_loss[r], a["best"])
-        assert (result.best_iteration[r], result.ran[r]) == (a["at"], a["ran"])
-        close(result.best["found"][r], a["found"])
-        checks = len(a["validation"])
-        close(result.validation["loss"][:checks, r], a["validation"])
-        assert result.validated_at[checks - 1] == a["ran"]
-        for name, value in task.parameters.items():
-            close(value[r].detach(), a["state"][name])
-
-
 def test_plateau_ends_all_replicas_at_the_first_check_where_none_improved():
-    settings = LoopSettings(2000, 2e-2, {"mse": 1.0}, stop=Plateau(1e-3, patience=20), check_every=10)
-    result = Loop(Regressions(range(REPLICAS)), settings).run()
+    result = run(Regressions(range(REPLICAS)), 2000, 2e-2, stop=Plateau(1e-3, patience=20), check_every=10)
     losses = np.stack([plain(r, result.iterations, 2e-2)["mse"] for r in range(REPLICAS)])
 
     def stops(t):
@@ -222,21 +221,14 @@ def test_a_replica_that_diverges_leaves_the_others_alone():
     with torch.no_grad():
         task.parameters["0.weight"][1] = torch.nan
     rule = Patience(patience=10, tolerance=1e-3)
-    settings = LoopSettings(300, 2e-2, {"mse": 1.0}, stop=rule, check_every=5, drop_finished=True)
-    result = Loop(task, settings).run()
+    result = run(task, 300, 2e-2, stop=rule, check_every=5, drop_finished=True)
     assert np.isinf(result.best_loss[1]) and result.ran[1] < 20
     for r in (0, 2, 3):
         close(result.best_loss[r], plain(r, 300, 2e-2, patience=10, tolerance=1e-3)["best"])
 
 
-class WithWarmUp(Regressions):
-    def warm_up(self):
-        return self.parameters["0.weight"].square().mean((1, 2))
-
-
 def test_warm_up_uses_the_same_optimiser_and_is_not_recorded():
-    task = WithWarmUp([3])
-    result = Loop(task, LoopSettings(5, 1e-2, {"mse": 1.0}, warm_up=4)).run()
+    result = run(Regressions([3]), 5, warm_up=4)
     model, (x, y) = module(3), data(3)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
     losses = []
@@ -256,33 +248,26 @@ def test_warm_up_uses_the_same_optimiser_and_is_not_recorded():
 # ------------------------------------------------------------------------------------------- interrupted training
 
 
-def settings_of(kind: str) -> tuple[dict, LoopSettings]:
-    if kind == "plateau":
-        return {}, LoopSettings(
-            30, 2e-2, {"mse": 1.0}, stop=Plateau(0.0), warm_up=3, check_every=4, decay=True
-        )
-    rule = Patience(patience=2, watch="loss", keep=("found",))
-    settings = LoopSettings(80, 3e-2, {"mse": 1.0}, stop=rule, check_every=6, drop_finished=True)
-    return {"minibatches": True, "validates": True}, settings
-
-
 @pytest.mark.parametrize("kind", ["plateau", "validation"])
 def test_stopping_after_every_iteration_and_resuming_changes_nothing(kind, tmp_path):
-    options, settings = settings_of(kind)
-    whole = WithWarmUp(range(REPLICAS), **options)
-    expected = Loop(whole, settings).run()
+    options = {"minibatches": True, "validates": True}
+    settings = {"iterations": 80, "lr": 3e-2, "check_every": 6, "drop_finished": True}
+    settings["stop"] = Patience(patience=2, watch="loss", keep=("output",))
+    if kind == "plateau":
+        options, settings = {}, {"iterations": 30, "lr": 2e-2, "decay": True, "warm_up": 3, "check_every": 4}
+        settings["stop"] = Plateau(0.0)
+    whole = Regressions(range(REPLICAS), **options)
+    expected = run(whole, **settings)
     checkpoint = Checkpoint(tmp_path / "a.pt", {"seeds": [0, 1, 2, 3]})
     for _ in range(200):
-        task = WithWarmUp(range(REPLICAS), **options)  # a new process would know nothing else
-        result = Loop(task, settings).run(checkpoint=checkpoint, time_limit=0.0)
+        task = Regressions(range(REPLICAS), **options)  # a new process would know nothing else
+        result = run(task, **settings, checkpoint=checkpoint, time_limit=0.0)
         if not result.timed_out:
             break
-    assert result.iterations == expected.iterations
-    assert result.converged == expected.converged
-    for name in expected.history:
-        np.testing.assert_array_equal(result.history[name], expected.history[name])
-    for name in expected.validation:
-        np.testing.assert_array_equal(result.validation[name], expected.validation[name])
+    assert (result.iterations, result.converged) == (expected.iterations, expected.converged)
+    for part in ("history", "validation"):
+        for name, values in getattr(expected, part).items():
+            np.testing.assert_array_equal(getattr(result, part)[name], values)
     for name in expected.best:
         assert torch.equal(result.best[name], expected.best[name])
     for name, value in whole.parameters.items():
@@ -291,102 +276,79 @@ def test_stopping_after_every_iteration_and_resuming_changes_nothing(kind, tmp_p
 
 
 def test_a_checkpoint_is_written_by_the_clock(tmp_path):
-    path = tmp_path / "a.pt"
-    seen = []
-    settings = LoopSettings(20, 1e-2, {"mse": 1.0}, check_every=5)
-    Loop(Regressions([0]), settings).run(
-        lambda progress: seen.append(path.exists()), Checkpoint(path, every=3600)
-    )
-    assert not any(seen) and not path.exists()
-    Loop(Regressions([0]), settings).run(
-        lambda progress: seen.append(torch.load(path, weights_only=True)["done"]), Checkpoint(path, every=0)
-    )
-    assert seen[4:] == [4, 9, 14, 19]
+    path, seen = tmp_path / "a.pt", []
+    for look, every in ((path.exists, 3600), (lambda: torch.load(path, weights_only=True)["done"], 0)):
+        saved = Checkpoint(path, every=every)
+        run(
+            Regressions([0]),
+            20,
+            check_every=5,
+            callback=lambda _, look=look: seen.append(look()),
+            checkpoint=saved,
+        )
+    assert seen == [False] * 4 + [4, 9, 14, 19]
 
 
 @pytest.mark.parametrize(
-    ("change", "named"), [({"lr": 2e-2}, "lr"), ({"iterations": 21}, "iterations"), ({"seeds": [1]}, "seeds")]
+    "change", [{"lr": 2e-2}, {"iterations": 21}, {"seeds": [1]}], ids=lambda c: next(iter(c))
 )
-def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change, named):
-    given = {"iterations": 20, "lr": 1e-2, "seeds": [0]}
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change):
+    def begin(iterations=20, lr=1e-2, seeds=(0,)):
+        checkpoint = Checkpoint(tmp_path / "a.pt", {"seeds": list(seeds)})
+        return run(Regressions(seeds), iterations, lr, checkpoint=checkpoint, time_limit=0.0)
 
-    def run(iterations, lr, seeds):
-        settings = LoopSettings(iterations, lr, {"mse": 1.0})
-        checkpoint = Checkpoint(tmp_path / "a.pt", {"seeds": seeds})
-        return Loop(Regressions(seeds), settings).run(checkpoint=checkpoint, time_limit=0.0)
-
-    assert run(**given).iterations == 1
-    with pytest.raises(ParameterError, match=named):
-        run(**{**given, **change})
-    assert run(**given).iterations == 2
+    first = begin()
+    assert first.iterations == 1 and first.timed_out and not (first.converged or first.interrupted)
+    with pytest.raises(ParameterError, match=next(iter(change))):
+        begin(**change)
+    assert begin().iterations == 2
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
     (tmp_path / "a.pt").write_bytes(b"oops")
     with pytest.raises(FileFormatError, match="move it away"):
-        Loop(Regressions([0]), LoopSettings(2, 1e-2, {"mse": 1.0})).run(
-            checkpoint=Checkpoint(tmp_path / "a.pt")
-        )
+        run(Regressions([0]), 2, checkpoint=Checkpoint(tmp_path / "a.pt"))
 
 
-class Interrupted(Regressions):
-    presses = 1
-
-    def step(self):
-        values = super().step()
-        if len(self.widths) == 7:
-            for _ in range(self.presses):
-                os.kill(os.getpid(), signal.SIGINT)
-        return values
-
-
-def test_ctrl_c_keeps_the_last_finished_iteration():
-    task = Interrupted([2])
-    result = Loop(task, LoopSettings(50, 1e-2, {"mse": 1.0})).run()
+def test_ctrl_c_keeps_the_last_finished_iteration_and_a_second_one_leaves_at_once():
+    task = Regressions([2])
+    task.presses = 1
+    result = run(task, 50)
     assert result.interrupted and result.iterations == 7
     alone = plain(2, 7, 1e-2)
     close(result.history["mse"][:, 0], alone["mse"])
     for name, value in task.parameters.items():
         close(value[0].detach(), alone["last"][name])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_a_second_ctrl_c_leaves_at_once():
-    task = Interrupted([2])
+    task = Regressions([2])
     task.presses = 2
     with pytest.raises(KeyboardInterrupt):
-        Loop(task, LoopSettings(50, 1e-2, {"mse": 1.0})).run()
+        run(task, 50)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_callbacks_are_told_the_last_losses_of_the_active_replicas():
-    told = []
-    rule = Patience(patience=2, watch="loss")
-    settings = LoopSettings(600, 3e-2, {"mse": 1.0}, stop=rule, check_every=6, drop_finished=True)
-    result = Loop(Regressions(range(REPLICAS), validates=True), settings).run(told.append)
+    told, rule = [], Patience(patience=2, watch="loss")
+    task, rest = Regressions(range(REPLICAS), validates=True), {"check_every": 6, "drop_finished": True}
+    result = run(task, 600, 3e-2, callback=told.append, stop=rule, **rest)
     assert [t.iteration for t in told] == list(range(6, result.iterations + 1, 6))
     for t in told:
         active = list(t.active)
         np.testing.assert_array_equal(t.losses["mse"], result.history["mse"][t.iteration - 1, active])
-        np.testing.assert_array_equal(
-            t.validation["loss"], result.validation["loss"][t.iteration // 6 - 1, active]
-        )
+        validated = result.validation["loss"][t.iteration // 6 - 1, active]
+        np.testing.assert_array_equal(t.validation["loss"], validated)
     assert len(told[-1].active) < REPLICAS
     np.testing.assert_array_equal(told[-1].best, result.best_loss)
 
 
-# -------------------------------------------------------------------------------------------------- bad arguments
-
-
 def test_tasks_are_checked():
     task = Regressions([0, 1])
-    with pytest.raises(ParameterError, match="nothing"):
-        Loop(task, LoopSettings(2, 0.1, {"nothing": 1.0})).run()
-    with pytest.raises(ParameterError, match="one per active replica"):
-        Loop(task, LoopSettings(2, 0.1, {"found": 1.0})).run()
-    task.parameters = {**task.parameters, "other": torch.zeros(3, 1, requires_grad=True)}
-    with pytest.raises(ParameterError, match="first axis"):
-        Loop(task, LoopSettings(2, 0.1, {"mse": 1.0}))
-    task.parameters = {}
-    with pytest.raises(ParameterError, match="empty"):
-        Loop(task, LoopSettings(2, 0.1, {"mse": 1.0}))
+    with pytest.raises(
+        ParameterError, match="minimise names 'nothing', but the step returns mse, size, output"
+    ):
+        run(task, 2, minimise={"nothing": 1.0})
+    uneven = {**task.parameters, "other": torch.zeros(3, 1, requires_grad=True)}
+    for parameters, sizes in ((uneven, r"\[2, 3\]"), ({}, r"\[\]")):
+        task.parameters = parameters
+        with pytest.raises(ParameterError, match=f"share their first axis, the replicas, got {sizes}"):
+            run(task, 2)

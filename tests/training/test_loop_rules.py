@@ -13,39 +13,43 @@ import torch
 
 from softcut.errors import ParameterError
 from softcut.training import Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
-from softcut.training.stopping import BestValues, has_converged
+from softcut.training.task import BestValues, has_converged
 
 
 class Two(Task):
-    """Two replicas with two losses: the distances from 1 and from -1."""
+    """Two replicas with two losses, the distances from 1 and from -1, and a validation that returns two more."""
 
-    def __init__(self, shape: str = "right") -> None:
+    def __init__(self, validates: bool = False, press: bool = False) -> None:
         self.parameters = {"p": torch.zeros(2, dtype=torch.float64, requires_grad=True)}
-        self.shape = shape
+        self.validates, self.press = validates, press
 
     def step(self):
+        if self.press:
+            os.kill(os.getpid(), signal.SIGINT)
         up, down = (self.parameters["p"] - 1).square(), (self.parameters["p"] + 1).square()
-        if self.shape == "number":
-            return {"up": up.mean()}
-        if self.shape == "one":
-            return {"up": up.mean()[None]}
-        return {"up": up, "down": down}
+        return {"up": up, "down": down, "number": up.mean(), "one": up.mean()[None]}
+
+    def validate(self):
+        p = self.parameters["p"].detach()
+        return {"first": p.clone(), "second": -p}
+
+
+def run(task: Task, iterations: int = 3, lr: float = 0.05, **settings):
+    return Loop(task, LoopSettings(iterations, lr, **{"minimise": {"up": 1.0}, **settings})).run()
 
 
 @pytest.mark.parametrize(("up", "down"), [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (3.0, 1.0)])
 def test_losses_count_by_their_weights(up, down):
     task = Two()
-    Loop(task, LoopSettings(400, 0.05, {"up": up, "down": down})).run()
-    wanted = torch.full(
-        (2,), (up - down) / (up + down)
-    ).double()  # where up (p - 1)^2 + down (p + 1)^2 is smallest
-    torch.testing.assert_close(task.parameters["p"].detach(), wanted, atol=1e-3, rtol=0)
+    run(task, 400, minimise={"up": up, "down": down})
+    where = (up - down) / (up + down)  # up (p - 1)^2 + down (p + 1)^2 is smallest here
+    np.testing.assert_allclose(task.parameters["p"].detach(), where, atol=1e-3)
 
 
-@pytest.mark.parametrize(("shape", "said"), [("number", r"got \[\]"), ("one", r"got \[1\]")])
-def test_a_loss_of_all_replicas_together_is_refused(shape, said):
-    with pytest.raises(ParameterError, match=rf"must be \[2\], one per active replica, {said}"):
-        Loop(Two(shape), LoopSettings(2, 0.05, {"up": 1.0})).run()
+@pytest.mark.parametrize(("name", "shape"), [("number", r"\[\]"), ("one", r"\[1\]")])
+def test_a_loss_of_all_replicas_together_is_refused(name, shape):
+    with pytest.raises(ParameterError, match=rf"must be \[2\], one per active replica, got {shape}"):
+        run(Two(), minimise={name: 1.0})
 
 
 # ------------------------------------------------------------------------------------------------ stopping
@@ -66,10 +70,9 @@ def test_the_best_values_of_each_replica():
         values = {"x": torch.full((2, 1), float(position))}
         best.look(torch.tensor(losses), values, torch.tensor([0, 1]), torch.tensor(position))
     # 2.5 is not better than 3 by more than 0.5; two looks without improvement end the replica.
-    assert best.tensors["loss"].tolist() == [3.0, 2.0]
-    assert best.tensors["at"].tolist() == [0, 1]
-    assert best.tensors["ran"].tolist() == [2, 3]
-    assert best.tensors["running"].tolist() == [False, False]
+    state = {name: value.tolist() for name, value in best.tensors.items()}
+    assert (state["loss"], state["at"], state["ran"]) == ([3.0, 2.0], [0, 1], [2, 3])
+    assert state["running"] == [False, False]
     assert best.kept["x"].flatten().tolist() == [0, 1]
 
 
@@ -81,109 +84,64 @@ def test_a_relative_tolerance_is_a_share_of_the_best_loss():
     assert best.tensors["at"].item() == 2
 
 
-class Quadratic(Task):
-    """(p - target)^2, with a validation that returns two losses."""
-
-    validates = True
-
-    def __init__(self) -> None:
-        self.parameters = {"p": torch.zeros(2, dtype=torch.float64, requires_grad=True)}
-
-    def step(self):
-        return {"loss": (self.parameters["p"] - torch.tensor([1.0, 2.0])).square()}
-
-    def validate(self):
-        p = self.parameters["p"].detach()
-        return {"first": p.clone(), "second": -p}
-
-
 @pytest.mark.parametrize("watch", [None, "first", "second"])
 def test_the_watched_loss_of_a_validation(watch):
-    stop, seen = Patience(patience=50, watch=watch, restore=False), []
-    result = Loop(Quadratic(), LoopSettings(18, 0.01, check_every=5, stop=stop)).run(
-        lambda progress: seen.append(progress.iteration)
-    )
-    assert result.validated_at.tolist() == seen == [5, 10, 15, 18], "the last iteration is checked too"
+    stop = Patience(patience=50, watch=watch, restore=False)
+    result = run(Two(validates=True), 18, 0.01, check_every=5, stop=stop)
+    assert result.validated_at.tolist() == [5, 10, 15, 18], "the last iteration is checked too"
     first = result.validation["first"]
     np.testing.assert_allclose(first, -result.validation["second"])
     assert (np.diff(first, axis=0) > 0).all()
     best, at = (-first[-1], 18) if watch == "second" else (first[0], 5)
     np.testing.assert_allclose(result.best_loss, best)
     assert result.best_iteration.tolist() == [at, at]
-
-
-def test_a_loss_that_validate_does_not_return_cannot_be_watched():
     with pytest.raises(ParameterError, match="watch is 'third', but validate returns first, second"):
-        Loop(Quadratic(), LoopSettings(20, 0.01, stop=Patience(5, watch="third"))).run()
-
-
-def test_the_time_limit_leaves_one_iteration():
-    result = Loop(Quadratic(), LoopSettings(50, 0.01)).run(time_limit=0.0)
-    assert result.iterations == 1 and result.timed_out
-    assert not result.converged and not result.interrupted
-    assert result.history["loss"].shape == (1, 2)
+        run(Two(validates=True), stop=Patience(5, watch="third"))
 
 
 # ------------------------------------------------------------------------------------------------ settings
 
+LOOP = {"iterations": 5, "lr": 0.1}
+DROP = {**LOOP, "drop_finished": True}
+
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("kind", "arguments", "words"),
     [
-        ({"iterations": 0}, "iterations must be positive"),
-        ({"lr": 0.0}, "lr must be positive"),
-        ({"check_every": 0}, "check_every must be positive"),
-        ({"warm_up": -1}, "warm_up must not be negative"),
-        ({"minimise": {}}, "minimise must name at least one loss"),
-        ({"drop_finished": True}, "drop_finished needs"),
-        ({"drop_finished": True, "stop": Patience(3, restore=False)}, "drop_finished needs"),
-        ({"drop_finished": True, "stop": Plateau()}, "drop_finished needs"),
-        ({"record_every": 2, "stop": Plateau()}, "record_every must be 1"),
+        *((LoopSettings, {**LOOP, n: 0}, f"{n} must be positive, got 0") for n in (*LOOP, "check_every")),
+        (LoopSettings, {**LOOP, "warm_up": -1}, "warm_up must not be negative, got -1"),
+        (LoopSettings, {**LOOP, "minimise": {}}, "minimise must name at least one loss"),
+        *(
+            (LoopSettings, {**DROP, "stop": s}, "drop_fin")
+            for s in (None, Patience(3, restore=False), Plateau())
+        ),
+        (LoopSettings, {**LOOP, "record_every": 2, "stop": Plateau()}, "record_every must be 1"),
+        *(
+            (TrainSettings, {name: bad}, f"{name} must be positive, got {bad}")
+            for name in ("iterations", "lr", "temperature", "patience", "check_every")
+            for bad in (0, -1)
+        ),
+        *((TrainSettings, {n: -1}, f"{n} must not be negative") for n in ("ortho_weight", "start")),
+        (TrainSettings, {"objective": "cut"}, "objective"),
+        *((rule, {"patience": 0}, "patience must be positive, got 0") for rule in (Plateau, Patience)),
+        (Patience, {"patience": 1, "tolerance": -1.0}, "tolerance must not be negative"),
     ],
 )
-def test_settings_of_the_loop(arguments, words):
-    LoopSettings(1, 1e-9, warm_up=0, check_every=1, drop_finished=True, stop=Patience(3))
+def test_settings_out_of_range_are_refused(kind, arguments, words):
     with pytest.raises(ParameterError, match=words):
-        LoopSettings(**{"iterations": 5, "lr": 0.1, **arguments})
+        kind(**arguments)
 
 
-def test_settings_of_the_training():
-    TrainSettings(ortho_weight=0.0, start=0, patience=1, check_every=1, iterations=1)
-    for name in ("iterations", "lr", "temperature", "patience", "check_every"):
-        for bad in (0, -1):
-            with pytest.raises(ParameterError, match=f"{name} must be positive, got {bad}"):
-                TrainSettings(**{name: bad})
-    for name in ("ortho_weight", "start"):
-        with pytest.raises(ParameterError, match=f"{name} must not be negative, got -1"):
-            TrainSettings(**{name: -1})
-    with pytest.raises(ParameterError, match="objective"):
-        TrainSettings(objective="cut")
-
-
-@pytest.mark.parametrize("rule", [Plateau, Patience])
-def test_rules_are_checked(rule):
-    with pytest.raises(ParameterError, match="patience must be positive, got 0"):
-        rule(patience=0)
-    with pytest.raises(ParameterError, match="tolerance must not be negative"):
-        Patience(patience=1, tolerance=-1.0)
-
-
-@pytest.mark.parametrize(
-    "record", [Plateau(), Patience(3), TrainSettings(), LoopSettings(5, 0.1, {"loss": 1.0})]
-)
-def test_checked_settings_cannot_be_changed_behind_the_checks(record):
-    for field in dataclasses.fields(record):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(record, field.name, -1)
+def test_settings_at_the_edge_are_taken_and_cannot_be_changed_behind_the_checks():
+    edge = LoopSettings(1, 1e-9, warm_up=0, check_every=1, drop_finished=True, stop=Patience(1))
+    training = TrainSettings(ortho_weight=0.0, start=0, patience=1, check_every=1, iterations=1)
+    for record in (Plateau(patience=1), Patience(1), training, edge):
+        for field in dataclasses.fields(record):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(record, field.name, -1)
 
 
 # ------------------------------------------------------------------------------------------------- Ctrl-C
-
-
-class Interrupted(Two):
-    def step(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        return super().step()
 
 
 def test_a_handler_of_the_callers_is_left_alone():
@@ -194,7 +152,7 @@ def test_a_handler_of_the_callers_is_left_alone():
 
     before = signal.signal(signal.SIGINT, own)
     try:
-        result = Loop(Interrupted(), LoopSettings(3, 0.05, {"up": 1.0})).run()
+        result = run(Two(press=True))
         assert signal.getsignal(signal.SIGINT) is own
     finally:
         signal.signal(signal.SIGINT, before)
@@ -206,9 +164,7 @@ def test_training_in_a_thread_has_nothing_to_do_with_ctrl_c():
     done = []
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        thread = threading.Thread(
-            target=lambda: done.append(Loop(Two(), LoopSettings(3, 0.05, {"up": 1.0})).run())
-        )
+        thread = threading.Thread(target=lambda: done.append(run(Two())))
         thread.start()
         thread.join()
     finally:

@@ -23,8 +23,9 @@ def glorot(rows: int, columns: int, generator: torch.Generator) -> torch.Tensor:
     return (2 * uniform - 1) * math.sqrt(6 / (rows + columns))
 
 
-def test_seeds_are_words_of_a_seed_sequence():
+def test_seeds_are_words_of_a_seed_sequence_and_do_not_depend_on_their_number():
     assert replica_seeds(7, 3) == np.random.SeedSequence(7).generate_state(3, np.uint32).tolist()
+    assert replica_seeds(3, 10)[:4] == replica_seeds(3, 4) != replica_seeds(4, 4)
 
 
 @pytest.mark.parametrize("terms", [1, 2])
