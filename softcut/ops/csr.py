@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,85 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
-from softcut.ops.numerics import inverse_sqrt, narrower, sum_type
-from softcut.ops.operator import learned, refuse_negative, refuse_negative_degree
-from softcut.ops.sparse import SparseOperator
+from softcut.ops.numerics import inverse_sqrt, sum_type
+from softcut.ops.operator import Operator, learned
 from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["CSR"]
+__all__ = ["CSR", "SparseOperator"]
+
+
+class SparseOperator(Operator):
+    """A pattern, its values (None: all 1) and a diagonal that is applied on both sides (None: not any)."""
+
+    pattern: CSRPattern
+    val: Tensor | None
+    scale: Tensor | None
+
+    def _in(self, dtype: torch.dtype, name: str) -> Tensor | None:
+        """The values or the scale in the precision of a product; the original keeps its own."""
+        t: Tensor | None = getattr(self, name)
+        return t if t is None or t.dtype == dtype else self._kept(f"{name} {dtype}", lambda: t.to(dtype))
+
+    def _at_columns(self, rows: Tensor) -> Tensor:
+        """Rows of the nodes to the columns of the matrix."""
+        return rows
+
+    def _unscaled(self, inner: Tensor) -> Tensor:
+        """The product without the diagonal."""
+        return spmm(self.pattern, self._in(inner.dtype, "val"), self._at_columns(inner))
+
+    def matmul(self, s: Tensor) -> Tensor:
+        scale = self._in(s.dtype, "scale")
+        if scale is None:
+            return self._unscaled(s)
+        scale = scale.unsqueeze(-1)
+        return scale * self._unscaled(scale * s)
+
+    @property
+    def degree(self) -> Tensor:
+        dtype = torch.get_default_dtype() if self.val is None else self.val.dtype
+        return self.degree_like(torch.empty(0, dtype=dtype))
+
+    def degree_like(self, s: Tensor) -> Tensor:
+        exact = self._exact_degree
+        return exact if exact.dtype == s.dtype else self._kept(f"degree {s.dtype}", lambda: exact.to(s.dtype))
+
+    @property
+    def _exact_degree(self) -> Tensor:
+        """Row sums in the best precision there is."""
+        return self._kept("exact degree", self._own_degree)
+
+    @abstractmethod
+    def _own_degree(self) -> Tensor:
+        """Row sums, computed."""
+
+    def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        scale = self._in(s.dtype, "scale")
+        if scale is None:
+            return super().factors(s)
+        inner = scale.unsqueeze(-1) * s.flatten(1)
+        return inner.view(s.shape), self._unscaled(inner).view(s.shape), scale
+
+    def row_scale(self, dtype: torch.dtype) -> Tensor | None:
+        return self._in(dtype, "scale")
+
+    def to_dense(self) -> Tensor:
+        row, col, val = self.pattern.rows, self.pattern.col.long(), self.val
+        if val is None:
+            val = torch.ones(self.pattern.nnz, dtype=torch.get_default_dtype(), device=col.device)
+        if self.scale is not None:
+            val = val * self.scale[row] * self._at_columns(self.scale.unsqueeze(-1)).squeeze(-1)[col]
+        dense = torch.zeros(self.pattern.shape, dtype=val.dtype, device=val.device)
+        return dense.index_put((row, col), val, accumulate=True)
+
+    @property
+    def _numbers(self) -> tuple[Tensor | None, ...]:
+        return self.val, self.scale
+
+    @property
+    def num_rows(self) -> int:
+        return self.pattern.shape[0]
 
 
 class CSR(SparseOperator):
@@ -162,25 +235,10 @@ class CSR(SparseOperator):
         return op if device is None else op.to(device)
 
     def matmul(self, s: Tensor) -> Tensor:
-        val, scale = self._in(s.dtype, "val"), self._in(s.dtype, "scale")
-        if not learned(scale):
-            if on_kernels(self.pattern, s):
-                scale = self._in(sum_type(s), "scale")
-            return spmm(self.pattern, val, s, scale)
-        assert scale is not None
-        scale = scale.unsqueeze(-1)
-        return scale * spmm(self.pattern, val, scale * s)
-
-    @property
-    def degree(self) -> Tensor:
-        exact = self._exact_degree
-        if self.val is not None:
-            return exact
-        return self._kept("degree", lambda: exact.to(torch.get_default_dtype()))
-
-    def degree_like(self, s: Tensor) -> Tensor:
-        exact = self._exact_degree
-        return exact if exact.dtype == s.dtype else self._kept(f"degree {s.dtype}", lambda: exact.to(s.dtype))
+        if learned(self.scale):
+            return super().matmul(s)
+        scale = self._in(sum_type(s) if on_kernels(self.pattern, s) else s.dtype, "scale")
+        return spmm(self.pattern, self._in(s.dtype, "val"), s, scale)
 
     def _own_degree(self) -> Tensor:
         """In the precision of the values, and in float64 for a binary matrix, which has none."""
@@ -201,18 +259,6 @@ class CSR(SparseOperator):
 
     def _sum_entries(self, values: Tensor) -> Tensor:
         return Segments(self.pattern.nnz, self.pattern.rowptr.long()).total(values)
-
-    def refuse_negative(self) -> None:
-        val = self.val
-        if self.requires_grad:
-            refuse_negative_degree(self._exact_degree.detach())
-        elif val is not None:
-            self._kept("no negative entry", lambda: refuse_negative(val))
-
-    def promoted(self, dtype: torch.dtype) -> CSR:
-        if narrower(self.val, dtype) or narrower(self.scale, dtype):
-            return self._kept(f"promoted {dtype}", lambda: self.to(dtype=dtype))
-        return self
 
     def _normal_form(self) -> CSR:
         self.refuse_negative()
@@ -244,16 +290,6 @@ class CSR(SparseOperator):
         num, den, y = cut_sums(pattern.col, val, rows, scale, degree, plan=pattern.plan)
         shape = (1, *s.shape[1:-1])
         return num.view(shape), den.view(shape), y.view(s.shape)
-
-    def normalise(self) -> CSR:
-        return self if self.normalised else self._kept("normal", self._normal_form)
-
-    def to_dense(self) -> Tensor:
-        val = self.pattern.ones(torch.get_default_dtype()) if self.val is None else self.val
-        if self.scale is not None:
-            val = val * self.scale[self.pattern.rows] * self.scale[self.pattern.col.long()]
-        dense = torch.zeros(self.pattern.shape, dtype=val.dtype, device=val.device)
-        return dense.index_put((self.pattern.rows, self.pattern.col.long()), val, accumulate=True)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> CSR:
         pattern = self.pattern if device is None else self.pattern.to(device)

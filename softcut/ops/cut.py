@@ -12,13 +12,14 @@ operator, or one whose entries are learned, takes the plain autograd path instea
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from softcut.ops._torch import in_gradient_batch, is_wrapped, keeps_graph, saving_is_hooked, signed
-from softcut.ops.batching import fold_replicas, unfold_replicas
+from softcut.ops.batching import over_replicas
 from softcut.ops.convert import assignment_input
 from softcut.ops.numerics import full_precision, no_autocast, per_row, reduce_graphs, safe_ratio, sum_type
 from softcut.ops.operator import Operator
@@ -72,10 +73,7 @@ class Recall(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, op, s, y):  # type: ignore[no-untyped-def]
         rows = op.layout.rows
-        had = s.dim() - (in_dims[1] is not None) == rows + 2
-        s = fold_replicas(s, in_dims[1], info.batch_size, rows, 1)
-        y = fold_replicas(y, in_dims[2], info.batch_size, rows, 1)
-        return unfold_replicas(Recall.apply(op, s, y), info.batch_size, rows, had), rows
+        return over_replicas(partial(Recall.apply, op), info, in_dims[1:], (s, y), rows, (rows,))
 
 
 @signed
@@ -133,11 +131,8 @@ class _CutTerms(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, op, s, degree):  # type: ignore[no-untyped-def]
         rows = op.layout.rows
-        had = s.dim() - 1 == rows + 2
-        folded = fold_replicas(s, in_dims[1], info.batch_size, rows, 1)
-        num, den, y = _CutTerms.apply(op, folded, degree)
-        back = [unfold_replicas(t, info.batch_size, p, had) for t, p in ((num, 1), (den, 1), (y, rows))]
-        return tuple(back), (1, 1, rows)
+        terms = lambda s: _CutTerms.apply(op, s, degree)  # noqa: E731
+        return over_replicas(terms, info, in_dims[1:2], (s,), rows, (1, 1, rows))
 
 
 def _fused_gradient(
@@ -176,10 +171,7 @@ class _QuadraticForm(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, op, s):  # type: ignore[no-untyped-def]
         rows = op.layout.rows
-        had = s.dim() - 1 == rows + 2
-        q, y = _QuadraticForm.apply(op, fold_replicas(s, in_dims[1], info.batch_size, rows, 1))
-        q = unfold_replicas(q, info.batch_size, 1, had)
-        return (q, unfold_replicas(y, info.batch_size, rows, had)), (1, rows)
+        return over_replicas(partial(_QuadraticForm.apply, op), info, in_dims[1:], (s,), rows, (1, rows))
 
 
 def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ r"""The orthogonality term of the paper.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.ops._torch import signed
-from softcut.ops.batching import Layout, Padded, Segments, batch_to_ptr, fold_replicas, unfold_replicas
+from softcut.ops.batching import Layout, Padded, Segments, batch_to_ptr, over_replicas
 from softcut.ops.convert import assignment_input
 from softcut.ops.numerics import full_precision, no_autocast, reduce_graphs, zero_padding
 from softcut.ops.tensor_checks import check_assignments, check_tensor
@@ -43,9 +44,7 @@ class _SelfGram(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, layout, s):  # type: ignore[no-untyped-def]
-        had = s.dim() - 1 == layout.rows + 2
-        q = _SelfGram.apply(layout, fold_replicas(s, in_dims[1], info.batch_size, layout.rows, 1))
-        return unfold_replicas(q, info.batch_size, 1, had), 1
+        return over_replicas(partial(_SelfGram.apply, layout), info, in_dims[1:], (s,), layout.rows)
 
 
 def self_gram(layout: Layout, s: Tensor) -> Tensor:

@@ -123,20 +123,10 @@ def frobenius_squared(op: Operator) -> Tensor:
         return op.data.square().sum((-2, -1))
     row, col, val = entries(op)
     values = Entries(row, col, val).values(op.degree.dtype)
-    if row.numel() and (isinstance(op, Sum) or _has_duplicates(op)):
+    if row.numel() and (not isinstance(op, CSR) or op.pattern.has_duplicates):
         row, _, values = _merged(row, col, values, op.num_rows)
     per_row = values.new_zeros(op.num_rows).index_add(0, row, values.square())
     return op.layout.total(per_row)
-
-
-def _has_duplicates(op: Operator) -> bool:
-    assert isinstance(op, CSR)
-    pattern = op.pattern
-    known = pattern.__dict__.get("_duplicates")
-    if known is None:
-        same = (pattern.rows[1:] == pattern.rows[:-1]) & (pattern.col[1:] == pattern.col[:-1])
-        known = pattern.__dict__["_duplicates"] = bool(same.any())
-    return bool(known)
 
 
 def to_ragged(op: Dense) -> tuple[CSR, Tensor]:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from softcut.errors import ParameterError
 from softcut.ops.kernels import dispatch, takes, use
-from softcut.ops.kernels.plan import row_plan
-from softcut.ops.kernels.tiles import Tiles, choose, measured_choices, table
+from softcut.ops.kernels.plan import Tiles, choose, measured_choices, row_plan, table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from gpu_tuning import candidates, fastest, remember, tune

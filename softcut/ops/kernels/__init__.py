@@ -3,11 +3,8 @@
 Nothing here is needed: where Triton or a GPU is absent, or a product is small, PyTorch's own operations are used.
 
     dispatch.py   which product goes to a kernel; `use` forces one or the other
-    plan.py       how the rows of a pattern are shared out to programs; long rows are cut into pieces
-    tiles.py      tile sizes by row length, mean degree and precision; measured choices from a file
-                  (benchmarks/gpu_tuning.py measures them)
-    product.py    A S, the two sums of the cut loss with it, and their gradient
-    ragged.py     S'Y and S M per graph of a batch
+    plan.py       how rows are shared out to programs; tile sizes, or measured ones (benchmarks/gpu_tuning.py)
+    product.py    A S, the two sums of the cut loss with it, and their gradient; S'Y and S M per graph or replica
     programs.py   the Triton programs
 """
 

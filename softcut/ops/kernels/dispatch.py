@@ -69,14 +69,14 @@ def installed() -> bool:
 def _works(device: torch.device) -> bool:
     """Whether a kernel compiles and runs on this device; Triton needs a C compiler, for one."""
     try:
-        from softcut.ops.kernels.product import row_product
-        from softcut.ops.kernels.ragged import replica_gram, replica_matmul
+        from softcut.ops.kernels.plan import row_plan
+        from softcut.ops.kernels.product import replica_gram, replica_matmul, row_product
 
         rowptr = torch.tensor([0, 1, 2], dtype=torch.int32, device=device)
         x = torch.ones(2, 4, device=device)
         rows, kernel = torch.ones(2, 1, 4, device=device), torch.ones(1, 4, 4, device=device)
         checks = (
-            row_product(rowptr[:-1].clone(), None, x, None, rowptr=rowptr) == 1,
+            row_product(rowptr[:-1].clone(), None, x, None, plan=row_plan(rowptr)) == 1,
             replica_gram(rows, rows) == 2,
             replica_matmul(rows, kernel) == 4,
         )
@@ -92,20 +92,14 @@ def _works(device: torch.device) -> bool:
 
 
 def takes(s: Tensor, entries: int, fewest: int = FEWEST) -> bool:
-    """Whether a product of a matrix with `entries` entries and the rows of `s` goes to a kernel.
+    """Whether the product of a matrix of so many entries with `s` [N, K] goes to a kernel.
+
+    Its device, precision and number of columns decide; `fewest` is the number of entries times columns from which on a
+    kernel is faster.
 
     >>> import torch
     >>> takes(torch.ones(3, 2), entries=4)  # a CPU
     False
-
-    Parameters
-    ----------
-    s : Tensor
-        [N, K]: its device, precision and number of columns decide.
-    entries : int
-        Stored entries of the matrix.
-    fewest : int
-        Entries times columns from which on a kernel is faster.
     """
     mode = _mode[-1]
     if mode == "torch" or (mode == "auto" and not s.is_cuda):

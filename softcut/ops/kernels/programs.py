@@ -26,23 +26,13 @@ __all__ = [
 ]
 
 
-def _jit(function):
-    return function if triton is None else triton.jit(function)
+def _jit(**options):
+    """``triton.jit`` with these options, where Triton is installed."""
+    return lambda function: function if triton is None else triton.jit(function, **options)
 
 
-def _jit_any_size(function):
-    """Compiled once for all numbers of rows and all places in memory of their bounds."""
-    if triton is None:
-        return function
-    sizes = ["count", "repeat", "sums_at", "sums_stride"]
-    return triton.jit(
-        function, do_not_specialize=sizes, do_not_specialize_on_alignment=["first", "last", "dest"]
-    )
-
-
-def _jit_strided(function):
-    """Compiled once for all sizes of one tile; strides of 1 are compiled in, so that loads follow them."""
-    return function if triton is None else triton.jit(function, do_not_specialize=["rows", "K", "F"])
+# One compilation for all sizes of a tile; strides of 1 are compiled in, so that loads follow them.
+_jit_strided = _jit(do_not_specialize=["rows", "K", "F"])
 
 
 def _mend_interpreter():
@@ -68,7 +58,11 @@ if triton is not None and os.environ.get("TRITON_INTERPRET") == "1":
     _mend_interpreter()
 
 
-@_jit_any_size
+# One compilation for all numbers of rows and all places in memory of their bounds.
+@_jit(
+    do_not_specialize=["count", "repeat", "sums_at", "sums_stride"],
+    do_not_specialize_on_alignment=["first", "last", "dest"],
+)
 def sum_rows(
     out,  # [.., K]: sums of rows of x
     x,  # [M, K]
@@ -99,9 +93,8 @@ def sum_rows(
     ACC: tl.constexpr = tl.float64 if WIDE else tl.float32
     ONCE: tl.constexpr = "evict_first" if STREAM else ""
     OFTEN: tl.constexpr = "evict_last" if STREAM else ""
-    AXIS: tl.constexpr = (
-        1 if ALONG_ROWS else 0
-    )  # Triton spreads threads along columns, then along the first axis
+    # Triton spreads threads along columns, then along the first axis.
+    AXIS: tl.constexpr = 1 if ALONG_ROWS else 0
     if K == 0:
         length = width
     else:
@@ -178,7 +171,7 @@ def sum_rows(
         tl.store(sums + sums_stride + program, tl.sum(tl.sum(total_degree, axis=1), axis=0))
 
 
-@_jit
+@_jit()
 def add_scaled(
     out,  # may be y
     y,
@@ -211,7 +204,7 @@ def add_scaled(
     tl.store(out + places, value.to(out.dtype.element_ty), mask=valid)
 
 
-@_jit
+@_jit()
 def _chunk_rows(chunk, owner, bounds, ptr, LENGTH: tl.constexpr):
     """The graph of a chunk, and its rows: first and one past the last."""
     graph = tl.load(owner + chunk)
@@ -221,7 +214,7 @@ def _chunk_rows(chunk, owner, bounds, ptr, LENGTH: tl.constexpr):
     return graph, begin, tl.minimum(begin + LENGTH, tl.load(ptr + graph + 1))
 
 
-@_jit
+@_jit()
 def gram_chunks(
     out,  # [chunks, K, F]
     a,  # [N, K]
@@ -256,7 +249,7 @@ def gram_chunks(
     tl.store(out + places, acc.to(out.dtype.element_ty), mask=(k[:, None] < K) & (f[None, :] < F))
 
 
-@_jit
+@_jit()
 def multiply_chunks(
     out,  # [N, F]
     a,  # [N, K]
