@@ -312,19 +312,24 @@ class _SegmentTotal(torch.autograd.Function):
         return _SegmentTotal.apply(layout, v.movedim(in_dims[1], -1)), -1
 
 
+class _SegmentProduct(torch.autograd.Function):
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.layout = inputs[0]
+        ctx.save_for_backward(inputs[1], inputs[2])
+
+
 @signed
-class _SegmentGram(torch.autograd.Function):
+class _SegmentGram(_SegmentProduct):
     @staticmethod
     def forward(layout: Segments, a: Tensor, b: Tensor) -> Tensor:
-        if layout.single and a.dim() == 3:
-            from softcut.ops.kernels.product import replica_gram
-
-            return replica_gram(a.detach(), b.detach()).unsqueeze(0)
-        if ragged_on_kernels(a, b):
+        if layout.single or ragged_on_kernels(a, b):
             from softcut.ops.kernels.product import CHUNK, gram  # imports Triton, which takes a while
 
-            each = gram(a.detach().contiguous(), b.detach().contiguous(), *layout.chunk_rows(CHUNK))
-            return layout.add_up(each, CHUNK).to(a.dtype)
+            if layout.single:
+                return gram(a.detach(), b.detach()).sum(0, keepdim=True).to(a.dtype)
+            each = gram(a.detach().unsqueeze(1), b.detach().unsqueeze(1), *layout.chunk_rows(CHUNK))
+            return layout.add_up(each.squeeze(1), CHUNK).to(a.dtype)
         size = layout.chunk_size(a.shape[-1])
         left = layout.cut([a], size)
         right = left if a is b else layout.cut([b], size)
@@ -333,11 +338,6 @@ class _SegmentGram(torch.autograd.Function):
         else:
             part = left.permute(0, 2, 3, 1) @ right.permute(0, 2, 1, 3)
         return layout.add_up(part, size)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-        ctx.layout = inputs[0]
-        ctx.save_for_backward(inputs[1], inputs[2])
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
@@ -352,17 +352,16 @@ class _SegmentGram(torch.autograd.Function):
 
 
 @signed
-class _SegmentMatmul(torch.autograd.Function):
+class _SegmentMatmul(_SegmentProduct):
     @staticmethod
     def forward(layout: Segments, a: Tensor, m: Tensor) -> Tensor:
-        if layout.single and a.dim() == 3:
-            from softcut.ops.kernels.product import replica_matmul
-
-            return replica_matmul(a.detach(), m.detach()[0].contiguous())
-        if ragged_on_kernels(a, m):
+        if layout.single or ragged_on_kernels(a, m):
             from softcut.ops.kernels.product import CHUNK, matmul  # imports Triton, which takes a while
 
-            return matmul(a.detach().contiguous(), m.detach().contiguous(), *layout.chunk_rows(CHUNK))
+            if layout.single:
+                return matmul(a.detach(), m.detach().contiguous())
+            m = m.detach().contiguous().unsqueeze(1)
+            return matmul(a.detach().unsqueeze(1), m, *layout.chunk_rows(CHUNK)).squeeze(1)
         size = layout.chunk_size(a.shape[-1])
         chunks, matrices = layout.cut([a], size), layout.per_chunk(m, size)
         if a.dim() == 2:
@@ -370,11 +369,6 @@ class _SegmentMatmul(torch.autograd.Function):
         else:
             out = (chunks.transpose(1, 2) @ matrices).transpose(1, 2)
         return layout.join(out)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-        ctx.layout = inputs[0]
-        ctx.save_for_backward(inputs[1], inputs[2])
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]

@@ -198,10 +198,9 @@ class CSR(SparseOperator):
         layout, operators = known.graphs(edge_index, batch, ptr)
         if edge_weight is None and symmetric is None:
             # Nothing but the tensors of indices decides: the whole operator is kept, with its degrees.
-            key = (cls, torch.get_default_dtype())
-            if key not in operators:
-                operators[key] = cls(known.pattern, layout=layout)
-            return operators[key]
+            if not operators:
+                operators.append(cls(known.pattern, layout=layout))
+            return operators[0]
         val = None
         if edge_weight is not None:  # whole numbers and half precision become float32
             val = edge_weight.to(torch.promote_types(edge_weight.dtype, torch.float32))[known.order]
@@ -331,26 +330,24 @@ class _Recalled:
         self.version, self.num_nodes = version(edge_index), n
         with constants():
             self.pattern, self.order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
-        self.alone: tuple[Segments, dict[Any, CSR]] = Segments(n), {}
+        self.alone: tuple[Segments, list[CSR]] = Segments(n), []
         self.batches: Any = WeakTensorKeyDictionary()  # batch -> (version, layout, operators)
 
     def graphs(
         self, edge_index: Tensor, batch: Tensor | None, ptr: Tensor | None
-    ) -> tuple[Segments, dict[Any, CSR]]:
-        """Which nodes belong to which graph, checked, and the operators made for it so far."""
-        if ptr is not None:
-            layout = Segments(self.num_nodes, ptr)
-            _refuse_crossing_edges(edge_index, layout)
-            return layout, {}
-        if batch is None:
+    ) -> tuple[Segments, list[CSR]]:
+        """Which nodes belong to which graph, checked, and the binary operator of it once there is one."""
+        if batch is None and ptr is None:
             return self.alone
-        batch = unwrapped(batch, "batch")
-        state, known = version(batch), self.batches.get(batch)
-        if known is not None and state is not None and known[0] == state:
-            return known[1:]
-        layout = Segments(self.num_nodes, batch_to_ptr(batch, self.num_nodes))
+        state = None
+        if ptr is None:
+            batch = unwrapped(batch, "batch")
+            state, known = version(batch), self.batches.get(batch)
+            if known is not None and state is not None and known[0] == state:
+                return known[1:]
+            ptr = batch_to_ptr(batch, self.num_nodes)
+        layout, operators = Segments(self.num_nodes, ptr), list[CSR]()
         _refuse_crossing_edges(edge_index, layout)
-        operators: dict[Any, CSR] = {}
         if state is not None:
             self.batches[batch] = (state, layout, operators)
         return layout, operators

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops._torch import is_batched, is_wrapped, outside_transforms, signed, unwrap_once
+from softcut.ops._torch import is_wrapped, outside_transforms, signed, unwrapped_once
 from softcut.ops.kernels.dispatch import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
 from softcut.ops.numerics import counts_to_ptr, index_type
@@ -49,11 +49,12 @@ def unwrapped(t: Tensor, name: str) -> Tensor:
     """The tensor of indices itself, from inside the transforms of ``torch.func`` that it passed."""
     t = check_tensor(t, name, "whole numbers")
     while is_wrapped(t):
-        if is_batched(t):
+        inner = unwrapped_once(t)
+        if inner is None:
             raise GraphError(
                 f"{name} cannot differ between the replicas of a vmap; pass in_dims=None for it."
             )
-        t = unwrap_once(t)
+        t = inner
     return t
 
 

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.ops import ClusterTables, Operator, Words, get_objective
-from softcut.ops.objectives import edge_count, word_price
+from softcut.ops.information import word_price
+from softcut.ops.objectives import edge_count
 from softcut.training.inputs import DenseInput, FirstLayer
 from softcut.training.mincut import Progress, TrainResult, TrainSettings, run_task
 from softcut.training.net import ReplicaNet

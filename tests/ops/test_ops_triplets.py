@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from helpers.graph_strategies import OPERATOR_KINDS, make_operator, make_sample
 from torch.autograd import gradcheck
 
 from softcut import Graph
-from softcut.errors import GraphError, ParameterError
-from softcut.ops import CSR, Dense, Sum, mutual_information
+from softcut.errors import ParameterError
+from softcut.ops import CSR, Dense, Sum
 from softcut.ops.batching import batch_to_ptr, counts_to_ptr
-from softcut.ops.gains import word_gains
 from softcut.ops.numerics import inverse_sqrt, safe_ratio, safe_sqrt
-from softcut.ops.tensor_checks import check_finite
 from softcut.ops.triplets import cluster_graph, entries, frobenius_squared, submatrix, to_ragged
-from softcut.ops.word_counts import Words
 
 SPARSE = [kind for kind in OPERATOR_KINDS if not kind.startswith("dense")]
 
@@ -101,28 +94,6 @@ def test_divisions_and_roots_at_zero():
         assert torch.autograd.grad(out.sum(), x)[0].tolist() == slopes
 
 
-def test_the_gains_of_single_words_add_up_to_the_information():
-    table = torch.tensor([[5.0, 0.0, 2.0], [1.0, 4.0, 2.0]], dtype=torch.float64)
-    gains = word_gains(table)
-    shares = table.sum(1) / table.sum()
-    plain = [
-        sum(n * math.log(n / word.sum() / share) for n, share in zip(word, shares, strict=True) if n)
-        for word in table.T
-    ]
-    torch.testing.assert_close(gains, torch.tensor(plain, dtype=torch.float64))
-    torch.testing.assert_close(gains.sum(), table.sum() * mutual_information(table))
-
-
-@pytest.mark.parametrize(("ones", "dense"), [(49, False), (51, True)])  # of 10 x 10; two operations per one
-def test_words_are_stored_in_the_form_that_takes_fewer_operations(ones, dense):
-    x = np.zeros(100)
-    x[:ones] = 1
-    words = Words(sp.csr_array(x.reshape(10, 10)))
-    assert any(isinstance(v, torch.Tensor) and v.shape == (10, 10) for v in vars(words).values()) == dense
-    s = torch.rand(10, 3)
-    torch.testing.assert_close(words.table(s), s.T @ torch.from_numpy(x.reshape(10, 10)).float())
-
-
 def test_weights_near_the_largest_number_are_divided():
     """Sums of weights stay in range; A-tilde does not change."""
     huge = Graph.from_edges([[0, 1], [1, 2]], edge_weight=[1e38, 2e38])
@@ -131,11 +102,3 @@ def test_weights_near_the_largest_number_are_divided():
     small = CSR.from_graph(Graph.from_edges([[0, 1], [1, 2]], edge_weight=[1e25, 2e25]))
     assert small.to_dense().max() == pytest.approx(2e25)
     torch.testing.assert_close(op.normalise().to_dense(), small.normalise().to_dense())
-
-
-def test_the_place_of_a_number_that_is_not_finite():
-    values = torch.ones(2, 3)
-    values[1, 2] = math.inf
-    with pytest.raises(GraphError, match=r"adj must hold finite numbers, got inf at position \(1, 2\)"):
-        check_finite(values, "adj")
-    check_finite(values[:1], "adj")

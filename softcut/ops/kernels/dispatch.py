@@ -70,15 +70,15 @@ def _works(device: torch.device) -> bool:
     """Whether a kernel compiles and runs on this device; Triton needs a C compiler, for one."""
     try:
         from softcut.ops.kernels.plan import row_plan
-        from softcut.ops.kernels.product import replica_gram, replica_matmul, row_product
+        from softcut.ops.kernels.product import gram, matmul, row_product
 
         rowptr = torch.tensor([0, 1, 2], dtype=torch.int32, device=device)
         x = torch.ones(2, 4, device=device)
-        rows, kernel = torch.ones(2, 1, 4, device=device), torch.ones(1, 4, 4, device=device)
+        rows, kernel = torch.ones(2, 1, 4, device=device), torch.ones(1, 1, 4, 4, device=device)
         checks = (
             row_product(rowptr[:-1].clone(), None, x, None, plan=row_plan(rowptr)) == 1,
-            replica_gram(rows, rows) == 2,
-            replica_matmul(rows, kernel) == 4,
+            gram(rows, rows) == 2,
+            matmul(rows, kernel) == 4,
         )
         return all(bool(right.all()) for right in checks)
     except Exception as error:  # whatever a compiler or a driver may raise

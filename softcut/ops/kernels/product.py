@@ -13,16 +13,7 @@ from torch import Tensor
 from softcut.ops.kernels import programs
 from softcut.ops.kernels.plan import RowPlan, Tiles, choose
 
-__all__ = [
-    "CHUNK",
-    "cut_gradient",
-    "cut_sums",
-    "gram",
-    "matmul",
-    "replica_gram",
-    "replica_matmul",
-    "row_product",
-]
+__all__ = ["CHUNK", "cut_gradient", "cut_sums", "gram", "matmul", "row_product"]
 
 # The second pass over long rows adds up few rows with many pieces each.
 _LAST_PASS = Tiles(1, 32, 16, 4)
@@ -171,64 +162,49 @@ def _block(size: int, most: int = 64) -> int:
     return min(most, max(16, 1 << (size - 1).bit_length()))
 
 
-def gram(a: Tensor, b: Tensor, owner: Tensor, bounds: Tensor | None, ptr: Tensor) -> Tensor:
-    """a' b of the rows of every chunk, [chunks, K, F], for contiguous a [N, K] and b [N, F] in float32 or less.
+def gram(
+    a: Tensor, b: Tensor, owner: Tensor | None = None, bounds: Tensor | None = None, ptr: Tensor | None = None
+) -> Tensor:
+    """a' b of the rows of every chunk and replica: float32 [chunks, R, K, F] for a [N, R, K] and b [N, R, F].
 
     `owner` is the graph of each chunk, `bounds` the first chunk of each graph (None: each graph is one chunk), and
-    `ptr` [B + 1] the first row of each graph.
+    `ptr` [B + 1] the first row of each graph; without them, all rows are one graph. In float32 or less.
     """
-    k, f, chunks = a.shape[1], b.shape[1], owner.numel()
-    out = torch.empty(chunks, k, f, dtype=a.dtype if bounds is None else torch.float32, device=a.device)
-    block_k, block_f = _block(k), _block(f)
-    with _on_device(a):
-        programs.gram_chunks[(chunks, -(-k // block_k), -(-f // block_f))](
-            out, a, b, owner, bounds, ptr,
-            K=k, F=f, LENGTH=CHUNK, STEP=_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
-        )  # fmt: skip
-    return out
-
-
-def matmul(a: Tensor, m: Tensor, owner: Tensor, bounds: Tensor | None, ptr: Tensor) -> Tensor:
-    """Each row of a [N, K] times the matrix of its graph, m [B, K, F]; the rest as for :func:`gram`."""
-    k, f = m.shape[1:]
-    out = torch.empty(a.shape[0], f, dtype=a.dtype, device=a.device)
-    block_k, block_f = 16, _block(f)
-    with _on_device(a):
-        programs.multiply_chunks[(owner.numel(), -(-f // block_f))](
-            out, a, m, owner, bounds, ptr,
-            K=k, F=f, LENGTH=CHUNK, STEP=_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
-        )  # fmt: skip
-    return out
-
-
-def replica_gram(a: Tensor, b: Tensor) -> Tensor:
-    """a' b of every replica, [R, K, F], for a [N, R, K] and b [N, R, F]; added up in float32, in a fixed order."""
     n, replicas, k = a.shape
     f = b.shape[2]
-    length = _REPLICA_CHUNKS[n * replicas < _REPLICA_CHUNKS[0] * _MANY_PROGRAMS]
-    chunks = -(-n // length)
+    length, step = CHUNK, _STEP
+    if owner is None:
+        length, step = _REPLICA_CHUNKS[n * replicas < _REPLICA_CHUNKS[0] * _MANY_PROGRAMS], _REPLICA_STEP
+    chunks = -(-n // length) if owner is None else owner.numel()
     out = torch.empty(chunks, replicas, k, f, dtype=torch.float32, device=a.device)
     block_k, block_f = _block(k), _block(f)
     with _on_device(a):
-        programs.gram_replicas[(chunks, replicas, -(-k // block_k) * -(-f // block_f))](
-            out, a, b, n, *a.stride(), *b.stride(), k, f,
-            LENGTH=length, STEP=_REPLICA_STEP, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
+        programs.gram_rows[(chunks, replicas, -(-k // block_k) * -(-f // block_f))](
+            out, a, b, owner, bounds, ptr, n, *a.stride(), *b.stride(), k, f,
+            LENGTH=length, STEP=step, BLOCK_K=block_k, BLOCK_F=block_f, num_warps=4,
         )  # fmt: skip
-    return out.sum(0).to(a.dtype)
+    return out
 
 
-def replica_matmul(a: Tensor, m: Tensor) -> Tensor:
-    """Each row of a [N, R, K] times m [R, K, F] of its replica, with nodes last in memory where `a` has them last."""
+def matmul(
+    a: Tensor, m: Tensor, owner: Tensor | None = None, bounds: Tensor | None = None, ptr: Tensor | None = None
+) -> Tensor:
+    """Each row of a [N, R, K] times the contiguous m [B, R, K, F] of its graph and replica; the rest as for `gram`.
+
+    Nodes are last in memory where `a` has them last.
+    """
     n, replicas, k = a.shape
-    f = m.shape[2]
-    if a.stride(0) == 1:
+    f = m.shape[3]
+    if owner is None and a.stride(0) == 1:
         out = torch.empty(replicas, f, n, dtype=a.dtype, device=a.device).permute(2, 0, 1)
     else:
         out = torch.empty(n, replicas, f, dtype=a.dtype, device=a.device)
+    length, step = (_REPLICA_STEP, _REPLICA_STEP) if owner is None else (CHUNK, _STEP)
+    chunks = -(-n // length) if owner is None else owner.numel()
     block_f = _block(f)
     with _on_device(a):
-        programs.multiply_replicas[(-(-n // _REPLICA_STEP), replicas, -(-f // block_f))](
-            out, a, m, n, *a.stride(), *out.stride(), k, f,
-            STEP=_REPLICA_STEP, BLOCK_K=16, BLOCK_F=block_f, num_warps=4,
+        programs.multiply_rows[(chunks, replicas, -(-f // block_f))](
+            out, a, m, owner, bounds, ptr, n, *a.stride(), *out.stride(), k, f,
+            LENGTH=length, STEP=step, BLOCK_K=16, BLOCK_F=block_f, num_warps=4,
         )  # fmt: skip
     return out
