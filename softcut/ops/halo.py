@@ -150,18 +150,9 @@ class Halo(SparseOperator):
     Products, degrees and losses take and give the rows of this process only, and every process must call them
     together, in the same order. With a single process it is the whole graph.
 
-    Parameters
-    ----------
-    pattern : CSRPattern
-        [n, n + h]: the first n columns are the own nodes, the others the halo.
-    exchange : Exchange
-        How the rows of the halo are received.
-    val : Tensor, optional
-        Values of the entries; None for a binary matrix.
-    scale : Tensor, optional
-        [n], a diagonal applied on both sides (each process knows its own rows of it).
-    symmetric : bool
-        Whether the whole matrix is symmetric; it cannot be found out from one part.
+    `pattern` is [n, n + h]: the first n columns are the own nodes, the others the halo, whose rows `exchange` receives.
+    `val` None stands for a binary matrix, `scale` [n] for a diagonal on both sides. Whether the whole matrix is
+    symmetric cannot be found out from one part.
     """
 
     layout: _SharedRows

@@ -183,7 +183,7 @@ def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Te
     if on_kernels(pattern, s):
         from softcut.ops.kernels.product import row_product  # imports Triton, which takes a while
 
-        return row_product(pattern.col, None if val is None else val.detach(), s, scale, plan=pattern.plan)
+        return row_product(pattern.col, None if val is None else val.detach(), s, scale, pattern.plan)[0]
     if scale is None:
         return _torch_product(pattern, val, s)
     scale = scale.detach().to(s.dtype).unsqueeze(-1)

@@ -75,7 +75,7 @@ def test_product_sums_and_gradient(dtype, k, weighted, scaled, piece, along_rows
     assert (plan.long is not None) == (piece < 12)
     module, epsilon = product_module(), EPSILON[dtype]
 
-    y = module.row_product(pattern.col, given[0], x, given[1], plan=plan, tiles=tiles)
+    y, _ = module.row_product(pattern.col, given[0], x, given[1], plan, tiles)
     assert y.dtype == dtype
     torch.testing.assert_close(y.double(), expected, rtol=epsilon, atol=epsilon)
 
@@ -335,7 +335,7 @@ def test_rows_beyond_2_to_31_numbers():
     x[2**27], x[2**27 + 1] = 1.0, 2.0
     rowptr = torch.tensor([0, 2, 3], dtype=torch.int32)
     col = torch.tensor([2**27, 2**27 + 1, 2**27 + 1], dtype=torch.int32)
-    y = product_module().row_product(col, None, x, None, plan=row_plan(rowptr), tiles=Tiles(2, 2, 16, 1))
+    y, _ = product_module().row_product(col, None, x, None, row_plan(rowptr), Tiles(2, 2, 16, 1))
     assert y.float()[:, 0].tolist() == [3.0, 2.0]
 
 
@@ -348,7 +348,7 @@ def test_entries_beyond_2_to_31():
     col[2**31 - 1 :] = torch.tensor([0, 1, 2, 2, 1])
     plan = RowPlan(first, last, None, None, 2.5)
     x = torch.tensor([[1.0], [10.0], [100.0]])
-    y = product_module().row_product(col, None, x, None, plan=plan, tiles=Tiles(2, 2, 4, 1))
+    y, _ = product_module().row_product(col, None, x, None, plan, Tiles(2, 2, 4, 1))
     assert y.flatten().tolist() == [11.0, 210.0]
 
 

@@ -76,7 +76,7 @@ def _works(device: torch.device) -> bool:
         x = torch.ones(2, 4, device=device)
         rows, kernel = torch.ones(2, 1, 4, device=device), torch.ones(1, 1, 4, 4, device=device)
         checks = (
-            row_product(rowptr[:-1].clone(), None, x, None, plan=row_plan(rowptr)) == 1,
+            row_product(rowptr[:-1].clone(), None, x, None, row_plan(rowptr))[0] == 1,
             gram(rows, rows) == 2,
             matmul(rows, kernel) == 4,
         )

@@ -62,16 +62,20 @@ def _sum_rows(
     )  # fmt: skip
 
 
-def _product(
+def row_product(
     col: Tensor,
     val: Tensor | None,
     x: Tensor,
     scale: Tensor | None,
     plan: RowPlan,
-    tiles: Tiles | None,
+    tiles: Tiles | None = None,
     degree: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """The product, and with `degree` the two sums of the cut loss of each program [2, .]; Y is then without scale."""
+    """diag(scale) A diag(scale) X for a contiguous X [M, K], and None; `val` and `scale` None: ones.
+
+    A has its entries in columns `col` and its rows by `plan`. Sums are accumulated in float32, or in float64 for
+    float64. With `degree`: A diag(scale) X, and the two sums of the cut loss of each program [2, .].
+    """
     k, long, rows = x.shape[1], plan.long, plan.first.numel()
     tiles = tiles or choose(k, plan.mean, x.dtype, x.device, plan.dest is not None)
     last_pass = replace(_LAST_PASS, columns=tiles.columns)
@@ -97,23 +101,6 @@ def _product(
     return out, None if loss is None else loss[2]
 
 
-def row_product(
-    col: Tensor,
-    val: Tensor | None,
-    x: Tensor,
-    scale: Tensor | None,
-    *,
-    plan: RowPlan,
-    tiles: Tiles | None = None,
-) -> Tensor:
-    """diag(scale) A diag(scale) X for a contiguous X [M, K]; `val` and `scale` None: ones.
-
-    A has its entries in columns `col` and its rows by `plan`. Sums are accumulated in float32, or in float64 for
-    float64.
-    """
-    return _product(col, val, x, scale, plan, tiles)[0]
-
-
 def cut_sums(
     col: Tensor,
     val: Tensor | None,
@@ -128,7 +115,7 @@ def cut_sums(
 
     The sums are float32 (float64 for float64) whatever the precision of S, each a tensor [1].
     """
-    y, sums = _product(col, val, s, scale, plan, tiles, degree)
+    y, sums = row_product(col, val, s, scale, plan, tiles, degree)
     assert sums is not None
     total = sums.sum(1, keepdim=True)
     return total[0], total[1], y
