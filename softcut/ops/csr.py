@@ -337,10 +337,10 @@ class _Recalled:
         self, edge_index: Tensor, batch: Tensor | None, ptr: Tensor | None
     ) -> tuple[Segments, list[CSR]]:
         """Which nodes belong to which graph, checked, and the binary operator of it once there is one."""
-        if batch is None and ptr is None:
-            return self.alone
         state = None
         if ptr is None:
+            if batch is None:
+                return self.alone
             batch = unwrapped(batch, "batch")
             state, known = version(batch), self.batches.get(batch)
             if known is not None and state is not None and known[0] == state:
