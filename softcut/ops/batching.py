@@ -180,8 +180,7 @@ class Segments(Layout):
     rows = 1
 
     def __init__(self, num_rows: int, ptr: Tensor | None = None) -> None:
-        self.num_rows = num_rows
-        self.ptr = ptr
+        self.num_rows, self.ptr = num_rows, ptr
         self.num_graphs = 1 if ptr is None else ptr.numel() - 1
         self._chunks: dict[int, Chunks] = {}
 
@@ -244,11 +243,9 @@ class Segments(Layout):
     def cut(self, pieces: Sequence[Tensor], size: int) -> Tensor:
         """Rows of the pieces, side by side, into chunks [n, size, ...], the padding zero."""
         chunks = self.chunks(size)
-        first = pieces[0]
-        width = sum(piece.shape[-1] for piece in pieces)
-        out = first.new_zeros(chunks.owner.numel() * size, *first.shape[1:-1], width)
-        out.index_copy_(0, chunks.place, first if len(pieces) == 1 else torch.cat(list(pieces), -1))
-        return out.view(-1, size, *out.shape[1:])
+        rows = pieces[0] if len(pieces) == 1 else torch.cat(list(pieces), -1)
+        out = rows.new_zeros(chunks.owner.numel() * size, *rows.shape[1:])
+        return out.index_copy_(0, chunks.place, rows).view(-1, size, *rows.shape[1:])
 
     def join(self, chunked: Tensor) -> Tensor:
         """Chunks [n, size, ...] back to rows, the padding left out."""

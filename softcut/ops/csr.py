@@ -141,10 +141,8 @@ class CSR(SparseOperator):
         self.normalised = normalised
 
     def _compare_with_transpose(self) -> bool:
-        if not self.pattern.symmetric:
-            return False
-        if self.val is None:
-            return True
+        if self.val is None or not self.pattern.symmetric:
+            return self.pattern.symmetric
         if is_wrapped(self.val):
             return False  # not known inside a transform; the plain path is right for any matrix
         return bool(torch.equal(self.val.detach(), self.val.detach()[self.pattern.transpose[1]]))
@@ -191,20 +189,18 @@ class CSR(SparseOperator):
                 "first row and targets in the second (a dense adjacency must be floating-point)."
             )
         edge_weight = _one_per_edge(edge_weight, edge_index.shape[1])
-        n = num_nodes
-        if n is None:
-            n = int(edge_index.max()) + 1 if edge_index.numel() else 0
-        known = _recall(edge_index, n)
+        if num_nodes is None:
+            num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
+        known = _recall(edge_index, num_nodes)
         layout, operators = known.graphs(edge_index, batch, ptr)
         if edge_weight is None and symmetric is None:
             # Nothing but the tensors of indices decides: the whole operator is kept, with its degrees.
             if not operators:
                 operators.append(cls(known.pattern, layout=layout))
             return operators[0]
-        val = None
         if edge_weight is not None:  # whole numbers and half precision become float32
-            val = edge_weight.to(torch.promote_types(edge_weight.dtype, torch.float32))[known.order]
-        return cls(known.pattern, val, layout=layout, symmetric=symmetric)
+            edge_weight = edge_weight.to(sum_type(edge_weight))[known.order]
+        return cls(known.pattern, edge_weight, layout=layout, symmetric=symmetric)
 
     @classmethod
     def from_graph(
@@ -241,11 +237,8 @@ class CSR(SparseOperator):
 
     def _own_degree(self) -> Tensor:
         """In the precision of the values, and in float64 for a binary matrix, which has none."""
-        if self.val is None and self.scale is None:
-            return self.pattern.counts.double()
         if self.scale is None:
-            assert self.val is not None
-            return self._sum_entries(self.val)
+            return self.pattern.counts.double() if self.val is None else self._sum_entries(self.val)
         dtype = self.scale.dtype if self.val is None else self.val.dtype
         return self.row_sums(torch.ones(self.num_rows, dtype=dtype, device=self.scale.device))
 
@@ -261,20 +254,14 @@ class CSR(SparseOperator):
 
     def _normal_form(self) -> CSR:
         self.refuse_negative()
-        scale = inverse_sqrt(self._exact_degree)
-        val = self.val
-        if val is not None:
+        outer, val, scale = inverse_sqrt(self._exact_degree), self.val, self.scale
+        if val is None:
+            scale = outer if scale is None else outer * scale
+        else:
             # Values exist anyway: fold the diagonal in. Two steps, so that huge weights stay finite.
-            val = val * scale[self.pattern.rows] * scale[self.pattern.col.long()]
-        if self.scale is not None:
-            scale = scale * self.scale
+            val = val * outer[self.pattern.rows] * outer[self.pattern.col.long()]
         return CSR(
-            self.pattern,
-            val,
-            scale=scale if val is None else self.scale,
-            layout=self.layout,
-            symmetric=self.symmetric,
-            normalised=True,
+            self.pattern, val, scale=scale, layout=self.layout, symmetric=self.symmetric, normalised=True
         )
 
     def fuses_cut(self, s: Tensor) -> bool:
