@@ -19,7 +19,7 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.ops._torch import signed
-from softcut.ops.kernels.dispatch import FEWEST, FEWEST_SMALL, takes
+from softcut.ops.kernels import FEWEST, FEWEST_SMALL, takes
 from softcut.ops.numerics import counts_to_ptr
 from softcut.ops.spmm import constants, unwrapped
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.ops._torch import is_wrapped, outside_transforms, signed, unwrapped_once
-from softcut.ops.kernels.dispatch import takes
+from softcut.ops.kernels import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
 from softcut.ops.numerics import counts_to_ptr, index_type
 from softcut.ops.tensor_checks import check_tensor

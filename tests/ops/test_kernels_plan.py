@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softcut.errors import ParameterError
-from softcut.ops.kernels import dispatch, takes, use
+from softcut.ops import kernels
+from softcut.ops.kernels import takes, use
 from softcut.ops.kernels.plan import Tiles, choose, measured_choices, row_plan, table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -102,7 +103,7 @@ def test_a_choice_that_fails_is_left_out():
 def test_who_takes_a_product(monkeypatch):
     s = torch.ones(4, 4)
     assert not takes(s, 10**9)
-    monkeypatch.setattr(dispatch, "installed", lambda: True)
+    monkeypatch.setattr(kernels, "installed", lambda: True)
     with use("triton"):
         assert takes(s, 1)
         assert not takes(s.to(torch.int32), 1)
