@@ -147,8 +147,8 @@ class _CutTerms(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, op, s, degree):  # type: ignore[no-untyped-def]
         rows = op.layout.rows
-        terms = lambda s: _CutTerms.apply(op, s, degree)  # noqa: E731
-        return over_replicas(terms, info, in_dims[1:2], (s,), rows, (1, 1, rows))
+        terms = partial(_CutTerms.apply, op)
+        return over_replicas(lambda s: terms(s, degree), info, in_dims[1:2], (s,), rows, (1, 1, rows))
 
 
 def _fused_gradient(

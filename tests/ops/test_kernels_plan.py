@@ -119,7 +119,7 @@ def test_who_takes_a_product(monkeypatch):
 
 def test_importing_does_not_need_triton(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
-    found = importlib.util.find_spec("softcut.ops.kernels.programs")
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    spec = importlib.util.find_spec("softcut.ops.kernels.programs")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     assert module.triton is None and callable(module.sum_rows)

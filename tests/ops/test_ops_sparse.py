@@ -141,15 +141,15 @@ def test_entries_subgraphs_and_norms_are_those_of_the_matrix(kind):
         torch.testing.assert_close(dense, matrix, atol=1e-6, rtol=1e-6)
         kept = torch.tensor([op.num_rows - 1, 0, 1])
         for connect, whole in (("adjacency", matrix), ("two_hop", matrix @ matrix)):
-            found = submatrix(each, kept, None, connect).to_dense().double()
-            torch.testing.assert_close(found, whole[kept][:, kept], atol=1e-6, rtol=1e-6)
+            made = submatrix(each, kept, None, connect).to_dense().double()
+            torch.testing.assert_close(made, whole[kept][:, kept], atol=1e-6, rtol=1e-6)
         total = frobenius_squared(each).double()
         torch.testing.assert_close(total.sum(), matrix.square().sum(), atol=1e-5, rtol=1e-5)
         cluster = torch.arange(op.num_rows) % 3
         s = torch.eye(3, dtype=torch.float64)[cluster]
         merged = s.T @ matrix @ s
-        found = cluster_graph(each, cluster, None, 3).to_dense().double()
-        torch.testing.assert_close(found, merged - torch.diag(merged.diagonal()), atol=1e-6, rtol=1e-6)
+        made = cluster_graph(each, cluster, None, 3).to_dense().double()
+        torch.testing.assert_close(made, merged - torch.diag(merged.diagonal()), atol=1e-6, rtol=1e-6)
 
 
 def test_norms_of_every_graph_and_of_entries_at_one_place():
