@@ -162,9 +162,8 @@ def compile_all(jobs: list[dict[str, Any]], workers: int) -> None:
 
 def compile_share() -> None:
     """Run a few rows through each kernel that was asked for."""
-    from softcut.ops.kernels.plan import row_plan
+    from softcut.ops.kernels.plan import Tiles, row_plan
     from softcut.ops.kernels.product import cut_sums, row_product
-    from softcut.ops.kernels.tiles import Tiles
 
     rowptr = torch.tensor([0, 2, 4, 6, 8], dtype=torch.int32, device=DEVICE)
     col = torch.tensor([0, 1, 2, 3] * 2, dtype=torch.int32, device=DEVICE)

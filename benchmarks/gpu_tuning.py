@@ -15,8 +15,7 @@ from torch import Tensor
 
 from softcut.errors import ParameterError
 from softcut.files import atomic_json
-from softcut.ops.kernels.plan import RowPlan
-from softcut.ops.kernels.tiles import Tiles, choice_key, choices_file, choose, measured_choices, table
+from softcut.ops.kernels.plan import RowPlan, Tiles, choice_key, choices_file, choose, measured_choices, table
 
 # Numbers of a tile for each warp: 128 registers of every thread.
 _MOST_NUMBERS = 4096

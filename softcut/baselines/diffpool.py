@@ -19,7 +19,7 @@ from softcut.baselines.base import check_n_clusters
 from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.graph import Graph
 from softcut.ops import CSR, Operator, cut_terms
-from softcut.ops.orthogonality import self_gram
+from softcut.ops.cut import self_gram
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 
 __all__ = ["diffpool", "diffpool_losses", "diffpool_replicas"]

@@ -23,7 +23,7 @@ from softcut.clustering.node_features import positions
 from softcut.clustering.nodes import Nodes
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import CSR, Operator, entropy, mutual_information
-from softcut.ops.objectives import edge_gain
+from softcut.ops.information import edge_gain
 
 __all__ = ["edge_clusters", "shares"]
 

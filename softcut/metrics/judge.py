@@ -42,8 +42,14 @@ from softcut.metrics.arguments import GraphLike, adjacency_and_codes
 from softcut.metrics.features_as_words import looks_like_words, presence
 from softcut.metrics.measurements import axes_gain, axes_table, looked_at, principal_axes
 from softcut.ops import entropy
-from softcut.ops.gains import edge_gain, edge_price, word_gain, word_gains, word_price
-from softcut.ops.information import multinomial_complexity
+from softcut.ops.information import (
+    edge_gain,
+    edge_price,
+    multinomial_complexity,
+    word_gain,
+    word_gains,
+    word_price,
+)
 
 __all__ = ["Evidence", "Judge", "evidence", "evidence_parts"]
 

@@ -4,7 +4,14 @@ from softcut.ops.batching import Layout, Segments
 from softcut.ops.coarsen import coarsen, lift, lift_adjacency, pooled_adjacency, reduce
 from softcut.ops.convert import as_operator, block_diagonal
 from softcut.ops.csr import CSR
-from softcut.ops.cut import cut_terms, mincut_loss, quadratic_form, ratio_trace_loss
+from softcut.ops.cut import (
+    cut_terms,
+    mincut_loss,
+    orthogonality,
+    orthogonality_loss,
+    quadratic_form,
+    ratio_trace_loss,
+)
 from softcut.ops.dense import Dense
 from softcut.ops.information import entropy, mutual_information
 from softcut.ops.objectives import (
@@ -16,7 +23,6 @@ from softcut.ops.objectives import (
     just_balance_loss,
 )
 from softcut.ops.operator import Operator
-from softcut.ops.orthogonality import orthogonality, orthogonality_loss
 from softcut.ops.spmm import CSRPattern, spmm
 from softcut.ops.sum import Sum
 from softcut.ops.word_counts import Words

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "add_to_each",
     "fused_adam",
     "in_gradient_batch",
-    "is_batched",
     "is_wrapped",
     "keeps_graph",
     "outside_transforms",
     "saving_is_hooked",
     "signed",
-    "unwrap_once",
+    "unwrapped_once",
     "version",
 ]
 
@@ -54,15 +54,9 @@ def is_wrapped(t: Tensor) -> bool:
     return ask is not None and not torch.compiler.is_compiling() and bool(ask(t))
 
 
-def is_batched(t: Tensor) -> bool:
-    """Whether a wrapped tensor is one of ``torch.func.vmap``."""
-    ask = getattr(_functorch, "is_batchedtensor", None)
-    return ask is not None and bool(ask(t))
-
-
-def unwrap_once(t: Tensor) -> Tensor:
-    """The tensor one transform further out."""
-    return _functorch.get_unwrapped(t)
+def unwrapped_once(t: Tensor) -> Tensor | None:
+    """The tensor one transform further out; None where the transform is ``torch.func.vmap``, over this very tensor."""
+    return None if _functorch.is_batchedtensor(t) else _functorch.get_unwrapped(t)
 
 
 def outside_transforms() -> AbstractContextManager[Any]:
@@ -102,32 +96,5 @@ def version(t: Tensor) -> int | None:
     return None if t.is_inference() else getattr(t, "_version", None)
 
 
-def fused_adam(
-    parameters: list[Tensor],
-    gradients: list[Tensor],
-    first: list[Tensor],
-    second: list[Tensor],
-    steps: list[Tensor],
-    rate: float | Tensor,
-) -> None:
-    """One step of Adam, in place: parameters of one device, both their moments, and how many steps were taken."""
-    if not parameters:
-        return
-    torch._foreach_add_(steps, 1)
-    by_type: dict[torch.dtype, list[int]] = {}
-    for i, p in enumerate(parameters):
-        by_type.setdefault(p.dtype, []).append(i)
-    for places in by_type.values():
-        some = [[column[i] for i in places] for column in (parameters, gradients, first, second)]
-        torch._fused_adam_(  # type: ignore[call-overload]
-            *some,
-            [],
-            [steps[i] for i in places],
-            lr=rate,
-            beta1=0.9,
-            beta2=0.999,
-            weight_decay=0.0,
-            eps=1e-8,
-            amsgrad=False,
-            maximize=False,
-        )
+# One step of Adam on lists of parameters, gradients and moments, and an addition to all tensors of a list; in place.
+fused_adam, add_to_each = torch._fused_adam_, torch._foreach_add_

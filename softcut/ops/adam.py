@@ -11,32 +11,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from softcut.ops._torch import fused_adam
+from softcut.ops._torch import add_to_each, fused_adam
 
 __all__ = ["Adam"]
 
 
 class Adam:
-    """Adam with its usual constants; a step on a GPU can be recorded in a CUDA graph.
+    """Adam with its usual constants and a step size `rate`; a step on a GPU can be recorded in a CUDA graph.
 
-    >>> import torch
-    >>> p = torch.ones(1, requires_grad=True)
-    >>> p.grad = torch.ones(1)
-    >>> Adam({"p": p}, 0.1).step()
-    >>> round(p.item(), 4)
-    0.9
-
-    Parameters
-    ----------
-    parameters : mapping of str to Tensor
-        What is changed, by name.
-    rate : float or Tensor
-        The step size.
-
-    Attributes
-    ----------
-    moments : dict of str to dict
-        "step", "exp_avg" and "exp_avg_sq" of each parameter; nothing for one that had no gradient yet.
+    `moments` holds "step", "exp_avg" and "exp_avg_sq" of each parameter by name; nothing for one that had no gradient
+    yet.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor], rate: float | Tensor) -> None:
@@ -46,20 +30,27 @@ class Adam:
     @torch.no_grad()
     def step(self) -> None:
         """Change the parameters that have a gradient."""
-        names = [name for name, p in self.parameters.items() if p.grad is not None]
-        for name in names:
+        by_type: dict[torch.dtype, list[str]] = {}
+        for name, p in self.parameters.items():
+            if p.grad is None:
+                continue
             if not self.moments[name]:
-                p = self.parameters[name]
                 self.moments[name] = {
                     "step": torch.zeros((), dtype=torch.float32, device=p.device),
                     "exp_avg": torch.zeros_like(p),
                     "exp_avg_sq": torch.zeros_like(p),
                 }
-        parameters = [self.parameters[name] for name in names]
-        step, first, second = (
-            [self.moments[name][which] for name in names] for which in ("step", "exp_avg", "exp_avg_sq")
-        )
-        fused_adam(parameters, [p.grad for p in parameters], first, second, step, self.rate)  # type: ignore[misc]
+            by_type.setdefault(p.dtype, []).append(name)
+        for names in by_type.values():
+            parameters = [self.parameters[name] for name in names]
+            steps, first, second = (
+                [self.moments[name][which] for name in names] for which in ("step", "exp_avg", "exp_avg_sq")
+            )
+            add_to_each(steps, 1)
+            gradients = [p.grad for p in parameters]
+            constants = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0}
+            options = {"lr": self.rate, "amsgrad": False, "maximize": False, **constants}
+            fused_adam(parameters, gradients, first, second, [], steps, **options)  # type: ignore[call-overload]
 
     def select(self, rows: Tensor) -> None:
         """Go on with some rows of every parameter."""

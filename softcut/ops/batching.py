@@ -1,13 +1,8 @@
 """Which rows belong to which graph: sums, spreads and small products per graph.
 
 Two layouts. :class:`Segments`: rows of all graphs one after another, `ptr` says where each begins
-(nothing padded). :class:`Padded`: [B, N, ...] with the missing rows zero. Both know four operations,
-and the losses are written in these four, so they do not know which layout they were given:
-
-    total(v)        sum of a value per row, per graph            [rows]    -> [B]
-    spread(g)       the adjoint: a value per graph, to its rows  [B]       -> broadcasts over [rows, K]
-    gram(a, b)      a' b per graph                             [rows, K] -> [B, K, F]
-    matmul(a, m)    each row times its graph's matrix          [rows, K] -> [rows, F]
+(nothing padded). :class:`Padded`: [B, N, ...] with the missing rows zero. Both know the four operations of
+:class:`Layout`, and the losses are written in these four, so they do not know which layout they were given.
 
 Arrays may carry one replica axis before the last: [rows, R, K]; results then are [B, R, ...].
 """
@@ -15,16 +10,17 @@ Arrays may carry one replica axis before the last: [rows, R, K]; results then ar
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.ops._torch import signed
-from softcut.ops.kernels.dispatch import FEWEST, FEWEST_SMALL, takes
+from softcut.ops.kernels import FEWEST, FEWEST_SMALL, takes
+from softcut.ops.numerics import counts_to_ptr
 from softcut.ops.spmm import constants, unwrapped
 
 __all__ = [
@@ -33,10 +29,9 @@ __all__ = [
     "Segments",
     "batch_to_ptr",
     "counts_to_ptr",
-    "fold_replicas",
+    "over_replicas",
     "ragged_on_kernels",
     "replicas_on_kernels",
-    "unfold_replicas",
 ]
 
 
@@ -45,46 +40,51 @@ _EVEN = 1.25
 _LARGEST_CHUNK = 1024
 
 
-def counts_to_ptr(counts: Tensor) -> Tensor:
-    """[B] node counts to the pointer [B + 1]."""
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-
-
 def batch_to_ptr(batch: Tensor, n: int) -> Tensor:
     """The graph number of every node to the pointer [B + 1]."""
     batch = unwrapped(batch, "batch")
-    with constants():
-        return _count_batch(batch, n)
-
-
-def _count_batch(batch: Tensor, n: int) -> Tensor:
     if batch.is_floating_point() or batch.dtype == torch.bool:
         raise GraphError(f"batch must hold whole numbers, got {batch.dtype}.")
     if batch.shape != (n,):
         raise GraphError(
             f"batch must have one graph number for each of the {n} nodes, got {list(batch.shape)}."
         )
-    if n and bool((batch[1:] < batch[:-1]).any()):
-        raise GraphError("batch must be sorted: the nodes of one graph stand together.")
-    if n and int(batch[0]) < 0:
-        raise GraphError(f"batch must not be negative, got {int(batch[0])}.")
-    return counts_to_ptr(torch.bincount(batch, minlength=1))
+    with constants():
+        if n and bool((batch[1:] < batch[:-1]).any()):
+            raise GraphError("batch must be sorted: the nodes of one graph stand together.")
+        if n and int(batch[0]) < 0:
+            raise GraphError(f"batch must not be negative, got {int(batch[0])}.")
+        return counts_to_ptr(torch.bincount(batch, minlength=1))
 
 
-def fold_replicas(x: Tensor, dim: int | None, size: int, rows: int, core: int) -> Tensor:
-    """Put a vmapped axis into the replica position: [rows, V*R, core]."""
-    x = (
-        x.unsqueeze(rows).expand(*x.shape[:rows], size, *x.shape[rows:])
-        if dim is None
-        else x.movedim(dim, rows)
+def over_replicas(
+    function: Callable[..., Any],
+    info: Any,
+    in_dims: Sequence[int | None],
+    tensors: Sequence[Tensor],
+    rows: int = 1,
+    positions: Sequence[int] = (1,),
+    core: Sequence[int] = (1, 1),
+) -> tuple[Any, Any]:
+    """What a vmap rule returns for a function of tensors with a replica axis: the vmapped axis goes into that one.
+
+    The replica axis of a tensor follows `rows` axes and is followed by `core` axes; results have it at `positions`.
+    """
+    had_replicas = tensors[0].dim() - (in_dims[0] is not None) == rows + 2
+    folded = []
+    for x, dim, last in zip(tensors, in_dims, core, strict=False):
+        if dim is None:
+            x = x.unsqueeze(rows).expand(*x.shape[:rows], info.batch_size, *x.shape[rows:])
+        else:
+            x = x.movedim(dim, rows)
+        folded.append(x.reshape(*x.shape[:rows], -1, *x.shape[x.dim() - last :]))
+    results = function(*folded)
+    axes = (info.batch_size, -1) if had_replicas else (info.batch_size,)
+    split = tuple(
+        x.reshape(*x.shape[:at], *axes, *x.shape[at + 1 :])
+        for x, at in zip(results if isinstance(results, tuple) else (results,), positions, strict=True)
     )
-    return x.reshape(*x.shape[:rows], -1, *x.shape[x.dim() - core :])
-
-
-def unfold_replicas(x: Tensor, size: int, position: int, had_replicas: bool) -> Tensor:
-    """Undo :func:`fold_replicas` on a result whose replica axis stands at `position`."""
-    shape = (*x.shape[:position], size, -1) if had_replicas else (*x.shape[:position], size)
-    return x.reshape(*shape, *x.shape[position + 1 :])
+    return (split, tuple(positions)) if isinstance(results, tuple) else (split[0], positions[0])
 
 
 def ragged_on_kernels(a: Tensor, b: Tensor) -> bool:
@@ -118,7 +118,7 @@ class Layout(ABC):
 
     @abstractmethod
     def total(self, v: Tensor) -> Tensor:
-        """Sum of a value per row, per graph."""
+        """Sum of a value per row, per graph: [rows] to [B]."""
 
     def over_all(self, values: Tensor) -> Tensor:
         """What this process has summed over its rows, as the sum over the rows of all processes."""
@@ -126,15 +126,15 @@ class Layout(ABC):
 
     @abstractmethod
     def spread(self, g: Tensor) -> Tensor:
-        """A value per graph, to its rows."""
+        """A value per graph to its rows: the adjoint of the sum, [B] to what broadcasts over [rows, K]."""
 
     @abstractmethod
     def gram(self, a: Tensor, b: Tensor) -> Tensor:
-        """a' b per graph."""
+        """a' b per graph: [rows, K] and [rows, F] to [B, K, F]."""
 
     @abstractmethod
     def matmul(self, a: Tensor, m: Tensor) -> Tensor:
-        """Each row times its graph's matrix."""
+        """Each row times its graph's matrix: [rows, K] and [B, K, F] to [rows, F]."""
 
 
 class Padded(Layout):
@@ -180,8 +180,7 @@ class Segments(Layout):
     rows = 1
 
     def __init__(self, num_rows: int, ptr: Tensor | None = None) -> None:
-        self.num_rows = num_rows
-        self.ptr = ptr
+        self.num_rows, self.ptr = num_rows, ptr
         self.num_graphs = 1 if ptr is None else ptr.numel() - 1
         self._chunks: dict[int, Chunks] = {}
 
@@ -213,8 +212,7 @@ class Segments(Layout):
         device = self.ptr.device
         per_graph = (self.ptr[1:] - self.ptr[:-1] + size - 1) // size
         owner = torch.repeat_interleave(torch.arange(self.num_graphs, device=device), per_graph)
-        bounds = torch.zeros(self.num_graphs + 1, dtype=torch.long, device=device)
-        bounds[1:] = per_graph.cumsum(0)
+        bounds = counts_to_ptr(per_graph)
         offset = torch.arange(self.num_rows, device=device) - self.ptr[:-1][self.batch]
         place = bounds[:-1][self.batch] * size + offset
         one_each = bool((per_graph == 1).all())
@@ -245,11 +243,9 @@ class Segments(Layout):
     def cut(self, pieces: Sequence[Tensor], size: int) -> Tensor:
         """Rows of the pieces, side by side, into chunks [n, size, ...], the padding zero."""
         chunks = self.chunks(size)
-        first = pieces[0]
-        width = sum(piece.shape[-1] for piece in pieces)
-        out = first.new_zeros(chunks.owner.numel() * size, *first.shape[1:-1], width)
-        out.index_copy_(0, chunks.place, first if len(pieces) == 1 else torch.cat(list(pieces), -1))
-        return out.view(-1, size, *out.shape[1:])
+        rows = pieces[0] if len(pieces) == 1 else torch.cat(list(pieces), -1)
+        out = rows.new_zeros(chunks.owner.numel() * size, *rows.shape[1:])
+        return out.index_copy_(0, chunks.place, rows).view(-1, size, *rows.shape[1:])
 
     def join(self, chunked: Tensor) -> Tensor:
         """Chunks [n, size, ...] back to rows, the padding left out."""
@@ -313,24 +309,24 @@ class _SegmentTotal(torch.autograd.Function):
         return _SegmentTotal.apply(layout, v.movedim(in_dims[1], -1)), -1
 
 
-def _rows(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """What a kernel reads: row after row."""
-    return a.detach().contiguous(), b.detach().contiguous()
+class _SegmentProduct(torch.autograd.Function):
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.layout = inputs[0]
+        ctx.save_for_backward(inputs[1], inputs[2])
 
 
 @signed
-class _SegmentGram(torch.autograd.Function):
+class _SegmentGram(_SegmentProduct):
     @staticmethod
     def forward(layout: Segments, a: Tensor, b: Tensor) -> Tensor:
-        if layout.single and a.dim() == 3:
-            from softcut.ops.kernels.ragged import replica_gram
+        if layout.single or ragged_on_kernels(a, b):
+            from softcut.ops.kernels.product import CHUNK, gram  # imports Triton, which takes a while
 
-            return replica_gram(a.detach(), b.detach()).unsqueeze(0)
-        if ragged_on_kernels(a, b):
-            from softcut.ops.kernels.ragged import CHUNK, gram  # imports Triton, which takes a while
-
-            a, b = _rows(a, b)
-            return layout.add_up(gram(a, b, *layout.chunk_rows(CHUNK)), CHUNK).to(a.dtype)
+            if layout.single:
+                return gram(a.detach(), b.detach()).sum(0, keepdim=True).to(a.dtype)
+            each = gram(a.detach().unsqueeze(1), b.detach().unsqueeze(1), *layout.chunk_rows(CHUNK))
+            return layout.add_up(each.squeeze(1), CHUNK).to(a.dtype)
         size = layout.chunk_size(a.shape[-1])
         left = layout.cut([a], size)
         right = left if a is b else layout.cut([b], size)
@@ -341,11 +337,6 @@ class _SegmentGram(torch.autograd.Function):
         return layout.add_up(part, size)
 
     @staticmethod
-    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-        ctx.layout = inputs[0]
-        ctx.save_for_backward(inputs[1], inputs[2])
-
-    @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         a, b = ctx.saved_tensors
         grad_a = ctx.layout.matmul(b, grad.mT) if ctx.needs_input_grad[1] else None
@@ -354,25 +345,20 @@ class _SegmentGram(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, layout, a, b):  # type: ignore[no-untyped-def]
-        had = a.dim() - (in_dims[1] is not None) == 3
-        a = fold_replicas(a, in_dims[1], info.batch_size, 1, 1)
-        b = fold_replicas(b, in_dims[2], info.batch_size, 1, 1)
-        return unfold_replicas(_SegmentGram.apply(layout, a, b), info.batch_size, 1, had), 1
+        return over_replicas(partial(_SegmentGram.apply, layout), info, in_dims[1:], (a, b))
 
 
 @signed
-class _SegmentMatmul(torch.autograd.Function):
+class _SegmentMatmul(_SegmentProduct):
     @staticmethod
     def forward(layout: Segments, a: Tensor, m: Tensor) -> Tensor:
-        if layout.single and a.dim() == 3:
-            from softcut.ops.kernels.ragged import replica_matmul
+        if layout.single or ragged_on_kernels(a, m):
+            from softcut.ops.kernels.product import CHUNK, matmul  # imports Triton, which takes a while
 
-            return replica_matmul(a.detach(), m.detach()[0].contiguous())
-        if ragged_on_kernels(a, m):
-            from softcut.ops.kernels.ragged import CHUNK, matmul  # imports Triton, which takes a while
-
-            a, m = _rows(a, m)
-            return matmul(a, m, *layout.chunk_rows(CHUNK))
+            if layout.single:
+                return matmul(a.detach(), m.detach().contiguous())
+            m = m.detach().contiguous().unsqueeze(1)
+            return matmul(a.detach().unsqueeze(1), m, *layout.chunk_rows(CHUNK)).squeeze(1)
         size = layout.chunk_size(a.shape[-1])
         chunks, matrices = layout.cut([a], size), layout.per_chunk(m, size)
         if a.dim() == 2:
@@ -380,11 +366,6 @@ class _SegmentMatmul(torch.autograd.Function):
         else:
             out = (chunks.transpose(1, 2) @ matrices).transpose(1, 2)
         return layout.join(out)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
-        ctx.layout = inputs[0]
-        ctx.save_for_backward(inputs[1], inputs[2])
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
@@ -395,7 +376,4 @@ class _SegmentMatmul(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, layout, a, m):  # type: ignore[no-untyped-def]
-        had = a.dim() - (in_dims[1] is not None) == 3
-        a = fold_replicas(a, in_dims[1], info.batch_size, 1, 1)
-        m = fold_replicas(m, in_dims[2], info.batch_size, 1, 2)
-        return unfold_replicas(_SegmentMatmul.apply(layout, a, m), info.batch_size, 1, had), 1
+        return over_replicas(partial(_SegmentMatmul.apply, layout), info, in_dims[1:], (a, m), core=(1, 2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -12,13 +11,13 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.ops.batching import Segments, counts_to_ptr
+from softcut.ops.batching import Segments
 from softcut.ops.csr import CSR
 from softcut.ops.dense import Dense
-from softcut.ops.numerics import full_precision, sum_type, zero_padding
+from softcut.ops.numerics import counts_to_ptr, full_precision, sum_type, zero_padding
 from softcut.ops.operator import Operator
 from softcut.ops.spmm import CSRPattern, unwrapped
-from softcut.ops.tensor_checks import check_assignments, check_finite
+from softcut.ops.tensor_checks import check_finite
 
 __all__ = ["as_operator", "assignment_input", "block_diagonal"]
 
@@ -102,7 +101,7 @@ def as_operator(
                 f"edge_index must hold whole numbers, got {adj.dtype} of shape {list(adj.shape)}; "
                 "call .long() on it (a dense adjacency has shape [N, N] or [B, N, N])."
             )
-        op = Dense(adj if dtype is None else adj.to(torch.promote_types(adj.dtype, dtype)), mask)
+        op = Dense(_promoted(adj, dtype), mask)
         check_finite(op.data, "adj")  # the padding is zero by now, whatever stood there
         return op
     if adj.is_complex():
@@ -119,16 +118,18 @@ def as_operator(
         if adj.dim() != 2 or adj.shape[0] != adj.shape[1]:
             raise GraphError(f"adj must have shape [N, N] if it is a sparse tensor, got {list(adj.shape)}.")
         coo = adj.to_sparse_coo().coalesce()
-        values = coo.values()
-        check_finite(values, "adj")
-        values = values if dtype is None else values.to(torch.promote_types(values.dtype, dtype))
-        return CSR.from_edge_index(coo.indices(), values, adj.shape[0], batch=batch)
-    if isinstance(edge_weight, Tensor) and dtype is not None:
-        edge_weight = edge_weight.to(torch.promote_types(edge_weight.dtype, dtype))
+        check_finite(coo.values(), "adj")
+        return CSR.from_edge_index(coo.indices(), _promoted(coo.values(), dtype), adj.shape[0], batch=batch)
+    if isinstance(edge_weight, Tensor):
+        edge_weight = _promoted(edge_weight, dtype)
     made = CSR.from_edge_index(adj, edge_weight, num_nodes, batch=batch)
     if edge_weight is not None:
         check_finite(edge_weight, "edge_weight")
     return made
+
+
+def _promoted(values: Tensor, dtype: torch.dtype | None) -> Tensor:
+    return values if dtype is None else values.to(torch.promote_types(values.dtype, dtype))
 
 
 def assignment_input(
@@ -140,7 +141,6 @@ def assignment_input(
     half: bool = False,
 ) -> tuple[Tensor, Operator]:
     """S in the precision of losses, padding zeroed, and the operator it belongs to; with `half`, S as it is."""
-    check_assignments(s)
     s = s if half else full_precision(s)
     op = as_operator(
         adj, edge_weight, num_nodes=s.shape[0], batch=batch, mask=mask, dtype=sum_type(s), device=s.device
@@ -174,34 +174,28 @@ def block_diagonal(operators: Sequence[CSR]) -> CSR:
     if len({op.normalised for op in operators}) > 1:
         raise GraphError("operators must all be normalised, or none of them; call normalise() on each first.")
     rows = [op.num_rows for op in operators]
-    n = sum(rows)
-    first_row = list(itertools.accumulate(rows, initial=0))[:-1]
-    row = torch.cat([op.pattern.rows + start for op, start in zip(operators, first_row, strict=True)])
-    col = torch.cat([op.pattern.col.long() + start for op, start in zip(operators, first_row, strict=True)])
+    n, device = sum(rows), operators[0].pattern.col.device
+    starts = list(itertools.accumulate(rows, initial=0))[:-1]
+    row = torch.cat([op.pattern.rows + start for op, start in zip(operators, starts, strict=True)])
+    col = torch.cat([op.pattern.col.long() + start for op, start in zip(operators, starts, strict=True)])
     pattern, _ = CSRPattern.from_coo(row, col, (n, n))  # in order already: rows, then columns
-    counts = torch.cat([_node_counts(op) for op in operators])
+    pointers = [
+        torch.tensor([0, op.num_rows], device=device) if op.ptr is None else op.ptr for op in operators
+    ]
     return CSR(
         pattern,
-        _side_by_side([op.val for op in operators], [op.pattern.nnz for op in operators], row.device),
-        scale=_side_by_side([op.scale for op in operators], rows, row.device),
-        ptr=counts_to_ptr(counts),
+        _side_by_side([op.val for op in operators], [op.pattern.nnz for op in operators], device),
+        scale=_side_by_side([op.scale for op in operators], rows, device),
+        ptr=counts_to_ptr(torch.cat([ptr.diff() for ptr in pointers])),
         symmetric=all(op.symmetric for op in operators),
         normalised=operators[0].normalised,
     )
 
 
-def _node_counts(op: CSR) -> Tensor:
-    """Nodes of every graph of an operator."""
-    if op.ptr is None:
-        return torch.tensor([op.num_rows], device=op.pattern.col.device)
-    return op.ptr[1:] - op.ptr[:-1]
-
-
 def _side_by_side(values: list[Tensor | None], counts: list[int], device: torch.device) -> Tensor | None:
     """Values one after another, with ones for None; None where all are."""
-    given = [v for v in values if v is not None]
-    if not given:
+    dtype = next((v.dtype for v in values if v is not None), None)
+    if dtype is None:
         return None
-    dtype = functools.reduce(torch.promote_types, (v.dtype for v in given))
     ones = (torch.ones(count, dtype=dtype, device=device) for count in counts)
-    return torch.cat([one if v is None else v.to(dtype) for v, one in zip(values, ones, strict=True)])
+    return torch.cat([one if v is None else v for v, one in zip(values, ones, strict=True)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,85 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
-from softcut.ops.numerics import inverse_sqrt, narrower, sum_type
-from softcut.ops.operator import learned, refuse_negative, refuse_negative_degree
-from softcut.ops.sparse import SparseOperator
+from softcut.ops.numerics import inverse_sqrt, sum_type
+from softcut.ops.operator import Operator, learned
 from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["CSR"]
+__all__ = ["CSR", "SparseOperator"]
+
+
+class SparseOperator(Operator):
+    """A pattern, its values (None: all 1) and a diagonal that is applied on both sides (None: not any)."""
+
+    pattern: CSRPattern
+    val: Tensor | None
+    scale: Tensor | None
+
+    def _in(self, dtype: torch.dtype, name: str) -> Tensor | None:
+        """The values or the scale in the precision of a product; the original keeps its own."""
+        t: Tensor | None = getattr(self, name)
+        return t if t is None or t.dtype == dtype else self._kept(f"{name} {dtype}", lambda: t.to(dtype))
+
+    def _at_columns(self, rows: Tensor) -> Tensor:
+        """Rows of the nodes to the columns of the matrix."""
+        return rows
+
+    def _unscaled(self, inner: Tensor) -> Tensor:
+        """The product without the diagonal."""
+        return spmm(self.pattern, self._in(inner.dtype, "val"), self._at_columns(inner))
+
+    def matmul(self, s: Tensor) -> Tensor:
+        scale = self._in(s.dtype, "scale")
+        if scale is None:
+            return self._unscaled(s)
+        scale = scale.unsqueeze(-1)
+        return scale * self._unscaled(scale * s)
+
+    @property
+    def degree(self) -> Tensor:
+        dtype = torch.get_default_dtype() if self.val is None else self.val.dtype
+        return self.degree_like(torch.empty(0, dtype=dtype))
+
+    def degree_like(self, s: Tensor) -> Tensor:
+        exact = self._exact_degree
+        return exact if exact.dtype == s.dtype else self._kept(f"degree {s.dtype}", lambda: exact.to(s.dtype))
+
+    @property
+    def _exact_degree(self) -> Tensor:
+        """Row sums in the best precision there is."""
+        return self._kept("exact degree", self._own_degree)
+
+    @abstractmethod
+    def _own_degree(self) -> Tensor:
+        """Row sums, computed."""
+
+    def factors(self, s: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        scale = self._in(s.dtype, "scale")
+        if scale is None:
+            return super().factors(s)
+        inner = scale.unsqueeze(-1) * s.flatten(1)
+        return inner.view(s.shape), self._unscaled(inner).view(s.shape), scale
+
+    def row_scale(self, dtype: torch.dtype) -> Tensor | None:
+        return self._in(dtype, "scale")
+
+    def to_dense(self) -> Tensor:
+        row, col, val = self.pattern.rows, self.pattern.col.long(), self.val
+        if val is None:
+            val = torch.ones(self.pattern.nnz, dtype=torch.get_default_dtype(), device=col.device)
+        if self.scale is not None:
+            val = val * self.scale[row] * self._at_columns(self.scale.unsqueeze(-1)).squeeze(-1)[col]
+        dense = torch.zeros(self.pattern.shape, dtype=val.dtype, device=val.device)
+        return dense.index_put((row, col), val, accumulate=True)
+
+    @property
+    def _numbers(self) -> tuple[Tensor | None, ...]:
+        return self.val, self.scale
+
+    @property
+    def num_rows(self) -> int:
+        return self.pattern.shape[0]
 
 
 class CSR(SparseOperator):
@@ -68,10 +141,8 @@ class CSR(SparseOperator):
         self.normalised = normalised
 
     def _compare_with_transpose(self) -> bool:
-        if not self.pattern.symmetric:
-            return False
-        if self.val is None:
-            return True
+        if self.val is None or not self.pattern.symmetric:
+            return self.pattern.symmetric
         if is_wrapped(self.val):
             return False  # not known inside a transform; the plain path is right for any matrix
         return bool(torch.equal(self.val.detach(), self.val.detach()[self.pattern.transpose[1]]))
@@ -118,21 +189,18 @@ class CSR(SparseOperator):
                 "first row and targets in the second (a dense adjacency must be floating-point)."
             )
         edge_weight = _one_per_edge(edge_weight, edge_index.shape[1])
-        n = num_nodes
-        if n is None:
-            n = int(edge_index.max()) + 1 if edge_index.numel() else 0
-        known = _recall(edge_index, n)
+        if num_nodes is None:
+            num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
+        known = _recall(edge_index, num_nodes)
         layout, operators = known.graphs(edge_index, batch, ptr)
         if edge_weight is None and symmetric is None:
             # Nothing but the tensors of indices decides: the whole operator is kept, with its degrees.
-            key = (cls, torch.get_default_dtype())
-            if key not in operators:
-                operators[key] = cls(known.pattern, layout=layout)
-            return operators[key]
-        val = None
+            if not operators:
+                operators.append(cls(known.pattern, layout=layout))
+            return operators[0]
         if edge_weight is not None:  # whole numbers and half precision become float32
-            val = edge_weight.to(torch.promote_types(edge_weight.dtype, torch.float32))[known.order]
-        return cls(known.pattern, val, layout=layout, symmetric=symmetric)
+            edge_weight = edge_weight.to(sum_type(edge_weight))[known.order]
+        return cls(known.pattern, edge_weight, layout=layout, symmetric=symmetric)
 
     @classmethod
     def from_graph(
@@ -162,33 +230,15 @@ class CSR(SparseOperator):
         return op if device is None else op.to(device)
 
     def matmul(self, s: Tensor) -> Tensor:
-        val, scale = self._in(s.dtype, "val"), self._in(s.dtype, "scale")
-        if not learned(scale):
-            if on_kernels(self.pattern, s):
-                scale = self._in(sum_type(s), "scale")
-            return spmm(self.pattern, val, s, scale)
-        assert scale is not None
-        scale = scale.unsqueeze(-1)
-        return scale * spmm(self.pattern, val, scale * s)
-
-    @property
-    def degree(self) -> Tensor:
-        exact = self._exact_degree
-        if self.val is not None:
-            return exact
-        return self._kept("degree", lambda: exact.to(torch.get_default_dtype()))
-
-    def degree_like(self, s: Tensor) -> Tensor:
-        exact = self._exact_degree
-        return exact if exact.dtype == s.dtype else self._kept(f"degree {s.dtype}", lambda: exact.to(s.dtype))
+        if learned(self.scale):
+            return super().matmul(s)
+        scale = self._in(sum_type(s) if on_kernels(self.pattern, s) else s.dtype, "scale")
+        return spmm(self.pattern, self._in(s.dtype, "val"), s, scale)
 
     def _own_degree(self) -> Tensor:
         """In the precision of the values, and in float64 for a binary matrix, which has none."""
-        if self.val is None and self.scale is None:
-            return self.pattern.counts.double()
         if self.scale is None:
-            assert self.val is not None
-            return self._sum_entries(self.val)
+            return self.pattern.counts.double() if self.val is None else self._sum_entries(self.val)
         dtype = self.scale.dtype if self.val is None else self.val.dtype
         return self.row_sums(torch.ones(self.num_rows, dtype=dtype, device=self.scale.device))
 
@@ -202,34 +252,16 @@ class CSR(SparseOperator):
     def _sum_entries(self, values: Tensor) -> Tensor:
         return Segments(self.pattern.nnz, self.pattern.rowptr.long()).total(values)
 
-    def refuse_negative(self) -> None:
-        val = self.val
-        if self.requires_grad:
-            refuse_negative_degree(self._exact_degree.detach())
-        elif val is not None:
-            self._kept("no negative entry", lambda: refuse_negative(val))
-
-    def promoted(self, dtype: torch.dtype) -> CSR:
-        if narrower(self.val, dtype) or narrower(self.scale, dtype):
-            return self._kept(f"promoted {dtype}", lambda: self.to(dtype=dtype))
-        return self
-
     def _normal_form(self) -> CSR:
         self.refuse_negative()
-        scale = inverse_sqrt(self._exact_degree)
-        val = self.val
-        if val is not None:
+        outer, val, scale = inverse_sqrt(self._exact_degree), self.val, self.scale
+        if val is None:
+            scale = outer if scale is None else outer * scale
+        else:
             # Values exist anyway: fold the diagonal in. Two steps, so that huge weights stay finite.
-            val = val * scale[self.pattern.rows] * scale[self.pattern.col.long()]
-        if self.scale is not None:
-            scale = scale * self.scale
+            val = val * outer[self.pattern.rows] * outer[self.pattern.col.long()]
         return CSR(
-            self.pattern,
-            val,
-            scale=scale if val is None else self.scale,
-            layout=self.layout,
-            symmetric=self.symmetric,
-            normalised=True,
+            self.pattern, val, scale=scale, layout=self.layout, symmetric=self.symmetric, normalised=True
         )
 
     def fuses_cut(self, s: Tensor) -> bool:
@@ -244,16 +276,6 @@ class CSR(SparseOperator):
         num, den, y = cut_sums(pattern.col, val, rows, scale, degree, plan=pattern.plan)
         shape = (1, *s.shape[1:-1])
         return num.view(shape), den.view(shape), y.view(s.shape)
-
-    def normalise(self) -> CSR:
-        return self if self.normalised else self._kept("normal", self._normal_form)
-
-    def to_dense(self) -> Tensor:
-        val = self.pattern.ones(torch.get_default_dtype()) if self.val is None else self.val
-        if self.scale is not None:
-            val = val * self.scale[self.pattern.rows] * self.scale[self.pattern.col.long()]
-        dense = torch.zeros(self.pattern.shape, dtype=val.dtype, device=val.device)
-        return dense.index_put((self.pattern.rows, self.pattern.col.long()), val, accumulate=True)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> CSR:
         pattern = self.pattern if device is None else self.pattern.to(device)
@@ -295,26 +317,24 @@ class _Recalled:
         self.version, self.num_nodes = version(edge_index), n
         with constants():
             self.pattern, self.order = CSRPattern.from_coo(edge_index[0], edge_index[1], (n, n))
-        self.alone: tuple[Segments, dict[Any, CSR]] = Segments(n), {}
+        self.alone: tuple[Segments, list[CSR]] = Segments(n), []
         self.batches: Any = WeakTensorKeyDictionary()  # batch -> (version, layout, operators)
 
     def graphs(
         self, edge_index: Tensor, batch: Tensor | None, ptr: Tensor | None
-    ) -> tuple[Segments, dict[Any, CSR]]:
-        """Which nodes belong to which graph, checked, and the operators made for it so far."""
-        if ptr is not None:
-            layout = Segments(self.num_nodes, ptr)
-            _refuse_crossing_edges(edge_index, layout)
-            return layout, {}
-        if batch is None:
-            return self.alone
-        batch = unwrapped(batch, "batch")
-        state, known = version(batch), self.batches.get(batch)
-        if known is not None and state is not None and known[0] == state:
-            return known[1:]
-        layout = Segments(self.num_nodes, batch_to_ptr(batch, self.num_nodes))
+    ) -> tuple[Segments, list[CSR]]:
+        """Which nodes belong to which graph, checked, and the binary operator of it once there is one."""
+        state = None
+        if ptr is None:
+            if batch is None:
+                return self.alone
+            batch = unwrapped(batch, "batch")
+            state, known = version(batch), self.batches.get(batch)
+            if known is not None and state is not None and known[0] == state:
+                return known[1:]
+            ptr = batch_to_ptr(batch, self.num_nodes)
+        layout, operators = Segments(self.num_nodes, ptr), list[CSR]()
         _refuse_crossing_edges(edge_index, layout)
-        operators: dict[Any, CSR] = {}
         if state is not None:
             self.batches[batch] = (state, layout, operators)
         return layout, operators

@@ -1,7 +1,10 @@
-r"""The relaxed normalised cut of the paper, and the classic one.
+r"""The relaxed normalised cut of the paper, the classic one, and the orthogonality term.
 
-    trace ratio   L_c = - Tr(S' A~ S) / Tr(S' D~ S)                 in [-1, 0]   (the paper's)
-    ratio trace   L_c = - Tr((S' D~ S)^-1 S' A~ S) / K              in [-1, 1)   (appendix A, classic)
+    trace ratio     L_c = - Tr(S' A~ S) / Tr(S' D~ S)               in [-1, 0]   (the paper's)
+    ratio trace     L_c = - Tr((S' D~ S)^-1 S' A~ S) / K            in [-1, 1)   (appendix A, classic)
+    orthogonality   L_o = || S'S / ||S'S||_F - I_K / sqrt(K) ||_F   in [0, sqrt(2 - 2/sqrt(K))]
+
+L_o is 0 when clusters are hard and of one size, and largest where a single cluster is used.
 
 One sparse product Y = A~ S a step and none in backward: Tr(S' A~ S) = sum(S * Y) and, because A~ is
 symmetric, its gradient is 2 Y; the gradient of S' A~ S under a cotangent G is Y (G + G'). Y is saved, so
@@ -12,25 +15,39 @@ operator, or one whose entries are learned, takes the plain autograd path instea
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from softcut.errors import GraphError
 from softcut.ops._torch import in_gradient_batch, is_wrapped, keeps_graph, saving_is_hooked, signed
-from softcut.ops.batching import fold_replicas, unfold_replicas
+from softcut.ops.batching import Layout, Padded, Segments, batch_to_ptr, over_replicas
 from softcut.ops.convert import assignment_input
-from softcut.ops.numerics import full_precision, no_autocast, per_row, reduce_graphs, safe_ratio, sum_type
+from softcut.ops.numerics import (
+    full_precision,
+    no_autocast,
+    per_row,
+    reduce_graphs,
+    safe_ratio,
+    sum_type,
+    zero_padding,
+)
 from softcut.ops.operator import Operator
-from softcut.ops.tensor_checks import check_assignments
+from softcut.ops.tensor_checks import check_assignments, check_tensor
 
 __all__ = [
     "Recall",
     "cut_terms",
     "mincut_loss",
+    "orthogonality",
+    "orthogonality_loss",
     "quadratic_form",
     "ratio_trace",
     "ratio_trace_loss",
+    "self_gram",
     "takes_fast_path",
     "transformed",
 ]
@@ -72,10 +89,7 @@ class Recall(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, op, s, y):  # type: ignore[no-untyped-def]
         rows = op.layout.rows
-        had = s.dim() - (in_dims[1] is not None) == rows + 2
-        s = fold_replicas(s, in_dims[1], info.batch_size, rows, 1)
-        y = fold_replicas(y, in_dims[2], info.batch_size, rows, 1)
-        return unfold_replicas(Recall.apply(op, s, y), info.batch_size, rows, had), rows
+        return over_replicas(partial(Recall.apply, op), info, in_dims[1:], (s, y), rows, (rows,))
 
 
 @signed
@@ -133,11 +147,8 @@ class _CutTerms(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, op, s, degree):  # type: ignore[no-untyped-def]
         rows = op.layout.rows
-        had = s.dim() - 1 == rows + 2
-        folded = fold_replicas(s, in_dims[1], info.batch_size, rows, 1)
-        num, den, y = _CutTerms.apply(op, folded, degree)
-        back = [unfold_replicas(t, info.batch_size, p, had) for t, p in ((num, 1), (den, 1), (y, rows))]
-        return tuple(back), (1, 1, rows)
+        terms = partial(_CutTerms.apply, op)
+        return over_replicas(lambda s: terms(s, degree), info, in_dims[1:2], (s,), rows, (1, 1, rows))
 
 
 def _fused_gradient(
@@ -176,10 +187,37 @@ class _QuadraticForm(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, op, s):  # type: ignore[no-untyped-def]
         rows = op.layout.rows
-        had = s.dim() - 1 == rows + 2
-        q, y = _QuadraticForm.apply(op, fold_replicas(s, in_dims[1], info.batch_size, rows, 1))
-        q = unfold_replicas(q, info.batch_size, 1, had)
-        return (q, unfold_replicas(y, info.batch_size, rows, had)), (1, rows)
+        return over_replicas(partial(_QuadraticForm.apply, op), info, in_dims[1:], (s,), rows, (1, rows))
+
+
+@signed
+class _SelfGram(torch.autograd.Function):
+    """S'S per graph; gradient S (G + G') in one product instead of two."""
+
+    @staticmethod
+    def forward(layout: Layout, s: Tensor) -> Tensor:
+        return layout.gram(s, s)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.layout = inputs[0]
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx, g):  # type: ignore[no-untyped-def]
+        (s,) = ctx.saved_tensors
+        return None, ctx.layout.matmul(s, g + g.mT)
+
+    @staticmethod
+    def vmap(info, in_dims, layout, s):  # type: ignore[no-untyped-def]
+        return over_replicas(partial(_SelfGram.apply, layout), info, in_dims[1:], (s,), layout.rows)
+
+
+def self_gram(layout: Layout, s: Tensor) -> Tensor:
+    """S'S of every graph: [B, K, K]."""
+    if torch.compiler.is_compiling():
+        return layout.gram(s, s)
+    return _SelfGram.apply(layout, s)
 
 
 def cut_terms(op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
@@ -299,3 +337,72 @@ def ratio_trace(op: Operator, s: Tensor, ridge: float = 1e-3, quadratic: Tensor 
     shift = torch.where(empty, torch.ones_like(mean), ridge * mean)
     volume = volume + shift[..., None, None] * eye
     return torch.linalg.solve(volume, cut).diagonal(dim1=-2, dim2=-1).sum(-1) / k
+
+
+def orthogonality(gram: Tensor, sizes: Tensor | None = None) -> Tensor:
+    """L_o from S'S, for a stack of K x K matrices.
+
+    With `sizes` q, the target I/sqrt(K) becomes diag(q)/|q|: clusters are held to be hard and of these
+    relative sizes, instead of hard and equal.
+
+    >>> import torch
+    >>> orthogonality(torch.eye(4)).item()
+    0.0
+    >>> orthogonality(torch.diag(torch.tensor([3.0, 4.0])), torch.tensor([3.0, 4.0])).item()
+    0.0
+    """
+    k = gram.shape[-1]
+    eye = torch.eye(k, dtype=gram.dtype, device=gram.device) / math.sqrt(k)
+    if sizes is not None:
+        eye = torch.diag_embed(sizes / torch.linalg.vector_norm(sizes, dim=-1, keepdim=True))
+    size = torch.linalg.matrix_norm(gram, keepdim=True)
+    empty = size <= 0  # a graph without nodes: L_o = 0, as L_c
+    return torch.linalg.matrix_norm(torch.where(empty, eye, gram / torch.where(empty, 1.0, size)) - eye)
+
+
+def orthogonality_loss(
+    s: Tensor,
+    adj: Any = None,
+    edge_weight: Tensor | None = None,
+    *,
+    batch: Tensor | None = None,
+    mask: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""The orthogonality loss L_o = ||S'S/||S'S||_F - I/sqrt(K)||_F, in [0, sqrt(2 - 2/sqrt(K))].
+
+    >>> import torch
+    >>> from softcut.ops import orthogonality_loss
+    >>> orthogonality_loss(torch.eye(4)).item()
+    0.0
+    >>> round(orthogonality_loss(torch.eye(4)[[0, 0, 0, 0]]).item(), 6)   # one cluster used
+    1.0
+
+    Parameters
+    ----------
+    s : Tensor
+        Soft assignments [N, K], or [B, N, K] for a dense batch ([N, R, K] with replicas needs `adj` or
+        `batch` to be told from one).
+    adj : Operator, Graph, edge_index or dense adjacency, optional
+        Only says which rows belong to which graph, as `batch` does; the loss does not depend on the edges.
+    edge_weight, batch, mask, reduction
+        As for :func:`softcut.ops.mincut_loss`.
+    """
+    s = full_precision(check_assignments(s))
+    with no_autocast(s):
+        layout: Layout
+        if adj is not None:
+            s, op = assignment_input(s, adj, edge_weight, batch, mask)
+            layout, mask = op.layout, op.mask
+        elif edge_weight is not None:
+            raise GraphError("edge_weight belongs to an edge_index; pass adj too.")
+        elif batch is not None or s.dim() == 2:
+            if mask is not None:
+                raise GraphError("mask belongs to a dense batch [B, N, K]; pass batch with [N, K].")
+            layout = Segments(s.shape[0], None if batch is None else batch_to_ptr(batch, s.shape[0]))
+        else:
+            if mask is not None and check_tensor(mask, "mask", "one value per node").shape != s.shape[:2]:
+                raise GraphError(f"mask must have shape {list(s.shape[:2])}, got {list(mask.shape)}.")
+            layout = Padded(s.shape[0], mask)
+        s = zero_padding(s, mask)
+        return reduce_graphs(orthogonality(self_gram(layout, s)), reduction)

@@ -11,8 +11,8 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import version
 from softcut.ops.batching import Padded
-from softcut.ops.numerics import inverse_sqrt, narrower
-from softcut.ops.operator import Operator, learned, refuse_negative, refuse_negative_degree
+from softcut.ops.numerics import inverse_sqrt
+from softcut.ops.operator import Operator
 from softcut.ops.tensor_checks import check_tensor
 
 __all__ = ["Dense"]
@@ -82,33 +82,13 @@ class Dense(Operator):
                 self._kept_for = state
         return super()._kept(name, make)
 
-    def refuse_negative(self) -> None:
-        if self.requires_grad:
-            refuse_negative_degree(self.data.detach().sum(-1))
-        else:
-            self._kept("no negative entry", lambda: refuse_negative(self.data))
-
-    def promoted(self, dtype: torch.dtype) -> Dense:
-        if narrower(self.data, dtype):
-            return self._kept(f"promoted {dtype}", lambda: self.to(dtype=dtype))
-        return self
-
-    def row_sums(self, v: Tensor) -> Tensor:
-        return (self.data.to(v.dtype) @ v.unsqueeze(-1)).squeeze(-1)
-
-    def normalise(self) -> Dense:
-        return self if self.normalised else self._kept("normal", self._normal_form)
-
     def _normal_form(self) -> Dense:
         self.refuse_negative()
         scale = inverse_sqrt(self.degree)
-        return self._with(self.data * scale.unsqueeze(-1) * scale.unsqueeze(-2), normalised=True)
-
-    def _with(self, data: Tensor, normalised: bool) -> Dense:
-        """Other entries for the same graphs; the padding is zero in both."""
-        other = Dense(data, symmetric=self.symmetric, normalised=normalised)
-        other.layout = self.layout
-        return other
+        data = self.data * scale.unsqueeze(-1) * scale.unsqueeze(-2)
+        normal = Dense(data, symmetric=self.symmetric, normalised=True)
+        normal.layout = self.layout  # with the mask: the padding is zero already
+        return normal
 
     def to_dense(self) -> Tensor:
         return self.data
@@ -119,8 +99,8 @@ class Dense(Operator):
         return Dense(data, mask, symmetric=self.symmetric, normalised=self.normalised)
 
     @property
-    def requires_grad(self) -> bool:
-        return learned(self.data)
+    def _numbers(self) -> tuple[Tensor | None, ...]:
+        return (self.data,)
 
     @property
     def num_rows(self) -> int:

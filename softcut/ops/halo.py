@@ -8,8 +8,8 @@ back to their owners. Sums over nodes (Tr S'AS, Tr S'DS, S'S) are sums over proc
 operator adds them up, so the losses, which are written in the operations of a layout, are those of the whole graph.
 
 Every process computes the same loss from the same sums, and its backward pass gives the gradient with respect to
-its own rows of S. The gradient of a parameter that all processes share is therefore the sum of what each of
-them finds; adding it up is left to whoever trains.
+its own rows of S. The gradient of a parameter that all processes share is therefore the sum of the gradients of all
+processes; the training loop adds them up.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from torch import Tensor
 
 from softcut.errors import GraphError
 from softcut.ops.batching import Segments
+from softcut.ops.csr import SparseOperator
 from softcut.ops.numerics import inverse_sqrt
-from softcut.ops.operator import refuse_negative
-from softcut.ops.sparse import SparseOperator
 from softcut.ops.spmm import CSRPattern, constants, sparse_product
 
-__all__ = ["Exchange", "Group", "Halo", "SharedRows"]
+__all__ = ["Exchange", "Group", "Halo"]
 
 
 class Group(Protocol):
@@ -64,15 +63,12 @@ class _SharedSum(torch.autograd.Function):
         return _SharedSum.apply(group, values), in_dims[1]
 
 
-class SharedRows(Segments):
+class _SharedRows(Segments):
     """The rows of one graph, spread over processes: sums over rows are sums over all processes."""
 
     def __init__(self, num_rows: int, group: Group) -> None:
         super().__init__(num_rows)
         self.group = group
-
-    def to(self, device: torch.device | str) -> SharedRows:
-        return self
 
     def over_all(self, values: Tensor) -> Tensor:
         return _SharedSum.apply(self.group, values)
@@ -85,18 +81,10 @@ class SharedRows(Segments):
 
 
 class Exchange:
-    """Which rows this process sends to the others, and how many it receives: the plan of a halo exchange.
+    """Which of its `num_rows` rows this process sends to the others, and how many it receives.
 
-    Parameters
-    ----------
-    group : Group
-        The processes.
-    num_rows : int
-        Rows of this process.
-    send : Tensor
-        [m] own rows that others need, grouped by who receives them.
-    send_counts, receive_counts : sequence of int
-        How many rows go to each process, and come from it.
+    `send` [m] holds own rows that others need, grouped by who receives them; `send_counts` and `receive_counts` say
+    how many go to each process, and come from it.
     """
 
     def __init__(
@@ -107,20 +95,9 @@ class Exchange:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        if len(send_counts) != group.size or len(receive_counts) != group.size:
-            raise GraphError(
-                f"send_counts and receive_counts must have one number for each of the {group.size} processes, "
-                f"got {len(send_counts)} and {len(receive_counts)}."
-            )
-        if sum(send_counts) != send.numel():
-            raise GraphError(f"send has {send.numel()} rows, but send_counts add up to {sum(send_counts)}.")
         self.group, self.num_rows, self.send = group, num_rows, send.long()
         self.send_counts, self.receive_counts = list(send_counts), list(receive_counts)
-
-    @property
-    def num_halo(self) -> int:
-        """Rows received."""
-        return sum(self.receive_counts)
+        self.num_halo = sum(receive_counts)
 
     @cached_property
     def _returned(self) -> CSRPattern:
@@ -129,11 +106,8 @@ class Exchange:
             numbers = torch.arange(self.send.numel(), device=self.send.device)
             return CSRPattern.from_coo(self.send, numbers, (self.num_rows, max(1, self.send.numel())))[0]
 
-    def __call__(self, s: Tensor) -> Tensor:
-        """Rows of the halo [h, C] from the own rows [n, C]."""
-        return _Move.apply(self, s, False)
-
     def receive(self, s: Tensor) -> Tensor:
+        """Rows of the halo [h, C] from the own rows [n, C]."""
         rows = s.detach().index_select(0, self.send)
         return self.group.all_to_all(rows, self.send_counts, self.receive_counts)
 
@@ -174,35 +148,14 @@ class Halo(SparseOperator):
     """The rows of a symmetric matrix that belong to one process.
 
     Products, degrees and losses take and give the rows of this process only, and every process must call them
-    together, in the same order. With a single process it is the whole graph:
+    together, in the same order. With a single process it is the whole graph.
 
-    >>> import torch
-    >>> class Alone:
-    ...     rank, size = 0, 1
-    ...     def all_reduce(self, values):
-    ...         return values
-    ...     def all_to_all(self, rows, send, receive):
-    ...         return rows
-    >>> pattern, _ = CSRPattern.from_coo(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))
-    >>> op = Halo(pattern, Exchange(Alone(), 2, torch.zeros(0), [0], [0]))
-    >>> (op @ torch.tensor([[1.0], [2.0]])).flatten().tolist()
-    [2.0, 1.0]
-
-    Parameters
-    ----------
-    pattern : CSRPattern
-        [n, n + h]: the first n columns are the own nodes, the others the halo.
-    exchange : Exchange
-        How the rows of the halo are received.
-    val : Tensor, optional
-        Values of the entries; None for a binary matrix.
-    scale : Tensor, optional
-        [n], a diagonal applied on both sides (each process knows its own rows of it).
-    symmetric : bool
-        Whether the whole matrix is symmetric; it cannot be found out from one part.
+    `pattern` is [n, n + h]: the first n columns are the own nodes, the others the halo, whose rows `exchange` receives.
+    `val` None stands for a binary matrix, `scale` [n] for a diagonal on both sides. Whether the whole matrix is
+    symmetric cannot be found out from one part.
     """
 
-    layout: SharedRows
+    layout: _SharedRows
 
     def __init__(
         self,
@@ -221,41 +174,17 @@ class Halo(SparseOperator):
                 f"own nodes and the halo of the exchange, got {list(pattern.shape)}."
             )
         self.pattern, self.exchange, self.val, self.scale = pattern, exchange, val, scale
-        self.layout = SharedRows(rows, exchange.group)
+        self.layout = _SharedRows(rows, exchange.group)
         self.symmetric, self.normalised = symmetric, normalised
 
-    def matmul(self, s: Tensor) -> Tensor:
-        scale = self._in(s.dtype, "scale")
-        y = self._unscaled(s if scale is None else scale.unsqueeze(-1) * s)
-        return y if scale is None else scale.unsqueeze(-1) * y
-
-    def _unscaled(self, inner: Tensor) -> Tensor:
-        """Without the diagonal, after the halo rows were received."""
-        return super()._unscaled(torch.cat([inner, self.exchange(inner)]))
-
-    @property
-    def degree(self) -> Tensor:
-        dtype = torch.get_default_dtype() if self.val is None else self.val.dtype
-        return self.degree_like(torch.empty(0, dtype=dtype))
-
-    def degree_like(self, s: Tensor) -> Tensor:
-        return self._kept(f"degree {s.dtype}", lambda: self._exact_degree.to(s.dtype))
+    def _at_columns(self, rows: Tensor) -> Tensor:
+        return torch.cat([rows, _Move.apply(self.exchange, rows, False)])
 
     def _own_degree(self) -> Tensor:
-        """In float64; rows are whole, so only a scaled matrix asks the other processes."""
+        """In float64."""
         if self.scale is None and self.val is None:
             return self.pattern.counts.double()
         return self.row_sums(torch.ones(self.num_rows, dtype=torch.float64, device=self.pattern.col.device))
-
-    def row_sums(self, v: Tensor) -> Tensor:
-        return self.matmul(v.unsqueeze(-1)).squeeze(-1)
-
-    def refuse_negative(self) -> None:
-        if self.val is not None:
-            refuse_negative(self.val)
-
-    def normalise(self) -> Halo:
-        return self if self.normalised else self._kept("normal", self._normal_form)
 
     def _normal_form(self) -> Halo:
         self.refuse_negative()
@@ -265,16 +194,6 @@ class Halo(SparseOperator):
         return Halo(
             self.pattern, self.exchange, self.val, scale=scale, symmetric=self.symmetric, normalised=True
         )
-
-    def to_dense(self) -> Tensor:
-        """The rows of this process, [n, n + h]."""
-        val = self.pattern.ones(torch.get_default_dtype()) if self.val is None else self.val
-        if self.scale is not None:
-            scale = self.scale.to(val.dtype)
-            outer = torch.cat([scale, self.exchange(scale.unsqueeze(-1)).squeeze(-1)])
-            val = val * scale[self.pattern.rows] * outer[self.pattern.col.long()]
-        dense = torch.zeros(self.pattern.shape, dtype=val.dtype, device=val.device)
-        return dense.index_put((self.pattern.rows, self.pattern.col.long()), val)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Halo:
         pattern = self.pattern if device is None else self.pattern.to(device)

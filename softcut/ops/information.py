@@ -1,9 +1,11 @@
-r"""Entropy, mutual information and stochastic complexity of tables of counts, in nats.
+r"""Entropy, mutual information and stochastic complexity of tables of counts, and what clusters explain, in nats.
 
     I = sum_ij p_ij log(p_ij / (p_i p_j)),   p = T / sum(T)
+    G_e = E I(S'AS) - log C(K(K+1)/2, E)       of E edges
+    G_x = W I(S'X) - sum_w log C(K, n_w)       of W words, of which n_w are word w
 
 The gradient of I is (log(p_ij / (p_i p_j)) - I) / sum(T): the logarithms of the forward pass are kept, so
-backward is one subtraction and one product.
+backward is one subtraction and one product. log C is the price of a table of counts.
 """
 
 from __future__ import annotations
@@ -12,8 +14,18 @@ import torch
 from torch import Tensor
 
 from softcut.ops._torch import signed
+from softcut.ops.numerics import safe_ratio
 
-__all__ = ["entropy", "multinomial_complexity", "mutual_information"]
+__all__ = [
+    "edge_gain",
+    "edge_price",
+    "entropy",
+    "multinomial_complexity",
+    "mutual_information",
+    "word_gain",
+    "word_gains",
+    "word_price",
+]
 
 
 def _log(x: Tensor) -> Tensor:
@@ -87,10 +99,6 @@ def multinomial_complexity(categories: int, counts: Tensor) -> Tensor:
     logarithm is the stochastic complexity, the nats by which a fitted table of counts looks better than it is. By the
     uniform approximation of Szpankowski and Weinberger (2012), with Stirling's first correction: within .015 nats
     of the exact recurrence of Kontkanen and Myllymaki (2007). Counts need not be whole; 0 for no things.
-
-    >>> import torch
-    >>> multinomial_complexity(2, torch.tensor([0.0, 1.0, 200.0])).numpy().round(2).tolist()    # 0, log 2, ...
-    [0.0, 0.69, 2.91]
     """
     n = counts.double()
     if categories < 2:
@@ -101,3 +109,41 @@ def multinomial_complexity(categories: int, counts: Tensor) -> Tensor:
     c = 0.5 + 0.5 * (1 + 4 / share).sqrt()
     complexity = n * (share.log() + (share + 2) * c.log() - 1 / c) - 0.5 * (c + 2 / share).log()
     return torch.where(some, complexity - 1 / (6 * categories), 0.0)
+
+
+def edge_price(k: int, count: Tensor | float) -> Tensor:
+    """What the table of `count` edges between K clusters costs to describe, in nats, float64."""
+    return multinomial_complexity(k * (k + 1) // 2, torch.as_tensor(count, dtype=torch.float64))
+
+
+def word_price(k: int, counts: Tensor) -> Tensor:
+    """What a table of words costs, in nats: the `counts` [..., F] of each word are spread over K clusters; [...]."""
+    return multinomial_complexity(k, counts).sum(-1)
+
+
+def edge_gain(edges: Tensor, count: Tensor | float) -> Tensor:
+    """G_e: what clusters say about the other end of an edge, less its price, in nats; 0 without edges."""
+    price = edge_price(edges.shape[-1], count).to(edges)
+    return torch.where(edges.sum((-2, -1)) > 0, count * mutual_information(edges) - price, 0.0)
+
+
+def word_gain(words: Tensor, count: Tensor | float, price: Tensor | None = None) -> Tensor:
+    """G_x of S'X [..., K, F], which counts W words (of weighted ones their effective number); 0 without words.
+
+    `price` is :func:`word_price` where it is known already: it does not depend on S.
+    """
+    if price is None:
+        counts = words.sum(-2)
+        total = counts.sum(-1, keepdim=True)
+        scale = count.to(total).unsqueeze(-1) if isinstance(count, Tensor) else count
+        price = word_price(words.shape[-2], scale * safe_ratio(counts, total))
+    gain = count * mutual_information(words) - price.to(words)
+    return torch.where(words.detach().sum((-2, -1)) > 0, gain, 0.0)
+
+
+def word_gains(words: Tensor) -> Tensor:
+    """What clusters say about each word of S'X [..., K, F], before its price, in nats [..., F]; the sum is W I(S'X)."""
+    clusters = words.sum(-1, keepdim=True)
+    share = safe_ratio(clusters, clusters.sum(-2, keepdim=True))
+    counts = words.sum(-2)
+    return (torch.xlogy(words, words) - torch.xlogy(words, share)).sum(-2) - torch.xlogy(counts, counts)

@@ -1,4 +1,4 @@
-"""Small numerical helpers: precision, safe divisions and roots with finite gradients, padding."""
+"""Small numerical helpers: precision, indices, safe divisions and roots with finite gradients, padding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from softcut.errors import ParameterError
 from softcut.ops._torch import is_wrapped
 
 __all__ = [
+    "counts_to_ptr",
     "full_precision",
+    "index_type",
     "inverse_sqrt",
     "narrower",
     "no_autocast",
@@ -20,6 +22,19 @@ __all__ = [
     "sum_type",
     "zero_padding",
 ]
+
+# The first number that int32 does not hold.
+_INT32_END = 2**31
+
+
+def counts_to_ptr(counts: Tensor) -> Tensor:
+    """[B] counts to the pointer [B + 1]: where each of them begins."""
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def index_type(size: int) -> torch.dtype:
+    """The type of indices up to `size`: int32 while it fits."""
+    return torch.int32 if size < _INT32_END else torch.int64
 
 
 def full_precision(s: Tensor) -> Tensor:

@@ -28,33 +28,30 @@ from torch import Tensor
 from softcut.errors import GraphError, ParameterError
 from softcut.ops.convert import assignment_input
 from softcut.ops.csr import CSR
-from softcut.ops.cut import cut_terms, quadratic_form, ratio_trace
+from softcut.ops.cut import cut_terms, orthogonality, quadratic_form, ratio_trace, self_gram
 from softcut.ops.dense import Dense
-from softcut.ops.gains import cluster_evidence, edge_gain, edge_price, word_gain, word_price
+from softcut.ops.information import edge_gain, entropy, word_gain
 from softcut.ops.numerics import no_autocast, per_row, reduce_graphs, safe_ratio, safe_sqrt, zero_padding
 from softcut.ops.operator import Operator
-from softcut.ops.orthogonality import orthogonality, self_gram
 from softcut.ops.products import PooledProducts
 from softcut.ops.sum import Sum
 from softcut.ops.tensor_checks import can_be_read, check_assignments, check_tensor
 from softcut.ops.word_counts import Words
 
 __all__ = [
-    "FAMILY",
     "OBJECTIVES",
     "ClusterTables",
     "Objective",
     "dmon_loss",
     "edge_count",
-    "edge_gain",
-    "edge_price",
     "evidence_loss",
     "get_objective",
     "just_balance_loss",
-    "word_gain",
-    "word_price",
     "word_table",
 ]
+
+# Below this entropy (nats) the evidence is divided by no less: a single cluster has none.
+_LEAST_ENTROPY = 1e-6
 
 
 def edge_count(op: Operator) -> Tensor:
@@ -87,32 +84,17 @@ class ClusterTables:
     >>> tables.edges.tolist(), tables.sizes.tolist()
     ([[[0.0, 1.0], [1.0, 0.0]]], [[1.0, 1.0]])
 
-    Attributes
-    ----------
-    op : Operator
-        A, or A~ (see :class:`Objective`).
-    s : Tensor
-        [N, K], [N, R, K] with replicas, or with a leading B for a dense batch.
-    products : PooledProducts, optional
-        S'AS and S'S, where a pooling layer has them already.
-    words : Tensor, optional
-        S'X [B, K, F] ([B, R, K, F]) of features that are counts.
-    num_edges, num_words : Tensor or float, optional
-        What `edges` and `words` count, per graph.
-    words_price : Tensor, optional
-        See :func:`word_gain`.
-    target : Tensor, optional
-        [R, K] sizes that L_o holds clusters to, in place of equal ones.
+    S has the shape [N, K], [N, R, K] with replicas, or these with a leading B for a dense batch.
     """
 
-    op: Operator
+    op: Operator  # A, or A~ where the objective is `normalised`
     s: Tensor
-    products: PooledProducts | None = None
-    words: Tensor | None = None
-    num_edges: Tensor | float | None = None
-    num_words: Tensor | float = 0.0
-    words_price: Tensor | None = None
-    target: Tensor | None = None
+    products: PooledProducts | None = None  # S'AS and S'S, where a pooling layer has them already
+    words: Tensor | None = None  # S'X [B, K, F] ([B, R, K, F]) of features that are counts
+    num_edges: Tensor | float | None = None  # what `edges` counts, per graph; None: found out
+    num_words: Tensor | float = 0.0  # what `words` counts
+    words_price: Tensor | None = None  # the price of the table of words, where it is known already
+    target: Tensor | None = None  # [R, K] sizes that L_o holds clusters to, in place of equal ones
 
     @property
     def edges(self) -> Tensor:
@@ -173,44 +155,34 @@ def _evidence(tables: ClusterTables) -> tuple[Tensor, ...]:
     count = edge_count(tables.op) if tables.num_edges is None else tables.num_edges
     if isinstance(count, Tensor):  # [B], beside replicas
         count = count.to(tables.s.dtype).view(-1, *[1] * (tables.s.dim() - 1 - tables.op.layout.rows))
-    explained = cluster_evidence(
-        tables.edges,
-        tables.sizes,
-        tables.words,
-        num_edges=count,
-        num_words=tables.num_words,
-        words_price=tables.words_price,
-    )
+    gain = edge_gain(tables.edges, count)
+    if tables.words is not None:
+        gain = gain + word_gain(tables.words, tables.num_words, tables.words_price)
+    sizes = tables.sizes
+    # Divided by the entropy itself, it would be largest where that is next to 0.
+    explained = safe_ratio(gain, sizes.sum(-1)) / entropy(sizes).clamp(min=_LEAST_ENTROPY) ** 0.5
     # The evidence alone gives up a cluster that the features of a network do not show: sizes to hold on to keep it.
     return (-explained,) if tables.target is None else (-explained, orthogonality(tables.gram, tables.target))
 
 
 class Objective(NamedTuple):
-    """How an objective is computed.
+    """How an objective is computed."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of its losses: the objective, and the term that keeps clusters apart where it needs one.
-    normalised : bool
-        Whether it reads A~; otherwise A as it is.
-    losses : callable
-        From :class:`ClusterTables` to one number per graph and replica for each name.
-    """
-
-    names: tuple[str, ...]
-    normalised: bool
-    losses: Callable[[ClusterTables], tuple[Tensor, ...]]
+    names: tuple[
+        str, ...
+    ]  # of its losses: the objective, and the term that keeps clusters apart where it needs one
+    normalised: bool  # whether it reads A~; otherwise A as it is
+    losses: Callable[[ClusterTables], tuple[Tensor, ...]]  # one number per graph and replica for each name
 
 
-FAMILY = {
+_FAMILY = {
     "mincut": Objective(("cut", "ortho"), True, _mincut),
     "ratio_trace": Objective(("cut", "ortho"), True, _ratio_trace),
     "dmon": Objective(("spectral", "cluster"), False, _dmon),
     "just_balance": Objective(("balance",), True, _just_balance),
     "evidence": Objective(("evidence",), False, _evidence),
 }
-OBJECTIVES = tuple(FAMILY)
+OBJECTIVES = tuple(_FAMILY)
 
 
 def get_objective(name: str) -> Objective:
@@ -219,9 +191,9 @@ def get_objective(name: str) -> Objective:
     >>> get_objective("dmon").names
     ('spectral', 'cluster')
     """
-    if not isinstance(name, str) or name not in FAMILY:
+    if not isinstance(name, str) or name not in _FAMILY:
         raise ParameterError(f"objective must be one of {', '.join(OBJECTIVES)}, got {name!r}.")
-    return FAMILY[name]
+    return _FAMILY[name]
 
 
 def dmon_loss(

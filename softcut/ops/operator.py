@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,10 +23,11 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import is_wrapped
 from softcut.ops.batching import Layout
+from softcut.ops.numerics import narrower
 from softcut.ops.spmm import constants
 from softcut.ops.tensor_checks import can_be_read, check_tensor, extremes
 
-__all__ = ["Operator", "learned", "refuse_negative", "refuse_negative_degree"]
+__all__ = ["Operator", "learned"]
 
 _T = TypeVar("_T")
 
@@ -34,37 +35,6 @@ _T = TypeVar("_T")
 def learned(t: Tensor | None) -> bool:
     """Whether a gradient may flow into a tensor; inside ``torch.func`` any of its tensors counts."""
     return t is not None and (t.requires_grad or is_wrapped(t))
-
-
-def refuse_negative(values: Tensor) -> None:
-    """An error where an entry is negative or no finite number: D^-1/2 may not exist, and 0 would replace it.
-
-    Values that cannot be looked at (inside ``torch.compile`` or a CUDA graph) pass.
-    """
-    if not can_be_read(values) or not values.numel():
-        return
-    low, high = extremes(values)
-    if low < 0:
-        raise GraphError(
-            f"edge_weight must not be negative where the adjacency is normalised, got {low:g}; "
-            "shift or drop those edges, or use a layer that does not normalise."
-        )
-    if not high < math.inf:
-        raise GraphError(f"edge_weight must hold finite numbers, got {high:g}; correct or drop those edges.")
-
-
-def refuse_negative_degree(degree: Tensor) -> None:
-    """The same for learned entries: one may pass below 0 on its way, as long as no degree does.
-
-    On a GPU these pass, too: every step would wait for the device.
-    """
-    if not can_be_read(degree) or degree.is_cuda:
-        return
-    if bool((degree < 0).any()):
-        raise GraphError(
-            "edge_weight must not add up to less than 0 at a node where the adjacency is normalised, got "
-            f"{degree.min().item():g}; keep learned weights positive, for example with softplus."
-        )
 
 
 class Operator(ABC):
@@ -83,26 +53,35 @@ class Operator(ABC):
     def degree(self) -> Tensor:
         """Row sums: [N], or [B, N] for a dense batch."""
 
-    @abstractmethod
     def row_sums(self, v: Tensor) -> Tensor:
         """Sums over the entries of every row, each times the value of its column in `v`: A v."""
+        return self.matmul(v.unsqueeze(-1)).squeeze(-1)
 
-    @abstractmethod
-    def normalise(self) -> Operator:
+    def normalise(self) -> Self:
         """A-tilde = D^-1/2 A D^-1/2; an operator that is normalised already returns itself."""
+        return self if self.normalised else self._kept("normal", self._normal_form)
+
+    def _normal_form(self) -> Self:
+        """A-tilde, computed."""
+        raise NotImplementedError
 
     @abstractmethod
     def to_dense(self) -> Tensor:
         """The whole matrix, for small graphs and tests: [N, N] or [B, N, N]."""
 
     @abstractmethod
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Operator:
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """A copy on another device or in another precision."""
 
     @property
-    @abstractmethod
+    def _numbers(self) -> tuple[Tensor | None, ...]:
+        """The values of the entries and, where there is one, the diagonal on both sides."""
+        return ()
+
+    @property
     def requires_grad(self) -> bool:
         """Whether the operator's own entries are being learned."""
+        return any(map(learned, self._numbers))
 
     @property
     @abstractmethod
@@ -113,11 +92,22 @@ class Operator(ABC):
         """Row sums in the precision of `s`."""
         return self.degree.to(s.dtype)
 
-    def refuse_negative(self) -> None:  # noqa: B027 - nothing to look at by default
-        """An error where an entry is negative; degrees and what is divided by them would mean nothing."""
+    def refuse_negative(self) -> None:
+        """An error where an entry is negative or no finite number: D^-1/2 may not exist, and 0 would replace it.
 
-    def promoted(self, dtype: torch.dtype) -> Operator:
+        A learned entry may pass below 0 on its way, as long as no degree does. Values that cannot be looked at (inside
+        ``torch.compile`` or a CUDA graph) pass.
+        """
+        if self.requires_grad:
+            _refuse_negative_degree(self.degree.detach())
+        elif self._numbers and self._numbers[0] is not None:
+            values = self._numbers[0]
+            self._kept("no negative entry", lambda: _refuse_negative(values))
+
+    def promoted(self, dtype: torch.dtype) -> Self:
         """The same operator with entries of at least this precision; itself where they have it."""
+        if any(narrower(t, dtype) for t in self._numbers):
+            return self._kept(f"promoted {dtype}", lambda: self.to(dtype=dtype))
         return self
 
     def _kept(self, name: str, make: Callable[[], _T]) -> _T:
@@ -185,3 +175,25 @@ class Operator(ABC):
             raise GraphError(
                 f"{name} must have the rows of adj, {list(rows)}, and then columns; got {list(s.shape)}."
             )
+
+
+def _refuse_negative(values: Tensor) -> None:
+    if not can_be_read(values) or not values.numel():
+        return
+    low, high = extremes(values)
+    if low < 0:
+        raise GraphError(
+            f"edge_weight must not be negative where the adjacency is normalised, got {low:g}; "
+            "shift or drop those edges, or use a layer that does not normalise."
+        )
+    if not high < math.inf:
+        raise GraphError(f"edge_weight must hold finite numbers, got {high:g}; correct or drop those edges.")
+
+
+def _refuse_negative_degree(degree: Tensor) -> None:
+    """On a GPU these pass, too: every step would wait for the device."""
+    if can_be_read(degree) and not degree.is_cuda and bool((degree < 0).any()):
+        raise GraphError(
+            "edge_weight must not add up to less than 0 at a node where the adjacency is normalised, got "
+            f"{degree.min().item():g}; keep learned weights positive, for example with softplus."
+        )

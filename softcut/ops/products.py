@@ -19,9 +19,8 @@ from torch import Tensor
 
 from softcut.ops._torch import is_wrapped, signed
 from softcut.ops.batching import Segments, ragged_on_kernels
-from softcut.ops.cut import Recall, quadratic_form, takes_fast_path, transformed
+from softcut.ops.cut import Recall, quadratic_form, self_gram, takes_fast_path, transformed
 from softcut.ops.operator import Operator
-from softcut.ops.orthogonality import self_gram
 
 __all__ = ["PooledProducts", "pooled_products"]
 

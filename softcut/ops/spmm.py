@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops._torch import is_batched, is_wrapped, outside_transforms, signed, unwrap_once
-from softcut.ops.kernels.dispatch import takes
+from softcut.ops._torch import is_wrapped, outside_transforms, signed, unwrapped_once
+from softcut.ops.kernels import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
+from softcut.ops.numerics import counts_to_ptr, index_type
 from softcut.ops.tensor_checks import check_tensor
 
 __all__ = ["CSRPattern", "constants", "on_kernels", "sparse_product", "spmm", "unwrapped"]
@@ -31,8 +32,6 @@ __all__ = ["CSRPattern", "constants", "on_kernels", "sparse_product", "spmm", "u
 _GATHER_LIMIT = 1 << 24
 # Entries of a row that one GPU thread sums.
 PIECE = 64
-# The first number that int32 does not hold.
-_INT32_END = 2**31
 
 
 @contextmanager
@@ -50,18 +49,13 @@ def unwrapped(t: Tensor, name: str) -> Tensor:
     """The tensor of indices itself, from inside the transforms of ``torch.func`` that it passed."""
     t = check_tensor(t, name, "whole numbers")
     while is_wrapped(t):
-        if is_batched(t):
+        inner = unwrapped_once(t)
+        if inner is None:
             raise GraphError(
                 f"{name} cannot differ between the replicas of a vmap; pass in_dims=None for it."
             )
-        t = unwrap_once(t)
+        t = inner
     return t
-
-
-def _index_types(shape: tuple[int, int], nnz: int) -> tuple[torch.dtype, torch.dtype]:
-    """Types of `rowptr`, which counts entries, and of `col`, which numbers columns: each int32 while it fits."""
-    rowptr, col = (torch.int32 if size < _INT32_END else torch.int64 for size in (nnz, shape[1]))
-    return rowptr, col
 
 
 class CSRPattern:
@@ -91,18 +85,14 @@ class CSRPattern:
         else:
             order = torch.argsort(place, stable=True)
             col = col[order]
-        counts = torch.bincount(row.long(), minlength=shape[0])
-        rowptr = torch.zeros(shape[0] + 1, dtype=torch.int64, device=row.device)
-        rowptr[1:] = counts.cumsum(0)
-        rowptr_type, col_type = _index_types(shape, row.numel())
-        return cls(rowptr.to(rowptr_type), col.to(col_type), shape), order
+        rowptr = counts_to_ptr(torch.bincount(row.long(), minlength=shape[0]))
+        return cls(rowptr.to(index_type(row.numel())), col.to(index_type(shape[1])), shape), order
 
     @classmethod
     def from_scipy(cls, matrix: sp.csr_array) -> CSRPattern:
         """The pattern of a scipy matrix in CSR form with sorted indices."""
-        rowptr_type, col_type = _index_types(matrix.shape, matrix.nnz)
-        rowptr = torch.from_numpy(matrix.indptr).to(rowptr_type, copy=True)
-        return cls(rowptr, torch.from_numpy(matrix.indices).to(col_type, copy=True), matrix.shape)
+        rowptr = torch.tensor(matrix.indptr, dtype=index_type(matrix.nnz))
+        return cls(rowptr, torch.tensor(matrix.indices, dtype=index_type(matrix.shape[1])), matrix.shape)
 
     @property
     def nnz(self) -> int:
@@ -130,9 +120,14 @@ class CSRPattern:
             # Counting instead of sorting, which takes ten times as long.
             numbers = np.arange(self.nnz)
             matrix = sp.csr_array((numbers, self.col.numpy(), self.rowptr.numpy()), shape=self.shape).tocsc()
-            rowptr_type, col_type = _index_types(shape, self.nnz)
             rowptr, col, order = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
-            return CSRPattern(rowptr.to(rowptr_type), col.to(col_type), shape), order
+            return CSRPattern(rowptr.to(index_type(self.nnz)), col.to(index_type(shape[1])), shape), order
+
+    @cached_property
+    def has_duplicates(self) -> bool:
+        """Whether several entries share a place."""
+        with constants():
+            return bool(((self.rows[1:] == self.rows[:-1]) & (self.col[1:] == self.col[:-1])).any())
 
     @cached_property
     def symmetric(self) -> bool:
@@ -147,16 +142,12 @@ class CSRPattern:
         A GPU sums each piece in one thread: without the cut, the longest row would set the time.
         """
         with constants():
-            length = self.rowptr[1:] - self.rowptr[:-1]
-            if not length.numel() or int(length.max()) <= PIECE:
-                return None
-            return self.cut_rows()
+            return self.cut_rows() if self.shape[0] and int(self.counts.max()) > PIECE else None
 
     def cut_rows(self, total: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """The `pieces` of rows of which some are long; `total`, their number, saves asking the device for it."""
         count = torch.clamp((self.counts + PIECE - 1) // PIECE, min=1)
-        second = torch.zeros_like(self.rowptr)
-        second[1:] = count.cumsum(0)
+        second = counts_to_ptr(count).to(self.rowptr.dtype)
         place = torch.arange(int(second[-1]) if total is None else total, device=count.device)
         rows = torch.arange(len(count), device=count.device)
         owner = torch.repeat_interleave(rows, count, output_size=len(place))
@@ -177,13 +168,6 @@ class CSRPattern:
             and torch.equal(self.col, other.col)
         )
 
-    def ones(self, dtype: torch.dtype) -> Tensor:
-        cache: dict[torch.dtype, Tensor] = self.__dict__.setdefault("_ones", {})
-        if dtype not in cache:
-            with constants():
-                cache[dtype] = torch.ones(self.nnz, dtype=dtype, device=self.col.device)
-        return cache[dtype]
-
     def to(self, device: torch.device | str) -> CSRPattern:
         return CSRPattern(self.rowptr.to(device), self.col.to(device), self.shape)
 
@@ -199,7 +183,7 @@ def sparse_product(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Te
     if on_kernels(pattern, s):
         from softcut.ops.kernels.product import row_product  # imports Triton, which takes a while
 
-        return row_product(pattern.col, None if val is None else val.detach(), s, scale, plan=pattern.plan)
+        return row_product(pattern.col, None if val is None else val.detach(), s, scale, pattern.plan)[0]
     if scale is None:
         return _torch_product(pattern, val, s)
     scale = scale.detach().to(s.dtype).unsqueeze(-1)

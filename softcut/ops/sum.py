@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -49,15 +50,21 @@ class Sum(Operator):
         self.normalised = normalised
 
     def matmul(self, s: Tensor) -> Tensor:
-        scale = None if self.scale is None else self.scale.to(s.dtype).unsqueeze(-1)
-        inner = s if scale is None else scale * s
-        y: Tensor | None = None
-        for part, weight in zip(self.parts, self.weights, strict=True):
-            term = part.matmul(inner)
-            term = term if weight == 1.0 else weight * term
-            y = term if y is None else y + term
-        assert y is not None
-        return y if scale is None else scale * y
+        return self._combined(s, lambda part, inner: part.matmul(inner))
+
+    def row_sums(self, v: Tensor) -> Tensor:
+        return self._combined(v, lambda part, inner: part.row_sums(inner))
+
+    def _combined(self, v: Tensor, product: Callable[[Operator, Tensor], Tensor]) -> Tensor:
+        """The weighted sum of the products of the parts with `v`, the diagonal applied before and after."""
+        scale = None if self.scale is None else self.scale.to(v.dtype)
+        if scale is not None:
+            scale = scale if scale.dim() == v.dim() else scale.unsqueeze(-1)
+            v = scale * v
+        terms = (product(part, v) for part in self.parts)
+        weighted = (t if w == 1.0 else w * t for w, t in zip(self.weights, terms, strict=True))
+        total = functools.reduce(torch.add, weighted)
+        return total if scale is None else scale * total
 
     @property
     def degree(self) -> Tensor:
@@ -73,16 +80,6 @@ class Sum(Operator):
         like = torch.empty(0, dtype=dtype, device=device)
         terms = [w * p.degree_like(like) for w, p in zip(self.weights, self.parts, strict=True)]
         return torch.stack(terms).sum(0)
-
-    def row_sums(self, v: Tensor) -> Tensor:
-        scale = None if self.scale is None else self.scale.to(v.dtype)
-        inner = v if scale is None else scale * v
-        terms = [w * p.row_sums(inner) for w, p in zip(self.weights, self.parts, strict=True)]
-        total = torch.stack(terms).sum(0)
-        return total if scale is None else scale * total
-
-    def normalise(self) -> Sum:
-        return self if self.normalised else self._kept("normal", self._normal_form)
 
     def refuse_negative(self) -> None:
         if min(self.weights) < 0:
@@ -117,9 +114,7 @@ class Sum(Operator):
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Sum:
         parts = [p.to(device, dtype) for p in self.parts]
-        scale = self.scale
-        if scale is not None:
-            scale = scale.to(device=device, dtype=dtype)
+        scale = None if self.scale is None else self.scale.to(device=device, dtype=dtype)
         return Sum(parts, self.weights, scale=scale, normalised=self.normalised)
 
     @property

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.ops.batching import Segments, counts_to_ptr
+from softcut.ops.batching import Segments
 from softcut.ops.csr import CSR
 from softcut.ops.dense import Dense
+from softcut.ops.numerics import counts_to_ptr
 from softcut.ops.operator import Operator
 from softcut.ops.spmm import CSRPattern
 from softcut.ops.sum import Sum
@@ -73,6 +74,10 @@ def _make_csr(
     return CSR(pattern, None if val is None else val[order], ptr=ptr, symmetric=symmetric)
 
 
+def _coo(row: Tensor, col: Tensor, val: Tensor, shape: tuple[int, int]) -> Tensor:
+    return torch.sparse_coo_tensor(torch.stack([row, col]), val, shape, check_invariants=False)
+
+
 def submatrix(op: Operator, index: Tensor, ptr: Tensor | None, connect: str = "adjacency") -> CSR:
     """A[index, index], or with ``connect="two_hop"`` (A A)[index, index], its diagonal included."""
     row, col, val = entries(op)
@@ -80,28 +85,12 @@ def submatrix(op: Operator, index: Tensor, ptr: Tensor | None, connect: str = "a
     place[index] = torch.arange(index.numel(), device=index.device)
     if connect == "adjacency":
         keep = (place[row] >= 0) & (place[col] >= 0)
-        return _make_csr(
-            place[row[keep]],
-            place[col[keep]],
-            None if val is None else val[keep],
-            index.numel(),
-            ptr,
-            op.symmetric,
-        )
+        row, col, val = place[row[keep]], place[col[keep]], None if val is None else val[keep]
+        return _make_csr(row, col, val, index.numel(), ptr, op.symmetric)
     values = Entries(row, col, val).values(op.degree.dtype)
-    left, right = place[row] >= 0, place[col] >= 0
-    out_of = torch.sparse_coo_tensor(
-        torch.stack([place[row[left]], col[left]]),
-        values[left],
-        (index.numel(), op.num_rows),
-        check_invariants=False,
-    )
-    into = torch.sparse_coo_tensor(
-        torch.stack([row[right], place[col[right]]]),
-        values[right],
-        (op.num_rows, index.numel()),
-        check_invariants=False,
-    )
+    left, right, n = place[row] >= 0, place[col] >= 0, op.num_rows
+    out_of = _coo(place[row[left]], col[left], values[left], (index.numel(), n))
+    into = _coo(row[right], place[col[right]], values[right], (n, index.numel()))
     product = torch.sparse.mm(out_of, into).coalesce()
     row, col = product.indices()
     return _make_csr(row, col, product.values(), index.numel(), ptr, op.symmetric)
@@ -123,20 +112,10 @@ def frobenius_squared(op: Operator) -> Tensor:
         return op.data.square().sum((-2, -1))
     row, col, val = entries(op)
     values = Entries(row, col, val).values(op.degree.dtype)
-    if row.numel() and (isinstance(op, Sum) or _has_duplicates(op)):
+    if row.numel() and (not isinstance(op, CSR) or op.pattern.has_duplicates):
         row, _, values = _merged(row, col, values, op.num_rows)
     per_row = values.new_zeros(op.num_rows).index_add(0, row, values.square())
     return op.layout.total(per_row)
-
-
-def _has_duplicates(op: Operator) -> bool:
-    assert isinstance(op, CSR)
-    pattern = op.pattern
-    known = pattern.__dict__.get("_duplicates")
-    if known is None:
-        same = (pattern.rows[1:] == pattern.rows[:-1]) & (pattern.col[1:] == pattern.col[:-1])
-        known = pattern.__dict__["_duplicates"] = bool(same.any())
-    return bool(known)
 
 
 def to_ragged(op: Dense) -> tuple[CSR, Tensor]:
@@ -145,15 +124,11 @@ def to_ragged(op: Dense) -> tuple[CSR, Tensor]:
     device = op.data.device
     real = torch.ones(graphs, n, dtype=torch.bool, device=device) if op.mask is None else op.mask.bool()
     number = real.flatten().cumsum(0).view(graphs, n) - 1
-    used = op.data.detach() != 0
-    used = used & real.unsqueeze(-1) & real.unsqueeze(-2)
+    used = (op.data.detach() != 0) & real.unsqueeze(-1) & real.unsqueeze(-2)
     graph, row, col = used.nonzero(as_tuple=True)
-    counts = real.sum(1)
-    ptr = counts_to_ptr(counts)
-    total = int(ptr[-1])
-    csr = _make_csr(
-        number[graph, row], number[graph, col], op.data[graph, row, col], total, ptr, op.symmetric
-    )
+    val, row, col = op.data[graph, row, col], number[graph, row], number[graph, col]
+    ptr = counts_to_ptr(real.sum(1))
+    csr = _make_csr(row, col, val, int(ptr[-1]), ptr, op.symmetric)
     csr.normalised = op.normalised
     return csr, real
 

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.ops import ClusterTables, Operator, Words
-from softcut.ops.objectives import edge_count, word_price
+from softcut.ops.information import word_price
+from softcut.ops.objectives import edge_count
 from softcut.training.mincut import Progress, TrainResult, TrainSettings, read_operator, run_task, two_terms
 from softcut.training.net import DenseInput, FirstLayer, ReplicaNet
 from softcut.training.parts import PartedOperator, Parts

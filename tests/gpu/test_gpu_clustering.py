@@ -54,7 +54,7 @@ def test_a_model_of_the_cpu_predicts_on_the_gpu(tmp_path):
 
 @pytest.mark.parametrize("features", [True, False])
 def test_both_devices_find_the_same_clusters(features):
-    found = [GraphClustering(4, device=d, n_init=8).fit(graph(features)) for d in ("cuda", "cpu")]
-    assert ari(*(est.labels_ for est in found)) > 0.9
-    assert found[0].structure_ == pytest.approx(found[1].structure_, rel=0.1)
-    assert found[0].verdict_ == found[1].verdict_
+    fits = [GraphClustering(4, device=d, n_init=8).fit(graph(features)) for d in ("cuda", "cpu")]
+    assert ari(*(est.labels_ for est in fits)) > 0.9
+    assert fits[0].structure_ == pytest.approx(fits[1].structure_, rel=0.1)
+    assert fits[0].verdict_ == fits[1].verdict_

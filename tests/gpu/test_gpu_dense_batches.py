@@ -58,8 +58,8 @@ def test_a_stopped_training_continues_where_it_was(tmp_path):
     saved = Checkpoint(tmp_path / "half.pt")
     assert trained(made("mincut", True), checkpoint=saved, time_limit=0.0).timed_out
     rest = made("mincut", True)
-    found = trained(rest, checkpoint=saved)
-    assert found.iterations == expected.iterations
+    resumed = trained(rest, checkpoint=saved)
+    assert resumed.iterations == expected.iterations
     for name, value in whole.parameters.items():
         torch.testing.assert_close(value, rest.parameters[name], atol=1e-9, rtol=0)
 

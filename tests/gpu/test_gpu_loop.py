@@ -24,15 +24,15 @@ class Lines(Task):
         self.parameters = {"slope": self.slope}
 
     def step(self) -> dict[str, torch.Tensor]:
-        found = self.slope.unsqueeze(1) * self.x
-        return {"mse": (found - self.y).square().mean(1), "found": found}
+        fitted = self.slope.unsqueeze(1) * self.x
+        return {"mse": (fitted - self.y).square().mean(1), "fitted": fitted}
 
     def select(self, active: torch.Tensor) -> None:
         self.y = self.all[active]
 
 
 def trained(device: str, capturable: bool, decay: bool, **run):
-    rule = Patience(patience=10, tolerance=1e-5, keep=("found",))
+    rule = Patience(patience=10, tolerance=1e-5, keep=("fitted",))
     settings = LoopSettings(600, 0.1, {"mse": 1.0}, decay, check_every=7, stop=rule, drop_finished=True)
     task = Lines(device, capturable)
     return task, Loop(task, settings).run(**run)
@@ -50,7 +50,7 @@ def test_captured_steps_equal_ordinary_ones_and_those_of_the_cpu(decay):
         np.testing.assert_allclose(captured.history["mse"], plain.history["mse"], atol=limit)
         torch.testing.assert_close(task.slope.cpu(), other.slope.cpu(), atol=limit, rtol=0)
         torch.testing.assert_close(
-            captured.best["found"].cpu(), plain.best["found"].cpu(), atol=limit, rtol=0
+            captured.best["fitted"].cpu(), plain.best["fitted"].cpu(), atol=limit, rtol=0
         )
 
 

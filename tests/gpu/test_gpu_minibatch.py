@@ -23,15 +23,15 @@ def test_batches_train_on_the_gpu_as_on_the_cpu() -> None:
     graph = attributed_communities(300, 3, average_degree=8, n_features=12, seed=1)
     op = CSR.from_graph(graph, dtype=torch.float64)
     z = torch.from_numpy(graph.x.toarray().astype(np.float64))
-    parts, found = Parts.random(300, 16, 4, 0), []
+    parts, cuts = Parts.random(300, 16, 4, 0), []
     for device in ("cpu", "cuda"):
         net = ReplicaNet(in_channels=12, k=3, seeds=[0, 1], dtype=torch.float64)
         result = train_in_batches(
             net, DenseInput(z), op, parts, TrainSettings(iterations=20, tolerance=None), device=device
         )
         assert net.bias.device.type == "cpu"
-        found.append(result.cut)
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+        cuts.append(result.cut)
+    np.testing.assert_allclose(cuts[1], cuts[0], rtol=1e-6)
 
 
 def test_the_estimator_in_batches() -> None:

@@ -80,11 +80,11 @@ def test_long_rows_are_cut_into_pieces(dtype, weighted):
     assert op.pattern.pieces is not None
     s = torch.rand(matrix.shape[0], 16, dtype=dtype, generator=torch.Generator().manual_seed(0))
     expected = torch.from_numpy(matrix @ s.double().numpy())
-    found = op @ s.cuda()
+    product = op @ s.cuda()
     tolerance = 1e-5 if dtype == torch.float32 else 1e-12
-    torch.testing.assert_close(found.cpu().double(), expected, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(product.cpu().double(), expected, rtol=tolerance, atol=tolerance)
     for _ in range(5):
-        assert torch.equal(op @ s.cuda(), found)
+        assert torch.equal(op @ s.cuda(), product)
 
 
 def losses_and_gradient(matrix, s):

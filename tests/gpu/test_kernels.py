@@ -77,10 +77,10 @@ def test_a_step_can_be_captured():
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            found = step()
+            captured = step()
         graph.replay()
     torch.cuda.synchronize()
-    assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(expected, captured, strict=True))
 
 
 def test_the_loss_needs_no_more_than_two_matrices_like_s():
@@ -112,8 +112,8 @@ def check_products(layout, a, b):
     with use("torch"):
         expected = products()
     with use("triton"):
-        found, again = products(), products()
-    for x, y, z in zip(expected, found, again, strict=True):
+        first, again = products(), products()
+    for x, y, z in zip(expected, first, again, strict=True):
         torch.testing.assert_close(y, x, rtol=1e-5, atol=1e-5)
         assert torch.equal(y, z)
 

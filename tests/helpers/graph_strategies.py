@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
@@ -194,3 +195,48 @@ def plain_pool(adj: Tensor, s: Tensor) -> Tensor:
     """The pooled adjacency of one graph, from the normalised one."""
     pooled = s.T @ adj @ s
     return plain_normalise(pooled - torch.diag(torch.diag(pooled)))
+
+
+def presence(sample: Sample, words: int = 4) -> Tensor:
+    """Which words the nodes of a sample have."""
+    return (sample.rand(sample.n, words, salt=5) > 0.3).double()
+
+
+def plain_information(table: np.ndarray) -> float:
+    """The mutual information of a table, entry by entry."""
+    p = np.asarray(table, dtype=float)
+    p = p / p.sum() if p.sum() else p
+    expected = np.outer(p.sum(1), p.sum(0))
+    return sum(
+        share * math.log(share / product)
+        for share, product in zip(p.flat, expected.flat, strict=True)
+        if share > 0
+    )
+
+
+def plain_complexity(categories: int, n: float) -> float:
+    """log C(K, n) by the uniform approximation, with alpha = K / n, less 1 / (6 K) of Stirling's series."""
+    if categories < 2 or n == 0:
+        return 0.0
+    alpha = categories / n
+    c = 0.5 + 0.5 * math.sqrt(1 + 4 / alpha)
+    bulk = n * (math.log(alpha) + (alpha + 2) * math.log(c) - 1 / c)
+    return bulk - 0.5 * math.log(c + 2 / alpha) - 1 / (6 * categories)
+
+
+def plain_evidence(adj: Tensor, s: Tensor, x: Tensor | None = None) -> float:
+    """What soft clusters explain of one graph, (G_e + G_x) / (N H^1/2)."""
+    adj, s = adj.detach().numpy(), s.detach().numpy()
+    n, k = s.shape
+    gain = 0.0
+    if adj.sum() > 0:
+        edges = adj.sum() ** 2 / (adj**2).sum() / 2
+        gain += edges * plain_information(s.T @ adj @ s) - plain_complexity(k * (k + 1) // 2, edges)
+    if x is not None and x.sum() > 0:
+        x = x.numpy()
+        words = x.sum() ** 2 / (x**2).sum()
+        each = words * x.sum(0) / x.sum()
+        gain += words * plain_information(s.T @ x) - sum(plain_complexity(k, count) for count in each)
+    sizes = s.sum(0) / n
+    entropy = -sum(share * math.log(share) for share in sizes if share > 0)
+    return gain / (n * max(entropy, 1e-6) ** 0.5)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softcut.errors import ParameterError
-from softcut.ops.kernels import dispatch, takes, use
-from softcut.ops.kernels.plan import row_plan
-from softcut.ops.kernels.tiles import Tiles, choose, measured_choices, table
+from softcut.ops import kernels
+from softcut.ops.kernels import takes, use
+from softcut.ops.kernels.plan import Tiles, choose, measured_choices, row_plan, table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from gpu_tuning import candidates, fastest, remember, tune
@@ -103,7 +103,7 @@ def test_a_choice_that_fails_is_left_out():
 def test_who_takes_a_product(monkeypatch):
     s = torch.ones(4, 4)
     assert not takes(s, 10**9)
-    monkeypatch.setattr(dispatch, "installed", lambda: True)
+    monkeypatch.setattr(kernels, "installed", lambda: True)
     with use("triton"):
         assert takes(s, 1)
         assert not takes(s.to(torch.int32), 1)
@@ -119,7 +119,7 @@ def test_who_takes_a_product(monkeypatch):
 
 def test_importing_does_not_need_triton(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
-    found = importlib.util.find_spec("softcut.ops.kernels.programs")
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    spec = importlib.util.find_spec("softcut.ops.kernels.programs")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     assert module.triton is None and callable(module.sum_rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -13,8 +15,13 @@ from softcut.ops import (
     CSR,
     Dense,
     Sum,
+    Words,
     as_operator,
+    block_diagonal,
     coarsen,
+    dmon_loss,
+    evidence_loss,
+    just_balance_loss,
     lift,
     lift_adjacency,
     mincut_loss,
@@ -30,51 +37,7 @@ TWO = as_operator(PAIRS, num_nodes=4, batch=BATCH)
 S = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
 X = torch.arange(12.0).view(4, 3)
 NEGATIVE = torch.tensor([1.0, 1.0, -5.0, -5.0, 1.0, 1.0])
-LOSSES = [mincut_loss, ratio_trace_loss, orthogonality_loss]
-
-
-# lift.
-
-
-def test_lift_graph_by_graph():
-    pooled = torch.rand(2, 2, 3)
-    by_hand = torch.cat([S[:2] @ pooled[0], S[2:] @ pooled[1]])
-    torch.testing.assert_close(lift(S, pooled, TWO), by_hand)
-    torch.testing.assert_close(lift(S.view(2, 2, 2), pooled).view(4, 3), by_hand)
-    torch.testing.assert_close(lift(S, pooled[0]), lift(S, pooled[:1]))
-    replicas = torch.rand(4, 5, 2)
-    together = lift(replicas, torch.stack([pooled] * 5, 1), TWO)
-    torch.testing.assert_close(together[:, 3], lift(replicas[:, 3], pooled, TWO))
-
-
-WRONG_LIFTS = {
-    "a batch without its operator": lambda: lift(S, torch.rand(2, 2, 3)),
-    "one graph's features for two": lambda: lift(S, torch.rand(1, 2, 3), TWO),
-    "[K, F] where K equals the number of graphs": lambda: lift(S, torch.rand(2, 2), TWO),
-    "more graphs": lambda: lift(S, torch.rand(3, 2, 3), TWO),
-    "more clusters": lambda: lift(S, torch.rand(1, 3, 3)),
-    "one padded graph for two": lambda: lift(S.view(2, 2, 2), torch.rand(1, 2, 3)),
-    "pooled adjacency of other clusters": lambda: lift_adjacency(S, torch.rand(3, 3)),
-}
-
-
-@pytest.mark.parametrize("call", WRONG_LIFTS.values(), ids=WRONG_LIFTS)
-def test_lift_refuses_rows_of_another_layout(call):
-    with pytest.raises(GraphError, match=r"^(x|a)_pool must have"):
-        call()
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: lift(torch.rand(5, 2), torch.rand(2, 2, 3), TWO),
-        lambda: lift(S.view(2, 2, 2), torch.rand(2, 2, 3), TWO),
-        lambda: reduce(torch.rand(3, 2), X, TWO),
-    ],
-)
-def test_assignments_of_other_nodes_are_refused(call):
-    with pytest.raises(GraphError, match=r"^s must have the rows of adj"):
-        call()
+LOSSES = [mincut_loss, ratio_trace_loss, orthogonality_loss, dmon_loss, just_balance_loss, evidence_loss]
 
 
 # Formats.
@@ -86,6 +49,7 @@ def test_the_orthogonality_loss_takes_a_graph_in_every_format():
     for adj in (PATH, as_operator(PATH, num_nodes=4), graph, torch.eye(4)[[1, 0, 3, 2]].to_sparse()):
         torch.testing.assert_close(orthogonality_loss(S, adj), expected)
     torch.testing.assert_close(orthogonality_loss(S, PATH, torch.ones(6)), expected)
+    torch.testing.assert_close(orthogonality_loss(S, PATH, NEGATIVE), expected)  # it does not look at weights
     torch.testing.assert_close(orthogonality_loss(S, torch.ones(4, 4)), expected)
     by_graph = torch.stack([orthogonality_loss(S[:2]), orthogonality_loss(S[2:])])
     assert by_graph[0] != by_graph[1]
@@ -170,6 +134,9 @@ SENTENCES = [
         "edge_index cannot differ between the replicas",
         lambda: torch.func.vmap(lambda e: mincut_loss(torch.eye(2), e))(torch.stack([LONG, LONG])),
     ),
+    ("operators must hold at least one", lambda: block_diagonal([])),
+    ("operators must all be CSR, got CSR, Dense", lambda: block_diagonal([SINGLE, Dense(torch.eye(2))])),
+    ("operators must all be normalised, or none", lambda: block_diagonal([SINGLE, SINGLE.normalise()])),
     # losses
     ("s must have the rows of adj", lambda: orthogonality_loss(torch.rand(3, 2), SINGLE)),
     ("x must have the rows of adj", lambda: coarsen(S, torch.rand(3, 2), PATH)),
@@ -201,6 +168,34 @@ SENTENCES = [
     ("batch must be a tensor", lambda: orthogonality_loss(S, batch=BATCH.numpy())),
     ("mask must be a tensor", lambda: mincut_loss(S, torch.ones(4, 4), mask=[[True] * 4])),
     ("mask must be a tensor", lambda: orthogonality_loss(S[None], mask=[[True] * 4])),
+    # words
+    ("x must hold counts of words", lambda: Words(np.array([[1.0, -1.0]]))),
+    ("x must hold counts of words", lambda: Words(np.array([[np.nan, 1.0]]))),
+    ("x must be a matrix with a row per node", lambda: Words(np.ones(3))),
+    ("s must have a row for each of the 3 nodes", lambda: Words(np.eye(3)).table(torch.eye(2))),
+    (
+        "words must hold counts, which are not negative, got -1",
+        lambda: evidence_loss(S, PATH, words=-torch.eye(4)),
+    ),
+    ("words must have the rows of s", lambda: evidence_loss(S, PATH, words=torch.eye(2))),
+    (
+        "words must be a tensor of counts",
+        lambda: evidence_loss(S, PAIRS, batch=BATCH, words=Words(np.eye(4))),
+    ),
+    # lift and reduce
+    ("x_pool must have", lambda: lift(S, torch.rand(2, 2, 3))),  # a batch without its operator
+    ("x_pool must have", lambda: lift(S, torch.rand(1, 2, 3), TWO)),
+    (
+        "x_pool must have",
+        lambda: lift(S, torch.rand(2, 2), TWO),
+    ),  # [K, F] where K equals the number of graphs
+    ("x_pool must have", lambda: lift(S, torch.rand(3, 2, 3), TWO)),
+    ("x_pool must have", lambda: lift(S, torch.rand(1, 3, 3))),
+    ("x_pool must have", lambda: lift(S.view(2, 2, 2), torch.rand(1, 2, 3))),
+    ("a_pool must have", lambda: lift_adjacency(S, torch.rand(3, 3))),
+    ("s must have the rows of adj", lambda: lift(torch.rand(5, 2), torch.rand(2, 2, 3), TWO)),
+    ("s must have the rows of adj", lambda: lift(S.view(2, 2, 2), torch.rand(2, 2, 3), TWO)),
+    ("s must have the rows of adj", lambda: reduce(torch.rand(3, 2), X, TWO)),
 ]
 
 
@@ -219,7 +214,7 @@ def test_what_cannot_be_used_is_named(sentence, call):
 # Negative weights.
 
 
-@pytest.mark.parametrize("loss", [mincut_loss, ratio_trace_loss])
+@pytest.mark.parametrize("loss", [mincut_loss, ratio_trace_loss, dmon_loss, evidence_loss])
 def test_negative_weights_are_refused_where_the_graph_is_normalised(loss):
     dense = as_operator(PATH, NEGATIVE, num_nodes=4).to_dense()
     plain = as_operator(PATH, num_nodes=4)
@@ -243,10 +238,6 @@ def test_a_learned_weight_may_pass_below_zero():
     loss.backward()
     assert loss < -0.5
     assert weight.grad.isfinite().all()
-
-
-def test_the_orthogonality_loss_does_not_look_at_weights():
-    torch.testing.assert_close(orthogonality_loss(S, PATH, NEGATIVE), orthogonality_loss(S))
 
 
 # Precision.
@@ -302,6 +293,11 @@ def test_weights_that_are_not_finite_are_refused(wrong):
             call()
         sentence = f"{name} must hold finite numbers, got {wrong:g} at position {place}; correct or drop those edges."
         assert str(caught.value) == sentence
+    # An operator that somebody made is looked at where it is normalised.
+    made = CSR.from_edge_index(PATH, torch.full((PATH.shape[1],), wrong), 4), Dense(torch.full((2, 2), wrong))
+    for op in made if wrong != -math.inf else ():
+        with pytest.raises(GraphError, match=f"edge_weight must hold finite numbers, got {wrong:g}"):
+            op.normalise()
 
 
 def test_what_stands_in_the_padding_may_be_anything():
@@ -309,14 +305,3 @@ def test_what_stands_in_the_padding_may_be_anything():
     adj[0, 2] = adj[0, :, 2] = float("nan")
     op = as_operator(adj, mask=torch.tensor([[True, True, False]]))
     assert op.normalise().to_dense().isfinite().all()
-
-
-def test_weights_that_are_not_finite_are_refused_where_an_operator_is_normalised():
-    """An operator that somebody made is looked at where it is normalised."""
-    for wrong in (float("nan"), float("inf")):
-        for op in (
-            CSR.from_edge_index(PATH, torch.full((PATH.shape[1],), wrong), 4),
-            Dense(torch.full((2, 2), wrong)),
-        ):
-            with pytest.raises(GraphError, match=f"edge_weight must hold finite numbers, got {wrong:g}"):
-                op.normalise()

@@ -12,8 +12,8 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.ops import CSR, CSRPattern, Dense, Layout, Operator, Segments, Sum
 from softcut.ops.batching import Padded
+from softcut.ops.cut import self_gram
 from softcut.ops.numerics import zero_padding
-from softcut.ops.orthogonality import self_gram
 from softcut.ops.tensor_checks import can_be_read
 
 __all__ = ["DenseSelection", "Selection", "edges_of", "same_edges", "same_rows"]

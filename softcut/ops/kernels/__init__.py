@@ -1,16 +1,127 @@
 """GPU kernels for the sparse product and the cut loss, in Triton, behind the same calls as everything else.
 
-Nothing here is needed: where Triton or a GPU is absent, or a product is small, PyTorch's own operations are used.
+Nothing here is needed: where Triton or a GPU is absent, or a product is small, PyTorch's own operations are used. This
+file decides which product goes to a kernel.
 
-    dispatch.py   which product goes to a kernel; `use` forces one or the other
-    plan.py       how the rows of a pattern are shared out to programs; long rows are cut into pieces
-    tiles.py      tile sizes by row length, mean degree and precision; measured choices from a file
-                  (benchmarks/gpu_tuning.py measures them)
-    product.py    A S, the two sums of the cut loss with it, and their gradient
-    ragged.py     S'Y and S M per graph of a batch
+    plan.py       how rows are shared out to programs; tile sizes, or measured ones (benchmarks/gpu_tuning.py)
+    product.py    A S, the two sums of the cut loss with it, and their gradient; S'Y and S M per graph or replica
     programs.py   the Triton programs
 """
 
-from softcut.ops.kernels.dispatch import takes, use
+from __future__ import annotations
 
-__all__ = ["takes", "use"]
+import importlib.util
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from softcut.errors import ParameterError
+from softcut.ops._torch import is_wrapped
+
+__all__ = ["FEWEST", "FEWEST_SMALL", "installed", "takes", "use"]
+
+MODES = ("auto", "torch", "triton")
+# Gathered numbers (entries times columns) below which PyTorch's own product is as fast.
+FEWEST = 1 << 22
+# Multiplications below which PyTorch's own small products per replica are.
+FEWEST_SMALL = 1 << 19
+_PRECISIONS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+def _checked(mode: str, name: str) -> str:
+    if mode not in MODES:
+        raise ParameterError(f"{name} must be one of {', '.join(map(repr, MODES))}, got {mode!r}.")
+    return mode
+
+
+_mode = [_checked(os.environ.get("SOFTCUT_KERNELS", "auto"), "the environment variable SOFTCUT_KERNELS")]
+
+
+@contextmanager
+def use(mode: str) -> Iterator[None]:
+    """Products in here go to the kernels that `mode` names; for comparisons and tests.
+
+    The environment variable SOFTCUT_KERNELS sets the mode for a whole process.
+
+    >>> import torch
+    >>> from softcut.ops.kernels import takes, use
+    >>> with use("torch"):
+    ...     takes(torch.ones(2, 2), entries=10**9)
+    False
+
+    Parameters
+    ----------
+    mode : {"auto", "torch", "triton"}
+        "auto" decides by device, size and precision; "torch" is PyTorch only; "triton" takes the kernels
+        wherever they can run, however small the product.
+    """
+    _mode.append(_checked(mode, "mode"))
+    try:
+        yield
+    finally:
+        _mode.pop()
+
+
+@cache
+def installed() -> bool:
+    """Whether Triton can be imported."""
+    return importlib.util.find_spec("triton") is not None
+
+
+@cache
+def _works(device: torch.device) -> bool:
+    """Whether a kernel compiles and runs on this device; Triton needs a C compiler, for one."""
+    try:
+        from softcut.ops.kernels.plan import row_plan
+        from softcut.ops.kernels.product import gram, matmul, row_product
+
+        rowptr = torch.tensor([0, 1, 2], dtype=torch.int32, device=device)
+        x = torch.ones(2, 4, device=device)
+        rows, kernel = torch.ones(2, 1, 4, device=device), torch.ones(1, 1, 4, 4, device=device)
+        checks = (
+            row_product(rowptr[:-1].clone(), None, x, None, row_plan(rowptr))[0] == 1,
+            gram(rows, rows) == 2,
+            matmul(rows, kernel) == 4,
+        )
+        return all(bool(right.all()) for right in checks)
+    except Exception as error:  # whatever a compiler or a driver may raise
+        warnings.warn(
+            f"the GPU kernels of softcut cannot be used here ({type(error).__name__}: {error}); "
+            "PyTorch's own products are used, which are slower.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+
+
+def takes(s: Tensor, entries: int, fewest: int = FEWEST) -> bool:
+    """Whether the product of a matrix of so many entries with `s` [N, K] goes to a kernel.
+
+    Its device, precision and number of columns decide; `fewest` is the number of entries times columns from which on a
+    kernel is faster.
+
+    >>> import torch
+    >>> takes(torch.ones(3, 2), entries=4)  # a CPU
+    False
+    """
+    mode = _mode[-1]
+    if mode == "torch" or (mode == "auto" and not s.is_cuda):
+        return False
+    if torch.compiler.is_compiling() or is_wrapped(s) or s.dtype not in _PRECISIONS:
+        return False
+    if mode == "triton":
+        return installed()
+    if entries * s.shape[-1] < fewest or not installed():
+        return False
+    if os.environ.get("TRITON_INTERPRET") == "1":  # hours, on a large product
+        return False
+    device = torch.device("cuda", s.device.index or 0)
+    # The first launch compiles and waits, which must not happen while a CUDA graph is captured.
+    if _works.cache_info().currsize == 0 and torch.cuda.is_current_stream_capturing():
+        return False
+    return _works(device)

@@ -16,33 +16,16 @@ try:
 except ImportError:
     triton = tl = None
 
-__all__ = [
-    "add_scaled",
-    "gram_chunks",
-    "gram_replicas",
-    "multiply_chunks",
-    "multiply_replicas",
-    "sum_rows",
-]
+__all__ = ["add_scaled", "gram_rows", "multiply_rows", "sum_rows"]
 
 
-def _jit(function):
-    return function if triton is None else triton.jit(function)
+def _jit(**options):
+    """``triton.jit`` with these options, where Triton is installed."""
+    return lambda function: function if triton is None else triton.jit(function, **options)
 
 
-def _jit_any_size(function):
-    """Compiled once for all numbers of rows and all places in memory of their bounds."""
-    if triton is None:
-        return function
-    sizes = ["count", "repeat", "sums_at", "sums_stride"]
-    return triton.jit(
-        function, do_not_specialize=sizes, do_not_specialize_on_alignment=["first", "last", "dest"]
-    )
-
-
-def _jit_strided(function):
-    """Compiled once for all sizes of one tile; strides of 1 are compiled in, so that loads follow them."""
-    return function if triton is None else triton.jit(function, do_not_specialize=["rows", "K", "F"])
+# One compilation for all sizes of a tile; strides of 1 are compiled in, so that loads follow them.
+_jit_strided = _jit(do_not_specialize=["rows", "K", "F"])
 
 
 def _mend_interpreter():
@@ -68,7 +51,11 @@ if triton is not None and os.environ.get("TRITON_INTERPRET") == "1":
     _mend_interpreter()
 
 
-@_jit_any_size
+# One compilation for all numbers of rows and all places in memory of their bounds.
+@_jit(
+    do_not_specialize=["count", "repeat", "sums_at", "sums_stride"],
+    do_not_specialize_on_alignment=["first", "last", "dest"],
+)
 def sum_rows(
     out,  # [.., K]: sums of rows of x
     x,  # [M, K]
@@ -99,9 +86,8 @@ def sum_rows(
     ACC: tl.constexpr = tl.float64 if WIDE else tl.float32
     ONCE: tl.constexpr = "evict_first" if STREAM else ""
     OFTEN: tl.constexpr = "evict_last" if STREAM else ""
-    AXIS: tl.constexpr = (
-        1 if ALONG_ROWS else 0
-    )  # Triton spreads threads along columns, then along the first axis
+    # Triton spreads threads along columns, then along the first axis.
+    AXIS: tl.constexpr = 1 if ALONG_ROWS else 0
     if K == 0:
         length = width
     else:
@@ -178,7 +164,7 @@ def sum_rows(
         tl.store(sums + sums_stride + program, tl.sum(tl.sum(total_degree, axis=1), axis=0))
 
 
-@_jit
+@_jit()
 def add_scaled(
     out,  # may be y
     y,
@@ -211,92 +197,30 @@ def add_scaled(
     tl.store(out + places, value.to(out.dtype.element_ty), mask=valid)
 
 
-@_jit
-def _chunk_rows(chunk, owner, bounds, ptr, LENGTH: tl.constexpr):
-    """The graph of a chunk, and its rows: first and one past the last."""
-    graph = tl.load(owner + chunk)
-    begin = tl.load(ptr + graph)
-    if bounds is not None:
-        begin += (chunk - tl.load(bounds + graph)) * LENGTH
-    return graph, begin, tl.minimum(begin + LENGTH, tl.load(ptr + graph + 1))
-
-
-@_jit
-def gram_chunks(
-    out,  # [chunks, K, F]
-    a,  # [N, K]
-    b,  # [N, F]
-    owner,
-    bounds,
-    ptr,
-    K: tl.constexpr,
-    F: tl.constexpr,
-    LENGTH: tl.constexpr,  # the most rows of a chunk
-    STEP: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_F: tl.constexpr,
-):
-    """a' b of the rows of every chunk."""
-    chunk = tl.program_id(0).to(tl.int64)
-    _, begin, end = _chunk_rows(chunk, owner, bounds, ptr, LENGTH)
-    k = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
-    f = tl.program_id(2) * BLOCK_F + tl.arange(0, BLOCK_F)
-    acc = tl.zeros([BLOCK_K, BLOCK_F], tl.float32)
-    row = begin + tl.arange(0, STEP)
-    for _ in range(begin, end, STEP):
-        left = tl.load(
-            a + row[None, :] * K + k[:, None], mask=(row[None, :] < end) & (k[:, None] < K), other=0.0
-        )
-        right = tl.load(
-            b + row[:, None] * F + f[None, :], mask=(row[:, None] < end) & (f[None, :] < F), other=0.0
-        )
-        acc = tl.dot(left, right, acc, input_precision="ieee")
-        row += STEP
-    places = (chunk * K + k[:, None]) * F + f[None, :]
-    tl.store(out + places, acc.to(out.dtype.element_ty), mask=(k[:, None] < K) & (f[None, :] < F))
-
-
-@_jit
-def multiply_chunks(
-    out,  # [N, F]
-    a,  # [N, K]
-    m,  # [B, K, F]
-    owner,
-    bounds,
-    ptr,
-    K: tl.constexpr,
-    F: tl.constexpr,
-    LENGTH: tl.constexpr,
-    STEP: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_F: tl.constexpr,
-):
-    """Each row of every chunk times the matrix of its graph."""
-    chunk = tl.program_id(0).to(tl.int64)
-    graph, begin, end = _chunk_rows(chunk, owner, bounds, ptr, LENGTH)
-    f = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
-    row = begin + tl.arange(0, STEP)
-    for _ in range(begin, end, STEP):
-        acc = tl.zeros([STEP, BLOCK_F], tl.float32)
-        for k_at in range(0, K, BLOCK_K):
-            k = k_at + tl.arange(0, BLOCK_K)
-            left = tl.load(
-                a + row[:, None] * K + k[None, :], mask=(row[:, None] < end) & (k[None, :] < K), other=0.0
-            )
-            matrix = m + (graph * K + k[:, None]) * F + f[None, :]
-            right = tl.load(matrix, mask=(k[:, None] < K) & (f[None, :] < F), other=0.0)
-            acc = tl.dot(left, right, acc, input_precision="ieee")
-        places = row[:, None] * F + f[None, :]
-        valid = (row[:, None] < end) & (f[None, :] < F)
-        tl.store(out + places, acc.to(out.dtype.element_ty), mask=valid)
-        row += STEP
+@_jit()
+def _chunk_rows(chunk, owner, bounds, ptr, rows, LENGTH: tl.constexpr):
+    """The graph of a chunk, and its rows: first and one past the last. Without `ptr` all rows are one graph."""
+    if ptr is None:
+        graph = chunk * 0
+        begin = chunk * LENGTH
+        end = tl.minimum(begin + LENGTH, rows)
+    else:
+        graph = tl.load(owner + chunk)
+        begin = tl.load(ptr + graph)
+        if bounds is not None:
+            begin += (chunk - tl.load(bounds + graph)) * LENGTH
+        end = tl.minimum(begin + LENGTH, tl.load(ptr + graph + 1))
+    return graph, begin, end
 
 
 @_jit_strided
-def gram_replicas(
+def gram_rows(
     out,  # [chunks, R, K, F]
     a,  # [N, R, K], of any strides
     b,  # [N, R, F]
+    owner,  # which rows each chunk has
+    bounds,
+    ptr,
     rows,
     a_row,
     a_replica,
@@ -306,7 +230,7 @@ def gram_replicas(
     b_column,
     K,
     F,
-    LENGTH: tl.constexpr,  # rows of a chunk
+    LENGTH: tl.constexpr,  # the most rows of a chunk
     STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_F: tl.constexpr,
@@ -314,15 +238,16 @@ def gram_replicas(
     """a' b of every replica, for the rows of every chunk."""
     chunk = tl.program_id(0).to(tl.int64)  # the one axis of a grid that may be long
     replica = tl.program_id(1).to(tl.int64)
+    _, begin, end = _chunk_rows(chunk, owner, bounds, ptr, rows, LENGTH)
     blocks = (F + BLOCK_F - 1) // BLOCK_F
     k = tl.program_id(2) // blocks * BLOCK_K + tl.arange(0, BLOCK_K)
     f = tl.program_id(2) % blocks * BLOCK_F + tl.arange(0, BLOCK_F)
-    row = chunk * LENGTH + tl.arange(0, STEP)
     left_at = a + replica * a_replica + k[:, None].to(tl.int64) * a_column
     right_at = b + replica * b_replica + f[None, :].to(tl.int64) * b_column
     acc = tl.zeros([BLOCK_K, BLOCK_F], tl.float32)
-    for _ in range(0, LENGTH, STEP):
-        there = row < rows
+    row = begin + tl.arange(0, STEP)
+    for _ in range(begin, end, STEP):
+        there = row < end
         left = tl.load(left_at + row[None, :] * a_row, mask=there[None, :] & (k[:, None] < K), other=0.0)
         right = tl.load(right_at + row[:, None] * b_row, mask=there[:, None] & (f[None, :] < F), other=0.0)
         acc = tl.dot(left, right, acc, input_precision="ieee")
@@ -332,10 +257,13 @@ def gram_replicas(
 
 
 @_jit_strided
-def multiply_replicas(
+def multiply_rows(
     out,  # [N, R, F], of any strides
     a,  # [N, R, K]
-    m,  # [R, K, F]
+    m,  # [B, R, K, F]
+    owner,
+    bounds,
+    ptr,
     rows,
     a_row,
     a_replica,
@@ -345,25 +273,27 @@ def multiply_replicas(
     b_column,
     K,
     F,
+    LENGTH: tl.constexpr,
     STEP: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_F: tl.constexpr,
 ):
-    """Each row times the matrix of its replica."""
-    row = tl.program_id(0).to(tl.int64) * STEP + tl.arange(0, STEP)
+    """Each row of every chunk times the matrix of its graph and replica."""
+    chunk = tl.program_id(0).to(tl.int64)
     replica = tl.program_id(1).to(tl.int64)
+    graph, begin, end = _chunk_rows(chunk, owner, bounds, ptr, rows, LENGTH)
     f = tl.program_id(2) * BLOCK_F + tl.arange(0, BLOCK_F)
-    there = row < rows
-    acc = tl.zeros([STEP, BLOCK_F], tl.float32)
-    for k_at in range(0, K, BLOCK_K):
-        k = k_at + tl.arange(0, BLOCK_K)
-        left = tl.load(
-            a + replica * a_replica + row[:, None] * a_row + k[None, :].to(tl.int64) * a_column,
-            mask=there[:, None] & (k[None, :] < K),
-            other=0.0,
-        )
-        matrix = m + (replica * K + k[:, None]) * F + f[None, :]
-        right = tl.load(matrix, mask=(k[:, None] < K) & (f[None, :] < F), other=0.0)
-        acc = tl.dot(left, right, acc, input_precision="ieee")
-    places = replica * b_replica + row[:, None] * b_row + f[None, :].to(tl.int64) * b_column
-    tl.store(out + places, acc.to(out.dtype.element_ty), mask=there[:, None] & (f[None, :] < F))
+    row = begin + tl.arange(0, STEP)
+    for _ in range(begin, end, STEP):
+        there = row < end
+        acc = tl.zeros([STEP, BLOCK_F], tl.float32)
+        for k_at in range(0, K, BLOCK_K):
+            k = k_at + tl.arange(0, BLOCK_K)
+            left_at = a + replica * a_replica + row[:, None] * a_row + k[None, :].to(tl.int64) * a_column
+            left = tl.load(left_at, mask=there[:, None] & (k[None, :] < K), other=0.0)
+            matrix = m + ((graph * tl.num_programs(1) + replica) * K + k[:, None]) * F + f[None, :]
+            right = tl.load(matrix, mask=(k[:, None] < K) & (f[None, :] < F), other=0.0)
+            acc = tl.dot(left, right, acc, input_precision="ieee")
+        places = replica * b_replica + row[:, None] * b_row + f[None, :].to(tl.int64) * b_column
+        tl.store(out + places, acc.to(out.dtype.element_ty), mask=there[:, None] & (f[None, :] < F))
+        row += STEP
