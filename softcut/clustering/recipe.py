@@ -141,7 +141,7 @@ class Recipe:
     consensus_columns: int = 64  # leading directions that its k-means sees
     consensus_restarts: int = 20
 
-    # ---- refine: own features and neighbours (refine.py)
+    # ---- refine: own features and neighbours (consensus.py)
     refine: bool = True
     ridge: float = 3e-3  # of the regression from features to clusters
     restart: float = 0.4  # share of a node's own evidence at every step of PageRank
@@ -150,7 +150,7 @@ class Recipe:
     # ---- clusters of the edges (edges.py)
     edges: EdgeRecipe = EdgeRecipe()
 
-    # ---- choose the number of clusters, and say what was found (choose_k.py, estimator.py)
+    # ---- choose the number of clusters, and say what was found (fitting.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
     trial_networks: int = 12  # for each number: two for each distance
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
@@ -174,7 +174,7 @@ class Recipe:
     budget_cuda: int = 3 << 28
     least_networks: int = 4  # trained however large the graph is
 
-    # ---- mini-batches (batches.py)
+    # ---- mini-batches (networks.py)
     batch_parts: str = "random"  # how the parts of the graph are drawn; "metis": with few edges between them
     parts_per_step: int = 8  # many small parts make a batch more like the whole graph than a few large ones
     least_batch: int = 10_000  # nodes of an automatic batch: below, steps cost more than what they compute

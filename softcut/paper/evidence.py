@@ -18,11 +18,11 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from softcut.clustering.consensus import agreement
+from softcut.clustering.consensus import Refiner
 from softcut.clustering.kmeans import kmeans, kmeans_restarts
+from softcut.clustering.networks import agreement
 from softcut.clustering.prepare import Prepared, prepare, silence_rule, silent_nodes, without
 from softcut.clustering.recipe import Recipe
-from softcut.clustering.refine import Refiner
 from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph

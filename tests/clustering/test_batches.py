@@ -10,7 +10,7 @@ import torch
 
 from softcut import GraphClustering
 from softcut.clustering import Recipe
-from softcut.clustering.batches import make_batches, nodes_per_step, rows_at_a_time
+from softcut.clustering.networks import make_batches, nodes_per_step
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
@@ -113,11 +113,6 @@ def test_nodes_of_a_step(graph: Graph) -> None:
     assert asked("auto", Recipe(budget_cpu=24 * 20 * 50, least_batch=1), k=4) == 50
     assert asked("auto", Recipe(budget_cpu=24 * 20 * 50 - 1, least_batch=1), k=4) == 49
     assert asked("auto", Recipe(budget_cpu=1, least_batch=100)) == 100
-    assert (
-        rows_at_a_time("auto") == 65_536
-        and rows_at_a_time(np.int64(70)) == 70
-        and rows_at_a_time(None) is None
-    )
 
 
 def test_networks_are_budgeted_by_the_nodes_of_a_step(graph: Graph) -> None:

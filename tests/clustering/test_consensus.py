@@ -7,8 +7,9 @@ import pytest
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-from softcut.clustering import consensus as module
-from softcut.clustering.consensus import Consensus, agreement, evidence_weights
+from softcut.clustering import networks as module
+from softcut.clustering.consensus import Consensus
+from softcut.clustering.networks import agreement, evidence_weights
 from softcut.metrics import Evidence
 
 

@@ -21,13 +21,11 @@ from softcut.clustering.distributed import (
     partition,
     train_part,
 )
-from softcut.clustering.distributed.group import TorchGroup
-from softcut.clustering.distributed.prepare_part import PartNodes, prepare_part
-from softcut.clustering.distributed.results import all_labels
-from softcut.clustering.distributed.traffic import Traffic, step_traffic
+from softcut.clustering.distributed.__main__ import all_labels
+from softcut.clustering.distributed.group import TorchGroup, Traffic, step_traffic
+from softcut.clustering.distributed.part import PartNodes, prepare_part
 from softcut.clustering.networks import train_networks
-from softcut.clustering.node_features import rows_that_sum_to_one
-from softcut.clustering.nodes import Nodes
+from softcut.clustering.node_features import Nodes, rows_that_sum_to_one
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, ParameterError
@@ -294,7 +292,7 @@ def test_a_training_goes_on_from_its_checkpoint(parts, three, tmp_path):
 
 
 def test_labels_are_put_together_in_the_order_of_the_graph(parts, three, monkeypatch):
-    monkeypatch.setattr("softcut.clustering.distributed.results._AT_ONCE", 7)
+    monkeypatch.setattr("softcut.clustering.distributed.__main__._AT_ONCE", 7)
     sizes = tuple(len(found.part.nodes) for found in three)
     whole = in_parts(3, lambda group: all_labels(three[group.rank], sizes, group))
     assert [len(labels) for labels, _ in whole] == [120, 0, 0]

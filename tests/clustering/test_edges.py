@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import softcut as sc
 from softcut.clustering import edges
-from softcut.clustering.edges import edge_clusters, shares
-from softcut.clustering.merges import cut, merge_steps
+from softcut.clustering.edges import cut, edge_clusters, merge_steps, shares
 from softcut.clustering.recipe import DEFAULT, EdgeRecipe, Recipe
 from softcut.datasets import attributed_communities
 from softcut.metrics import evidence, modularity, nmi

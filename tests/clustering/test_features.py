@@ -10,17 +10,19 @@ import torch
 import softcut as sc
 from softcut.clustering import Recipe
 from softcut.clustering.encoder import Encoder, scaled_distances
-from softcut.clustering.feature_rows import FeatureRows, leading_directions
 from softcut.clustering.node_features import (
     FeatureMap,
+    FeatureRows,
+    Nodes,
     apart_from_constant,
+    leading_directions,
     leading_eigenvectors,
     propagate,
     rows_that_sum_to_one,
+    sample_rows,
     structural_features,
     unit_rows,
 )
-from softcut.clustering.nodes import Nodes, sample_rows
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError
 from softcut.ops import CSR
@@ -259,10 +261,10 @@ def test_the_encoder_is_its_formula(f, recipe):
     graph = weighted().with_features(measurements(f=f) ** 3)
     encoder, encoded = Encoder.fit(graph, recipe)
     directions = f >= recipe.many_columns
-    assert encoder.hops == recipe.distances and encoder.directions == directions
+    assert encoder.features.directions == directions
     x = encoder.features.transform(graph.x)
     np.testing.assert_array_equal(encoded.x.numpy(), x)
-    wanted = encoded_by_hand(propagation(graph), x, encoder.hops, directions, recipe.longest_row)
+    wanted = encoded_by_hand(propagation(graph), x, recipe.distances, directions, recipe.longest_row)
     np.testing.assert_allclose(encoded.z.numpy(), wanted, atol=1e-3, rtol=1e-4)
     torch.testing.assert_close(encoder.encode(graph, CPU).z, encoded.z)
     torch.testing.assert_close(encoded.rows[3], encoded.z[:, 3])
@@ -274,11 +276,13 @@ def test_distances_of_large_graphs_are_measured_on_a_sample(large):
     graph = attributed_communities(200, 3, average_degree=8, n_features=0, seed=0)
     x = torch.randn(200, 4, generator=torch.Generator().manual_seed(1)) + 3
     op = CSR.from_graph(graph, dtype=torch.float64)
-    z, measures = scaled_distances(op, x, (0, 2, 9), False, Nodes(200), Recipe(large=large))
+    z, measures = scaled_distances(op, x, Nodes(200), Recipe(distances=(0, 2, 9), large=large))
     sample = sample_rows(200, large).numpy()
     wanted = encoded_by_hand(propagation(graph), x.numpy(), (0, 2, 9), False, sample=sample)
     np.testing.assert_allclose(z.numpy(), wanted, atol=2e-3, rtol=1e-3)
-    again, same = scaled_distances(op, x, (0, 2, 9), False, Nodes(200), Recipe(large=large), known=measures)
+    again, same = scaled_distances(
+        op, x, Nodes(200), Recipe(distances=(0, 2, 9), large=large), known=measures
+    )
     assert torch.equal(again, z) and same == measures
 
 
@@ -287,7 +291,7 @@ def test_large_graphs_are_encoded_as_small_ones():
     first, small = Encoder.fit(graph)
     second, big = Encoder.fit(graph, Recipe(large=399))  # the sample leaves one node out
     assert big.z.shape == small.z.shape and big.z.dtype == torch.float32
-    assert not torch.equal(first.centre, second.centre), "medians of a sample"
+    assert not torch.equal(first.measures[0][0], second.measures[0][0]), "medians of a sample"
     # Directions of the projection have no sign: distances between nodes are compared.
     for one, two in zip(small.z, big.z, strict=True):
         assert (one @ one.T - two @ two.T).abs().mean() < 0.05 * (one @ one.T).abs().mean()
@@ -297,9 +301,9 @@ def test_large_graphs_are_encoded_as_small_ones():
 def test_an_unseen_graph_is_encoded_with_what_the_first_one_taught():
     graph, other = (weighted(seed=s).with_features(measurements(seed=s)) for s in (0, 1))
     encoder, _ = Encoder.fit(graph, Recipe(distances=(1,)))
-    z = propagation(other) @ encoder.features.transform(other.x).astype(float) - encoder.centre.numpy()[0]
-    length = np.linalg.norm(z, axis=1, keepdims=True)
-    z = z * np.minimum(1, float(encoder.limit[0]) / length) * float(encoder.scale[0])
+    centre, limit, scale = (measured.numpy() for measured in encoder.measures[0])
+    z = propagation(other) @ encoder.features.transform(other.x).astype(float) - centre
+    z = z * np.minimum(1, limit / np.linalg.norm(z, axis=1, keepdims=True)) * scale
     np.testing.assert_allclose(encoder.encode(other, CPU).z[0].numpy(), z, atol=1e-4)
     with pytest.raises(GraphError, match="the graph has 4 features but the model was fitted with 5"):
         encoder.encode(other.with_features(measurements(f=4)), CPU)

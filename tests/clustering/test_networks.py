@@ -11,12 +11,11 @@ import torch
 
 import softcut as sc
 from softcut.clustering import PAPER, Recipe, Replica
-from softcut.clustering.consensus import Consensus, agreement
+from softcut.clustering.consensus import Consensus, merge
 from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
-from softcut.clustering.merge import merge
-from softcut.clustering.networks import Networks, train_networks
-from softcut.clustering.nodes import sample_rows
+from softcut.clustering.networks import Networks, agreement, train_networks
+from softcut.clustering.node_features import sample_rows
 from softcut.clustering.prepare import (
     is_constant,
     prepare,

@@ -10,11 +10,10 @@ import torch
 
 import softcut as sc
 from softcut.clustering import Recipe
-from softcut.clustering import merge as module
-from softcut.clustering.merge import refine
-from softcut.clustering.nodes import sample_rows
+from softcut.clustering import consensus as module
+from softcut.clustering.consensus import Refiner, refine
+from softcut.clustering.node_features import sample_rows
 from softcut.clustering.prepare import prepare
-from softcut.clustering.refine import Refiner
 from softcut.datasets import attributed_communities
 from softcut.metrics import nmi
 from softcut.ops import CSR

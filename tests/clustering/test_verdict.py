@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import softcut as sc
 from softcut.clustering import Recipe, fitting
-from softcut.clustering.choose_k import choose
+from softcut.clustering.fitting import choose
 from softcut.datasets import attributed_communities, community_graph
 from softcut.metrics import evidence, nmi
 from softcut.metrics.judge import evidence_parts
