@@ -197,12 +197,9 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
     for name, value in tensors.items():
         part, _, rest = name.partition(".")
         parts[part][rest] = value
-    net, order, scales = (
-        parts["net"],
-        [int(j) for j in meta["order"]],
-        [int(i) for i in meta["net"]["scales"]],
-    )
-    _check(sorted(order) == list(range(k)), "model.order")
+    net, scales = parts["net"], [int(i) for i in meta["net"]["scales"]]
+    order = np.asarray([int(j) for j in meta["order"]])
+    _check(sorted(order.tolist()) == list(range(k)), "model.order")
     _check(len(scales) == len(net["bias"]) and scales == sorted(scales), "model.net.scales")
     _check(scales[0] >= 0 and scales[-1] < len(recipe.distances), "model.net.scales")
     _check(meta["silence"] in ("isolated", "empty", "never"), "model.silence")
@@ -217,6 +214,7 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
     if not recipe.paper:
         arrays = {name: value.numpy() for name, value in parts["encoder"].items() if name in _ARRAYS}
         encoder.features = FeatureMap(recipe=recipe, **arrays)
+        _check(encoder.features.words or encoder.features.weight is not None, "encoder.weight")
         encoder.in_channels = len(encoder.features.matrix)
         encoder.measures = list(zip(*(parts["encoder"][name] for name in _MEASURES), strict=True))
     return LearnedModel(
@@ -224,7 +222,7 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
         encoder=encoder,
         consensus=Consensus(**parts["consensus"]) if meta["consensus"] else None,
         refiner=Refiner(**parts["refiner"]) if meta["refiner"] else None,
-        order=np.asarray(order, dtype=np.int64),
+        order=order,
         silence=meta["silence"],
     )
 

@@ -130,13 +130,21 @@ def write_result(
         "notes": result.notes,
     }
 
+    def write_table(opened: Any) -> None:
+        text = io.TextIOWrapper(opened, encoding="utf-8", newline="", write_through=True)
+        writer = csv.writer(text)
+        writer.writerow(["node", "cluster", "probability"])
+        rows = zip(read_names(parts), labels.tolist(), probability.tolist(), strict=True)
+        writer.writerows((name, label, f"{p:.6f}") for name, label, p in rows)
+        text.detach()
+
     def write() -> None:
         out.mkdir(parents=True, exist_ok=True)
         (out / "result.json").unlink(missing_ok=True)  # of an earlier run: it must not describe these labels
         file = io.BytesIO()
         np.save(file, labels)
         atomic_write(out / "labels.npy", file.getvalue())
-        atomic_write(out / "labels.csv", lambda opened: _write_table(opened, parts, labels, probability))
+        atomic_write(out / "labels.csv", write_table)
         state = {name: value.detach().cpu().contiguous() for name, value in net.state_dict().items()}
         atomic_write(out / "networks.safetensors", save(state))
         atomic_json(out / "result.json", said)
@@ -144,15 +152,6 @@ def write_result(
 
     group.shared(write)
     return said
-
-
-def _write_table(file: Any, parts: str | Path, labels: np.ndarray, probability: np.ndarray) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    writer = csv.writer(text)
-    writer.writerow(["node", "cluster", "probability"])
-    rows = zip(read_names(parts), labels.tolist(), probability.tolist(), strict=True)
-    writer.writerows((name, label, f"{p:.6f}") for name, label, p in rows)
-    text.detach()
 
 
 # ------------------------------------------------------------------------------------------------ the command
