@@ -16,12 +16,7 @@ from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
 from softcut.clustering.networks import Networks, agreement, train_networks
 from softcut.clustering.node_features import sample_rows
-from softcut.clustering.prepare import (
-    is_constant,
-    prepare,
-    silence_rule,
-    silent_nodes,
-)
+from softcut.clustering.prepare import is_constant, prepare, silence_rule, silent_nodes
 from softcut.datasets import attributed_communities
 from softcut.metrics import Evidence
 from softcut.training import ReplicaNet, TrainResult, replica_losses, replica_seeds
@@ -30,14 +25,12 @@ CPU = torch.device("cpu")
 QUICK = Recipe(networks=4, iterations=6)
 
 
-@pytest.fixture(scope="module")
-def graph():
-    return attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=0)
+GRAPH = attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=0)
 
 
 @pytest.fixture(scope="module")
-def prepared(graph):
-    return prepare(graph, Recipe(), CPU, [].append)
+def prepared():
+    return prepare(GRAPH, Recipe(), CPU, [].append)
 
 
 # ----------------------------------------------------------------------------------------------- preparing
@@ -79,13 +72,20 @@ def test_local_structure_serves_several_graphs_and_positions_one():
     assert len(several.judge.counts) == 0
     same = prepare(graph.with_features(np.ones((60, 2))), PAPER, CPU, notes.append)
     assert same.encoded.graph.num_features == 32
-    said = [
-        ("leading eigenvectors", "no features"),
-        ("degrees in the", "no features"),
-        ("leading", "all nodes have"),
-    ]
-    for note, (what, why) in zip(notes, said, strict=True):
-        assert what in note and why in note
+    for note, what, why in zip(
+        notes, ("leading", "degrees in", "leading"), ("no", "no", "all nodes"), strict=True
+    ):
+        assert f"structural features ({what}" in note and f"): {why}" in note
+        assert (note.code, note.values) == ("clusters_from", {"source": "structure"})
+
+
+def test_each_of_several_graphs_is_propagated_by_itself():
+    parts = [GRAPH, GRAPH.subgraph(range(30))]
+    both = prepare(sc.Graph.batch(parts), Recipe(), CPU, [].append)
+    assert both.encoded.op.to_dense()[:120, 120:].abs().max() == 0
+    for part, rows in zip(parts, (slice(0, 120), slice(120, 150)), strict=True):
+        alone = both.encoder.encode(part, CPU)
+        torch.testing.assert_close(alone.z, both.encoded.z[:, rows], atol=1e-5, rtol=1e-4)
 
 
 # ------------------------------------------------------------------------------------------------ networks
@@ -135,37 +135,41 @@ def test_networks_read_the_middle_distances_first(prepared, count, wanted):
     assert starts_of(prepared, 3, Recipe(networks=count, start="random"))[0].scales == wanted
 
 
+def better_k_means(rows, k, networks, tries, seed):
+    """Centres of the best of `tries` k-means for each network."""
+    least = 0.25 * len(rows) / k
+    labels, centres = kmeans_restarts(rows, k, tries * networks, max_iter=30, least=least, random_state=seed)
+    error = [float((rows - c[row]).square().sum()) for row, c in zip(labels, centres, strict=True)]
+    return [centres[i + int(np.argmin(error[i : i + tries]))] for i in range(0, len(error), tries)]
+
+
 def test_networks_start_from_k_means_of_their_own_features_and_some_of_them_from_the_edges(prepared):
     net, start = starts_of(prepared, 5, Recipe(networks=20), seed=11)
     assert net.k == 5 and net.hidden == 16
-    z, least = prepared.encoded.z, 0.25 * 120 / 5
+    z = prepared.encoded.z
     from_edges = edge_clusters(prepared.adjacency, [5], 11, quick=True)[5][:, 0]
     place = 0
     for scale in range(6):
         count = net.scales.count(scale)
-        labels, centres = kmeans_restarts(
-            z[scale], 5, 2 * (count - 1), max_iter=30, least=least, random_state=11 + scale
-        )
-        error = [float((z[scale] - c[row]).square().sum()) for row, c in zip(labels, centres, strict=True)]
         assert torch.equal(start.labels[place], from_edges), "a quarter of three or four is one"
-        for i in range(count - 1):
-            better = centres[2 * i + int(error[2 * i] > error[2 * i + 1])]
-            wanted = assign(z[scale], better.unsqueeze(0))[0]
+        for i, centres in enumerate(better_k_means(z[scale], 5, count - 1, 2, 11 + scale)):
+            wanted = assign(z[scale], centres.unsqueeze(0))[0]
             assert torch.equal(start.labels[place + 1 + i], wanted), (scale, i)
         place += count
     assert place == 20
     sizes = torch.stack([torch.bincount(row, minlength=5) for row in start.labels]).float()
-    torch.testing.assert_close(start.sizes, sizes.clamp(min=least))
+    torch.testing.assert_close(start.sizes, sizes.clamp(min=6))
 
 
 def test_starts_follow_the_recipe(prepared):
     known = torch.arange(120) % 4
     _, single = starts_of(prepared, 4, QUICK, edge_labels=known)
-    assert (single.labels == known).all(1).tolist() == [False] * 4, (
-        "a single one at each distance reads features"
-    )
+    assert not (single.labels == known).all(1).any(), "a single one at each distance reads features"
     _, pairs = starts_of(prepared, 4, replace(QUICK, networks=12), edge_labels=known)
     assert (pairs.labels == known).all(1).tolist() == [True, False] * 6, "one of two begins from the edges"
+    several = prepare(sc.Graph.batch([GRAPH, GRAPH]), Recipe(), CPU, [].append)
+    _, both = starts_of(several, 4, replace(QUICK, networks=12), edge_labels=known.repeat(2))
+    assert not (both.labels == known.repeat(2)).all(1).any(), "edges of one graph mean nothing in another"
     _, all_of_them = starts_of(prepared, 4, replace(QUICK, edge_starts=1.0), edge_labels=known)
     assert (all_of_them.labels == known).all()
     _, none = starts_of(prepared, 4, replace(QUICK, networks=12, edge_starts=0.0), edge_labels=known)
@@ -182,14 +186,11 @@ def test_starts_of_large_graphs_come_from_a_sample_and_not_from_the_edges(prepar
     assert start.labels.shape == (12, 120)
     assert start.labels.any(1).all(), "no network begins from the edges"
     rows = prepared.encoded.z[0][sample_rows(120, 90)]
-    labels, centres = kmeans_restarts(rows, 3, 10, max_iter=30, least=0.25 * 90 / 3)
-    error = [float((rows - c[row]).square().sum()) for row, c in zip(labels, centres, strict=True)]
-    for i in range(2):
-        best = centres[5 * i + int(np.argmin(error[5 * i : 5 * i + 5]))]
-        assert torch.equal(start.labels[i], assign(prepared.encoded.z[0], best.unsqueeze(0))[0])
+    for labels, centres in zip(start.labels, better_k_means(rows, 3, 2, 5, 0), strict=False):
+        assert torch.equal(labels, assign(prepared.encoded.z[0], centres.unsqueeze(0))[0])
 
 
-def test_networks_are_judged_by_evidence_and_by_the_plain_losses(graph, prepared):
+def test_networks_are_judged_by_evidence_and_by_the_plain_losses(prepared):
     recipe = replace(QUICK, networks=3, temperature=0.5)
     found = train_networks(prepared, 3, recipe, 7, [].append)
     s = found.net.assign(prepared.encoded.inputs, 0.5)
@@ -211,7 +212,7 @@ def test_networks_are_judged_by_evidence_and_by_the_plain_losses(graph, prepared
 
 
 @pytest.mark.parametrize("objective", ["mincut", "ratio_trace", "dmon", "just_balance"])
-def test_other_objectives_read_the_operator_they_are_made_for(graph, prepared, objective):
+def test_other_objectives_read_the_operator_they_are_made_for(prepared, objective):
     found = train_networks(prepared, 3, replace(QUICK, objective=objective, networks=2), 0, [].append)
     op = prepared.encoded.op.normalise() if objective != "dmon" else prepared.adjacency
     cut, ortho = replica_losses(op, found.s, objective)
@@ -303,9 +304,8 @@ def test_where_all_networks_lost_clusters_the_one_that_says_most_is_taken(prepar
     found = ended(prepared, [1, 2, 2, 1], [9.0, 1.0, 1.5, 0.1], losses=[0.0, -2.0, -1.0, -9.0])
     for recipe, best in ((Recipe(), 2), (PAPER, 1)):
         merged, notes = merged_of(prepared, found, recipe)
-        assert notes == [
-            "all 4 networks used fewer than 3 clusters; the one that used most of them was taken."
-        ]
+        said = "all 4 networks used fewer than 3 clusters; the one that used most of them was taken."
+        assert notes == [said]
         assert merged.consensus is None
         torch.testing.assert_close(merged.soft, found.s[:, best])
 
