@@ -129,17 +129,10 @@ def train_networks(
     start = _starts(prepared, scales, k, recipe, seed, edge_labels) if recipe.start == "clusters" else None
     inputs = prepared.encoded.inputs
     seeds = replica_seeds(seed, count)
-    net = ReplicaNet(
-        in_channels=inputs.in_channels,
-        k=k,
-        seeds=seeds,
-        hidden=recipe.hidden,
-        terms=inputs.terms,
-        scales=scales,
-        dtype=prepared.encoded.x.dtype,
-    ).to(prepared.device)
+    options: dict[str, Any] = {"scales": scales, "dtype": prepared.encoded.x.dtype}
+    net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, **options).to(prepared.device)
     settings = recipe.training(prepared.nodes.count, prepared.device if batches is None else batches.device)
-    options: dict[str, Any] = {
+    options = {
         "start": None if start is None else start.labels,
         "sizes": None if start is None else start.sizes,
         "adjacency": prepared.adjacency,
