@@ -12,7 +12,7 @@ from softcut.clustering import Recipe
 from softcut.clustering.model import PlacedModel, signature
 from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.datasets import attributed_communities
-from softcut.errors import GraphError, NotFittedError
+from softcut.errors import GraphError, Note, NotFittedError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*explain less", "ignore:restarts hardly agree")
 RNG = np.random.default_rng(0)
@@ -94,6 +94,7 @@ def test_the_training_graph_gets_its_labels_also_after_loading(case, tmp_path):
     for model in (est, again):
         np.testing.assert_array_equal(joined(model.predict(data)), est.labels_)
         np.testing.assert_allclose(joined(model.predict_proba(data)), est.soft_, atol=1e-5)
+    assert all(isinstance(note, Note) for note in est.notes_)
     np.testing.assert_allclose(est.soft_.sum(1), 1, atol=1e-5)
     np.testing.assert_array_equal(est.soft_.argmax(1), est.labels_)
     if "isolated" not in case and "edges" not in case:
