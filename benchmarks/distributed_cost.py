@@ -199,7 +199,7 @@ def compared(n: int, halo: int, degree: int, columns: int, k: int, hidden: int, 
     part: Any = SimpleNamespace(words=None)
     manifest: Any = SimpleNamespace(nodes=n, edge_worth=1.0)
     judge = PartJudge(part, op, manifest, torch.zeros(0, dtype=torch.float64))
-    x, recipe = torch.randn(n, columns), Recipe(large=64)
+    x, recipe = torch.randn(n, columns), Recipe(large=64, distances=(0, 2), many_columns=columns + 1)
     found = {
         "step": peak_of(step) / job.step_memory,
         "evidence": peak_of(lambda: judge(torch.rand(n, replicas, k).argmax(-1), k)) / job.judging_memory,
