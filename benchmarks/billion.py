@@ -29,7 +29,7 @@ import torch
 from streams import product_in_blocks, propagate_in_blocks
 from torch import Tensor
 
-from softcut.clustering.kmeans import kmeans, nearest
+from softcut.clustering.kmeans import assign, kmeans
 from softcut.datasets.generators_csr import pattern_of_chunks
 from softcut.datasets.generators_edges import Communities, PlantedEdges, generator_of
 from softcut.files import atomic_json
@@ -149,7 +149,9 @@ def start_of(
         return labels_of(net, z, device), {}
     sample = z[:: max(1, len(z) // SAMPLE)][:SAMPLE].to(device)
     centres = kmeans(sample, k, n_init=4, max_iter=50, random_state=arguments.seed).centres
-    parts = [nearest(z[i : i + rows].to(device), centres).to(z.device) for i in range(0, len(z), rows)]
+    parts = [
+        assign(z[i : i + rows].to(device), centres[None])[0].to(z.device) for i in range(0, len(z), rows)
+    ]
     labels = torch.cat(parts)
     sizes = torch.bincount(labels, minlength=k).to(z.dtype).clamp(min=0.25 * len(z) / k)
     return labels.cpu(), {"start": labels.unsqueeze(0), "sizes": sizes.unsqueeze(0)}

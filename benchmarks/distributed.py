@@ -34,7 +34,7 @@ from softcut.clustering.distributed import (
     process_group,
     train_part,
 )
-from softcut.clustering.distributed.traffic import Traffic, step_traffic
+from softcut.clustering.distributed.group import Traffic, step_traffic
 from softcut.datasets import attributed_communities, load
 from softcut.errors import DataError
 from softcut.files import atomic_json

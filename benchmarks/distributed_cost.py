@@ -30,9 +30,8 @@ import torch
 
 from softcut.clustering import Recipe
 from softcut.clustering.distributed import JobGroup
-from softcut.clustering.distributed.part_training import PartTask
-from softcut.clustering.distributed.prepare_part import PartJudge
-from softcut.clustering.distributed.traffic import step_traffic
+from softcut.clustering.distributed.group import step_traffic
+from softcut.clustering.distributed.part import PartJudge, PartTask
 from softcut.clustering.encoder import scaled_distances
 from softcut.clustering.networks import Start
 from softcut.files import atomic_json
@@ -200,14 +199,12 @@ def compared(n: int, halo: int, degree: int, columns: int, k: int, hidden: int, 
     part: Any = SimpleNamespace(words=None)
     manifest: Any = SimpleNamespace(nodes=n, edge_worth=1.0)
     judge = PartJudge(part, op, manifest, torch.zeros(0, dtype=torch.float64))
-    x, recipe = torch.randn(n, columns), Recipe(large=64)
+    x, recipe = torch.randn(n, columns), Recipe(large=64, distances=(0, 2), many_columns=columns + 1)
     found = {
         "step": peak_of(step) / job.step_memory,
         "evidence": peak_of(lambda: judge(torch.rand(n, replicas, k).argmax(-1), k)) / job.judging_memory,
         # The features themselves were there before.
-        "preparation": (
-            peak_of(lambda: scaled_distances(op, x, (0, 2), False, prepared.nodes, recipe)) + 4 * x.numel()
-        )
+        "preparation": (peak_of(lambda: scaled_distances(op, x, prepared.nodes, recipe)) + 4 * x.numel())
         / (job.preparation_memory - job.graph_memory),
     }
     print(f"halo {halo}, H {hidden}, K {k}, R {replicas}:", {name: round(v, 3) for name, v in found.items()})

@@ -42,7 +42,7 @@ PHASES = (
     ("training", "softcut.clustering.networks", "", "train"),
     ("judging networks", "softcut.clustering.fitting", "", "train_networks"),
     ("consensus", "softcut.clustering.fitting", "", "merge"),
-    ("refinement", "softcut.clustering.merge", "", "refine"),
+    ("refinement", "softcut.clustering.consensus", "", "refine"),
     # Before GraphClustering, for --other.
     ("feature graph", "softcut.clustering.prepare", "", "_feature_operator"),
     ("tables of the evidence", "softcut.clustering.estimator", "", "prepare"),

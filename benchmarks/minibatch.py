@@ -59,7 +59,7 @@ def peak_of(train: Callable[[], Any], device: torch.device) -> tuple[Any, int]:
 def fit(arguments: argparse.Namespace) -> dict[str, Any]:
     """One fit for the NMI, or, with few iterations, for the memory of the training."""
     from softcut import GraphClustering
-    from softcut.clustering import Recipe, batches, networks
+    from softcut.clustering import Recipe, networks
     from softcut.metrics import nmi
 
     graph = graph_of(arguments.name, arguments.scale)
@@ -83,7 +83,7 @@ def fit(arguments: argparse.Namespace) -> dict[str, Any]:
             return run
 
         networks.train = watched(networks.train)
-        batches.train_in_batches = watched(batches.train_in_batches)
+        networks.train_in_batches = watched(networks.train_in_batches)
     began = time.perf_counter()
     k = len(set(graph.y.tolist()))
     estimator = GraphClustering(

@@ -110,7 +110,7 @@ def labels_of(it: Problem, method: str, start: torch.Tensor, scales: list[int], 
 
 def run(it: Problem, method: str, replicas: int, seed: int) -> dict[str, Any]:
     """Scores of one objective's replicas, `replicas` for each distance."""
-    hops = it.prepared.encoder.hops
+    hops = it.prepared.encoder.recipe.distances
     scales = sorted(list(range(len(hops))) * replicas)
     start = starts(it, scales, seed)
     begin = time.perf_counter()

@@ -19,8 +19,8 @@ from scipy.sparse.csgraph import connected_components
 
 import softcut as sc
 from softcut.clustering import Recipe, edges
+from softcut.clustering.edges import cut, merge_steps
 from softcut.clustering.encoder import Encoder
-from softcut.clustering.merges import cut, merge_steps
 from softcut.datasets import attributed_communities
 from softcut.ops import CSR
 from softcut.report.plots import cluster_colours
@@ -69,7 +69,7 @@ def networks() -> None:
     grid = figure.add_gridspec(3, 4, width_ratios=[0.55, 1.3, 1.15, 1.15])
     encoder, encoded = Encoder.fit(graph, Recipe())
     for row, hops in enumerate((0, 2, 8)):
-        z = encoded.z[encoder.hops.index(hops)].double()
+        z = encoded.z[encoder.recipe.distances.index(hops)].double()
         two = (z @ torch.linalg.svd(z - z.mean(0), full_matrices=False)[2][:2].mT).numpy()
         axis = figure.add_subplot(grid[row, 0])
         axis.scatter(*two.T, c=[colours[label] for label in est.labels_], s=2, lw=0)

@@ -24,15 +24,17 @@ def recipe_from(base: Recipe, objective: Any, n_init: Any, max_iter: Any, learni
     if not isinstance(base, Recipe):
         raise ParameterError(f"recipe must be a softcut.clustering.Recipe or None, got {base!r}.")
     if objective is not None and objective not in OBJECTIVES:
-        raise ParameterError(
-            f"objective must be one of {', '.join(map(repr, OBJECTIVES))}, got {objective!r}.",
-            argument="objective",
-        )
+        raise _refusal("objective", f"one of {', '.join(map(repr, OBJECTIVES))}", objective)
+    if learning_rate is not None:
+        number = isinstance(learning_rate, int | float | np.number) and not isinstance(learning_rate, bool)
+        if not number or not 0 < learning_rate < np.inf:
+            raise _refusal("learning_rate", "a positive number", learning_rate)
+        learning_rate = float(learning_rate)
     return base.changed(
         objective=objective,
         networks=None if n_init is None else _whole("n_init", n_init, 1),
         iterations=None if max_iter is None else _whole("max_iter", max_iter, 1),
-        learning_rate=None if learning_rate is None else _positive("learning_rate", learning_rate),
+        learning_rate=learning_rate,
     )
 
 
@@ -45,16 +47,11 @@ def seed_from(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(0, _LARGEST_SEED, dtype=np.int64))
     if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
-        raise ParameterError(
-            "random_state must be a whole number, None, a numpy RandomState or a Generator, "
-            f"got {random_state!r}.",
-            argument="random_state",
-        )
+        kinds = "a whole number, None, a numpy RandomState or a Generator"
+        raise _refusal("random_state", kinds, random_state)
     if not 0 <= random_state <= _LARGEST_SEED:
-        raise ParameterError(
-            f"random_state must be between 0 and {_LARGEST_SEED} (2**32 - 1, as in NumPy), got {random_state}.",
-            argument="random_state",
-        )
+        between = f"between 0 and {_LARGEST_SEED} (2**32 - 1, as in NumPy)"
+        raise _refusal("random_state", between, int(random_state))
     return int(random_state)
 
 
@@ -62,24 +59,18 @@ def candidates_from(n_clusters: Any, nodes: int, recipe: Recipe) -> tuple[int, .
     """The numbers of clusters to compare: all of a range, or the one that was asked for."""
     if isinstance(n_clusters, str):
         if n_clusters != "auto":
-            raise ParameterError(
-                f"n_clusters must be a whole number, a range or 'auto', got {n_clusters!r}.",
-                argument="n_clusters",
-            )
+            raise _refusal("n_clusters", "a whole number, a range or 'auto'", n_clusters)
         n_clusters = [k for k in recipe.auto if k <= nodes] or [nodes]
     if isinstance(n_clusters, range | list | tuple):
         numbers = sorted({_whole("n_clusters", k, 1) for k in n_clusters})
         if not numbers:
-            raise ParameterError(
-                "n_clusters is an empty range; give at least one number of clusters.", argument="n_clusters"
-            )
+            said = "n_clusters is an empty range; give at least one number of clusters."
+            raise ParameterError(said, argument="n_clusters")
     else:
-        numbers = [_whole("n_clusters", n_clusters, 1, "a range, or 'auto'")]
+        numbers = [_whole("n_clusters", n_clusters, 1, ", a range, or 'auto'")]
     if numbers[-1] > nodes:
-        raise ParameterError(
-            f"n_clusters is {numbers[-1]} but the graph has only {nodes} nodes; ask for fewer clusters.",
-            argument="n_clusters",
-        )
+        said = f"n_clusters is {numbers[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
+        raise ParameterError(said, argument="n_clusters")
     return tuple(numbers)
 
 
@@ -93,30 +84,23 @@ def batch_size_from(value: Any, objective: str) -> int | str | None:
         )
     if isinstance(value, str) and value == "auto":
         return value
-    return _whole("batch_size", value, _LEAST_BATCH, "None or 'auto'")
+    return _whole("batch_size", value, _LEAST_BATCH, ", None or 'auto'")
+
+
+def _refusal(name: str, wanted: str, value: Any) -> ParameterError:
+    return ParameterError(f"{name} must be {wanted}, got {value!r}.", argument=name)
 
 
 def _whole(name: str, value: Any, least: int, also: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        words = f", {also}" if also else ""
-        raise ParameterError(
-            f"{name} must be a whole number of at least {least}{words}, got {value!r}.", argument=name
-        )
+        raise _refusal(name, f"a whole number of at least {least}{also}", value)
     most = LIMITS.get(name)
     if most is not None and value > most:
+        larger = f"a larger softcut.clustering.arguments.LIMITS[{name!r}]"
         raise ParameterError(
             f"{name} is {value}, above the limit of {most:,}; if it is meant, use ",
-            Argument(
-                "limit", f"{name}=NUMBER", text=f"a larger softcut.clustering.arguments.LIMITS[{name!r}]"
-            ),
+            Argument("limit", f"{name}=NUMBER", text=larger),
             ".",
             argument=name,
         )
     return int(value)
-
-
-def _positive(name: str, value: Any) -> float:
-    good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
-    if not good or value <= 0:
-        raise ParameterError(f"{name} must be a positive number, got {value!r}.", argument=name)
-    return float(value)

@@ -1,79 +1,60 @@
-"""Consensus: one clustering from the soft assignments of many replicas.
+"""The last steps of a fit: one consensus of the networks, refined once.
 
-Replicas started from different seeds and reading features from different distances disagree, and where they
-disagree is information. The rows of
+**Consensus.** Networks that start from different seeds and read features from different distances disagree, and where
+they disagree is information. The rows of
 
-    T = [ sqrt(w_r) S_r for every replica r ; fusion * sqrt(v_h) Z_h for every distance h ]
+    T = [ sqrt(w_r) S_r for every network r ; fusion * sqrt(v_h) Z_h for every distance h ]
 
-(both halves centred and scaled to unit mean squared row length) are clustered by k-means: two nodes are close
-when most of the replicas that explain the graph put them together. The weights w fall with a replica's
-evidence, from the best one on (:func:`evidence_weights`). v_h is the total weight of the replicas that read distance h.
+(both halves centred and scaled to unit mean squared row length) are clustered by k-means: two nodes are close when
+most of the networks that explain the graph put them together. The weights w fall with the evidence of a network
+(:func:`evidence_weights`); v_h is the total weight of the networks that read distance h.
+
+**Refinement.** The consensus looks at features that were propagated already, so a node's own words hardly count in it.
+A softmax regression from the features of single nodes to the clusters found so far takes them into account: its
+prediction and the consensus are averaged, the prediction weighted by how much of the clusters it can tell, and a few
+steps of personalised PageRank let neighbours decide what both leave open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
+import numpy as np
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from softcut.clustering.kmeans import kmeans, squared_distances
-from softcut.metrics import Evidence
+from softcut.clustering.networks import Networks, evidence_weights
+from softcut.clustering.prepare import Prepared, Tell
+from softcut.clustering.recipe import DEFAULT, Recipe
+from softcut.errors import Note
+from softcut.ops import Operator
+from softcut.training import ReplicaNet
 
-__all__ = ["Consensus", "agreement", "evidence_weights", "mean_agreement"]
-
-_ROWS = 50_000  # rows that agreements are counted on
-_NO_WEIGHT = 1e-3  # a replica with less is left out
-
-
-def agreement(hard: Tensor, k: int) -> Tensor:
-    """Adjusted Rand index [R, R] of every pair of replicas, whose labels are `hard` [N, R]."""
-    hard = hard[:: max(1, hard.shape[0] // _ROWS)]
-    n, r = hard.shape
-    indicator = torch.zeros(n, r, k, device=hard.device).scatter_(2, hard.unsqueeze(-1), 1.0).view(n, r * k)
-    counts = (indicator.mT @ indicator).double()
-    size = counts.diagonal()
-
-    def pairs(count: Tensor) -> Tensor:
-        return count * (count - 1) / 2
-
-    together = pairs(counts).view(r, k, r, k).sum((1, 3))
-    own = pairs(size).view(r, k).sum(1)
-    expected = torch.outer(own, own) / pairs(torch.tensor(max(2.0, float(n))))
-    most = (own.unsqueeze(0) + own.unsqueeze(1)) / 2
-    room = most - expected
-    differs = room.abs() > 1e-9
-    return torch.where(differs, (together - expected) / torch.where(differs, room, 1.0), 1.0)
+__all__ = ["Consensus", "Merged", "Refiner", "by_size", "merge", "refine"]
 
 
-def mean_agreement(ari: Tensor) -> float:
-    """The mean of agreements [R, R] over pairs of different replicas; 1 where there is only one."""
-    r = len(ari)
-    return 1.0 if r == 1 else float((ari.sum() - ari.diagonal().sum()) / (r * (r - 1)))
+class _Tensors:
+    """A step of the clustering function that is learned from the training graph: some tensors."""
 
-
-def evidence_weights(evidence: Evidence, width: float) -> Tensor:
-    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence of a replica.
-
-    A little less evidence hardly changes the weight, much less takes all of it.
-    """
-    value = evidence.value.double()
-    weight = torch.exp(-((value.max() - value) / width).square())
-    weight = torch.where(weight < _NO_WEIGHT, 0.0, weight)
-    return (weight / weight.sum()).float()
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same with every tensor changed."""
+        return type(self)(**{name: change(value) for name, value in vars(self).items()})
 
 
 @dataclass
-class Consensus:
-    """The map from replicas' assignments to final clusters; kept with the model, so it serves unseen nodes."""
+class Consensus(_Tensors):
+    """The map from the assignments of networks to final clusters."""
 
     mean: Tensor  # centre of T's columns
     scale: Tensor  # of T's columns
     basis: Tensor  # leading directions of T: k-means sees these d coordinates only
     centres: Tensor  # [K, d]
     spread: Tensor  # mean squared distance to the nearest centre: the width of `proba`
-    weights: Tensor  # [R], of the replicas
+    weights: Tensor  # [R], of the networks
 
     @classmethod
     def fit(
@@ -92,7 +73,7 @@ class Consensus:
     ) -> Consensus:
         """Cluster the rows of T, made of assignments s [N, R, K] and features z [N, scales, F], where F may be 0.
 
-        `scales` says which distance each replica reads (by default all the first one) and `weights` [R] how much it
+        `scales` says which distance each network reads (by default all the first one) and `weights` [R] how much it
         counts (by default all the same). `dimensions` leading directions of T are kept; k-means has `n_init` starts, of
         which `finalists` (by default all) are run to their end.
         """
@@ -120,7 +101,7 @@ class Consensus:
 
     def transform(self, s: Tensor, z: Tensor) -> Tensor:
         """The coordinates of nodes in which k-means was run."""
-        # (T - mean) diag(scale) basis, with the part of each replica and distance where it lies: T is never made.
+        # (T - mean) diag(scale) basis, with the part of each network and distance where it lies: T is never made.
         turn = self.scale.unsqueeze(1) * self.basis
         columns, width = s.shape[1] * s.shape[2], z.shape[2]
         coordinates = torch.addmm(-(self.mean @ turn), s.flatten(1), turn[:columns])
@@ -134,10 +115,6 @@ class Consensus:
         distance = squared_distances(self.transform(s, z), self.centres)
         return torch.softmax(-distance / (2 * self.spread), dim=1)
 
-    def to(self, device: torch.device) -> Consensus:
-        """The same consensus on another device."""
-        return Consensus(**{name: value.to(device) for name, value in vars(self).items()})
-
 
 def _scale(part: Tensor, weight: Tensor, total: float) -> Tensor:
     """Scale of each (centred) column: the square root of its weight, so that rows have length `total` on average."""
@@ -145,3 +122,153 @@ def _scale(part: Tensor, weight: Tensor, total: float) -> Tensor:
     length = (part * root).square().sum(1).mean().sqrt()
     tiny = torch.finfo(part.dtype).tiny
     return torch.where(length > tiny, total * root / length.clamp(min=tiny), 0.0)
+
+
+@dataclass
+class Refiner(_Tensors):
+    """A softmax regression from single nodes' features to clusters, and its weight beside the consensus."""
+
+    centre: Tensor  # [F], taken from the features
+    scale: Tensor  # one number, times the centred features
+    kernel: Tensor  # [F, K]
+    bias: Tensor  # [K]
+    weight: Tensor  # one number from 0 to 1/2: the share of the regression in the average
+
+    @classmethod
+    def fit(cls, x: Tensor, labels: Tensor, k: int, recipe: Recipe = DEFAULT) -> Refiner:
+        """Learn to tell the clusters of nodes, labels [N], from their own features x [N, F]."""
+        x = x.float()
+        centre = x.mean(0)
+        spread = (x - centre).square().mean().sqrt()
+        scale = torch.where(spread > 1e-12, 1 / spread.clamp(min=1e-12), torch.zeros_like(spread))
+        z = (x - centre) * scale
+        kernel, bias = _regression(z, labels, k, recipe.ridge)
+        share = torch.bincount(labels, minlength=k).to(x.dtype) / max(1, len(labels))
+        entropy = -(share * share.clamp(min=1e-12).log()).sum()
+        left = torch.nn.functional.cross_entropy(z @ kernel + bias, labels)
+        # The share of the clusters' entropy that features explain: nothing from noise.
+        told = (1 - left / entropy.clamp(min=1e-12)).clamp(0, 1)
+        return cls(centre, scale, kernel, bias, told / (1 + told))
+
+    def apply(self, x: Tensor, proba: Tensor, op: Operator, recipe: Recipe = DEFAULT) -> Tensor:
+        """Soft clusters [N, K] from features, what the consensus says (`proba`) and the neighbours in A."""
+        op = op.normalise()
+        # The centre and the scale are parts of the regression here: no second table [N, F] of features is made.
+        kernel = self.scale * self.kernel
+        alone = torch.softmax(torch.addmm(self.bias - self.centre @ kernel, x.float(), kernel), dim=1)
+        evidence = self.weight * alone + (1 - self.weight) * proba.to(alone.dtype)
+        out = evidence
+        for _ in range(recipe.steps):
+            out = recipe.restart * evidence + (1 - recipe.restart) * (op @ out)
+        return out / out.sum(1, keepdim=True)
+
+
+def _regression(z: Tensor, labels: Tensor, k: int, ridge: float) -> tuple[Tensor, Tensor]:
+    """Kernel [F, K] and bias [K] of a softmax regression with a penalty on the kernel."""
+    shape = (z.shape[1] + 1, k)
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = torch.from_numpy(flat.reshape(shape)).to(z).requires_grad_()
+        with torch.enable_grad():
+            error = torch.nn.functional.cross_entropy(z @ weights[:-1] + weights[-1], labels)
+            total = error + ridge * weights[:-1].square().sum()
+        (slope,) = torch.autograd.grad(total, weights)
+        return float(total.detach()), slope.double().cpu().numpy().ravel()
+
+    start = np.zeros(shape[0] * shape[1])
+    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 30})
+    weights = torch.from_numpy(minimum.x.reshape(shape)).to(z)
+    return weights[:-1], weights[-1]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """One soft clustering of the nodes, and the function that finds it in any graph."""
+
+    net: ReplicaNet  # the networks that count
+    weights: Tensor  # how much each counts
+    consensus: Consensus | None  # None for a single network
+    refiner: Refiner | None  # None where nothing was refined
+    soft: Tensor  # [n, K]
+
+
+def merge(prepared: Prepared, networks: Networks, recipe: Recipe, seed: int, tell: Tell) -> Merged:
+    """Weigh the networks, merge them, and refine the result."""
+    keep, weights = _select(networks, recipe, tell)
+    every = len(keep) == networks.net.replicas
+    net = networks.net if every else networks.net.keep(keep)
+    s = networks.s if every else networks.s[:, keep]
+    consensus = None
+    soft = s[:, 0]
+    if recipe.select == "consensus" and networks.full:
+        nodes, rows, k = prepared.nodes, prepared.encoded.rows, net.k
+        large = nodes.count > recipe.large
+        if large:
+            said = f"consensus found on {recipe.large:,} of {nodes.count:,} nodes; the others join the nearest centre."
+            tell(Note("consensus_on_a_sample", said, sample=recipe.large, nodes=nodes.count))
+        consensus = Consensus.fit(
+            nodes.sample(s, recipe.large),
+            nodes.sample(rows, recipe.large),
+            k,
+            scales=net.scales,
+            weights=weights.to(s.device),
+            fusion=recipe.fusion,
+            dimensions=recipe.consensus_columns,
+            n_init=recipe.consensus_restarts,
+            finalists=recipe.finalists if large else None,
+            random_state=seed,
+        ).mapped(nodes.agreed)
+        soft = consensus.proba(s, rows)
+    soft, refiner = refine(prepared, soft, recipe, tell)
+    return Merged(net, weights, consensus, refiner, soft)
+
+
+def _select(networks: Networks, recipe: Recipe, tell: Tell) -> tuple[list[int], Tensor]:
+    """Which networks count, and their weights."""
+    keep, count, k = networks.full, networks.net.replicas, networks.net.k
+    lost = count - len(keep)
+    if lost:
+        said = f"{lost} of {count} networks used fewer than {k} clusters and were left out."
+        if not keep:
+            said = (
+                f"all {lost} networks used fewer than {k} clusters; the one that used most of them was taken."
+            )
+        tell(Note("clusters_lost", said, networks=lost, of=count))
+    if not keep:  # merging them would invent clusters that none of them has
+        most = max(replica.clusters_used for replica in networks.replicas)
+        members = [r for r in range(count) if networks.replicas[r].clusters_used == most]
+        return [_best(members, networks, recipe)], torch.ones(1)
+    if recipe.select == "best":
+        return [_best(keep, networks, recipe)], torch.ones(1)
+    weights = evidence_weights(networks.evidence[keep], recipe.width).cpu()
+    return [r for r, w in zip(keep, weights.tolist(), strict=True) if w > 0], weights[weights > 0]
+
+
+def _best(among: list[int], networks: Networks, recipe: Recipe) -> int:
+    """The network with most evidence; of the paper's, the one with the lowest loss."""
+    if recipe.paper:
+        return min(among, key=lambda r: networks.replicas[r].loss)
+    return max(among, key=lambda r: networks.replicas[r].evidence)
+
+
+def refine(prepared: Prepared, soft: Tensor, recipe: Recipe, tell: Tell) -> tuple[Tensor, Refiner | None]:
+    """Let own features and neighbours settle what is open; left out if it would empty a cluster."""
+    encoded, nodes, k = prepared.encoded, prepared.nodes, soft.shape[1]
+    if not recipe.refine or encoded.x.shape[1] == 0:
+        return soft, None
+    labels = soft.argmax(1)
+    x, known = (nodes.sample(each, recipe.large) for each in (encoded.x, labels))
+    refiner = Refiner.fit(x, known, k, recipe).mapped(nodes.agreed)
+    after = refiner.apply(encoded.x, soft, encoded.op, recipe)
+    before, now = (
+        nodes.total(torch.bincount(each, minlength=k)).count_nonzero() for each in (labels, after.argmax(1))
+    )
+    if now < before:
+        tell(Note("not_refined", "no refinement: it would have emptied a cluster."))
+        return soft, None
+    return after, refiner
+
+
+def by_size(sizes: Tensor) -> np.ndarray:
+    """The order of the clusters by size: the largest becomes number 0."""
+    return np.argsort(-sizes.cpu().numpy(), kind="stable")

@@ -14,18 +14,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from softcut.clustering.kmeans import assign, kmeans_restarts
-from softcut.clustering.merges import cut, merge_steps
-from softcut.clustering.node_features import positions
-from softcut.clustering.nodes import Nodes
+from softcut.clustering.node_features import Nodes, positions
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import CSR, Operator, entropy, mutual_information
 from softcut.ops.information import edge_gain
 
-__all__ = ["edge_clusters", "shares"]
+__all__ = ["cut", "edge_clusters", "merge_steps", "shares"]
 
 
 def edge_clusters(
@@ -37,13 +36,6 @@ def edge_clusters(
     counted in whole numbers, so devices differ by no more than the rounding of logarithms and eigenvectors. Nodes
     without edges get some cluster. `quick` makes one clustering for each K, from groups that were joined: networks can
     begin with it.
-
-    >>> from softcut.datasets import attributed_communities
-    >>> from softcut.metrics import nmi
-    >>> graph = attributed_communities(n_nodes=300, n_clusters=3, n_features=0, edge_signal=0.9, seed=0)
-    >>> clusters = edge_clusters(CSR.from_graph(graph), [2, 3])
-    >>> clusters[2].shape, nmi(graph.y, clusters[3][:, 0].numpy()) > 0.8
-    (torch.Size([300, 3]), True)
     """
     base, n = _Level.of(op), op.num_rows
     device = base.own.device
@@ -337,15 +329,79 @@ def _better(level: _Level, labels: Tensor, table: Tensor, k: int, recipe: Recipe
 
 
 def shares(op: Operator, labels: Tensor, k: int, recipe: Recipe = DEFAULT) -> Tensor:
-    """Soft clusters [N, K] of labels [N]: a node's own cluster, and for two fifths those of its neighbours.
-
-    >>> from softcut import Graph
-    >>> path = CSR.from_graph(Graph.from_edges([[0, 1], [1, 2]]))
-    >>> shares(path, torch.tensor([0, 0, 1]), 2).numpy().round(1).tolist()
-    [[1.0, 0.0], [0.8, 0.2], [0.4, 0.6]]
-    """
+    """Soft clusters [N, K] of labels [N]: a node's own cluster, and for two fifths those of its neighbours."""
     indicator = torch.zeros(len(labels), k, device=labels.device).scatter_(1, labels.unsqueeze(1), 1.0)
     near = op @ indicator
     total = near.sum(1, keepdim=True)
     near = torch.where(total > 0, near / torch.where(total > 0, total, 1.0), indicator)
     return recipe.edges.own * indicator + (1 - recipe.edges.own) * near
+
+
+# ------------------------------------------------------------------------------------------------ merges
+
+
+def merge_steps(table: np.ndarray) -> np.ndarray:
+    """Pairs (a, b) [groups - 1, 2] for S'AS of the groups: at each step b joins a, whose union loses least of G_e.
+
+    With T the shares of the edges between groups and t those of their ends, I(T) = sum f(T_ab) - 2 sum f(t_a), where
+    f(x) = x log x. A union of a and b changes it by what rows a and b bring together, group by group, so only pairs
+    with a common neighbour change when two others are merged.
+    """
+    t = np.array(table, dtype=np.float64) / max(float(np.sum(table)), 1e-300)
+    n, ends = len(t), t.sum(0)
+    # The gain of each union: common neighbours c bring f(T_ac + T_bc) - f(T_ac) - f(T_bc), twice.
+    gain = np.zeros((n, n))
+    for values in t:
+        near = values.nonzero()[0]
+        gain[np.ix_(near, near)] += 2 * _union(values[near, None], values[near])
+    for a in range(n):
+        gain[a] += _pair(t, ends, a)
+    np.fill_diagonal(gain, -np.inf)
+    best, steps = gain.argmax(1), np.empty((max(n - 1, 0), 2), dtype=np.int64)
+    for step in range(n - 1):
+        one = int(gain[np.arange(n), best].argmax())
+        a, b = sorted((one, int(best[one])))
+        steps[step] = a, b
+        near = np.flatnonzero(t[a] + t[b])
+        near = near[(near != a) & (near != b)]
+        u, v = t[near, a], t[near, b]
+        apart = _union(u[:, None], u) + _union(v[:, None], v)
+        gain[np.ix_(near, near)] += 2 * (_union((u + v)[:, None], u + v) - apart)
+        t[a], ends[a] = t[a] + t[b], ends[a] + ends[b]
+        t[:, a] += t[:, b]
+        t[b] = t[:, b] = ends[b] = 0
+        beside = np.append(near, a)
+        row = 2 * _union(t[:, beside], t[a, beside]).sum(1) + _pair(t, ends, a)
+        row[a] = row[gain[:, a] == -np.inf] = -np.inf  # itself, and groups that are gone
+        gain[a] = gain[:, a] = row
+        gain[b] = gain[:, b] = -np.inf
+        stale = np.union1d(beside, np.flatnonzero((best == a) | (best == b)))
+        best[stale] = gain[stale].argmax(1)
+        best = np.where(row > gain[np.arange(n), best], a, best)
+    return steps
+
+
+def cut(steps: np.ndarray, k: int) -> np.ndarray:
+    """Which of `k` clusters each group [groups] is in, after the merges that leave `k`."""
+    cluster = np.arange(len(steps) + 1)
+    used = steps[: max(0, len(cluster) - k)]
+    for a, b in used[::-1]:  # the last first: a group that others joined knows its cluster
+        cluster[b] = cluster[a]
+    return np.unique(cluster, return_inverse=True)[1]
+
+
+def _pair(t: np.ndarray, ends: np.ndarray, a: int) -> np.ndarray:
+    """What a union with group a changes in its own four entries and in its two ends, for each other group."""
+    own = t.diagonal()
+    # Columns a and b are no common neighbours, they become the diagonal.
+    sides = _union(own, t[a]) + _union(t[a], own[a])
+    corner = _f(own + own[a] + 2 * t[a]) - _f(own) - _f(own[a]) - 2 * _f(t[a])
+    return corner - 2 * sides - 2 * _union(ends, ends[a])
+
+
+def _union(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return _f(a + b) - _f(a) - _f(b)
+
+
+def _f(x: np.ndarray) -> np.ndarray:
+    return x * np.log(np.maximum(x, 1e-300))

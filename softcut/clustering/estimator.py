@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,19 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 from softcut.clustering.arguments import batch_size_from, candidates_from, recipe_from, seed_from
-from softcut.clustering.batches import rows_at_a_time
 from softcut.clustering.fitting import Fitted, Task, fit
 from softcut.clustering.model import PlacedModel, features_by_name
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
-from softcut.errors import ModelFileError, NotFittedError, ParameterError
+from softcut.errors import ModelFileError, Note, NotFittedError
 from softcut.graph import Graph
 from softcut.io import read_model, write_model
-from softcut.metrics import Evidence
 from softcut.training import Progress, TrainResult
 
 __all__ = ["GraphClustering", "MinCutClustering"]
+
+_CHUNK = 1 << 16  # nodes that are labelled at a time where the batch is automatic
 
 
 class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -50,8 +50,8 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     ----------
     n_clusters : int, range or "auto"
         K. A range (or list) of numbers, such as ``range(2, 21)``: the one with the highest product of what
-        networks explain and how well they agree; see :mod:`softcut.clustering.choose_k`. "auto" is ``range(2, 13)``,
-        and 1 where no number explains more than it costs.
+        networks explain and how well they agree; see :func:`softcut.clustering.fitting.candidate`. "auto" is
+        ``range(2, 13)``, and 1 where no number explains more than it costs.
     objective : str, optional
         What networks minimise: "evidence" (its negative), "mincut" (the paper's cut), "ratio_trace" (the classic
         one), "dmon" or "just_balance". None: the recipe's.
@@ -102,8 +102,9 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         Whether Ctrl-C ended the training; the result is what was learnt until then.
     feature_names_in_ : array
         Names of the features, where they have some; `predict` matches columns by name.
-    notes_ : list of str
-        What was decided during the fit, which way the labels were found first; printed when verbose.
+    notes_ : list of Note
+        What was decided during the fit, which way the labels were found first: sentences, each with a ``code`` and
+        ``values`` (plain sentences in a loaded model). Printed when verbose.
     """
 
     _recipe = DEFAULT
@@ -149,15 +150,15 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         y : ignored
         """
         began = time.perf_counter()
-        self.notes_: list[str] = []
+        self.notes_: list[Note] = []
         whole = self._gather(graph, X)
-        task = self._task(whole)
+        task = self._task(whole.num_nodes)
         fitted = fit(whole, task)
         self._keep(fitted, whole, task)
         self.fit_seconds_ = time.perf_counter() - began
-        for text in self._doubts(fitted, task):
-            self._note(text)
-            warnings.warn(text, stacklevel=2)
+        for doubt in self._doubts(fitted, task):
+            self._note(doubt)
+            warnings.warn(str(doubt), stacklevel=2)
         return self
 
     def _task_recipe(self) -> Recipe:
@@ -165,18 +166,18 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         base = self.recipe or self._recipe
         return recipe_from(base, self.objective, self.n_init, self.max_iter, self.learning_rate)
 
-    def _task(self, graph: Graph) -> Task:
-        """The arguments, checked."""
+    def _task(self, nodes: int) -> Task:
+        """The arguments, checked, for a graph with so many nodes."""
         recipe = self._task_recipe()
         return Task(
-            numbers=candidates_from(self.n_clusters, graph.num_nodes, recipe),
+            numbers=candidates_from(self.n_clusters, nodes, recipe),
             may_be_one=isinstance(self.n_clusters, str),
             recipe=recipe,
             seed=seed_from(self.random_state),
             batch_size=batch_size_from(self.batch_size, recipe.objective),
             device=choose_device(self.device),
-            note=self._note,
-            callback=self._watch(),
+            tell=self._note,
+            callback=self._tell_progress if self.callbacks or self.verbose else None,
         )
 
     def _keep(self, fitted: Fitted, whole: Graph, task: Task) -> None:
@@ -186,53 +187,55 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.labels_ = self.soft_.argmax(1)
         self.n_clusters_ = self.soft_.shape[1]
         self.n_features_in_ = whole.num_features
-        self._remember_names(whole)
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if whole.feature_names is not None:
+            self.feature_names_in_: np.ndarray = np.asarray(whole.feature_names, dtype=object)
         self.structure_ = float(fitted.evidence.structure)
         self.verdict_ = task.recipe.verdict(self.structure_)
         self.candidates_, self.agreement_, self.weights_ = fitted.candidates, fitted.agreement, fitted.weights
-        if fitted.networks is None:
-            self.replicas_, result = [], TrainResult(np.zeros((0, 0)), np.zeros((0, 0)), 1, True, False)
-        else:
+        self.replicas_, result = [], TrainResult(np.zeros((0, 0)), np.zeros((0, 0)), 1, True, False)
+        if fitted.networks is not None:
             self.replicas_, result = fitted.networks.replicas, fitted.networks.result
         self.history_ = {"cut": result.cut, "ortho": result.ortho}
         self.n_iter_, self.converged_ = result.iterations, result.converged
         self.interrupted_ = result.interrupted
         self._graph_sizes = whole.ptr
-        self._say_what_pays(fitted.evidence)
-
-    def _say_what_pays(self, evidence: Evidence) -> None:
-        edges = float(evidence.edges)
-        features = float(evidence.features if evidence.told is None else evidence.told)
+        edges, told = float(fitted.evidence.edges), fitted.evidence.told
+        features = float(fitted.evidence.features if told is None else told)
         if min(edges, features) < 0 < max(edges, features):
-            silent, telling = ("features", "edges") if features < 0 else ("edges", "features")
-            less = "explain less than it takes to describe them by cluster"
-            self._note(f"the {silent} {less}: the verdict is that of the {telling}.")
+            less, more = ("features", "edges") if features < 0 else ("edges", "features")
+            said = f"the {less} explain less than it takes to describe them by cluster: "
+            self._note(Note("verdict_of", said, f"the verdict is that of the {more}.", source=more))
 
-    def _doubts(self, fitted: Fitted, task: Task) -> list[str]:
+    def _doubts(self, fitted: Fitted, task: Task) -> Iterator[Note]:
         """What speaks against taking the result for an answer."""
-        doubts = []
         used, k = len(np.unique(self.labels_)), self.n_clusters_
         less = "than it takes to describe them: the graph may have no clusters"
         if self.interrupted_:
-            until = "the result is what was learnt until then"
-            doubts.append(f"interrupted after {self.n_iter_} iterations; {until}.")
+            said = f"interrupted after {self.n_iter_} iterations; the result is what was learnt until then."
+            yield Note("interrupted", said, iterations=self.n_iter_)
         if fitted.networks is not None and not fitted.networks.full:
-            doubts.append(
+            said = (
                 f"no clustering into {k} was found: every network left clusters empty, and {used} "
                 f"{'is' if used == 1 else 'are'} used; ask for fewer clusters, or give features that tell nodes apart."
             )
+            yield Note("clusters_empty", said, used=used)
         elif used < k:
-            doubts.append(f"only {used} of {k} clusters are used; ask for fewer clusters.")
+            said = f"only {used} of {k} clusters are used; ask for fewer clusters."
+            yield Note("clusters_empty", said, used=used)
         if self.verdict_ == "none" and k == 1 and len(task.numbers) > 1:
-            doubts.append(f"No number of clusters explains more {less}, and all nodes are in one.")
+            yield Note(
+                "no_clusters", f"No number of clusters explains more {less}, and all nodes are in one."
+            )
         elif self.verdict_ == "none" and k > 1:
-            doubts.append(f"These clusters explain less {less}.")
+            yield Note("no_clusters", f"These clusters explain less {less}.")
         elif len(self.replicas_) > 1 and used == k > 1 and self.agreement_ < task.recipe.low_agreement:
-            doubts.append(
+            said = (
                 f"restarts hardly agree (mean adjusted Rand index {self.agreement_:.2f}): the data do not decide "
                 "this clustering; try another number of clusters or other features."
             )
-        return doubts
+            yield Note("low_agreement", said, agreement=self.agreement_)
 
     def fit_predict(self, graph: Any, X: Any = None, y: Any = None) -> np.ndarray:
         """Fit, and return the labels."""
@@ -285,7 +288,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         graph = self._gather(graph, X)
         if not isinstance(self._model, PlacedModel):
             graph = features_by_name(graph, getattr(self, "feature_names_in_", None))
-        rows = rows_at_a_time(self.batch_size)
+        rows = _CHUNK if isinstance(self.batch_size, str) else self.batch_size
         out = self._model.apply(graph, choose_device(self.device), rows)
         if several and graph.ptr is not None:
             return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
@@ -307,7 +310,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         True
         """
         self._check_fitted()
-        return write_model(path, *pack(self, self._model, self._graph_sizes))
+        return write_model(path, *pack(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Any:
@@ -321,19 +324,11 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         if kind is None or not issubclass(kind, cls):
             raise ModelFileError(f"{path}: the model is a {str(name)[:40]}, not a {cls.__name__}.")
         try:
-            est = unpack(kind, tensors, meta)
+            return unpack(kind, tensors, meta)
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from None
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, OverflowError) as error:
             raise ModelFileError(f"{path}: the model is damaged or incomplete ({error}).") from error
-        try:
-            choose_device(est.device)
-        except ParameterError:
-            est._note(
-                f"the model was fitted with device={est.device!r}, which is not here: device='auto' is used."
-            )
-            est.device = "auto"
-        return est
 
     # ---------------------------------------------------------------- details
 
@@ -345,33 +340,26 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         """One Graph (a batch, where several were given)."""
         if X is not None and np.ndim(X) == 1:
             # A Pipeline passes its y in second place; features are always a matrix.
-            self._note("the second argument is one-dimensional: it was taken for y, which is not used.")
+            said = "the second argument is one-dimensional: it was taken for y, which is not used."
+            self._note(Note("y_not_used", said))
             X = None
         return Graph.from_any(graph, X)
 
-    def _remember_names(self, graph: Graph) -> None:
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        if graph.feature_names is not None:
-            self.feature_names_in_: np.ndarray = np.asarray(graph.feature_names, dtype=object)
-
-    def _note(self, text: str) -> None:
+    def _note(self, note: Note) -> None:
         if not hasattr(self, "notes_"):
             self.notes_ = []
-        self.notes_.append(text)
+        self.notes_.append(note)
         if self.verbose:
-            print(text)
+            print(note)
 
-    def _watch(self) -> Callable[[Progress], None] | None:
-        callbacks = [*(self.callbacks or ()), *([_print_progress] if self.verbose else ())]
-        if not callbacks:
-            return None
-
-        def tell(progress: Progress) -> None:
-            for callback in callbacks:
-                callback(progress)
-
-        return tell
+    def _tell_progress(self, progress: Progress) -> None:
+        for callback in self.callbacks or ():
+            callback(progress)
+        if self.verbose and (progress.iteration % 25 == 0 or progress.iteration == progress.iterations):
+            print(
+                f"iteration {progress.iteration} of at most {progress.iterations}: mean loss "
+                f"{progress.cut.mean():.4f}, mean orthogonality loss {progress.ortho.mean():.4f}"
+            )
 
 
 class MinCutClustering(GraphClustering):
@@ -422,12 +410,4 @@ class MinCutClustering(GraphClustering):
             device=device,
             verbose=verbose,
             callbacks=callbacks,
-        )
-
-
-def _print_progress(progress: Progress) -> None:
-    if progress.iteration % 25 == 0 or progress.iteration == progress.iterations:
-        print(
-            f"iteration {progress.iteration} of at most {progress.iterations}: mean loss "
-            f"{progress.cut.mean():.4f}, mean orthogonality loss {progress.ortho.mean():.4f}"
         )

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.batches import make_batches, nodes_per_step
-from softcut.clustering.choose_k import Candidate, candidate, choose
-from softcut.clustering.consensus import agreement, mean_agreement
+from softcut.clustering.consensus import by_size, merge
 from softcut.clustering.edges import edge_clusters, shares
-from softcut.clustering.merge import by_size, merge
 from softcut.clustering.model import LearnedModel, PlacedModel, signature, spread
-from softcut.clustering.networks import Networks, train_networks
+from softcut.clustering.networks import (
+    Networks,
+    agreement,
+    evidence_weights,
+    make_batches,
+    mean_agreement,
+    nodes_per_step,
+    train_networks,
+)
 from softcut.clustering.prepare import (
     READS_FEATURES,
-    Note,
+    Tell,
     at_most_one,
     featureless,
     left_out_of_large,
@@ -28,12 +33,16 @@ from softcut.clustering.prepare import (
     without,
 )
 from softcut.clustering.recipe import Recipe
+from softcut.errors import Note
 from softcut.graph import Graph
 from softcut.metrics import Evidence, Judge
 from softcut.ops import CSR
 from softcut.training import Progress
 
-__all__ = ["Fitted", "Task", "fit"]
+__all__ = ["Candidate", "Fitted", "Task", "candidate", "choose", "fit"]
+
+# What is known of a number of clusters: "score", "structure", "agreement" and "description_length".
+Candidate = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Task:
     seed: int  # what all random numbers are drawn from
     batch_size: int | str | None  # nodes that a step of the training takes
     device: torch.device  # where to compute
-    note: Note  # told what was decided
+    tell: Tell  # told what was decided
     callback: Callable[[Progress], None] | None = None  # told how the training goes on
 
 
@@ -75,16 +84,19 @@ def fit(whole: Graph, task: Task) -> Fitted:
     placed = reason is not None and graph.num_graphs == 1
     from_edges = placed and not task.recipe.paper
     if from_edges:
-        task.note(f"clusters found from the edges alone, without networks: {reason}.")
+        said = f"clusters found from the edges alone, without networks: {reason}."
+        task.tell(Note("clusters_from", said, source="edges"))
     elif reason is None:
-        task.note(READS_FEATURES)
+        task.tell(READS_FEATURES)
     if silent.any():
-        task.note(
-            f"{int(silent.sum()):,} of {len(silent):,} nodes have neither edges nor features: they were left out "
+        count = int(silent.sum())
+        said = (
+            f"{count:,} of {len(silent):,} nodes have neither edges nor features: they were left out "
             "and get the largest cluster, with the same probability for every cluster."
         )
+        task.tell(Note("silent_nodes", said, count=count))
     fitted = _from_edges(graph, task) if from_edges else _from_networks(graph, rule, task)
-    soft = spread(fitted.soft, silent) if silent.any() else fitted.soft
+    soft = spread(fitted.soft, silent)
     if not placed:
         return replace(fitted, soft=soft)
     # Positions in a graph mean nothing in another one.
@@ -106,7 +118,7 @@ def _from_edges(graph: Graph, task: Task) -> Fitted:
 
         return candidate(judge(labels, k), agreement(labels, k), structure, task.recipe.width)
 
-    k, candidates = choose(task.numbers, judged, task.recipe, task.may_be_one, task.note)
+    k, candidates = choose(task.numbers, judged, task.recipe, task.may_be_one, task.tell)
     one = torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
     labels = clusters.get(k, one)
     order = by_size(torch.bincount(labels[:, 0], minlength=k))
@@ -118,12 +130,12 @@ def _from_edges(graph: Graph, task: Task) -> Fitted:
 
 def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
     """Encode, train, merge, refine, number by size."""
-    recipe, seed, note = task.recipe, task.seed, task.note
-    nodes = nodes_per_step(graph, task.batch_size, max(task.numbers), recipe, task.device, note)
-    prepared = prepare(graph, recipe, task.device if nodes is None else torch.device("cpu"), note)
-    batches = make_batches(prepared, nodes, recipe, seed, task.device, note)
+    recipe, seed, tell = task.recipe, task.seed, task.tell
+    nodes = nodes_per_step(graph, task.batch_size, max(task.numbers), recipe, task.device, tell)
+    prepared = prepare(graph, recipe, task.device if nodes is None else torch.device("cpu"), tell)
+    batches = make_batches(prepared, nodes, recipe, seed, task.device, tell)
     if graph.num_nodes > recipe.large and not recipe.paper:
-        note(left_out_of_large(recipe))
+        tell(left_out_of_large(recipe))
     edge_labels: dict[int, Tensor] = {}
     if (
         len(task.numbers) > 1
@@ -139,7 +151,7 @@ def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
     def judged(k: int) -> Candidate:
         """What speaks for K, from a few networks; what they note is not told."""
         trial = train_networks(
-            prepared, k, few, seed, lambda text: None, batches=batches, edge_labels=edge_labels.get(k)
+            prepared, k, few, seed, lambda note: None, batches=batches, edge_labels=edge_labels.get(k)
         )
         full = trial.full  # networks that lost clusters agree easily: they do not count
         if len(full) < 2:
@@ -150,14 +162,92 @@ def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
 
         return candidate(trial.evidence[full], trial.ari[full][:, full], structure, recipe.width)
 
-    k, candidates = choose(task.numbers, judged, recipe, task.may_be_one, note)
+    k, candidates = choose(task.numbers, judged, recipe, task.may_be_one, tell)
     networks = train_networks(
-        prepared, k, recipe, seed, note, task.callback, batches=batches, edge_labels=edge_labels.get(k)
+        prepared, k, recipe, seed, tell, task.callback, batches=batches, edge_labels=edge_labels.get(k)
     )
-    merged = merge(prepared, networks, recipe, seed, note)
+    merged = merge(prepared, networks, recipe, seed, tell)
     labels = merged.soft.argmax(1)
     order = by_size(torch.bincount(labels, minlength=k))
     soft = merged.soft.cpu().numpy()[:, order]
-    model = LearnedModel(merged.net, prepared.encoder, merged.consensus, merged.refiner, recipe, order, rule)
+    model = LearnedModel(merged.net, prepared.encoder, merged.consensus, merged.refiner, order, rule)
     evidence, weights = prepared.judge(labels, k), merged.weights.cpu().numpy()
     return Fitted(model, soft, evidence, networks.agreement, networks, weights, candidates)
+
+
+# ------------------------------------------------------------------------------------- the number of clusters
+
+
+def candidate(evidence: Evidence, ari: Tensor, structure: Callable[[int], float], width: float) -> Candidate:
+    """What speaks for a number of clusters, from clusterings [R] into it and their agreement [R, R].
+
+    `structure` gives that of one of the clusterings; it is asked for the one with most evidence.
+
+        score(K) = (G_e + G_x) / (N H^1/2) * agreement
+
+    The first factor, which the networks maximise too, is what a clustering explains of edges and features, of the part
+    that pays: it rises with K as long as there is more to explain. The second, the mean adjusted Rand index between
+    networks, falls as soon as there are several equally good ways to divide what belongs together. Both are means
+    weighted by evidence: networks that read a distance without signal do not vote. Without features the clusterings
+    found from several starts take the place of the networks.
+    """
+    weight = evidence_weights(evidence, width).double().to(ari.device)
+    gain = evidence.paid * evidence.entropy.sqrt()
+    pairs = torch.outer(weight, weight).fill_diagonal_(0)
+    total = float(pairs.sum())
+    agreement = float((pairs * ari).sum()) / total if total > 0 else 0.0
+    best = int(evidence.value.argmax())
+    return {
+        "score": max(0.0, float((weight.to(gain.device) * gain).sum())) * max(0.0, agreement),
+        "structure": structure(best),
+        "agreement": agreement,
+        "description_length": float(evidence.description_length[best]),
+    }
+
+
+def choose(
+    numbers: tuple[int, ...],
+    judge: Callable[[int], Candidate],
+    recipe: Recipe,
+    may_be_one: bool,
+    tell: Tell,
+) -> tuple[int, dict[int, Candidate]]:
+    """The number with the highest score, and what speaks for each; a single number is not judged.
+
+    If `may_be_one`, the answer is 1 where no number explains more than it costs.
+    """
+    if len(numbers) == 1:
+        return numbers[0], {}
+    candidates = {k: judge(k) for k in numbers}
+    k = max(candidates, key=lambda c: (candidates[c]["score"], -c))
+    first, last = min(candidates), max(candidates)
+    best = candidates[k]["score"]
+    others: list[int] = []
+    if may_be_one and max(each["structure"] for each in candidates.values()) < 1:
+        k = 1
+        said = f"1, because no number from {first} to {last} explains more than it takes to describe the clusters."
+    elif best <= 0:
+        said = f"no number from {k} to {last} is better than another: restarts do not agree on any of them; "
+        said += f"{k} was taken."
+    else:
+        others = [c for c in _peaks(candidates, recipe.supported) if c != k]
+        also = f"; also supported: {', '.join(map(str, others))}" if others else ""
+        curve = ", ".join(f"{c}: {each['score'] / best:.2f}" for c, each in candidates.items())
+        said = (
+            f"{k}{also}. Chosen from {first} to {last} by evidence and agreement of restarts "
+            f"(scores relative to the highest: {curve})."
+        )
+    tell(Note("number_of_clusters", f"n_clusters: {said}", chosen=k, supported=others))
+    return k, candidates
+
+
+def _peaks(candidates: Mapping[int, Candidate], share: float) -> list[int]:
+    """Numbers whose score is higher than those of the numbers beside them, and not far below the highest."""
+    numbers = sorted(candidates)
+    scores = [candidates[k]["score"] for k in numbers]
+    padded = [-1.0, *scores, -1.0]
+    return [
+        k
+        for i, k in enumerate(numbers)
+        if padded[i] < scores[i] > padded[i + 2] and scores[i] >= share * max(scores)
+    ]

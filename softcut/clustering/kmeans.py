@@ -11,14 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = [
-    "KMeansResult",
-    "assign",
-    "kmeans",
-    "kmeans_restarts",
-    "nearest",
-    "squared_distances",
-]
+__all__ = ["KMeansResult", "assign", "kmeans", "kmeans_restarts", "squared_distances"]
 
 _TRIAL = 10  # iterations after which the best starts are chosen
 
@@ -29,11 +22,6 @@ class KMeansResult(NamedTuple):
     labels: Tensor
     centres: Tensor
     inertia: float
-
-
-def nearest(x: Tensor, centres: Tensor) -> Tensor:
-    """Number of the nearest centre of each row."""
-    return squared_distances(x, centres).min(1).indices
 
 
 def squared_distances(x: Tensor, centres: Tensor) -> Tensor:
@@ -60,10 +48,6 @@ def kmeans(
 
     After ten iterations only the best `finalists` (by default all) go on. Random numbers are drawn on the CPU, so
     every device sees the same ones.
-
-    >>> result = kmeans(torch.tensor([[0.0], [0.1], [5.0], [5.1]]), 2)
-    >>> bool(result.labels[0] == result.labels[1] != result.labels[2])
-    True
     """
     some = finalists is not None and finalists < n_init and max_iter > _TRIAL
     first = _TRIAL if some else max_iter
@@ -71,12 +55,12 @@ def kmeans(
     inertia = _inertia(x, centres)
     if some:
         best_ones = inertia.argsort(stable=True)[:finalists]
-        _, centres = kmeans_restarts(
-            x, k, len(best_ones), max_iter=max_iter - first, start=centres[best_ones]
-        )
+        rest = max_iter - first
+        _, centres = kmeans_restarts(x, k, len(best_ones), max_iter=rest, start=centres[best_ones])
         inertia = _inertia(x, centres)
     best = int(inertia.argmin())
-    return KMeansResult(nearest(x, centres[best]), centres[best], float(inertia[best]))
+    labels = squared_distances(x, centres[best]).min(1).indices
+    return KMeansResult(labels, centres[best], float(inertia[best]))
 
 
 def _inertia(x: Tensor, centres: Tensor) -> Tensor:
@@ -100,7 +84,7 @@ def kmeans_restarts(
     [restarts, K, F], or where k-means++ puts them.
     """
     generator = torch.Generator().manual_seed(random_state)
-    centres = _plus_plus(x, x.square().sum(1), k, restarts, generator) if start is None else start.clone()
+    centres = _plus_plus(x, k, restarts, generator) if start is None else start.clone()
     labels = torch.full((restarts, x.shape[0]), -1, device=x.device)
     active = torch.arange(restarts, device=x.device)
     for iteration in range(max_iter):
@@ -138,21 +122,19 @@ def _group(x: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return indicator.sum(-1), (indicator.view(b * k, n) @ x).view(b, k, -1)
 
 
-def _plus_plus(x: Tensor, norm: Tensor, k: int, restarts: int, generator: torch.Generator) -> Tensor:
+def _plus_plus(x: Tensor, k: int, restarts: int, generator: torch.Generator) -> Tensor:
     """k-means++ seeding of all restarts: each next centre is drawn with probability d^2."""
-    n = x.shape[0]
+    n, norm = x.shape[0], x.square().sum(1)
+
+    def distance_to(points: Tensor) -> Tensor:  # [B, N]
+        return (points.square().sum(1, keepdim=True) - 2 * points @ x.mT + norm).clamp(min=0)
+
     draws = torch.rand(k, restarts, generator=generator, dtype=torch.float64)
-    first = (draws[0] * n).long().clamp(max=n - 1).to(x.device)
-    chosen = [x[first]]
-    closest = _distance_to(x, norm, chosen[0])  # [B, N]
+    chosen = [x[(draws[0] * n).long().clamp(max=n - 1).to(x.device)]]
+    closest = distance_to(chosen[0])
     for i in range(1, k):
         total = closest.double().cumsum(1)
         target = draws[i].to(x.device).unsqueeze(1) * total[:, -1:]
-        pick = torch.searchsorted(total, target).squeeze(1).clamp(max=n - 1)
-        chosen.append(x[pick])
-        closest = torch.minimum(closest, _distance_to(x, norm, chosen[-1]))
+        chosen.append(x[torch.searchsorted(total, target).squeeze(1).clamp(max=n - 1)])
+        closest = torch.minimum(closest, distance_to(chosen[-1]))
     return torch.stack(chosen, dim=1)
-
-
-def _distance_to(x: Tensor, norm: Tensor, points: Tensor) -> Tensor:
-    return (points.square().sum(1, keepdim=True) - 2 * points @ x.mT + norm).clamp(min=0)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from softcut.clustering.consensus import Consensus
+from softcut.clustering.consensus import Consensus, Refiner
 from softcut.clustering.encoder import Encoder
 from softcut.clustering.node_features import structural_features
 from softcut.clustering.prepare import silent_nodes, without
-from softcut.clustering.recipe import Recipe
-from softcut.clustering.refine import Refiner
 from softcut.errors import Argument, GraphError
 from softcut.graph import Graph
 from softcut.training import ReplicaNet, assign_in_chunks
@@ -40,11 +37,8 @@ class LearnedModel:
     encoder: Encoder
     consensus: Consensus | None
     refiner: Refiner | None
-    recipe: Recipe  # of the fit
     order: np.ndarray  # [K]: column j of the result is column order[j] of the networks
-    silence: str = "never"  # which nodes say nothing; see prepare.silence_rule
-
-    kind = "learned"
+    silence: str  # which nodes say nothing; see prepare.silence_rule
 
     def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
         """Soft clusters [N, K], the largest cluster of the training nodes first.
@@ -53,69 +47,29 @@ class LearnedModel:
         """
         silent = silent_nodes(graph, self.silence)
         if silent.any() and not silent.all():
-            return spread(self._apply(self._with_features(without(graph, silent)), device, rows), silent)
-        return self._apply(self._with_features(graph), device, rows)
-
-    def _apply(self, graph: Graph, device: torch.device, rows: int | None) -> np.ndarray:
-        if rows is None:
-            encoded = self.encoder.encode(graph, device)
-            s = self.net.to(device).assign(encoded.inputs, self.recipe.temperature)
-        else:
-            where, device = device, torch.device("cpu")
-            encoded = self.encoder.encode(graph, device)
-            s = assign_in_chunks(self.net, encoded.inputs, self.recipe.temperature, rows, where)
-        soft = s[:, 0] if self.consensus is None else self.consensus.to(device).proba(s, encoded.rows)
-        if self.refiner is not None:
-            soft = self.refiner.to(device).apply(encoded.x, soft, encoded.op, self.recipe)
-        return soft.cpu().numpy()[:, self.order]
-
-    def _with_features(self, graph: Graph) -> Graph:
-        """The graph with the features the model was fitted with: its own, or structural ones."""
+            return spread(self.apply(without(graph, silent), device, rows), silent)
         if self.encoder.structural:
-            return graph.with_features(structural_features(graph, local=True))
-        if graph.x is None:
+            graph = graph.with_features(structural_features(graph, local=True))
+        elif graph.x is None:
             raise GraphError(
                 "graph has no features but the model was fitted with some; pass ",
                 Argument("features", text="them as X"),
                 ".",
             )
-        return graph
+        recipe, home = self.encoder.recipe, device if rows is None else torch.device("cpu")
+        encoded = self.encoder.encode(graph, home)
+        if rows is None:
+            s = self.net.to(device).assign(encoded.inputs, recipe.temperature)
+        else:
+            s = assign_in_chunks(self.net, encoded.inputs, recipe.temperature, rows, device)
 
-    def meta(self) -> dict[str, Any]:
-        """The part of a saved model that is plain JSON."""
-        return {
-            "net": self.net.meta(),
-            "encoder": self.encoder.meta(),
-            "consensus": self.consensus is not None,
-            "refiner": self.refiner is not None,
-            "order": self.order.tolist(),
-            "silence": self.silence,
-        }
+        def at_home(value: Tensor) -> Tensor:
+            return value.to(home)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The part of a saved model that is tensors."""
-        parts = {f"net.{k}": v for k, v in self.net.state_dict().items()}
-        parts |= {f"encoder.{k}": v for k, v in self.encoder.tensors().items()}
-        for name, part in (("consensus", self.consensus), ("refiner", self.refiner)):
-            parts |= {} if part is None else {f"{name}.{k}": v for k, v in vars(part).items()}
-        return parts
-
-    @classmethod
-    def restore(cls, tensors: dict[str, Tensor], meta: dict[str, Any], recipe: Recipe) -> LearnedModel:
-        """From what :meth:`meta` and :meth:`tensors` gave, and the recipe."""
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            return {k[len(prefix) + 1 :]: v for k, v in tensors.items() if k.startswith(prefix + ".")}
-
-        return cls(
-            net=ReplicaNet.restore(meta["net"], part("net")),
-            encoder=Encoder.restore(meta["encoder"], part("encoder"), recipe),
-            consensus=Consensus(**part("consensus")) if meta["consensus"] else None,
-            refiner=Refiner(**part("refiner")) if meta["refiner"] else None,
-            recipe=recipe,
-            order=np.asarray(meta["order"], dtype=np.int64),
-            silence=meta["silence"],
-        )
+        soft = s[:, 0] if self.consensus is None else self.consensus.mapped(at_home).proba(s, encoded.rows)
+        if self.refiner is not None:
+            soft = self.refiner.mapped(at_home).apply(encoded.x, soft, encoded.op, recipe)
+        return soft.cpu().numpy()[:, self.order]
 
 
 # Steps by which clusters reach nodes that are not beside a known one.
@@ -129,8 +83,6 @@ class PlacedModel:
     soft: np.ndarray  # [N, K], of its nodes
     names: list[str] | None  # their names
     signature: str  # recognises the graph where it has no names
-
-    kind = "placed"
 
     def apply(self, graph: Graph, device: torch.device, rows: int | None = None) -> np.ndarray:
         """Soft clusters [N, K] of the same graph, or of one with its nodes by name; new nodes follow neighbours."""
@@ -167,14 +119,6 @@ class PlacedModel:
                 break
         total = out.sum(1, keepdims=True)
         return np.where(total > 0, out / np.where(total > 0, total, 1.0), 1 / k).astype(self.soft.dtype)
-
-    def meta(self) -> dict[str, Any]:
-        """The part of a saved model that is plain JSON; the soft clusters are saved with the estimator."""
-        return {"names": self.names, "signature": self.signature}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Nothing besides the soft clusters of the estimator."""
-        return {}
 
 
 def signature(graph: Graph) -> str:

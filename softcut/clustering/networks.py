@@ -10,17 +10,43 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softcut.clustering.batches import Batches
-from softcut.clustering.consensus import agreement, mean_agreement
 from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
-from softcut.clustering.prepare import Note, Prepared
+from softcut.clustering.prepare import Prepared, Tell
 from softcut.clustering.recipe import Recipe
+from softcut.errors import Note, ParameterError
+from softcut.graph import Graph
 from softcut.metrics import Evidence
-from softcut.ops import CSR, get_objective
-from softcut.training import Progress, ReplicaNet, TrainResult, replica_losses, replica_seeds, train
+from softcut.metrics.features_as_words import presence
+from softcut.ops import CSR, Words, get_objective
+from softcut.training import (
+    Parts,
+    Progress,
+    ReplicaNet,
+    TrainResult,
+    assign_in_chunks,
+    replica_losses,
+    replica_seeds,
+    train,
+    train_in_batches,
+)
 
-__all__ = ["Networks", "Replica", "Start", "Trainer", "train_networks"]
+__all__ = [
+    "Batches",
+    "Networks",
+    "Replica",
+    "Start",
+    "Trainer",
+    "agreement",
+    "evidence_weights",
+    "make_batches",
+    "mean_agreement",
+    "nodes_per_step",
+    "train_networks",
+]
+
+_ROWS = 50_000  # rows that agreements are counted on
+_NO_WEIGHT = 1e-3  # a network with less is left out
 
 
 @dataclass(frozen=True)
@@ -86,7 +112,7 @@ def train_networks(
     k: int,
     recipe: Recipe,
     seed: int,
-    note: Note,
+    tell: Tell,
     callback: Callable[[Progress], None] | None = None,
     *,
     batches: Batches | None = None,
@@ -98,37 +124,31 @@ def train_networks(
     A step trains on some parts of the graph (`batches`) or on all of it; a `trainer` takes the place of both.
     `edge_labels` are clusters of the edges that some networks begin from, where they are known already.
     """
-    count = _affordable(prepared, k, recipe, note, batches)
-    scales = _scales(len(prepared.encoder.hops), count)
+    count = _affordable(prepared, k, recipe, tell, batches)
+    scales = _scales(len(recipe.distances), count)
     start = _starts(prepared, scales, k, recipe, seed, edge_labels) if recipe.start == "clusters" else None
     inputs = prepared.encoded.inputs
     seeds = replica_seeds(seed, count)
-    net = ReplicaNet(
-        in_channels=inputs.in_channels,
-        k=k,
-        seeds=seeds,
-        hidden=recipe.hidden,
-        terms=inputs.terms,
-        scales=scales,
-        dtype=prepared.encoded.x.dtype,
-    ).to(prepared.device)
+    options: dict[str, Any] = {"scales": scales, "dtype": prepared.encoded.x.dtype}
+    net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, **options).to(prepared.device)
     settings = recipe.training(prepared.nodes.count, prepared.device if batches is None else batches.device)
-    options: dict[str, Any] = {
+    options = {
         "start": None if start is None else start.labels,
         "sizes": None if start is None else start.sizes,
         "adjacency": prepared.adjacency,
     }
+    op = prepared.encoded.op
     if trainer is not None:
         result = trainer(net, start)
     elif batches is not None:
-        result = batches.train(net, prepared.encoded, settings, callback, **options)
+        options |= {"words": batches.words, "device": batches.device}
+        result = train_in_batches(net, inputs, op, batches.parts, settings, callback, **options)
     else:
-        op = prepared.encoded.op
         result = train(net, inputs, op, settings, callback, words=prepared.words, **options)
     if result.iterations == 0:
         raise KeyboardInterrupt  # nothing was learnt that could be kept
     if batches is not None:
-        s = batches.assign(net, inputs, recipe.temperature)
+        s = assign_in_chunks(net, inputs, recipe.temperature, batches.parts.largest_batch, batches.device)
     else:
         s = net.assign(inputs, recipe.temperature)
     return _judged(prepared, net, result, s, seeds, recipe)
@@ -148,7 +168,7 @@ def _judged(
     edges = prepared.judge.edges
     losses = replica_losses(op, s, recipe.objective, words=prepared.words, num_edges=edges)
     cut, ortho = (terms.tolist() for terms in losses)
-    hops = [prepared.encoder.hops[scale] for scale in net.scales]
+    hops = [recipe.distances[scale] for scale in net.scales]
     value = evidence.value.tolist()
     replicas = [
         Replica(seeds[r], recipe.objective, cut[r], ortho[r], value[r], used[r], used[r] < net.k, hops[r])
@@ -158,7 +178,7 @@ def _judged(
     return Networks(net, result, s, evidence, ari, replicas)
 
 
-def _affordable(prepared: Prepared, k: int, recipe: Recipe, note: Note, batches: Batches | None) -> int:
+def _affordable(prepared: Prepared, k: int, recipe: Recipe, tell: Tell, batches: Batches | None) -> int:
     """As many networks as the budget allows, and at least four (or as many as were asked for)."""
     n = max(1, prepared.nodes.here // (1 if batches is None else batches.parts.steps))
     device = prepared.device if batches is None else batches.device
@@ -167,7 +187,8 @@ def _affordable(prepared: Prepared, k: int, recipe: Recipe, note: Note, batches:
         each = "" if batches is None else " per step"
         each = each if prepared.nodes.here == prepared.nodes.count else " per process"
         few = f"{most} networks instead of {recipe.networks}"
-        note(f"{few}: {n:,} nodes{each}, to stay within memory and time.")
+        said = f"{few}: {n:,} nodes{each}, to stay within memory and time."
+        tell(Note("fewer_networks", said, networks=most, wanted=recipe.networks))
     return min(recipe.networks, most)
 
 
@@ -209,3 +230,111 @@ def _starts(
     start = torch.cat(labels)
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in start])
     return Start(start, nodes.total(sizes).to(z.dtype).clamp(min=recipe.least * nodes.count / k))
+
+
+# ------------------------------------------------------------------------------------------------ mini-batches
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How networks are trained on a few parts of a graph at a time, where it does not fit the device that trains.
+
+    Everything but the training and the assignments of the networks is computed on the CPU, in main memory; the
+    features and edges of a batch are copied to the device when their turn comes.
+    """
+
+    parts: Parts  # the parts of the graph
+    words: list[Words] | None  # what the evidence counts besides edges, part by part
+    device: torch.device  # where batches are computed
+
+
+def nodes_per_step(
+    graph: Graph,
+    batch_size: int | str | None,
+    most_clusters: int,
+    recipe: Recipe,
+    device: torch.device,
+    tell: Tell,
+) -> int | None:
+    """Nodes of a batch; None where all of the graph is trained at once."""
+    if batch_size is None:
+        return None
+    if graph.num_graphs > 1:
+        raise ParameterError(
+            f"batch_size is for a single graph, not for {graph.num_graphs}; leave it out, or fit one graph."
+        )
+    wanted = batch_size
+    if isinstance(wanted, str):
+        numbers = recipe.networks * (recipe.hidden + most_clusters)
+        wanted = max(recipe.least_batch, recipe.budget(device) // numbers)
+    if wanted >= graph.num_nodes:
+        if batch_size != "auto":
+            said = f"batch_size has no effect: the graph has only {graph.num_nodes:,} nodes."
+            tell(Note("batch_size_unused", said, nodes=graph.num_nodes))
+        return None
+    return wanted
+
+
+def make_batches(
+    prepared: Prepared, nodes: int | None, recipe: Recipe, seed: int, device: torch.device, tell: Tell
+) -> Batches | None:
+    """Parts of the graph, and how networks are trained with so many nodes per step; None for all at once."""
+    if nodes is None:
+        return None
+    graph, each = prepared.encoded.graph, recipe.parts_per_step
+    assert graph is not None
+    count = each * -(-graph.num_nodes // nodes)
+    metis = recipe.batch_parts == "metis"
+    if metis:
+        parts = Parts.metis(graph.adjacency, count, each, seed)
+    else:
+        parts = Parts.random(graph.num_nodes, count, each, seed)
+    kind = "parts found by METIS" if metis else "random parts"
+    said = f"trained on about {nodes:,} of {graph.num_nodes:,} nodes per step: {each} of {count:,} {kind}."
+    tell(Note("trained_in_batches", said, nodes=nodes, parts=count))
+    words = None
+    if prepared.words is not None:
+        assert parts.order is not None
+        present = presence(graph.x)[parts.order.numpy()]
+        words = [Words(present[parts.rows(p)]) for p in range(count)]
+    return Batches(parts, words, device)
+
+
+# ------------------------------------------------------------------------------------------------ judging
+
+
+def agreement(hard: Tensor, k: int) -> Tensor:
+    """Adjusted Rand index [R, R] of every pair of clusterings, whose labels are `hard` [N, R]."""
+    hard = hard[:: max(1, hard.shape[0] // _ROWS)]
+    n, r = hard.shape
+    indicator = torch.zeros(n, r, k, device=hard.device).scatter_(2, hard.unsqueeze(-1), 1.0).view(n, r * k)
+    counts = (indicator.mT @ indicator).double()
+    size = counts.diagonal()
+
+    def pairs(count: Tensor) -> Tensor:
+        return count * (count - 1) / 2
+
+    together = pairs(counts).view(r, k, r, k).sum((1, 3))
+    own = pairs(size).view(r, k).sum(1)
+    expected = torch.outer(own, own) / pairs(torch.tensor(max(2.0, float(n))))
+    most = (own.unsqueeze(0) + own.unsqueeze(1)) / 2
+    room = most - expected
+    differs = room.abs() > 1e-9
+    return torch.where(differs, (together - expected) / torch.where(differs, room, 1.0), 1.0)
+
+
+def mean_agreement(ari: Tensor) -> float:
+    """The mean of agreements [R, R] over pairs of different clusterings; 1 where there is only one."""
+    r = len(ari)
+    return 1.0 if r == 1 else float((ari.sum() - ari.diagonal().sum()) / (r * (r - 1)))
+
+
+def evidence_weights(evidence: Evidence, width: float) -> Tensor:
+    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence of a network.
+
+    A little less evidence hardly changes the weight, much less takes all of it.
+    """
+    value = evidence.value.double()
+    weight = torch.exp(-((value.max() - value) / width).square())
+    weight = torch.where(weight < _NO_WEIGHT, 0.0, weight)
+    return (weight / weight.sum()).float()

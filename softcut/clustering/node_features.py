@@ -16,22 +16,25 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from softcut.clustering.feature_rows import FeatureRows, leading_directions
-from softcut.clustering.nodes import Nodes
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.metrics.features_as_words import looks_like_words
-from softcut.ops import CSR, Operator
+from softcut.ops import CSR, CSRPattern, Operator
 from softcut.ops.numerics import inverse_sqrt
+from softcut.ops.spmm import sparse_product
 
 __all__ = [
     "FeatureMap",
+    "FeatureRows",
+    "Nodes",
     "apart_from_constant",
+    "leading_directions",
     "leading_eigenvectors",
     "positions",
     "propagate",
     "rows_that_sum_to_one",
+    "sample_rows",
     "structural_features",
     "unit_rows",
 ]
@@ -39,6 +42,41 @@ __all__ = [
 Features: TypeAlias = np.ndarray | sp.csr_array
 # Rows of unit length that differ by less than this are the same row.
 _SAME_ROWS = 1e-4
+# Directions beside the wanted ones, as in scikit-learn's randomised SVD, and products with X'X.
+_EXTRA, _STEPS = 10, 4
+
+
+def sample_rows(n: int, most: int) -> Tensor:
+    """Different row numbers below `n`, rising: `most` of them at random, or all where there are not more."""
+    if n <= most:
+        return torch.arange(n)
+    return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:most].sort().values
+
+
+class Nodes:
+    """All nodes of a graph, on this machine.
+
+    :mod:`softcut.clustering.distributed` has the same methods for nodes that are spread over processes.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.here = count  # the most that one process has
+
+    def sample(self, rows: Tensor, most: int) -> Tensor:
+        """Rows of at most so many nodes [m, ...], drawn from all: the same ones every time."""
+        return rows if self.count <= most else rows[sample_rows(self.count, most).to(rows.device)]
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum over all nodes, of what was summed over the nodes that are here."""
+        return values
+
+    def agreed(self, values: Tensor) -> Tensor:
+        """Numbers that every process must have to the bit."""
+        return values
+
+
+# ------------------------------------------------------------------------------------------------ features
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -69,6 +107,74 @@ def _randomised(rows: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     return vt.T, s
 
 
+class FeatureRows:
+    """A constant matrix with rows (x - offset) * weight, of length 1 if `unit`. A sparse x [N, F] has no offset."""
+
+    def __init__(
+        self,
+        x: Any,
+        *,
+        weight: np.ndarray | None = None,
+        offset: np.ndarray | None = None,
+        unit: bool = False,
+        device: torch.device | None = None,
+    ) -> None:
+        self.shape: tuple[int, int] = x.shape
+        factor = None if weight is None else torch.from_numpy(weight).to(device)
+        self.pattern: CSRPattern | None = None
+        if not sp.issparse(x):
+            self.values = torch.as_tensor(x).to(device=device, dtype=torch.float32)
+            if offset is not None:
+                self.values = self.values - torch.from_numpy(offset).to(device)
+            self.values = self.values if factor is None else self.values * factor
+            length = self.values.norm(dim=1, keepdim=True) if unit else None
+        else:
+            matrix = sp.csr_array(x)
+            if not matrix.has_sorted_indices:
+                matrix = matrix.sorted_indices()
+            self.pattern = CSRPattern.from_scipy(matrix).to(device or torch.device("cpu"))
+            self.values = torch.as_tensor(matrix.data).to(device=device, dtype=torch.float32)
+            if factor is not None:
+                self.values = self.values * factor[self.pattern.col]
+            # Sums of squares of the rows: a product with a single column of ones.
+            ones = self.values.new_ones(self.shape[1], 1)
+            squares = sparse_product(self.pattern, self.values.square(), ones).squeeze(1) if unit else None
+            length = None if squares is None else squares.sqrt()[self.pattern.rows]
+        if length is not None:
+            self.values = self.values / torch.where(length > 0, length, 1.0)
+
+    def times(self, v: Tensor) -> Tensor:
+        """X V, [N, d]."""
+        return self.values @ v if self.pattern is None else sparse_product(self.pattern, self.values, v)
+
+    def turned_times(self, y: Tensor) -> Tensor:
+        """X' Y, [F, d]."""
+        if self.pattern is None:
+            return self.values.mT @ y
+        turned, order = self.pattern.transpose
+        return sparse_product(turned, self.values[order], y)
+
+
+def leading_directions(rows: FeatureRows, d: int, random_state: int = 0) -> tuple[Tensor, Tensor]:
+    """The d leading right singular vectors [F, d] of X and its singular values [d], float64.
+
+    Subspace iteration with X'X: what is made orthogonal has F rows, not N.
+    """
+    f = rows.shape[1]
+    generator = torch.Generator().manual_seed(random_state)
+    block = torch.randn(f, min(f, d + _EXTRA), generator=generator, dtype=torch.float64)
+    block = torch.linalg.qr(block)[0].to(rows.values.device)
+
+    def product(v: Tensor) -> Tensor:
+        return rows.turned_times(rows.times(v.float())).double()
+
+    for _ in range(_STEPS):
+        block = torch.linalg.qr(product(block))[0]
+    small = block.mT @ product(block)
+    values, turn = torch.linalg.eigh((small + small.mT) / 2)
+    return (block @ turn).flip(1)[:, :d], values.flip(0)[:d].clamp(min=0).sqrt()
+
+
 @dataclass
 class FeatureMap:
     """From raw node features to a few well-scaled columns, the same way for every graph.
@@ -80,19 +186,17 @@ class FeatureMap:
     """
 
     matrix: np.ndarray  # [F, F'], the projection, whitening included
-    words: bool  # whether the features are treated as a bag of words
     weight: np.ndarray | None = None  # [F], inverse document frequencies of words; scale of other features
-    offset: np.ndarray | None = None  # [F], mean of other features
+    offset: np.ndarray | None = None  # [F], mean of features that are not words
     recipe: Recipe = DEFAULT
 
     @classmethod
     def fit(cls, x: Features, recipe: Recipe = DEFAULT, device: torch.device | None = None) -> FeatureMap:
         """Learn the map from the features of the training graph; those of a large one on `device`."""
         n, f = x.shape
-        words = looks_like_words(x)
         values = np.asarray(x.data if sp.issparse(x) else x[np.nonzero(x)])
         weight = offset = None
-        if not words:
+        if not looks_like_words(x):
             dense = _dense(x)
             offset, deviation = dense.mean(axis=0), dense.std(axis=0)
             least = 1e-6 * max(1e-12, float(deviation.max(initial=0)))
@@ -100,7 +204,7 @@ class FeatureMap:
         elif values.size and values.min() == values.max():
             count = np.bincount(sp.csr_array(x).indices, minlength=f)
             weight = (np.log((1 + n) / (1 + count)) + 1).astype(np.float32)
-        unprojected = cls(np.zeros((f, 0), dtype=np.float32), words, weight, offset, recipe)
+        unprojected = cls(np.zeros((f, 0), dtype=np.float32), weight, offset, recipe)
         d = min(recipe.components, n, f)
         if d == 0:
             return unprojected
@@ -113,11 +217,20 @@ class FeatureMap:
         matrix = v[:, keep] / np.sqrt(deviation[keep])
         return replace(unprojected, matrix=np.ascontiguousarray(matrix, dtype=np.float32))
 
+    @property
+    def words(self) -> bool:
+        """Whether the features are treated as a bag of words."""
+        return self.offset is None
+
+    @property
+    def directions(self) -> bool:
+        """Whether propagated columns are so many that only the direction of a row counts."""
+        return self.matrix.shape[1] >= self.recipe.many_columns
+
     def _on_device(self, x: Features, device: torch.device | None) -> FeatureRows:
-        if self.words:
-            return FeatureRows(sp.csr_array(x), weight=self.weight, unit=True, device=device)
-        many = x.shape[1] >= self.recipe.many_columns
-        return FeatureRows(_dense(x), weight=self.weight, offset=self.offset, unit=many, device=device)
+        given = sp.csr_array(x) if self.words else _dense(x)
+        unit = self.words or x.shape[1] >= self.recipe.many_columns
+        return FeatureRows(given, weight=self.weight, offset=self.offset, unit=unit, device=device)
 
     def _rows(self, x: Features) -> Any:
         if self.words:
@@ -171,11 +284,6 @@ def structural_features(
     those of nearly isolated nodes and small components. Edge weights count. Where all nodes have the same
     position (no edges, a complete graph) the features are 0. With ``local=True`` what each node has around it
     (degrees, and their means over growing neighbourhoods), which carries over to other graphs.
-
-    >>> from softcut import Graph
-    >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
-    >>> structural_features(path, n_components=2).shape, structural_features(path, local=True).shape
-    ((4, 2), (4, 5))
     """
     op = CSR.from_graph(graph)
     if local:

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 import torch
 
 from softcut.clustering.encoder import Encoded, Encoder
-from softcut.clustering.node_features import structural_features
-from softcut.clustering.nodes import Nodes
+from softcut.clustering.node_features import Nodes, structural_features
 from softcut.clustering.recipe import Recipe
+from softcut.errors import Note
 from softcut.graph import Graph
 from softcut.metrics import Judge
 from softcut.metrics.features_as_words import looks_like_words, presence
@@ -21,8 +21,8 @@ from softcut.ops import CSR, Operator, Words
 
 __all__ = [
     "READS_FEATURES",
-    "Note",
     "Prepared",
+    "Tell",
     "at_most_one",
     "featureless",
     "is_constant",
@@ -33,9 +33,12 @@ __all__ = [
     "without",
 ]
 
-# Called with a sentence about what was decided.
-Note = Callable[[str], None]
-READS_FEATURES = "clusters found by networks that read the features of nodes and their neighbours."
+Tell = Callable[[Note], None]  # called with what was decided
+READS_FEATURES = Note(
+    "clusters_from",
+    "clusters found by networks that read the features of nodes and their neighbours.",
+    source="features",
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Prepared:
         return isinstance(self.adjacency, CSR) and self.adjacency.num_graphs == 1
 
 
-def prepare(graph: Graph, recipe: Recipe, device: torch.device, note: Note) -> Prepared:
+def prepare(graph: Graph, recipe: Recipe, device: torch.device, tell: Tell) -> Prepared:
     """Make features where there are none, and encode the graph once."""
     reason = featureless(graph)
     structural = reason is not None
@@ -69,7 +72,8 @@ def prepare(graph: Graph, recipe: Recipe, device: torch.device, note: Note) -> P
         what = "leading eigenvectors of the normalised adjacency"
         if local:
             what = "degrees in the neighbourhood of each node, which tell roles and not communities"
-        note(f"clusters found by networks that read structural features ({what}): {reason}.")
+        said = f"clusters found by networks that read structural features ({what}): {reason}."
+        tell(Note("clusters_from", said, source="structure"))
         graph = graph.with_features(structural_features(graph, local=local))
     encoder, encoded = Encoder.fit(graph, recipe, structural=structural, device=device)
     features = None if structural else presence(graph.x)
@@ -89,12 +93,13 @@ def at_most_one(op: CSR) -> CSR:
     )
 
 
-def left_out_of_large(recipe: Recipe) -> str:
-    """A note on what is left out on a large graph."""
-    return (
+def left_out_of_large(recipe: Recipe) -> Note:
+    """What is left out on a large graph."""
+    said = (
         f"more than {recipe.large:,} nodes: no network begins from clusters of the edges, medians and centres are "
         "those of a sample, and networks stop one by one."
     )
+    return Note("large_graph", said, large=recipe.large)
 
 
 def featureless(graph: Graph) -> str | None:

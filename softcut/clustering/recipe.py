@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -33,38 +31,29 @@ _SHARES = ("edge_starts", "restart")  # at most 1
 def _check(recipe: Any) -> None:
     """Raise an error that names the first constant with a value it may not have."""
     for each in fields(recipe):
-        value = getattr(recipe, each.name)
-        wanted, suits = _rule(each.name, each.default)
-        if not suits(value):
-            raise ParameterError(f"{each.name} of a Recipe must be {wanted}, got {value!r}.")
-
-
-def _rule(name: str, default: Any) -> tuple[str, Callable[[Any], bool]]:
-    """What a constant may be, in words and as a test."""
-    least = 0 if name in _MAY_BE_ZERO else 1
-
-    def number(value: Any) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-    def rising(value: Any) -> bool:
-        whole = isinstance(value, tuple) and all(type(v) is int and v >= least for v in value)
-        return whole and len(value) > 0 and all(a < b for a, b in itertools.pairwise(value))
-
-    if name in _WORDS:
-        return " or ".join(map(repr, _WORDS[name])), lambda value: value in _WORDS[name]
-    if isinstance(default, bool | EdgeRecipe):
-        wanted = "True or False" if isinstance(default, bool) else "an EdgeRecipe"
-        return wanted, lambda value: isinstance(value, type(default))
-    if isinstance(default, tuple):
-        return f"a tuple of rising whole numbers of at least {least}", rising
-    if isinstance(default, int):
-        return f"a whole number of at least {least}", lambda value: type(value) is int and value >= least
-    if name in _SHARES:
-        return "a number from 0 to 1", lambda value: number(value) and 0 <= value <= 1
-    if name in _POSITIVE:
-        return "a positive number", lambda value: number(value) and value > 0
-    none = name == "tolerance"
-    return "a number of at least 0", lambda value: (none and value is None) or (number(value) and value >= 0)
+        name, value, default = each.name, getattr(recipe, each.name), each.default
+        least = 0 if name in _MAY_BE_ZERO else 1
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if name in _WORDS:
+            wanted, right = " or ".join(map(repr, _WORDS[name])), value in _WORDS[name]
+        elif isinstance(default, bool | EdgeRecipe):
+            wanted = "True or False" if isinstance(default, bool) else "an EdgeRecipe"
+            right = isinstance(value, type(default))
+        elif isinstance(default, tuple):
+            wanted = f"a tuple of rising whole numbers of at least {least}"
+            right = isinstance(value, tuple) and all(type(v) is int and v >= least for v in value)
+            right = right and len(value) > 0 and list(value) == sorted(set(value))
+        elif isinstance(default, int):
+            wanted, right = f"a whole number of at least {least}", type(value) is int and value >= least
+        elif name in _SHARES:
+            wanted, right = "a number from 0 to 1", number and 0 <= value <= 1
+        elif name in _POSITIVE:
+            wanted, right = "a positive number", number and value > 0
+        else:
+            wanted = "a number of at least 0"
+            right = (name == "tolerance" and value is None) or (number and value >= 0)
+        if not right:
+            raise ParameterError(f"{name} of a Recipe must be {wanted}, got {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -141,7 +130,7 @@ class Recipe:
     consensus_columns: int = 64  # leading directions that its k-means sees
     consensus_restarts: int = 20
 
-    # ---- refine: own features and neighbours (refine.py)
+    # ---- refine: own features and neighbours (consensus.py)
     refine: bool = True
     ridge: float = 3e-3  # of the regression from features to clusters
     restart: float = 0.4  # share of a node's own evidence at every step of PageRank
@@ -150,7 +139,7 @@ class Recipe:
     # ---- clusters of the edges (edges.py)
     edges: EdgeRecipe = EdgeRecipe()
 
-    # ---- choose the number of clusters, and say what was found (choose_k.py, estimator.py)
+    # ---- choose the number of clusters, and say what was found (fitting.py, estimator.py)
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
     trial_networks: int = 12  # for each number: two for each distance
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
@@ -174,7 +163,7 @@ class Recipe:
     budget_cuda: int = 3 << 28
     least_networks: int = 4  # trained however large the graph is
 
-    # ---- mini-batches (batches.py)
+    # ---- mini-batches (networks.py)
     batch_parts: str = "random"  # how the parts of the graph are drawn; "metis": with few edges between them
     parts_per_step: int = 8  # many small parts make a batch more like the whole graph than a few large ones
     least_batch: int = 10_000  # nodes of an automatic batch: below, steps cost more than what they compute
@@ -218,9 +207,7 @@ class Recipe:
             settings,
             tolerance=self.large_tolerance,
             patience=self.large_patience,
-            check_every=20
-            if device.type == "cuda"
-            else 5,  # a GPU records the step again when networks leave
+            check_every=20 if device.type == "cuda" else 5,  # a GPU records the step again when some leave
             one_by_one=True,
         )
 

@@ -1,9 +1,17 @@
-"""A fitted estimator as tensors and JSON, and back; every field is checked before it is used."""
+"""A fitted estimator as tensors and JSON, and back.
+
+Shapes are compared before anything is allocated and values converted to the types they must have; then :func:`pack`
+must make of the result what was read. So a field that is missing, unknown, of another type or at odds with the others
+is refused.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, NoReturn
@@ -12,76 +20,64 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softcut.clustering.arguments import LIMITS, batch_size_from, candidates_from, recipe_from, seed_from
+from softcut.clustering.arguments import LIMITS
+from softcut.clustering.consensus import Consensus, Refiner
+from softcut.clustering.encoder import Encoder
 from softcut.clustering.model import LearnedModel, PlacedModel
 from softcut.clustering.networks import Replica
+from softcut.clustering.node_features import FeatureMap
 from softcut.clustering.recipe import EdgeRecipe, Recipe
-from softcut.errors import ModelFileError, ParameterError
+from softcut.device import choose_device
+from softcut.errors import ModelFileError, Note, ParameterError
+from softcut.training import ReplicaNet
 
 __all__ = ["pack", "unpack"]
 
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
-
-# What the JSON part may hold, for :func:`_check`: a type, a range of whole numbers, a list of one kind, a dict with
-# exactly these names, or several of these in a tuple. Sizes are limited before anything is allocated.
-_CLUSTERS = range(1, LIMITS["n_clusters"] + 1)
-_SIZE = range(1 << 31)
-_MOST_HOPS = 1_000
-_FITTED = {  # attributes of a fitted estimator that are plain numbers or text
-    "n_clusters_": _CLUSTERS,
-    "n_features_in_": _SIZE,
-    "n_iter_": range(1, 1 << 40),
-    "structure_": float,
-    "verdict_": ("none", "weak", "clear"),
-    "agreement_": (float, None),
-    "converged_": bool,
-    "interrupted_": bool,
-    "fit_seconds_": float,
-    "notes_": [str],
+_MOST_STEPS = 1_000  # of a propagation: a prediction ends
+# Attributes of a fitted estimator that are plain values.
+_FITTED = {
+    **{"n_clusters_": int, "n_features_in_": int, "n_iter_": int, "structure_": float, "verdict_": str},
+    **{"agreement_": float, "converged_": bool, "interrupted_": bool, "fit_seconds_": float, "notes_": list},
 }
-_CANDIDATE = {"score": float, "structure": float, "agreement": float, "description_length": float}
-_REPLICA = {
-    **{"seed": int, "objective": str, "cut": float, "ortho": float, "evidence": float},
-    **{"clusters_used": int, "collapsed": bool, "hops": int},
-}
-_NET = {
-    **{"in_channels": _SIZE, "k": _CLUSTERS, "hidden": range(10_001)},
-    **{"terms": range(1, 3), "scales": [range(64)]},
-}
-_ENCODER = {
-    **{"paper": bool, "hops": [range(_MOST_HOPS + 1)], "in_channels": range(1, 1 << 31)},
-    **{"structural": bool, "directions": bool, "words": (bool, None)},
-}
-_MODELS = {
-    "learned": {
-        **{"net": _NET, "encoder": _ENCODER, "consensus": bool, "refiner": bool},
-        **{"order": [_SIZE], "silence": ("isolated", "empty", "never")},
-    },
-    "placed": {"names": ([str], None), "signature": str},
+_CANDIDATE = ("score", "structure", "agreement", "description_length")
+_ARRAYS = ("matrix", "weight", "offset")  # of the projection of features
+_MEASURES = ("centre", "limit", "scale")  # of the features at each distance
+# The axes of every tensor; those with one letter have one size: nodes N, clusters K, networks R and their units W,
+# features F and projected ones C, distances S, columns T and directions D of the consensus, history of I x Q losses.
+_SHAPES = {
+    **{"labels": "N", "soft": "NK", "weights": "R", "history.cut": "IQ", "history.ortho": "IQ"},
+    **{"net.first": "RWC", "net.bias": "RW", "net.second": "RKW", "net.second_bias": "RK"},
+    **{"encoder.matrix": "FC", "encoder.weight": "F", "encoder.offset": "F"},
+    **{"encoder.centre": "SC", "encoder.limit": "S", "encoder.scale": "S"},
+    **{"consensus.mean": "T", "consensus.scale": "T", "consensus.basis": "TD", "consensus.centres": "KD"},
+    **{"consensus.spread": "", "consensus.weights": "R"},
+    **{"refiner.centre": "C", "refiner.scale": "", "refiner.kernel": "CK", "refiner.bias": "K"},
+    "refiner.weight": "",
 }
 
 
-def pack(
-    estimator: Any, model: LearnedModel | PlacedModel, graph_sizes: np.ndarray | None
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the JSON part of a fitted estimator."""
-    agreement = float(estimator.agreement_)
-    names = getattr(estimator, "feature_names_in_", None)
+    model, names, sizes = (
+        getattr(estimator, name, None) for name in ("_model", "feature_names_in_", "_graph_sizes")
+    )
     params = estimator.get_params(deep=False)
+    fitted = {name: getattr(estimator, name) for name in _FITTED}
     meta = {
         "class": type(estimator).__name__,
         "params": {k: _plain(v) for k, v in params.items() if k not in _NOT_KEPT},
         "recipe": asdict(estimator._task_recipe()),
         "fitted": {
-            **{name: getattr(estimator, name) for name in _FITTED},
-            "agreement_": agreement if math.isfinite(agreement) else None,
+            **fitted,
+            "agreement_": None if math.isnan(fitted["agreement_"]) else float(fitted["agreement_"]),
+            "notes_": [str(note) for note in fitted["notes_"]],
         },
         "candidates_": [[int(k), each] for k, each in estimator.candidates_.items()],
         "replicas_": [asdict(r) for r in estimator.replicas_],
         "feature_names_in_": None if names is None else [str(name) for name in names],
-        "graph_sizes": None if graph_sizes is None else [int(p) for p in graph_sizes],
-        "kind": model.kind,
-        "model": model.meta(),
+        "graph_sizes": None if sizes is None else [int(p) for p in sizes],
+        "kind": "placed" if isinstance(model, PlacedModel) else "learned",
     }
     arrays = {
         "labels": estimator.labels_.astype(np.int64),
@@ -90,7 +86,36 @@ def pack(
         **{f"history.{name}": value for name, value in estimator.history_.items()},
     }
     tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
-    return {**model.tensors(), **tensors}, meta
+    if isinstance(model, PlacedModel):
+        return tensors, {**meta, "model": {"names": model.names, "signature": model.signature}}
+    assert isinstance(model, LearnedModel)
+    encoder, features = model.encoder, model.encoder.features
+    meta["model"] = {
+        "net": model.net.meta(),
+        "encoder": {
+            "paper": encoder.recipe.paper,
+            "hops": list(encoder.recipe.distances),
+            "in_channels": encoder.in_channels,
+            "structural": encoder.structural,
+            "directions": features is not None and features.directions,
+            "words": None if features is None else features.words,
+        },
+        "consensus": model.consensus is not None,
+        "refiner": model.refiner is not None,
+        "order": model.order.tolist(),
+        "silence": model.silence,
+    }
+    parts: dict[str, dict[str, Any]] = {
+        "net": model.net.state_dict(),
+        "encoder": {} if features is None else {name: getattr(features, name) for name in _ARRAYS},
+        "consensus": {} if model.consensus is None else vars(model.consensus),
+        "refiner": {} if model.refiner is None else vars(model.refiner),
+    }
+    for name, values in zip(_MEASURES, zip(*(encoder.measures or ()), strict=True), strict=False):
+        parts["encoder"][name] = torch.stack(values)
+    for part, named in parts.items():
+        tensors |= {f"{part}.{key}": torch.as_tensor(v) for key, v in named.items() if v is not None}
+    return tensors, meta
 
 
 def _plain(value: Any) -> Any:
@@ -105,60 +130,110 @@ def _plain(value: Any) -> Any:
 
 
 def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> Any:
-    """The estimator that :func:`pack` was given; a field that cannot be right is a ModelFileError."""
-    known = set(cls._get_param_names()) - set(_NOT_KEPT)  # type: ignore[attr-defined]
-    kind = str(meta.get("kind"))
-    fields_of_a_file = {
-        "params": dict.fromkeys(known, object),
-        "fitted": _FITTED,
-        "replicas_": [_REPLICA],
-        "candidates_": [list],
-        "feature_names_in_": ([str], None),
-        "graph_sizes": ([_SIZE], None),
-        "kind": tuple(_MODELS),
-        "model": _MODELS.get(kind, dict),
-    }
-    for name, wanted in fields_of_a_file.items():
-        _check(meta.get(name, ...), wanted, name)
-    params, fitted, model = meta["params"], meta["fitted"], meta["model"]
-    recipe = _recipe(meta)
-    _check_params(params, recipe)
-    for pair in meta["candidates_"]:
-        _check(pair[0] if len(pair) == 2 else ..., _CLUSTERS, "candidates_")
-        _check(pair[1], _CANDIDATE, "candidates_")
-    k, replicas = fitted["n_clusters_"], [Replica(**each) for each in meta["replicas_"]]
-    labels = tensors.get("labels", torch.zeros(0))
-    n = len(labels) if labels.dim() == 1 else 0
-    shapes = _shapes(kind, model, tensors, n, k, (fitted["n_iter_"], len(replicas)) if replicas else (0, 0))
-    _check_tensors(tensors, shapes)
-    if kind == "learned" and not model["encoder"]["structural"]:
-        _together("n_features_in_", fitted["n_features_in_"] == model["encoder"]["in_channels"])
-    soft = tensors["soft"]
-    rows = torch.ones(n, dtype=soft.dtype)
-    _together("soft", bool((soft >= 0).all()) and torch.allclose(soft.sum(1), rows, atol=1e-3))
-    _together("labels", torch.equal(soft.argmax(1), labels))
-    names, sizes = meta["feature_names_in_"], meta["graph_sizes"]
-    _together("feature_names_in_", names is None or len(names) == fitted["n_features_in_"])
-    rises = sizes is None or (
-        [*sizes[:1], *sizes[-1:]] == [0, n] and all(a < b for a, b in itertools.pairwise(sizes))
-    )
-    _together("graph_sizes", rises)
-    est = cls(**params)
+    """The estimator that :func:`pack` was given; a field that cannot be right is an error."""
+    params, fitted, kind = meta["params"], meta["fitted"], meta["kind"]
+    _check(isinstance(params["device"], str), "params.device")
+    _check(isinstance(params["verbose"], int), "params.verbose")
+    _check(kind in ("learned", "placed"), "kind")
+    recipe = _recipe(meta["recipe"])
+    types = {"int": int, "float": float, "str": str, "bool": bool}
+    replicas = [
+        Replica(**{each.name: types[str(each.type)](given[each.name]) for each in fields(Replica)})
+        for given in meta["replicas_"]
+    ]
+    iterations = int(fitted["n_iter_"]) if replicas else 0
+    _check_tensors(tensors, {"S": len(recipe.distances), "Q": len(replicas), "I": iterations}, recipe)
+    est: Any = cls(**params)
     est._recipe = recipe
-    for name in _FITTED:
-        setattr(est, name, fitted[name])
-    est.agreement_ = float("nan") if est.agreement_ is None else est.agreement_
-    est.replicas_, est.candidates_ = replicas, dict(meta["candidates_"])
-    if names is not None:
-        est.feature_names_in_ = np.asarray(names, dtype=object)
-    est.labels_, est.soft_, est.weights_ = (tensors.pop(x).numpy() for x in ("labels", "soft", "weights"))
-    est.history_ = {name: tensors.pop(f"history.{name}").numpy() for name in ("cut", "ortho")}
-    est._graph_sizes = None if sizes is None else np.asarray(sizes)
-    if kind == "learned":
-        est._model = LearnedModel.restore(tensors, dict(model), recipe)
+    for name, wanted in _FITTED.items():
+        value = math.nan if name == "agreement_" and fitted[name] is None else fitted[name]
+        setattr(est, name, wanted(value))
+    soft, names, sizes = tensors["soft"], meta["feature_names_in_"], meta["graph_sizes"]
+    n, k = soft.shape
+    est.n_clusters_, est.verdict_ = k, recipe.verdict(est.structure_)
+    est.replicas_ = replicas
+    est.candidates_ = {
+        int(number): {name: float(each[name]) for name in _CANDIDATE} for number, each in meta["candidates_"]
+    }
+    est.soft_, est.labels_, est.weights_ = soft.numpy(), soft.argmax(1).numpy(), tensors["weights"].numpy()
+    est.history_ = {name: tensors[f"history.{name}"].numpy() for name in ("cut", "ortho")}
+    est._graph_sizes = None if sizes is None else np.asarray(sizes, dtype=np.int64)
+    if kind == "placed":
+        placed = meta["model"]
+        node_names = None if placed["names"] is None else [str(name) for name in placed["names"]]
+        _check(node_names is None or len(node_names) == n, "model.names")
+        est._model = PlacedModel(est.soft_.copy(), node_names, str(placed["signature"]))
     else:
-        est._model = PlacedModel(est.soft_.copy(), model["names"], model["signature"])
+        est._model = _learned(tensors, meta["model"], recipe, k)
+        if not est._model.encoder.structural:
+            est.n_features_in_ = est._model.encoder.in_channels
+    if names is not None:
+        est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
+    _check(names is None or len(names) == est.n_features_in_, "feature_names_in_")
+    rows = torch.ones(n, dtype=soft.dtype)
+    _check(bool((soft >= 0).all()) and torch.allclose(soft.sum(1), rows, atol=1e-3), "soft")
+    _check(np.array_equal(est.labels_, tensors["labels"].numpy()), "labels")
+    rising = sizes is None or all(a < b for a, b in itertools.pairwise(sizes))
+    _check(rising and (sizes is None or [*sizes[:1], *sizes[-1:]] == [0, n]), "graph_sizes")
+    again, described = pack(est)
+    for name in sorted(set(tensors) ^ set(again)):
+        _refuse(f"tensor {name}", "is missing" if name in again else "is not used")
+    for name, value in described.items():
+        different = _difference(meta[name], value, name)
+        _check(different is None, str(different))
+    try:
+        choose_device(est.device)
+    except ParameterError:
+        said = f"the model was fitted with device={est.device!r}, which is not here: device='auto' is used."
+        est._note(Note("device_not_here", said, device=est.device))
+        est.device = "auto"
+    est._task(LIMITS["n_clusters"])  # refuses what a fit would refuse
     return est
+
+
+def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Recipe, k: int) -> LearnedModel:
+    """A clustering function; all sizes are those of its tensors."""
+    parts: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        parts[part][rest] = value
+    net, scales = parts["net"], [int(i) for i in meta["net"]["scales"]]
+    order = np.asarray([int(j) for j in meta["order"]])
+    _check(sorted(order.tolist()) == list(range(k)), "model.order")
+    _check(len(scales) == len(net["bias"]) and scales == sorted(scales), "model.net.scales")
+    _check(scales[0] >= 0 and scales[-1] < len(recipe.distances), "model.net.scales")
+    _check(meta["silence"] in ("isolated", "empty", "never"), "model.silence")
+    sizes = {
+        "in_channels": net["first.0"].shape[2],
+        "k": k,
+        "hidden": net["bias"].shape[1] if "second" in net else 0,
+        "terms": 2 if recipe.paper else 1,
+        "scales": scales,
+    }
+    encoder = Encoder(recipe, sizes["in_channels"], bool(meta["encoder"]["structural"]))
+    if not recipe.paper:
+        arrays = {name: value.numpy() for name, value in parts["encoder"].items() if name in _ARRAYS}
+        encoder.features = FeatureMap(recipe=recipe, **arrays)
+        _check(encoder.features.words or encoder.features.weight is not None, "encoder.weight")
+        encoder.in_channels = len(encoder.features.matrix)
+        encoder.measures = list(zip(*(parts["encoder"][name] for name in _MEASURES), strict=True))
+    return LearnedModel(
+        net=ReplicaNet.restore(sizes, net),
+        encoder=encoder,
+        consensus=Consensus(**parts["consensus"]) if meta["consensus"] else None,
+        refiner=Refiner(**parts["refiner"]) if meta["refiner"] else None,
+        order=order,
+        silence=meta["silence"],
+    )
+
+
+def _recipe(given: Mapping[str, Any]) -> Recipe:
+    """The recipe of the fit; it checks its own fields."""
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    recipe = Recipe(**{**values, "edges": EdgeRecipe(**given["edges"])})
+    _check(recipe.steps <= _MOST_STEPS, "recipe.steps")
+    _check(recipe.distances[-1] <= _MOST_STEPS, "recipe.distances")
+    return recipe
 
 
 # ------------------------------------------------------------------------------------------------ checks
@@ -168,130 +243,36 @@ def _refuse(field: str, problem: str) -> NoReturn:
     raise ModelFileError(f"the model is damaged: {field} {problem}; fit it again.")
 
 
-def _together(field: str, right: bool) -> None:
+def _check(right: bool, field: str) -> None:
     if not right:
         _refuse(field, "does not fit the rest of the model")
 
 
-def _check(value: Any, wanted: Any, field: str) -> None:
-    """Refuse a value that is not what a declaration above wants."""
-    if value is ...:
-        _refuse(field, "is missing")
-    if isinstance(wanted, dict):
-        if not isinstance(value, dict) or set(value) != set(wanted):
-            names = sorted(set(map(str, value)) ^ set(wanted)) if isinstance(value, dict) else "no names"
-            _refuse(field, f"has other fields than this version knows: {str(names)[:80]}")
-        for name, each in wanted.items():
-            _check(value[name], each, f"{field}.{name}")
-    elif isinstance(wanted, list):
-        if not isinstance(value, list):
-            _refuse(field, "is not a list")
-        for each in value:
-            _check(each, wanted[0], field)
-    elif not any(_is(value, each) for each in (wanted if isinstance(wanted, tuple) else (wanted,))):
-        _refuse(field, f"is {value!r}"[:80])
-
-
-def _is(value: Any, wanted: Any) -> bool:
-    """Whether a value is one of a type, of a range, of a list's kind, or equal."""
-    if isinstance(wanted, list):
-        return isinstance(value, list) and all(_is(each, wanted[0]) for each in value)
-    if isinstance(wanted, range):
-        return type(value) is int and value in wanted
-    if isinstance(wanted, type):
-        return wanted is object or type(value) is wanted
-    return type(value) is type(wanted) and value == wanted
-
-
-def _check_params(params: Mapping[str, Any], recipe: Recipe) -> None:
-    """Arguments that a fit would refuse; of the nodes of the next graph nothing is known."""
-    try:
-        candidates_from(params["n_clusters"], LIMITS["n_clusters"], recipe)
-        recipe_from(
-            recipe, params.get("objective"), params["n_init"], params["max_iter"], params["learning_rate"]
-        )
-        batch_size_from(params.get("batch_size"), recipe.objective)
-        seed_from(params["random_state"])
-    except ParameterError as error:
-        raise ModelFileError(f"the model is damaged: {error}") from None
-    _check(params["device"], str, "params.device")
-    _check(params["verbose"], (bool, int), "params.verbose")
-
-
-def _recipe(meta: Mapping[str, Any]) -> Recipe:
-    """The recipe of the fit; it checks its own fields."""
-    given = meta.get("recipe", ...)
-    _check(given, {each.name: object for each in fields(Recipe)}, "recipe")
-    _check(given["edges"], {each.name: object for each in fields(EdgeRecipe)}, "recipe.edges")
-    try:
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
-        recipe = Recipe(**{**values, "edges": EdgeRecipe(**given["edges"])})
-    except ParameterError as error:
-        raise ModelFileError(f"the model is damaged: {error}") from None
-    _check(recipe.steps, range(_MOST_HOPS + 1), "recipe.steps")
-    return recipe
-
-
-def _shapes(
-    kind: str,
-    model: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-    n: int,
-    k: int,
-    history: tuple[int, int],
-) -> dict[str, tuple[int, ...]]:
-    """The shape that every tensor must have, from sizes that were checked; allocates nothing."""
-    shapes: dict[str, tuple[int, ...]] = {"labels": (n,), "soft": (n, k)}
-    shapes |= {"history.cut": history, "history.ortho": history}
-    if kind == "placed":
-        _together("names", model["names"] is None or len(model["names"]) == n)
-        _together("signature", len(model["signature"]) == 64)
-        weights = tensors.get("weights")
-        return {**shapes, "weights": (min(history[1], 0 if weights is None else weights.numel()),)}
-    net, encoder = model["net"], model["encoder"]
-    hidden, terms, channels, scales = (net[name] for name in ("hidden", "terms", "in_channels", "scales"))
-    hops, features, paper, words = (encoder[name] for name in ("hops", "in_channels", "paper", "words"))
-    r, width = len(scales), hidden or k
-    _together("net.k", net["k"] == k)
-    _together("order", sorted(model["order"]) == list(range(k)))
-    _together("hops", 0 < len(hops) <= 64 and hops == sorted(set(hops)))
-    _together("scales", 0 < r <= LIMITS["n_init"] and scales == sorted(scales) and scales[-1] < len(hops))
-    _together("terms", (terms == 2) == paper and (not paper or channels == features))
-    _together("words", (words is None) == paper)
-    _together("consensus", model["consensus"] or r == 1)
-    shapes |= {"weights": (r,), "net.bias": (r, width)}
-    shapes |= {f"net.first.{i}": (r, width, channels) for i in range(terms)}
-    if hidden:
-        shapes |= {"net.second": (r, k, hidden), "net.second_bias": (r, k)}
-    if not paper:
-        shapes |= {"encoder.matrix": (features, channels), "encoder.centre": (len(hops), channels)}
-        shapes |= {"encoder.limit": (len(hops),), "encoder.scale": (len(hops),)}
-        if not words or "encoder.weight" in tensors:  # words have one only where they are binary
-            shapes["encoder.weight"] = (features,)
-        if not words:
-            shapes["encoder.offset"] = (features,)
-    if model["consensus"]:
-        columns = r * k + (0 if paper else len(hops) * channels)
-        basis = tensors.get("consensus.basis")
-        depth = int(basis.shape[1]) if basis is not None and basis.dim() == 2 else 0
-        shapes |= {f"consensus.{name}": (columns,) for name in ("mean", "scale")}
-        shapes |= {"consensus.basis": (columns, depth), "consensus.centres": (k, depth)}
-        shapes |= {"consensus.spread": (), "consensus.weights": (r,)}
-    if model["refiner"]:
-        parts = {"centre": (channels,), "scale": (), "kernel": (channels, k), "bias": (k,), "weight": ()}
-        shapes |= {f"refiner.{name}": shape for name, shape in parts.items()}
-    return shapes
-
-
-def _check_tensors(tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    for name in sorted(set(tensors) ^ set(shapes)):
-        _refuse(f"tensor {name}", "is missing" if name in shapes else "is not known")
-    for name, shape in shapes.items():
-        tensor = tensors[name]
-        if tuple(tensor.shape) != shape:
-            _refuse(f"tensor {name}", f"has shape {list(tensor.shape)} instead of {list(shape)}")
+def _check_tensors(tensors: Mapping[str, Tensor], sizes: dict[str, int], recipe: Recipe) -> None:
+    """Refuse tensors of other shapes; `sizes` are those of axes that are known already."""
+    for name, tensor in tensors.items():
+        axes = _SHAPES.get(re.sub(r"\.\d+$", "", name))
+        if axes is None:
+            _refuse(f"tensor {name}", "is not known")
+        shape = list(tensor.shape)
+        if len(shape) != len(axes) or shape != [
+            sizes.setdefault(*each) for each in zip(axes, shape, strict=True)
+        ]:
+            _refuse(f"tensor {name}", f"has a shape that does not fit the others: {shape}")
         if name == "labels":
-            if tensor.dtype != torch.int64:
-                _refuse("labels", f"are {tensor.dtype}")
+            _check(tensor.dtype == torch.int64, "labels")
         elif not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
             _refuse(f"tensor {name}", "holds values that are not finite numbers")
+    if "T" in sizes:
+        _check(
+            sizes["T"] == sizes["R"] * sizes["K"] + (0 if recipe.paper else sizes["S"] * sizes["C"]),
+            "consensus",
+        )
+
+
+def _difference(given: Any, wanted: Any, field: str) -> str | None:
+    """The first field of nested values that is not what it should be, as JSON; None where all are."""
+    if isinstance(given, dict) and isinstance(wanted, dict) and given.keys() == wanted.keys():
+        parts = (_difference(given[name], wanted[name], f"{field}.{name}") for name in wanted)
+        return next((part for part in parts if part is not None), None)
+    return None if json.dumps(given) == json.dumps(wanted) else field

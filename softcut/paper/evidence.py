@@ -18,11 +18,11 @@ import torch
 from scipy.stats import spearmanr
 from torch import Tensor
 
-from softcut.clustering.consensus import agreement
+from softcut.clustering.consensus import Refiner
 from softcut.clustering.kmeans import kmeans, kmeans_restarts
+from softcut.clustering.networks import agreement
 from softcut.clustering.prepare import Prepared, prepare, silence_rule, silent_nodes, without
 from softcut.clustering.recipe import Recipe
-from softcut.clustering.refine import Refiner
 from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
@@ -46,7 +46,7 @@ def pool(graph: Graph, k: int, seed: int, device: torch.device) -> tuple[Prepare
     """The clusterings [N] of a graph whose nodes all have edges or features, by name."""
     prepared = prepare(graph, _RECIPE, device, lambda text: None)
     encoded = prepared.encoded
-    hops = prepared.encoder.hops
+    hops = prepared.encoder.recipe.distances
     starts = torch.cat([kmeans_restarts(z, k, 1, max_iter=30, random_state=seed)[0] for z in encoded.z])
     families = {
         "k-means": torch.nn.functional.one_hot(starts.T, k).float(),
@@ -64,7 +64,7 @@ def pool(graph: Graph, k: int, seed: int, device: torch.device) -> tuple[Prepare
 
 def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tensor:
     """One replica for each distance: [N, distances, K]."""
-    inputs, count = prepared.encoded.inputs, len(prepared.encoder.hops)
+    inputs, count = prepared.encoded.inputs, len(prepared.encoder.recipe.distances)
     options: dict[str, Any] = {"hidden": _RECIPE.hidden, "terms": inputs.terms, "scales": range(count)}
     net = ReplicaNet(inputs.in_channels, k, replica_seeds(seed, count), **options).to(prepared.device)
     sizes = None if start is None else torch.stack([torch.bincount(row, minlength=k) for row in start])

@@ -18,8 +18,8 @@ import torch
 
 from softcut.baselines import BASELINES, dmon_replicas
 from softcut.clustering import GraphClustering, MinCutClustering, Recipe
+from softcut.clustering.consensus import refine
 from softcut.clustering.kmeans import kmeans, squared_distances
-from softcut.clustering.merge import refine
 from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, without
 from softcut.clustering.recipe import DEFAULT
 from softcut.datasets import load

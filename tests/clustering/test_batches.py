@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from softcut import GraphClustering
 from softcut.clustering import Recipe
-from softcut.clustering.batches import make_batches, nodes_per_step, rows_at_a_time
+from softcut.clustering.networks import make_batches, nodes_per_step
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.metrics import nmi
-from softcut.training import Progress, minibatch
+from softcut.training import minibatch
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def graph() -> Graph:
+def graph():
     return attributed_communities(240, 3, average_degree=12, n_features=24, edge_signal=0.85, seed=2)
 
 
-def estimator(**arguments) -> GraphClustering:  # type: ignore[no-untyped-def]
+def estimator(**arguments):
     return GraphClustering(**{"n_clusters": 3, "n_init": 4, "max_iter": 15, "device": "cpu", **arguments})
 
 
 @pytest.fixture(scope="module")
-def whole(graph: Graph) -> GraphClustering:
+def whole(graph):
     return estimator().fit(graph)
 
 
 @pytest.mark.parametrize("parts", ["random", "metis"])
-def test_the_clusters_are_those_of_the_whole_graph(
-    graph: Graph, whole: GraphClustering, parts: str, tmp_path: Path
-) -> None:
+def test_the_clusters_are_those_of_the_whole_graph(graph, whole, parts, tmp_path):
     fitted = estimator(batch_size=40, recipe=Recipe(batch_parts=parts)).fit(graph)
     assert nmi(graph.y, fitted.labels_) > nmi(graph.y, whole.labels_) - 0.05 > 0.75
     kind = "random parts" if parts == "random" else "parts found by METIS"
@@ -50,7 +46,7 @@ def test_the_clusters_are_those_of_the_whole_graph(
     np.testing.assert_allclose(again.predict_proba(graph), fitted.predict_proba(graph), rtol=1e-5)
 
 
-def test_a_seed_decides(graph: Graph) -> None:
+def test_a_seed_decides(graph):
     options = {"batch_size": 60, "n_init": 2, "max_iter": 5}
     first, again, other = (estimator(random_state=seed, **options).fit(graph) for seed in (4, 4, 5))
     np.testing.assert_array_equal(first.soft_, again.soft_)
@@ -58,16 +54,14 @@ def test_a_seed_decides(graph: Graph) -> None:
     assert not np.array_equal(first.history_["cut"], other.history_["cut"])
 
 
-def test_a_step_and_a_prediction_compute_no_more_nodes_than_a_batch(
-    graph: Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[int] = []
+def test_a_step_and_a_prediction_compute_no_more_nodes_than_a_batch(graph, monkeypatch):
+    seen = []
     original = minibatch.ReplicaNet.soft
 
-    def soft(self, inputs, temperature=1.0):  # type: ignore[no-untyped-def]
-        found = original(self, inputs, temperature)
-        seen.append(len(found))
-        return found
+    def soft(self, inputs, temperature=1.0):
+        assignments = original(self, inputs, temperature)
+        seen.append(len(assignments))
+        return assignments
 
     monkeypatch.setattr(minibatch.ReplicaNet, "soft", soft)
     fitted = estimator(batch_size=80, max_iter=5, n_init=2).fit(graph)
@@ -77,8 +71,8 @@ def test_a_step_and_a_prediction_compute_no_more_nodes_than_a_batch(
     assert max(seen) == 240
 
 
-def test_callbacks_see_every_check(graph: Graph) -> None:
-    told: list[Progress] = []
+def test_callbacks_see_every_check(graph):
+    told = []
     recipe = Recipe(start="random", tolerance=None)
     estimator(
         batch_size=80, n_init=2, max_iter=50, objective="mincut", callbacks=[told.append], recipe=recipe
@@ -86,7 +80,7 @@ def test_callbacks_see_every_check(graph: Graph) -> None:
     assert [p.iteration for p in told] == [25, 50]
 
 
-def test_a_batch_of_the_whole_graph_has_no_effect(graph: Graph, whole: GraphClustering) -> None:
+def test_a_batch_of_the_whole_graph_has_no_effect(graph, whole):
     same = estimator(batch_size=240).fit(graph)
     assert "batch_size has no effect: the graph has only 240 nodes." in same.notes_
     np.testing.assert_array_equal(whole.soft_, same.soft_)
@@ -95,7 +89,7 @@ def test_a_batch_of_the_whole_graph_has_no_effect(graph: Graph, whole: GraphClus
     np.testing.assert_array_equal(whole.soft_, auto.soft_)
 
 
-def test_auto_takes_what_the_budget_allows_and_keeps_the_networks(graph: Graph) -> None:
+def test_auto_takes_what_the_budget_allows_and_keeps_the_networks(graph):
     recipe = Recipe(budget_cpu=6 * 19 * 60, least_batch=1)
     options = {"n_init": 6, "max_iter": 3, "recipe": recipe}
     fewer, auto = (estimator(batch_size=size, **options).fit(graph) for size in (None, "auto"))
@@ -105,29 +99,24 @@ def test_auto_takes_what_the_budget_allows_and_keeps_the_networks(graph: Graph) 
     assert (auto.predict(graph) == auto.labels_).all()
 
 
-def test_nodes_of_a_step(graph: Graph) -> None:
-    def asked(size, recipe=Recipe(), k=3):  # noqa: B008  # type: ignore[no-untyped-def]
+def test_nodes_of_a_step(graph):
+    def asked(size, recipe=Recipe(), k=3):  # noqa: B008
         return nodes_per_step(graph, size, k, recipe, CPU, [].append)
 
     assert asked(None) is None and asked(240) is None and asked(239) == 239 and asked("auto") is None
     assert asked("auto", Recipe(budget_cpu=24 * 20 * 50, least_batch=1), k=4) == 50
     assert asked("auto", Recipe(budget_cpu=24 * 20 * 50 - 1, least_batch=1), k=4) == 49
     assert asked("auto", Recipe(budget_cpu=1, least_batch=100)) == 100
-    assert (
-        rows_at_a_time("auto") == 65_536
-        and rows_at_a_time(np.int64(70)) == 70
-        and rows_at_a_time(None) is None
-    )
 
 
-def test_networks_are_budgeted_by_the_nodes_of_a_step(graph: Graph) -> None:
+def test_networks_are_budgeted_by_the_nodes_of_a_step(graph):
     recipe = Recipe(budget_cpu=60 * 19 * 5, networks=8, iterations=2)
     fitted = estimator(n_init=None, max_iter=None, batch_size=60, recipe=recipe).fit(graph)
     assert len(fitted.replicas_) == 5
     assert "5 networks instead of 8: 60 nodes per step, to stay within memory and time." in fitted.notes_
 
 
-def test_parts_hold_every_node_once_with_its_words(graph: Graph) -> None:
+def test_parts_hold_every_node_once_with_its_words(graph):
     for kind in ("random", "metis"):
         recipe, notes = Recipe(batch_parts=kind, parts_per_step=4), []
         prepared = prepare(graph, recipe, CPU, notes.append)
@@ -143,24 +132,21 @@ def test_parts_hold_every_node_once_with_its_words(graph: Graph) -> None:
     assert make_batches(prepared, None, recipe, 0, CPU, notes.append) is None
 
 
-def test_the_number_of_clusters_is_found_in_batches_too(graph: Graph) -> None:
+def test_the_number_of_clusters_is_found_in_batches_too(graph):
     fitted = estimator(n_clusters=[2, 3], batch_size=80).fit(graph)
     assert fitted.n_clusters_ == 3 and set(fitted.candidates_) == {2, 3}
-
-
-def test_several_graphs_are_refused(graph: Graph) -> None:
     with pytest.raises(ParameterError, match="batch_size is for a single graph, not for 2; leave it out"):
         estimator(batch_size=100).fit([graph, graph])
 
 
-def test_a_graph_without_features_needs_no_batches(graph: Graph) -> None:
+def test_a_graph_without_features_needs_no_batches(graph):
     bare = Graph.from_edges(graph.edge_index()[0], num_nodes=graph.num_nodes + 5)
     fitted = estimator(batch_size=80).fit(bare)
     np.testing.assert_array_equal(fitted.labels_, estimator().fit(bare).labels_)
     assert (fitted.predict(bare) == fitted.labels_).all()
 
 
-def test_words_move_between_devices() -> None:
+def test_words_move_between_devices():
     from softcut.ops import Words
 
     s = torch.rand(4, 2)

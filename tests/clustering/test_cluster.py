@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import warnings
@@ -62,11 +63,7 @@ def test_what_fit_takes(graph, fitted):
         pair = sc.GraphClustering(2, n_init=2).fit((sc.Graph.from_edges(two).adjacency, np.eye(6)[:, :5]))
     assert labels[:3].tolist() == [labels[0]] * 3 != labels[3:].tolist()
     assert (pair.labels_.shape, pair.n_features_in_) == ((6,), 5)
-    for wrong, words in (
-        ([], "empty list"),
-        ("not a graph", ""),
-        ([[0, 1], [1, 0]], "may be a matrix or edges"),
-    ):
+    for wrong, words in (([], "empty list"), ("", "path"), ([[0, 1], [1, 0]], "may be a matrix or edges")):
         with pytest.raises(SoftcutError, match=words):
             sc.GraphClustering(2).fit(wrong)
     with pytest.raises(GraphError, match="features"):
@@ -97,11 +94,11 @@ def test_weights_count_and_their_unit_does_not(graph):
     upper = sp.triu(weighted).tocsr()
     upper.data *= rng.uniform(0.5, 2, upper.nnz)
     weighted = sp.csr_array(upper + upper.T)
-    one = sc.GraphClustering(3, n_init=4, recipe=Recipe(distances=(0,))).fit(weighted, graph.x)
-    huge = sc.GraphClustering(3, n_init=4, recipe=Recipe(distances=(0,))).fit(
-        sp.csr_array(weighted * 1e200), graph.x
+    one, huge = (
+        sc.GraphClustering(3, n_init=4, recipe=Recipe(distances=(0,))).fit_predict(given, graph.x)
+        for given in (weighted, sp.csr_array(weighted * 1e200))
     )
-    assert adjusted_rand_score(one.labels_, huge.labels_) > 0.99
+    assert adjusted_rand_score(one, huge) > 0.99
 
 
 def test_a_large_graph_is_clustered_as_well_and_predicted_the_same():
@@ -146,14 +143,8 @@ def test_without_features_clusters_come_from_the_edges(graph):
         labels = edge_clusters(op, [3], 7)[3]
         order = np.argsort(-np.bincount(labels[:, 0]), kind="stable")
         np.testing.assert_allclose(est.soft_, shares(op, labels[:, 0], 3).numpy()[:, order], atol=1e-6)
-        assert (
-            est.soft_.argmax(1).tolist() == np.argsort(order)[labels[:, 0]].tolist() == est.labels_.tolist()
-        )
-        pairs = [
-            adjusted_rand_score(labels[:, a], labels[:, b])
-            for a in range(labels.shape[1])
-            for b in range(a + 1, labels.shape[1])
-        ]
+        assert np.argsort(order)[labels[:, 0]].tolist() == est.labels_.tolist()
+        pairs = [adjusted_rand_score(*pair) for pair in itertools.combinations(labels.T.tolist(), 2)]
         assert est.agreement_ == pytest.approx(np.mean(pairs), abs=1e-6)
         assert est.replicas_ == [] and est.history_["cut"].shape == (0, 0) and len(est.weights_) == 0
         assert est.converged_ and not est.interrupted_ and est.n_iter_ == 1
@@ -165,9 +156,9 @@ def test_smooth_kernels_are_clustered_as_well_as_by_spectral_clustering(seed):
     a = rbf_kernel(x, gamma=0.05)
     np.fill_diagonal(a, 0)
     spectral = SpectralClustering(3, affinity="precomputed", random_state=0).fit_predict(a)
-    found = sc.GraphClustering(3).fit_predict(a)
-    assert normalized_mutual_info_score(y, found) >= normalized_mutual_info_score(y, spectral) - 0.02
-    assert evidence(a, found) > evidence(a, spectral) - 0.05
+    ours = sc.GraphClustering(3).fit_predict(a)
+    assert normalized_mutual_info_score(y, ours) >= normalized_mutual_info_score(y, spectral) - 0.02
+    assert evidence(a, ours) > evidence(a, spectral) - 0.05
 
 
 def no_edges(n, **options):
@@ -209,9 +200,8 @@ def test_callbacks_and_interrupt(graph):
             raise KeyboardInterrupt
 
     est = sc.GraphClustering(3, n_init=4, callbacks=[stop])
-    with pytest.warns(
-        UserWarning, match=r"^interrupted after 25 iterations; the result is what was learnt until then\.$"
-    ):
+    said = r"^interrupted after 25 iterations; the result is what was learnt until then\.$"
+    with pytest.warns(UserWarning, match=said):
         est.fit(graph)
     assert seen[-1] == 25 and est.interrupted_ and est.n_iter_ == 25
     assert est.labels_.shape == (200,)

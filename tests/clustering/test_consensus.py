@@ -1,15 +1,22 @@
-"""The consensus of networks: agreement, weights and the table, against plain formulas."""
+"""The last steps of a fit against plain formulas: agreement, weights, the consensus, and its refinement."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from sklearn.metrics import adjusted_rand_score
 
-from softcut.clustering import consensus as module
-from softcut.clustering.consensus import Consensus, agreement, evidence_weights
+import softcut as sc
+from softcut.clustering import Recipe, networks
+from softcut.clustering.consensus import Consensus, Refiner, refine
+from softcut.clustering.networks import agreement, evidence_weights
+from softcut.clustering.node_features import sample_rows
+from softcut.clustering.prepare import prepare
+from softcut.datasets import attributed_communities
 from softcut.metrics import Evidence
+from softcut.ops import CSR
 
 
 def partitions(n: int = 60, k: int = 4, seed: int = 0) -> np.ndarray:
@@ -26,29 +33,24 @@ def test_agreement_is_that_of_scikit_learn():
     for a in range(5):
         for b in range(5):
             assert float(ari[a, b]) == pytest.approx(adjusted_rand_score(hard[:, a], hard[:, b]), abs=1e-9)
+    assert (agreement(torch.tensor([[0, 1]]), 2) == 1).all(), "of one node"
 
 
 def test_agreement_of_many_rows_is_counted_on_evenly_spaced_ones(monkeypatch):
     hard = torch.from_numpy(partitions(n=95))
-    monkeypatch.setattr(module, "_ROWS", 30)
+    monkeypatch.setattr(networks, "_ROWS", 30)
     some = agreement(hard, 4)
     monkeypatch.undo()
     torch.testing.assert_close(some, agreement(hard[::3], 4))
     assert not torch.equal(some, agreement(hard, 4))
 
 
-def test_agreement_of_one_node():
-    assert (agreement(torch.tensor([[0, 1]]), 2) == 1).all()
-
-
 def test_weights_fall_with_the_evidence():
     """exp(-((e_max - e) / width)^2); those below a thousandth are none."""
 
     def weights(values, width, nodes=2):
-        found = torch.tensor(values) * nodes
-        return evidence_weights(
-            Evidence(found, torch.zeros(len(values)), torch.ones(len(values)), nodes), width
-        )
+        nothing, one = torch.zeros(len(values)), torch.ones(len(values))
+        return evidence_weights(Evidence(torch.tensor(values) * nodes, nothing, one, nodes), width)
 
     for values, width in (([4.0, 3.8, 3.0], 0.12), ([0.5, 0.4, 0.1], 0.3), ([-0.2, -0.4], 0.5)):
         most = max(values)
@@ -85,50 +87,43 @@ def table(s, z, weights, scales, fusion) -> np.ndarray:
 @pytest.mark.parametrize("scales", [[0, 0, 1], [0, 1, 1]])
 def test_coordinates_are_those_of_the_table(fusion, scales):
     s, z, weights = some_table()
-    found = Consensus.fit(s, z, 2, scales=scales, weights=weights, fusion=fusion)
-    wanted = table(s, z, weights, scales, fusion)
-    coordinates = found.transform(s, z).numpy()
-    np.testing.assert_allclose(coordinates @ coordinates.T, wanted @ wanted.T, atol=1e-9)
-    same = torch.full(
-        (3,), 1 / 3, dtype=torch.float64
-    )  # by default, and all replicas read the first distance
-    wanted = table(s, z, same, [0, 0, 0], fusion)
-    coordinates = Consensus.fit(s, z, 2, fusion=fusion).transform(s, z).numpy()
-    np.testing.assert_allclose(coordinates @ coordinates.T, wanted @ wanted.T, atol=1e-9)
+    same = torch.full((3,), 1 / 3, dtype=torch.float64)  # by default, and all read the first distance
+    for options, wanted in (
+        ({"scales": scales, "weights": weights}, table(s, z, weights, scales, fusion)),
+        ({}, table(s, z, same, [0, 0, 0], fusion)),
+    ):
+        coordinates = Consensus.fit(s, z, 2, fusion=fusion, **options).transform(s, z).numpy()
+        np.testing.assert_allclose(coordinates @ coordinates.T, wanted @ wanted.T, atol=1e-9)
 
 
 def test_the_leading_directions_are_kept():
     s, z, weights = some_table()
-    found = Consensus.fit(s, z, 2, scales=[0, 0, 1], weights=weights, dimensions=3)
+    consensus = Consensus.fit(s, z, 2, scales=[0, 0, 1], weights=weights, dimensions=3)
     t = table(s, z, weights, [0, 0, 1], 1.0)
     values = np.linalg.eigvalsh(t.T @ t)[::-1]
-    coordinates = found.transform(s, z).numpy()
+    coordinates = consensus.transform(s, z).numpy()
     assert coordinates.shape == (30, 3)
     np.testing.assert_allclose((coordinates**2).sum(0), values[:3], rtol=1e-9)
 
 
 def test_probabilities_are_normal_densities_as_wide_as_the_spread():
     s, z, weights = some_table()
-    found = Consensus.fit(s, z, 3, scales=[0, 0, 1], weights=weights)
-    t, centres = found.transform(s, z).numpy(), found.centres.numpy()
+    consensus = Consensus.fit(s, z, 3, scales=[0, 0, 1], weights=weights)
+    t, centres = consensus.transform(s, z).numpy(), consensus.centres.numpy()
     distance = ((t[:, None] - centres) ** 2).sum(-1)
-    assert float(found.spread) == pytest.approx(distance.min(1).mean())
+    assert float(consensus.spread) == pytest.approx(distance.min(1).mean())
     density = np.exp(-distance / (2 * distance.min(1).mean()))
-    np.testing.assert_allclose(found.proba(s, z).numpy(), density / density.sum(1, keepdims=True), atol=1e-9)
+    np.testing.assert_allclose(
+        consensus.proba(s, z).numpy(), density / density.sum(1, keepdims=True), atol=1e-9
+    )
 
 
-def test_a_negative_weight_counts_as_none():
+def test_negative_weights_and_columns_that_say_nothing_do_not_count():
     s, z, _ = some_table()
-    found = Consensus.fit(s, z, 2, weights=torch.tensor([0.6, 0.4, -0.1]))
-    assert (found.scale[:4] > 0).all()
-    assert (found.scale[4:6] == 0).all()
-
-
-def test_columns_that_say_nothing_get_no_weight():
-    s, z, _ = some_table()
-    found = Consensus.fit(s, torch.full_like(z, 2.0), 2)
-    assert (found.scale[6:] == 0).all()
-    assert torch.isfinite(found.scale).all()
+    scale = Consensus.fit(s, z, 2, weights=torch.tensor([0.6, 0.4, -0.1])).scale
+    assert (scale[:4] > 0).all() and (scale[4:6] == 0).all()
+    scale = Consensus.fit(s, torch.full_like(z, 2.0), 2).scale
+    assert (scale[6:] == 0).all() and torch.isfinite(scale).all()
 
 
 def test_consensus_finds_what_noisy_replicas_share():
@@ -141,10 +136,144 @@ def test_consensus_finds_what_noisy_replicas_share():
         replicas.append(torch.eye(4)[torch.randperm(4, generator=rng)[noisy]])
     s = torch.stack(replicas, dim=1)
     z = torch.zeros(300, 1, 0)
-    consensus = Consensus.fit(s, z, 4)
-    labels = consensus.proba(s, z).argmax(1)
+    labels = Consensus.fit(s, z, 4).proba(s, z).argmax(1)
     joint = torch.zeros(4, 4).index_put((truth, labels), torch.ones(()), accumulate=True)
     assert joint.max(1).values.sum() / 300 > 0.97
-    proba = consensus.proba(s, z)
-    torch.testing.assert_close(proba.sum(1), torch.ones(300))
-    assert torch.equal(proba.argmax(1), labels)
+
+
+# -------------------------------------------------------------------------------------------- refinement
+
+
+def two_groups(n: int = 200) -> tuple[torch.Tensor, torch.Tensor, CSR]:
+    """Labels, features that show them, and a graph of edges inside the groups only."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(n) % 2
+    x = torch.eye(2)[y] + 0.1 * torch.randn(n, 2, generator=generator)
+    ends = torch.randint(0, n // 2, (2, 5 * n), generator=generator) * 2 + (torch.arange(5 * n) % 2)
+    ends = ends[:, ends[0] != ends[1]]
+    return y, x, CSR.from_edge_index(torch.cat([ends, ends.flip(0)], 1), num_nodes=n)
+
+
+def test_nothing_passes_without_edges_and_features():
+    proba = torch.rand(6, 3, generator=torch.Generator().manual_seed(1))
+    proba /= proba.sum(1, keepdim=True)
+    refiner = Refiner.fit(torch.zeros(6, 2), torch.tensor([0, 1, 2, 0, 1, 2]), k=3)
+    assert refiner.weight < 1e-6
+    op = CSR.from_edge_index(torch.zeros(2, 0, dtype=torch.long), num_nodes=6)
+    torch.testing.assert_close(refiner.apply(torch.zeros(6, 2), proba, op), proba)
+
+
+def test_wrong_nodes_are_put_right_by_features_and_neighbours():
+    y, x, op = two_groups()
+    wrong = y.clone()
+    wrong[:20] = 1 - wrong[:20]
+    refiner = Refiner.fit(x, wrong, k=2)
+    assert 0.2 < refiner.weight <= 0.5
+    right = refiner.apply(x, torch.eye(2)[wrong] * 0.8 + 0.1, op).argmax(1) == y
+    assert right.float().mean() > 0.99
+
+
+def test_features_that_say_nothing_weigh_nothing():
+    y, _, op = two_groups(2000)
+    noise = torch.randn(2000, 8, generator=torch.Generator().manual_seed(3))
+    refiner = Refiner.fit(noise, y, k=2)
+    assert refiner.weight < 0.02
+    assert torch.equal(refiner.apply(noise, torch.eye(2)[y], op).argmax(1), y)
+
+
+def groups(n: int = 60, k: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    y = torch.arange(n) % k
+    x = torch.eye(k)[y] + 0.6 * torch.randn(n, k, generator=torch.Generator().manual_seed(5)) + 2
+    return x, torch.where(torch.arange(n) < 10, 0, y)
+
+
+def test_the_regression_is_the_minimum_of_its_loss_and_weighs_what_it_explains_of_the_entropy():
+    x, y = groups()
+    refiner = Refiner.fit(x, y, 3)
+    torch.testing.assert_close(refiner.centre, x.mean(0))
+    spread = (x - x.mean(0)).square().mean().sqrt()
+    torch.testing.assert_close(refiner.scale, 1 / spread)
+    z = ((x - x.mean(0)) / spread).double()
+    kernel, bias = (t.double().clone().requires_grad_() for t in (refiner.kernel, refiner.bias))
+    left = torch.nn.functional.cross_entropy(z @ kernel + bias, y)
+    (left + 3e-3 * kernel.square().sum()).backward()
+    assert max(kernel.grad.abs().max(), bias.grad.abs().max()) < 2e-3
+    share = torch.bincount(y) / 60
+    told = 1 - left.detach().float() / -(share * share.log()).sum()
+    assert 0.2 < told < 0.9
+    torch.testing.assert_close(refiner.weight, told / (1 + told))
+
+
+def test_neighbours_by_weight():
+    """A path of three nodes with one heavy edge: ten steps of PageRank with restart 0.4, written out."""
+    a = torch.tensor([[0.0, 3.0, 0.0], [3.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    op = CSR.from_graph(sc.Graph.from_scipy(sp.csr_array(a.numpy())))
+    refiner = Refiner(
+        torch.zeros(1), torch.tensor(1.0), torch.zeros(1, 2), torch.zeros(2), torch.tensor(0.25)
+    )
+    proba = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
+    evidence = 0.25 * 0.5 + 0.75 * proba
+    scale = a.sum(1).rsqrt()
+    out, p = evidence, scale[:, None] * a * scale
+    for _ in range(10):
+        out = 0.4 * evidence + 0.6 * p @ out
+    torch.testing.assert_close(refiner.apply(torch.zeros(3, 1), proba, op), out / out.sum(1, keepdim=True))
+    other = 0.7 * evidence + 0.3 * p @ (0.7 * evidence + 0.3 * p @ evidence)
+    refined = refiner.apply(torch.zeros(3, 1), proba, op, Recipe(steps=2, restart=0.7))
+    torch.testing.assert_close(refined, other / other.sum(1, keepdim=True))
+
+
+def test_the_regression_is_part_of_the_answer():
+    y, x, op = two_groups(40)
+    refiner = Refiner.fit(x + 3, y, k=2)
+    proba = torch.rand(40, 2, generator=torch.Generator().manual_seed(2))
+    alone = torch.softmax((x + 3 - refiner.centre) * refiner.scale @ refiner.kernel + refiner.bias, 1)
+    wanted = refiner.weight * alone + (1 - refiner.weight) * proba
+    refined = refiner.apply(x + 3, proba, op, Recipe(steps=0))
+    torch.testing.assert_close(refined, wanted / wanted.sum(1, keepdim=True), atol=1e-5, rtol=1e-5)
+
+
+# ------------------------------------------------------------------------------------- as a step of a fit
+
+
+def prepared_of(graph=None):
+    graph = graph or attributed_communities(120, 3, n_features=40, seed=0)
+    return prepare(graph, Recipe(), torch.device("cpu"), [].append)
+
+
+def test_the_step_is_fit_and_apply_on_labels_of_the_consensus():
+    prepared, notes = prepared_of(), []
+    soft = torch.full((120, 3), 0.2)
+    soft[torch.arange(120), torch.from_numpy(prepared.encoded.graph.y)] = 0.6
+    for large in (50_000, 60):
+        recipe = Recipe(large=large)
+        rows = sample_rows(120, large)
+        wanted = Refiner.fit(prepared.encoded.x[rows], soft.argmax(1)[rows], 3)
+        after, refiner = refine(prepared, soft, recipe, notes.append)
+        torch.testing.assert_close(refiner.kernel, wanted.kernel)
+        torch.testing.assert_close(after, wanted.apply(prepared.encoded.x, soft, prepared.encoded.op))
+    assert notes == []
+    assert refine(prepared, soft, Recipe(refine=False), notes.append) == (soft, None)
+
+
+def test_features_that_tell_nothing_refine_nothing():
+    """The nodes of two complete graphs are alike: no column is left, and neighbours alone are no reason."""
+    pair = sc.Graph.batch([sc.Graph.from_dense(np.ones((4, 4)) - np.eye(4))] * 2)
+    prepared = prepared_of(pair)
+    assert prepared.encoded.x.shape == (8, 0)
+    soft = torch.tensor([[0.9, 0.1], [0.6, 0.4]] * 2 + [[0.2, 0.8], [0.4, 0.6]] * 2)
+    assert refine(prepared, soft, Recipe(), [].append) == (soft, None)
+
+
+def test_a_refinement_that_empties_a_cluster_is_left_out(monkeypatch):
+    prepared, notes = prepared_of(), []
+    labels = torch.arange(120) % 3
+    soft = torch.full((120, 4), 0.1)  # the fourth cluster is empty before
+    soft[torch.arange(120), labels] = 0.7
+    after = torch.eye(4)[torch.minimum(labels, torch.tensor(1))]
+    monkeypatch.setattr(Refiner, "apply", lambda self, *arguments: after)
+    assert refine(prepared, soft, Recipe(), notes.append) == (soft, None)
+    assert notes == ["no refinement: it would have emptied a cluster."]
+    after = torch.eye(4)[2 - labels]
+    kept, refiner = refine(prepared, soft, Recipe(), notes.append)
+    assert kept is after and refiner is not None and len(notes) == 1

@@ -21,13 +21,11 @@ from softcut.clustering.distributed import (
     partition,
     train_part,
 )
-from softcut.clustering.distributed.group import TorchGroup
-from softcut.clustering.distributed.prepare_part import PartNodes, prepare_part
-from softcut.clustering.distributed.results import all_labels
-from softcut.clustering.distributed.traffic import Traffic, step_traffic
+from softcut.clustering.distributed.__main__ import all_labels
+from softcut.clustering.distributed.group import TorchGroup, Traffic, step_traffic
+from softcut.clustering.distributed.part import PartNodes, prepare_part
 from softcut.clustering.networks import train_networks
-from softcut.clustering.node_features import rows_that_sum_to_one
-from softcut.clustering.nodes import Nodes
+from softcut.clustering.node_features import Nodes, rows_that_sum_to_one
 from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, ParameterError
@@ -72,15 +70,15 @@ def difference(net, other):
     return max(float((ours[name] - theirs[name]).abs().max()) for name in ours)
 
 
-def close(found, expected):
-    np.testing.assert_allclose(found.cut, expected.cut, atol=1e-9, rtol=0)
-    np.testing.assert_allclose(found.ortho, expected.ortho, atol=1e-9, rtol=0)
+def close(losses, expected):
+    np.testing.assert_allclose(losses.cut, expected.cut, atol=1e-9, rtol=0)
+    np.testing.assert_allclose(losses.ortho, expected.ortho, atol=1e-9, rtol=0)
 
 
 def whole_of(results):
     labels, probability = np.zeros(120, dtype=int), np.zeros(120)
-    for found in results:
-        labels[found.part.nodes], probability[found.part.nodes] = found.labels, found.probability
+    for result in results:
+        labels[result.part.nodes], probability[result.part.nodes] = result.labels, result.probability
     return labels, probability
 
 
@@ -127,14 +125,11 @@ def test_any_number_of_parts_and_one_batch_have_the_losses_of_the_whole_graph(pa
     recipe = Recipe(networks=6, iterations=30, edge_starts=0.0, objective=objective)
     whole, batch = on_one_machine(parts["default", 1], recipe)
     close(batch, whole)
-    assert whole.cut.shape == (30, 6)
-    assert (whole.ortho > 0).all()
+    assert whole.cut.shape == (30, 6) and (whole.ortho > 0).all()
     for count in (1, 2, 4):
-        found = trained(
-            parts["default", count], DistributedSettings(3, dtype="float64", recipe=recipe), count
-        )
-        for each in found:
-            close(each.networks.result, whole)
+        settings = DistributedSettings(3, dtype="float64", recipe=recipe)
+        for result in trained(parts["default", count], settings, count):
+            close(result.networks.result, whole)
 
 
 def test_the_papers_network_is_trained_as_on_the_whole_graph(parts):
@@ -243,27 +238,13 @@ def test_the_judge_of_parts_is_that_of_the_whole_graph(parts, kind):
 def test_a_step_sends_what_the_model_says(parts, kind, settings):
     for found in trained(parts[kind, 2], settings, 2):
         net = found.networks.net
-        model = step_traffic(
-            len(found.part.send),
-            3,
-            net.in_channels,
-            replicas=found.step_networks,
-            terms=net.terms,
-            itemsize=8,
-            objective=found.recipe.objective,
-            vocabulary=40,
-        )
-        assert found.step == model
-        assert found.step_networks == net.replicas
-        assert found.step.halo == 8 * 3 * net.replicas * len(found.part.send)
-
-
-def test_bytes_of_a_step_by_hand():
+        sizes = {"replicas": net.replicas, "terms": net.terms, "itemsize": 8, "vocabulary": 40}
+        rows, objective = len(found.part.send), found.recipe.objective
+        assert found.step == step_traffic(rows, 3, net.in_channels, objective=objective, **sizes)
+        assert found.step_networks == net.replicas and found.step.halo == 8 * 3 * net.replicas * rows
     # 7 rows of 2 x 3 numbers; S'AS, S'1, S'X of 5 words, S'S of two networks; 2 x (4 x 5 + 4 + 12 + 3) gradients
-    sums = 2 * (9 + 3 + 15 + 9)
-    assert step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, vocabulary=5) == Traffic(
-        8 * 7 * 6, 8 * (sums + 78)
-    )
+    model = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, vocabulary=5)
+    assert model == Traffic(8 * 7 * 6, 8 * (2 * (9 + 3 + 15 + 9) + 78))
     cut = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, objective="mincut")
     assert cut == Traffic(8 * 7 * 6, 8 * (22 + 78))
 
@@ -294,7 +275,7 @@ def test_a_training_goes_on_from_its_checkpoint(parts, three, tmp_path):
 
 
 def test_labels_are_put_together_in_the_order_of_the_graph(parts, three, monkeypatch):
-    monkeypatch.setattr("softcut.clustering.distributed.results._AT_ONCE", 7)
+    monkeypatch.setattr("softcut.clustering.distributed.__main__._AT_ONCE", 7)
     sizes = tuple(len(found.part.nodes) for found in three)
     whole = in_parts(3, lambda group: all_labels(three[group.rank], sizes, group))
     assert [len(labels) for labels, _ in whole] == [120, 0, 0]
@@ -312,9 +293,9 @@ def test_a_damaged_part_is_named_by_all(tmp_path):
     file.write_bytes(file.read_bytes()[:-4] + b"1234")
 
     def sentence(group):
-        with pytest.raises(JobError) as found:
+        with pytest.raises(JobError) as caught:
             train_part(tmp_path / "parts", QUICK, group)
-        return str(found.value)
+        return str(caught.value)
 
     sentences = in_parts(2, sentence)
     assert sentences[0] == sentences[1]
@@ -322,18 +303,18 @@ def test_a_damaged_part_is_named_by_all(tmp_path):
 
 
 def test_what_cannot_be_trained_is_said_first(parts, tmp_path):
-    with pytest.raises(JobError, match=r"has 3 parts, but 1 processes were started.*--nproc-per-node 3"):
-        train_part(parts["default", 3], QUICK, JobGroup())
-    with pytest.raises(JobError, match="n_clusters is 121 but the graph has only 120 nodes"):
-        train_part(parts["default", 1], DistributedSettings(121), JobGroup())
-    with pytest.raises(JobError, match="holds no parts"):
-        train_part(tmp_path, QUICK, JobGroup())
-    papers = DistributedSettings(3, recipe=PAPER)
-    with pytest.raises(JobError, match="was written for the default networks, and recipe is for the other"):
-        train_part(parts["default", 1], papers, JobGroup())
-
-
-def test_settings_out_of_range():
+    for folder, settings, said in (
+        (parts["default", 3], QUICK, r"has 3 parts, but 1 processes were started.*--nproc-per-node 3"),
+        (parts["default", 1], DistributedSettings(121), "n_clusters is 121 but the graph has only 120 nodes"),
+        (tmp_path, QUICK, "holds no parts"),
+        (
+            parts["default", 1],
+            DistributedSettings(3, recipe=PAPER),
+            "was written for the default networks, and",
+        ),
+    ):
+        with pytest.raises(JobError, match=said):
+            train_part(folder, settings, JobGroup())
     for change, said in (
         ({"n_init": 0}, "n_init must be a whole number of at least 1, got 0"),
         ({"random_state": -1}, "random_state must be between 0 and"),
@@ -341,6 +322,8 @@ def test_settings_out_of_range():
     ):
         with pytest.raises(ParameterError, match=said):
             DistributedSettings(**{"n_clusters": 3, **change})
+    with pytest.raises(GraphError, match="graph is a batch of 2 graphs"):
+        partition(Graph.batch([GRAPH, GRAPH]), 2, tmp_path / "parts")
 
 
 def test_a_lost_process_is_one_sentence(monkeypatch):
@@ -350,16 +333,9 @@ def test_a_lost_process_is_one_sentence(monkeypatch):
     monkeypatch.setattr(dist, "get_rank", lambda: 1)
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     monkeypatch.setattr(dist, "all_reduce", lost)
-    said = (
-        r"process 1: another process of the job ended or cannot be reached \(Connection reset by peer\); run"
-    )
+    said = r"process 1: another process of the job ended or cannot be reached \(Connection reset by peer\);"
     with pytest.raises(ProcessError, match=said):
         TorchGroup().all_reduce(torch.ones(1))
-
-
-def test_batches_are_not_divided(tmp_path):
-    with pytest.raises(GraphError, match="graph is a batch of 2 graphs"):
-        partition(Graph.batch([GRAPH, GRAPH]), 2, tmp_path / "parts")
 
 
 def test_a_graph_without_features_gets_positions(tmp_path):
@@ -368,3 +344,4 @@ def test_a_graph_without_features_gets_positions(tmp_path):
     (found,) = trained(tmp_path / "parts", QUICK, 1)
     assert found.evidence == pytest.approx(evidence(GRAPH.with_features(None), found.labels))
     assert found.notes[0].startswith("clusters found by networks that read structural features")
+    assert found.notes[0].values == {"source": "structure"} and found.notes[1].code == "no_edge_starts"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import softcut as sc
 from softcut.clustering import edges
-from softcut.clustering.edges import edge_clusters, shares
-from softcut.clustering.merges import cut, merge_steps
+from softcut.clustering.edges import cut, edge_clusters, merge_steps, shares
 from softcut.clustering.recipe import DEFAULT, EdgeRecipe, Recipe
 from softcut.datasets import attributed_communities
 from softcut.metrics import evidence, modularity, nmi
@@ -190,69 +189,52 @@ def test_the_best_comes_first():
 @pytest.mark.parametrize("k", [2, 5, 12])
 def test_planted_communities_are_found(k, hubs):
     graph = attributed_communities(150 * k, k, 12, 0, edge_signal=0.85, degree_spread=hubs, seed=k)
-    found = edge_clusters(operator(graph), [2, k, k + 3])
+    clusters = edge_clusters(operator(graph), [2, k, k + 3])
     used = np.diff(graph.adjacency.indptr) > 0
-    assert nmi(graph.y[used], found[k][used, 0].numpy()) > 0.8
-    assert all(len(torch.unique(found[other][:, 0])) == other for other in found)
+    assert nmi(graph.y[used], clusters[k][used, 0].numpy()) > 0.8
+    assert all(len(torch.unique(clusters[other][:, 0])) == other for other in clusters)
 
 
-def test_faint_communities_need_the_eigenvectors():
-    """Near the threshold, where local moves find nothing."""
-    graph = of_networkx(nx.stochastic_block_model([300] * 3, (np.eye(3) * 0.0155 + 0.0083).tolist(), seed=0))
-    truth = np.repeat([0, 1, 2], 300)
-    found = edge_clusters(operator(graph), [3])[3]
-    assert nmi(truth, found[:, 0].numpy()) > 0.3
+RING = np.stack([np.arange(60), (np.arange(60) + 1) % 60])
+HEAVY = np.where(np.equal.outer(np.arange(20) % 2, np.arange(20) % 2), 1.0, 0.2) - np.eye(20)
+FAINT = nx.stochastic_block_model([300] * 3, (np.eye(3) * 0.0155 + 0.0083).tolist(), seed=0)
+COMPONENTS = nx.disjoint_union_all([nx.gnp_random_graph(60, 0.2, seed=s) for s in range(5)])
 
 
-def test_groups_of_any_shape_are_found():
-    """Two rings side by side: k-means of the coordinates cannot tell them, the edges can."""
-    n = 60
-    ring = np.stack([np.arange(n), (np.arange(n) + 1) % n])
-    joined = np.concatenate([ring, ring + n, [[0], [n]]], axis=1)
-    found = edge_clusters(CSR.from_graph(sc.Graph.from_edges(joined)), [2])[2]
-    assert nmi(np.repeat([0, 1], n), found[:, 0].numpy()) > 0.9
+@pytest.mark.parametrize(
+    ("graph", "truth", "least"),
+    [
+        (FAINT, np.repeat(range(3), 300), 0.3),  # near the threshold, where only eigenvectors find something
+        (sc.Graph.from_edges(np.concatenate([RING, RING + 60, [[0], [60]]], 1)), np.repeat([0, 1], 60), 0.9),
+        (sc.Graph.from_dense(HEAVY.astype(np.float32)), np.arange(20) % 2, 1 - 1e-6),  # heavy edges decide
+        (COMPONENTS, np.repeat(range(5), 60), 1 - 1e-6),
+        (nx.disjoint_union_all([nx.complete_graph(5)] * 200), np.repeat(range(200), 5), 0.95),
+    ],
+    ids=["faint", "two rings", "heavy edges", "components", "many clusters"],
+)
+def test_clusters_of_any_kind_are_found(graph, truth, least):
+    k = int(truth.max()) + 1
+    assert nmi(truth, edge_clusters(operator(graph), [k])[k][:, 0].numpy()) > least
 
 
-def test_nodes_in_another_order_have_the_same_clusters():
+def test_the_order_of_nodes_isolated_nodes_and_the_unit_of_weights_change_nothing():
     graph = attributed_communities(400, 4, 14, 0, edge_signal=0.9, degree_spread=0.3, seed=2)
-    order = np.random.default_rng(0).permutation(400)
-    other = sc.Graph.from_scipy(sp.csr_array(graph.adjacency[order][:, order]))
-    found, again = (edge_clusters(operator(g), [4])[4][:, 0].numpy() for g in (graph, other))
-    assert nmi(found[order], again) > 0.98
 
+    def best(adjacency):
+        return edge_clusters(operator(sc.Graph.from_scipy(sp.csr_array(adjacency))), [4])[4][:, 0].numpy()
 
-@pytest.mark.parametrize("factor", [0.25, 4.0])
-def test_a_factor_of_the_weights_changes_nothing(factor):
-    graph = attributed_communities(300, 3, 8, 0, edge_signal=0.6, seed=4)
+    usual, order = best(graph.adjacency), np.random.default_rng(0).permutation(400)
+    assert np.array_equal(best(graph.adjacency), usual), "the same every time"
+    assert nmi(usual[order], best(graph.adjacency[order][:, order])) > 0.98
+    assert np.array_equal(best(graph.adjacency * np.float32(0.5)), usual), "equal weights are none"
+    larger = graph.adjacency.copy()
+    larger.resize(420, 420)
+    assert nmi(usual, best(larger)[:400]) > 0.95
     weights = sp.triu(graph.adjacency, format="csr").astype(np.float32)
     weights.data = np.random.default_rng(0).uniform(0.1, 1, weights.nnz).astype(np.float32)
     weights = sp.csr_array(weights + weights.T)
-    found, other = (
-        edge_clusters(operator(sc.Graph.from_scipy(w)), [3])[3]
-        for w in (weights, weights * np.float32(factor))
-    )
-    assert torch.equal(found, other)
-
-
-def test_equal_weights_are_no_weights():
-    graph = attributed_communities(300, 3, 8, 0, edge_signal=0.6, seed=4)
-    half = sc.Graph.from_scipy(graph.adjacency * np.float32(0.5))
-    assert torch.equal(edge_clusters(operator(graph), [3])[3], edge_clusters(operator(half), [3])[3])
-
-
-def test_heavy_edges_decide():
-    """A complete graph whose edges inside two halves are heavier."""
-    n = 20
-    weights = np.where(np.equal.outer(np.arange(n) % 2, np.arange(n) % 2), 1.0, 0.2).astype(np.float32)
-    np.fill_diagonal(weights, 0)
-    found = edge_clusters(operator(sc.Graph.from_scipy(sp.csr_array(weights))), [2])[2]
-    assert nmi(np.arange(n) % 2, found[:, 0].numpy()) == pytest.approx(1)
-
-
-def test_the_same_labels_every_time():
-    op = operator(attributed_communities(300, 4, n_features=0, seed=1))
-    first, again = edge_clusters(op, [2, 4], 3), edge_clusters(op, [2, 4], 3)
-    assert all(torch.equal(first[k], again[k]) for k in (2, 4))
+    for factor in (0.25, 4.0):
+        assert np.array_equal(best(weights), best(weights * np.float32(factor)))
 
 
 def test_a_quick_answer_is_one_clustering_from_joined_groups():
@@ -261,56 +243,35 @@ def test_a_quick_answer_is_one_clustering_from_joined_groups():
     quick, slow = (edge_clusters(op, [2, 4], 3, quick=quick) for quick in (True, False))
     assert {k: labels.shape for k, labels in quick.items()} == {2: (400, 1), 4: (400, 1)}
     assert nmi(graph.y, quick[4][:, 0].numpy()) > 0.9
-    best, first = (evidence(graph, found[4][:, 0].numpy()) for found in (slow, quick))
+    best, first = (evidence(graph, labels[4][:, 0].numpy()) for labels in (slow, quick))
     assert first <= best + 1e-9, "the longer search looks at this one too"
 
 
-def test_no_edges_and_one_node():
+def test_no_edges_one_cluster_and_a_cluster_for_each_node():
     for n in (0, 1, 5):
         op = CSR.from_edge_index(torch.zeros(2, 0, dtype=torch.long), num_nodes=n)
-        for k, labels in edge_clusters(op, [1, 2, 5, 9]).items():
-            assert labels.shape == (n, 2) and k and not labels.any()
-
-
-def test_one_cluster_and_a_cluster_for_each_node():
-    found = edge_clusters(operator(nx.path_graph(6)), [1, 6, 8, 2])
-    assert not found[1].any()
-    assert found[6][:, 0].tolist() == found[8][:, 1].tolist() == [0, 1, 2, 3, 4, 5]
-    assert found[2][:, 0].tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+        for labels in edge_clusters(op, [1, 2, 5, 9]).values():
+            assert labels.shape == (n, 2) and not labels.any()
+    clusters = edge_clusters(operator(nx.path_graph(6)), [1, 6, 8, 2])
+    assert not clusters[1].any()
+    assert clusters[6][:, 0].tolist() == clusters[8][:, 1].tolist() == [0, 1, 2, 3, 4, 5]
+    assert clusters[2][:, 0].tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
 
 
 @pytest.mark.parametrize("k", [2, 7, 30])
 @pytest.mark.parametrize(
     "graph",
-    [nx.complete_graph(300), nx.star_graph(3000), nx.empty_graph(0)],
+    # Pairs: more components than a table of groups has places.
+    [
+        nx.complete_graph(300),
+        nx.star_graph(3000),
+        nx.from_edgelist([(2 * i, 2 * i + 1) for i in range(2000)]),
+    ],
     ids=["complete", "star", "pairs"],
 )
 def test_graphs_with_nothing_to_tell(graph, k):
-    if not len(graph):  # more components than a table of groups has places
-        graph = nx.from_edgelist([(2 * i, 2 * i + 1) for i in range(2000)])
     labels = edge_clusters(operator(graph), [k])[k]
     assert int(labels.max()) < k and len(torch.unique(labels[:, 0])) > 1
-
-
-def test_components_are_kept_whole():
-    graph = nx.disjoint_union_all([nx.gnp_random_graph(60, 0.2, seed=s) for s in range(5)])
-    found = edge_clusters(operator(graph), [5])[5]
-    assert nmi(np.repeat(np.arange(5), 60), found[:, 0].numpy()) == pytest.approx(1)
-
-
-def test_isolated_nodes_change_nothing_for_the_others():
-    graph = attributed_communities(300, 3, 10, 0, edge_signal=0.85, degree_spread=0.3, seed=5)
-    adjacency = graph.adjacency.copy()
-    adjacency.resize(320, 320)
-    found = edge_clusters(operator(sc.Graph.from_scipy(adjacency)), [3])[3]
-    assert found.shape[0] == 320
-    assert nmi(graph.y, found[:300, 0].numpy()) > 0.85
-
-
-def test_many_clusters():
-    graph = nx.disjoint_union_all([nx.complete_graph(5)] * 200)
-    found = edge_clusters(operator(graph), [200])[200]
-    assert nmi(np.repeat(np.arange(200), 5), found[:, 0].numpy()) > 0.95
 
 
 def test_soft_clusters_of_labels():

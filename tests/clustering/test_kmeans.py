@@ -28,6 +28,8 @@ def test_kmeans_on_awkward_points():
     assert torch.isfinite(same.centres).all()
     assert kmeans(torch.eye(3), 3).labels.unique().numel() == 3
     assert kmeans(torch.rand(4, 0), 2).labels.shape == (4,)
+    labels, centres = kmeans_restarts(torch.full((4, 2), 3.0), 2, 1)  # a centre without points stays
+    assert labels.unique().numel() == 1 and (centres == 3).all()
 
 
 def points(n: int = 40, f: int = 3, seed: int = 0) -> torch.Tensor:
@@ -79,21 +81,10 @@ def test_restarts_are_lloyds_algorithm(max_iter, least):
     np.testing.assert_allclose(centres.numpy(), wanted_centres, atol=1e-12)
 
 
-def test_a_centre_without_points_stays():
-    """Equal rows: one centre has all of them, the other none."""
-    labels, centres = kmeans_restarts(torch.full((4, 2), 3.0), 2, 1)
-    assert labels.unique().numel() == 1
-    assert (centres == 3).all()
-
-
-def test_squared_distances_are_not_negative():
-    x = points() * 1e6
-    assert (squared_distances(x.float(), x.float()) >= 0).all()
-    torch.testing.assert_close(squared_distances(x, points(5)), torch.cdist(x, points(5)) ** 2)
-
-
-def test_nearest_centres_of_several_sets():
+def test_distances_and_nearest_centres():
     x, centres = points(50), torch.stack([points(6, seed=s) for s in range(4)])
+    torch.testing.assert_close(squared_distances(x, centres[0]), torch.cdist(x, centres[0]) ** 2)
+    assert (squared_distances(1e6 * x.float(), 1e6 * x.float()) >= 0).all()
     assert torch.equal(assign(x, centres), torch.stack([torch.cdist(x, c).argmin(1) for c in centres]))
 
 
@@ -111,9 +102,9 @@ def test_the_best_restart_is_taken():
     _, centres = kmeans_restarts(x, 6, 10, max_iter=2, random_state=1)
     inertia = [float(squared_distances(x, c).amin(1).sum()) for c in centres]
     for finalists in (None, 3, 10):  # two iterations are too few to choose finalists
-        found = kmeans(x, 6, n_init=10, max_iter=2, finalists=finalists, random_state=1)
-        assert found.inertia == pytest.approx(min(inertia))
-        torch.testing.assert_close(found.centres, centres[int(np.argmin(inertia))])
+        best = kmeans(x, 6, n_init=10, max_iter=2, finalists=finalists, random_state=1)
+        assert best.inertia == pytest.approx(min(inertia))
+        torch.testing.assert_close(best.centres, centres[int(np.argmin(inertia))])
 
 
 def test_the_finalists_are_the_starts_with_the_lowest_error():

@@ -11,18 +11,12 @@ import torch
 
 import softcut as sc
 from softcut.clustering import PAPER, Recipe, Replica
-from softcut.clustering.consensus import Consensus, agreement
+from softcut.clustering.consensus import Consensus, merge
 from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
-from softcut.clustering.merge import merge
-from softcut.clustering.networks import Networks, train_networks
-from softcut.clustering.nodes import sample_rows
-from softcut.clustering.prepare import (
-    is_constant,
-    prepare,
-    silence_rule,
-    silent_nodes,
-)
+from softcut.clustering.networks import Networks, agreement, train_networks
+from softcut.clustering.node_features import sample_rows
+from softcut.clustering.prepare import is_constant, prepare, silence_rule, silent_nodes
 from softcut.datasets import attributed_communities
 from softcut.metrics import Evidence
 from softcut.training import ReplicaNet, TrainResult, replica_losses, replica_seeds
@@ -31,14 +25,12 @@ CPU = torch.device("cpu")
 QUICK = Recipe(networks=4, iterations=6)
 
 
-@pytest.fixture(scope="module")
-def graph():
-    return attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=0)
+GRAPH = attributed_communities(n_nodes=120, n_clusters=3, n_features=40, seed=0)
 
 
 @pytest.fixture(scope="module")
-def prepared(graph):
-    return prepare(graph, Recipe(), CPU, [].append)
+def prepared():
+    return prepare(GRAPH, Recipe(), CPU, [].append)
 
 
 # ----------------------------------------------------------------------------------------------- preparing
@@ -80,13 +72,20 @@ def test_local_structure_serves_several_graphs_and_positions_one():
     assert len(several.judge.counts) == 0
     same = prepare(graph.with_features(np.ones((60, 2))), PAPER, CPU, notes.append)
     assert same.encoded.graph.num_features == 32
-    said = [
-        ("leading eigenvectors", "no features"),
-        ("degrees in the", "no features"),
-        ("leading", "all nodes have"),
-    ]
-    for note, (what, why) in zip(notes, said, strict=True):
-        assert what in note and why in note
+    for note, what, why in zip(
+        notes, ("leading", "degrees in", "leading"), ("no", "no", "all nodes"), strict=True
+    ):
+        assert f"structural features ({what}" in note and f"): {why}" in note
+        assert (note.code, note.values) == ("clusters_from", {"source": "structure"})
+
+
+def test_each_of_several_graphs_is_propagated_by_itself():
+    parts = [GRAPH, GRAPH.subgraph(range(30))]
+    both = prepare(sc.Graph.batch(parts), Recipe(), CPU, [].append)
+    assert both.encoded.op.to_dense()[:120, 120:].abs().max() == 0
+    for part, rows in zip(parts, (slice(0, 120), slice(120, 150)), strict=True):
+        alone = both.encoder.encode(part, CPU)
+        torch.testing.assert_close(alone.z, both.encoded.z[:, rows], atol=1e-5, rtol=1e-4)
 
 
 # ------------------------------------------------------------------------------------------------ networks
@@ -103,8 +102,8 @@ def untrained(net, start=None):
 def test_as_many_networks_as_the_budget_allows(prepared, budget, count):
     notes = []
     recipe = Recipe(networks=12, budget_cpu=budget)
-    found = train_networks(prepared, 3, recipe, 0, notes.append, trainer=untrained)
-    assert found.net.replicas == count
+    networks = train_networks(prepared, 3, recipe, 0, notes.append, trainer=untrained)
+    assert networks.net.replicas == count
     said = f"{count} networks instead of 12: 120 nodes, to stay within memory and time."
     assert notes == ([said] if count < 12 else [])
     few = replace(recipe, networks=2)
@@ -122,51 +121,46 @@ def starts_of(prepared, k, recipe, seed=0, edge_labels=None):
     return seen[0]
 
 
-@pytest.mark.parametrize(
-    ("count", "wanted"),
-    [
-        (1, [3]),
-        (2, [2, 3]),
-        (4, [1, 2, 3, 4]),
-        (8, [0, 1, 2, 2, 3, 3, 4, 5]),
-        (24, [i // 4 for i in range(24)]),
-    ],
-)
-def test_networks_read_the_middle_distances_first(prepared, count, wanted):
-    assert starts_of(prepared, 3, Recipe(networks=count, start="random"))[0].scales == wanted
+def test_networks_read_the_middle_distances_first(prepared):
+    for wanted in ([3], [2, 3], [1, 2, 3, 4], [0, 1, 2, 2, 3, 3, 4, 5], [i // 4 for i in range(24)]):
+        assert starts_of(prepared, 3, Recipe(networks=len(wanted), start="random"))[0].scales == wanted
+
+
+def better_k_means(rows, k, networks, tries, seed):
+    """Centres of the best of `tries` k-means for each network."""
+    least = 0.25 * len(rows) / k
+    labels, centres = kmeans_restarts(rows, k, tries * networks, max_iter=30, least=least, random_state=seed)
+    error = [float((rows - c[row]).square().sum()) for row, c in zip(labels, centres, strict=True)]
+    return [centres[i + int(np.argmin(error[i : i + tries]))] for i in range(0, len(error), tries)]
 
 
 def test_networks_start_from_k_means_of_their_own_features_and_some_of_them_from_the_edges(prepared):
     net, start = starts_of(prepared, 5, Recipe(networks=20), seed=11)
     assert net.k == 5 and net.hidden == 16
-    z, least = prepared.encoded.z, 0.25 * 120 / 5
+    z = prepared.encoded.z
     from_edges = edge_clusters(prepared.adjacency, [5], 11, quick=True)[5][:, 0]
     place = 0
     for scale in range(6):
         count = net.scales.count(scale)
-        labels, centres = kmeans_restarts(
-            z[scale], 5, 2 * (count - 1), max_iter=30, least=least, random_state=11 + scale
-        )
-        error = [float((z[scale] - c[row]).square().sum()) for row, c in zip(labels, centres, strict=True)]
         assert torch.equal(start.labels[place], from_edges), "a quarter of three or four is one"
-        for i in range(count - 1):
-            better = centres[2 * i + int(error[2 * i] > error[2 * i + 1])]
-            wanted = assign(z[scale], better.unsqueeze(0))[0]
+        for i, centres in enumerate(better_k_means(z[scale], 5, count - 1, 2, 11 + scale)):
+            wanted = assign(z[scale], centres.unsqueeze(0))[0]
             assert torch.equal(start.labels[place + 1 + i], wanted), (scale, i)
         place += count
     assert place == 20
     sizes = torch.stack([torch.bincount(row, minlength=5) for row in start.labels]).float()
-    torch.testing.assert_close(start.sizes, sizes.clamp(min=least))
+    torch.testing.assert_close(start.sizes, sizes.clamp(min=6))
 
 
 def test_starts_follow_the_recipe(prepared):
     known = torch.arange(120) % 4
     _, single = starts_of(prepared, 4, QUICK, edge_labels=known)
-    assert (single.labels == known).all(1).tolist() == [False] * 4, (
-        "a single one at each distance reads features"
-    )
+    assert not (single.labels == known).all(1).any(), "a single one at each distance reads features"
     _, pairs = starts_of(prepared, 4, replace(QUICK, networks=12), edge_labels=known)
     assert (pairs.labels == known).all(1).tolist() == [True, False] * 6, "one of two begins from the edges"
+    several = prepare(sc.Graph.batch([GRAPH, GRAPH]), Recipe(), CPU, [].append)
+    _, both = starts_of(several, 4, replace(QUICK, networks=12), edge_labels=known.repeat(2))
+    assert not (both.labels == known.repeat(2)).all(1).any(), "edges of one graph mean nothing in another"
     _, all_of_them = starts_of(prepared, 4, replace(QUICK, edge_starts=1.0), edge_labels=known)
     assert (all_of_them.labels == known).all()
     _, none = starts_of(prepared, 4, replace(QUICK, networks=12, edge_starts=0.0), edge_labels=known)
@@ -183,42 +177,39 @@ def test_starts_of_large_graphs_come_from_a_sample_and_not_from_the_edges(prepar
     assert start.labels.shape == (12, 120)
     assert start.labels.any(1).all(), "no network begins from the edges"
     rows = prepared.encoded.z[0][sample_rows(120, 90)]
-    labels, centres = kmeans_restarts(rows, 3, 10, max_iter=30, least=0.25 * 90 / 3)
-    error = [float((rows - c[row]).square().sum()) for row, c in zip(labels, centres, strict=True)]
-    for i in range(2):
-        best = centres[5 * i + int(np.argmin(error[5 * i : 5 * i + 5]))]
-        assert torch.equal(start.labels[i], assign(prepared.encoded.z[0], best.unsqueeze(0))[0])
+    for labels, centres in zip(start.labels, better_k_means(rows, 3, 2, 5, 0), strict=False):
+        assert torch.equal(labels, assign(prepared.encoded.z[0], centres.unsqueeze(0))[0])
 
 
-def test_networks_are_judged_by_evidence_and_by_the_plain_losses(graph, prepared):
+def test_networks_are_judged_by_evidence_and_by_the_plain_losses(prepared):
     recipe = replace(QUICK, networks=3, temperature=0.5)
-    found = train_networks(prepared, 3, recipe, 7, [].append)
-    s = found.net.assign(prepared.encoded.inputs, 0.5)
-    torch.testing.assert_close(found.s, s)
+    networks = train_networks(prepared, 3, recipe, 7, [].append)
+    s = networks.net.assign(prepared.encoded.inputs, 0.5)
+    torch.testing.assert_close(networks.s, s)
     cut, ortho = replica_losses(prepared.adjacency, s, "evidence", words=prepared.words)
-    assert [r.cut for r in found.replicas] == pytest.approx(cut.tolist())
-    assert [r.ortho for r in found.replicas] == pytest.approx(ortho.tolist())
-    assert [r.loss for r in found.replicas] == pytest.approx((cut + ortho).tolist())
+    assert [r.cut for r in networks.replicas] == pytest.approx(cut.tolist())
+    assert [r.ortho for r in networks.replicas] == pytest.approx(ortho.tolist())
+    assert [r.loss for r in networks.replicas] == pytest.approx((cut + ortho).tolist())
     hard = s.argmax(-1)
-    assert [r.evidence for r in found.replicas] == pytest.approx(
+    assert [r.evidence for r in networks.replicas] == pytest.approx(
         [float(prepared.judge(hard[:, r], 3).value) for r in range(3)]
     )
-    assert [r.seed for r in found.replicas] == replica_seeds(7, 3)
-    assert [r.hops for r in found.replicas] == [(0, 1, 2, 4, 8, 16)[i] for i in found.net.scales]
-    assert [r.clusters_used for r in found.replicas] == [len(hard[:, r].unique()) for r in range(3)]
-    torch.testing.assert_close(found.ari, agreement(hard, 3))
-    pairs = [float(found.ari[a, b]) for a, b in ((0, 1), (0, 2), (1, 2))]
-    assert found.agreement == pytest.approx(np.mean(pairs))
+    assert [r.seed for r in networks.replicas] == replica_seeds(7, 3)
+    assert [r.hops for r in networks.replicas] == [(0, 1, 2, 4, 8, 16)[i] for i in networks.net.scales]
+    assert [r.clusters_used for r in networks.replicas] == [len(hard[:, r].unique()) for r in range(3)]
+    torch.testing.assert_close(networks.ari, agreement(hard, 3))
+    pairs = [float(networks.ari[a, b]) for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert networks.agreement == pytest.approx(np.mean(pairs))
 
 
 @pytest.mark.parametrize("objective", ["mincut", "ratio_trace", "dmon", "just_balance"])
-def test_other_objectives_read_the_operator_they_are_made_for(graph, prepared, objective):
-    found = train_networks(prepared, 3, replace(QUICK, objective=objective, networks=2), 0, [].append)
+def test_other_objectives_read_the_operator_they_are_made_for(prepared, objective):
+    networks = train_networks(prepared, 3, replace(QUICK, objective=objective, networks=2), 0, [].append)
     op = prepared.encoded.op.normalise() if objective != "dmon" else prepared.adjacency
-    cut, ortho = replica_losses(op, found.s, objective)
-    assert [r.objective for r in found.replicas] == [objective] * 2
-    assert [r.cut for r in found.replicas] == pytest.approx(cut.tolist(), abs=1e-5)
-    assert [r.ortho for r in found.replicas] == pytest.approx(ortho.tolist(), abs=1e-5)
+    cut, ortho = replica_losses(op, networks.s, objective)
+    assert [r.objective for r in networks.replicas] == [objective] * 2
+    assert [r.cut for r in networks.replicas] == pytest.approx(cut.tolist(), abs=1e-5)
+    assert [r.ortho for r in networks.replicas] == pytest.approx(ortho.tolist(), abs=1e-5)
 
 
 def test_the_training_of_a_recipe():
@@ -260,66 +251,67 @@ def ended(prepared, used, values, losses=None, k=3):
 
 def test_agreement_counts_only_where_some_network_is_full(prepared):
     ari = torch.tensor([[1.0, 0.2, 0.4], [0.2, 1.0, 0.9], [0.4, 0.9, 1.0]])
-    found = replace(ended(prepared, [3, 2, 3], [1.0] * 3), ari=ari)
-    assert found.full == [0, 2]
-    assert found.agreement == pytest.approx(0.5)
-    assert replace(found, replicas=ended(prepared, [2, 1, 2], [1.0] * 3).replicas).agreement == 0.0
+    networks = replace(ended(prepared, [3, 2, 3], [1.0] * 3), ari=ari)
+    assert networks.full == [0, 2]
+    assert networks.agreement == pytest.approx(0.5)
+    assert replace(networks, replicas=ended(prepared, [2, 1, 2], [1.0] * 3).replicas).agreement == 0.0
     assert replace(ended(prepared, [3], [1.0]), ari=torch.ones(1, 1)).agreement == 1.0
-    assert found.replicas[0].loss == 0.5
+    assert networks.replicas[0].loss == 0.5
 
 
-def merged_of(prepared, found, recipe, seed=5):
+def merged_of(prepared, networks, recipe, seed=5):
     notes = []
-    return merge(prepared, found, replace(recipe, refine=False), seed, notes.append), notes
+    return merge(prepared, networks, replace(recipe, refine=False), seed, notes.append), notes
 
 
 def test_networks_that_lost_clusters_and_those_that_explain_little_do_not_count(prepared):
-    found = ended(prepared, [3, 2, 3, 3], [2.0, 9.0, 1.9, 0.5])
-    merged, notes = merged_of(prepared, found, Recipe())
+    networks = ended(prepared, [3, 2, 3, 3], [2.0, 9.0, 1.9, 0.5])
+    merged, notes = merged_of(prepared, networks, Recipe())
     assert notes == ["1 of 4 networks used fewer than 3 clusters and were left out."]
     behind = np.exp(-((0.1 / Recipe().width) ** 2))
     np.testing.assert_allclose(merged.weights.numpy(), np.array([1, behind]) / (1 + behind), rtol=1e-4)
     assert merged.net.replicas == 2
     wanted = Consensus.fit(
-        found.s[:, [0, 2]], prepared.encoded.rows, 3, scales=[0, 0], weights=merged.weights, random_state=5
+        networks.s[:, [0, 2]], prepared.encoded.rows, 3, scales=[0, 0], weights=merged.weights, random_state=5
     )
     torch.testing.assert_close(merged.consensus.centres, wanted.centres)
-    torch.testing.assert_close(merged.soft, wanted.proba(found.s[:, [0, 2]], prepared.encoded.rows))
-    wide, _ = merged_of(prepared, found, Recipe(width=10.0))
+    torch.testing.assert_close(merged.soft, wanted.proba(networks.s[:, [0, 2]], prepared.encoded.rows))
+    wide, _ = merged_of(prepared, networks, Recipe(width=10.0))
     assert wide.net.replicas == 3
-    plain, _ = merged_of(prepared, found, Recipe(fusion=0.0, consensus_columns=3, consensus_restarts=1))
+    plain, _ = merged_of(prepared, networks, Recipe(fusion=0.0, consensus_columns=3, consensus_restarts=1))
     assert plain.consensus.basis.shape[1] == 3 and not torch.equal(plain.soft, merged.soft)
 
 
-def test_the_best_network_alone(prepared):
-    found = ended(prepared, [3, 3, 2, 3], [1.0, 2.0, 9.0, 1.5], losses=[-3.0, -1.0, -9.0, -2.0])
-    for recipe, best in ((Recipe(select="best"), 1), (PAPER, 0)):
-        merged, _ = merged_of(prepared, found, recipe)
-        assert merged.consensus is None and merged.refiner is None and merged.net.replicas == 1
-        assert merged.weights.tolist() == [1.0]
-        torch.testing.assert_close(merged.soft, found.s[:, best])
-
-
-def test_where_all_networks_lost_clusters_the_one_that_says_most_is_taken(prepared):
-    found = ended(prepared, [1, 2, 2, 1], [9.0, 1.0, 1.5, 0.1], losses=[0.0, -2.0, -1.0, -9.0])
-    for recipe, best in ((Recipe(), 2), (PAPER, 1)):
-        merged, notes = merged_of(prepared, found, recipe)
-        assert notes == [
-            "all 4 networks used fewer than 3 clusters; the one that used most of them was taken."
-        ]
-        assert merged.consensus is None
-        torch.testing.assert_close(merged.soft, found.s[:, best])
+@pytest.mark.parametrize(
+    ("used", "values", "losses", "recipe", "best"),
+    [
+        ([3, 3, 2, 3], [1.0, 2.0, 9.0, 1.5], [-3.0, -1.0, -9.0, -2.0], Recipe(select="best"), 1),
+        ([3, 3, 2, 3], [1.0, 2.0, 9.0, 1.5], [-3.0, -1.0, -9.0, -2.0], PAPER, 0),
+        # Where all networks lost clusters, the one that says most of those that used most of them.
+        ([1, 2, 2, 1], [9.0, 1.0, 1.5, 0.1], [0.0, -2.0, -1.0, -9.0], Recipe(), 2),
+        ([1, 2, 2, 1], [9.0, 1.0, 1.5, 0.1], [0.0, -2.0, -1.0, -9.0], PAPER, 1),
+    ],
+)
+def test_the_best_network_alone(prepared, used, values, losses, recipe, best):
+    networks = ended(prepared, used, values, losses)
+    merged, notes = merged_of(prepared, networks, recipe)
+    assert merged.consensus is None and merged.refiner is None and merged.net.replicas == 1
+    assert merged.weights.tolist() == [1.0]
+    torch.testing.assert_close(merged.soft, networks.s[:, best])
+    if max(used) < 3:
+        said = "all 4 networks used fewer than 3 clusters; the one that used most of them was taken."
+        assert notes == [said] and notes[0].values == {"networks": 4, "of": 4}
 
 
 @pytest.mark.parametrize(("large", "said"), [(120, 0), (119, 1), (60, 1)])
 def test_large_graphs_are_merged_on_a_sample(prepared, large, said):
-    found = ended(prepared, [3, 3], [1.0, 1.0])
-    merged, notes = merged_of(prepared, found, Recipe(large=large))
+    networks = ended(prepared, [3, 3], [1.0, 1.0])
+    merged, notes = merged_of(prepared, networks, Recipe(large=large))
     told = f"consensus found on {large} of 120 nodes; the others join the nearest centre."
     assert notes == [told] * said
     assert merged.soft.shape == (120, 3)
     rows, finalists = sample_rows(120, large), 4 if said else None
     options = {"scales": [0, 0], "weights": merged.weights, "finalists": finalists, "random_state": 5}
-    wanted = Consensus.fit(found.s[rows], prepared.encoded.rows[rows], 3, **options)
+    wanted = Consensus.fit(networks.s[rows], prepared.encoded.rows[rows], 3, **options)
     torch.testing.assert_close(merged.consensus.mean, wanted.mean)
     torch.testing.assert_close(merged.consensus.centres, wanted.centres)

@@ -53,7 +53,7 @@ def graph():
     return attributed_communities(n_nodes=120, n_clusters=3, n_features=30, edge_signal=0.9, seed=0)
 
 
-def test_parameters():
+def test_parameters_and_tags():
     est = sc.GraphClustering(4, n_init=3, recipe=Recipe(width=0.1))
     params = est.get_params()
     assert set(params) == {
@@ -69,13 +69,8 @@ def test_parameters():
     assert repr(paper) == "MinCutClustering(n_clusters=4, n_init=3)"
     with pytest.raises(TypeError):
         sc.MinCutClustering(4, objective="evidence")
-
-
-def test_tags():
     tags = get_tags(sc.GraphClustering())
-    assert tags.input_tags.pairwise
-    assert tags.input_tags.sparse
-    assert tags.input_tags.positive_only
+    assert tags.input_tags.pairwise and tags.input_tags.sparse and tags.input_tags.positive_only
     assert tags.estimator_type == "clusterer"
 
 

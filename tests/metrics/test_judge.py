@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 import softcut as sc
-from softcut.clustering.choose_k import candidate
+from softcut.clustering.fitting import candidate
 from softcut.datasets import attributed_communities
 from softcut.metrics import Evidence, Judge, evidence
 from softcut.metrics.features_as_words import looks_like_words, presence

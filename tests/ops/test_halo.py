@@ -10,7 +10,7 @@ from helpers.thread_group import ThreadGroup, in_parts, parts_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softcut.clustering.distributed.prepare_part import part_operator
+from softcut.clustering.distributed.part import part_operator
 from softcut.errors import GraphError
 from softcut.ops import CSR, mincut_loss, orthogonality_loss, quadratic_form
 from softcut.ops.halo import Exchange, Halo

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from softcut.clustering import PAPER, Recipe
+from softcut.clustering.consensus import Refiner
 from softcut.clustering.kmeans import kmeans, squared_distances
 from softcut.clustering.prepare import prepare
-from softcut.clustering.refine import Refiner
 from softcut.datasets import attributed_communities
 from softcut.metrics import nmi
 from softcut.paper import quality

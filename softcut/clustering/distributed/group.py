@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -19,10 +20,9 @@ import torch.distributed.nn.functional
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from softcut.clustering.distributed.traffic import Traffic
 from softcut.errors import ParameterError, SoftcutError
 
-__all__ = ["JobError", "JobGroup", "ProcessError", "TorchGroup", "process_group"]
+__all__ = ["JobError", "JobGroup", "ProcessError", "TorchGroup", "Traffic", "process_group", "step_traffic"]
 
 _T = TypeVar("_T")
 
@@ -33,6 +33,44 @@ class JobError(SoftcutError, ValueError):
 
 class ProcessError(SoftcutError, RuntimeError):
     """Another process of the job ended or cannot be reached, so this one cannot go on."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes between processes."""
+
+    halo: int  # of rows sent to other processes
+    reduced: int  # of numbers that are added up over all processes
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.halo + other.halo, self.reduced + other.reduced)
+
+    def __sub__(self, other: Traffic) -> Traffic:
+        return Traffic(self.halo - other.halo, self.reduced - other.reduced)
+
+
+def step_traffic(
+    sent_rows: int,
+    k: int,
+    columns: int,
+    *,
+    hidden: int = 16,
+    replicas: int = 1,
+    terms: int = 1,
+    itemsize: int = 4,
+    objective: str = "evidence",
+    vocabulary: int = 0,
+    held: bool = True,
+) -> Traffic:
+    """Bytes of one step of a process that sends so many rows (or of all, with the rows that all of them send).
+
+    `vocabulary` is the number of words that the evidence counts besides edges; `held` says whether clusters are held to
+    the sizes of their start, which needs S'S. Other arguments are those of the networks.
+    """
+    # Evidence: S'AS, S'1, S'X, and S'S. Cut: Tr S'A~S, Tr S'D~S and S'S.
+    sums = k * k + k + k * vocabulary + held * k * k if objective == "evidence" else k * k + 2
+    parameters = terms * hidden * columns + hidden + k * hidden + k
+    return Traffic(itemsize * replicas * k * sent_rows, itemsize * replicas * (sums + parameters))
 
 
 @contextmanager

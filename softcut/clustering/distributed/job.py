@@ -10,15 +10,13 @@ import numpy as np
 import torch
 
 from softcut.clustering.arguments import candidates_from, recipe_from, seed_from
-from softcut.clustering.distributed.group import JobGroup
-from softcut.clustering.distributed.part_training import PartTask, SharedCheckpoint
-from softcut.clustering.distributed.prepare_part import prepare_part
-from softcut.clustering.distributed.traffic import Traffic
-from softcut.clustering.merge import by_size, merge
+from softcut.clustering.consensus import by_size, merge
+from softcut.clustering.distributed.group import JobGroup, Traffic
+from softcut.clustering.distributed.part import PartTask, SharedCheckpoint, prepare_part
 from softcut.clustering.networks import Networks, Start, train_networks
-from softcut.clustering.prepare import READS_FEATURES, Note, left_out_of_large
+from softcut.clustering.prepare import READS_FEATURES, left_out_of_large
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
-from softcut.errors import ParameterError
+from softcut.errors import Note, ParameterError
 from softcut.io.part_files import Manifest, Part, open_part, read_manifest
 from softcut.training import Progress, ReplicaNet, TrainResult
 from softcut.training.mincut import run_task
@@ -79,7 +77,7 @@ class DistributedResult:
     verdict: str  # what the structure says: "none", "weak" or "clear"
     step: Traffic  # what this process sent in the last iteration
     step_networks: int  # networks that were still trained in it
-    notes: list[str]  # what was decided, and what is left out
+    notes: list[Note]  # what was decided, and what is left out
 
 
 def train_part(
@@ -110,8 +108,7 @@ def train_part(
     """
     manifest, recipe = group.together(lambda: _checked(folder, settings, group.size))
     part = group.together(lambda: open_part(folder, group.rank))
-    k, seed, notes = settings.n_clusters, settings.random_state, list[str]()
-    _say_what_is_read(manifest, recipe, notes.append)
+    k, seed, notes = settings.n_clusters, settings.random_state, _first_notes(manifest, recipe)
     prepared = prepare_part(part, manifest, recipe, DTYPES[settings.dtype], group)
     saved = None
     if checkpoint is not None:
@@ -129,7 +126,8 @@ def train_part(
 
     networks = train_networks(prepared, k, recipe, seed, notes.append, trainer=trainer)
     for iteration in [] if saved is None else saved.resumed_at:
-        notes.append(f"resumed from a checkpoint after {iteration} iterations.")
+        said = f"resumed from a checkpoint after {iteration} iterations."
+        notes.append(Note("resumed", said, iterations=iteration))
     with torch.no_grad():
         merged = merge(prepared, networks, recipe, seed, notes.append)
         sizes = prepared.nodes.total(torch.bincount(merged.soft.argmax(1), minlength=k))
@@ -175,17 +173,18 @@ def _checked(folder: str | Path, settings: DistributedSettings, size: int) -> tu
     return manifest, recipe
 
 
-def _say_what_is_read(manifest: Manifest, recipe: Recipe, note: Note) -> None:
+def _first_notes(manifest: Manifest, recipe: Recipe) -> list[Note]:
+    """What networks read and what is left out, known before the work."""
+    notes = [READS_FEATURES]
     if manifest.about.get("structural"):
-        note(
+        said = (
             f"clusters found by networks that read structural features ({manifest.about['features']}): the graph has "
             "none of its own. GraphClustering on one machine finds clusters of the edges alone instead."
         )
-    else:
-        note(READS_FEATURES)
+        notes = [Note("clusters_from", said, source="structure")]
     if manifest.nodes > recipe.large and not recipe.paper:
-        note(left_out_of_large(recipe))
+        notes.append(left_out_of_large(recipe))
     elif recipe.start == "clusters":
-        note(
-            "left out: networks that begin from clusters of the edges, which need the whole graph on one machine."
-        )
+        said = "left out: networks that begin from clusters of the edges, which need the whole graph on one machine."
+        notes.append(Note("no_edge_starts", said))
+    return notes
