@@ -20,10 +20,9 @@ from softcut.io.text_files import (
     decode_text,
     plain_text_bytes,
     reason_of,
-    shown,
 )
-from softcut.io.text_tables import is_number
-from softcut.tables.arrays import listed
+from softcut.tables.arrays import listed, shown
+from softcut.tables.columns import is_number
 
 __all__ = ["load_archive", "read_mtx", "read_npz"]
 

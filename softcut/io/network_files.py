@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,55 +21,47 @@ from softcut.tables.columns import FeatureOptions, Table, column_of_values
 from softcut.tables.edge_columns import WEIGHT_NAMES
 from softcut.tables.feature_columns import feature_table
 
-__all__ = ["parse_gml", "parse_graphml", "read_network"]
+__all__ = ["read_network"]
 
 
-def parse_graphml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GraphML."""
-    nx = require("networkx", "all", "reading GraphML")
-    # Entities can refer to other files and expand without bound; no graph needs them.
-    if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE) or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise FileFormatError(f"{options.label} must be UTF-8 XML without a document type declaration.")
-    return _parsed(lambda: nx.read_graphml(io.BytesIO(data)), "GraphML", options.label)
-
-
-def parse_gml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GML."""
-    nx = require("networkx", "all", "reading GML")
-    text = decode_text(plain_text_bytes(data), options.label)
-    # networkx reads ASCII with character references, and writes them as well.
-    lines = text.encode("ascii", "xmlcharrefreplace").decode("ascii").split("\n")
-
-    def parse() -> Any:
-        try:
-            return nx.parse_gml(lines, label="label")
-        except nx.NetworkXError as error:
-            if "no 'label' attribute" not in str(error):
-                raise
-            return nx.parse_gml(lines, label="id")
-
-    return _parsed(parse, "GML", options.label)
-
-
-def _parsed(parse: Callable[[], Any], what: str, label: str) -> Any:
+def _parse(data: bytes, kind: str, label: str) -> Any:
+    """The networkx graph of GraphML or GML."""
+    nx = require("networkx", "all", f"reading {kind}")
+    if kind == "GraphML":
+        # Entities can refer to other files and expand without bound; no graph needs them.
+        entities = re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE)
+        if entities or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise FileFormatError(f"{label} must be UTF-8 XML without a document type declaration.")
+        lines = []
+    else:
+        text = decode_text(plain_text_bytes(data), label)
+        # networkx reads ASCII with character references, and writes them as well.
+        lines = text.encode("ascii", "xmlcharrefreplace").decode("ascii").split("\n")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            graph = parse()
-            list(graph.edges(data=True)), list(graph.nodes(data=True))
-            return graph
+            if kind == "GraphML":
+                return nx.read_graphml(io.BytesIO(data))
+            try:
+                return nx.parse_gml(lines, label="label")
+            except nx.NetworkXError as error:
+                if "no 'label' attribute" not in str(error):
+                    raise
+                return nx.parse_gml(lines, label="id")
     except Exception as error:  # networkx lets the errors of its parsers through
-        raise FileFormatError(f"{label} is not valid {what}: {reason_of(error)}.") from None
+        raise FileFormatError(f"{label} is not valid {kind}: {reason_of(error)}.") from None
 
 
 def read_network(
-    network: Any,
-    kind: str,
+    data: bytes,
+    format: str,
     options: ReadOptions,
-    attributes: str | Sequence[str] | None = None,
-    features: FeatureOptions | None = None,
+    attributes: str | Sequence[str] | None,
+    features: FeatureOptions,
 ) -> Graph:
-    """A graph of a networkx graph that was read from a file."""
+    """A graph of a GraphML or GML file; `attributes` are the node attributes to use as features."""
+    kind = {"graphml": "GraphML", "gml": "GML"}[format]
+    network = _parse(data, kind, options.label)
     keys = list(dict.fromkeys(key for *_, values in network.edges(data=True) for key in values))
     weight = next((name for name in WEIGHT_NAMES if name in keys), None)
     if options.weight is not None:
@@ -90,7 +82,7 @@ def read_network(
     weights = "no weight" if weight is None else f"weight {weight!r}"
     others = f", ignored {listed(ignored)}" if ignored else ""
     said = [
-        Note("format", f"{options.label}: {kind}", format=kind.lower()),
+        Note("format", f"{options.label}: {kind}", format=format),
         Note("edge_columns", weights, others, weight=weight, ignored=tuple(ignored)),
     ]
     parts = edges_of_networkx(network, weight)
@@ -111,7 +103,7 @@ def read_network(
                 attributes=titles,
             )
         )
-    return _with_attributes(graph, table, attributes, features or FeatureOptions(), options.label)
+    return _with_attributes(graph, table, attributes, features, options.label)
 
 
 def _attribute_table(network: Any, label: str) -> Table | None:
@@ -157,7 +149,7 @@ def _with_attributes(
         )
     used = replace(table, columns=[column for column in columns if column.title in chosen])
     # No column is an id here: the attributes belong to their nodes.
-    made = feature_table(used, options, ids_possible=False)
+    made = feature_table(used, replace(options, ids=False))
     notes = [Note("features", f"features from the node attributes {listed(chosen)}"), *made.notes]
     if left_out:
         said = f"node attributes {listed(left_out)} left out (text, or missing at some nodes)"

@@ -23,7 +23,6 @@ __all__ = [
     "plain_text_bytes",
     "read_bytes",
     "reason_of",
-    "shown",
     "stem_of",
 ]
 
@@ -187,9 +186,3 @@ def reason_of(error: BaseException) -> str:
     if "pickle" in text:  # NumPy's advice for data it does not know: to let it execute code
         text = "it holds no plain arrays"
     return text[:200] or type(error).__name__
-
-
-def shown(line: str) -> str:
-    """A line in quotes for a message, cut where it is long."""
-    line = line.strip()
-    return repr(line if len(line) <= 60 else line[:57] + "...")

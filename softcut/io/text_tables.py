@@ -1,34 +1,25 @@
-"""Tables of text: delimiters, comments, quotes, rows, and columns of numbers."""
+"""Tables of text: delimiters, comments, quotes and rows."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
-
 from softcut.errors import Argument, FileFormatError, Note, ParameterError, Sentence
-from softcut.io.text_files import decode_text, plain_text_bytes, shown
+from softcut.io.text_files import decode_text, plain_text_bytes
 from softcut.tables.arrays import plural, warn_caller
 
 __all__ = [
     "TextTable",
     "check_comments",
     "check_delimiter",
-    "column_of_numbers",
-    "is_missing",
-    "is_number",
-    "mixed_commas",
     "open_table",
 ]
 
 _NAMED = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}
-_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
-_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 # Excel and its kin say on a line of its own what separates the columns.
 _SEPARATOR_LINE = re.compile(rb"""^["']?sep=([^\n])["']?[ \t]*(?=\n|$)""", re.IGNORECASE)
 _HEAD = 1 << 20  # the layout of a table shows in its first megabyte
@@ -270,74 +261,3 @@ def _quoted_rows(
         if delimiter == " ":
             fields = [field for i, field in enumerate(fields) if field or i < len(fields) - 1]
         yield begin + 1, fields or [""]
-
-
-# ---------------------------------------------------------------------- numbers
-
-
-def _number(field: str) -> float:
-    """A float as a table would write it (Python's float() would take '1_0' too)."""
-    if "_" in field:
-        raise ValueError
-    return float(field)
-
-
-def is_number(field: str) -> bool:
-    """Whether a field is a number, with a decimal point or comma.
-
-    >>> is_number("2.5"), is_number("2,5"), is_number("1_0")
-    (True, True, False)
-    """
-    try:
-        _number(field)
-    except ValueError:
-        return _DECIMAL_COMMA.fullmatch(field) is not None
-    return True
-
-
-def is_missing(field: str) -> bool:
-    """Whether a field means that there is no value."""
-    return field.strip().lower() in _MISSING
-
-
-def column_of_numbers(fields: Sequence[str], delimiter: str = ";") -> tuple[np.ndarray | None, Note | None]:
-    """Values of a column, and what to say about them; None where they are not all numbers.
-
-    >>> column_of_numbers(["2,5", "1"])
-    (array([2.5, 1. ]), "decimal commas: '2,5' is 2.5")
-    >>> column_of_numbers(["1,250", "3"], delimiter=",")
-    (None, None)
-
-    Parameters
-    ----------
-    fields
-        Values as they are written.
-    delimiter
-        What separates the columns. Where that is a comma, "1,250" in quotes is rather a thousand and 250.
-    """
-    try:
-        return np.array([_number(field) for field in fields], dtype=np.float64), None
-    except ValueError:
-        pass
-    commas = [field for field in fields if "," in field]
-    # "1,234" beside "5.6" is a thousand; only a column without points has decimal commas.
-    if not commas or any("." in field for field in fields):
-        return None, None
-    if not all(_DECIMAL_COMMA.fullmatch(field) for field in commas):
-        return None, None
-    if delimiter == "," and all(_THOUSANDS.fullmatch(field) for field in commas):
-        return None, None
-    try:
-        values = np.array([_number(field.replace(",", ".")) for field in fields], dtype=np.float64)
-    except ValueError:
-        return None, None
-    shown_as = f"decimal commas: {commas[0]!r} is {_number(commas[0].replace(',', '.')):g}"
-    return values, Note("decimal_commas", shown_as)
-
-
-def mixed_commas(field: str) -> str:
-    """The end of a sentence about a number whose comma may mean two things."""
-    return (
-        f"the comma in {shown(field)} may mark decimals or thousands; write numbers with points and without such "
-        "commas."
-    )

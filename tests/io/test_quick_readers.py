@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from softcut.errors import FileFormatError, ParameterError, SoftcutError
-from softcut.io import feature_files, quick_edge_lists, read_features, read_graph, readers
+from softcut.io import quick_edge_lists, read_graph, readers
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.options import ReadOptions
 from softcut.io.quick_edge_lists import read_plain_edges
@@ -117,41 +117,6 @@ def test_plain_files_need_no_other_reader(text: str, block: int, monkeypatch: py
 )
 def test_unusual_files_are_left_to_the_other_reader(text: str) -> None:
     assert plain(text.encode()) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "quick"),
-    [
-        ("a,b\n0.5,2\n1.5,2\n", True),
-        ("id,age,city\n7,31,Rome\n5,45,Oslo\n", True),
-        ("id b\n\nn1 2.5\nn2 4\n", True),
-        ("007,1\n7,2\n", True),
-        ("a,b\n0.5,True\n1.5,False\n", False),
-        ("a,b\n0.5,\n1.5,2\n", False),
-        ("a;b\n0,5;2\n1,5;3\n", False),
-        ('a,b\n"0.5",2\n1.5,2\n', False),
-        ("a,b\n0.5,inf\n1.5,2\n", False),
-        ("id,city\nx,Rome\ny,NA\n", False),
-    ],
-)
-def test_features_are_the_same_either_way(
-    text: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, rows = tmp_path / "x.csv", feature_files._parse_rows
-    file.write_text(text)
-
-    def result() -> object:
-        try:
-            return read_features(file, one_hot=["city"] if "city" in text else False).tolist()
-        except SoftcutError as error:
-            return str(error)
-
-    slow = result()
-    asked = []
-    monkeypatch.setattr(feature_files, "PLAIN_BYTES", 0)
-    monkeypatch.setattr(feature_files, "_parse_rows", lambda *a: asked.append(a) or rows(*a))
-    assert result() == slow
-    assert bool(asked) != quick
 
 
 def test_the_size_of_a_file_decides_and_progress_is_told(

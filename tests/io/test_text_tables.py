@@ -14,12 +14,10 @@ from softcut.io import text_files as opening
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import features_from
 from softcut.io.options import ReadOptions
-from softcut.io.text_tables import (
-    column_of_numbers,
-    is_number,
-    open_table,
-)
-from softcut.tables.columns import FeatureOptions
+from softcut.io.text_tables import open_table
+from softcut.tables.arrays import shown
+from softcut.tables.columns import FeatureOptions, is_number, numbers_of_fields
+from softcut.tables.feature_columns import feature_table
 
 # ------------------------------------------------------------------------------------------------ opening
 
@@ -104,8 +102,8 @@ def test_plausible_sizes(monkeypatch):
 
 
 def test_words_of_messages():
-    assert opening.shown("x" * 60) == repr("x" * 60)
-    assert opening.shown("x" * 61) == repr("x" * 57 + "...")
+    assert shown("x" * 60) == repr("x" * 60)
+    assert shown("x" * 61) == repr("x" * 57 + "...")
     assert opening.reason_of(ValueError("one.\ntwo.")) == "one"
     assert opening.reason_of(ValueError("")) == "ValueError"
     assert opening.reason_of(ValueError("set allow_pickle=True")) == "it holds no plain arrays"
@@ -176,12 +174,12 @@ def test_numbers_in_text():
     assert [is_number(f) for f in ("1", "-1.5e3", "1,5", ",5", "1_0", "", "x", "nan", "1,5,2", "+2,5e1")] == [
         True, True, True, True, False, False, False, True, False, True,
     ]  # fmt: skip
-    values, said = column_of_numbers(["1,5", "2"])
+    values, said = numbers_of_fields(["1,5", "2"])
     assert values.tolist() == [1.5, 2.0]
     assert said == "decimal commas: '1,5' is 1.5"
     for fields in (["1,5", "2.5"], ["x", "2"], ["1,5", "x"], ["1,5,2", "2"], ["1_0"]):
-        assert column_of_numbers(fields) == (None, None)
-    assert column_of_numbers(["1.5", "2"])[1] is None
+        assert numbers_of_fields(fields) == (None, None)
+    assert numbers_of_fields(["1.5", "2"])[1] is None
 
 
 # --------------------------------------------------------------------------------------------- edge lists
@@ -232,7 +230,7 @@ def test_edges_and_weights(text, options, ends, weight):
 def features(tmp_path, text: str, known=None, **options):
     path = tmp_path / "x.csv"
     path.write_text(text)
-    table = features_from(path, FeatureOptions(**options))(known, True)
+    table = feature_table(features_from(path), FeatureOptions(**options), known)
     return table.x.tolist(), table.ids, table.names
 
 

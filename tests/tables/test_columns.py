@@ -99,7 +99,7 @@ def test_columns_by_title_and_position():
 
 def made(ends, names=None, table=None, missing="error"):
     edges = EdgeTable(np.asarray(ends), names, None)
-    return edges_of_table(edges, "g", None if table is None else lambda known, ordered: table, missing)
+    return edges_of_table(edges, "g", table, FeatureOptions(missing=missing))
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_values_that_do_not_fit():
 
 def test_every_column_a_feature():
     made_of = table(id=[5, 6], age=[1, 2])
-    found = feature_table(made_of, FeatureOptions(), ids_possible=False)
+    found = feature_table(made_of, FeatureOptions(ids=False))
     assert found.ids is None
     assert found.names == ["id", "age"]
     with pytest.raises(GraphError, match="expected at least one feature beside the node id"):
