@@ -23,7 +23,6 @@ _NAMED = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}
 # Excel and its kin say on a line of its own what separates the columns.
 _SEPARATOR_LINE = re.compile(rb"""^["']?sep=([^\n])["']?[ \t]*(?=\n|$)""", re.IGNORECASE)
 _HEAD = 1 << 20  # the layout of a table shows in its first megabyte
-_SAMPLE = 1000
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class TextTable:
     """The text of a table, what separates its columns, which lines are comments, what was said about it."""
 
     label: str
-    data: bytes
     text: str
     delimiter: str
     comments: str
@@ -59,12 +57,7 @@ class TextTable:
 
     def sample(self) -> list[tuple[int, list[str]]]:
         """The first rows, enough to see the layout."""
-        head = self.text
-        if len(head) > _HEAD and not self.quoted:
-            head = head[: head.rfind("\n", 0, _HEAD)]
-            if not any(True for _ in islice(self.rows(head), 2)):
-                head = self.text
-        return list(islice(self.rows(head), _SAMPLE))
+        return list(islice(self.rows(), 1000))
 
     def line(self, number: int) -> str:
         """The text of a line."""
@@ -94,7 +87,7 @@ def open_table(data: bytes, label: str, delimiter: str | None, comments: str | N
     if comments is None:
         comments, said = _find_comments(text, separator, label)
         notes += said
-    return TextTable(label, data, text, separator, comments, tuple(notes))
+    return TextTable(label, text, separator, comments, tuple(notes))
 
 
 # ---------------------------------------------------------------------- delimiters and comments
