@@ -53,11 +53,7 @@ def _parse(data: bytes, kind: str, label: str) -> Any:
 
 
 def read_network(
-    data: bytes,
-    format: str,
-    options: ReadOptions,
-    attributes: str | Sequence[str] | None,
-    features: FeatureOptions,
+    data: bytes, format: str, options: ReadOptions, attributes: str | Sequence[str] | None
 ) -> Graph:
     """A graph of a GraphML or GML file; `attributes` are the node attributes to use as features."""
     kind = {"graphml": "GraphML", "gml": "GML"}[format]
@@ -90,9 +86,9 @@ def read_network(
         parts["directed"] = options.directed
     graph = Graph.from_edges(**parts, self_loops=options.self_loops, name=options.name, notes=said)
     table = _attribute_table(network, options.label)
+    if attributes is None and not table.columns:
+        return graph
     if attributes is None:
-        if table is None:
-            return graph
         titles = [column.title for column in table.columns]
         return graph.with_notes(
             Note(
@@ -103,33 +99,28 @@ def read_network(
                 attributes=titles,
             )
         )
-    return _with_attributes(graph, table, attributes, features, options.label)
+    return _with_attributes(graph, table, attributes, options.features, options.label)
 
 
-def _attribute_table(network: Any, label: str) -> Table | None:
+def _attribute_table(network: Any, label: str) -> Table:
     nodes = [values for _, values in network.nodes(data=True)]
-    keys = list(dict.fromkeys(key for values in nodes for key in values))
-    if not keys:
-        return None
     columns = []
-    for key in keys:
+    for key in dict.fromkeys(key for values in nodes for key in values):
         items = np.empty(len(nodes), dtype=object)
-        for i, values in enumerate(nodes):
-            items[i] = values.get(key)
+        items[:] = [values.get(key) for values in nodes]
         columns.append(column_of_values(str(key), items))
     return Table(f"{label}, node attributes", columns)
 
 
 def _with_attributes(
-    graph: Graph, table: Table | None, attributes: str | Sequence[str], options: FeatureOptions, label: str
+    graph: Graph, table: Table, attributes: str | Sequence[str], options: FeatureOptions, label: str
 ) -> Graph:
-    columns = [] if table is None else table.columns
-    titles = [column.title for column in columns]
+    titles = [column.title for column in table.columns]
     left_out: list[str] = []
     if isinstance(attributes, str):
         hot = titles if options.one_hot is True else (options.one_hot or ())
         chosen: list[str] = []
-        for column in columns:
+        for column in table.columns:
             if column.numbers is None:
                 fits = column.title in hot
             else:
@@ -143,11 +134,11 @@ def _with_attributes(
                 f"features names {unknown[0]!r}, which no node of {label} has: choose from {listed(titles)}.",
                 argument="features",
             )
-    if table is None or not chosen:
+    if not chosen:
         raise GraphError(
             Argument("features", "attributes"), " found no node attribute that is a number at every node."
         )
-    used = replace(table, columns=[column for column in columns if column.title in chosen])
+    used = replace(table, columns=[column for column in table.columns if column.title in chosen])
     # No column is an id here: the attributes belong to their nodes.
     made = feature_table(used, replace(options, ids=False))
     notes = [Note("features", f"features from the node attributes {listed(chosen)}"), *made.notes]

@@ -253,8 +253,12 @@ def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
         raise ParameterError(
             f"number must be from 0 to {manifest.parts - 1}, the parts of {folder}, got {number}."
         )
+    names = ["nodes", "rowptr", "col", "send", "counts"]
+    names += ["val"] * manifest.weighted + ["x"] * (manifest.columns > 0)
+    names += ["words_rowptr", "words_col"] * (manifest.vocabulary > 0)
+    names += ["axes_rows", "axes"] * (manifest.axes > 0)
     arrays: dict[str, Any] = {}
-    for name in _arrays(manifest):
+    for name in names:
         file = _file(folder, number, name)
         _check(file, manifest, verify)
         # An empty array cannot be memory-mapped.
@@ -262,15 +266,6 @@ def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
     words = (arrays.pop("words_rowptr"), arrays.pop("words_col")) if manifest.vocabulary else None
     axes = (arrays.pop("axes_rows"), arrays.pop("axes")) if manifest.axes else None
     return Part(number, words=words, axes=axes, **arrays)
-
-
-def _arrays(manifest: Manifest) -> list[str]:
-    """The arrays that every part has."""
-    names = ["nodes", "rowptr", "col", "send", "counts"]
-    names += ["val"] if manifest.weighted else []
-    names += ["x"] if manifest.columns else []
-    names += ["words_rowptr", "words_col"] if manifest.vocabulary else []
-    return names + (["axes_rows", "axes"] if manifest.axes else [])
 
 
 def _check(file: Path, manifest: Manifest, verify: bool) -> None:

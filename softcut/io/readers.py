@@ -203,20 +203,21 @@ def read_graph(
         delimiter=check_delimiter(delimiter),
         comments=check_comments(comments),
         max_bytes=check_max_bytes(max_bytes),
+        features=FeatureOptions.checked(ids, one_hot, missing),
     )
-    wanted = FeatureOptions.checked(ids, one_hot, missing)
     kind = "frame" if frame else format or kind_of(path, _GRAPH_FORMATS, "graph")
     attributes = _attributes(features, kind)
     edges = _read_edges(path, kind, options, progress)
-    data = b"" if frame or edges is not None else read_bytes(path, options.max_bytes)
+    data = path if frame or edges is not None else read_bytes(path, options.max_bytes)
     table = None
     if features is not None and attributes is None:
         table = features_from(features, features_header, None, options.comments, options.max_bytes)
     try:
         if edges is not None:
-            graph = _graph_of_edges(*edges, table, wanted, options)
+            graph = _graph_of_edges(*edges, table, options)
         else:
-            graph = _read(path, data, kind, table, attributes, wanted, options)
+            graph = _graph_of_data(data, kind, attributes, options)
+            graph = graph if table is None else _attach(graph, table, options)
     except GraphError as error:  # the graph's own checks do not know which file they look at
         raise GraphError(f"{options.label}: ", error.sentence) from None
     size = {"nodes": graph.num_nodes, "edges": graph.num_edges}
@@ -230,7 +231,13 @@ def read_graph(
 def _read_edges(
     path: Any, kind: str, options: ReadOptions, progress: ReadProgress | None
 ) -> tuple[EdgeTable, list[Note]] | None:
-    """The edges of an edge list, a NumPy array or a Parquet file; None for all other kinds."""
+    """The edges of an edge list, a NumPy array, a Parquet file or a data frame; None for all other kinds."""
+    if kind == "frame":
+        asked = options.source, options.target, options.weight
+        if asked == (None, None, None) and labelled_adjacency(path, options.label) is not None:
+            return None
+        table, columns = edges_of_frame(path, options.label, *asked, options.weighted)
+        return table, [columns.note("data frame, ")]
     if kind not in ("edges", "npy", "parquet"):
         return None
     if is_standard_input(path) and kind != "edges":
@@ -268,43 +275,26 @@ def _attributes(features: Any, kind: str) -> str | list[str] | None:
     return list(features) if named else "attributes"
 
 
-def _read(
-    path: Any,
-    data: bytes,
-    kind: str,
-    table: Table | FeatureTable | None,
-    attributes: str | list[str] | None,
-    wanted: FeatureOptions,
-    options: ReadOptions,
-) -> Graph:
-    if kind == "frame":
-        columns = options.source, options.target, options.weight
-        if columns != (None, None, None) or labelled_adjacency(path, options.label) is None:
-            edges, chosen = edges_of_frame(path, options.label, *columns, options.weighted)
-            return _graph_of_edges(edges, [chosen.note("data frame, ")], table, wanted, options)
-        graph = Graph.from_frame(path, self_loops=options.self_loops, directed=options.directed)
-    elif kind in ("graphml", "gml"):
-        graph = read_network(data, kind, options, attributes, wanted)
-    else:
-        graph = (read_mtx if kind == "mtx" else read_npz)(data, options)
-    return graph if table is None else _attach(graph, table, wanted, options)
-
-
 def _graph_of_edges(
-    edges: EdgeTable,
-    notes: list[Note],
-    table: Table | FeatureTable | None,
-    wanted: FeatureOptions,
-    options: ReadOptions,
+    edges: EdgeTable, notes: list[Note], table: Table | FeatureTable | None, options: ReadOptions
 ) -> Graph:
     try:
-        parts = edges_of_table(edges, options.label, table, wanted)
+        parts = edges_of_table(edges, options.label, table, options.features)
     except GraphError as error:  # the sentence names the files
         raise FileFormatError(error.sentence) from None
     parts["notes"] = [*notes, *parts["notes"]]
     return Graph.from_edges(
         **parts, self_loops=options.self_loops, directed=options.directed, name=options.name or None
     )
+
+
+def _graph_of_data(data: Any, kind: str, attributes: str | list[str] | None, options: ReadOptions) -> Graph:
+    """A graph of a labelled matrix (a data frame), or of the bytes of a file that is no list of edges."""
+    if kind == "frame":
+        return Graph.from_frame(data, self_loops=options.self_loops, directed=options.directed)
+    if kind in ("graphml", "gml"):
+        return read_network(data, kind, options, attributes)
+    return (read_mtx if kind == "mtx" else read_npz)(data, options)
 
 
 def _joined(table: Table | FeatureTable, wanted: FeatureOptions, known: list[str] | None) -> FeatureTable:
@@ -317,12 +307,10 @@ def _joined(table: Table | FeatureTable, wanted: FeatureOptions, known: list[str
         raise FileFormatError(error.sentence) from None  # the sentence names the file and the line
 
 
-def _attach(
-    graph: Graph, features: Table | FeatureTable, wanted: FeatureOptions, options: ReadOptions
-) -> Graph:
+def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions) -> Graph:
     """Features for a graph whose nodes have an order of their own (not an edge list)."""
     n = graph.num_nodes
-    table = _joined(features, wanted, graph.node_names or [str(i) for i in range(n)])
+    table = _joined(features, options.features, graph.node_names or [str(i) for i in range(n)])
     if table.ids is None:
         if table.x.shape[0] != n:
             raise FileFormatError(
@@ -339,7 +327,7 @@ def _attach(
         raise FileFormatError(
             f"{table.label} has node {shown(extra[0])}, which {options.label} with its {n} nodes does not have."
         )
-    x, said_how = _rows(table, [*names, *extra], wanted.missing, options.label)
+    x, said_how = _rows(table, [*names, *extra], options.features.missing, options.label)
     notes = [Note("features", f"features of {table.label} {said_how}"), *table.notes]
     if not extra:
         return graph.with_features(x, table.names).with_notes(*notes)
