@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import Argument, GraphError, Note, Sentence
-from softcut.graph.checks import check_count, check_self_loops, check_weight_values
+from softcut.graph.checks import check_count, check_self_loops, check_weight_values, tidied
 from softcut.tables.arrays import plural, shape_of, warn_caller
 
 __all__ = [
@@ -100,22 +100,13 @@ def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
                 _check_overflow(matrix, f"{argument}.data")
             data = check_weight_values(matrix.data, f"{argument}.data")
             # The flags are looked up on a fresh object: the caller may have edited the arrays behind them.
-            matrix = sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-            if not matrix.has_canonical_format or not data.all():
-                matrix = matrix.copy()
-                matrix.sum_duplicates()
-                matrix.eliminate_zeros()
-                if adjacency.dtype == bool:
-                    matrix.data[:] = 1  # an edge or no edge: a repeated one weighs no more
+            fresh = sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+            matrix = tidied(fresh, adjacency.dtype == bool)
     except (ValueError, IndexError) as error:
         if isinstance(error, GraphError):
             raise
         raise GraphError(f"{argument} is not a valid sparse matrix: {error}.") from None
     _check_overflow(matrix, f"{argument}.data")
-    if matrix.indices.dtype != np.int32 and matrix.nnz < 2**31:
-        matrix = csr_of_parts(
-            matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32), matrix.shape[0]
-        )
     return matrix
 
 

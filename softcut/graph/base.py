@@ -53,14 +53,7 @@ class BaseGraph:
                 "or pass A.maximum(A.T)."
             )
         self._fill(
-            adjacency,
-            x=self.x,
-            y=self.y,
-            node_names=self.node_names,
-            ptr=self.ptr,
-            name=self.name,
-            feature_names=self.feature_names,
-            notes=self.notes,
+            adjacency, self.x, self.y, self.node_names, self.ptr, self.name, self.feature_names, self.notes
         )
 
     # ------------------------------------------------------------------ construction
@@ -68,13 +61,13 @@ class BaseGraph:
     def _fill(
         self,
         adjacency: sp.csr_array,
-        x: Any = None,
-        y: Any = None,
-        node_names: Any = None,
-        ptr: Any = None,
-        name: str | None = None,
-        feature_names: Any = None,
-        notes: Iterable[str] = (),
+        x: Any,
+        y: Any,
+        node_names: Any,
+        ptr: Any,
+        name: str | None,
+        feature_names: Any,
+        notes: Iterable[str],
     ) -> None:
         """Check everything that hangs on a canonical symmetric adjacency, and store it."""
         n = adjacency.shape[0]
@@ -110,10 +103,10 @@ class BaseGraph:
             object.__setattr__(self, key, value)  # the dataclass is frozen
 
     @classmethod
-    def _build(cls, adjacency: sp.csr_array, **parts: Any) -> Self:
-        """A graph from an adjacency already known to be canonical and symmetric."""
+    def _build(cls, adjacency: sp.csr_array, *parts: Any) -> Self:
+        """A graph from an adjacency already known to be canonical and symmetric; `parts` are those of `_fill`."""
         graph = object.__new__(cls)
-        graph._fill(adjacency, **parts)
+        graph._fill(adjacency, *parts)
         return graph
 
     def _replace(self, **values: Any) -> Self:
@@ -221,20 +214,10 @@ class BaseGraph:
         names = None if self.node_names is None else [self.node_names[i] for i in index]
         if names is not None and len(set(names)) < len(names):  # two graphs of a batch may share names
             names = None
-        return self._build(
-            self._rows_and_columns(index),
-            x=None if self.x is None else self.x[index],
-            y=None if self.y is None else self.y[index],
-            node_names=names,
-            name=self.name,
-            feature_names=self.feature_names,
-            notes=self.notes,
-        )
-
-    def _rows_and_columns(self, index: np.ndarray) -> sp.csr_array:
-        matrix = sp.csr_array(self.adjacency[index][:, index])
-        matrix.sort_indices()
-        return matrix
+        adjacency = sp.csr_array(self.adjacency[index][:, index])
+        adjacency.sort_indices()
+        x, y = (None if part is None else part[index] for part in (self.x, self.y))
+        return self._build(adjacency, x, y, names, None, self.name, self.feature_names, self.notes)
 
     def split(self) -> list[Self]:
         """The graphs of a batch, as a list; a single graph gives a list of itself.
@@ -249,17 +232,10 @@ class BaseGraph:
         graphs = []
         for start, end in zip(self.ptr[:-1], self.ptr[1:], strict=True):
             block = diagonal_block(self.adjacency, start, end)
-            graphs.append(
-                self._replace(
-                    adjacency=block,
-                    x=None if self.x is None else self.x[start:end],
-                    y=None if self.y is None else self.y[start:end],
-                    node_names=None if self.node_names is None else self.node_names[start:end],
-                    ptr=None,
-                    name=None,
-                    weighted=not bool(np.all(block.data == 1)),
-                )
-            )
+            names = ("x", "y", "node_names")
+            parts = {name: part[start:end] for name in names if (part := getattr(self, name)) is not None}
+            weighted = not bool(np.all(block.data == 1))
+            graphs.append(self._replace(adjacency=block, ptr=None, name=None, weighted=weighted, **parts))
         return graphs
 
     @classmethod

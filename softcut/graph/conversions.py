@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import Argument, GraphError, require
+from softcut.graph.base import BaseGraph
 from softcut.tables.arrays import as_array, to_dense
 
 __all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "networkx_of", "pyg_of"]
@@ -28,21 +29,11 @@ def edges_of_networkx(
     for i, (u, v, value) in enumerate(graph.edges(data=weight if weight is not None else "")):
         ends[0, i], ends[1, i] = position[u], position[v]
         values.append(value)
-    directed = bool(graph.is_directed())
-    if not directed:
-        # One orientation makes the parallel edges of a multigraph duplicates, not reverses.
-        ends = np.sort(ends, axis=0)
     attributes = [graph.nodes[node] for node in nodes]
-    x, titles = _attribute_features(attributes, nodes, features)
-    return {
-        "edge_index": ends,
-        "x": x,
-        "feature_names": titles,
-        "edge_weight": None if weight is None else _attribute_weights(values, weight),
-        "num_nodes": len(nodes),
-        "node_names": _names_of(nodes),
-        "directed": directed,
-    }
+    weights = None if weight is None else _attribute_weights(values, weight)
+    return _parts(
+        ends, bool(graph.is_directed()), weights, nodes, *_attribute_features(attributes, nodes, features)
+    )
 
 
 def edges_of_igraph(
@@ -53,34 +44,41 @@ def edges_of_igraph(
     if n == 0:
         raise GraphError("graph has no nodes: add vertices to the igraph graph first.")
     ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2).T
-    directed = bool(graph.is_directed())
-    if not directed:
-        ends = np.sort(ends, axis=0)
     weighted = weight is not None and weight in graph.es.attributes()
-    keys = [key for key in graph.vs.attributes() if key != "name"]
-    columns = {key: graph.vs[key] for key in keys} if features is not None else {}
+    weights = _attribute_weights(graph.es[weight], str(weight)) if weighted else None
+    keys = [key for key in graph.vs.attributes() if key != "name"] if features is not None else []
+    columns = {key: graph.vs[key] for key in keys}
     # A vertex without a value has None where networkx has no key.
     attributes = [{k: v[i] for k, v in columns.items() if v[i] is not None} for i in range(n)]
     nodes = list(graph.vs["name"]) if "name" in graph.vs.attributes() else list(range(n))
-    x, titles = _attribute_features(attributes, nodes, features)
+    return _parts(
+        ends, bool(graph.is_directed()), weights, nodes, *_attribute_features(attributes, nodes, features)
+    )
+
+
+def _parts(
+    ends: np.ndarray,
+    directed: bool,
+    weights: np.ndarray | None,
+    nodes: list[Any],
+    x: np.ndarray | None,
+    titles: list[str] | None,
+) -> dict[str, Any]:
+    names: list[str] | None = [str(node) for node in nodes]
+    if nodes == list(range(len(nodes))):
+        names = None
+    elif len(set(names or ())) < len(nodes):
+        names = [repr(node) for node in nodes]  # 1 and "1" are two nodes
     return {
-        "edge_index": ends,
+        # One orientation makes the parallel edges of a multigraph duplicates, not reverses.
+        "edge_index": ends if directed else np.sort(ends, axis=0),
         "x": x,
         "feature_names": titles,
-        "edge_weight": _attribute_weights(graph.es[weight], str(weight)) if weighted else None,
-        "num_nodes": n,
-        "node_names": _names_of(nodes),
+        "edge_weight": weights,
+        "num_nodes": len(nodes),
+        "node_names": names,
         "directed": directed,
     }
-
-
-def _names_of(nodes: list[Any]) -> list[str] | None:
-    if nodes == list(range(len(nodes))):
-        return None
-    names = [str(node) for node in nodes]
-    return (
-        names if len(set(names)) == len(names) else [repr(node) for node in nodes]
-    )  # 1 and "1" are two nodes
 
 
 def _attribute_weights(values: list[Any], weight: str) -> np.ndarray | None:
@@ -144,9 +142,7 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
     weight = getattr(data, "edge_weight", None)
     if weight is None:
         attribute = getattr(data, "edge_attr", None)
-        if attribute is not None and (
-            attribute.ndim == 1 or (attribute.ndim == 2 and attribute.shape[1] == 1)
-        ):
+        if attribute is not None and tuple(attribute.shape[1:]) in ((), (1,)):
             weight = attribute
     if weight is not None:
         weight = as_array(weight, "edge_weight").reshape(-1)
@@ -179,43 +175,37 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
     }
 
 
-def networkx_of(
-    adjacency: sp.csr_array,
-    weighted: bool,
-    node_names: Sequence[str] | None = None,
-    y: np.ndarray | None = None,
-    name: str | None = None,
-) -> Any:
+def networkx_of(graph: BaseGraph) -> Any:
     """A ``networkx.Graph``: nodes called by their names, or by their indices without unique names."""
     nx = require("networkx", "tables", "Graph.to_networkx")
-    nodes: Sequence[Any] = range(adjacency.shape[0])
-    if node_names is not None and len(set(node_names)) == len(node_names):
-        nodes = node_names
-    graph = nx.Graph(name=name or "")
-    if y is None:
-        graph.add_nodes_from(nodes)
+    nodes: Sequence[Any] = range(graph.num_nodes)
+    if graph.node_names is not None and len(set(graph.node_names)) == graph.num_nodes:
+        nodes = graph.node_names
+    made = nx.Graph(name=graph.name or "")
+    made.add_nodes_from(nodes)
+    if graph.y is not None:
+        nx.set_node_attributes(made, dict(zip(nodes, graph.y.tolist(), strict=True)), "y")
+    upper = sp.triu(graph.adjacency, format="coo")
+    edges = zip(upper.row.tolist(), upper.col.tolist(), upper.data.tolist(), strict=True)
+    if graph.weighted:
+        made.add_weighted_edges_from((nodes[u], nodes[v], weight) for u, v, weight in edges)
     else:
-        graph.add_nodes_from((n, {"y": int(v)}) for n, v in zip(nodes, y, strict=True))
-    upper = sp.triu(adjacency, format="coo")
-    pairs = ((nodes[u], nodes[v]) for u, v in zip(upper.row.tolist(), upper.col.tolist(), strict=True))
-    if weighted:
-        graph.add_weighted_edges_from((u, v, w) for (u, v), w in zip(pairs, upper.data.tolist(), strict=True))
-    else:
-        graph.add_edges_from(pairs)
-    return graph
+        made.add_edges_from((nodes[u], nodes[v]) for u, v, _ in edges)
+    return made
 
 
-def pyg_of(
-    edge_index: np.ndarray, weight: np.ndarray | None, num_nodes: int, x: Any, y: np.ndarray | None
-) -> Any:
-    """A PyTorch Geometric ``Data``; sparse features become dense."""
+def pyg_of(graph: BaseGraph, weighted: bool) -> Any:
+    """A PyTorch Geometric ``Data``, a ``Batch`` of a batch; sparse features become dense."""
     pyg = require("torch_geometric.data", "pyg", "Graph.to_pyg")
     torch = require("torch", "pyg", "Graph.to_pyg")
-    data = pyg.Data(edge_index=torch.from_numpy(edge_index), num_nodes=num_nodes)
-    if weight is not None:
-        data.edge_weight = torch.as_tensor(weight, dtype=torch.float32)
-    if x is not None:
-        data.x = torch.as_tensor(np.ascontiguousarray(to_dense(x)))
-    if y is not None:
-        data.y = torch.as_tensor(y)
+    if graph.ptr is not None:
+        # All parts of a Batch need the same keys: weights for all of them when one has weights.
+        return pyg.Batch.from_data_list([pyg_of(part, weighted) for part in graph.split()])
+    data = pyg.Data(edge_index=torch.from_numpy(graph.edge_index()[0]), num_nodes=graph.num_nodes)
+    if weighted:
+        data.edge_weight = torch.as_tensor(graph.adjacency.data, dtype=torch.float32)
+    if graph.x is not None:
+        data.x = torch.as_tensor(np.ascontiguousarray(to_dense(graph.x)))
+    if graph.y is not None:
+        data.y = torch.as_tensor(graph.y)
     return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,26 +13,14 @@ from softcut.graph.base import BaseGraph
 from softcut.tables.arrays import as_array, is_torch_sparse, shape_of
 from softcut.tables.frames import is_frame
 
-__all__ = ["Kind", "kind_of_graph"]
-
-Kind = Literal[
-    "graph",
-    "scipy",
-    "networkx",
-    "igraph",
-    "pyg",
-    "torch sparse",
-    "frame",
-    "graphs",
-    "graph and features",
-    "named pairs",
-    "edges",
-    "dense",
-]
+__all__ = ["kind_of_graph"]
 
 
-def kind_of_graph(obj: Any) -> Kind:
+def kind_of_graph(obj: Any) -> str:
     """What kind of graph an object is; GraphError when it is none, or could be two things.
+
+    The kinds are those of :meth:`softcut.graph.Graph.from_any`: "graph", "graphs", "graph and features", "scipy" (also
+    sparse tensors of torch), "dense", "edges", "named pairs", "frame", "networkx", "igraph" and "pyg".
 
     >>> kind_of_graph([(0, 1), (1, 2), (2, 0)]), kind_of_graph(np.eye(3))
     ('edges', 'dense')
@@ -75,41 +63,37 @@ def kind_of_graph(obj: Any) -> Kind:
     )
 
 
-def _kind_of_object(obj: Any) -> Kind | None:
+def _kind_of_object(obj: Any) -> str | None:
     if isinstance(obj, BaseGraph):
         return "graph"
-    if sp.issparse(obj):
+    if sp.issparse(obj) or is_torch_sparse(obj):
         return "scipy"
-    # A module that was never imported cannot have made the object: no need to import it to find out.
-    networkx, igraph = sys.modules.get("networkx"), sys.modules.get("igraph")
-    if networkx is not None and isinstance(obj, networkx.Graph):
-        return "networkx"
-    if igraph is not None and isinstance(obj, igraph.Graph):
-        return "igraph"
+    for module in ("networkx", "igraph"):
+        # A module that was never imported cannot have made the object: no need to import it to find out.
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(obj, loaded.Graph):
+            return module
     if is_frame(obj):
         return "frame"
-    if hasattr(obj, "edge_index") and hasattr(obj, "num_nodes"):
-        return "pyg"
-    return "torch sparse" if is_torch_sparse(obj) else None
+    return "pyg" if hasattr(obj, "edge_index") and hasattr(obj, "num_nodes") else None
 
 
 def _refuse_weighted_edges(rows: list[Any] | tuple[Any, ...]) -> None:
     """Rows of source, target and weight; three of them are square, and would be read as a matrix."""
-    named = any(isinstance(end, str) for row in rows for end in row[:2])
-    if not named and len(rows) == 3 and np.array_equal(as_array(rows, "graph"), as_array(rows, "graph").T):
-        return
-    if named or len(rows) != 3:
+    if len(rows) != 3 or any(isinstance(end, str) for row in rows for end in row[:2]):
         raise GraphError(
             "the graph is a list of rows of three values: pass the pairs to Graph.from_edges with the third values "
             "as edge_weight=, or a data frame with the columns source, target and weight."
         )
-    raise GraphError(
-        "the graph is a nested list of shape (3, 3), which may be a matrix or weighted edges: call Graph.from_dense "
-        "for an adjacency matrix, or Graph.from_edges with edge_weight= for edges."
-    )
+    matrix = as_array(rows, "graph")
+    if not np.array_equal(matrix, matrix.T):
+        raise GraphError(
+            "the graph is a nested list of shape (3, 3), which may be a matrix or weighted edges: call "
+            "Graph.from_dense for an adjacency matrix, or Graph.from_edges with edge_weight= for edges."
+        )
 
 
-def _kind_of_array(array: np.ndarray) -> Kind:
+def _kind_of_array(array: np.ndarray) -> str:
     if array.ndim == 2:
         whole = array.dtype.kind in "iu"
         if array.shape == (2, 2) and whole and not np.array_equal(array, array.T):

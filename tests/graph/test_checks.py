@@ -157,7 +157,7 @@ def test_nodes_of_a_subgraph():
         ([["a", "b"], ["b", "c"]], "named pairs"),
         ([[0, 1, 1], [1, 0, 0], [1, 0, 0]], "dense"),
         (torch.eye(3), "dense"),
-        (torch.eye(3).to_sparse(), "torch sparse"),
+        (torch.eye(3).to_sparse(), "scipy"),
         (sp.csr_array(np.eye(2)), "scipy"),
         (nx.path_graph(2), "networkx"),
         ((np.eye(3), np.ones((3, 2))), "graph and features"),
