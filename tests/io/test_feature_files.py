@@ -112,6 +112,7 @@ def test_read_features(tmp_path: Path) -> None:
         ("x.csv", "1,2\n3,nan\n", r"x.csv, line 2, column 2: the value is missing; fill it in, or pass missing='zero'"),
         ("x.csv", "1,2\n3,1e39\n", r"line 2, column 2: 1e\+39 is not finite in float32"),
         ("x.csv", "1,2\n3,word\n", r"line 2, column 2: 'word' is not a number"),
+        ("x.csv", "1,2\nword,4\n5,6\n", r"line 2, column 1: 'word' is not a number"),
         ("x.csv", "1,\n3,4\n", r"line 1, column 2: the value is missing"),
         ("x.csv", "1,2\n3,4,5\n", r"line 2: expected 2 columns, found 3"),
         ("x.csv", "id,a\nann\n", r"line 2: expected 2 columns, found 1"),
