@@ -32,15 +32,6 @@ def test_networkx_names_weights_and_features() -> None:
     assert Graph.from_networkx(nx.Graph([(1, "1")])).node_names == ["1", "'1'"]
 
 
-def test_networkx_round_trip() -> None:
-    g = Graph.from_edges([[0, 1, 2], [1, 2, 2]], edge_weight=[1.0, 2.0, 3.0], self_loops="keep", y=[0, 1, 1])
-    back = quiet(Graph.from_networkx, g.to_networkx(), self_loops="keep")
-    np.testing.assert_array_equal(back.adjacency.toarray(), g.adjacency.toarray())
-    assert g.to_networkx().nodes[2]["y"] == 1
-    named = Graph.from_edges([[0], [1]], node_names=["p", "q"])
-    assert list(named.to_networkx().edges) == [("p", "q")]
-
-
 def test_batches_of_pytorch_geometric_and_back() -> None:
     one = Data(
         edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
@@ -155,21 +146,22 @@ def test_batches_of_pytorch_geometric(batch, ptr):
 
 
 def test_to_networkx_and_pytorch_geometric():
-    graph = Graph.from_edges(
-        [[0, 1], [1, 2]], edge_weight=[2.0, 3.0], y=[5, 6, 7], node_names=["a", "b", "c"], name="g"
-    )
+    named = {"y": [5, 6, 7], "node_names": ["a", "b", "c"], "name": "g"}
+    graph = Graph.from_edges([[0, 1, 2], [1, 2, 2]], edge_weight=[2.0, 3.0, 4.0], self_loops="keep", **named)
     made = graph.to_networkx()
     assert made.edges["a", "b"]["weight"] == 2
     assert made.nodes["c"]["y"] == 7
-    assert made.name == "g"
+    back = quiet(Graph.from_networkx, made, self_loops="keep")
+    np.testing.assert_array_equal(back.adjacency.toarray(), graph.adjacency.toarray())
+    assert (back.node_names, back.name) == (["a", "b", "c"], "g")
     assert nx.utils.edges_equal(Graph.from_edges([[0], [1]]).to_networkx().edges, [(0, 1)])
     both = Graph.batch([graph, graph])
     assert sorted(both.to_networkx().nodes) == list(range(6)), "names that repeat are replaced by indices"
     data = graph.to_pyg()
-    assert data.edge_weight.tolist() == [2, 2, 3, 3]
+    assert data.edge_weight.tolist() == [2, 2, 3, 3, 4]
     assert data.y.tolist() == [5, 6, 7]
     plain = Graph.from_edges([[0], [1]])
     assert "edge_weight" not in plain.to_pyg()
-    mixed = Graph.batch([graph.with_features(None)._replace(y=None), plain]).to_pyg()
-    assert mixed.edge_weight.tolist() == [2, 2, 3, 3, 1, 1]
-    assert mixed.ptr.tolist() == [0, 3, 5]
+    mixed = Graph.batch([Graph.from_edges([[0], [1]], edge_weight=[2.0]), plain]).to_pyg()
+    assert mixed.edge_weight.tolist() == [2, 2, 1, 1]
+    assert mixed.ptr.tolist() == [0, 2, 4]

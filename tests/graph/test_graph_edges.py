@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from helpers.graph_checks import check_invariants, quiet
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,20 +84,7 @@ def test_all_routes_make_the_same_graph(case: Any) -> None:
         np.testing.assert_array_equal(g.adjacency.toarray(), oracle)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 20), st.integers(0, 2**32 - 1))
-def test_random_graphs_agree_with_networkx(n: int, seed: int) -> None:
-    graph = nx.gnp_random_graph(n, 0.3, seed=seed)
-    g = quiet(Graph.from_networkx, graph)
-    check_invariants(g)
-    assert g.num_nodes == graph.number_of_nodes()
-    assert g.num_edges == graph.number_of_edges()
-    assert g.average_degree == pytest.approx(sum(d for _, d in graph.degree()) / n)
-    assert nx.utils.graphs_equal(nx.Graph(g.to_networkx().edges), nx.Graph(graph.edges))
-
-
 def test_shapes_of_edge_index() -> None:
-    torch = pytest.importorskip("torch")
     pairs = [(0, 1), (1, 2), (2, 3)]
     expected = Graph.from_edges([[0, 1, 2], [1, 2, 3]]).adjacency.toarray()
     columns = np.array(pairs).T
