@@ -121,9 +121,8 @@ def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) 
     if not count:
         return matrix
     _warn_loops(count, notes)
-    per_row = np.bincount(rows[loops], minlength=matrix.shape[0])
-    indptr = matrix.indptr - np.concatenate([[0], np.cumsum(per_row)]).astype(matrix.indptr.dtype)
     keep = np.logical_not(loops, out=loops)
+    indptr = np.concatenate([[0], np.cumsum(keep)]).astype(matrix.indptr.dtype)[matrix.indptr]
     return csr_of_parts(matrix.data[keep], matrix.indices[keep], indptr, matrix.shape[0])
 
 
@@ -138,10 +137,8 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, note
             return matrix
         # Sums taken in different orders differ in the last bits: not worth a word.
         tolerance = 1e-5 if matrix.dtype == np.float32 else 1e-12
-        larger = np.maximum(matrix.data, transposed.data)
-        unequal = int(
-            np.count_nonzero(larger - np.minimum(matrix.data, transposed.data) > tolerance * larger)
-        )
+        larger, smaller = np.maximum(matrix.data, transposed.data), np.minimum(matrix.data, transposed.data)
+        unequal = int(np.count_nonzero(larger - smaller > tolerance * larger))
         if unequal and directed is not False:
             edges = plural(unequal // 2, "edge")
             said = f"{edges} directed, the larger weight taken"

@@ -271,12 +271,8 @@ class BaseGraph:
                     f"graphs[{i}] has the features {listed(item.feature_names)} but graphs[0] has "
                     f"{listed(items[0].feature_names)}: give all graphs the same features in the same order."
                 )
-        sizes = np.array([item.num_nodes for item in items], dtype=np.int64)
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        pointers = [
-            (item.ptr[1:] if item.ptr is not None else sizes[i : i + 1]) + start[i]
-            for i, item in enumerate(items)
-        ]
+        # A batch of batches is flat.
+        sizes = [[item.num_nodes] if item.ptr is None else np.diff(item.ptr) for item in items]
         x: Any = None
         if items[0].x is not None:
             features = [item.x for item in items if item.x is not None]
@@ -292,7 +288,7 @@ class BaseGraph:
             x=x,
             y=np.concatenate(labels) if len(labels) == len(items) else None,
             node_names=[n for part in names for n in part] if len(names) == len(items) else None,
-            ptr=np.concatenate([np.zeros(1, np.int64), *pointers]).astype(np.int64),
+            ptr=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64),
             name=name,
             feature_names=next((item.feature_names for item in items if item.feature_names), None),
             notes=list(dict.fromkeys(note for item in items for note in item.notes)),

@@ -146,18 +146,14 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
             weight = attribute
     if weight is not None:
         weight = as_array(weight, "edge_weight").reshape(-1)
-    x = getattr(data, "x", None)
-    if x is not None and x.ndim == 2 and x.shape[1] == 0:
-        x = None
+    x, y, ptr, batch = (getattr(data, name, None) for name in ("x", "y", "ptr", "batch"))
     if x is not None and x.ndim == 1:
         x = x.reshape(-1, 1)
-    y = getattr(data, "y", None)
-    if y is not None:
-        y = as_array(y, "y")
-        node_level = y.dtype.kind in "iub" and y.shape in ((num_nodes,), (num_nodes, 1))
-        y = y if node_level else None
-    ptr = getattr(data, "ptr", None)
-    batch = getattr(data, "batch", None)
+    if x is not None and x.shape[1:] == (0,):
+        x = None
+    y = None if y is None else as_array(y, "y")
+    if y is not None and (y.dtype.kind not in "iub" or y.shape not in ((num_nodes,), (num_nodes, 1))):
+        y = None  # labels of the whole graph, or targets
     if ptr is None and batch is not None:
         member = as_array(batch, "batch")
         if member.shape != (num_nodes,) or member.dtype.kind not in "iu" or np.any(np.diff(member) < 0):
@@ -165,14 +161,8 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
         if member.size and (member[0] != 0 or member[-1] >= num_nodes):
             raise GraphError("data.batch must number the graphs from 0, without gaps.")
         ptr = np.concatenate([[0], np.cumsum(np.bincount(member))])
-    return {
-        "edge_index": edge_index,
-        "x": x,
-        "edge_weight": weight,
-        "num_nodes": int(num_nodes),
-        "y": y,
-        "ptr": ptr,
-    }
+    parts = {"edge_index": edge_index, "edge_weight": weight, "num_nodes": int(num_nodes)}
+    return {**parts, "x": x, "y": y, "ptr": ptr}
 
 
 def networkx_of(graph: BaseGraph) -> Any:

@@ -278,35 +278,31 @@ def _numbered(
     edges: EdgeTable, table: FeatureTable | None, label: str
 ) -> tuple[np.ndarray, int, list[str] | None, str]:
     """Node indices, node count, names and what the ids are, for features without ids or none at all."""
+    rows = None if table is None else int(table.x.shape[0])
     if edges.names is None:
         low, high = int(edges.ends.min()), int(edges.ends.max())
         start = _counted(edges)
-        if table is not None:
-            rows = int(table.x.shape[0])
-            if high < rows:
-                return edges.ends, rows, None, "are node indices"
-            if not (low >= 1 and high == rows):
+        if table is not None and rows is not None:
+            if high >= rows and not (low >= 1 and high == rows):
                 raise GraphError(
                     f"{table.label} has {rows} rows but {label} has node {high}: give one row per "
                     "node (row i for node i), or a column with the node ids."
                 )
-            start = 1
+            start = 0 if high < rows else 1
         if start == 0:
-            return edges.ends, high + 1, None, "are node indices"
+            return edges.ends, rows or high + 1, None, "are node indices"
         if start == 1:
             return edges.ends - 1, high, [str(i) for i in range(1, high + 1)], "count nodes from 1"
-    elif table is not None:
-        rows = int(table.x.shape[0])
-        if rows != len(edges.names):
+    elif table is not None and rows is not None:
+        first, last, count = edges.names[0], edges.names[-1], len(edges.names)
+        if rows != count:
             raise GraphError(
-                f"{table.label} has {plural(rows, 'row')} and no node ids, but {label} has "
-                f"{plural(len(edges.names), 'node')} with names (the first is {edges.names[0]!r}): give a table with a "
-                "column of those names."
+                f"{table.label} has {plural(rows, 'row')} and no node ids, but {label} has {plural(count, 'node')} "
+                f"with names (the first is {first!r}): give a table with a column of those names."
             )
         warn_caller(
             f"{table.label} has no node ids: its rows were joined to the nodes of {label} in the order in which these "
-            f"are first mentioned, from {edges.names[0]!r} to {edges.names[-1]!r}; give a table with a column of the "
-            "names to join by them."
+            f"are first mentioned, from {first!r} to {last!r}; give a table with a column of the names to join by them."
         )
     ends, names = _by_name(edges)
     kind = "numbers with gaps, kept as names" if edges.names is None else "text"
