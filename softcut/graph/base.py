@@ -27,12 +27,7 @@ __all__ = ["BaseGraph"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseGraph:
-    """The contents of a graph, checked when it is made; see :class:`softcut.graph.Graph`.
-
-    >>> import scipy.sparse as sp
-    >>> BaseGraph(sp.csr_array([[0, 1], [1, 0]])).num_edges
-    1
-    """
+    """The contents of a graph, checked when it is made; see :class:`softcut.graph.Graph`."""
 
     adjacency: sp.csr_array
     x: np.ndarray | sp.csr_array | None = None

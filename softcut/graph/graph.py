@@ -18,8 +18,14 @@ from softcut.errors import GraphError, Note
 from softcut.graph.adjacency import adjacency_of_edges, canonical_csr, symmetrised, without_self_loops
 from softcut.graph.base import BaseGraph
 from softcut.graph.checks import SelfLoops, check_edge_index, check_range, check_weights, node_count
-from softcut.graph.conversions import edges_of_igraph, edges_of_networkx, edges_of_pyg, networkx_of, pyg_of
-from softcut.graph.recognise import kind_of_graph
+from softcut.graph.conversions import (
+    edges_of_igraph,
+    edges_of_networkx,
+    edges_of_pyg,
+    kind_of_graph,
+    networkx_of,
+    pyg_of,
+)
 from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
 from softcut.tables.edge_columns import edge_table_of_labels
 from softcut.tables.frames import edges_of_frame, edges_with_features, is_frame, labelled_adjacency

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,15 +39,14 @@ Rows = list[tuple[int, list[str]]]
 class Layout:
     """Which columns hold what, how many there are, the line the data begin on, and what was understood.
 
-    `in_doubt`: whether the first row may be titles, which takes all rows to decide.
+    `needs_all`: whether that took all of the text, because the first row may be titles, or lines were rewritten.
     """
 
     columns: EdgeColumns
     count: int
     first_line: int
     note: Note
-    dicts: bool = False
-    in_doubt: bool = False
+    needs_all: bool = False
 
 
 def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[Note]]:
@@ -66,17 +65,21 @@ def understand(data: bytes, options: ReadOptions) -> tuple[TextTable, Layout, li
     sample = table.sample()
     if not sample:
         raise FileFormatError(f"{options.label} has no edges, only comments.")
-    _refuse_matrix(table, sample, options)
-    layout = _find_layout(table, sample, options)
+    line = sample[0][0]
+    if table.delimiter == " " and not table.quoted and table.line(line).rstrip().endswith("}"):
+        columns = EdgeColumns(0, 1, None if options.weighted is False else 2, "attributes in braces")
+        text = "\n".join(_without_dict(each, columns.weight) for each in table.text.split("\n"))
+        note = Note("format", f"{table.label}: edge list of networkx", format="edges")
+        layout = Layout(columns, 2 if columns.weight is None else 3, line, note, needs_all=True)
+        table = replace(table, text=text)
+    else:
+        _refuse_matrix(table, sample, options)
+        layout = _find_layout(table, sample, options)
     return table, layout, [layout.note, layout.columns.note(), *table.notes]
 
 
 def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> Layout:
     line, first = sample[0]
-    if table.delimiter == " " and not table.quoted and table.line(line).rstrip().endswith("}"):
-        columns = EdgeColumns(0, 1, None if options.weighted is False else 2, "attributes in braces")
-        note = Note("format", f"{table.label}: edge list of networkx", format="edges")
-        return Layout(columns, len(first), line, note, dicts=True)
     commented = _commented_titles(table, line, len(first)) if options.header is None else None
     header = (
         _Header(True, "its titles are in a comment") if commented else _find_header(table, sample, options)
@@ -100,7 +103,7 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> Layout
     separated = f"{table.label}: edge list separated by {table.separated_by()}"
     note = Note("format", separated, why, format="edges", header=header.there)
     begin = line + 1 if header.there and not commented else line
-    return Layout(columns, len(first), begin, note, in_doubt=header.in_doubt)
+    return Layout(columns, len(first), begin, note, needs_all=header.in_doubt)
 
 
 def _refuse_matrix(table: TextTable, sample: Rows, options: ReadOptions) -> None:
@@ -231,13 +234,10 @@ def _column_count(table: TextTable, line: int, count: int) -> GraphError:
 
 def _parse_rows(table: TextTable, layout: Layout) -> tuple[EdgeTable, list[Note]]:
     """Any ids, row by row, naming the line of the first mistake."""
-    columns, count, rows = layout.columns, layout.count, table.rows()
-    if layout.dicts:
-        plain = "\n".join(_without_dict(line, columns.weight) for line in table.text.split("\n"))
-        rows, count = table.rows(plain), (2 if columns.weight is None else 3)
+    columns, count = layout.columns, layout.count
     position: dict[str, int] = {}
     ends, weights, lines = [], [], []  # type: list[int], list[str], list[int]
-    for number, fields in rows:
+    for number, fields in table.rows():
         if number < layout.first_line:
             continue
         if len(fields) != count:

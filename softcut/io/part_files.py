@@ -246,7 +246,7 @@ def read_manifest(folder: str | Path) -> Manifest:
     return manifest
 
 
-def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
+def open_part(folder: str | Path, number: int) -> Part:
     """One part, its arrays memory-mapped. A missing or damaged file is named."""
     folder, manifest = Path(folder), read_manifest(folder)
     if not 0 <= number < manifest.parts:
@@ -260,7 +260,7 @@ def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
     arrays: dict[str, Any] = {}
     for name in names:
         file = _file(folder, number, name)
-        _check(file, manifest, verify)
+        _check(file, manifest)
         # An empty array cannot be memory-mapped.
         arrays[name] = np.load(file, mmap_mode=None if file.stat().st_size < 256 else "r", allow_pickle=False)
     words = (arrays.pop("words_rowptr"), arrays.pop("words_col")) if manifest.vocabulary else None
@@ -268,7 +268,8 @@ def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
     return Part(number, words=words, axes=axes, **arrays)
 
 
-def _check(file: Path, manifest: Manifest, verify: bool) -> None:
+def _check(file: Path, manifest: Manifest) -> None:
+    """The file is the one that the manifest describes."""
     known = manifest.files.get(file.name)
     if known is None or not file.is_file():
         raise FileFormatError(f"{file} is missing; copy it again, or {_AGAIN}.")
@@ -277,7 +278,7 @@ def _check(file: Path, manifest: Manifest, verify: bool) -> None:
             f"{file} is damaged: it has {file.stat().st_size:,} bytes instead of {known['bytes']:,}; "
             f"copy it again, or {_AGAIN}."
         )
-    if verify and _checksum(file) != known["sha256"]:
+    if _checksum(file) != known["sha256"]:
         raise FileFormatError(
             f"{file} is damaged: its checksum is not the one in manifest.json; copy it again, or {_AGAIN}."
         )
@@ -290,6 +291,6 @@ def read_names(folder: str | Path) -> Iterator[str]:
         yield from map(str, range(manifest.nodes))
         return
     file = folder / "names.jsonl"
-    _check(file, manifest, verify=True)
+    _check(file, manifest)
     with file.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)

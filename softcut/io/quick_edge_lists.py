@@ -115,7 +115,7 @@ def _layout(head: bytes, options: ReadOptions) -> tuple[Layout, list[Note], str]
     if not data[begin.end() :].strip():
         raise _NotPlainError
     table, layout, notes = understand(data, options)
-    unusual = layout.dicts or layout.in_doubt or table.quoted or table.comments != "#%"
+    unusual = layout.needs_all or table.quoted or table.comments != "#%"
     if unusual or not table.delimiter.isascii():
         raise _NotPlainError
     return layout, notes, table.delimiter

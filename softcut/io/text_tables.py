@@ -44,9 +44,9 @@ class TextTable:
         """The delimiter in words."""
         return _NAMED.get(self.delimiter, repr(self.delimiter))
 
-    def rows(self, text: str | None = None) -> Iterator[tuple[int, list[str]]]:
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Line number and fields of every row that is neither blank nor a comment."""
-        lines = (self.text if text is None else text).split("\n")
+        lines = self.text.split("\n")
         if self.quoted:
             yield from _quoted_rows(lines, self.delimiter, self.comments, self.label)
             return

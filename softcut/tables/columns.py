@@ -150,11 +150,7 @@ class FeatureTable:
 
 
 def looks_like_id(title: str) -> bool:
-    """Whether a title says that a column holds ids.
-
-    >>> looks_like_id("user_id"), looks_like_id("userId"), looks_like_id("paid")
-    (True, True, False)
-    """
+    """Whether a title says that a column holds ids: "user_id" and "userId", not "paid"."""
     title = title.strip()
     return title.lower() in _ID_NAMES or _ID_ENDING.search(title) is not None
 
@@ -232,11 +228,7 @@ def is_missing(field: str) -> bool:
 
 
 def is_number(field: str) -> bool:
-    """Whether a field is a number, with a decimal point or comma.
-
-    >>> is_number("2.5"), is_number("2,5"), is_number("1_0")
-    (True, True, False)
-    """
+    """Whether a field is a number, with a decimal point or comma."""
     return _floats([field]) is not None or _DECIMAL_COMMA.fullmatch(field) is not None
 
 
@@ -253,11 +245,6 @@ def numbers_of_fields(fields: Sequence[str], delimiter: str = ";") -> tuple[np.n
     """Values of a column, and what to say about them; None where they are not all numbers.
 
     Where a comma is the delimiter, "1,250" in quotes is rather a thousand and 250 than a decimal number.
-
-    >>> numbers_of_fields(["2,5", "1"])
-    (array([2.5, 1. ]), "decimal commas: '2,5' is 2.5")
-    >>> numbers_of_fields(["1,250", "3"], delimiter=",")
-    (None, None)
     """
     values = _floats(fields)
     commas = [field for field in fields if "," in field] if values is None else []

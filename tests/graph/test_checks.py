@@ -10,7 +10,7 @@ import torch
 
 from softcut.errors import GraphError
 from softcut.graph import Graph, checks
-from softcut.graph.recognise import kind_of_graph
+from softcut.graph.conversions import kind_of_graph
 
 
 def test_where_the_number_of_nodes_comes_from():
