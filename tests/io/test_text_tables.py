@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers.reading import write
 
 from softcut.errors import FileFormatError, ParameterError
 from softcut.io import text_files as opening
@@ -215,7 +216,6 @@ def test_names_that_never_come_again_are_titles_unless_one_edge_in_fifty_stands_
         ("0 1 2\n1 2 3", {"weighted": False}, [["0", "1"], ["1", "2"]], None),
         ("0 1 2\n1 2 3", {"target": 2}, [["0", "2"], ["1", "3"]], [1.0, 2.0]),
         ("0 1 2\n1 2 3", {"source": 1}, [["1", "0"], ["2", "1"]], [2.0, 3.0]),
-        ("0 1 2\n1 2 3", {"weight": 1, "source": 0, "target": 2}, [["0", "2"], ["1", "3"]], [1.0, 2.0]),
         ("0 1 5 6\n1 2 5 7", {"source": 0}, [["0", "1"], ["1", "2"]], None),
         ("source,target\n0,1", {}, [["0", "1"]], None),
         ("u v\nu w\nv w", {}, [["u", "v"], ["u", "w"], ["v", "w"]], None),
@@ -238,9 +238,7 @@ def test_edges_and_weights(text, options, ends, weight):
 
 
 def features(tmp_path, text: str, known=None, **options):
-    path = tmp_path / "x.csv"
-    path.write_text(text)
-    table = feature_table(features_from(path), FeatureOptions(**options), known)
+    table = feature_table(features_from(write(tmp_path, "x.csv", text)), FeatureOptions(**options), known)
     return table.x.tolist(), table.ids, table.names
 
 

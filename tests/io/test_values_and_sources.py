@@ -198,14 +198,3 @@ def test_limits_of_unpacking(tmp_path: Path) -> None:
     assert read_features(tmp_path / "ok.npz", max_bytes=10**6).shape == (100, 100)
     with pytest.raises(ParameterError, match="max_bytes is 0"):
         read_graph(small, max_bytes=0)
-
-
-def test_directed_is_silent_on_request(tmp_path: Path) -> None:
-    path = write(tmp_path, "g.csv", "0,1\n1,0\n1,2\n")
-    with pytest.warns(UserWarning, match="directed"):
-        assert "directed (1 of 3 edges without a reverse), symmetrised" in line_of(read_graph(path))
-    quiet(path, directed=False)
-    mtx = write(tmp_path, "g.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n2 1\n")
-    with pytest.warns(UserWarning, match="directed"):
-        read_graph(mtx)
-    assert quiet(mtx, directed=False).num_edges == 1
