@@ -333,9 +333,9 @@ def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions) 
         return graph.with_features(x, table.names).with_notes(*notes)
     larger = graph.adjacency.copy()
     larger.resize((n + len(extra), n + len(extra)))
-    notes = [*graph.notes, *notes, nodes_without_edges(table, extra)]
+    said = [*graph.notes, *notes, nodes_without_edges(table, extra)]
     return Graph(
-        larger, x, node_names=[*names, *extra], name=graph.name, feature_names=table.names, notes=notes
+        larger, x, node_names=[*names, *extra], name=graph.name, feature_names=table.names, notes=said
     )
 
 
