@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import Argument, GraphError, Note, Sentence
-from softcut.graph.checks import check_count, check_self_loops, check_weight_values
+from softcut.graph.checks import check_count, check_self_loops, check_weight_values, tidied
 from softcut.tables.arrays import plural, shape_of, warn_caller
 
 __all__ = [
@@ -100,22 +100,13 @@ def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
                 _check_overflow(matrix, f"{argument}.data")
             data = check_weight_values(matrix.data, f"{argument}.data")
             # The flags are looked up on a fresh object: the caller may have edited the arrays behind them.
-            matrix = sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-            if not matrix.has_canonical_format or not data.all():
-                matrix = matrix.copy()
-                matrix.sum_duplicates()
-                matrix.eliminate_zeros()
-                if adjacency.dtype == bool:
-                    matrix.data[:] = 1  # an edge or no edge: a repeated one weighs no more
+            fresh = sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+            matrix = tidied(fresh, adjacency.dtype == bool)
     except (ValueError, IndexError) as error:
         if isinstance(error, GraphError):
             raise
         raise GraphError(f"{argument} is not a valid sparse matrix: {error}.") from None
     _check_overflow(matrix, f"{argument}.data")
-    if matrix.indices.dtype != np.int32 and matrix.nnz < 2**31:
-        matrix = csr_of_parts(
-            matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32), matrix.shape[0]
-        )
     return matrix
 
 
@@ -130,9 +121,8 @@ def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) 
     if not count:
         return matrix
     _warn_loops(count, notes)
-    per_row = np.bincount(rows[loops], minlength=matrix.shape[0])
-    indptr = matrix.indptr - np.concatenate([[0], np.cumsum(per_row)]).astype(matrix.indptr.dtype)
     keep = np.logical_not(loops, out=loops)
+    indptr = np.concatenate([[0], np.cumsum(keep)]).astype(matrix.indptr.dtype)[matrix.indptr]
     return csr_of_parts(matrix.data[keep], matrix.indices[keep], indptr, matrix.shape[0])
 
 
@@ -147,10 +137,8 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, note
             return matrix
         # Sums taken in different orders differ in the last bits: not worth a word.
         tolerance = 1e-5 if matrix.dtype == np.float32 else 1e-12
-        larger = np.maximum(matrix.data, transposed.data)
-        unequal = int(
-            np.count_nonzero(larger - np.minimum(matrix.data, transposed.data) > tolerance * larger)
-        )
+        larger, smaller = np.maximum(matrix.data, transposed.data), np.minimum(matrix.data, transposed.data)
+        unequal = int(np.count_nonzero(larger - smaller > tolerance * larger))
         if unequal and directed is not False:
             edges = plural(unequal // 2, "edge")
             said = f"{edges} directed, the larger weight taken"

@@ -27,12 +27,7 @@ __all__ = ["BaseGraph"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseGraph:
-    """The contents of a graph, checked when it is made; see :class:`softcut.graph.Graph`.
-
-    >>> import scipy.sparse as sp
-    >>> BaseGraph(sp.csr_array([[0, 1], [1, 0]])).num_edges
-    1
-    """
+    """The contents of a graph, checked when it is made; see :class:`softcut.graph.Graph`."""
 
     adjacency: sp.csr_array
     x: np.ndarray | sp.csr_array | None = None
@@ -53,14 +48,7 @@ class BaseGraph:
                 "or pass A.maximum(A.T)."
             )
         self._fill(
-            adjacency,
-            x=self.x,
-            y=self.y,
-            node_names=self.node_names,
-            ptr=self.ptr,
-            name=self.name,
-            feature_names=self.feature_names,
-            notes=self.notes,
+            adjacency, self.x, self.y, self.node_names, self.ptr, self.name, self.feature_names, self.notes
         )
 
     # ------------------------------------------------------------------ construction
@@ -68,13 +56,13 @@ class BaseGraph:
     def _fill(
         self,
         adjacency: sp.csr_array,
-        x: Any = None,
-        y: Any = None,
-        node_names: Any = None,
-        ptr: Any = None,
-        name: str | None = None,
-        feature_names: Any = None,
-        notes: Iterable[str] = (),
+        x: Any,
+        y: Any,
+        node_names: Any,
+        ptr: Any,
+        name: str | None,
+        feature_names: Any,
+        notes: Iterable[str],
     ) -> None:
         """Check everything that hangs on a canonical symmetric adjacency, and store it."""
         n = adjacency.shape[0]
@@ -110,10 +98,10 @@ class BaseGraph:
             object.__setattr__(self, key, value)  # the dataclass is frozen
 
     @classmethod
-    def _build(cls, adjacency: sp.csr_array, **parts: Any) -> Self:
-        """A graph from an adjacency already known to be canonical and symmetric."""
+    def _build(cls, adjacency: sp.csr_array, *parts: Any) -> Self:
+        """A graph from an adjacency already known to be canonical and symmetric; `parts` are those of `_fill`."""
         graph = object.__new__(cls)
-        graph._fill(adjacency, **parts)
+        graph._fill(adjacency, *parts)
         return graph
 
     def _replace(self, **values: Any) -> Self:
@@ -221,20 +209,10 @@ class BaseGraph:
         names = None if self.node_names is None else [self.node_names[i] for i in index]
         if names is not None and len(set(names)) < len(names):  # two graphs of a batch may share names
             names = None
-        return self._build(
-            self._rows_and_columns(index),
-            x=None if self.x is None else self.x[index],
-            y=None if self.y is None else self.y[index],
-            node_names=names,
-            name=self.name,
-            feature_names=self.feature_names,
-            notes=self.notes,
-        )
-
-    def _rows_and_columns(self, index: np.ndarray) -> sp.csr_array:
-        matrix = sp.csr_array(self.adjacency[index][:, index])
-        matrix.sort_indices()
-        return matrix
+        adjacency = sp.csr_array(self.adjacency[index][:, index])
+        adjacency.sort_indices()
+        x, y = (None if part is None else part[index] for part in (self.x, self.y))
+        return self._build(adjacency, x, y, names, None, self.name, self.feature_names, self.notes)
 
     def split(self) -> list[Self]:
         """The graphs of a batch, as a list; a single graph gives a list of itself.
@@ -249,17 +227,10 @@ class BaseGraph:
         graphs = []
         for start, end in zip(self.ptr[:-1], self.ptr[1:], strict=True):
             block = diagonal_block(self.adjacency, start, end)
-            graphs.append(
-                self._replace(
-                    adjacency=block,
-                    x=None if self.x is None else self.x[start:end],
-                    y=None if self.y is None else self.y[start:end],
-                    node_names=None if self.node_names is None else self.node_names[start:end],
-                    ptr=None,
-                    name=None,
-                    weighted=not bool(np.all(block.data == 1)),
-                )
-            )
+            names = ("x", "y", "node_names")
+            parts = {name: part[start:end] for name in names if (part := getattr(self, name)) is not None}
+            weighted = not bool(np.all(block.data == 1))
+            graphs.append(self._replace(adjacency=block, ptr=None, name=None, weighted=weighted, **parts))
         return graphs
 
     @classmethod
@@ -295,12 +266,8 @@ class BaseGraph:
                     f"graphs[{i}] has the features {listed(item.feature_names)} but graphs[0] has "
                     f"{listed(items[0].feature_names)}: give all graphs the same features in the same order."
                 )
-        sizes = np.array([item.num_nodes for item in items], dtype=np.int64)
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        pointers = [
-            (item.ptr[1:] if item.ptr is not None else sizes[i : i + 1]) + start[i]
-            for i, item in enumerate(items)
-        ]
+        # A batch of batches is flat.
+        sizes = [[item.num_nodes] if item.ptr is None else np.diff(item.ptr) for item in items]
         x: Any = None
         if items[0].x is not None:
             features = [item.x for item in items if item.x is not None]
@@ -316,7 +283,7 @@ class BaseGraph:
             x=x,
             y=np.concatenate(labels) if len(labels) == len(items) else None,
             node_names=[n for part in names for n in part] if len(names) == len(items) else None,
-            ptr=np.concatenate([np.zeros(1, np.int64), *pointers]).astype(np.int64),
+            ptr=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64),
             name=name,
             feature_names=next((item.feature_names for item in items if item.feature_names), None),
             notes=list(dict.fromkeys(note for item in items for note in item.notes)),

@@ -28,6 +28,7 @@ __all__ = [
     "check_weight_values",
     "check_weights",
     "node_count",
+    "tidied",
 ]
 
 SelfLoops = Literal["drop", "keep"]
@@ -67,7 +68,7 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(invalid="ignore"):
             wrong = ~(np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53))
         if wrong.any():
-            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            at = _first(wrong)
             raise GraphError(
                 f"edge_index has {array[at]} at position {at}, which is not an integer node index: "
                 "number the nodes 0 to N-1."
@@ -79,7 +80,7 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
             "node_names."
         )
     if array.min() < 0:
-        at = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        at = _first(array < 0)
         raise GraphError(
             f"edge_index has the negative index {int(array[at])} at position {at}: number the nodes from 0."
         )
@@ -92,12 +93,14 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
     return array[0], array[1]
 
 
+def _first(wrong: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(wrong)[0])
+
+
 def check_range(source: np.ndarray, target: np.ndarray, n: int, origin: str) -> None:
     """Every end of an edge is one of n nodes."""
-    if not source.size:
-        return
     for row, ends in enumerate((source, target)):
-        if ends.max() >= n:
+        if ends.size and ends.max() >= n:
             at = int(np.flatnonzero(ends >= n)[0])
             raise GraphError(
                 f"edge_index has node index {int(ends[at])} (row {row}, edge {at}), out of range for "
@@ -201,17 +204,7 @@ def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
             raise GraphError(f"x is not a valid sparse matrix: {error}.") from None
     with np.errstate(over="ignore"):
         if sparse:
-            result = sp.csr_array(x, dtype=np.float32)
-            if not (result.has_canonical_format and result.data.all()):
-                result = result.copy()  # do not tidy the caller's matrix in place
-                result.sum_duplicates()
-                result.eliminate_zeros()
-                if x.dtype == bool:
-                    result.data[:] = 1  # there or not, however often it is said
-            if result.indices.dtype != np.int32 and max(result.nnz, *result.shape) < 2**31:
-                # scikit-learn takes no 64-bit indices.
-                indices, indptr = result.indices.astype(np.int32), result.indptr.astype(np.int32)
-                result = sp.csr_array((result.data, indices, indptr), shape=result.shape)
+            result = tidied(sp.csr_array(x, dtype=np.float32), x.dtype == bool)
             values = result.data
         else:
             result = values = x.astype(np.float32, copy=False)
@@ -231,6 +224,21 @@ def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
     return result
 
 
+def tidied(matrix: sp.csr_array, boolean: bool) -> sp.csr_array:
+    """Without repeated entries and zeros, with 32-bit indices where they fit; the caller's matrix is left alone."""
+    if not (matrix.has_canonical_format and matrix.data.all()):
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        if boolean:
+            matrix.data[:] = 1  # there or not, however often it is said
+    if matrix.indices.dtype != np.int32 and max(matrix.nnz, *matrix.shape) < 2**31:
+        # scikit-learn takes no 64-bit indices.
+        indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+        matrix = sp.csr_array((matrix.data, indices, indptr), shape=matrix.shape)
+    return matrix
+
+
 def check_feature_names(names: Any, x: np.ndarray | sp.csr_array | None) -> list[str] | None:
     """One distinct name per column of the features."""
     if names is None:
@@ -246,12 +254,13 @@ def check_feature_names(names: Any, x: np.ndarray | sp.csr_array | None) -> list
 
 
 def _texts(names: Any, argument: str, per: str) -> list[str]:
-    if isinstance(names, (str, bytes)):
-        raise GraphError(f"{argument} is a single string: pass a list with one name per {per}.")
     try:
-        return [str(name) for name in names]
+        if not isinstance(names, (str, bytes)):
+            return [str(name) for name in names]
+        given = "a single string"
     except TypeError:
-        raise GraphError(f"{argument} is {names!r}: pass a list with one name per {per}.") from None
+        given = repr(names)
+    raise GraphError(f"{argument} is {given}: pass a list with one name per {per}.")
 
 
 def _check_distinct(names: list[str], argument: str) -> None:
@@ -340,7 +349,7 @@ def check_node_selection(nodes: Any, n: int) -> np.ndarray:
         bad = int(index[(index < 0) | (index >= n)][0])
         raise GraphError(f"nodes has index {bad}, out of range for {n} nodes.")
     index = index.astype(np.int64)
-    if np.unique(index).size < index.size:
-        values, counts = np.unique(index, return_counts=True)
+    values, counts = np.unique(index, return_counts=True)
+    if values.size < index.size:
         raise GraphError(f"nodes lists node {int(values[counts > 1][0])} more than once.")
     return index

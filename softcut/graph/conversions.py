@@ -1,7 +1,8 @@
-"""Graphs of other libraries: networkx, igraph and PyTorch Geometric, as arguments of ``Graph.from_edges`` and back."""
+"""What an object is that somebody passes as a graph; networkx, igraph and PyTorch Geometric to graphs and back."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,122 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import Argument, GraphError, require
-from softcut.tables.arrays import as_array, to_dense
+from softcut.graph.base import BaseGraph
+from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, to_dense
+from softcut.tables.frames import is_frame
 
-__all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "networkx_of", "pyg_of"]
+__all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "kind_of_graph", "networkx_of", "pyg_of"]
+
+
+def kind_of_graph(obj: Any) -> str:
+    """What kind of graph an object is; GraphError when it is none, or could be two things.
+
+    The kinds are those of :meth:`softcut.graph.Graph.from_any`: "graph", "graphs", "graph and features", "scipy" (also
+    sparse tensors of torch), "dense", "edges", "named pairs", "frame", "networkx", "igraph" and "pyg".
+
+    >>> kind_of_graph([(0, 1), (1, 2), (2, 0)]), kind_of_graph(np.eye(3))
+    ('edges', 'dense')
+    """
+    kind = _kind_of_object(obj)
+    if kind is not None:
+        return kind
+    if isinstance(obj, (list, tuple)) and obj:
+        if all(isinstance(item, BaseGraph) for item in obj):
+            return "graphs"
+        pair = isinstance(obj, tuple) and len(obj) == 2
+        if pair and (_is_graph_like(obj[0]) or _is_nested(obj[0])):
+            # Only a graph is no feature matrix.
+            both = _kind_of_object(obj[1]) in ("graph", "networkx", "igraph", "pyg")
+            return "graphs" if both else "graph and features"
+        if all(_is_graph_like(item) or _is_graph_with_features(item) for item in obj):
+            return "graphs"
+        if all(isinstance(item, (list, tuple)) and len(item) == 2 for item in obj):
+            if any(isinstance(end, str) for pair in obj for end in pair):
+                return "named pairs"
+            if len(obj) == 2 and all(isinstance(item, list) for item in obj):
+                raise GraphError(
+                    "the graph is a nested list of shape (2, 2), which may be a matrix or edges: call "
+                    "Graph.from_dense for an adjacency matrix, or Graph.from_edges for edges."
+                )
+            if all(isinstance(item, tuple) for item in obj):
+                return "edges"
+        if len(obj) > 2 and all(isinstance(item, (list, tuple)) and len(item) == 3 for item in obj):
+            _refuse_weighted_edges(obj)
+    if isinstance(obj, (list, tuple)) and not obj:
+        raise GraphError("the graph is an empty list: give edges, or at least one graph.")
+    if isinstance(obj, (np.ndarray, list, tuple)) or hasattr(obj, "__array__"):
+        return _kind_of_array(as_array(obj, "graph"))
+    if isinstance(obj, (str, bytes)) or hasattr(obj, "__fspath__"):
+        raise GraphError(f"the graph is a path, {obj!r}: read it with softcut.read_graph first.")
+    raise GraphError(
+        f"cannot make a graph of {type(obj).__name__!r}: pass a softcut.Graph, a scipy sparse "
+        "matrix, a square array, a list of edges, a data frame, a networkx or igraph graph, a PyTorch Geometric "
+        "Data, or (adjacency, X)."
+    )
+
+
+def _kind_of_object(obj: Any) -> str | None:
+    if isinstance(obj, BaseGraph):
+        return "graph"
+    if sp.issparse(obj) or is_torch_sparse(obj):
+        return "scipy"
+    for module in ("networkx", "igraph"):
+        # A module that was never imported cannot have made the object: no need to import it to find out.
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(obj, loaded.Graph):
+            return module
+    if is_frame(obj):
+        return "frame"
+    return "pyg" if hasattr(obj, "edge_index") and hasattr(obj, "num_nodes") else None
+
+
+def _refuse_weighted_edges(rows: list[Any] | tuple[Any, ...]) -> None:
+    """Rows of source, target and weight; three of them are square, and would be read as a matrix."""
+    if len(rows) != 3 or any(isinstance(end, str) for row in rows for end in row[:2]):
+        raise GraphError(
+            "the graph is a list of rows of three values: pass the pairs to Graph.from_edges with the third values "
+            "as edge_weight=, or a data frame with the columns source, target and weight."
+        )
+    matrix = as_array(rows, "graph")
+    if not np.array_equal(matrix, matrix.T):
+        raise GraphError(
+            "the graph is a nested list of shape (3, 3), which may be a matrix or weighted edges: call "
+            "Graph.from_dense for an adjacency matrix, or Graph.from_edges with edge_weight= for edges."
+        )
+
+
+def _kind_of_array(array: np.ndarray) -> str:
+    if array.ndim == 2:
+        whole = array.dtype.kind in "iu"
+        if array.shape == (2, 2) and whole and not np.array_equal(array, array.T):
+            raise GraphError(
+                "the graph is a 2 x 2 array of integers, which may be a matrix or edges: call Graph.from_dense for "
+                "an adjacency matrix, or Graph.from_edges for edges."
+            )
+        if array.shape[0] == array.shape[1]:
+            return "dense"
+        if whole and 2 in array.shape:
+            return "edges"
+    raise GraphError(
+        f"the graph is an array of shape {shape_of(array)}: pass a square adjacency matrix, "
+        "or integer edges of shape (2, E) or (E, 2)."
+    )
+
+
+def _is_graph_like(value: Any) -> bool:
+    """Whether a value is a graph or a matrix rather than one row of numbers."""
+    return _kind_of_object(value) is not None or (hasattr(value, "ndim") and value.ndim == 2)
+
+
+def _is_graph_with_features(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and _is_graph_like(value[0])
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, (list, tuple)) for row in value)
+
+
+# ---------------------------------------------------------------------- from other libraries
 
 
 def edges_of_networkx(
@@ -28,21 +142,11 @@ def edges_of_networkx(
     for i, (u, v, value) in enumerate(graph.edges(data=weight if weight is not None else "")):
         ends[0, i], ends[1, i] = position[u], position[v]
         values.append(value)
-    directed = bool(graph.is_directed())
-    if not directed:
-        # One orientation makes the parallel edges of a multigraph duplicates, not reverses.
-        ends = np.sort(ends, axis=0)
     attributes = [graph.nodes[node] for node in nodes]
-    x, titles = _attribute_features(attributes, nodes, features)
-    return {
-        "edge_index": ends,
-        "x": x,
-        "feature_names": titles,
-        "edge_weight": None if weight is None else _attribute_weights(values, weight),
-        "num_nodes": len(nodes),
-        "node_names": _names_of(nodes),
-        "directed": directed,
-    }
+    weights = None if weight is None else _attribute_weights(values, weight)
+    return _parts(
+        ends, bool(graph.is_directed()), weights, nodes, *_attribute_features(attributes, nodes, features)
+    )
 
 
 def edges_of_igraph(
@@ -53,34 +157,41 @@ def edges_of_igraph(
     if n == 0:
         raise GraphError("graph has no nodes: add vertices to the igraph graph first.")
     ends = np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2).T
-    directed = bool(graph.is_directed())
-    if not directed:
-        ends = np.sort(ends, axis=0)
     weighted = weight is not None and weight in graph.es.attributes()
-    keys = [key for key in graph.vs.attributes() if key != "name"]
-    columns = {key: graph.vs[key] for key in keys} if features is not None else {}
+    weights = _attribute_weights(graph.es[weight], str(weight)) if weighted else None
+    keys = [key for key in graph.vs.attributes() if key != "name"] if features is not None else []
+    columns = {key: graph.vs[key] for key in keys}
     # A vertex without a value has None where networkx has no key.
     attributes = [{k: v[i] for k, v in columns.items() if v[i] is not None} for i in range(n)]
     nodes = list(graph.vs["name"]) if "name" in graph.vs.attributes() else list(range(n))
-    x, titles = _attribute_features(attributes, nodes, features)
+    return _parts(
+        ends, bool(graph.is_directed()), weights, nodes, *_attribute_features(attributes, nodes, features)
+    )
+
+
+def _parts(
+    ends: np.ndarray,
+    directed: bool,
+    weights: np.ndarray | None,
+    nodes: list[Any],
+    x: np.ndarray | None,
+    titles: list[str] | None,
+) -> dict[str, Any]:
+    names: list[str] | None = [str(node) for node in nodes]
+    if nodes == list(range(len(nodes))):
+        names = None
+    elif len(set(names or ())) < len(nodes):
+        names = [repr(node) for node in nodes]  # 1 and "1" are two nodes
     return {
-        "edge_index": ends,
+        # One orientation makes the parallel edges of a multigraph duplicates, not reverses.
+        "edge_index": ends if directed else np.sort(ends, axis=0),
         "x": x,
         "feature_names": titles,
-        "edge_weight": _attribute_weights(graph.es[weight], str(weight)) if weighted else None,
-        "num_nodes": n,
-        "node_names": _names_of(nodes),
+        "edge_weight": weights,
+        "num_nodes": len(nodes),
+        "node_names": names,
         "directed": directed,
     }
-
-
-def _names_of(nodes: list[Any]) -> list[str] | None:
-    if nodes == list(range(len(nodes))):
-        return None
-    names = [str(node) for node in nodes]
-    return (
-        names if len(set(names)) == len(names) else [repr(node) for node in nodes]
-    )  # 1 and "1" are two nodes
 
 
 def _attribute_weights(values: list[Any], weight: str) -> np.ndarray | None:
@@ -144,24 +255,18 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
     weight = getattr(data, "edge_weight", None)
     if weight is None:
         attribute = getattr(data, "edge_attr", None)
-        if attribute is not None and (
-            attribute.ndim == 1 or (attribute.ndim == 2 and attribute.shape[1] == 1)
-        ):
+        if attribute is not None and tuple(attribute.shape[1:]) in ((), (1,)):
             weight = attribute
     if weight is not None:
         weight = as_array(weight, "edge_weight").reshape(-1)
-    x = getattr(data, "x", None)
-    if x is not None and x.ndim == 2 and x.shape[1] == 0:
-        x = None
+    x, y, ptr, batch = (getattr(data, name, None) for name in ("x", "y", "ptr", "batch"))
     if x is not None and x.ndim == 1:
         x = x.reshape(-1, 1)
-    y = getattr(data, "y", None)
-    if y is not None:
-        y = as_array(y, "y")
-        node_level = y.dtype.kind in "iub" and y.shape in ((num_nodes,), (num_nodes, 1))
-        y = y if node_level else None
-    ptr = getattr(data, "ptr", None)
-    batch = getattr(data, "batch", None)
+    if x is not None and x.shape[1:] == (0,):
+        x = None
+    y = None if y is None else as_array(y, "y")
+    if y is not None and (y.dtype.kind not in "iub" or y.shape not in ((num_nodes,), (num_nodes, 1))):
+        y = None  # labels of the whole graph, or targets
     if ptr is None and batch is not None:
         member = as_array(batch, "batch")
         if member.shape != (num_nodes,) or member.dtype.kind not in "iu" or np.any(np.diff(member) < 0):
@@ -169,53 +274,44 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
         if member.size and (member[0] != 0 or member[-1] >= num_nodes):
             raise GraphError("data.batch must number the graphs from 0, without gaps.")
         ptr = np.concatenate([[0], np.cumsum(np.bincount(member))])
-    return {
-        "edge_index": edge_index,
-        "x": x,
-        "edge_weight": weight,
-        "num_nodes": int(num_nodes),
-        "y": y,
-        "ptr": ptr,
-    }
+    parts = {"edge_index": edge_index, "edge_weight": weight, "num_nodes": int(num_nodes)}
+    return {**parts, "x": x, "y": y, "ptr": ptr}
 
 
-def networkx_of(
-    adjacency: sp.csr_array,
-    weighted: bool,
-    node_names: Sequence[str] | None = None,
-    y: np.ndarray | None = None,
-    name: str | None = None,
-) -> Any:
+# ---------------------------------------------------------------------- to other libraries
+
+
+def networkx_of(graph: BaseGraph) -> Any:
     """A ``networkx.Graph``: nodes called by their names, or by their indices without unique names."""
     nx = require("networkx", "tables", "Graph.to_networkx")
-    nodes: Sequence[Any] = range(adjacency.shape[0])
-    if node_names is not None and len(set(node_names)) == len(node_names):
-        nodes = node_names
-    graph = nx.Graph(name=name or "")
-    if y is None:
-        graph.add_nodes_from(nodes)
+    nodes: Sequence[Any] = range(graph.num_nodes)
+    if graph.node_names is not None and len(set(graph.node_names)) == graph.num_nodes:
+        nodes = graph.node_names
+    made = nx.Graph(name=graph.name or "")
+    made.add_nodes_from(nodes)
+    if graph.y is not None:
+        nx.set_node_attributes(made, dict(zip(nodes, graph.y.tolist(), strict=True)), "y")
+    upper = sp.triu(graph.adjacency, format="coo")
+    edges = zip(upper.row.tolist(), upper.col.tolist(), upper.data.tolist(), strict=True)
+    if graph.weighted:
+        made.add_weighted_edges_from((nodes[u], nodes[v], weight) for u, v, weight in edges)
     else:
-        graph.add_nodes_from((n, {"y": int(v)}) for n, v in zip(nodes, y, strict=True))
-    upper = sp.triu(adjacency, format="coo")
-    pairs = ((nodes[u], nodes[v]) for u, v in zip(upper.row.tolist(), upper.col.tolist(), strict=True))
-    if weighted:
-        graph.add_weighted_edges_from((u, v, w) for (u, v), w in zip(pairs, upper.data.tolist(), strict=True))
-    else:
-        graph.add_edges_from(pairs)
-    return graph
+        made.add_edges_from((nodes[u], nodes[v]) for u, v, _ in edges)
+    return made
 
 
-def pyg_of(
-    edge_index: np.ndarray, weight: np.ndarray | None, num_nodes: int, x: Any, y: np.ndarray | None
-) -> Any:
-    """A PyTorch Geometric ``Data``; sparse features become dense."""
+def pyg_of(graph: BaseGraph, weighted: bool) -> Any:
+    """A PyTorch Geometric ``Data``, a ``Batch`` of a batch; sparse features become dense."""
     pyg = require("torch_geometric.data", "pyg", "Graph.to_pyg")
     torch = require("torch", "pyg", "Graph.to_pyg")
-    data = pyg.Data(edge_index=torch.from_numpy(edge_index), num_nodes=num_nodes)
-    if weight is not None:
-        data.edge_weight = torch.as_tensor(weight, dtype=torch.float32)
-    if x is not None:
-        data.x = torch.as_tensor(np.ascontiguousarray(to_dense(x)))
-    if y is not None:
-        data.y = torch.as_tensor(y)
+    if graph.ptr is not None:
+        # All parts of a Batch need the same keys: weights for all of them when one has weights.
+        return pyg.Batch.from_data_list([pyg_of(part, weighted) for part in graph.split()])
+    data = pyg.Data(edge_index=torch.from_numpy(graph.edge_index()[0]), num_nodes=graph.num_nodes)
+    if weighted:
+        data.edge_weight = torch.as_tensor(graph.adjacency.data, dtype=torch.float32)
+    if graph.x is not None:
+        data.x = torch.as_tensor(np.ascontiguousarray(to_dense(graph.x)))
+    if graph.y is not None:
+        data.y = torch.as_tensor(graph.y)
     return data

@@ -14,13 +14,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import GraphError, Note, require
+from softcut.errors import GraphError, Note
 from softcut.graph.adjacency import adjacency_of_edges, canonical_csr, symmetrised, without_self_loops
 from softcut.graph.base import BaseGraph
 from softcut.graph.checks import SelfLoops, check_edge_index, check_range, check_weights, node_count
-from softcut.graph.conversions import edges_of_igraph, edges_of_networkx, edges_of_pyg, networkx_of, pyg_of
-from softcut.graph.recognise import kind_of_graph
-from softcut.tables.arrays import as_array, shape_of, torch_sparse_to_scipy
+from softcut.graph.conversions import (
+    edges_of_igraph,
+    edges_of_networkx,
+    edges_of_pyg,
+    kind_of_graph,
+    networkx_of,
+    pyg_of,
+)
+from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
 from softcut.tables.edge_columns import edge_table_of_labels
 from softcut.tables.frames import edges_of_frame, edges_with_features, is_frame, labelled_adjacency
 
@@ -135,16 +141,7 @@ class Graph(BaseGraph):
         check_range(source, target, n, origin)
         said = list(notes)
         adjacency = adjacency_of_edges(source, target, weight, n, self_loops, directed, said)
-        return cls._build(
-            adjacency,
-            x=x,
-            y=y,
-            node_names=node_names,
-            ptr=ptr,
-            name=name,
-            feature_names=feature_names,
-            notes=said,
-        )
+        return cls._build(adjacency, x, y, node_names, ptr, name, feature_names, said)
 
     @classmethod
     def from_scipy(
@@ -180,16 +177,8 @@ class Graph(BaseGraph):
         matrix = canonical_csr(adjacency, "adjacency")
         said = list(notes)
         matrix = without_self_loops(matrix, self_loops, said)
-        return cls._build(
-            symmetrised(matrix, directed is not False, "adjacency", said),
-            x=x,
-            y=y,
-            node_names=node_names,
-            ptr=ptr,
-            name=name,
-            feature_names=feature_names,
-            notes=said,
-        )
+        matrix = symmetrised(matrix, directed is not False, "adjacency", said)
+        return cls._build(matrix, x, y, node_names, ptr, name, feature_names, said)
 
     @classmethod
     def from_dense(
@@ -237,18 +226,14 @@ class Graph(BaseGraph):
             raise GraphError(f"adjacency has dtype {dense.dtype}: pass a matrix of numbers.")
         if dense.dtype == np.float16:  # scipy has no sparse half precision
             dense = dense.astype(np.float32)
-        return cls.from_scipy(
-            sp.csr_array(dense),
-            x=x,
-            self_loops=self_loops,
-            y=y,
-            node_names=node_names,
-            ptr=ptr,
-            name=name,
-            feature_names=feature_names,
-            notes=notes,
-            directed=directed,
-        )
+        parts = {
+            "ptr": ptr,
+            "name": name,
+            "feature_names": feature_names,
+            "notes": notes,
+            "directed": directed,
+        }
+        return cls.from_scipy(sp.csr_array(dense), x, self_loops, y, node_names, **parts)
 
     @classmethod
     def from_networkx(
@@ -394,26 +379,25 @@ class Graph(BaseGraph):
         kind = kind_of_graph(obj)
         if kind == "graph and features":
             return cls.from_any(obj[0], x=obj[1] if x is None else x)
-        if kind == "frame":
-            return cls.from_frame(obj, x=x)
         if kind == "named pairs":
             edges = edge_table_of_labels([str(u) for u, _ in obj], [str(v) for _, v in obj])
             return cls.from_edges(**edges_with_features(edges, x))
-        if kind in ("dense", "edges"):
-            return (cls.from_dense if kind == "dense" else cls.from_edges)(obj, x=x)
-        if kind in ("scipy", "torch sparse"):
-            return cls.from_scipy(obj if kind == "scipy" else torch_sparse_to_scipy(obj), x=x)
-        if kind == "graph":
-            graph = obj
-        elif kind == "graphs":
-            graph = cls.batch([cls.from_any(item) for item in obj])
-        else:
-            builders: dict[str, Callable[..., Graph]] = {
-                "networkx": cls.from_networkx,
-                "igraph": cls.from_igraph,
-                "pyg": cls.from_pyg,
-            }
-            graph = builders[kind](obj)
+        takes_features: dict[str, Callable[..., Graph]] = {
+            "frame": cls.from_frame,
+            "dense": cls.from_dense,
+            "edges": cls.from_edges,
+            "scipy": cls.from_scipy,
+        }
+        if kind in takes_features:
+            return takes_features[kind](torch_sparse_to_scipy(obj) if is_torch_sparse(obj) else obj, x=x)
+        has_features: dict[str, Callable[..., Graph]] = {
+            "graph": lambda graph: graph,
+            "graphs": lambda graphs: cls.batch([cls.from_any(item) for item in graphs]),
+            "networkx": cls.from_networkx,
+            "igraph": cls.from_igraph,
+            "pyg": cls.from_pyg,
+        }
+        graph = has_features[kind](obj)
         return graph if x is None else graph.with_features(x)
 
     # ---- to other libraries
@@ -427,7 +411,7 @@ class Graph(BaseGraph):
 
         Nodes are called by their names, or by their indices when they have none (or names repeat in a batch).
         """
-        return networkx_of(self.adjacency, self.weighted, self.node_names, self.y, self.name)
+        return networkx_of(self)
 
     def to_pyg(self) -> Any:
         """The graph as a PyTorch Geometric ``Data`` (a ``Batch`` for a batch); sparse features become dense.
@@ -436,10 +420,4 @@ class Graph(BaseGraph):
         >>> Graph.from_edges([[0], [1]], x=[[1.0], [2.0]]).to_pyg()
         Data(edge_index=[2, 2], num_nodes=2, x=[2, 1])
         """
-        if self.ptr is not None:
-            # All parts of a Batch need the same keys: weights for all of them when one has weights.
-            parts = [graph._replace(weighted=self.weighted) for graph in self.split()]
-            pyg = require("torch_geometric.data", "pyg", "Graph.to_pyg")
-            return pyg.Batch.from_data_list([part.to_pyg() for part in parts])
-        edges, weight = self.edge_index()
-        return pyg_of(edges, weight, self.num_nodes, self.x, self.y)
+        return pyg_of(self, self.weighted)

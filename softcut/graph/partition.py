@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ from softcut.errors import DependencyError, ParameterError, require
 __all__ = ["PartitionMethod", "crossing_share", "partition_nodes"]
 
 PartitionMethod = Literal["auto", "metis", "contiguous", "random"]
-_METHODS = ("auto", "metis", "contiguous", "random")
+_METHODS = get_args(PartitionMethod)
 
 
 def partition_nodes(
@@ -20,24 +20,15 @@ def partition_nodes(
 ) -> tuple[np.ndarray, str]:
     """The part of every node [N], from 0 to `parts` - 1, none of them empty; and the method that was used.
 
+    METIS (package pymetis) keeps neighbours together; "contiguous" cuts the order of the nodes into ranges, for graphs
+    whose neighbours have near numbers; "random" spreads the nodes evenly. "auto": METIS where it is installed, else
+    ranges. Edge weights are not looked at.
+
     >>> import numpy as np
     >>> from softcut import Graph
     >>> path = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
     >>> partition_nodes(path.adjacency, 2, "contiguous")
     (array([0, 0, 1, 1]), 'contiguous')
-
-    Parameters
-    ----------
-    adjacency : sparse matrix
-        Symmetric; edge weights are not looked at.
-    parts : int
-        How many.
-    method : {"auto", "metis", "contiguous", "random"}
-        METIS keeps neighbours together (package pymetis); "contiguous" cuts the order of the nodes into ranges, for
-        graphs whose neighbours have near numbers; "random" spreads the nodes evenly. "auto": METIS where it is
-        installed, else ranges.
-    seed : int
-        Of METIS and of the random parts.
     """
     n = adjacency.shape[0]
     if isinstance(parts, bool) or not isinstance(parts, (int, np.integer)) or not 1 <= parts <= n:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from softcut.errors import Argument, FileFormatError, GraphError, Note, Sentence
 from softcut.io.options import ReadOptions
-from softcut.io.text_files import shown
-from softcut.io.text_tables import TextTable, column_of_numbers, is_number, mixed_commas, open_table
-from softcut.tables.columns import position_of
+from softcut.io.text_tables import TextTable, open_table
+from softcut.tables.arrays import shown
+from softcut.tables.columns import is_number, mixed_commas, numbers_of_fields, position_of
 from softcut.tables.edge_columns import (
     END_NAMES,
     SOURCE_AND_TARGET,
@@ -39,23 +39,20 @@ Rows = list[tuple[int, list[str]]]
 class Layout:
     """Which columns hold what, how many there are, the line the data begin on, and what was understood.
 
-    `in_doubt`: whether the first row may be titles, which takes all rows to decide.
+    `needs_all`: whether that took all of the text, because the first row may be titles, or lines were rewritten.
     """
 
     columns: EdgeColumns
     count: int
     first_line: int
     note: Note
-    dicts: bool = False
-    in_doubt: bool = False
+    needs_all: bool = False
 
 
 def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[Note]]:
     """The edges of a text file read row by row, and what was understood."""
     table, layout, notes = understand(data, options)
     edges, said = _parse_rows(table, layout)
-    if edges.ends.shape[0] == 0:
-        raise FileFormatError(f"{options.label} has no edges.")
     return edges, notes + said
 
 
@@ -68,17 +65,21 @@ def understand(data: bytes, options: ReadOptions) -> tuple[TextTable, Layout, li
     sample = table.sample()
     if not sample:
         raise FileFormatError(f"{options.label} has no edges, only comments.")
-    _refuse_matrix(table, sample, options)
-    layout = _find_layout(table, sample, options)
+    line = sample[0][0]
+    if table.delimiter == " " and not table.quoted and table.line(line).rstrip().endswith("}"):
+        columns = EdgeColumns(0, 1, None if options.weighted is False else 2, "attributes in braces")
+        text = "\n".join(_without_dict(each, columns.weight) for each in table.text.split("\n"))
+        note = Note("format", f"{table.label}: edge list of networkx", format="edges")
+        layout = Layout(columns, 2 if columns.weight is None else 3, line, note, needs_all=True)
+        table = replace(table, text=text)
+    else:
+        _refuse_matrix(table, sample, options)
+        layout = _find_layout(table, sample, options)
     return table, layout, [layout.note, layout.columns.note(), *table.notes]
 
 
 def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> Layout:
     line, first = sample[0]
-    if table.delimiter == " " and not table.quoted and table.line(line).rstrip().endswith("}"):
-        columns = EdgeColumns(0, 1, None if options.weighted is False else 2, "attributes in braces")
-        note = Note("format", f"{table.label}: edge list of networkx", format="edges")
-        return Layout(columns, len(first), line, note, dicts=True)
     commented = _commented_titles(table, line, len(first)) if options.header is None else None
     header = (
         _Header(True, "its titles are in a comment") if commented else _find_header(table, sample, options)
@@ -102,7 +103,7 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> Layout
     separated = f"{table.label}: edge list separated by {table.separated_by()}"
     note = Note("format", separated, why, format="edges", header=header.there)
     begin = line + 1 if header.there and not commented else line
-    return Layout(columns, len(first), begin, note, in_doubt=header.in_doubt)
+    return Layout(columns, len(first), begin, note, needs_all=header.in_doubt)
 
 
 def _refuse_matrix(table: TextTable, sample: Rows, options: ReadOptions) -> None:
@@ -217,10 +218,7 @@ def _untitled_columns(table: TextTable, sample: Rows, options: ReadOptions) -> E
             Argument("weighted", True),
             f" but there is no column of weights: {shown(table.line(line))}.",
         )
-    said = f"source {titles[source]}, target {titles[target]}, "
-    said += "no weight" if weight is None else f"weight {titles[weight]}"
-    ignored = tuple(title for i, title in enumerate(titles) if i not in (source, target, weight))
-    return EdgeColumns(source, target, weight, said, ignored)
+    return EdgeColumns.of(titles, source, target, weight, word=str)
 
 
 def _column_count(table: TextTable, line: int, count: int) -> GraphError:
@@ -236,41 +234,39 @@ def _column_count(table: TextTable, line: int, count: int) -> GraphError:
 
 def _parse_rows(table: TextTable, layout: Layout) -> tuple[EdgeTable, list[Note]]:
     """Any ids, row by row, naming the line of the first mistake."""
-    label, position = table.label, {}  # type: str, dict[str, int]
-    ends: list[int] = []
-    weights: list[str] = []
-    lines: list[int] = []
     columns, count = layout.columns, layout.count
-    source, target, column = columns.source, columns.target, columns.weight
-    rows = table.rows()
-    if layout.dicts:
-        plain = "\n".join(_without_dict(line, column) for line in table.text.split("\n"))
-        rows, count = table.rows(plain), (2 if column is None else 3)
-    for number, fields in rows:
+    position: dict[str, int] = {}
+    ends, weights, lines = [], [], []  # type: list[int], list[str], list[int]
+    for number, fields in table.rows():
         if number < layout.first_line:
             continue
         if len(fields) != count:
-            expected = "2 or 3 columns" if len(fields) < 2 else f"{count} columns"
-            where = "" if len(fields) < 2 else f" as on line {layout.first_line}"
-            raise FileFormatError(
-                f"{label}, line {number}: expected {expected}{where}, found {len(fields)}: {shown(table.line(number))}."
+            expected = (
+                "2 or 3 columns" if len(fields) < 2 else f"{count} columns as on line {layout.first_line}"
             )
-        u, v = fields[source], fields[target]
+            raise FileFormatError(
+                f"{table.label}, line {number}: expected {expected}, found {len(fields)}: "
+                f"{shown(table.line(number))}."
+            )
+        u, v = fields[columns.source], fields[columns.target]
         if not u or not v:
-            raise FileFormatError(f"{label}, line {number}: a node id is empty: {shown(table.line(number))}.")
-        ends.append(position.setdefault(u, len(position)))
-        ends.append(position.setdefault(v, len(position)))
-        if column is not None:
-            weights.append(fields[column])
+            raise FileFormatError(
+                f"{table.label}, line {number}: a node id is empty: {shown(table.line(number))}."
+            )
+        ends += position.setdefault(u, len(position)), position.setdefault(v, len(position))
+        if columns.weight is not None:
+            weights.append(fields[columns.weight])
             lines.append(number)
+    if not ends:
+        raise FileFormatError(f"{table.label} has no edges.")
+    values, said = (None, None) if columns.weight is None else _weights(weights, lines, table)
     pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    values, said = (None, None) if column is None else _weights(weights, lines, table)
     return whole_numbers(EdgeTable(pairs, list(position), values)), [said] if said else []
 
 
 def _weights(fields: list[str], lines: list[int], table: TextTable) -> tuple[np.ndarray, Note | None]:
     label = table.label
-    values, said = column_of_numbers(fields, table.delimiter)
+    values, said = numbers_of_fields(fields, table.delimiter)
     if values is None:
         at = next((i for i, field in enumerate(fields) if not is_number(field)), None)
         if at is None:  # each alone is a number: it is the commas
@@ -281,8 +277,7 @@ def _weights(fields: list[str], lines: list[int], table: TextTable) -> tuple[np.
             Argument("weighted", False),
             " to ignore this column.",
         )
-    with np.errstate(invalid="ignore"):
-        wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
+    wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if wrong.size:
         at = int(wrong[0])
         kind = "negative" if -np.inf < values[at] < 0 else "not finite"

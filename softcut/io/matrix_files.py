@@ -20,10 +20,9 @@ from softcut.io.text_files import (
     decode_text,
     plain_text_bytes,
     reason_of,
-    shown,
 )
-from softcut.io.text_tables import is_number
-from softcut.tables.arrays import listed
+from softcut.tables.arrays import listed, shown
+from softcut.tables.columns import is_number
 
 __all__ = ["load_archive", "read_mtx", "read_npz"]
 
@@ -77,15 +76,12 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
         _raise_first_bad_entry(body, start + 2, titles, label)
     if table.size != entries:
         raise FileFormatError(f"{label}: {entries} entries announced, {table.size} found.")
-    if layout == "array":
-        dense = np.zeros((rows, rows))
-        if symmetry == "symmetric":
-            upper = np.triu_indices(rows)  # the lower triangle column by column is the upper row by row
-            dense[upper] = dense.T[upper] = table["value"]
-        else:
-            dense = table["value"].reshape((rows, rows), order="F")
-        return _from_matrix(dense, options, "Matrix Market, dense")
-    u, v = table["row"] - 1, table["column"] - 1
+    if layout == "coordinate":
+        u, v = table["row"] - 1, table["column"] - 1
+    elif symmetry == "symmetric":
+        v, u = np.triu_indices(rows)  # the lower triangle column by column is the upper row by row
+    else:
+        v, u = np.divmod(np.arange(entries), max(rows, 1))
     outside = (u < 0) | (v < 0) | (u >= rows) | (v >= rows)
     if outside.any():
         at = int(np.flatnonzero(outside)[0])
@@ -96,12 +92,10 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
     values = np.ones(entries, dtype=bool) if pattern else table["value"]
     if symmetry == "symmetric":
         off = u != v
-        u, v, values = (
-            np.concatenate([u, v[off]]),
-            np.concatenate([v, u[off]]),
-            np.concatenate([values, values[off]]),
-        )
-    return _from_matrix(sp.coo_array((values, (u, v)), shape=(rows, rows)), options, "Matrix Market")
+        u, v = np.concatenate([u, v[off]]), np.concatenate([v, u[off]])
+        values = np.concatenate([values, values[off]])
+    kind = "Matrix Market" if layout == "coordinate" else "Matrix Market, dense"
+    return _from_matrix(sp.coo_array((values, (u, v)), shape=(rows, rows)), options, kind)
 
 
 def _entries(body: bytes, fields: list[tuple[str, str]]) -> np.ndarray | None:
@@ -131,10 +125,9 @@ def _raise_first_bad_entry(body: bytes, first: int, titles: Sequence[str], label
 
 
 def _from_matrix(matrix: Any, options: ReadOptions, kind: str) -> Graph:
-    """A graph of an adjacency matrix, sparse or dense."""
-    build = Graph.from_scipy if sp.issparse(matrix) else Graph.from_dense
+    """A graph of a sparse adjacency matrix."""
     said = [Note("format", f"{options.label}: {kind}", format=kind)]
-    graph = build(
+    graph = Graph.from_scipy(
         matrix, self_loops=options.self_loops, name=options.name, directed=options.directed, notes=said
     )
     if options.weighted is False and graph.weighted:

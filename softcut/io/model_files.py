@@ -25,9 +25,11 @@ _DIGEST = "tensors_sha256"
 MAX_JSON_BYTES = 1 << 26  # of the JSON part: 64 MiB; raise it where larger models are meant
 
 
-def _stem(path: str | Path) -> Path:
+def _files(path: str | Path) -> tuple[Path, Path, Path]:
+    """The common part of the two names, the JSON file, the file of tensors."""
     path = Path(path)
-    return path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
+    stem = path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
+    return stem, stem.parent / f"{stem.name}.json", stem.parent / f"{stem.name}.safetensors"
 
 
 def _canonical(meta: dict[str, Any]) -> bytes:
@@ -48,7 +50,7 @@ def write_model(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, An
     """
     from safetensors.torch import save
 
-    stem = _stem(path)
+    stem, json_path, tensor_path = _files(path)
     meta = {"format": _FORMAT, "version": _VERSION, **meta}
     try:
         digest = hashlib.sha256(_canonical(meta)).hexdigest()
@@ -57,8 +59,8 @@ def write_model(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, An
     plain = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
     data = save(plain, metadata={"json_sha256": digest})
     text = json.dumps({**meta, _DIGEST: hashlib.sha256(data).hexdigest()}, indent=1)
-    atomic_write(stem.parent / (stem.name + ".safetensors"), data)
-    atomic_write(stem.parent / (stem.name + ".json"), text.encode())
+    atomic_write(tensor_path, data)
+    atomic_write(json_path, text.encode())
     return stem
 
 
@@ -67,54 +69,40 @@ def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    stem = _stem(path)
-    text, data = _read_both(stem)
-    try:
-        meta = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(
-            f"the model at {stem} is damaged: its JSON part cannot be read ({error})."
-        ) from error
-    if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
-        raise ModelFileError(f"{stem}.json is not a softcut model.")
-    if meta.get("version") != _VERSION:
-        raise ModelFileError(f"the model at {stem} was written by another version of softcut; fit it again.")
-    if meta.get(_DIGEST) != hashlib.sha256(data).hexdigest():
-        raise ModelFileError(
-            f"the model at {stem} is damaged: {stem.name}.safetensors is not the file that was saved with "
-            f"{stem.name}.json."
-        )
-    try:
-        tensors: dict[str, Tensor] = load(data)
-        wanted = _metadata(data).get("json_sha256")
-        same = wanted == hashlib.sha256(_canonical(meta)).hexdigest()
-    except (ValueError, KeyError, SafetensorError, RecursionError) as error:
-        raise ModelFileError(f"the model at {stem} is damaged: {error}.") from error
-    if not same:
-        raise ModelFileError(
-            f"the model at {stem} is damaged: {stem.name}.json is not the file that was saved with "
-            f"{stem.name}.safetensors."
-        )
-    return tensors, meta
-
-
-def _read_both(stem: Path) -> tuple[str, bytes]:
-    json_path = stem.parent / (stem.name + ".json")
+    stem, json_path, tensor_path = _files(path)
+    damaged = f"the model at {stem} is damaged: "
     try:
         if json_path.stat().st_size > MAX_JSON_BYTES:
             raise ModelFileError(
                 f"{json_path} is larger than {MAX_JSON_BYTES:,} bytes: it is not a softcut model "
                 "(or raise softcut.io.model_files.MAX_JSON_BYTES)."
             )
-        return json_path.read_text(encoding="utf-8"), (
-            stem.parent / (stem.name + ".safetensors")
-        ).read_bytes()
+        text, data = json_path.read_text(encoding="utf-8"), tensor_path.read_bytes()
     except FileNotFoundError as error:
         raise ModelFileError(
             f"no model at {stem}: {Path(error.filename).name} is missing (a model is a .safetensors and a .json file)."
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ModelFileError(f"the model at {stem} cannot be read: {error}.") from error
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{damaged}its JSON part cannot be read ({error}).") from error
+    if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
+        raise ModelFileError(f"{stem}.json is not a softcut model.")
+    if meta.get("version") != _VERSION:
+        raise ModelFileError(f"the model at {stem} was written by another version of softcut; fit it again.")
+    other = "{} is not the file that was saved with {}."
+    if meta.get(_DIGEST) != hashlib.sha256(data).hexdigest():
+        raise ModelFileError(damaged + other.format(tensor_path.name, json_path.name))
+    try:
+        tensors: dict[str, Tensor] = load(data)
+        same = _metadata(data).get("json_sha256") == hashlib.sha256(_canonical(meta)).hexdigest()
+    except (ValueError, KeyError, SafetensorError, RecursionError) as error:
+        raise ModelFileError(f"{damaged}{error}.") from error
+    if not same:
+        raise ModelFileError(damaged + other.format(json_path.name, tensor_path.name))
+    return tensors, meta
 
 
 def _metadata(data: bytes) -> dict[str, str]:

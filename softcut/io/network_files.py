@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,55 +21,43 @@ from softcut.tables.columns import FeatureOptions, Table, column_of_values
 from softcut.tables.edge_columns import WEIGHT_NAMES
 from softcut.tables.feature_columns import feature_table
 
-__all__ = ["parse_gml", "parse_graphml", "read_network"]
+__all__ = ["read_network"]
 
 
-def parse_graphml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GraphML."""
-    nx = require("networkx", "all", "reading GraphML")
-    # Entities can refer to other files and expand without bound; no graph needs them.
-    if re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE) or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise FileFormatError(f"{options.label} must be UTF-8 XML without a document type declaration.")
-    return _parsed(lambda: nx.read_graphml(io.BytesIO(data)), "GraphML", options.label)
-
-
-def parse_gml(data: bytes, options: ReadOptions) -> Any:
-    """A networkx graph of GML."""
-    nx = require("networkx", "all", "reading GML")
-    text = decode_text(plain_text_bytes(data), options.label)
-    # networkx reads ASCII with character references, and writes them as well.
-    lines = text.encode("ascii", "xmlcharrefreplace").decode("ascii").split("\n")
-
-    def parse() -> Any:
-        try:
-            return nx.parse_gml(lines, label="label")
-        except nx.NetworkXError as error:
-            if "no 'label' attribute" not in str(error):
-                raise
-            return nx.parse_gml(lines, label="id")
-
-    return _parsed(parse, "GML", options.label)
-
-
-def _parsed(parse: Callable[[], Any], what: str, label: str) -> Any:
+def _parse(data: bytes, kind: str, label: str) -> Any:
+    """The networkx graph of GraphML or GML."""
+    nx = require("networkx", "all", f"reading {kind}")
+    if kind == "GraphML":
+        # Entities can refer to other files and expand without bound; no graph needs them.
+        entities = re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE)
+        if entities or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise FileFormatError(f"{label} must be UTF-8 XML without a document type declaration.")
+        lines = []
+    else:
+        text = decode_text(plain_text_bytes(data), label)
+        # networkx reads ASCII with character references, and writes them as well.
+        lines = text.encode("ascii", "xmlcharrefreplace").decode("ascii").split("\n")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            graph = parse()
-            list(graph.edges(data=True)), list(graph.nodes(data=True))
-            return graph
+            if kind == "GraphML":
+                return nx.read_graphml(io.BytesIO(data))
+            try:
+                return nx.parse_gml(lines, label="label")
+            except nx.NetworkXError as error:
+                if "no 'label' attribute" not in str(error):
+                    raise
+                return nx.parse_gml(lines, label="id")
     except Exception as error:  # networkx lets the errors of its parsers through
-        raise FileFormatError(f"{label} is not valid {what}: {reason_of(error)}.") from None
+        raise FileFormatError(f"{label} is not valid {kind}: {reason_of(error)}.") from None
 
 
 def read_network(
-    network: Any,
-    kind: str,
-    options: ReadOptions,
-    attributes: str | Sequence[str] | None = None,
-    features: FeatureOptions | None = None,
+    data: bytes, format: str, options: ReadOptions, attributes: str | Sequence[str] | None
 ) -> Graph:
-    """A graph of a networkx graph that was read from a file."""
+    """A graph of a GraphML or GML file; `attributes` are the node attributes to use as features."""
+    kind = {"graphml": "GraphML", "gml": "GML"}[format]
+    network = _parse(data, kind, options.label)
     keys = list(dict.fromkeys(key for *_, values in network.edges(data=True) for key in values))
     weight = next((name for name in WEIGHT_NAMES if name in keys), None)
     if options.weight is not None:
@@ -90,7 +78,7 @@ def read_network(
     weights = "no weight" if weight is None else f"weight {weight!r}"
     others = f", ignored {listed(ignored)}" if ignored else ""
     said = [
-        Note("format", f"{options.label}: {kind}", format=kind.lower()),
+        Note("format", f"{options.label}: {kind}", format=format),
         Note("edge_columns", weights, others, weight=weight, ignored=tuple(ignored)),
     ]
     parts = edges_of_networkx(network, weight)
@@ -98,9 +86,9 @@ def read_network(
         parts["directed"] = options.directed
     graph = Graph.from_edges(**parts, self_loops=options.self_loops, name=options.name, notes=said)
     table = _attribute_table(network, options.label)
+    if attributes is None and not table.columns:
+        return graph
     if attributes is None:
-        if table is None:
-            return graph
         titles = [column.title for column in table.columns]
         return graph.with_notes(
             Note(
@@ -111,33 +99,28 @@ def read_network(
                 attributes=titles,
             )
         )
-    return _with_attributes(graph, table, attributes, features or FeatureOptions(), options.label)
+    return _with_attributes(graph, table, attributes, options.features, options.label)
 
 
-def _attribute_table(network: Any, label: str) -> Table | None:
+def _attribute_table(network: Any, label: str) -> Table:
     nodes = [values for _, values in network.nodes(data=True)]
-    keys = list(dict.fromkeys(key for values in nodes for key in values))
-    if not keys:
-        return None
     columns = []
-    for key in keys:
+    for key in dict.fromkeys(key for values in nodes for key in values):
         items = np.empty(len(nodes), dtype=object)
-        for i, values in enumerate(nodes):
-            items[i] = values.get(key)
+        items[:] = [values.get(key) for values in nodes]
         columns.append(column_of_values(str(key), items))
     return Table(f"{label}, node attributes", columns)
 
 
 def _with_attributes(
-    graph: Graph, table: Table | None, attributes: str | Sequence[str], options: FeatureOptions, label: str
+    graph: Graph, table: Table, attributes: str | Sequence[str], options: FeatureOptions, label: str
 ) -> Graph:
-    columns = [] if table is None else table.columns
-    titles = [column.title for column in columns]
+    titles = [column.title for column in table.columns]
     left_out: list[str] = []
     if isinstance(attributes, str):
         hot = titles if options.one_hot is True else (options.one_hot or ())
         chosen: list[str] = []
-        for column in columns:
+        for column in table.columns:
             if column.numbers is None:
                 fits = column.title in hot
             else:
@@ -151,13 +134,13 @@ def _with_attributes(
                 f"features names {unknown[0]!r}, which no node of {label} has: choose from {listed(titles)}.",
                 argument="features",
             )
-    if table is None or not chosen:
+    if not chosen:
         raise GraphError(
             Argument("features", "attributes"), " found no node attribute that is a number at every node."
         )
-    used = replace(table, columns=[column for column in columns if column.title in chosen])
+    used = replace(table, columns=[column for column in table.columns if column.title in chosen])
     # No column is an id here: the attributes belong to their nodes.
-    made = feature_table(used, options, ids_possible=False)
+    made = feature_table(used, replace(options, ids=False))
     notes = [Note("features", f"features from the node attributes {listed(chosen)}"), *made.notes]
     if left_out:
         said = f"node attributes {listed(left_out)} left out (text, or missing at some nodes)"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from softcut.graph import SelfLoops
-from softcut.tables.columns import Missing
+from softcut.tables.columns import FeatureOptions, Missing
 
 __all__ = ["Option", "ReadOptions"]
 
@@ -19,17 +19,9 @@ __all__ = ["Option", "ReadOptions"]
 class Option:
     """How an argument is written on the command line.
 
-    Attributes
-    ----------
-    flags : tuple of str
-        Names, as typer takes them; "--yes/--no" for two opposite ones.
-    help : str
-        One line.
-    type : type
-        Of what the command line gives.
-    words : mapping
-        What the command line writes, to the value it means, where the two differ; for a single flag, True to the
-        value it sets.
+    `flags` are its names, as typer takes them ("--yes/--no" for two opposite ones), `type` is that of what the command
+    line gives. `words` maps what the command line writes to the value it means, where the two differ; for a single
+    flag, True to the value it sets.
     """
 
     flags: tuple[str, ...]
@@ -131,3 +123,4 @@ class ReadOptions:
     delimiter: str | None = None
     comments: str | None = None
     max_bytes: int | None = None
+    features: FeatureOptions = field(default_factory=FeatureOptions)

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,45 +64,24 @@ class Part:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is known of all parts.
-
-    Attributes
-    ----------
-    parts, nodes, edges : int
-        How many; an undirected edge counts once.
-    edge_worth : float
-        The number of edges for :func:`softcut.metrics.evidence`: of a weighted graph (sum w)^2 / sum w^2 / 2.
-    columns : int
-        Features per node; 0 without features.
-    vocabulary, num_words : int
-        Different words, and words in all.
-    axes : int
-        Principal axes that are kept of features that are measurements; 0 for none.
-    weighted, named : bool
-        Whether edges have weights, and nodes names.
-    rows, halo, entries : tuple of int
-        Nodes, halo nodes and stored entries of every part.
-    about : dict
-        Whatever the writer added: where the features come from, how the nodes were divided.
-    files : dict
-        Bytes and SHA-256 of every file.
-    """
+    """What is known of all parts."""
 
     parts: int
     nodes: int
-    edges: int
-    edge_worth: float
-    columns: int
-    vocabulary: int
-    num_words: int
-    axes: int
+    edges: int  # an undirected edge counts once
+    edge_worth: float  # edges for softcut.metrics.evidence: of a weighted graph (sum w)^2 / sum w^2 / 2
+    columns: int  # features per node; 0 without features
+    vocabulary: int  # different words
+    num_words: int  # words in all
+    axes: int  # principal axes that are kept of features that are measurements; 0 for none
     weighted: bool
     named: bool
+    # Nodes, halo nodes and stored entries of every part.
     rows: tuple[int, ...]
     halo: tuple[int, ...]
     entries: tuple[int, ...]
-    about: dict[str, Any]
-    files: dict[str, dict[str, Any]]
+    about: dict[str, Any]  # whatever the writer added: where the features come from, how nodes were divided
+    files: dict[str, dict[str, Any]]  # bytes and SHA-256 of every file
 
     @property
     def digest(self) -> str:
@@ -136,24 +113,9 @@ def write_parts(
     ...     manifest.halo, part.nodes.tolist(), part.col.tolist()
     ((1, 1), [2, 3], [1, 2, 0])
 
-    Parameters
-    ----------
-    folder : path
-        Where; an empty folder, or one that does not exist.
-    adjacency : sparse matrix
-        Symmetric, as :class:`softcut.Graph` holds it.
-    owner : array [N]
-        The part of every node, from 0 on, none of them empty (see :func:`softcut.graph.partition.partition_nodes`).
-    x : array [N, F], optional
-        Features, stored in their precision.
-    words : sparse matrix [N, V], optional
-        What each node has (see :func:`softcut.metrics.features_as_words.presence`).
-    axes : tuple of two arrays, optional
-        Numbers of some nodes, rising, and the principal axes of their features.
-    names : sequence of str, optional
-        Names of the nodes.
-    about : mapping, optional
-        Plain values to keep in the manifest.
+    Nodes and rows of `owner` (the part of every node, from 0 on, none of them empty), `x`, `words` (what each node
+    has, see :func:`softcut.metrics.features_as_words.presence`) and `names` have one order. `axes` are the numbers of
+    some nodes, rising, and the principal axes of their features; `about` holds plain values for the manifest.
     """
     folder, n = Path(folder), adjacency.shape[0]
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -167,16 +129,11 @@ def write_parts(
             f"owner leaves part {int(sizes.argmin())} without nodes; number the parts from 0 on."
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        manifest = _write(staged, adjacency, owner, x, words, axes, names, dict(about or {}))
-        umask = os.umask(0)
-        os.umask(umask)
-        staged.chmod(0o777 & ~umask)  # mkdtemp makes private folders
-        staged.replace(folder)
-    except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
-        raise
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as staged:
+        whole = Path(staged, folder.name)
+        whole.mkdir()
+        manifest = _write(whole, adjacency, owner, x, words, axes, names, dict(about or {}))
+        whole.replace(folder)
     return manifest
 
 
@@ -251,7 +208,10 @@ def _write(
         halo=tuple(int(row.sum()) for row in counts),
         entries=tuple(entries),
         about=about,
-        files={file.name: _described(file) for file in sorted(folder.iterdir())},
+        files={
+            file.name: {"bytes": file.stat().st_size, "sha256": _checksum(file)}
+            for file in sorted(folder.iterdir())
+        },
     )
     atomic_json(folder / "manifest.json", {"format": _FORMAT, **vars(manifest)})
     return manifest
@@ -259,10 +219,6 @@ def _write(
 
 def _file(folder: Path, part: int, name: str) -> Path:
     return folder / f"part-{part}.{name}.npy"
-
-
-def _described(file: Path) -> dict[str, Any]:
-    return {"bytes": file.stat().st_size, "sha256": _checksum(file)}
 
 
 def _checksum(file: Path) -> str:
@@ -290,7 +246,7 @@ def read_manifest(folder: str | Path) -> Manifest:
     return manifest
 
 
-def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
+def open_part(folder: str | Path, number: int) -> Part:
     """One part, its arrays memory-mapped. A missing or damaged file is named."""
     folder, manifest = Path(folder), read_manifest(folder)
     if not 0 <= number < manifest.parts:
@@ -298,14 +254,13 @@ def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
             f"number must be from 0 to {manifest.parts - 1}, the parts of {folder}, got {number}."
         )
     names = ["nodes", "rowptr", "col", "send", "counts"]
-    names += ["val"] if manifest.weighted else []
-    names += ["x"] if manifest.columns else []
-    names += ["words_rowptr", "words_col"] if manifest.vocabulary else []
-    names += ["axes_rows", "axes"] if manifest.axes else []
-    arrays = {}
+    names += ["val"] * manifest.weighted + ["x"] * (manifest.columns > 0)
+    names += ["words_rowptr", "words_col"] * (manifest.vocabulary > 0)
+    names += ["axes_rows", "axes"] * (manifest.axes > 0)
+    arrays: dict[str, Any] = {}
     for name in names:
         file = _file(folder, number, name)
-        _check(file, manifest, verify)
+        _check(file, manifest)
         # An empty array cannot be memory-mapped.
         arrays[name] = np.load(file, mmap_mode=None if file.stat().st_size < 256 else "r", allow_pickle=False)
     words = (arrays.pop("words_rowptr"), arrays.pop("words_col")) if manifest.vocabulary else None
@@ -313,7 +268,8 @@ def open_part(folder: str | Path, number: int, *, verify: bool = True) -> Part:
     return Part(number, words=words, axes=axes, **arrays)
 
 
-def _check(file: Path, manifest: Manifest, verify: bool) -> None:
+def _check(file: Path, manifest: Manifest) -> None:
+    """The file is the one that the manifest describes."""
     known = manifest.files.get(file.name)
     if known is None or not file.is_file():
         raise FileFormatError(f"{file} is missing; copy it again, or {_AGAIN}.")
@@ -322,7 +278,7 @@ def _check(file: Path, manifest: Manifest, verify: bool) -> None:
             f"{file} is damaged: it has {file.stat().st_size:,} bytes instead of {known['bytes']:,}; "
             f"copy it again, or {_AGAIN}."
         )
-    if verify and _checksum(file) != known["sha256"]:
+    if _checksum(file) != known["sha256"]:
         raise FileFormatError(
             f"{file} is damaged: its checksum is not the one in manifest.json; copy it again, or {_AGAIN}."
         )
@@ -335,6 +291,6 @@ def read_names(folder: str | Path) -> Iterator[str]:
         yield from map(str, range(manifest.nodes))
         return
     file = folder / "names.jsonl"
-    _check(file, manifest, verify=True)
+    _check(file, manifest)
     with file.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)

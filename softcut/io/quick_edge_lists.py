@@ -1,7 +1,8 @@
 """Edge lists as plain text, Parquet and NumPy files, read block by block: the memory is that of the edges.
 
-What the columns of a text file hold is found from its head by the same function that :mod:`softcut.io.edge_lists`
-uses; a file with anything unusual in it is left to that reader.
+Plain text means: no quotes, no comments between the rows, one delimiter, all rows of one width. Arrow reads it many
+times faster than row by row, with the same values. What its columns hold is found from its head by the same function
+that :mod:`softcut.io.edge_lists` uses; a file with anything unusual in it is left to that reader.
 """
 
 from __future__ import annotations
@@ -12,29 +13,68 @@ from typing import IO, Any
 
 import numpy as np
 
-from softcut.errors import FileFormatError, GraphError, Note, require
+from softcut.errors import DependencyError, FileFormatError, GraphError, Note, require
 from softcut.io.edge_lists import Layout, understand
 from softcut.io.options import ReadOptions
-from softcut.io.plain_text import NotPlainError, check_plain, read_columns
 from softcut.io.text_files import plain_text_bytes, reason_of
-from softcut.tables.edge_columns import EdgeColumns, EdgeTable, choose_edge_columns, whole_numbers
+from softcut.tables.edge_columns import EdgeTable, choose_edge_columns, whole_numbers
 
-__all__ = ["ReadProgress", "read_npy_edges", "read_parquet_edges", "read_plain_edges"]
+__all__ = ["PLAIN_BYTES", "ReadProgress", "read_npy_edges", "read_parquet_edges", "read_plain_edges"]
 
-# Bytes of text, and rows of a Parquet file, that are held at a time.
+# Smaller texts are read row by row: loading Arrow would take longer.
+PLAIN_BYTES = 1 << 20
+# Bytes of text, and rows of a Parquet file, that are held at a time; bytes that one thread parses.
 _BLOCK = 32 * 2**20
 _ROWS = 1 << 20
+_PIECE = 1 << 20
 # The layout is found from so many bytes; those it looks at are fewer.
 _HEAD = 4 * 2**20
 _LEADING = re.compile(rb"(?:[ \t]*(?:[#%][^\n]*)?\n)*")
+# Quotes, comments, what is no text, and what is white space to Python but part of a name to Arrow.
+_UNUSUAL = [bytes([sign]) for sign in b'"#%\0\x0b\x0c\x1c\x1d\x1e\x1f']
 _LARGEST_ID = 10**18
 
 # Called with the bytes (of a Parquet file: rows) that were read, and how many there are.
 ReadProgress = Callable[[int, int], None]
 
 
-class _NotIntegersError(Exception):
-    """Ids are text."""
+class _NotPlainError(Exception):
+    """The text holds something that only the row-by-row reader understands, or Arrow is not installed."""
+
+
+class _Edges:
+    """Edges gathered block by block; ids that are text are numbered in the order of their first mention."""
+
+    def __init__(self) -> None:
+        self.ends: list[Any] = []
+        self.weights: list[np.ndarray] = []
+
+    def add(self, u: Any, v: Any, weight: np.ndarray | None) -> None:
+        """The columns of a block: ids as Arrow arrays of integers or of text."""
+        import pyarrow
+
+        if pyarrow.types.is_integer(u.type) and pyarrow.types.is_integer(v.type):
+            self.ends.append(np.stack([u.to_numpy(), v.to_numpy()], axis=1).astype(np.int64, copy=False))
+        else:
+            both = pyarrow.concat_arrays([*u.cast("string").chunks, *v.cast("string").chunks])
+            turns = np.arange(2 * len(u)).reshape(2, -1).T.ravel()  # u[0], v[0], u[1], v[1], ...
+            self.ends.append(both.take(pyarrow.array(turns)).dictionary_encode())
+        if weight is not None:
+            self.weights.append(weight)
+
+    def table(self) -> EdgeTable:
+        """All edges."""
+        import pyarrow
+
+        weight = np.concatenate(self.weights) if self.weights else None
+        if isinstance(self.ends[0], np.ndarray):
+            return EdgeTable(np.concatenate(self.ends), None, weight)
+        chunks = pyarrow.chunked_array(self.ends).unify_dictionaries().chunks
+        ends = np.concatenate([chunk.indices.to_numpy() for chunk in chunks]).astype(np.int64)
+        return whole_numbers(EdgeTable(ends.reshape(-1, 2), chunks[0].dictionary.to_pylist(), weight))
+
+
+# ---------------------------------------------------------------------- plain text
 
 
 def read_plain_edges(
@@ -45,39 +85,55 @@ def read_plain_edges(
     `size` is the number of bytes of `stream`; `progress` is called after every block.
     """
     head = stream.read(_HEAD)
+    head = head if len(head) == size else head[: head.rfind(b"\n") + 1]
     try:
-        layout, notes, delimiter = _layout(
-            head if len(head) == size else head[: head.rfind(b"\n") + 1], options
-        )
-        for parse in (_integers, _texts):
-            stream.seek(0)
-            try:
-                return parse(
-                    _blocks(stream, size, layout, delimiter, progress), layout, delimiter, size
-                ), notes
-            except _NotIntegersError:
-                continue
-    except NotPlainError:
-        pass
+        require("pyarrow.csv", "tables", "reading text quickly")
+        layout, notes, delimiter = _layout(head, options)
+    except (_NotPlainError, DependencyError):
+        return None
+    for kind in ("int64", "string"):
+        stream.seek(0)
+        edges = _Edges()
+        try:
+            for block in _blocks(stream, size, layout, delimiter, progress):
+                edges.add(*_columns(block, layout, delimiter, kind))
+        except _NotPlainError:
+            continue
+        table = edges.table() if edges.ends else None
+        return None if table is None or "" in (table.names or ()) else (table, notes)
     return None
 
 
 def _layout(head: bytes, options: ReadOptions) -> tuple[Layout, list[Note], str]:
     """Which columns hold what; only where all of the file would be understood like its head."""
     data = plain_text_bytes(head)
-    if options.comments is not None or not data.strip() or data.startswith(b"\x1f\x8b"):
-        raise NotPlainError
+    if options.comments is not None or data.startswith(b"\x1f\x8b"):
+        raise _NotPlainError
     begin = _LEADING.match(data)
     assert begin is not None
-    check_plain(data[begin.end() :])
-    if begin.end() >= len(data):
-        raise NotPlainError
+    _check_plain(data[begin.end() :])
+    if not data[begin.end() :].strip():
+        raise _NotPlainError
     table, layout, notes = understand(data, options)
-    if layout.dicts or layout.in_doubt or table.quoted or table.comments != "#%":
-        raise NotPlainError
-    if not table.delimiter.isascii():
-        raise NotPlainError
+    unusual = layout.needs_all or table.quoted or table.comments != "#%"
+    if unusual or not table.delimiter.isascii():
+        raise _NotPlainError
     return layout, notes, table.delimiter
+
+
+def _check_plain(block: bytes, delimiter: str | None = None) -> None:
+    """Raise _NotPlainError for text that Arrow would read in another way than the row-by-row reader."""
+    if any(sign in block for sign in _UNUSUAL):
+        raise _NotPlainError
+    if not block.isascii():
+        try:
+            block.decode("utf-8")
+        except UnicodeDecodeError:
+            raise _NotPlainError from None
+    if delimiter == " ":
+        uneven = b"  " in block or b"\t" in block or b" \n" in block or b"\n " in block
+        if uneven or not block.isascii() or block[:1] == b" " or block[-1:] == b" ":
+            raise _NotPlainError
 
 
 def _blocks(
@@ -95,7 +151,7 @@ def _blocks(
             lines = block.split(b"\n", skip)
             skip -= len(lines) - 1
             block = lines[-1] if skip == 0 else b""
-        check_plain(block, delimiter)
+        _check_plain(block, delimiter)
         if block and not block.isspace():
             yield block
         if progress is not None:
@@ -103,39 +159,45 @@ def _blocks(
 
 
 def _columns(block: bytes, layout: Layout, delimiter: str, kind: str) -> tuple[Any, Any, np.ndarray | None]:
-    """Source, target and perhaps weight of the rows of a block."""
-    columns = layout.columns
-    types = {columns.source: kind, columns.target: kind}
-    if columns.weight is None:
-        return *read_columns(block, delimiter, layout.count, types), None
-    u, v, weight = read_columns(block, delimiter, layout.count, {**types, columns.weight: "float64"})
-    values = weight.to_numpy()
-    if values.size and not (values.min() >= 0 and values.max() < np.inf):
-        raise NotPlainError
+    """Source, target and perhaps weight of the rows of a block, with ids of one kind."""
+    import pyarrow
+    from pyarrow import compute, csv
+
+    # "01" and "1" are two ids, and Arrow reads "0x1" as a number.
+    if kind == "int64" and (_written_differently(block, delimiter) or b"0x" in block or b"0X" in block):
+        raise _NotPlainError
+    names, columns = [str(i) for i in range(layout.count)], layout.columns
+    types = {names[columns.source]: kind, names[columns.target]: kind}
+    if columns.weight is not None:
+        types[names[columns.weight]] = "float64"
+    try:
+        table = csv.read_csv(
+            pyarrow.BufferReader(block),
+            read_options=csv.ReadOptions(column_names=names, block_size=_PIECE),
+            parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False, ignore_empty_lines=True),
+            convert_options=csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+            ),
+        )
+    except pyarrow.ArrowException:
+        raise _NotPlainError from None
+    u, v, *weight = table.columns
+    if kind == "string":
+        u, v = compute.utf8_trim_whitespace(u), compute.utf8_trim_whitespace(v)
+    elif not _are_ids(u, v):
+        raise _NotPlainError
+    values = weight[0].to_numpy() if weight else None
+    if values is not None and values.size and not (values.min() >= 0 and values.max() < np.inf):
+        raise _NotPlainError
     return u, v, values
 
 
-def _integers(blocks: Iterator[bytes], layout: Layout, delimiter: str, size: int) -> EdgeTable:
-    ends, weights, read = _Growing(2, np.int64), _Growing(1, np.float64), 0
-    for block in blocks:
-        # "01" and "1" are two ids, and Arrow reads "0x1" as a number.
-        if _written_differently(block, delimiter) or b"0x" in block or b"0X" in block:
-            raise _NotIntegersError
-        try:
-            u, v, weight = _columns(block, layout, delimiter, "int64")
-        except NotPlainError:
-            raise _NotIntegersError from None
-        u, v = u.to_numpy(), v.to_numpy()
-        if u.size and (min(u.min(), v.min()) < 0 or max(u.max(), v.max()) >= _LARGEST_ID):
-            raise _NotIntegersError
-        read += len(block)
-        expected = 1.02 * (ends.length + len(u)) * size / read
-        ends.add([u, v], expected)
-        if weight is not None:
-            weights.add([weight], expected)
-    if not ends.length:
-        raise NotPlainError
-    return EdgeTable(ends.rows(), None, weights.column(layout.columns.weight))
+def _are_ids(*columns: Any) -> bool:
+    """Whether integers can be ids as they are."""
+    from pyarrow import compute
+
+    ranges = [compute.min_max(column).as_py() for column in columns if len(column)]
+    return all(each["min"] >= 0 and each["max"] < _LARGEST_ID for each in ranges)
 
 
 def _written_differently(data: bytes, delimiter: str) -> bool:
@@ -153,69 +215,6 @@ def _written_differently(data: bytes, delimiter: str) -> bool:
     return b"+" in data and bool(begins(np.flatnonzero(symbols == 43)).any())
 
 
-def _texts(blocks: Iterator[bytes], layout: Layout, delimiter: str, size: int) -> EdgeTable:
-    names, weights = _Names(), _Growing(1, np.float64)
-    for block in blocks:
-        u, v, weight = _columns(block, layout, delimiter, "string")
-        names.add(u, v)
-        if weight is not None:
-            weights.add([weight], weights.length + 2 * len(weight))
-    ends, known = names.finish()
-    if not len(ends) or "" in known:
-        raise NotPlainError
-    return whole_numbers(EdgeTable(ends, known, weights.column(layout.columns.weight)))
-
-
-class _Growing:
-    """Rows of an array whose number shows only at the end."""
-
-    def __init__(self, width: int, dtype: Any) -> None:
-        self.data, self.length = np.empty((0, width), dtype=dtype), 0
-
-    def add(self, columns: list[np.ndarray], expected: float) -> None:
-        """Append rows; `expected` is how many there may be in the end."""
-        end = self.length + len(columns[0])
-        if end > len(self.data):
-            larger = np.empty((max(end, int(expected)), self.data.shape[1]), dtype=self.data.dtype)
-            larger[: self.length] = self.data[: self.length]
-            self.data = larger
-        for i, column in enumerate(columns):
-            self.data[self.length : end, i] = column
-        self.length = end
-
-    def rows(self) -> np.ndarray:
-        return self.data[: self.length]
-
-    def column(self, wanted: int | None) -> np.ndarray | None:
-        """The only column; None where none was wanted."""
-        return None if wanted is None else self.rows()[:, 0]
-
-
-class _Names:
-    """Ids that are text, numbered in the order in which they are first mentioned."""
-
-    def __init__(self) -> None:
-        self.chunks: list[Any] = []
-
-    def add(self, u: Any, v: Any) -> None:
-        """The two ends of some edges."""
-        import pyarrow
-
-        both = pyarrow.concat_arrays([*u.chunks, *v.chunks])
-        turns = np.arange(2 * len(u)).reshape(2, -1).T.ravel()  # u[0], v[0], u[1], v[1], ...
-        self.chunks.append(both.take(pyarrow.array(turns)).dictionary_encode())
-
-    def finish(self) -> tuple[np.ndarray, list[str]]:
-        """Ends as positions in the list of names."""
-        import pyarrow
-
-        if not self.chunks:
-            return np.empty((0, 2), dtype=np.int64), []
-        chunks = pyarrow.chunked_array(self.chunks).unify_dictionaries().chunks
-        ends = np.concatenate([chunk.indices.to_numpy() for chunk in chunks]).astype(np.int64)
-        return ends.reshape(-1, 2), chunks[0].dictionary.to_pylist()
-
-
 # ---------------------------------------------------------------------- Parquet and NumPy
 
 
@@ -225,86 +224,65 @@ def read_parquet_edges(
     """The edges of a Parquet file, one per row, and what was understood."""
     parquet = require("pyarrow.parquet", "tables", "reading Parquet files")
     import pyarrow
-
-    try:
-        file = parquet.ParquetFile(path)
-        total = file.metadata.num_rows
-        titles = [str(name) for name in file.schema_arrow.names]
-        head = next(file.iter_batches(batch_size=1000), None)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise FileFormatError(
-            f"{options.label} cannot be read as a Parquet file: {reason_of(error)}."
-        ) from None
-    if head is None or not total:
-        raise FileFormatError(f"{options.label} has no edges.")
-    rows = [[str(value) for value in row.values()] for row in head.to_pylist()]
-    try:
-        columns = choose_edge_columns(
-            titles, options.label, options.source, options.target, options.weight, options.weighted, rows
-        )
-    except GraphError as error:
-        raise FileFormatError(error.sentence) from None
-    edges = _parquet_edges(file, titles, columns, total, options.label, progress)
-    return edges, [Note("format", f"{options.label}: Parquet file", format="parquet"), columns.note()]
-
-
-def _parquet_edges(
-    file: Any, titles: list[str], columns: EdgeColumns, total: int, label: str, progress: ReadProgress | None
-) -> EdgeTable:
-    import pyarrow
     from pyarrow import types
 
-    used = [columns.source, columns.target] + ([] if columns.weight is None else [columns.weight])
-    kinds = [file.schema_arrow.field(i).type for i in used]
-    integers = all(types.is_integer(kind) for kind in kinds[:2])
-    for i, kind in zip(used[:2], kinds[:2], strict=True):
+    label = options.label
+    try:
+        file = parquet.ParquetFile(path)
+        total, schema = file.metadata.num_rows, file.schema_arrow
+        head = next(file.iter_batches(batch_size=1000), None)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise FileFormatError(f"{label} cannot be read as a Parquet file: {reason_of(error)}.") from None
+    if head is None or not total:
+        raise FileFormatError(f"{label} has no edges.")
+    rows = [[str(value) for value in row.values()] for row in head.to_pylist()]
+    try:
+        asked = options.source, options.target, options.weight, options.weighted
+        columns = choose_edge_columns([str(name) for name in schema.names], label, *asked, rows)
+    except GraphError as error:
+        raise FileFormatError(error.sentence) from None
+    places = [columns.source, columns.target, *([] if columns.weight is None else [columns.weight])]
+    titles = [schema.names[i] for i in places]
+    for title in titles[:2]:
+        kind = schema.field(title).type
         kind = kind.value_type if types.is_dictionary(kind) else kind
         if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
             raise FileFormatError(
-                f"{label}: column {titles[i]!r} holds {kind}, which is no id of a node; store ids as integers or text."
+                f"{label}: column {title!r} holds {kind}, which is no id of a node; store ids as integers or text."
             )
-    ends, weights, names, read = _Growing(2, np.int64), _Growing(1, np.float64), _Names(), 0
-    for batch in file.iter_batches(batch_size=_ROWS, columns=[titles[i] for i in used]):
-        parts = [batch.column(titles[i]) for i in used]
-        for i, part in zip(used, parts, strict=True):
-            if part.null_count:
-                at = read + int(np.flatnonzero(part.is_null().to_numpy(zero_copy_only=False))[0])
+    integers = all(types.is_integer(schema.field(title).type) for title in titles[:2])
+    edges, read = _Edges(), 0
+    for batch in file.iter_batches(batch_size=_ROWS, columns=titles):
+        block = pyarrow.Table.from_batches([batch]).select(titles)
+        for title, column in zip(titles, block.columns, strict=True):
+            if column.null_count:
+                row = read + int(np.flatnonzero(column.is_null().to_numpy())[0])
                 raise FileFormatError(
-                    f"{label}, row {at}: column {titles[i]!r} is empty; fill or drop that row."
+                    f"{label}, row {row}: column {title!r} is empty; fill or drop that row."
                 )
-        if integers:
-            pair = [part.to_numpy(zero_copy_only=False) for part in parts[:2]]
-            if max(int(column.max(initial=0)) for column in pair) >= _LARGEST_ID or (
-                min(int(column.min(initial=0)) for column in pair) < 0
-            ):
-                raise FileFormatError(f"{label}: ids must lie between 0 and 10^18; store others as text.")
-            ends.add(pair, total)
-        else:
-            names.add(*(pyarrow.chunked_array([part.cast("string")]) for part in parts[:2]))
-        if columns.weight is not None:
-            weights.add([_checked_weight(parts[2], read, titles[used[2]], label)], total)
+        u, v, *weight = block.columns
+        if integers and not _are_ids(u, v):
+            raise FileFormatError(f"{label}: ids must lie between 0 and 10^18; store others as text.")
+        edges.add(u, v, _weights(weight[0], titles[2], read, label) if weight else None)
         read += batch.num_rows
         if progress is not None:
             progress(read, total)
-    weight = weights.column(columns.weight)
-    if integers:
-        return EdgeTable(ends.rows(), None, weight)
-    pairs, known = names.finish()
-    return whole_numbers(EdgeTable(pairs, known, weight))
+    return edges.table(), [Note("format", f"{label}: Parquet file", format="parquet"), columns.note()]
 
 
-def _checked_weight(part: Any, read: int, title: str, label: str) -> np.ndarray:
+def _weights(column: Any, title: str, read: int, label: str) -> np.ndarray:
+    """The weights of a block of a Parquet file that begins after `read` rows."""
     try:
-        weight = part.cast("float64").to_numpy()
+        weight = column.cast("float64").to_numpy()
     except Exception:
         raise FileFormatError(
-            f"{label}: column {title!r} holds {part.type}, not numbers; name another column of weights."
+            f"{label}: column {title!r} holds {column.type}, not numbers; name another column of weights."
         ) from None
     wrong = np.flatnonzero(~((weight >= 0) & (weight < np.inf)))
     if wrong.size:
-        at = int(wrong[0])
+        row = int(wrong[0])
         raise FileFormatError(
-            f"{label}, row {read + at}: the weight {weight[at]:g} is not a non-negative, finite number."
+            f"{label}, row {read + row}: the weight {weight[row]:g} is not a non-negative, finite number."
         )
     return weight
 

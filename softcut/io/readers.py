@@ -21,24 +21,28 @@ from softcut.graph import Graph
 from softcut.graph.checks import check_self_loops
 from softcut.io import options as declared
 from softcut.io.edge_lists import read_edge_list
-from softcut.io.feature_files import FeatureSource, features_from
+from softcut.io.feature_files import features_from
 from softcut.io.matrix_files import read_mtx, read_npz
-from softcut.io.network_files import parse_gml, parse_graphml, read_network
+from softcut.io.network_files import read_network
 from softcut.io.options import ReadOptions
-from softcut.io.plain_text import PLAIN_BYTES
-from softcut.io.quick_edge_lists import ReadProgress, read_npy_edges, read_parquet_edges, read_plain_edges
+from softcut.io.quick_edge_lists import (
+    PLAIN_BYTES,
+    ReadProgress,
+    read_npy_edges,
+    read_parquet_edges,
+    read_plain_edges,
+)
 from softcut.io.text_files import (
     check_max_bytes,
     is_standard_input,
     kind_of,
     label_of,
     read_bytes,
-    shown,
     stem_of,
 )
 from softcut.io.text_tables import check_comments, check_delimiter
-from softcut.tables.arrays import plural
-from softcut.tables.columns import FeatureOptions, FeatureTable
+from softcut.tables.arrays import plural, shown
+from softcut.tables.columns import FeatureOptions, FeatureTable, Table
 from softcut.tables.edge_columns import (
     EdgeTable,
     edges_of_table,
@@ -46,6 +50,7 @@ from softcut.tables.edge_columns import (
     nodes_without_edges,
     rows_of_nodes,
 )
+from softcut.tables.feature_columns import feature_table
 from softcut.tables.frames import edges_of_frame, is_frame, labelled_adjacency
 
 __all__ = ["read_features", "read_graph"]
@@ -198,20 +203,21 @@ def read_graph(
         delimiter=check_delimiter(delimiter),
         comments=check_comments(comments),
         max_bytes=check_max_bytes(max_bytes),
+        features=FeatureOptions.checked(ids, one_hot, missing),
     )
-    wanted = FeatureOptions.checked(ids, one_hot, missing)
     kind = "frame" if frame else format or kind_of(path, _GRAPH_FORMATS, "graph")
     attributes = _attributes(features, kind)
     edges = _read_edges(path, kind, options, progress)
-    data = b"" if frame or edges is not None else read_bytes(path, options.max_bytes)
-    join = None
+    data = path if frame or edges is not None else read_bytes(path, options.max_bytes)
+    table = None
     if features is not None and attributes is None:
-        join = features_from(features, wanted, features_header, None, options.comments, options.max_bytes)
+        table = features_from(features, features_header, None, options.comments, options.max_bytes)
     try:
         if edges is not None:
-            graph = _graph_of_edges(*edges, join, wanted, options)
+            graph = _graph_of_edges(*edges, table, options)
         else:
-            graph = _read(path, data, kind, join, attributes, wanted, options)
+            graph = _graph_of_data(data, kind, attributes, options)
+            graph = graph if table is None else _attach(graph, table, options)
     except GraphError as error:  # the graph's own checks do not know which file they look at
         raise GraphError(f"{options.label}: ", error.sentence) from None
     size = {"nodes": graph.num_nodes, "edges": graph.num_edges}
@@ -225,7 +231,13 @@ def read_graph(
 def _read_edges(
     path: Any, kind: str, options: ReadOptions, progress: ReadProgress | None
 ) -> tuple[EdgeTable, list[Note]] | None:
-    """The edges of an edge list, a NumPy array or a Parquet file; None for all other kinds."""
+    """The edges of an edge list, a NumPy array, a Parquet file or a data frame; None for all other kinds."""
+    if kind == "frame":
+        asked = options.source, options.target, options.weight
+        if asked == (None, None, None) and labelled_adjacency(path, options.label) is not None:
+            return None
+        table, columns = edges_of_frame(path, options.label, *asked, options.weighted)
+        return table, [columns.note("data frame, ")]
     if kind not in ("edges", "npy", "parquet"):
         return None
     if is_standard_input(path) and kind != "edges":
@@ -263,41 +275,11 @@ def _attributes(features: Any, kind: str) -> str | list[str] | None:
     return list(features) if named else "attributes"
 
 
-def _read(
-    path: Any,
-    data: bytes,
-    kind: str,
-    join: FeatureSource | None,
-    attributes: str | list[str] | None,
-    wanted: FeatureOptions,
-    options: ReadOptions,
-) -> Graph:
-    if kind == "frame":
-        asked = (options.source, options.target, options.weight) != (None, None, None)
-        if asked or labelled_adjacency(path, options.label) is None:
-            edges, columns = edges_of_frame(
-                path, options.label, options.source, options.target, options.weight, options.weighted
-            )
-            return _graph_of_edges(edges, [columns.note("data frame, ")], join, wanted, options)
-        graph = Graph.from_frame(path, self_loops=options.self_loops, directed=options.directed)
-    elif kind in ("graphml", "gml"):
-        network = (parse_graphml if kind == "graphml" else parse_gml)(data, options)
-        title = "GraphML" if kind == "graphml" else "GML"
-        graph = read_network(network, title, options, attributes, wanted)
-    else:
-        graph = (read_mtx if kind == "mtx" else read_npz)(data, options)
-    return graph if join is None else _attach(graph, join, wanted, options)
-
-
 def _graph_of_edges(
-    edges: EdgeTable,
-    notes: list[Note],
-    join: FeatureSource | None,
-    wanted: FeatureOptions,
-    options: ReadOptions,
+    edges: EdgeTable, notes: list[Note], table: Table | FeatureTable | None, options: ReadOptions
 ) -> Graph:
     try:
-        parts = edges_of_table(edges, options.label, join, wanted.missing)
+        parts = edges_of_table(edges, options.label, table, options.features)
     except GraphError as error:  # the sentence names the files
         raise FileFormatError(error.sentence) from None
     parts["notes"] = [*notes, *parts["notes"]]
@@ -306,19 +288,37 @@ def _graph_of_edges(
     )
 
 
-def _attach(graph: Graph, join: FeatureSource, wanted: FeatureOptions, options: ReadOptions) -> Graph:
+def _graph_of_data(data: Any, kind: str, attributes: str | list[str] | None, options: ReadOptions) -> Graph:
+    """A graph of a labelled matrix (a data frame), or of the bytes of a file that is no list of edges."""
+    if kind == "frame":
+        return Graph.from_frame(data, self_loops=options.self_loops, directed=options.directed)
+    if kind in ("graphml", "gml"):
+        return read_network(data, kind, options, attributes)
+    return (read_mtx if kind == "mtx" else read_npz)(data, options)
+
+
+def _joined(table: Table | FeatureTable, wanted: FeatureOptions, known: list[str] | None) -> FeatureTable:
+    """The features of nodes whose order is known."""
+    try:
+        return feature_table(table, wanted, known)
+    except GraphError as error:
+        if not isinstance(table, Table) or table.lines is None:
+            raise
+        raise FileFormatError(error.sentence) from None  # the sentence names the file and the line
+
+
+def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions) -> Graph:
     """Features for a graph whose nodes have an order of their own (not an edge list)."""
     n = graph.num_nodes
-    table = join(graph.node_names or [str(i) for i in range(n)], True)
+    table = _joined(features, options.features, graph.node_names or [str(i) for i in range(n)])
     if table.ids is None:
         if table.x.shape[0] != n:
             raise FileFormatError(
                 f"{table.label} has {table.x.shape[0]} rows but {options.label} has {n} nodes: "
                 "give one row per node."
             )
-        notes = [Note("features", f"features of {table.label}"), *table.notes]
-        if not table.by_position:
-            notes.insert(1, Note("joined_by_position", "rows joined by position"))
+        by_position = [] if table.by_position else [Note("joined_by_position", "rows joined by position")]
+        notes = [Note("features", f"features of {table.label}"), *by_position, *table.notes]
         return graph.with_features(table.x, table.names).with_notes(*notes)
     names = graph.node_names or names_of_rows(n, table)
     known = set(names)
@@ -327,20 +327,15 @@ def _attach(graph: Graph, join: FeatureSource, wanted: FeatureOptions, options: 
         raise FileFormatError(
             f"{table.label} has node {shown(extra[0])}, which {options.label} with its {n} nodes does not have."
         )
-    x, said_how = _rows(table, [*names, *extra], wanted.missing, options.label)
+    x, said_how = _rows(table, [*names, *extra], options.features.missing, options.label)
     notes = [Note("features", f"features of {table.label} {said_how}"), *table.notes]
     if not extra:
         return graph.with_features(x, table.names).with_notes(*notes)
     larger = graph.adjacency.copy()
     larger.resize((n + len(extra), n + len(extra)))
-    notes.append(nodes_without_edges(table, extra))
+    said = [*graph.notes, *notes, nodes_without_edges(table, extra)]
     return Graph(
-        larger,
-        x=x,
-        node_names=[*names, *extra],
-        name=graph.name,
-        feature_names=table.names,
-        notes=[*graph.notes, *notes],
+        larger, x, node_names=[*names, *extra], name=graph.name, feature_names=table.names, notes=said
     )
 
 
@@ -386,23 +381,15 @@ def read_features(
     header
         Whether the first row holds titles.
     """
-    source = features_from(
-        path,
-        FeatureOptions.checked(ids, one_hot, missing),
-        header,
-        check_delimiter(delimiter),
-        check_comments(comments),
-        check_max_bytes(max_bytes),
-    )
+    wanted = FeatureOptions.checked(ids, one_hot, missing)
+    checked = check_delimiter(delimiter), check_comments(comments), check_max_bytes(max_bytes)
     names = None if node_names is None else [str(name) for name in node_names]
-    table = source(names, True)
-    if names is None:
-        return table.x
-    if table.ids is None:
-        if table.x.shape[0] != len(names):
-            raise FileFormatError(
-                f"{table.label} has {table.x.shape[0]} rows but there are {len(names)} nodes: "
-                "give one row per node, or node ids in the first column."
-            )
-        return table.x
-    return _rows(table, names, missing, "node_names")[0]
+    table = _joined(features_from(path, header, *checked), wanted, names)
+    if names is not None and table.ids is not None:
+        return _rows(table, names, missing, "node_names")[0]
+    if names is not None and table.x.shape[0] != len(names):
+        raise FileFormatError(
+            f"{table.label} has {table.x.shape[0]} rows but there are {len(names)} nodes: "
+            "give one row per node, or node ids in the first column."
+        )
+    return table.x

@@ -23,7 +23,6 @@ __all__ = [
     "plain_text_bytes",
     "read_bytes",
     "reason_of",
-    "shown",
     "stem_of",
 ]
 
@@ -49,25 +48,21 @@ def label_of(path: Any) -> str:
         raise ParameterError(f"path is a {type(path).__name__}: pass the name of a file.") from None
 
 
-def _suffixes(path: Any) -> tuple[str, str]:
-    """File name without and the last extension (lower case), ``.gz`` left out."""
-    name = Path(label_of(path)).name
-    if name.lower().endswith(".gz"):
-        name = name[:-3]
-    stem, suffix = os.path.splitext(name)
-    return stem, suffix.lower()
-
-
 def stem_of(path: Any) -> str:
     """The name of a file without folder and extensions."""
-    return _suffixes(path)[0]
+    return _stem_and_suffix(path)[0]
+
+
+def _stem_and_suffix(path: Any) -> tuple[str, str]:
+    name = Path(label_of(path)).name
+    return os.path.splitext(name[:-3] if name.lower().endswith(".gz") else name)
 
 
 def kind_of(path: Any, known: dict[str, str], what: str) -> str:
     """What a file is by its extension."""
     if is_standard_input(path):
         return known[".csv"]
-    suffix = _suffixes(path)[1]
+    suffix = _stem_and_suffix(path)[1].lower()
     if os.path.isdir(path):
         raise FileFormatError(f"{label_of(path)} is a folder; name a {what} file in it.")
     if suffix not in known:
@@ -92,16 +87,18 @@ def check_max_bytes(max_bytes: Any) -> int | None:
     return max_bytes
 
 
+def _check_size(size: int, packed: int, label: str, max_bytes: int | None) -> None:
+    """Refuse what unpacks to more than the limit."""
+    if size > (limit := _limit(packed, max_bytes)):
+        raise FileFormatError(
+            f"{label} unpacks to more than {limit / 2**20:.0f} MiB: unpack it first, or pass ",
+            Argument("max_bytes"),
+            " with a larger limit.",
+        )
+
+
 def _limit(packed: int, max_bytes: int | None) -> int:
     return max(_UNPACKED_BYTES, _UNPACKED_TIMES * packed) if max_bytes is None else max_bytes
-
-
-def _raise_too_large(label: str, limit: int) -> None:
-    raise FileFormatError(
-        f"{label} unpacks to more than {limit / 2**20:.0f} MiB: unpack it first, or pass ",
-        Argument("max_bytes"),
-        " with a larger limit.",
-    )
 
 
 def read_bytes(path: Any, max_bytes: int | None = None) -> bytes:
@@ -124,14 +121,13 @@ def read_bytes(path: Any, max_bytes: int | None = None) -> bytes:
         reason = getattr(error, "strerror", None) or str(error)
         raise FileFormatError(f"{label} cannot be opened: {reason}.") from None
     if label.lower().endswith(".gz") or data[:2] == b"\x1f\x8b":
-        limit = _limit(len(data), max_bytes)
+        packed = len(data)
         try:
             with gzip.open(io.BytesIO(data)) as stream:
-                data = stream.read(limit + 1)
+                data = stream.read(_limit(packed, max_bytes) + 1)
         except Exception as error:  # OSError, EOFError, zlib.error, struct.error: all mean the same
             raise FileFormatError(f"{label} is not a valid gzip file: {error}.") from None
-        if len(data) > limit:
-            _raise_too_large(label, limit)
+        _check_size(len(data), packed, label, max_bytes)
     if not data.strip():
         raise FileFormatError(f"{label} is empty.")
     return data
@@ -141,9 +137,7 @@ def check_archive_size(data: bytes, label: str, max_bytes: int | None) -> None:
     """Refuse a zip archive that announces more than the limit, before anything is unpacked."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         size = sum(item.file_size for item in archive.infolist())
-    limit = _limit(len(data), max_bytes)
-    if size > limit:
-        _raise_too_large(label, limit)
+    _check_size(size, len(data), label, max_bytes)
 
 
 def decode_text(data: bytes, label: str) -> str:
@@ -187,9 +181,3 @@ def reason_of(error: BaseException) -> str:
     if "pickle" in text:  # NumPy's advice for data it does not know: to let it execute code
         text = "it holds no plain arrays"
     return text[:200] or type(error).__name__
-
-
-def shown(line: str) -> str:
-    """A line in quotes for a message, cut where it is long."""
-    line = line.strip()
-    return repr(line if len(line) <= 60 else line[:57] + "...")

@@ -1,38 +1,28 @@
-"""Tables of text: delimiters, comments, quotes, rows, and columns of numbers."""
+"""Tables of text: delimiters, comments, quotes and rows."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
-
 from softcut.errors import Argument, FileFormatError, Note, ParameterError, Sentence
-from softcut.io.text_files import decode_text, plain_text_bytes, shown
+from softcut.io.text_files import decode_text, plain_text_bytes
 from softcut.tables.arrays import plural, warn_caller
 
 __all__ = [
     "TextTable",
     "check_comments",
     "check_delimiter",
-    "column_of_numbers",
-    "is_missing",
-    "is_number",
-    "mixed_commas",
     "open_table",
 ]
 
 _NAMED = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}
-_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
-_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 # Excel and its kin say on a line of its own what separates the columns.
 _SEPARATOR_LINE = re.compile(rb"""^["']?sep=([^\n])["']?[ \t]*(?=\n|$)""", re.IGNORECASE)
 _HEAD = 1 << 20  # the layout of a table shows in its first megabyte
-_SAMPLE = 1000
 
 
 @dataclass(frozen=True)
@@ -40,7 +30,6 @@ class TextTable:
     """The text of a table, what separates its columns, which lines are comments, what was said about it."""
 
     label: str
-    data: bytes
     text: str
     delimiter: str
     comments: str
@@ -55,9 +44,9 @@ class TextTable:
         """The delimiter in words."""
         return _NAMED.get(self.delimiter, repr(self.delimiter))
 
-    def rows(self, text: str | None = None) -> Iterator[tuple[int, list[str]]]:
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Line number and fields of every row that is neither blank nor a comment."""
-        lines = (self.text if text is None else text).split("\n")
+        lines = self.text.split("\n")
         if self.quoted:
             yield from _quoted_rows(lines, self.delimiter, self.comments, self.label)
             return
@@ -68,12 +57,7 @@ class TextTable:
 
     def sample(self) -> list[tuple[int, list[str]]]:
         """The first rows, enough to see the layout."""
-        head = self.text
-        if len(head) > _HEAD and not self.quoted:
-            head = head[: head.rfind("\n", 0, _HEAD)]
-            if not any(True for _ in islice(self.rows(head), 2)):
-                head = self.text
-        return list(islice(self.rows(head), _SAMPLE))
+        return list(islice(self.rows(), 1000))
 
     def line(self, number: int) -> str:
         """The text of a line."""
@@ -103,7 +87,7 @@ def open_table(data: bytes, label: str, delimiter: str | None, comments: str | N
     if comments is None:
         comments, said = _find_comments(text, separator, label)
         notes += said
-    return TextTable(label, data, text, separator, comments, tuple(notes))
+    return TextTable(label, text, separator, comments, tuple(notes))
 
 
 # ---------------------------------------------------------------------- delimiters and comments
@@ -270,74 +254,3 @@ def _quoted_rows(
         if delimiter == " ":
             fields = [field for i, field in enumerate(fields) if field or i < len(fields) - 1]
         yield begin + 1, fields or [""]
-
-
-# ---------------------------------------------------------------------- numbers
-
-
-def _number(field: str) -> float:
-    """A float as a table would write it (Python's float() would take '1_0' too)."""
-    if "_" in field:
-        raise ValueError
-    return float(field)
-
-
-def is_number(field: str) -> bool:
-    """Whether a field is a number, with a decimal point or comma.
-
-    >>> is_number("2.5"), is_number("2,5"), is_number("1_0")
-    (True, True, False)
-    """
-    try:
-        _number(field)
-    except ValueError:
-        return _DECIMAL_COMMA.fullmatch(field) is not None
-    return True
-
-
-def is_missing(field: str) -> bool:
-    """Whether a field means that there is no value."""
-    return field.strip().lower() in _MISSING
-
-
-def column_of_numbers(fields: Sequence[str], delimiter: str = ";") -> tuple[np.ndarray | None, Note | None]:
-    """Values of a column, and what to say about them; None where they are not all numbers.
-
-    >>> column_of_numbers(["2,5", "1"])
-    (array([2.5, 1. ]), "decimal commas: '2,5' is 2.5")
-    >>> column_of_numbers(["1,250", "3"], delimiter=",")
-    (None, None)
-
-    Parameters
-    ----------
-    fields
-        Values as they are written.
-    delimiter
-        What separates the columns. Where that is a comma, "1,250" in quotes is rather a thousand and 250.
-    """
-    try:
-        return np.array([_number(field) for field in fields], dtype=np.float64), None
-    except ValueError:
-        pass
-    commas = [field for field in fields if "," in field]
-    # "1,234" beside "5.6" is a thousand; only a column without points has decimal commas.
-    if not commas or any("." in field for field in fields):
-        return None, None
-    if not all(_DECIMAL_COMMA.fullmatch(field) for field in commas):
-        return None, None
-    if delimiter == "," and all(_THOUSANDS.fullmatch(field) for field in commas):
-        return None, None
-    try:
-        values = np.array([_number(field.replace(",", ".")) for field in fields], dtype=np.float64)
-    except ValueError:
-        return None, None
-    shown_as = f"decimal commas: {commas[0]!r} is {_number(commas[0].replace(',', '.')):g}"
-    return values, Note("decimal_commas", shown_as)
-
-
-def mixed_commas(field: str) -> str:
-    """The end of a sentence about a number whose comma may mean two things."""
-    return (
-        f"the comma in {shown(field)} may mark decimals or thousands; write numbers with points and without such "
-        "commas."
-    )

@@ -18,6 +18,7 @@ __all__ = [
     "listed",
     "plural",
     "shape_of",
+    "shown",
     "to_dense",
     "torch_sparse_to_scipy",
     "warn_caller",
@@ -82,3 +83,9 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """Names for a message, in quotes, the rest counted."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def shown(text: str) -> str:
+    """A text in quotes for a message, cut where it is long."""
+    text = text.strip()
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,6 +1,7 @@
-"""Tables of node features: columns of numbers and text, and what can be asked of them.
+"""Tables of node features: what a column holds, and what can be asked of it.
 
-Text files and data frames become a :class:`Table` first, so that both follow the same rules.
+Text files, data frames and node attributes become a :class:`Table` first, so that all follow the same rules:
+:func:`column_of_fields` decides what a column of text fields is, :func:`column_of_values` what a column of objects is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from softcut.errors import Note, ParameterError
-from softcut.tables.arrays import listed
+from softcut.tables.arrays import listed, shown
 
 __all__ = [
     "INTEGER_ID",
@@ -23,8 +24,14 @@ __all__ = [
     "FeatureTable",
     "Missing",
     "Table",
+    "column_of_fields",
     "column_of_values",
+    "is_missing",
+    "is_number",
+    "is_value",
     "looks_like_id",
+    "mixed_commas",
+    "numbers_of_fields",
     "position_of",
     "text_of",
 ]
@@ -37,6 +44,10 @@ INTEGER_ID = re.compile(r"0|[1-9][0-9]{0,17}")
 STRICT_ID_NAMES = {"id", "ids", "node", "nodes", "node_id", "nodeid", "node_name", "vertex"}
 _ID_NAMES = STRICT_ID_NAMES | {"", "name", "names", "index", "key"}
 _ID_ENDING = re.compile(r"(?:[_ \-.]|(?<=[a-z]))I[Dd]$|[_ \-.]ids?$")
+_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
+_TRUTH = {"true": 1.0, "false": 0.0}
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 
 
 @dataclass(frozen=True)
@@ -139,11 +150,7 @@ class FeatureTable:
 
 
 def looks_like_id(title: str) -> bool:
-    """Whether a title says that a column holds ids.
-
-    >>> looks_like_id("user_id"), looks_like_id("userId"), looks_like_id("paid")
-    (True, True, False)
-    """
+    """Whether a title says that a column holds ids: "user_id" and "userId", not "paid"."""
     title = title.strip()
     return title.lower() in _ID_NAMES or _ID_ENDING.search(title) is not None
 
@@ -167,26 +174,99 @@ def position_of(which: str | int, titles: Sequence[str], argument: str, label: s
     )
 
 
+# ---------------------------------------------------------------------- what a column is
+
+
 def column_of_values(title: str, values: np.ndarray) -> Column:
     """A column of any values: numbers where all that are not missing are numbers, else text."""
     if values.dtype.kind in "biuf":
         return Column(title, numbers=values)
-    items = values.tolist()
-    gaps = [_is_gap(item) for item in items]
-    if not all(gaps) and all(gap or _is_number(item) for item, gap in zip(items, gaps, strict=True)):
-        numbers = [np.nan if gap else float(item) for item, gap in zip(items, gaps, strict=True)]
-        return Column(title, numbers=np.array(numbers))
-    return Column(title, text=["" if gap else text_of(item) for item, gap in zip(items, gaps, strict=True)])
-
-
-def _is_number(item: Any) -> bool:
-    return isinstance(item, (bool, int, float, np.number))
+    items = [None if _is_gap(item) else item for item in values.tolist()]
+    present = [item for item in items if item is not None]
+    if present and all(isinstance(item, (bool, int, float, np.number)) for item in present):
+        return Column(title, numbers=np.array([np.nan if item is None else float(item) for item in items]))
+    return Column(title, text=["" if item is None else text_of(item) for item in items])
 
 
 def _is_gap(item: Any) -> bool:
-    if item is None or str(item) in ("<NA>", "NaT"):
-        return True
-    return isinstance(item, float) and item != item
+    return item is None or str(item) in ("<NA>", "NaT") or (isinstance(item, float) and item != item)
+
+
+def column_of_fields(
+    title: str, fields: Sequence[str], delimiter: str, first: bool
+) -> tuple[Column, Note | None]:
+    """A column of a text file: numbers, or True and False, or text; and what to say about it.
+
+    `first`: whether it is the first column of its table, where ids usually stand.
+    """
+    numbers, said = numbers_of_fields(fields, delimiter)
+    if numbers is None:
+        gaps = [is_missing(field) for field in fields]
+        present = [field.lower() for field, gap in zip(fields, gaps, strict=True) if not gap]
+        if all(field in _TRUTH for field in present):
+            truth = [np.nan if gap else _TRUTH[f.lower()] for f, gap in zip(fields, gaps, strict=True)]
+            return Column(title, np.array(truth)), None
+        filled = ["0" if gap else field for field, gap in zip(fields, gaps, strict=True)]
+        numbers, said = numbers_of_fields(filled, delimiter)
+        if numbers is None:  # "NA" among words may be a word
+            return Column(title, text=list(fields)), None
+        numbers[gaps] = np.nan
+    # Distinct values in the place of ids, and distinct integers, may be ids: these are compared as they are written.
+    in_place = first or looks_like_id(title) or all(field.isdecimal() for field in fields)
+    may_be_ids = in_place and len(set(fields)) == len(fields) and not np.isnan(numbers).any()
+    return Column(title, numbers, list(fields) if may_be_ids else None), said
+
+
+def is_value(field: str) -> bool:
+    """Whether a field is a number, True or False, or missing: no word."""
+    return is_number(field) or is_missing(field) or field.lower() in _TRUTH
+
+
+def is_missing(field: str) -> bool:
+    """Whether a field means that there is no value."""
+    return field.strip().lower() in _MISSING
+
+
+def is_number(field: str) -> bool:
+    """Whether a field is a number, with a decimal point or comma."""
+    return _floats([field]) is not None or _DECIMAL_COMMA.fullmatch(field) is not None
+
+
+def _floats(fields: Sequence[str]) -> np.ndarray | None:
+    """Fields as numbers with decimal points; None where one is none (Python's float() would take '1_0' too)."""
+    try:
+        values = [float(field) for field in fields]
+    except ValueError:
+        return None
+    return None if any("_" in field for field in fields) else np.array(values, dtype=np.float64)
+
+
+def numbers_of_fields(fields: Sequence[str], delimiter: str = ";") -> tuple[np.ndarray | None, Note | None]:
+    """Values of a column, and what to say about them; None where they are not all numbers.
+
+    Where a comma is the delimiter, "1,250" in quotes is rather a thousand and 250 than a decimal number.
+    """
+    values = _floats(fields)
+    commas = [field for field in fields if "," in field] if values is None else []
+    # "1,234" beside "5.6" is a thousand; only a column without points has decimal commas.
+    if not commas or any("." in field for field in fields):
+        return values, None
+    thousands = delimiter == "," and all(_THOUSANDS.fullmatch(field) for field in commas)
+    if thousands or not all(_DECIMAL_COMMA.fullmatch(field) for field in commas):
+        return None, None
+    values = _floats([field.replace(",", ".") for field in fields])
+    if values is None:
+        return None, None
+    shown_as = f"decimal commas: {commas[0]!r} is {float(commas[0].replace(',', '.')):g}"
+    return values, Note("decimal_commas", shown_as)
+
+
+def mixed_commas(field: str) -> str:
+    """The end of a sentence about a number whose comma may mean two things."""
+    return (
+        f"the comma in {shown(field)} may mark decimals or thousands; write numbers with points and without such "
+        "commas."
+    )
 
 
 def text_of(value: Any) -> str:

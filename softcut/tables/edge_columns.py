@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from softcut.errors import Argument, GraphError, Note, ParameterError, Sentence
-from softcut.tables.arrays import listed, plural, warn_caller
-from softcut.tables.columns import INTEGER_ID, FeatureTable, looks_like_id, position_of
+from softcut.tables.arrays import listed, plural, shown, warn_caller
+from softcut.tables.columns import (
+    INTEGER_ID,
+    FeatureOptions,
+    FeatureTable,
+    Table,
+    looks_like_id,
+    position_of,
+)
+from softcut.tables.feature_columns import feature_table
 
 __all__ = [
     "END_NAMES",
@@ -28,24 +36,11 @@ __all__ = [
 ]
 
 # Pairs of titles that mean "the two ends of an edge".
-END_NAMES = [
-    ("source", "target"),
-    ("src", "dst"),
-    ("from", "to"),
-    ("u", "v"),
-    ("i", "j"),
-    ("source_id", "target_id"),
-    ("sourceid", "targetid"),
-    ("node1", "node2"),
-    ("node_1", "node_2"),
-    ("id1", "id2"),
-    ("id_1", "id_2"),
-    ("from_node", "to_node"),
-    ("fromnodeid", "tonodeid"),
-    ("from_id", "to_id"),
-    ("head", "tail"),
-    ("start", "end"),
-]
+_PAIRS = (
+    "source/target src/dst from/to u/v i/j source_id/target_id sourceid/targetid node1/node2 node_1/node_2 "
+    "id1/id2 id_1/id_2 from_node/to_node fromnodeid/tonodeid from_id/to_id head/tail start/end"
+)
+END_NAMES = [(pair.split("/")[0], pair.split("/")[1]) for pair in _PAIRS.split()]
 # What to pass where the columns cannot be told.
 SOURCE_AND_TARGET = Sentence(Argument("source", text="source="), " and ", Argument("target", text="target="))
 WEIGHT_NAMES = ("weight", "weights", "edge_weight", "w", "value", "strength", "count", "similarity")
@@ -53,13 +48,23 @@ WEIGHT_NAMES = ("weight", "weights", "edge_weight", "w", "value", "strength", "c
 
 @dataclass(frozen=True)
 class EdgeColumns:
-    """Where a table keeps the two ends and the weight of its edges, in words and numbers, and what it ignores."""
+    """Where a table keeps the two ends and the weight of its edges, what to say of that, and what it ignores."""
 
     source: int
     target: int
     weight: int | None
     said: str
     ignored: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, titles: Sequence[str], a: int, b: int, w: int | None, word: Callable[[str], str] = repr
+    ) -> EdgeColumns:
+        """The columns at these places; `word` writes a title."""
+        weight = "no weight" if w is None else f"weight {word(titles[w])}"
+        said = f"source {word(titles[a])}, target {word(titles[b])}, {weight}"
+        ignored = (title or f"column {i + 1}" for i, title in enumerate(titles) if i not in (a, b, w))
+        return cls(a, b, w, said, tuple(ignored))
 
     def note(self, begin: str = "") -> Note:
         """What was understood."""
@@ -86,23 +91,12 @@ def choose_edge_columns(
     weighted: bool | str = "auto",
     rows: Sequence[Sequence[str]] = (),
 ) -> EdgeColumns:
-    """The columns of a titled table to use as source, target and weight.
+    """The columns of a titled table to use as source, target and weight: as asked for, else by their titles.
+
+    `rows` are a few rows of the table, which show whether the first of three columns only numbers the rows.
 
     >>> choose_edge_columns(["id", "Source", "Target", "year"], "links.csv").note()
     "source 'Source', target 'Target', no weight, ignored 'id', 'year'"
-
-    Parameters
-    ----------
-    titles
-        Titles of all columns.
-    label
-        What to call the table in messages.
-    source, target, weight
-        Titles or positions (from 0) that were asked for.
-    weighted
-        False: no weights. True: there must be weights. "auto": weights where a title says so.
-    rows
-        A few rows of the table, which show whether the first of three columns only numbers the rows.
     """
     lowered = [title.strip().lower() for title in titles]
     a = None if source is None else position_of(source, titles, "source", label)
@@ -134,11 +128,7 @@ def choose_edge_columns(
                 Argument("weight", text="weight="),
                 " with a title.",
             )
-    said = f"source {titles[a]!r}, target {titles[b]!r}, " + (
-        "no weight" if w is None else f"weight {titles[w]!r}"
-    )
-    ignored = tuple(title or f"column {i + 1}" for i, title in enumerate(titles) if i not in (a, b, w))
-    return EdgeColumns(a, b, w, said, ignored)
+    return EdgeColumns.of(titles, a, b, w)
 
 
 def _ends(
@@ -214,18 +204,17 @@ def whole_numbers(edges: EdgeTable) -> EdgeTable:
 def edges_of_table(
     edges: EdgeTable,
     label: str,
-    features: Callable[[list[str], bool], FeatureTable] | None = None,
-    missing: str = "error",
+    features: Table | FeatureTable | None = None,
+    options: FeatureOptions | None = None,
 ) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` for edges between ids, and the features joined to them."""
-    table = None
+    table, options = None, options or FeatureOptions()
     if features is not None:
-        ordered = _counted(edges) is not None
         ids = np.unique(edges.ends).tolist() if edges.names is None else edges.names
-        table = features([str(i) for i in ids], ordered)
+        table = feature_table(features, options, [str(i) for i in ids], _counted(edges) is not None)
     notes: list[Note] = []
     if table is not None and table.ids is not None:
-        ends, names, x, notes = _joined_by_id(edges, table, label, missing)
+        ends, names, x, notes = _joined_by_id(edges, table, label, options.missing)
         n = int(x.shape[0])
     else:
         ends, n, names, kind = _numbered(edges, table, label)
@@ -263,19 +252,15 @@ def _counted(edges: EdgeTable) -> int | None:
     if edges.names is not None or edges.ends.size == 0:
         return None
     low, high = int(edges.ends.min()), int(edges.ends.max())
-    distinct = _distinct(edges.ends, low, high)
+    if low >= 0 and high <= 4 * edges.ends.size:
+        seen = np.zeros(high + 1, dtype=bool)  # sorting many ids takes longer than everything else
+        seen[edges.ends] = True
+        distinct = int(np.count_nonzero(seen))
+    else:
+        distinct = int(np.unique(edges.ends).size)
     if low == 0 and high < 2 * distinct:
         return 0
     return 1 if low == 1 and high <= 2 * distinct else None
-
-
-def _distinct(ids: np.ndarray, low: int, high: int) -> int:
-    """How many different ids there are."""
-    if low < 0 or high > 4 * ids.size:
-        return int(np.unique(ids).size)
-    seen = np.zeros(high + 1, dtype=bool)  # sorting many ids takes longer than everything else
-    seen[ids] = True
-    return int(np.count_nonzero(seen))
 
 
 def _by_name(edges: EdgeTable) -> tuple[np.ndarray, list[str]]:
@@ -293,35 +278,31 @@ def _numbered(
     edges: EdgeTable, table: FeatureTable | None, label: str
 ) -> tuple[np.ndarray, int, list[str] | None, str]:
     """Node indices, node count, names and what the ids are, for features without ids or none at all."""
+    rows = None if table is None else int(table.x.shape[0])
     if edges.names is None:
         low, high = int(edges.ends.min()), int(edges.ends.max())
         start = _counted(edges)
-        if table is not None:
-            rows = int(table.x.shape[0])
-            if high < rows:
-                return edges.ends, rows, None, "are node indices"
-            if not (low >= 1 and high == rows):
+        if table is not None and rows is not None:
+            if high >= rows and not (low >= 1 and high == rows):
                 raise GraphError(
                     f"{table.label} has {rows} rows but {label} has node {high}: give one row per "
                     "node (row i for node i), or a column with the node ids."
                 )
-            start = 1
+            start = 0 if high < rows else 1
         if start == 0:
-            return edges.ends, high + 1, None, "are node indices"
+            return edges.ends, rows or high + 1, None, "are node indices"
         if start == 1:
             return edges.ends - 1, high, [str(i) for i in range(1, high + 1)], "count nodes from 1"
-    elif table is not None:
-        rows = int(table.x.shape[0])
-        if rows != len(edges.names):
+    elif table is not None and rows is not None:
+        first, last, count = edges.names[0], edges.names[-1], len(edges.names)
+        if rows != count:
             raise GraphError(
-                f"{table.label} has {plural(rows, 'row')} and no node ids, but {label} has "
-                f"{plural(len(edges.names), 'node')} with names (the first is {edges.names[0]!r}): give a table with a "
-                "column of those names."
+                f"{table.label} has {plural(rows, 'row')} and no node ids, but {label} has {plural(count, 'node')} "
+                f"with names (the first is {first!r}): give a table with a column of those names."
             )
         warn_caller(
             f"{table.label} has no node ids: its rows were joined to the nodes of {label} in the order in which these "
-            f"are first mentioned, from {edges.names[0]!r} to {edges.names[-1]!r}; give a table with a column of the "
-            "names to join by them."
+            f"are first mentioned, from {first!r} to {last!r}; give a table with a column of the names to join by them."
         )
     ends, names = _by_name(edges)
     kind = "numbers with gaps, kept as names" if edges.names is None else "text"
@@ -374,7 +355,14 @@ def rows_of_nodes(table: FeatureTable, names: Sequence[str], missing: str, label
     if not absent.size:
         return table.x[order], said
     if missing not in ("zero", "mean"):
-        _raise_missing(table, [names[i] for i in absent.tolist()], label)
+        first = names[absent[0]]
+        others = f" and {absent.size - 1} more" if absent.size > 1 else ""
+        alike = (name for name in table.ids if name.lstrip("0") == first.lstrip("0"))
+        other = next(alike, None) if first.isdecimal() else None
+        hint = "" if other is None else f"; ids are compared as text, and {other!r} is another id"
+        raise GraphError(
+            f"{table.label} has no row for node {shown(first)}{others} of {label}: add the missing rows{hint}."
+        )
     if not isinstance(table.x, np.ndarray):
         raise GraphError(
             f"{table.label}: missing rows of sparse features cannot be filled; add them to the file."
@@ -382,20 +370,6 @@ def rows_of_nodes(table: FeatureTable, names: Sequence[str], missing: str, label
     x = table.x[order]
     x[absent] = table.x.mean(axis=0) if missing == "mean" else 0.0
     return x, f"{said}, {plural(int(absent.size), 'node')} without a row filled with {missing}s"
-
-
-def _raise_missing(table: FeatureTable, missing: list[str], label: str) -> NoReturn:
-    """Say which node has no row, and whether it is only written differently."""
-    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    hint = ""
-    if missing[0].isdecimal() and table.ids is not None:
-        alike = next((i for i in table.ids if i.lstrip("0") == missing[0].lstrip("0")), None)
-        if alike is not None:
-            hint = f"; ids are compared as text, and {alike!r} is another id"
-    shown = missing[0] if len(missing[0]) <= 60 else missing[0][:57] + "..."
-    raise GraphError(
-        f"{table.label} has no row for node {shown!r}{others} of {label}: add the missing rows{hint}."
-    )
 
 
 def names_of_rows(n: int, table: FeatureTable) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NamedTuple
 
 import numpy as np
 
 from softcut.errors import Argument, GraphError, Note, ParameterError
-from softcut.tables.arrays import listed, plural
+from softcut.tables.arrays import listed, plural, shown
 from softcut.tables.columns import (
     INTEGER_ID,
     STRICT_ID_NAMES,
@@ -17,6 +17,7 @@ from softcut.tables.columns import (
     FeatureOptions,
     FeatureTable,
     Table,
+    is_number,
     looks_like_id,
     position_of,
 )
@@ -31,68 +32,60 @@ _WHOLE = re.compile(r"(?:0|[1-9][0-9]*)\.0*")
 
 
 def feature_table(
-    table: Table,
+    table: Table | FeatureTable,
     options: FeatureOptions,
     known: Sequence[str] | None = None,
     ordered: bool = True,
-    ids_possible: bool = True,
 ) -> FeatureTable:
-    """The features of a table, with the column of ids set apart.
+    """The features of a table, with the column of ids set apart; a matrix of features is returned as it is.
+
+    `known` are the names of the nodes that need a row (None: there is no graph), `ordered` says whether the caller
+    knows an order of the nodes, so that rows can be joined by position.
 
     >>> table = Table("x", [Column("user_id", np.array([7, 5])), Column("age", np.array([31.0, 45.0]))])
     >>> made = feature_table(table, FeatureOptions(), known=["5", "7"])
     >>> made.ids, made.x.ravel().tolist(), made.names
     (['7', '5'], [31.0, 45.0], ['age'])
-
-    Parameters
-    ----------
-    table
-        Columns of numbers and text.
-    options
-        What was asked for.
-    known
-        Names of the nodes that need a row; None when there is no graph.
-    ordered
-        Whether the nodes have an order the caller knows, so that rows can be joined by position.
-    ids_possible
-        False where every column is a feature.
     """
-    at, ids, origin, notes = (
-        _choose_ids(table, options, known, ordered) if ids_possible else (None, None, "", [])
-    )
-    columns = [i for i in range(len(table.columns)) if i != at]
+    if isinstance(table, FeatureTable):
+        return table
+    ids = _choose_ids(table, options, known, ordered)
+    columns = [i for i in range(len(table.columns)) if i != ids.at]
     if not columns:
         place = f"{table.label}, line {table.lines[0]}" if table.lines else table.label
         raise GraphError(f"{place}: expected at least one feature beside the node id.")
-    if isinstance(options.one_hot, tuple):
-        titles = [table.columns[i].title for i in columns]
-        unknown = [title for title in options.one_hot if title not in titles]
-        if unknown:
+    titles = [table.columns[i].title for i in columns]
+    hot = options.one_hot if isinstance(options.one_hot, tuple) else ()
+    for title in hot:
+        if title not in titles:
             raise ParameterError(
-                f"one_hot names {unknown[0]!r}, which is no feature column of {table.label}: "
+                f"one_hot names {title!r}, which is no feature column of {table.label}: "
                 f"choose from {listed(titles)}.",
                 argument="one_hot",
             )
-    x, names, more = _matrix(table, columns, options)
+    x, names, notes = _matrix(table, columns, options)
+    names_of_columns = _distinct(names) if table.titled else None
     return FeatureTable(
-        table.label,
-        x,
-        ids,
-        _distinct(names) if table.titled else None,
-        origin,
-        (*table.notes, *notes, *more),
+        table.label, x, ids.labels, names_of_columns, ids.origin, (*table.notes, *ids.notes, *notes)
     )
 
 
 # ---------------------------------------------------------------------- ids
 
 
-def _choose_ids(
-    table: Table, options: FeatureOptions, known: Sequence[str] | None, ordered: bool
-) -> tuple[int | None, list[str] | None, str, list[Note]]:
-    """Position of the id column (None: there is none), the ids, where they came from, what to say."""
+class _Ids(NamedTuple):
+    """Position of the column of ids (None: no column), the ids (None: no ids), where they are from, what to say."""
+
+    at: int | None = None
+    labels: list[str] | None = None
+    origin: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+def _choose_ids(table: Table, options: FeatureOptions, known: Sequence[str] | None, ordered: bool) -> _Ids:
+    """The ids of the rows: as asked for, else the column with the names of the nodes, else one that is called id."""
     if options.ids is False:
-        return None, None, "", []
+        return _Ids()
     if options.ids is not None:
         titles = [c.title if table.titled else f"column {i + 1}" for i, c in enumerate(table.columns)]
         asked = position_of(options.ids, titles, "ids", table.label)
@@ -101,58 +94,59 @@ def _choose_ids(
             raise ParameterError(
                 f"ids names column {asked + 1} of {table.label}, whose values are no ids.", argument="ids"
             )
-        _check_unique(table, names, asked)
-        return asked, names, f"column {_name(table, asked)}", []
+        return _unique_ids(table, asked, names)
     if known is not None and ordered:
         _refuse_hidden_ids(table, known)
+    candidates = _candidates(table, options, known)
+    wanted = set(known or ())
+    if known is not None:
+        for at, labels in candidates:
+            if _is_join(table, at, labels, wanted):
+                return _unique_ids(table, at, labels)
+    # Nothing holds every name: what is called an id, or is text in front, still is a column of ids.
+    for at, labels in candidates:
+        if at is not None:
+            column = table.columns[at]
+            in_front = at == 0 and options.one_hot is not True and _is_text(column)
+            if not in_front and not _titled_id(table, at):
+                continue
+            if len(set(labels)) < len(labels):
+                # Ids that repeat are a mistake; numbers and words that repeat are a feature.
+                strict = table.titled and column.title.strip().lower() in STRICT_ID_NAMES
+                if strict or (_is_text(column) and not wanted.isdisjoint(labels)):
+                    return _unique_ids(table, at, labels)
+                continue
+        if known is not None and wanted.isdisjoint(labels):
+            if ordered and table.num_rows == len(known):
+                said = f"no id of {_origin(table, at)} is a node: rows joined by position"
+                return _Ids(at, notes=(Note("joined_by_position", said),))
+            if at is None:
+                continue
+        return _Ids(at, labels, _origin(table, at))
+    return _Ids()
+
+
+def _candidates(
+    table: Table, options: FeatureOptions, known: Sequence[str] | None
+) -> list[tuple[int | None, list[str]]]:
+    """Columns that may hold the ids, best first, with their values as ids; None stands for the index."""
     hot = options.one_hot if isinstance(options.one_hot, tuple) else ()
-    order = sorted(range(len(table.columns)), key=lambda i: (not _titled_id(table, i), i))
-    candidates: list[tuple[int | None, list[str]]] = [] if table.index is None else [(None, table.index)]
-    for i in order:
+    result: list[tuple[int | None, list[str]]] = [] if table.index is None else [(None, table.index)]
+    for i in sorted(range(len(table.columns)), key=lambda i: (not _titled_id(table, i), i)):
         column = table.columns[i]
         if column.title in hot and table.titled:
             continue
-        # A column that is neither text, nor first, nor called an id, can only be known by its values.
-        if column.text is None and known is None and not _titled_id(table, i):
-            continue
         if column.text is None and column.numbers is not None and not _titled_id(table, i):
-            first = column.numbers[:64]
-            if np.unique(first).size < first.size:  # numbers that repeat are a feature
+            # Numbers under another title can only be known by the names of nodes; those that repeat are a feature.
+            head = column.numbers[:64]
+            if known is None or np.unique(head).size < head.size:
                 continue
         labels = column.labels()
         if labels is not None:
-            candidates.append((i, labels))
+            result.append((i, labels))
             if column.text is not None and all(_WHOLE.fullmatch(label) for label in labels):
-                candidates.append((i, [label.split(".")[0] for label in labels]))  # "7.0" is the integer 7
-    if known is not None:
-        wanted = set(known)
-        for at, labels in candidates:
-            if _is_join(table, at, labels, wanted):
-                if at is not None:
-                    _check_unique(table, labels, at)
-                return at, labels, _origin(table, at), []
-    # Nothing holds every name: what is called an id, or is text in front, still is a column of ids.
-    for at, labels in candidates:
-        text_in_front = at == 0 and options.one_hot is not True and _is_text(table.columns[0])
-        if not (at is None or _titled_id(table, at) or text_in_front):
-            continue
-        if at is not None and len(set(labels)) < len(labels):
-            # Ids that repeat are a mistake; numbers and words that repeat are a feature.
-            column = table.columns[at]
-            shared = known is not None and bool(set(known) & set(labels))
-            if (table.titled and column.title.strip().lower() in STRICT_ID_NAMES) or (
-                _is_text(column) and shared
-            ):
-                _check_unique(table, labels, at)
-            continue
-        if known is not None and not set(known) & set(labels):
-            if ordered and table.num_rows == len(known):
-                said = f"no id of {_origin(table, at)} is a node: rows joined by position"
-                return at, None, "", [Note("joined_by_position", said)]
-            if at is None:
-                continue
-        return at, labels, _origin(table, at), []
-    return None, None, "", []
+                result.append((i, [label.split(".")[0] for label in labels]))  # "7.0" is the integer 7
+    return result
 
 
 def _is_join(table: Table, at: int | None, labels: list[str], wanted: set[str]) -> bool:
@@ -180,11 +174,10 @@ def _refuse_hidden_ids(table: Table, known: Sequence[str]) -> None:
         return
     hidden = next((i for i in range(1, len(table.columns)) if _counts(table, i, known)), None)
     if hidden is not None:
-        way = table.columns[hidden].title if table.titled else hidden
         raise GraphError(
-            f"{table.label}, column {_name(table, hidden)}: the values are the ids of the nodes in another order than "
+            f"{table.label}, {_origin(table, hidden)}: the values are the ids of the nodes in another order than "
             "the rows; pass ",
-            Argument("ids", way),
+            Argument("ids", table.columns[hidden].title if table.titled else hidden),
             " to join rows by them, or ",
             Argument("ids", False),
             " if row i belongs to node i.",
@@ -207,28 +200,30 @@ def _is_text(column: Column) -> bool:
     """Whether a column holds words, rather than numbers with a few mistakes among them."""
     if column.numbers is not None or column.text is None:
         return False
-    return 2 * sum(_is_number(value) for value in column.text) <= len(column.text)
+    return 2 * sum(map(is_number, column.text)) <= len(column.text)
 
 
 def _titled_id(table: Table, at: int) -> bool:
     return table.titled and looks_like_id(table.columns[at].title)
 
 
-def _name(table: Table, at: int) -> str:
-    return repr(table.columns[at].title) if table.titled and table.columns[at].title else str(at + 1)
-
-
 def _origin(table: Table, at: int | None) -> str:
     return "the index" if at is None else f"column {_name(table, at)}"
 
 
-def _check_unique(table: Table, labels: list[str], at: int) -> None:
+def _name(table: Table, at: int) -> str:
+    return repr(table.columns[at].title) if table.titled and table.columns[at].title else str(at + 1)
+
+
+def _unique_ids(table: Table, at: int | None, labels: list[str]) -> _Ids:
+    """Ids of a column, which must not repeat; those of an index are checked where rows are joined by them."""
     seen: set[str] = set()
-    for row, name in enumerate(labels):
+    for row, name in enumerate(() if at is None else labels):
         if name in seen:
-            place = table.place(row, at).rsplit(", column", 1)[0]
+            place = table.place(row, at or 0).rsplit(", column", 1)[0]
             raise GraphError(f"{place}: node {name!r} has a row already.")
         seen.add(name)
+    return _Ids(at, labels, _origin(table, at))
 
 
 # ---------------------------------------------------------------------- values
@@ -238,54 +233,36 @@ def _matrix(
     table: Table, columns: list[int], options: FeatureOptions
 ) -> tuple[np.ndarray, list[str], list[Note]]:
     """Features as float32, the names of the columns, what to say about them."""
-    rows = table.num_rows
     blocks: list[np.ndarray] = []
     names: list[str] = []
     notes: list[Note] = []
     filled, dropped = 0, []
-    plain = all(
-        table.columns[i].numbers is not None and table.columns[i].numbers.dtype.kind in "biu"  # type: ignore[union-attr]
-        for i in columns
-    )
+    hot = options.one_hot if isinstance(options.one_hot, tuple) else ()
     for i in columns:
         column = table.columns[i]
-        hot = (
-            column.numbers is None
-            if options.one_hot is True
-            else isinstance(options.one_hot, tuple) and column.title in options.one_hot
-        )
-        if hot:
+        if column.title in hot or (options.one_hot is True and column.numbers is None):
             values, titles = _one_hot(table, i)
             said = f"{_origin(table, i)} became {len(titles)} columns of 0 and 1"
             notes.append(Note("one_hot", said, column=column.title, columns=len(titles)))
-        elif column.numbers is None:
-            _raise_text(table, i)
         else:
-            values, titles = column.numbers.reshape(-1, 1), [column.title]
-            if values.dtype != np.float32:
-                values = values.astype(np.float64)
-        gaps = None if plain else np.isnan(values)
-        if gaps is not None and gaps.any():
-            if options.missing == "error":
-                row = int(np.flatnonzero(gaps.any(axis=1))[0])
-                raise GraphError(
-                    f"{table.place(row, i)}: the value is missing; fill it in, or pass ",
-                    Argument("missing", "zero"),
-                    ", 'mean' or 'drop'.",
-                )
+            values, titles = _numbers(table, i), [column.title]
+        gaps = np.isnan(values)
+        if gaps.any():
             if options.missing == "drop":
                 dropped.append(_name(table, i))
                 continue
-            count = int(gaps.any(axis=1).sum())
-            if options.missing == "mean" and count == rows:
-                raise GraphError(
-                    f"{table.label}, {_origin(table, i)}: every value is missing, so it has no mean."
-                )
-            filled += count
-            fill = np.nanmean(values, axis=0) if options.missing == "mean" else np.zeros(values.shape[1])
-            values = np.where(gaps, fill, values)
-        blocks.append(values)
-        names.extend(titles)
+            values = _filled(table, i, values, gaps, options)
+            filled += int(gaps.any(axis=1).sum())
+        with np.errstate(over="ignore"):
+            single = values.astype(np.float32)
+        if not np.isfinite(single).all():
+            row = int(np.flatnonzero(~np.isfinite(single))[0])  # a block with such a value has one column
+            raise GraphError(
+                f"{table.place(row, i)}: {float(values[row, 0])} is not finite in float32; "
+                "replace or rescale such values."
+            )
+        blocks.append(single)
+        names += titles
     if dropped:
         said = f"columns with missing values left out: {', '.join(dropped)}"
         notes.append(Note("missing_dropped", said, columns=dropped))
@@ -299,18 +276,26 @@ def _matrix(
             Argument("missing", "zero"),
             " or 'mean'.",
         )
-    x = np.empty((rows, len(names)), dtype=np.float32)
-    start = 0
-    with np.errstate(over="ignore"):
-        for block in blocks:
-            x[:, start : start + block.shape[1]] = block
-            start += block.shape[1]
-    if not np.isfinite(x).all():
-        _raise_not_finite(table, columns)
-    return x, names, notes
+    return np.concatenate(blocks, axis=1), names, notes
+
+
+def _numbers(table: Table, at: int) -> np.ndarray:
+    """The numbers of a column [N, 1]; NaN where missing."""
+    column = table.columns[at]
+    if column.numbers is not None:
+        numbers = column.numbers.reshape(-1, 1)
+        return numbers if numbers.dtype == np.float32 else numbers.astype(np.float64)
+    text = column.text or [""]
+    row = next((i for i, value in enumerate(text) if value and not is_number(value)), 0)
+    raise GraphError(
+        f"{table.place(row, at)}: {shown(text[row])} is not a number; correct it, leave the column out, or pass ",
+        Argument("one_hot", [column.title] if table.titled else True),
+        " to make a column of 0 and 1 of every value.",
+    )
 
 
 def _one_hot(table: Table, at: int) -> tuple[np.ndarray, list[str]]:
+    """One column of 0 and 1 per value, NaN where missing, and their titles."""
     column = table.columns[at]
     labels = column.labels()
     if labels is None:
@@ -332,50 +317,28 @@ def _one_hot(table: Table, at: int) -> tuple[np.ndarray, list[str]]:
     return result, [f"{column.title}={value}" for value in values] or [column.title]
 
 
-def _raise_text(table: Table, at: int) -> NoReturn:
-    column = table.columns[at]
-    assert column.text is not None
-    row = next((i for i, value in enumerate(column.text) if value and not _is_number(value)), 0)
-    value = column.text[row]
-    shown = repr(value if len(value) <= 60 else value[:57] + "...")
-    raise GraphError(
-        f"{table.place(row, at)}: {shown} is not a number; correct it, leave the column out, or pass ",
-        Argument("one_hot", [column.title] if table.titled else True),
-        " to make a column of 0 and 1 of every value.",
-    )
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return "_" not in value
-
-
-def _raise_not_finite(table: Table, columns: list[int]) -> NoReturn:
-    for i in columns:
-        numbers = table.columns[i].numbers
-        if numbers is None:
-            continue
-        with np.errstate(over="ignore", invalid="ignore"):
-            wrong = np.isinf(numbers.astype(np.float32))
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise GraphError(
-                f"{table.place(row, i)}: {float(numbers[row])} is not finite in float32; "
-                "replace or rescale such values."
-            )
-    raise GraphError(f"{table.label} has values that are not finite in float32.")
+def _filled(
+    table: Table, at: int, values: np.ndarray, gaps: np.ndarray, options: FeatureOptions
+) -> np.ndarray:
+    """The values of a column with its gaps filled in as asked for."""
+    if options.missing == "error":
+        row = int(np.flatnonzero(gaps.any(axis=1))[0])
+        raise GraphError(
+            f"{table.place(row, at)}: the value is missing; fill it in, or pass ",
+            Argument("missing", "zero"),
+            ", 'mean' or 'drop'.",
+        )
+    if options.missing == "zero":
+        return np.where(gaps, 0.0, values)
+    if gaps.any(axis=1).all():
+        raise GraphError(f"{table.label}, {_origin(table, at)}: every value is missing, so it has no mean.")
+    return np.where(gaps, np.nanmean(values, axis=0), values)
 
 
 def _distinct(names: list[str]) -> list[str]:
     """Names made unique: a second 'a' becomes 'a (2)'."""
-    if len(set(names)) == len(names):
-        return names
     seen: dict[str, int] = {}
-    result: list[str] = []
-    taken = set(names)
+    taken, result = set(names), []
     for name in names:
         seen[name] = seen.get(name, 0) + 1
         unique = name

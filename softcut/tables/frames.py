@@ -38,29 +38,20 @@ __all__ = [
 
 def is_frame(value: Any) -> bool:
     """Whether a value is a data frame of pandas or polars."""
-    return _is_pandas(value) or _is_polars(value)
+    return _is(value, "pandas", "DataFrame") or _is(value, "polars", "DataFrame")
 
 
-def _is_pandas(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.DataFrame)
-
-
-def _is_polars(value: Any) -> bool:
-    polars = sys.modules.get("polars")
-    return polars is not None and isinstance(value, polars.DataFrame)
+def _is(value: Any, module: str, kind: str) -> bool:
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(value, getattr(loaded, kind))
 
 
 def table_of_frame(frame: Any, label: str) -> Table:
     """The columns of a frame, with its index where that is more than a row number."""
-    if _is_polars(frame):
-        titles = [str(title) for title in frame.columns]
-        columns = [column_of_values(title, frame[:, i].to_numpy()) for i, title in enumerate(titles)]
-        index = None
-    else:
-        titles = [text_of(title) for title in frame.columns]
-        columns = [column_of_values(title, frame.iloc[:, i].to_numpy()) for i, title in enumerate(titles)]
-        index = None if _counts_rows(frame.index) else _labels(frame.index)
+    pandas = _is(frame, "pandas", "DataFrame")
+    values, titles = (frame.iloc if pandas else frame), [text_of(title) for title in frame.columns]
+    columns = [column_of_values(title, values[:, i].to_numpy()) for i, title in enumerate(titles)]
+    index = _labels(frame.index) if pandas and not _counts_rows(frame.index) else None
     if not columns or len(frame) == 0:
         raise GraphError(
             f"{label} is a data frame of shape ({len(frame)}, {len(columns)}): it has no values."
@@ -82,7 +73,8 @@ def _counts_rows(index: Any) -> bool:
 def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | None] | None:
     """A square frame whose rows and columns have the same labels, columns put in the order of the rows."""
     rows, columns = frame.shape
-    if _is_pandas(frame) and rows == columns:
+    pandas = _is(frame, "pandas", "DataFrame")
+    if pandas and rows == columns:
         names, titles, values = _labels(frame.index), [text_of(title) for title in frame.columns], frame
     elif columns == rows + 1 and rows > 1:
         table = table_of_frame(frame, label)
@@ -90,7 +82,7 @@ def labelled_adjacency(frame: Any, label: str) -> tuple[np.ndarray, list[str] | 
         if first is None:
             return None
         names, titles = first, [column.title for column in table.columns[1:]]
-        values = frame.iloc[:, 1:] if _is_pandas(frame) else frame[:, 1:]
+        values = (frame.iloc if pandas else frame)[:, 1:]
     else:
         return None
     if set(names) != set(titles):
@@ -163,10 +155,7 @@ def edges_of_frame(
 
 def aligned_series(values: Any, node_names: list[str] | None) -> Any:
     """A pandas series in the order of the nodes it is labelled with; anything else as it is."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None or not isinstance(values, pandas.Series) or node_names is None:
-        return values
-    if _counts_rows(values.index):
+    if not _is(values, "pandas", "Series") or node_names is None or _counts_rows(values.index):
         return values
     labels = _labels(values.index)
     place = {name: i for i, name in enumerate(labels)}
@@ -199,11 +188,10 @@ def features_of_frame(
 
 def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array."""
-
-    def features(known: list[str], ordered: bool) -> FeatureTable:
-        if is_frame(x):
-            return feature_table(table_of_frame(x, "x"), FeatureOptions(), known, ordered)
-        return FeatureTable("x", x if sp.issparse(x) else as_array(x, "x"))
-
-    parts = edges_of_table(edges, "the graph", None if x is None else features)
+    features: Table | FeatureTable | None = None
+    if is_frame(x):
+        features = table_of_frame(x, "x")
+    elif x is not None:
+        features = FeatureTable("x", x if sp.issparse(x) else as_array(x, "x"))
+    parts = edges_of_table(edges, "the graph", features)
     return {**parts, "notes": [*notes, *parts["notes"]]}

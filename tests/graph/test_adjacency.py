@@ -1,4 +1,4 @@
-"""Adjacency matrices, data frames and graphs of other libraries: exact values, notes and warnings."""
+"""Adjacency matrices: exact values, notes and warnings."""
 
 from __future__ import annotations
 
@@ -26,16 +26,8 @@ def caught(build, *arguments, **options):
 def of_edges(source, target, weight=None, n=4, self_loops="drop", directed=None):
     notes: list[str] = []
     weight = None if weight is None else np.array(weight, dtype=float)
-    made, said = caught(
-        adjacency.adjacency_of_edges,
-        np.array(source),
-        np.array(target),
-        weight,
-        n,
-        self_loops,
-        directed,
-        notes,
-    )
+    ends = np.array(source), np.array(target)
+    made, said = caught(adjacency.adjacency_of_edges, *ends, weight, n, self_loops, directed, notes)
     return made.toarray().tolist(), notes, said
 
 
@@ -116,10 +108,8 @@ def test_the_type_of_indices_and_values():
     assert made.dtype == np.float64
     assert adjacency.canonical_csr(matrix.astype(np.float32), "a").dtype == np.float32
     for dtype in (bool, float):
-        assert (
-            Graph.from_edges([[0], [1]], edge_weight=np.array([1], dtype=dtype)).adjacency.indices.dtype
-            == np.int32
-        )
+        graph = Graph.from_edges([[0], [1]], edge_weight=np.array([1], dtype=dtype))
+        assert graph.adjacency.indices.dtype == np.int32
 
 
 @pytest.mark.parametrize(
@@ -130,10 +120,6 @@ def test_the_type_of_indices_and_values():
         (sp.csr_array((0, 0)), "has no nodes"),
         (sp.csr_array(np.array([[0, 1j], [1j, 0]])), "has dtype complex128"),
         (sp.coo_array(([1.0, -3.0, 5.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2)), "is negative at position 1"),
-        (
-            sp.csr_array((np.array([1e308, 1e308]), np.array([1, 1]), np.array([0, 2, 2])), shape=(2, 2)),
-            r"the repeated edge \(0, 1\) sums to more",
-        ),
         (
             sp.csr_array(
                 (np.array([1.0, 2.0, 1e308, 1e308]), np.array([1, 0, 1, 1]), np.array([0, 1, 2, 4])),
@@ -158,9 +144,9 @@ def test_repeats_are_summed_in_a_type_that_holds_the_sum(dtype):
     value = {np.uint8: 200, np.int8: 100, np.int64: 2**62}.get(dtype, 1)
     matrix = sp.coo_array((np.array([value] * 4, dtype=dtype), ([0, 0, 1, 1], [1, 1, 0, 0])), shape=(2, 2))
     wanted = 1 if dtype is bool else 2 * float(value)
-    found = adjacency.canonical_csr(matrix, "a")
-    assert found.toarray().tolist() == [[0, wanted], [wanted, 0]]
-    assert found.dtype == (np.float32 if dtype is np.float32 else np.float64)
+    made = adjacency.canonical_csr(matrix, "a")
+    assert made.toarray().tolist() == [[0, wanted], [wanted, 0]]
+    assert made.dtype == (np.float32 if dtype is np.float32 else np.float64)
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo"])
@@ -173,8 +159,7 @@ def test_repeats_of_a_boolean_matrix_are_one_entry(kind):
         matrix = sp.bsr_array((said.reshape(4, 1, 1), indices, indptr), shape=(2, 2))
     else:
         matrix = {"csr": sp.csr_array, "csc": sp.csc_array}[kind]((said, indices, indptr), shape=(2, 2))
-    found = adjacency.canonical_csr(matrix, "a")
-    assert found.toarray().tolist() == [[0, 1], [1, 0]]
+    assert adjacency.canonical_csr(matrix, "a").toarray().tolist() == [[0, 1], [1, 0]]
     graph = Graph.from_scipy(matrix, x=matrix)
     assert graph.num_edges == 1 and not graph.weighted
     assert graph.x.toarray().tolist() == [[0, 1], [1, 0]]
@@ -192,9 +177,3 @@ def test_blocks():
     assert whole.indices.dtype == np.int32
     for block, (start, end) in zip(blocks, ((0, 2), (2, 3), (3, 5)), strict=True):
         np.testing.assert_array_equal(adjacency.diagonal_block(whole, start, end).toarray(), block.toarray())
-
-
-# -------------------------------------------------------------------------------------------------- frames
-
-
-# ----------------------------------------------------------------------------------------- other libraries

@@ -12,13 +12,11 @@ from softcut.graph import Graph, folds, from_graphs
 
 def some_graphs(count: int = 6, weighted: bool = False) -> list[Graph]:
     rng = np.random.default_rng(count)
-    found = []
-    for i in range(count):
-        dense = np.triu(rng.random((3 + i, 3 + i)) < 0.5, 1) * (
-            rng.integers(1, 5, (3 + i, 3 + i)) if weighted else 1
-        )
-        found.append(Graph.from_dense((dense + dense.T).astype(float), x=rng.random((3 + i, 2))))
-    return found
+    graphs = []
+    for n in range(3, 3 + count):
+        dense = np.triu(rng.random((n, n)) < 0.5, 1) * (rng.integers(1, 5, (n, n)) if weighted else 1)
+        graphs.append(Graph.from_dense((dense + dense.T).astype(float), x=rng.random((n, 2))))
+    return graphs
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -49,16 +47,15 @@ def test_pytorch_geometric_graphs_bring_their_classes() -> None:
 
 def test_bad_lists_are_one_sentence() -> None:
     parts = some_graphs()
-    with pytest.raises(GraphError, match="at least one"):
-        from_graphs([])
-    with pytest.raises(GraphError, match="one class for each of the 6"):
-        from_graphs(parts, y=[1, 2])
-    with pytest.raises(GraphError, match="one width"):
-        from_graphs([*parts, Graph.from_edges([[0], [1]])])
-    with pytest.raises(GraphError, match=r"graphs\[0\] is a batch"):
-        from_graphs([Graph.batch(parts)])
-    with pytest.raises(GraphError, match="missing values"):
-        from_graphs(parts, y=[1.0, 2.0, float("nan"), 1.0, 1.0, 1.0])
+    for graphs, y, words in (
+        ([], None, "at least one"),
+        (parts, [1, 2], "one class for each of the 6"),
+        ([*parts, Graph.from_edges([[0], [1]])], None, "one width"),
+        ([Graph.batch(parts)], None, r"graphs\[0\] is a batch"),
+        (parts, [1.0, 2.0, float("nan"), 1.0, 1.0, 1.0], "missing values"),
+    ):
+        with pytest.raises(GraphError, match=words):
+            from_graphs(graphs, y=y)
 
 
 def labelled(counts: list[int]) -> object:

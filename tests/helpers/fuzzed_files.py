@@ -1,4 +1,4 @@
-"""Damaged and hostile files, made from a seed; run as a script, it reads them and reports what went wrong.
+"""Damaged and hostile files, made from a seed; run as a module, it reads them and reports what went wrong.
 
 A process of its own, so that the peak of its memory is the peak of reading.
 """
@@ -24,32 +24,16 @@ import networkx as nx
 import numpy as np
 import scipy.io
 import scipy.sparse as sp
+from helpers.reading import saved
 
 from softcut.errors import SoftcutError
 from softcut.io import read_features, read_graph
 
 SECONDS = 10.0
 BYTES = 2**30
-SUFFIXES = (
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".edges",
-    ".graphml",
-    ".gml",
-    ".mtx",
-    ".npz",
-    ".npy",
-    ".csv.gz",
-    ".mtx.gz",
-)
+SUFFIXES = [f".{name}" for name in ("csv", "tsv", "txt", "edges", "graphml", "gml", "mtx", "npz", "npy")]
+SUFFIXES += [".csv.gz", ".mtx.gz"]
 ALPHABET = "0123456789abcXYZ,;\t |\"'#%{}[]<>=.+-_eE\n\n\r\\/&:é漢\u200b\ufeff"
-
-
-def saved(save: Callable[[Any], Any]) -> bytes:
-    buffer = io.BytesIO()
-    save(buffer)
-    return buffer.getvalue()
 
 
 def valid(rng: np.random.Generator) -> list[tuple[str, bytes]]:
@@ -64,6 +48,7 @@ def valid(rng: np.random.Generator) -> list[tuple[str, bytes]]:
     table = "".join(f"{i}," + ",".join(map(str, row)) + "\n" for i, row in enumerate(x.tolist()))
     graph = nx.gnm_random_graph(n, n, seed=int(rng.integers(2**31)))
     matrix = sp.csr_array(nx.to_scipy_sparse_array(graph))
+    stored = matrix.asformat(rng.choice(["csr", "csc", "bsr", "dia", "coo"]))
     head = "source,target,weight\n" if rng.random() < 0.5 else ""
     return [
         (".csv", (head + rows).encode()),
@@ -75,7 +60,9 @@ def valid(rng: np.random.Generator) -> list[tuple[str, bytes]]:
         (".graphml", saved(lambda f: nx.write_graphml(graph, f))),
         (".gml", saved(lambda f: nx.write_gml(graph, f))),
         (".mtx", saved(lambda f: scipy.io.mmwrite(f, sp.coo_array(matrix)))),
-        (".npz", saved(lambda f: sp.save_npz(f, matrix))),
+        (".edgelist", b"0 1 {'weight': 3}\n1 2 {}\n"),
+        (".mtx", b"%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 2\n"),
+        (".npz", saved(lambda f: sp.save_npz(f, stored, compressed=False))),
         (".npz", saved(lambda f: np.savez(f, edges=edges.T, num_nodes=n, x=x))),
         (".npy", saved(lambda f: np.save(f, x))),
     ]

@@ -29,6 +29,11 @@ def quiet(*args: Any, **kwargs: Any) -> Graph:
         return read_graph(*args, **kwargs)
 
 
+def line_of(g: Graph) -> str:
+    """What was understood, as the command line says it."""
+    return "; ".join(g.notes)
+
+
 def named_edges(g: Graph) -> set[tuple[str, str, float]]:
     names = g.node_names or [str(i) for i in range(g.num_nodes)]
     upper = sp.triu(g.adjacency, format="coo")

@@ -72,21 +72,25 @@ def test_features_by_id(tmp_path: Path) -> None:
     assert "features: 1 column, rows joined by position" in g.notes
 
 
-def test_integer_ids_in_features(tmp_path: Path) -> None:
-    x = write(tmp_path, "x.csv", "node,a\n2,20\n0,0\n1,10\n3,30\n")
-    g = quiet(write(tmp_path, "g.csv", "2,1\n1,0\n"), features=x)
-    assert (g.num_nodes, g.node_names) == (4, None)
-    np.testing.assert_array_equal(g.x, [[0], [10], [20], [30]])
-    assert g.adjacency[2, 1] == 1
-    g = quiet(
-        write(tmp_path, "g.csv", "3,1\n1,2\n"), features=write(tmp_path, "y.csv", "id,a\n1,1\n3,3\n2,2\n")
-    )
-    assert g.node_names == ["1", "2", "3"]
-    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
-    g = quiet(write(tmp_path, "g.csv", "70,10\n"), features=write(tmp_path, "y.csv", "id,a\n10,1\n70,7\n"))
-    assert g.node_names == ["70", "10"]
-    np.testing.assert_array_equal(g.x, [[7], [1]])
+@pytest.mark.parametrize(
+    ("edges", "features", "names", "x"),
+    [
+        ("2,1\n1,0\n", "node,a\n2,20\n0,0\n1,10\n3,30\n", None, [[0], [10], [20], [30]]),
+        ("3,1\n1,2\n", "id,a\n1,1\n3,3\n2,2\n", ["1", "2", "3"], [[1], [2], [3]]),
+        ("70,10\n", "id,a\n10,1\n70,7\n", ["70", "10"], [[7], [1]]),
+    ],
+)
+def test_integer_ids_in_features(tmp_path: Path, edges: str, features: str, names: Any, x: Any) -> None:
+    g = quiet(write(tmp_path, "g.csv", edges), features=write(tmp_path, "x.csv", features))
+    assert g.node_names == names
+    np.testing.assert_array_equal(g.x, x)
+    u, v = (names.index(end) if names else int(end) for end in edges.split("\n")[0].split(","))
+    assert g.adjacency[u, v] == 1
+
+
+def test_features_of_a_matrix(tmp_path: Path) -> None:
     scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(PATH))
+    x = write(tmp_path, "x.csv", "node,a\n2,20\n0,0\n1,10\n3,30\n")
     np.testing.assert_array_equal(quiet(tmp_path / "g.mtx", features=x).x, [[0], [10], [20], [30]])
     with pytest.raises(FileFormatError, match="does not have"):
         read_graph(tmp_path / "g.mtx", features=write(tmp_path, "z.csv", "id,a\n0,0\n1,1\n2,2\n3,3\n4,4\n"))
@@ -112,6 +116,7 @@ def test_read_features(tmp_path: Path) -> None:
         ("x.csv", "1,2\n3,nan\n", r"x.csv, line 2, column 2: the value is missing; fill it in, or pass missing='zero'"),
         ("x.csv", "1,2\n3,1e39\n", r"line 2, column 2: 1e\+39 is not finite in float32"),
         ("x.csv", "1,2\n3,word\n", r"line 2, column 2: 'word' is not a number"),
+        ("x.csv", "1,2\nword,4\n5,6\n", r"line 2, column 1: 'word' is not a number"),
         ("x.csv", "1,\n3,4\n", r"line 1, column 2: the value is missing"),
         ("x.csv", "1,2\n3,4,5\n", r"line 2: expected 2 columns, found 3"),
         ("x.csv", "id,a\nann\n", r"line 2: expected 2 columns, found 1"),

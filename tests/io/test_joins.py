@@ -38,17 +38,15 @@ def test_every_node_gets_its_row(tmp_path: Path, kind: str, data: st.DataObject)
     place = data.draw(st.sampled_from(["first", "titled", "both"]))
     values = {name: (round(0.5 + 3 * i, 1), 7 * i % 5) for i, name in enumerate(names)}
     title = "user_id" if place != "first" else "who"
-    lines = []
-    for i in rows:
-        a, b = values[names[i]]
-        lines.append(f"{a},{b},{names[i]}" if place == "titled" else f"{names[i]},{a},{b}")
-    header = f"a,b,{title}" if place == "titled" else f"{title},a,b"
+    cells = [(title, "a", "b"), *((names[i], *values[names[i]]) for i in rows)]
+    last = place == "titled"
+    lines = [",".join(map(str, (*row[1:], row[0]) if last else row)) for row in cells]
     graph = write(tmp_path, "g.csv", "source,target\n" + "".join(f"{u},{v}\n" for u, v in edges))
-    g = quiet(graph, features=write(tmp_path, "x.csv", "\n".join([header, *lines])))
+    g = quiet(graph, features=write(tmp_path, "x.csv", "\n".join(lines)))
     assert g.feature_names == ["a", "b"]
-    found = g.node_names or [str(i) for i in range(g.num_nodes)]
-    assert set(found) == set(names)
-    np.testing.assert_array_equal(g.x, np.array([values[name] for name in found], np.float32))
+    known = g.node_names or [str(i) for i in range(g.num_nodes)]
+    assert set(known) == set(names)
+    np.testing.assert_array_equal(g.x, np.array([values[name] for name in known], np.float32))
 
 
 def test_whole_floats_are_the_integers_they_show(tmp_path: Path) -> None:

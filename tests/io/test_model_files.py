@@ -85,9 +85,9 @@ def test_spaces_and_order_do_not_matter(stem):
     assert read_model(stem)[1]["k"] == 2
 
 
-@pytest.mark.parametrize("text", ["{oops", "[1]", "3", "[" * 100_000])
+@pytest.mark.parametrize("text", [b"{oops", b"[1]", b"3", b"[" * 100_000, b"\xff\xfe\x00"])
 def test_a_json_part_that_is_none(stem, text):
-    (stem.parent / "model.v1.json").write_text(text)
+    (stem.parent / "model.v1.json").write_bytes(text)
     with pytest.raises(ModelFileError, match=r"cannot be read|is not a softcut model"):
         read_model(stem)
 
@@ -113,12 +113,6 @@ def test_tensors_that_are_none(stem):
 def test_a_half_that_is_missing(stem, ending):
     (stem.parent / f"model.v1.{ending}").unlink()
     with pytest.raises(ModelFileError, match=rf"no model at .*model.v1.{ending} is missing"):
-        read_model(stem)
-
-
-def test_a_json_part_that_is_no_text(stem):
-    (stem.parent / "model.v1.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ModelFileError, match="cannot be read"):
         read_model(stem)
 
 

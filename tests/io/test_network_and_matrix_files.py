@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from helpers.reading import PATH, named_edges, quiet, weighted_graph, write
 
 from softcut.errors import FileFormatError, GraphError, ParameterError, SoftcutError
 from softcut.io import read_features, read_graph
-from softcut.io.matrix_files import read_mtx, read_npz
-from softcut.io.options import ReadOptions
 
 
 @pytest.mark.parametrize("suffix", [".graphml", ".gml", ".graphml.gz", ".gml.gz"])
@@ -74,32 +71,20 @@ def test_matrix_market_dense_and_repeated(tmp_path: Path) -> None:
     assert "no weights" in g.notes
     with pytest.raises(FileFormatError, match="weighted=True but every weight is 1"):
         read_graph(tmp_path / "g.mtx", weighted=True)
-    with pytest.raises(FileFormatError, match=r"g.mtx: a 2 x 3 matrix is not"):
-        read_graph(write(tmp_path, "g.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n2 1 1\n"))
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dia", "bsr"])
-def test_scipy_archives(tmp_path: Path, kind: str) -> None:
-    sp.save_npz(tmp_path / "g.npz", sp.csr_array(PATH * 2).asformat(kind))
-    np.testing.assert_array_equal(quiet(tmp_path / "g.npz").adjacency.toarray(), PATH * 2)
-
-
-def test_edge_archives(tmp_path: Path) -> None:
+@pytest.mark.parametrize("weight", [1, 2])
+def test_scipy_archives(tmp_path: Path, kind: str, weight: int) -> None:
     path = tmp_path / "g.npz"
-    np.savez(
-        path, edges=[[0, 1, 2], [1, 2, 3]], num_nodes=5, x=np.eye(5), y=np.arange(5), edge_weight=[1, 2, 3]
-    )
-    g = quiet(path)
-    assert (g.num_nodes, g.num_edges, g.num_features, g.weighted) == (5, 3, 5, True)
-    np.savez(path, edges=[[0], [1]], num_nodes=2_000_000_000)
-    with pytest.raises(FileFormatError, match="announces 2000000000 nodes"):
-        read_graph(path)
-    np.savez(path, a=[1], b=[2])
-    with pytest.raises(FileFormatError, match="holds 'a', 'b'"):
-        read_graph(path)
-    np.savez(path, edges=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(FileFormatError, match=r"not a valid .npz file"):
-        read_graph(path)
+    sp.save_npz(path, sp.csr_array(PATH * weight).asformat(kind))
+    np.testing.assert_array_equal(quiet(path).adjacency.toarray(), PATH * weight)
+    np.testing.assert_array_equal(quiet(path, weighted=False).adjacency.toarray(), PATH)
+    if weight == 1:
+        with pytest.raises(FileFormatError, match="weighted=True but every weight is 1"):
+            read_graph(path, weighted=True)
+    else:
+        assert quiet(path, weighted=True).weighted
 
 
 def test_pickles_are_never_loaded(tmp_path: Path) -> None:
@@ -175,11 +160,6 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
         read_graph(path, weight="km")
 
 
-def mtx(kind: str, body: str, **options):
-    text = f"%%MatrixMarket matrix {kind}\n% a comment\n{body}"
-    return read_mtx(text.encode(), ReadOptions("g", "g", **options))
-
-
 @pytest.mark.parametrize(
     ("kind", "body", "words"),
     [
@@ -189,64 +169,53 @@ def mtx(kind: str, body: str, **options):
         ("array real general", "2 2 4\n0\n", "line 3: expected the sizes"),
         ("coordinate real symmetric", "3 3 2\n2 1 1\n3 x 1\n", "line 5: expected row, column, value"),
         ("coordinate real symmetric", "3 3 2\n2 1 1\n3 2\n", "line 5: expected row, column, value"),
-        (
-            "coordinate real symmetric",
-            "3 3 2\n2 1 1\n4 2 1\n",
-            "entry 2 is in row 4, column 2, outside the 3 x 3",
-        ),
-        (
-            "coordinate real symmetric",
-            "3 3 2\n2 0 1\n3 2 1\n",
-            "entry 1 is in row 2, column 0, outside the 3 x 3",
-        ),
+        ("coordinate real symmetric", "3 3 2\n2 1 1\n4 2 1\n", "entry 2 is in row 4, column 2, outside the 3 x 3"),
+        ("coordinate real symmetric", "3 3 2\n2 0 1\n3 2 1\n", "entry 1 is in row 2, column 0, outside the 3 x 3"),
         ("coordinate real symmetric", "3 3 2\n2 1 1\n", "2 entries announced, 1 found"),
         ("coordinate real symmetric", "3 3 99\n2 1 1\n", "99 entries announced in a smaller file"),
         ("coordinate real general", "3 2 1\n2 1 1\n", "a 3 x 2 matrix is not the adjacency"),
         ("coordinate complex general", "3 3 1\n2 1 1 1\n", "line 1: expected '%%MatrixMarket matrix'"),
         ("array pattern general", "2 2\n1\n", "line 1: expected '%%MatrixMarket matrix'"),
     ],
-)
-def test_matrix_market_files_that_are_none(kind, body, words):
-    with pytest.raises(FileFormatError) as caught:
-        mtx(kind, body)
-    assert words in str(caught.value)
+)  # fmt: skip
+def test_matrix_market_files_that_are_none(tmp_path, kind, body, words):
+    path = write(tmp_path, "g.mtx", f"%%MatrixMarket matrix {kind}\n% a comment\n{body}")
+    with pytest.raises(FileFormatError, match=words):
+        read_graph(path)
 
 
-def npz(options=None, **arrays):
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return read_npz(buffer.getvalue(), ReadOptions("g", "g", **(options or {})))
+PAIRS, WEIGHT = [[0, 1], [1, 2]], [2.0, 3.0]
 
 
-def test_archives_of_arrays():
-    pairs, weight = [[0, 1], [1, 2]], [2.0, 3.0]
-    graph = npz(edges=pairs, num_nodes=4, edge_weight=weight, x=np.eye(4), y=[0, 1, 0, 1], other=[1])
-    assert graph.num_nodes == 4
-    assert graph.adjacency[0, 1] == 2
-    assert graph.adjacency[1, 2] == 3
+def npz(path: Path, **arrays: Any) -> Path:
+    np.savez(path / "g.npz", **arrays)
+    return path / "g.npz"
+
+
+def test_archives_of_arrays(tmp_path: Path) -> None:
+    more = {"x": np.eye(4), "y": [0, 1, 0, 1], "other": [1]}
+    graph = quiet(npz(tmp_path, edges=PAIRS, num_nodes=4, edge_weight=WEIGHT, **more))
+    assert (graph.num_nodes, graph.num_edges, graph.num_features) == (4, 2, 4)
+    assert (graph.adjacency[0, 1], graph.adjacency[1, 2]) == (2, 3)
     assert graph.y.tolist() == [0, 1, 0, 1]
-    assert graph.num_features == 4
     assert "ignored 'other'" in graph.notes[0]
-    assert not npz({"weighted": False}, edges=pairs, weight=weight).weighted
-    assert npz({"weighted": True}, edge_index=pairs, weight=weight).weighted
-    for arrays, options, words in (
-        ({"edges": pairs}, {"weighted": True}, "no array 'edge_weight'"),
-        ({"edges": pairs, "num_nodes": [3, 3]}, {}, "'num_nodes' must be one integer"),
-        ({"edges": pairs, "num_nodes": 3.0}, {}, "'num_nodes' must be one integer"),
-        ({"lines": pairs}, {}, "holds 'lines'"),
-    ):
-        with pytest.raises(FileFormatError, match=words):
-            npz(options, **arrays)
+    assert not quiet(npz(tmp_path, edges=PAIRS, weight=WEIGHT), weighted=False).weighted
+    assert quiet(npz(tmp_path, edge_index=PAIRS, weight=WEIGHT), weighted=True).weighted
 
 
-@pytest.mark.parametrize(("weighted", "total"), [("auto", 4.0), (False, 2.0), (True, 4.0)])
-def test_archives_of_matrices(weighted, total):
-    buffer = io.BytesIO()
-    sp.save_npz(buffer, sp.csr_array(np.array([[0, 2.0], [2.0, 0]])))
-    graph = read_npz(buffer.getvalue(), ReadOptions("g", "g", weighted=weighted))
-    assert graph.adjacency.sum() == total
-    if weighted is True:
-        buffer = io.BytesIO()
-        sp.save_npz(buffer, sp.csr_array(np.array([[0, 1.0], [1.0, 0]])))
-        with pytest.raises(FileFormatError, match="weighted=True but every weight is 1"):
-            read_npz(buffer.getvalue(), ReadOptions("g", "g", weighted=True))
+@pytest.mark.parametrize(
+    ("arrays", "weighted", "words"),
+    [
+        ({"edges": PAIRS}, True, "no array 'edge_weight'"),
+        ({"edges": PAIRS, "num_nodes": [3, 3]}, "auto", "'num_nodes' must be one integer"),
+        ({"edges": PAIRS, "num_nodes": 3.0}, "auto", "'num_nodes' must be one integer"),
+        ({"edges": [[0], [1]], "num_nodes": 2_000_000_000}, "auto", "announces 2000000000 nodes"),
+        ({"a": [1], "b": [2]}, "auto", "holds 'a', 'b'"),
+        ({"edges": np.array([{"a": 1}], dtype=object)}, "auto", "not a valid .npz file"),
+    ],
+)
+def test_archives_that_are_no_graph(
+    tmp_path: Path, arrays: dict[str, Any], weighted: Any, words: str
+) -> None:
+    with pytest.raises(FileFormatError, match=words):
+        read_graph(npz(tmp_path, **arrays), weighted=weighted)

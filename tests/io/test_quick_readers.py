@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from softcut.errors import FileFormatError, ParameterError, SoftcutError
-from softcut.io import feature_files, quick_edge_lists, read_features, read_graph, readers
+from softcut.io import quick_edge_lists, read_graph, readers
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.options import ReadOptions
 from softcut.io.quick_edge_lists import read_plain_edges
-from softcut.io.text_tables import open_table
 
 IDS = st.one_of(
     st.integers(0, 30).map(str),
@@ -119,41 +119,6 @@ def test_unusual_files_are_left_to_the_other_reader(text: str) -> None:
     assert plain(text.encode()) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "quick"),
-    [
-        ("a,b\n0.5,2\n1.5,2\n", True),
-        ("id,age,city\n7,31,Rome\n5,45,Oslo\n", True),
-        ("id b\n\nn1 2.5\nn2 4\n", True),
-        ("007,1\n7,2\n", True),
-        ("a,b\n0.5,True\n1.5,False\n", False),
-        ("a,b\n0.5,\n1.5,2\n", False),
-        ("a;b\n0,5;2\n1,5;3\n", False),
-        ('a,b\n"0.5",2\n1.5,2\n', False),
-        ("a,b\n0.5,inf\n1.5,2\n", False),
-        ("id,city\nx,Rome\ny,NA\n", False),
-    ],
-)
-def test_features_are_the_same_either_way(
-    text: str, quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, rows = tmp_path / "x.csv", feature_files._parse_rows
-    file.write_text(text)
-
-    def result() -> object:
-        try:
-            return read_features(file, one_hot=["city"] if "city" in text else False).tolist()
-        except SoftcutError as error:
-            return str(error)
-
-    slow = result()
-    asked = []
-    monkeypatch.setattr(feature_files, "PLAIN_BYTES", 0)
-    monkeypatch.setattr(feature_files, "_parse_rows", lambda *a: asked.append(a) or rows(*a))
-    assert result() == slow
-    assert bool(asked) != quick
-
-
 def test_the_size_of_a_file_decides_and_progress_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,9 +127,9 @@ def test_the_size_of_a_file_decides_and_progress_is_told(
     whole, told = read_graph(file, progress=lambda *a: pytest.fail("a small file is read at once")), []
     monkeypatch.setattr(readers, "PLAIN_BYTES", 100)
     monkeypatch.setattr(quick_edge_lists, "_BLOCK", 300)
-    found = read_graph(file, progress=lambda *a: told.append(a))
-    assert found.notes == whole.notes and repr(found) == repr(whole)
-    assert (found.adjacency != whole.adjacency).nnz == 0
+    made = read_graph(file, progress=lambda *a: told.append(a))
+    assert made.notes == whole.notes and repr(made) == repr(whole)
+    assert (made.adjacency != whole.adjacency).nnz == 0
     size = file.stat().st_size
     assert told[-1] == (size, size) and len(told) == -(-size // 300) and told == sorted(told)
 
@@ -190,48 +155,6 @@ def test_without_arrow_large_files_are_read_at_once(tmp_path: Path) -> None:
     assert done.stdout.strip() == "2"
 
 
-# ------------------------------------------------------------------------------- delimiter, header or not
-
-
-@pytest.mark.parametrize(("before", "delimiter"), [(49, ","), (50, ";")])
-def test_the_delimiter_cuts_the_first_fifty_lines_evenly(before, delimiter):
-    """The first lines fit two delimiters, the next one only the comma."""
-    text = "a;x,b\n" * before + "y,z\n"
-    assert open_table(text.encode(), "g", None, None).delimiter == delimiter
-
-
-def test_a_comment_that_is_no_header():
-    """As many words as there are columns are no titles unless they are known as such."""
-    found, notes = read_edge_list(b"# hello world\na b\nb c\n", ReadOptions("g", "g"))
-    assert found.names == ["a", "b", "c"]
-    assert "no header" in notes[0]
-    _, notes = read_edge_list(b"# source target\na b\nb c\n", ReadOptions("g", "g"))
-    assert "header on line 1 (its titles are in a comment)" in notes[0]
-    _, notes = read_edge_list(b"# source target weight\na b\nb c\n", ReadOptions("g", "g"))
-    assert "no header" in notes[0], "more titles than columns"
-
-
-@pytest.mark.parametrize(
-    ("text", "header"),
-    [
-        (b"u,v,1\nv,x,2\nx,u,3\n", False),  # nodes called u and v
-        (b"u,v,w\na,b,2\nb,c,3\n", True),
-        (b"u,v,w,when\nu,v,2,x\nv,c,3,y\n", True),  # four columns without titles would be no edges
-    ],
-)
-def test_one_letter_is_a_title_or_a_node(text, header):
-    found, notes = read_edge_list(text, ReadOptions("g", "g"))
-    assert ("no header" not in notes[0]) == header
-    assert found.ends.shape[0] == (2 if header else 3)
-
-
-@pytest.mark.parametrize(("rows", "header"), [(49, False), (50, True)])
-def test_names_that_never_come_again_are_titles_unless_one_edge_in_fifty_stands_alone(rows, header):
-    hub = "".join(f"hub,n{i % 7}\n" for i in range(rows - 1))
-    _, notes = read_edge_list(f"employee,manager\n{hub}ann,bob\n".encode(), ReadOptions("g", "g"))
-    assert ("no header" not in notes[0]) == header
-
-
 # ---------------------------------------------------------------------- Parquet and NumPy
 
 
@@ -244,38 +167,18 @@ def test_names_that_never_come_again_are_titles_unless_one_edge_in_fifty_stands_
         {"from": [1, 2], "to": [2, 3], "w": [1, 2]},
     ],
 )
-def test_parquet_is_read_as_a_data_frame_or_a_text_file_would_be(
-    columns: dict,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,  # type: ignore[type-arg]
+def test_parquet_is_read_as_a_text_file_would_be(
+    columns: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quick_edge_lists, "_ROWS", 2)
     frame, told = pd.DataFrame(columns), []
     frame.to_parquet(tmp_path / "g.parquet")
     frame.to_csv(tmp_path / "g.csv", index=False)
-    found = read_graph(tmp_path / "g.parquet", progress=lambda *a: told.append(a))
+    made = read_graph(tmp_path / "g.parquet", progress=lambda *a: told.append(a))
     text = read_graph(tmp_path / "g.csv")
-    assert (found.adjacency != text.adjacency).nnz == 0 and found.node_names == text.node_names
-    assert found.notes[1:] == text.notes[1:] and "Parquet file" in found.notes[0]
+    assert (made.adjacency != text.adjacency).nnz == 0 and made.node_names == text.node_names
+    assert made.notes[1:] == text.notes[1:] and "Parquet file" in made.notes[0]
     assert told[-1] == (len(frame), len(frame))
-
-
-@pytest.mark.parametrize(
-    ("columns", "sentence"),
-    [
-        ({"source": [0.5, 1.0], "target": [1, 2]}, "column 'source' holds double"),
-        ({"source": ["a", None], "target": ["b", "c"]}, "row 1: column 'source' is empty"),
-        ({"source": [0, 1], "target": [1, 2], "weight": [1.0, -2.0]}, "row 1: the weight -2"),
-        ({"source": [0, 1], "target": [1, 2], "weight": ["x", "y"]}, "column 'weight' holds"),
-        ({"source": [0, -1], "target": [1, 2]}, "ids must lie between"),
-        ({"x": [0, 1], "y": [1, 2], "z": [1, 2], "t": [1, 2]}, "name two of them source and target"),
-        ({"source": [], "target": []}, "has no edges"),
-    ],
-)
-def test_mistakes_in_parquet_are_named(columns: dict, sentence: str, tmp_path: Path) -> None:  # type: ignore[type-arg]
-    pd.DataFrame(columns).to_parquet(tmp_path / "g.parquet")
-    with pytest.raises(FileFormatError, match=sentence):
-        read_graph(tmp_path / "g.parquet")
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -289,8 +192,15 @@ def test_edges_and_features_from_a_pair_of_arrays(tmp_path: Path, turned: bool) 
 
 
 @pytest.mark.parametrize(
-    ("array", "sentence"),
+    ("content", "sentence"),
     [
+        ({"source": [0.5, 1.0], "target": [1, 2]}, "column 'source' holds double"),
+        ({"source": ["a", None], "target": ["b", "c"]}, "row 1: column 'source' is empty"),
+        ({"source": [0, 1], "target": [1, 2], "weight": [1.0, -2.0]}, "row 1: the weight -2"),
+        ({"source": [0, 1], "target": [1, 2], "weight": ["x", "y"]}, "column 'weight' holds"),
+        ({"source": [0, -1], "target": [1, 2]}, "ids must lie between"),
+        ({"x": [0, 1], "y": [1, 2], "z": [1, 2], "t": [1, 2]}, "name two of them source and target"),
+        ({"source": [], "target": []}, "has no edges"),
         (np.zeros((3, 3), dtype=int), "shape \\[3, 3\\]"),
         (np.zeros((3, 2)), "holds float64"),
         (np.zeros((2, 0), dtype=int), "has no edges"),
@@ -298,10 +208,13 @@ def test_edges_and_features_from_a_pair_of_arrays(tmp_path: Path, turned: bool) 
         (np.array([{}], dtype=object), "cannot be read as a NumPy array: .*"),
     ],
 )
-def test_mistakes_in_arrays_are_named(array: np.ndarray, sentence: str, tmp_path: Path) -> None:
-    np.save(tmp_path / "g.npy", array, allow_pickle=True)
+def test_mistakes_are_named(content: Any, sentence: str, tmp_path: Path) -> None:
+    if isinstance(content, dict):
+        pd.DataFrame(content).to_parquet(tmp_path / "g.parquet")
+    else:
+        np.save(tmp_path / "g.npy", content, allow_pickle=True)
     with pytest.raises(FileFormatError, match=sentence):
-        read_graph(tmp_path / "g.npy")
+        read_graph(next(tmp_path.iterdir()))
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet"])

@@ -8,18 +8,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers.reading import write
 
 from softcut.errors import FileFormatError, ParameterError
 from softcut.io import text_files as opening
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import features_from
 from softcut.io.options import ReadOptions
-from softcut.io.text_tables import (
-    column_of_numbers,
-    is_number,
-    open_table,
-)
-from softcut.tables.columns import FeatureOptions
+from softcut.io.text_tables import open_table
+from softcut.tables.arrays import shown
+from softcut.tables.columns import FeatureOptions, is_number, numbers_of_fields
+from softcut.tables.feature_columns import feature_table
 
 # ------------------------------------------------------------------------------------------------ opening
 
@@ -64,18 +63,6 @@ def test_the_limit_of_unpacking(tmp_path, monkeypatch):
     assert len(opening.read_bytes(path)) == 1000, "a hundred times its size"
 
 
-def test_compressed_files_are_known_by_name_or_content(tmp_path):
-    (tmp_path / "plain.csv").write_bytes(gzip.compress(b"0,1"))
-    assert opening.read_bytes(tmp_path / "plain.csv") == b"0,1"
-    (tmp_path / "false.csv.gz").write_bytes(b"0,1")
-    with pytest.raises(FileFormatError, match="is not a valid gzip file"):
-        opening.read_bytes(tmp_path / "false.csv.gz")
-    for content in (b"", b" \n\t", gzip.compress(b" ")):
-        (tmp_path / "empty.csv").write_bytes(content)
-        with pytest.raises(FileFormatError, match="is empty"):
-            opening.read_bytes(tmp_path / "empty.csv")
-
-
 def test_the_size_of_archives():
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -86,26 +73,17 @@ def test_the_size_of_archives():
         opening.check_archive_size(buffer.getvalue(), "a.zip", 7)
 
 
-def test_text_that_is_none():
-    with pytest.raises(FileFormatError, match="g, line 3: a zero byte"):
-        opening.decode_text(b"a\nb\nc\0\n", "g")
-    with pytest.raises(FileFormatError, match="g, line 2: byte 0xff is not UTF-8"):
-        opening.decode_text(b"a\nb\xff\n", "g")
-    assert opening.plain_text_bytes(b"\xef\xbb\xbfa\r\nb\rc\n") == b"a\nb\nc\n"
-
-
-def test_plausible_sizes(monkeypatch):
+@pytest.mark.parametrize(("nodes", "edges"), [(151, 1), (201, 2)])
+def test_plausible_sizes(monkeypatch, nodes, edges):
     monkeypatch.setattr(opening, "_MANY_NODES", 150)
-    opening.check_plausible(150, 0, "g")
-    opening.check_plausible(200, 2, "g")
-    for nodes, edges in ((151, 1), (201, 2)):
-        with pytest.raises(FileFormatError, match=f"announces {nodes} nodes but has only {edges} entries"):
-            opening.check_plausible(nodes, edges, "g")
+    opening.check_plausible(nodes - 1, edges, "g")
+    with pytest.raises(FileFormatError, match=f"announces {nodes} nodes but has only {edges} entries"):
+        opening.check_plausible(nodes, edges, "g")
 
 
 def test_words_of_messages():
-    assert opening.shown("x" * 60) == repr("x" * 60)
-    assert opening.shown("x" * 61) == repr("x" * 57 + "...")
+    assert shown("x" * 60) == repr("x" * 60)
+    assert shown("x" * 61) == repr("x" * 57 + "...")
     assert opening.reason_of(ValueError("one.\ntwo.")) == "one"
     assert opening.reason_of(ValueError("")) == "ValueError"
     assert opening.reason_of(ValueError("set allow_pickle=True")) == "it holds no plain arrays"
@@ -176,22 +154,53 @@ def test_numbers_in_text():
     assert [is_number(f) for f in ("1", "-1.5e3", "1,5", ",5", "1_0", "", "x", "nan", "1,5,2", "+2,5e1")] == [
         True, True, True, True, False, False, False, True, False, True,
     ]  # fmt: skip
-    values, said = column_of_numbers(["1,5", "2"])
+    values, said = numbers_of_fields(["1,5", "2"])
     assert values.tolist() == [1.5, 2.0]
     assert said == "decimal commas: '1,5' is 1.5"
     for fields in (["1,5", "2.5"], ["x", "2"], ["1,5", "x"], ["1,5,2", "2"], ["1_0"]):
-        assert column_of_numbers(fields) == (None, None)
-    assert column_of_numbers(["1.5", "2"])[1] is None
+        assert numbers_of_fields(fields) == (None, None)
+    assert numbers_of_fields(["1.5", "2"])[1] is None
 
 
 # --------------------------------------------------------------------------------------------- edge lists
 
 
 def edges(text: str, **options):
-    found, notes = read_edge_list(text.encode(), ReadOptions("g", "g", **options))
-    names = found.names
-    ends = [[str(i) if names is None else names[i] for i in row] for row in found.ends.tolist()]
-    return ends, None if found.weight is None else found.weight.tolist(), notes
+    table, notes = read_edge_list(text.encode(), ReadOptions("g", "g", **options))
+    names = table.names
+    ends = [[str(i) if names is None else names[i] for i in row] for row in table.ends.tolist()]
+    return ends, None if table.weight is None else table.weight.tolist(), notes
+
+
+@pytest.mark.parametrize(("before", "delimiter"), [(49, ","), (50, ";")])
+def test_the_delimiter_cuts_the_first_fifty_lines_evenly(before, delimiter):
+    """The first lines fit two delimiters, the next one only the comma."""
+    text = "a;x,b\n" * before + "y,z\n"
+    assert open_table(text.encode(), "g", None, None).delimiter == delimiter
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "count"),
+    [
+        ("# hello world\na b\nb c\n", "no header", 2),  # as many words as columns, but no known titles
+        ("# source target\na b\nb c\n", "header on line 1 (its titles are in a comment)", 2),
+        ("# source target weight\na b\nb c\n", "no header", 2),  # more titles than columns
+        ("u,v,1\nv,x,2\nx,u,3\n", "no header", 3),  # nodes called u and v
+        ("u,v,w\na,b,2\nb,c,3\n", "header on line 1", 2),
+        ("u,v,w,when\nu,v,2,x\nv,c,3,y\n", "header on line 1", 2),  # four columns without titles: no edges
+    ],
+)
+def test_which_rows_are_titles(text, said, count):
+    ends, _, notes = edges(text)
+    assert said in notes[0]
+    assert len(ends) == count
+
+
+@pytest.mark.parametrize(("rows", "header"), [(49, False), (50, True)])
+def test_names_that_never_come_again_are_titles_unless_one_edge_in_fifty_stands_alone(rows, header):
+    hub = "".join(f"hub,n{i % 7}\n" for i in range(rows - 1))
+    notes = edges(f"employee,manager\n{hub}ann,bob\n")[2]
+    assert ("no header" not in notes[0]) == header
 
 
 @pytest.mark.parametrize(
@@ -207,7 +216,6 @@ def edges(text: str, **options):
         ("0 1 2\n1 2 3", {"weighted": False}, [["0", "1"], ["1", "2"]], None),
         ("0 1 2\n1 2 3", {"target": 2}, [["0", "2"], ["1", "3"]], [1.0, 2.0]),
         ("0 1 2\n1 2 3", {"source": 1}, [["1", "0"], ["2", "1"]], [2.0, 3.0]),
-        ("0 1 2\n1 2 3", {"weight": 1, "source": 0, "target": 2}, [["0", "2"], ["1", "3"]], [1.0, 2.0]),
         ("0 1 5 6\n1 2 5 7", {"source": 0}, [["0", "1"], ["1", "2"]], None),
         ("source,target\n0,1", {}, [["0", "1"]], None),
         ("u v\nu w\nv w", {}, [["u", "v"], ["u", "w"], ["v", "w"]], None),
@@ -230,9 +238,7 @@ def test_edges_and_weights(text, options, ends, weight):
 
 
 def features(tmp_path, text: str, known=None, **options):
-    path = tmp_path / "x.csv"
-    path.write_text(text)
-    table = features_from(path, FeatureOptions(**options))(known, True)
+    table = feature_table(features_from(write(tmp_path, "x.csv", text)), FeatureOptions(**options), known)
     return table.x.tolist(), table.ids, table.names
 
 

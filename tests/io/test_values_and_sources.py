@@ -8,18 +8,13 @@ import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-from helpers.reading import named_edges, quiet, write
+from helpers.reading import line_of, named_edges, quiet, write
 
-from softcut.errors import FileFormatError, GraphError, ParameterError
+from softcut.errors import FileFormatError, ParameterError
 from softcut.io import read_features, read_graph
-
-
-def line_of(g: Any) -> str:
-    return "; ".join(g.notes)
 
 
 def test_decimal_commas_and_the_separator_line(tmp_path: Path) -> None:
@@ -72,11 +67,6 @@ def test_quoted_new_lines(tmp_path: Path) -> None:
 def test_true_and_false(tmp_path: Path) -> None:
     x = read_features(write(tmp_path, "x.csv", "id,ok,n\na,True,1\nb,false,2\nc,TRUE,3\n"))
     np.testing.assert_array_equal(x, [[1, 1], [0, 2], [1, 3]])
-
-
-def test_a_mistake_does_not_turn_numbers_into_ids(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="line 2, column 1: 'word' is not a number"):
-        read_features(write(tmp_path, "x.csv", "1,2\nword,4\n5,6\n"))
 
 
 def test_missing_values(tmp_path: Path) -> None:
@@ -208,19 +198,3 @@ def test_limits_of_unpacking(tmp_path: Path) -> None:
     assert read_features(tmp_path / "ok.npz", max_bytes=10**6).shape == (100, 100)
     with pytest.raises(ParameterError, match="max_bytes is 0"):
         read_graph(small, max_bytes=0)
-
-
-def test_directed_is_silent_on_request(tmp_path: Path) -> None:
-    path = write(tmp_path, "g.csv", "0,1\n1,0\n1,2\n")
-    with pytest.warns(UserWarning, match="directed"):
-        assert "directed (1 of 3 edges without a reverse), symmetrised" in line_of(read_graph(path))
-    quiet(path, directed=False)
-    mtx = write(tmp_path, "g.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n2 1\n")
-    with pytest.warns(UserWarning, match="directed"):
-        read_graph(mtx)
-    assert quiet(mtx, directed=False).num_edges == 1
-
-
-def test_errors_of_the_graph_name_the_file(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"g.csv: .*sums to more than float64"):
-        read_graph(write(tmp_path, "g.csv", "0,1,1e308\n0,1,1e308\n"))

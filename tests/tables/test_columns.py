@@ -13,6 +13,7 @@ from softcut.tables.columns import (
     Table,
     column_of_values,
     looks_like_id,
+    position_of,
     text_of,
 )
 from softcut.tables.edge_columns import (
@@ -20,7 +21,6 @@ from softcut.tables.edge_columns import (
     choose_edge_columns,
     edges_of_table,
     names_of_rows,
-    position_of,
     rows_of_nodes,
 )
 from softcut.tables.feature_columns import feature_table
@@ -56,12 +56,12 @@ from softcut.tables.feature_columns import feature_table
     ],
 )
 def test_which_columns_are_ends_and_weight(titles, options, wanted):
-    found = choose_edge_columns(titles, "t", **options)
-    assert (found.source, found.target, found.weight) == wanted
+    columns = choose_edge_columns(titles, "t", **options)
+    assert (columns.source, columns.target, columns.weight) == wanted
     rest = [title for i, title in enumerate(titles) if i not in wanted]
-    assert list(found.ignored) == rest
-    assert ("ignored" in found.note()) == bool(rest)
-    assert ("no weight" in found.said) == (wanted[2] is None)
+    assert list(columns.ignored) == rest
+    assert ("ignored" in columns.note()) == bool(rest)
+    assert ("no weight" in columns.said) == (wanted[2] is None)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_columns_by_title_and_position():
 
 def made(ends, names=None, table=None, missing="error"):
     edges = EdgeTable(np.asarray(ends), names, None)
-    return edges_of_table(edges, "g", None if table is None else lambda known, ordered: table, missing)
+    return edges_of_table(edges, "g", table, FeatureOptions(missing=missing))
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def made(ends, names=None, table=None, missing="error"):
     ],
 )
 def test_integers_count_nodes_or_name_them(ends, count, names, said):
-    found = made(ends)
-    assert found["num_nodes"] == count
-    assert found["node_names"] == names
-    assert said in found["notes"][0]
-    back = found["edge_index"].T
+    parts = made(ends)
+    assert parts["num_nodes"] == count
+    assert parts["node_names"] == names
+    assert said in parts["notes"][0]
+    back = parts["edge_index"].T
     shown = back if names is None else np.array([[int(names[i]) for i in row] for row in back])
     assert shown.tolist() == ends
 
@@ -140,11 +140,11 @@ def rows(n, ids=None, **options):
     ],
 )
 def test_integer_ids_that_fill_a_range_keep_their_order(ends, ids, names, index):
-    found = made(ends, table=rows(len(ids), ids))
-    assert found["node_names"] == names
-    assert found["edge_index"].T.tolist() == index
+    parts = made(ends, table=rows(len(ids), ids))
+    assert parts["node_names"] == names
+    assert parts["edge_index"].T.tolist() == index
     shown = names or ["0", "1", "2"]
-    assert found["x"].tolist() == [[2 * ids.index(n), 2 * ids.index(n) + 1] for n in shown]
+    assert parts["x"].tolist() == [[2 * ids.index(n), 2 * ids.index(n) + 1] for n in shown]
 
 
 def test_rows_that_are_missing():
@@ -188,8 +188,8 @@ def table(**columns) -> Table:
 
 
 def chosen(made_of: Table, known=None, ordered=True, **options):
-    found = feature_table(made_of, FeatureOptions(**options), known, ordered)
-    return found.ids, found.names
+    features = feature_table(made_of, FeatureOptions(**options), known, ordered)
+    return features.ids, features.names
 
 
 @pytest.mark.parametrize(
@@ -236,12 +236,11 @@ def test_ids_by_request():
 
 def test_one_hot_columns():
     made_of = table(age=[1, 2, 3], city=["b", "a", "b"])
-    found = feature_table(made_of, FeatureOptions(one_hot=True))
-    assert found.names == ["age", "city=a", "city=b"]
-    assert found.x.tolist() == [[1, 0, 1], [2, 1, 0], [3, 0, 1]]
-    assert found.notes == ("column 'city' became 2 columns of 0 and 1",)
-    some = feature_table(made_of, FeatureOptions(one_hot=("city",)))
-    assert some.x.tolist() == found.x.tolist()
+    for hot in (True, ("city",)):
+        features = feature_table(made_of, FeatureOptions(one_hot=hot))
+        assert features.names == ["age", "city=a", "city=b"]
+        assert features.x.tolist() == [[1, 0, 1], [2, 1, 0], [3, 0, 1]]
+        assert features.notes == ("column 'city' became 2 columns of 0 and 1",)
     ids = chosen(table(city=["p", "q"], who=["b", "a"], age=[1, 2]), ["a", "b"], one_hot=("city",))
     assert ids == (["b", "a"], ["city=p", "city=q", "age"])
     numbers = feature_table(table(age=[1.5, 2.5, 1.5]), FeatureOptions(one_hot=("age",)))
@@ -249,32 +248,15 @@ def test_one_hot_columns():
     assert numbers.x.tolist() == [[1, 0], [0, 1], [1, 0]]
     gap = feature_table(table(age=[1, 2], city=["b", ""]), FeatureOptions(one_hot=True, missing="zero"))
     assert gap.x.tolist() == [[1, 1], [2, 0]]
-    with pytest.raises(GraphError, match="'b' is not a number"):
-        feature_table(table(age=[1, 2, 3], city=["b", "a", "b"]), FeatureOptions())
-    with pytest.raises(ParameterError, match="one_hot names 'town'"):
-        feature_table(made_of, FeatureOptions(one_hot=("town",)))
 
 
-@pytest.mark.parametrize(("count", "good"), [(1000, True), (1001, False)])
-def test_too_many_categories(count, good):
-    made_of = table(age=[1] * count, city=[f"c{i}" for i in range(count)])
-    if good:
-        assert feature_table(made_of, FeatureOptions(one_hot=("city",))).x.shape == (1000, 1001)
-    else:
-        with pytest.raises(GraphError, match="1001 different values are too many"):
-            feature_table(made_of, FeatureOptions(one_hot=("city",)))
-
-
-def test_values_that_do_not_fit():
-    with pytest.raises(GraphError, match=r"x, row 1, column 2 \('b'\): 1e\+39 is not finite in float32"):
-        feature_table(table(a=[1.0, 2.0], b=[1.0, 1e39]), FeatureOptions())
+def test_too_many_categories():
+    made_of = table(age=[1] * 1000, city=[f"c{i}" for i in range(1000)])
+    assert feature_table(made_of, FeatureOptions(one_hot=("city",))).x.shape == (1000, 1001)
 
 
 def test_every_column_a_feature():
-    made_of = table(id=[5, 6], age=[1, 2])
-    found = feature_table(made_of, FeatureOptions(), ids_possible=False)
-    assert found.ids is None
-    assert found.names == ["id", "age"]
+    assert chosen(table(id=[5, 6], age=[1, 2]), ids=False) == (None, ["id", "age"])
     with pytest.raises(GraphError, match="expected at least one feature beside the node id"):
         feature_table(table(id=[5, 6]), FeatureOptions())
 

@@ -13,11 +13,9 @@ from softcut.tables.feature_columns import feature_table
 NAMES = [("ann", "bob"), ("bob", "cy"), ("cy", "ann")]
 
 
-def ends(
-    rows: list[tuple[str, ...]], titles: tuple[str, ...] = ("row", "employee", "manager")
-) -> tuple[int, int]:
-    found = choose_edge_columns(titles, "t", rows=rows)
-    return found.source, found.target
+def ends(rows, titles=("row", "employee", "manager")):
+    columns = choose_edge_columns(titles, "t", rows=rows)
+    return columns.source, columns.target
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -34,11 +32,7 @@ def test_a_first_column_that_counts_the_rows_is_no_node(first):
         [("0", *NAMES[0]), ("2", *NAMES[1]), ("1", *NAMES[2])],  # in another order
         [(str(i), u, v) for i, (u, v) in enumerate(NAMES[:2])],  # too few to tell
         [("0", "ann", "2001"), ("1", "bob", "2002"), ("2", "cy", "2001")],  # two columns of other things
-        [
-            ("0", *NAMES[0], "x"),
-            ("1", *NAMES[1], "x"),
-            ("2", *NAMES[2], "x"),
-        ],  # not the columns of the titles
+        [(str(i), u, v, "x") for i, (u, v) in enumerate(NAMES)],  # not the columns of the titles
     ],
 )
 def test_otherwise_the_first_two_columns_are_the_ends(rows):
@@ -84,6 +78,3 @@ def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(no
             feature_table(table, FeatureOptions(), known)
     else:
         assert feature_table(table, FeatureOptions(), known).names == ["age", "rank"]
-
-
-# ------------------------------------------------------------------------------------------ lists and records
