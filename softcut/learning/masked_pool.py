@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.nn.pool import PoolOutput, Selection
-from softcut.nn.pool.node_selection import ScorePool
+from softcut.nn.pool.score_pools import ScorePool
 from softcut.ops import CSR, Layout, Operator, Segments
 from softcut.ops.numerics import inverse_sqrt
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from softcut.nn.convs import GCNConv, gcn_scale
-from softcut.nn.layers import Bias, SkipConv, UnitLinear
+from softcut.nn.layers import Bias, GCNConv, SkipConv, UnitLinear, gcn_scale
 from softcut.ops import Operator
 
 __all__ = ["OneHotGCNConv", "OneHotSkipConv", "ReplicaBias", "ReplicaLinear", "ReplicaUnitLinear"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from softcut.nn.convs import GCNConv, GraphConv
-from softcut.nn.layers import MLP, SkipConv
+from softcut.nn.layers import MLP, GCNConv, GraphConv, SkipConv
 from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
 from softcut.nn.pool import (
     ClusterSelection,

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.activations import Activation
-from softcut.nn.layers import SkipConv, graph_input
+from softcut.nn.layers import Activation, SkipConv, graph_input
 from softcut.nn.pool import Pool, PoolOutput, Selection, get_pool, pool_options
 from softcut.nn.pool.base import nodes_per_graph
 from softcut.ops import Operator

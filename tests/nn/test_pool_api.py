@@ -377,8 +377,8 @@ def test_linear_layers_are_only_called_so_they_may_be_swapped(name: str, options
 
 
 def test_pools_by_name():
-    assert pool_options("nopool") == []
-    assert pool_options("random") == ["k", "kind", "seed"]
+    assert not pool_options("nopool")
+    assert list(pool_options("random")) == ["k", "kind", "seed"]
     with pytest.raises(ParameterError, match=r"unknown pooler 'minkut': .* Did you mean 'mincut'\?"):
         get_pool("minkut", 3, k=2)
     with pytest.raises(ParameterError, match="in_channels must be given for 'mincut'"):

@@ -342,7 +342,6 @@ def test_kept_nodes_of_a_padded_batch():
     gone[0, [1, 3]] = gone[1, [0, 1, 2]] = 0
     torch.testing.assert_close(selection.lift(pooled, pinv=True), gone)
     assert selection.batch is None
-    assert selection.padded
 
 
 @pytest.mark.parametrize("connect", ["adjacency", "two_hop"])

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from softcut.coarsening import clean
 from softcut.errors import ParameterError, require
-from softcut.nn.number_checks import check_size
+from softcut.nn.layers import check_size
 from softcut.nn.pool import GraclusPool, NDPPool, get_pool, pool_options
-from softcut.nn.pool.graclus import ClusterSelection
 from softcut.nn.pool.node_selection import KeepSelection
 from softcut.nn.pool.selection import Selection
+from softcut.nn.pool.topological import ClusterSelection
 from softcut.ops import CSR, Segments
 from softcut.ops.batching import counts_to_ptr
 

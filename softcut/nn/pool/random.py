@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.number_checks import check_size
+from softcut.nn.layers import check_size
 from softcut.nn.pool.base import DensePool, check_clusters
 from softcut.nn.pool.selection import DenseSelection
 from softcut.ops import Operator, Segments
