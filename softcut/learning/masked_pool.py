@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.pool import PoolOutput, Selection
+from softcut.nn import PoolOutput, Selection
 from softcut.nn.pool.score_pools import ScorePool
 from softcut.ops import CSR, Layout, Operator, Segments
 from softcut.ops.numerics import inverse_sqrt

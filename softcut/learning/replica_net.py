@@ -17,9 +17,9 @@ from softcut.learning.replica_layers import (
     ReplicaLinear,
     ReplicaUnitLinear,
 )
+from softcut.nn import DiffPool
 from softcut.nn.layers import Bias, GCNConv, SkipConv, UnitLinear
 from softcut.nn.models import GraphClassifier
-from softcut.nn.pool import DiffPool
 from softcut.nn.pool.score_pools import ScorePool
 
 __all__ = ["replica_net", "replica_state"]

@@ -123,13 +123,12 @@ class Bias(nn.Module):
 
     def __init__(self, channels: int, fan_in: int) -> None:
         super().__init__()
-        self.fan_in = fan_in
+        self.bound = 1 / math.sqrt(fan_in)
         self.bias = nn.Parameter(torch.empty(channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = 1 / math.sqrt(max(self.fan_in, 1))
-        nn.init.uniform_(self.bias, -bound, bound)
+        nn.init.uniform_(self.bias, -self.bound, self.bound)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.bias
@@ -140,13 +139,12 @@ class UnitLinear(nn.Module):
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
-        self.in_channels = in_channels
+        self.bound = 1 / math.sqrt(in_channels)
         self.weight = nn.Parameter(torch.empty(1, in_channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = 1 / math.sqrt(max(self.in_channels, 1))
-        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.weight, -self.bound, self.bound)
 
     @staticmethod
     def unit(weight: Tensor) -> Tensor:
@@ -177,8 +175,8 @@ class MLP(nn.Module):
         sizes = [] if hidden is None else list(hidden) if isinstance(hidden, Sequence) else [hidden]
         if any(isinstance(size, bool) or not isinstance(size, Integral) or size < 1 for size in sizes):
             raise ParameterError(f"hidden must hold sizes of at least 1 (or be None), got {hidden!r}.")
-        in_channels = check_size(in_channels, "in_channels")
-        widths = [in_channels, *map(int, sizes), check_size(out_channels, "out_channels")]
+        first, last = check_size(in_channels, "in_channels"), check_size(out_channels, "out_channels")
+        widths = [first, *map(int, sizes), last]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.act = get_activation(act)
         self.reset_parameters()

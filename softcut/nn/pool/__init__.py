@@ -1,4 +1,4 @@
-"""Pooling layers behind one interface, and by name."""
+"""Pooling layers behind one interface, and how they are made by name; softcut.nn exports them."""
 
 from __future__ import annotations
 
@@ -7,39 +7,15 @@ import inspect
 from typing import Any
 
 from softcut.errors import ParameterError
-from softcut.nn.pool.base import DensePool, Pool, PoolOutput
-from softcut.nn.pool.diffpool import DiffPool, diff_pool
-from softcut.nn.pool.mincut import DMoNPool, JustBalancePool, MinCutPool, mincut_pool
-from softcut.nn.pool.node_selection import KeepSelection, NoPool
+from softcut.nn.pool.base import Pool
+from softcut.nn.pool.diffpool import DiffPool
+from softcut.nn.pool.mincut import DMoNPool, JustBalancePool, MinCutPool
+from softcut.nn.pool.node_selection import NoPool
 from softcut.nn.pool.random import RandomPool
 from softcut.nn.pool.score_pools import SAGPool, TopKPool
-from softcut.nn.pool.selection import DenseSelection, Selection
-from softcut.nn.pool.topological import ClusterSelection, GraclusPool, NDPPool
+from softcut.nn.pool.topological import GraclusPool, NDPPool
 
-__all__ = [
-    "POOLS",
-    "ClusterSelection",
-    "DMoNPool",
-    "DensePool",
-    "DenseSelection",
-    "DiffPool",
-    "GraclusPool",
-    "JustBalancePool",
-    "KeepSelection",
-    "MinCutPool",
-    "NDPPool",
-    "NoPool",
-    "Pool",
-    "PoolOutput",
-    "RandomPool",
-    "SAGPool",
-    "Selection",
-    "TopKPool",
-    "diff_pool",
-    "get_pool",
-    "mincut_pool",
-    "pool_options",
-]
+__all__ = ["POOLS", "get_pool", "pool_options"]
 
 POOLS: dict[str, type[Pool]] = {
     "mincut": MinCutPool,

@@ -70,8 +70,7 @@ class PoolOutput:
         self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
         self.raw_losses, self.weights = raw_losses or {}, weights or {}
         self.graph_losses = {
-            name: self.weights[name] * values if name in self.weights else values
-            for name, values in self.raw_losses.items()
+            name: self.weights.get(name, 1.0) * values for name, values in self.raw_losses.items()
         }
         self.losses = {name: values.mean(0) for name, values in self.graph_losses.items()}
         # One graph of operations cannot return a function.
@@ -98,14 +97,12 @@ class PoolOutput:
 
     def __repr__(self) -> str:
         adj = self._adj if isinstance(self._adj, Operator) else "connected when it is read"
-        parts = [f"x={list(self.x.shape)}", f"adj={adj}"]
-        parts += [
-            f"{name}={list(t.shape)}"
-            for name, t in (("batch", self.batch), ("mask", self.mask))
-            if t is not None
-        ]
-        parts += [f"selection={type(self.selection).__name__}", f"losses=[{', '.join(self.losses)}]"]
-        return f"PoolOutput({', '.join(parts)})"
+        rows = {"batch": self.batch, "mask": self.mask}
+        shapes = "".join(f"{name}={list(t.shape)}, " for name, t in rows.items() if t is not None)
+        return (
+            f"PoolOutput(x={list(self.x.shape)}, adj={adj}, {shapes}selection={type(self.selection).__name__}, "
+            f"losses=[{', '.join(self.losses)}])"
+        )
 
     def to_pyg(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """(x, edge_index, edge_weight, batch) for layers of PyTorch Geometric; padding is left out.
@@ -212,7 +209,7 @@ class DensePool(Pool):
         return op.normalise()
 
     def activate(self, x_pool: Tensor) -> Tensor:
-        """What becomes of S'X: itself unless a subclass says otherwise."""
+        """What becomes of S'X."""
         return x_pool
 
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:

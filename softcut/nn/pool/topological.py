@@ -163,7 +163,7 @@ class FlatSelection(Selection):
             raise ParameterError(_ANOTHER_BATCH + ".")
         if not same_rows(Padded(len(self.real), self.real), op.layout):
             raise ParameterError(_ANOTHER_BATCH + "; its mask differs.")
-        self.check_edges(op)
+        super().check(op)
 
     def reduce(self, x: Tensor) -> Tensor:
         return self.inner.reduce(x[self.real])
