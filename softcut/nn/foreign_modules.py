@@ -41,12 +41,7 @@ def make_module(
 
 
 def _how_to_call(module: nn.Module) -> str:
-    """What a module is called with, read off the names of its arguments.
-
-    ``"features"``: x alone. ``"edge_index"``: x, edge_index and, where there are any and the module takes them,
-    edge_weight. ``"dense"``: x, the dense adjacency and the mask, as the dense layers of PyTorch Geometric.
-    ``"operator"``: x and the operator, as the layers of softcut.
-    """
+    """What a module is called with, read off its arguments: see :func:`call_on_graph`."""
     parameters = list(inspect.signature(module.forward).parameters.values())
     peer = type(module).__module__.startswith("torch_geometric")
     if parameters and parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
@@ -66,18 +61,18 @@ def call_on_graph(
     module: nn.Module, how: str, x: Tensor, op: Operator, channels: int | None, name: str
 ) -> Tensor:
     """The module's output for the nodes of a graph, [rows, channels] (None: any number of them)."""
-    if how == "features":
+    if how == "features":  # x alone
         out = zero_padding(module(x), op.mask)
-    elif how == "operator":
+    elif how == "operator":  # as the layers of softcut
         out = module(x, op)
-    elif how == "dense":
+    elif how == "dense":  # as the dense layers of PyTorch Geometric
         if not isinstance(op, Dense):
             raise ParameterError(
                 f"{type(module).__name__} needs a dense adjacency [B, N, N], but adj is sparse; use its form that "
                 "takes edge_index."
             )
         out = zero_padding(module(x, op.data.to(x.dtype), op.mask), op.mask)
-    elif isinstance(op, Dense):  # nodes one after another and back
+    elif isinstance(op, Dense):  # edge_index: nodes one after another and back
         sparse, real = to_ragged(op)
         rows = _with_edges(module, x[real], sparse)
         out = rows.new_zeros(*real.shape, rows.shape[-1]).masked_scatter(real.unsqueeze(-1), rows)

@@ -18,23 +18,7 @@ from softcut.ops import Dense, Operator, as_operator
 from softcut.ops.numerics import inverse_sqrt, zero_padding
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = [
-    "ACTIVATIONS",
-    "MLP",
-    "Activation",
-    "Bias",
-    "GCNConv",
-    "GraphConv",
-    "GraphLayer",
-    "SkipConv",
-    "UnitLinear",
-    "accept_keys",
-    "check_number",
-    "check_size",
-    "gcn_scale",
-    "get_activation",
-    "graph_input",
-]
+__all__ = ["MLP", "GCNConv", "GraphConv", "SkipConv"]
 
 Activation = str | Callable[[Tensor], Tensor] | None
 
@@ -212,8 +196,7 @@ class GraphLayer(nn.Module):
         """Make the linear pieces."""
 
     @abstractmethod
-    def reset_parameters(self) -> None:
-        """Draw the weights again."""
+    def reset_parameters(self) -> None: ...
 
     @abstractmethod
     def messages(self, x: Tensor, op: Operator) -> Tensor:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.foreign_modules import reset
 from softcut.nn.layers import Activation, SkipConv, graph_input
 from softcut.nn.pool import get_pool, pool_options
 from softcut.nn.pool.base import Pool, PoolOutput, nodes_per_graph
@@ -104,7 +103,7 @@ class NodeClusterer(nn.Module):
             conv.reset_parameters()
             for linear in (conv.neighbours, conv.itself):
                 nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
-        reset(self.pool)
+        self.pool.reset_parameters()
 
     def forward(
         self,

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
+from softcut.nn.foreign_modules import reset
 from softcut.nn.layers import MLP, Activation, check_size, graph_input
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
 from softcut.ops import Dense, Operator, pooled_adjacency
@@ -42,17 +43,13 @@ class PoolOutput:
     x : Tensor
         Pooled features: [B, K, F] from a dense pooler, [N', F] from one that keeps nodes.
     adj : Operator
-        The pooled graphs; goes straight into the next layer. A function that makes it is called when
-        `adj` is first read, so that a last layer, or a bottleneck whose decoder keeps the original
-        graph, connects nothing.
+        The pooled graphs; goes straight into the next layer. Some poolers connect them when `adj` is first read.
     batch, mask : Tensor or None
         Graph number of each row (ragged), or which rows are real (padded); None if neither applies.
     selection : Selection
         How nodes were chosen; pass it to ``pool.lift``.
-    losses : dict
-        Auxiliary losses, weighted, mean over the graphs; add their sum to the task's loss.
-    graph_losses : dict
-        The same losses before the mean: one value per graph, [B].
+    losses, graph_losses : dict
+        Auxiliary losses, weighted: mean over the graphs (add the sum to the task's loss), and one value per graph.
     raw_losses, weights : dict
         The losses of every graph before they are weighted, and their weights (1 where none is named).
     """
@@ -174,6 +171,11 @@ class Pool(nn.Module, ABC):
             selection.edges = edges_of(op)
         return selection
 
+    def reset_parameters(self) -> None:
+        """Draw all weights again."""
+        for module in self.children():
+            reset(module)
+
     def lift(self, x_pool: Tensor, selection: Selection, pinv: bool = False) -> Tensor:
         """Pooled features back to the nodes they came from (`pinv`: by the pseudo-inverse)."""
         if not isinstance(selection, Selection):
@@ -266,9 +268,6 @@ class MLPPool(DensePool):
         self.k, self.temperature = check_clusters(k, temperature)
         self.in_channels = check_size(in_channels, "in_channels")
         self.mlp = MLP(self.in_channels, hidden, self.k, act)
-
-    def reset_parameters(self) -> None:
-        self.mlp.reset_parameters()
 
     def logits(self, x: Tensor, op: Operator) -> Tensor:
         return self.mlp(x)

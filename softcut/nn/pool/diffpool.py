@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.foreign_modules import ModuleLike, call_on_graph, make_module, reset
+from softcut.nn.foreign_modules import ModuleLike, call_on_graph, make_module
 from softcut.nn.layers import MLP, Activation, GCNConv, SkipConv, check_number, check_size, graph_input
 from softcut.nn.pool.base import DensePool, PoolOutput, check_clusters, nodes_per_graph
 from softcut.ops import Dense, Operator
@@ -126,10 +126,6 @@ class DiffPool(LinkPool):
         if embed is not None:
             width = self.out_channels or self.in_channels
             self.embed, self.call_embed = make_module(embed, self.in_channels, width, "embed")
-
-    def reset_parameters(self) -> None:
-        for module in self.children():
-            reset(module)
 
     def logits(self, x: Tensor, op: Operator) -> Tensor:
         return call_on_graph(self.scores, self.call_scores, x, op, self.k, "assignment")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.foreign_modules import ModuleLike, call_on_graph, make_module, reset
+from softcut.nn.foreign_modules import ModuleLike, call_on_graph, make_module
 from softcut.nn.layers import (
     Activation,
     GCNConv,
@@ -34,11 +34,7 @@ SCORES: dict[str, ModuleLike] = {"gcn": GCNConv, "graphconv": GraphConv}
 
 
 class ScorePool(Pool):
-    """A pooler that keeps the nodes with the highest score, gated by it.
-
-    Called as ``pool(x, adj, edge_weight=None, batch=None, mask=None, selection=None, attn=None)``: `attn` are
-    features that are scored in place of x.
-    """
+    """A pooler that keeps the nodes with the highest score, gated by it."""
 
     def __init__(
         self,
@@ -179,15 +175,9 @@ class TopKPool(ScorePool):
     ) -> None:
         super().__init__(in_channels, ratio, k, connect, min_score, multiplier, nonlinearity)
         # A softmax depends on the length of p, so that it is learned too.
-        self.direction: UnitLinear | nn.Linear
-        if min_score is None:
-            self.direction = UnitLinear(in_channels)
-        else:
-            self.direction = nn.Linear(in_channels, 1, bias=False)
+        by_share = min_score is None
+        self.direction = UnitLinear(in_channels) if by_share else nn.Linear(in_channels, 1, bias=False)
         accept_keys(self, {"select.weight": "direction.weight"})
-
-    def reset_parameters(self) -> None:
-        self.direction.reset_parameters()
 
     def raw_score(self, x: Tensor, op: Operator) -> Tensor:
         return self.direction(x).squeeze(-1)
@@ -236,9 +226,6 @@ class SAGPool(ScorePool):
         self.scale: Tensor | None
         self.register_buffer("scale", None)
         self.register_load_state_dict_pre_hook(_take_scale)
-
-    def reset_parameters(self) -> None:
-        reset(self.gnn)
 
     def raw_score(self, x: Tensor, op: Operator) -> Tensor:
         score = call_on_graph(self.gnn, self.call, x, op, 1, "gnn").squeeze(-1)

@@ -1,4 +1,4 @@
-"""Which nodes go to which cluster: the base class of selections, soft assignments, and what a selection belongs to."""
+"""Which nodes go to which cluster: the base class of selections, soft assignments, and the graph they belong to."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ __all__ = ["DenseSelection", "Selection", "edges_of", "same_edges", "same_rows"]
 
 
 class Selection(ABC):
-    """Which nodes go to which cluster; owns the way there (`reduce`) and back (`lift`).
+    """Which nodes go to which cluster: `s`, the assignment matrix, the way there (`reduce`) and back (`lift`).
 
-    `s` is the assignment matrix: rows are nodes, columns are clusters or kept nodes. `edges` are those of the graph it
-    was made for, where that is known: it is refused for another one.
+    `edges` are those of the graph it was made for, where that is known: it is refused for another one.
     """
 
     edges: tuple[Tensor, ...] | None = None

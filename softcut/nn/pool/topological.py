@@ -1,8 +1,4 @@
-"""Graclus and NDP: poolers whose selection depends on the graph alone, is found on the CPU and remembered.
-
-It is found once: for the same operator object, for equal graphs seen again, and, with a `cache` folder, in
-later runs (:mod:`softcut.coarsening`).
-"""
+"""Graclus and NDP: poolers whose selection depends on the graph alone, is found on the CPU and remembered."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import os
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -32,7 +28,6 @@ from softcut.ops.triplets import cluster_graph, entries, to_ragged
 __all__ = ["ClusterSelection", "FlatSelection", "GraclusPool", "NDPPool", "PrecomputedPool"]
 
 REDUCTIONS = ("max", "mean", "sum")
-C = TypeVar("C", Graclus, NodeDecimation)
 _TABLE = 16  # nodes of a cluster up to which its maximum is taken member by member
 _ANOTHER_BATCH = "selection must come from the same padded batch that is pooled"
 
@@ -145,7 +140,7 @@ class ClusterSelection(Selection):
 
 
 class FlatSelection(Selection):
-    """A ragged selection seen from a padded batch: rows are packed on the way in, spread on the way out."""
+    """A selection of a ragged batch, `inner`, used for a padded one whose real rows are `real`."""
 
     def __init__(self, inner: Selection, real: Tensor) -> None:
         self.inner, self.real = inner, real
@@ -183,12 +178,15 @@ def to_scipy(op: Operator) -> sp.csr_array:
     return clean(matrix, symmetric=op.symmetric)
 
 
-class PrecomputedPool(Pool, Generic[C]):
-    """A pooler whose selection needs the graph only: found once and remembered."""
+class PrecomputedPool(Pool):
+    """A pooler whose selection needs the graph only.
+
+    It is found once: for the same operator object, for equal graphs seen again and, with a folder, in later runs.
+    """
 
     kind: type[ClusterSelection | KeepSelection]
 
-    def __init__(self, coarsening: C, levels: int, cache: str | os.PathLike[str] | None) -> None:
+    def __init__(self, coarsening: Any, levels: int, cache: str | os.PathLike[str] | None) -> None:
         super().__init__()
         self.coarsening, self.levels = coarsening, check_size(levels, "levels")
         self.cache = CoarseningCache(cache)
@@ -234,9 +232,8 @@ class PrecomputedPool(Pool, Generic[C]):
         """The coarse graph."""
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
-        flat = isinstance(selection, FlatSelection)
         inner = selection.inner if isinstance(selection, FlatSelection) else selection
-        if isinstance(op.layout, Padded) and not flat:
+        if isinstance(op.layout, Padded) and inner is selection:
             raise ParameterError(_ANOTHER_BATCH + ".")
         if not isinstance(inner, self.kind):
             raise ParameterError(f"selection must be a {self.kind.__name__}, got {type(inner).__name__}.")
@@ -249,7 +246,7 @@ class PrecomputedPool(Pool, Generic[C]):
         return PoolOutput(x=selection.reduce(x), adj=connect, selection=selection, batch=inner.batch)
 
 
-class GraclusPool(PrecomputedPool[Graclus]):
+class GraclusPool(PrecomputedPool):
     """Merge pairs of similar neighbours; the number of nodes about halves at every level.
 
     >>> import torch
@@ -317,7 +314,7 @@ class GraclusPool(PrecomputedPool[Graclus]):
         return f"reduction={self.reduction!r}, levels={self.levels}, seed={self.coarsening.seed}"
 
 
-class NDPPool(PrecomputedPool[NodeDecimation]):
+class NDPPool(PrecomputedPool):
     """Keep one side of the spectral maximum cut; join the kept nodes by Kron reduction.
 
     >>> import torch
