@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from helpers.coarsening_samples import as_graph, knn
 
 from softcut.coarsening import CoarseningCache, Graclus, NodeDecimation, hierarchy
-from softcut.errors import ParameterError
+from softcut.errors import GraphError, ParameterError
 
 
 class Unused:
@@ -70,9 +70,11 @@ def test_memory_holds_the_last_64():
     assert cache.get(CoarseningCache.key(a, np.array([0, 200]), Graclus(1).recipe)) is not None
 
 
-def test_levels_must_be_positive():
+def test_what_cannot_be_coarsened_is_named():
     with pytest.raises(ParameterError, match="levels must be at least 1, got 0"):
         hierarchy(Graclus(), knn(20), levels=0)
+    with pytest.raises(GraphError, match="adjacency must not hold negative weights to be coarsened, got -1"):
+        hierarchy(Graclus(), -knn(20))
 
 
 def test_a_batch_is_coarsened_graph_by_graph():

@@ -87,7 +87,7 @@ def test_thousands_of_nodes_by_factorisation_and_by_walks(unit: float) -> None:
     kept.data[:] = 1
     assert abs(walks - exact * kept).max() < 1e-3 * unit
     assert (exact - exact * kept).max() < 1.1e-2 * unit
-    assert walks.nnz < exact.nnz
+    assert walks.nnz < min(exact.nnz, 40 * keep.sum())
     dropped = sp.csc_array(sp.diags_array(np.asarray(a.sum(1)).ravel()[~keep]) - a[~keep][:, ~keep])
     for node in (0, 700, 2000):  # a column of the Schur complement: L_kk e_i - L_kd L_dd^-1 L_dk e_i
         column = a[keep][:, keep].toarray()[:, node] + a[keep][:, ~keep] @ spsolve(
@@ -116,14 +116,6 @@ def test_nothing_disappears() -> None:
     assert len(np.unique(label[keep])) == len(np.unique(label))
     reduced = kron_reduction(pieces, keep)
     assert connected_components(reduced)[0] == connected_components(pieces)[0]
-
-
-def test_thousands_of_nodes_stay_sparse() -> None:
-    a = knn(6000)
-    level = NodeDecimation()(a)
-    n = level.adjacency.shape[0]
-    assert 0.45 * 6000 <= n <= 0.55 * 6000
-    assert level.adjacency.nnz < 40 * n
 
 
 def ring(n: int, weight: float = 1.0) -> sp.csr_array:

@@ -98,17 +98,3 @@ def test_weights_decide_what_graclus_merges():
         cluster = out.selection.cluster.tolist()
         assert all(len({cluster[i] for i in pair}) == 1 for pair in pairs)
         assert out.adj.to_dense().tolist() == [[0, 2], [2, 0]], "light edges between the pairs add up"
-
-
-def test_levels_and_lift() -> None:
-    a = as_graph("grid")
-    row, col = sp.coo_array(a).coords
-    x = torch.rand(900, 3)
-    pool = NDPPool(levels=2)
-    out = pool(x, torch.tensor(np.stack([row, col])))
-    assert 0.2 <= len(out.x) / 900 <= 0.3
-    back = pool.lift(out.x, out.selection)
-    assert torch.equal(back[out.selection.index], x[out.selection.index])
-    rest = torch.ones(900, dtype=torch.bool)
-    rest[out.selection.index] = False
-    assert (back[rest] == 0).all()

@@ -285,28 +285,6 @@ def test_kept_nodes_are_gated_and_put_back():
         KeepSelection(torch.tensor([0]), Segments(9), num_rows=5).check(sparse(weighted()))
 
 
-def test_kept_nodes_of_a_padded_batch():
-    x = features(8).view(2, 4, 3)
-    index = torch.tensor([[2, 0], [3, 1]])
-    mask = torch.tensor([[True, True], [True, False]])
-    gate = torch.tensor([[0.5, 2.0], [3.0, 4.0]], dtype=torch.float64)
-    selection = KeepSelection(index, Padded(2), gate, mask=mask, num_rows=4)
-    pooled = selection.reduce(x)
-    wanted = torch.stack([x[0, [2, 0]] * gate[0, :, None], x[1, [3, 1]] * gate[1, :, None]])
-    wanted[1, 1] = 0
-    torch.testing.assert_close(pooled, wanted)
-    assert selection.s.shape == (2, 4, 2)
-    torch.testing.assert_close(selection.s.mT @ x, pooled)
-    full = torch.ones_like(pooled)
-    back = torch.zeros(2, 4, 3, dtype=torch.float64)
-    back[0, [2, 0]] = back[1, 3] = 1
-    torch.testing.assert_close(selection.lift(full), back)
-    gone = x.clone()
-    gone[0, [1, 3]] = gone[1, [0, 1, 2]] = 0
-    torch.testing.assert_close(selection.lift(pooled, pinv=True), gone)
-    assert selection.batch is None
-
-
 @pytest.mark.parametrize("connect", ["adjacency", "two_hop"])
 @pytest.mark.parametrize("make", [TopKPool, SAGPool])
 def test_kept_nodes_are_joined_as_they_were(make, connect):

@@ -51,10 +51,10 @@ class ObjectivePool(DensePool):
         return op
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        objective, tables = get_objective(self.objective), ClusterTables(op, s, products)
-        if self.count_words:
-            tables = ClusterTables(op, s, products, words=products.x, num_words=products.x.sum((-2, -1)))
-        return dict(zip(objective.names, objective.losses(tables), strict=True))
+        words = {"words": products.x, "num_words": products.x.sum((-2, -1))} if self.count_words else {}
+        objective = get_objective(self.objective)
+        losses = objective.losses(ClusterTables(op, s, products, **words))
+        return dict(zip(objective.names, losses, strict=True))
 
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:
         return pooled_adjacency(quadratic, symmetric=op.symmetric, keep_diagonal=self.keep_diagonal)
@@ -135,9 +135,8 @@ class MinCutPool(ObjectivePool, MLPPool):
         self.keep_diagonal = bool(keep_diagonal)
 
     def weights(self) -> dict[str, float]:
-        return dict(
-            zip(get_objective(self.objective).names, (self.cut_weight, self.ortho_weight), strict=False)
-        )
+        names = get_objective(self.objective).names  # one or two
+        return dict(zip(names, (self.cut_weight, self.ortho_weight), strict=False))
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"

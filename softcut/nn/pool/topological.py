@@ -227,9 +227,9 @@ class PrecomputedPool(Pool):
         levels = self.hierarchy(to_scipy(op), op.layout.ptr.cpu().numpy())
         return self.selection(levels, torch.as_tensor(levels[-1].ptr, device=like.device), op.layout, like)
 
-    @abstractmethod
     def connect(self, op: Operator, selection: Any) -> Operator:
-        """The coarse graph."""
+        """The coarse graph: the one that the selection brings, unless a subclass can make it."""
+        return selection.adj
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
         inner = selection.inner if isinstance(selection, FlatSelection) else selection
@@ -365,9 +365,6 @@ class NDPPool(PrecomputedPool):
         weight = torch.as_tensor(a.data, dtype=like.dtype, device=device)
         adj = CSR(CSRPattern(rows, columns, (len(index), len(index))), weight, ptr=ptr, symmetric=True)
         return KeepSelection(torch.as_tensor(index, device=device), layout, ptr=ptr, adj=adj)
-
-    def connect(self, op: Operator, selection: Any) -> Operator:
-        return selection.adj
 
     def extra_repr(self) -> str:
         return f"levels={self.levels}, delta={self.coarsening.delta}, seed={self.coarsening.seed}"
