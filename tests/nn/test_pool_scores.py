@@ -38,9 +38,9 @@ def padded(x, edge_index, weight, batch):
     return dense, to_dense_adj(edge_index, batch, weight), mask
 
 
-def same_as_peer(out, found, x):
+def same_as_peer(out, peer_out, x):
     """The same nodes with the same features and edges; they may stand in another order."""
-    kept, edges, weight, batch, perm, _ = found
+    kept, edges, weight, batch, perm, _ = peer_out
     mine, theirs = out.selection.index.argsort(), perm.argsort()
     assert torch.equal(out.selection.index[mine], perm[theirs])
     torch.testing.assert_close(out.x[mine], kept[theirs])
@@ -75,9 +75,9 @@ def test_topk_agrees(options, own):
     pool, peer = topk_pair(**options)
     features = attn if own else x
     given = None if own else attn
-    found = peer(features, edge_index, weight, batch, given)
+    peer_out = peer(features, edge_index, weight, batch, given)
     out = pool(features, edge_index, weight, batch, attn=given)
-    same_as_peer(out, found, x)
+    same_as_peer(out, peer_out, x)
     if "min_score" in options:
         assert (torch.bincount(out.batch, minlength=len(SMALL)) > 0).all()  # no graph is lost
 
@@ -99,8 +99,8 @@ def test_sagpool_agrees(options, gnn, factor, own):
     assert torch.equal(again.scale, pool.scale)
     given = None if own else attn
     ones = torch.ones_like(weight)  # the peer scores without weights
-    found = peer(attn if own else x, edge_index, ones, batch, given)
-    same_as_peer(pool(attn if own else x, edge_index, ones, batch, attn=given), found, x)
+    peer_out = peer(attn if own else x, edge_index, ones, batch, given)
+    same_as_peer(pool(attn if own else x, edge_index, ones, batch, attn=given), peer_out, x)
 
 
 @pytest.mark.parametrize("make", [TopKPool, SAGPool])
@@ -233,10 +233,10 @@ def test_the_best_nodes_of_every_graph(ratio, k):
         size = min(k, end - start) if k is not None else math.ceil(ratio * (end - start))
         order = sorted(range(start, end), key=lambda i: -float(score[i]))
         wanted.append(order[:size])
-    found = top_k(score, sparse(weighted(ptr=PTR), BATCH), ratio, k)
-    assert found.index.tolist() == list(chain(*wanted))
-    assert found.ptr.tolist() == np.cumsum([0, *map(len, wanted)]).tolist()
-    assert found.batch.tolist() == [b for b, part in enumerate(wanted) for _ in part]
+    best = top_k(score, sparse(weighted(ptr=PTR), BATCH), ratio, k)
+    assert best.index.tolist() == list(chain(*wanted))
+    assert best.ptr.tolist() == np.cumsum([0, *map(len, wanted)]).tolist()
+    assert best.batch.tolist() == [b for b, part in enumerate(wanted) for _ in part]
     single = top_k(score, sparse(weighted()), ratio, k)
     size = min(k, 9) if k is not None else math.ceil(ratio * 9)
     assert single.index.tolist() == sorted(range(9), key=lambda i: -float(score[i]))[:size]

@@ -99,8 +99,8 @@ def test_a_selection_of_plain_tensors_under_vmap():
     selection = pool(x, adj).selection
     scales = torch.tensor([1.0, 2.0], dtype=torch.double)
     together = torch.func.vmap(lambda scale: pool(x, scale * adj, selection=selection).adj.to_dense())(scales)
-    for scale, found in zip(scales, together, strict=True):
-        torch.testing.assert_close(found, pool(x, scale * adj, selection=selection).adj.to_dense())
+    for scale, pooled in zip(scales, together, strict=True):
+        torch.testing.assert_close(pooled, pool(x, scale * adj, selection=selection).adj.to_dense())
 
 
 def test_a_selection_keeps_no_operator_alive():
