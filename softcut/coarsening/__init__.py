@@ -2,10 +2,8 @@
 
 from softcut.coarsening.graclus import Graclus, graclus_matching
 from softcut.coarsening.kron import kron_reduction
-from softcut.coarsening.levels import Coarsening, CoarseningCache, Level, hierarchy
-from softcut.coarsening.matrices import clean
-from softcut.coarsening.max_cut import max_cut_split
-from softcut.coarsening.node_decimation import NodeDecimation
+from softcut.coarsening.levels import Coarsening, CoarseningCache, Level, clean, hierarchy
+from softcut.coarsening.node_decimation import NodeDecimation, max_cut_split
 
 __all__ = [
     "Coarsening",

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.coarsening.levels import Level
-from softcut.coarsening.matrices import clean, graph_index, local_index, node_hash
+from softcut.coarsening.levels import Level, clean, graph_index, local_index, node_hash
 from softcut.errors import require
 
 __all__ = ["Graclus", "graclus_matching"]
@@ -100,12 +99,11 @@ def graclus_matching(adjacency: sp.csr_array, ptr: np.ndarray | None = None, see
     finds a partner, where visiting in random order leaves one in seven of a ring alone. O(E + N log N).
     """
     n = adjacency.shape[0]
-    ptr = np.array([0, n]) if ptr is None else ptr
     degree = np.asarray(adjacency.sum(axis=1)).ravel()
     rank = np.empty(n, np.int64)
     # Degrees are compared to ten digits: sums in another order must not decide.
     rounded = np.round(degree, 10)
-    rank[np.lexsort((node_hash(local_index(ptr), seed), rounded))] = np.arange(n)
+    rank[np.lexsort((node_hash(local_index(n, ptr), seed), rounded))] = np.arange(n)
     mate = _kernel()(
         adjacency.indptr.astype(np.int64),
         adjacency.indices.astype(np.int64),
@@ -147,7 +145,7 @@ class Graclus:
         n, k = len(cluster), int(cluster.max(initial=-1)) + 1
         s = sp.csr_array((np.ones(n), cluster, np.arange(n + 1)), shape=(n, k))
         owner = np.zeros(k, np.int64)
-        owner[cluster] = graph_index(adjacency, ptr)
+        owner[cluster] = graph_index(n, ptr)
         counts = np.bincount(owner, minlength=len(ptr) - 1)
         coarse = clean(sp.csr_array(s.T @ adjacency @ s), symmetric=True)
         return Level(cluster, coarse, np.concatenate([[0], counts.cumsum()]))

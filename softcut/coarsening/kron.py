@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 from scipy.sparse.csgraph import connected_components
 
-from softcut.coarsening.matrices import clean, graph_index
+from softcut.coarsening.levels import clean, graph_index
 from softcut.errors import GraphError, ParameterError, require
 
 __all__ = ["kron_reduction"]
@@ -47,51 +47,41 @@ def kron_reduction(
 
     Notes
     -----
-    Nothing of size N x N is inverted or stored. A dropped node without dropped neighbours (nearly all of
-    them, behind a good cut) contributes a sparse product. For the others, groups of adjacent dropped
-    nodes are solved by a sparse factorisation, a few hundred columns at a time, each block made sparse
-    before the next. Past two thousand such nodes in a graph, and where `delta` drops light edges anyway, walks
-    from every kept node take its place (this needs numba). A walk is given up when it is a thousandth of `delta`
-    or less, so an entry is as exact as walks to the next kept node are short: to a few hundredths of what is
-    dropped for the halves NDP keeps. Where kept nodes are too few for that, all is solved for.
-
-    Every connected component must keep a node: L_dd has no inverse otherwise.
+    Nothing of size N x N is inverted or stored. A dropped node without dropped neighbours contributes a sparse
+    product; groups of adjacent dropped nodes are solved by a sparse factorisation, a few hundred columns at a time.
+    Past two thousand such nodes in a graph, where `delta` drops light edges anyway, walks from every kept node
+    take its place (this needs numba): a walk ends when it is a thousandth of `delta` or less, which is exact to a few
+    hundredths of what is dropped for the halves NDP keeps. Where kept nodes are too few for that, all is solved for.
     """
     adjacency, keep = _check_input(adjacency, keep, delta)
-    graph = graph_index(adjacency, ptr)
-    limit = delta * _heaviest(adjacency, graph)  # of every node
+    graph = graph_index(adjacency.shape[0], ptr)
+    heaviest = np.zeros(graph.max(initial=0) + 1)
+    np.maximum.at(heaviest, np.repeat(graph, np.diff(adjacency.indptr)), adjacency.data)
     kept, rest = np.flatnonzero(keep), np.flatnonzero(~keep)
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
-    total = sp.csr_array(adjacency[kept][:, kept])
-    between = sp.csr_array(adjacency[rest][:, kept])
-    inside = sp.csr_array(adjacency[rest][:, rest])
-    separate = np.diff(inside.indptr) == 0
-    simple = separate & (np.diff(between.indptr) > 0)
-    if simple.any():
-        rows = between[np.flatnonzero(simple)]
-        total = total + rows.T @ sp.diags_array(1 / degree[rest[simple]]) @ rows
-    if not separate.all():
-        # Few of a graph are solved for exactly; whatever else is in the batch does not change which way.
-        many = np.bincount(graph[rest[~separate]], minlength=graph.max(initial=0) + 1) > _DIRECT
-        walked = many[graph[rest]] & (delta > 0)
-        if (~separate & walked).any():
-            nodes = np.flatnonzero(~separate & walked)
-            w, b = sp.csr_array(inside[nodes][:, nodes]), sp.csr_array(between[nodes])
-            by_walks = _by_walks(w, b, degree[rest[nodes]], 1e-3 * limit[kept], 1e-3 * delta)
-            if by_walks is None:  # walks take too long to reach kept nodes
-                walked[:] = False
-            else:
-                total = total + by_walks
-        if (~separate & ~walked).any():
-            total = total + _through_groups(inside, between, degree[rest], ~separate & ~walked, limit[kept])
+    limit, degree = delta * heaviest[graph[kept]], np.asarray(adjacency.sum(axis=1)).ravel()[rest]
+    between, inside = sp.csr_array(adjacency[rest][:, kept]), sp.csr_array(adjacency[rest][:, rest])
+    grouped = np.diff(inside.indptr) > 0
+    rows = between[~grouped]
+    total = sp.csr_array(adjacency[kept][:, kept]) + rows.T @ sp.diags_array(1 / degree[~grouped]) @ rows
+    # Few of a graph are solved for exactly; whatever else is in the batch does not change which way.
+    many = np.bincount(graph[rest[grouped]], minlength=len(heaviest)) > _DIRECT
+    walked = grouped & many[graph[rest]] & (delta > 0)
+    if walked.any():
+        w, b = inside[walked][:, walked], between[walked]
+        by_walks = _by_walks(w, b, degree[walked], 1e-3 * limit, 1e-3 * delta)
+        if by_walks is None:  # walks take too long to reach kept nodes
+            walked[:] = False
+        else:
+            total = total + by_walks
+    if (grouped & ~walked).any():
+        total = total + _by_solving(inside, between, degree, grouped & ~walked, 1e-3 * limit)
     total = clean(sp.csr_array(total))
-    total.data[total.data < np.repeat(limit[kept], np.diff(total.indptr))] = 0
+    total.data[total.data < np.repeat(limit, np.diff(total.indptr))] = 0
     total.eliminate_zeros()
     return total
 
 
 def _check_input(adjacency: sp.csr_array, keep: np.ndarray, delta: float) -> tuple[sp.csr_array, np.ndarray]:
-    """The matrix without self-loops and a vector of truth values, or a sentence."""
     if not sp.issparse(adjacency):
         raise GraphError(
             f"adjacency must be a scipy sparse matrix, got {type(adjacency).__name__}; pass scipy.sparse.csr_array(A)."
@@ -112,8 +102,7 @@ def _check_input(adjacency: sp.csr_array, keep: np.ndarray, delta: float) -> tup
             f"adjacency must not hold negative weights or NaN to be reduced, got {adjacency.data.min():g}; drop those "
             "edges."
         )
-    difference = abs(adjacency - adjacency.T)
-    if difference.nnz and difference.max() > 1e-6 * adjacency.data.max():
+    if adjacency.nnz and abs(adjacency - adjacency.T).max() > 1e-6 * adjacency.data.max():
         raise GraphError(
             "adjacency must be symmetric; softcut.coarsening.clean(A) takes the mean of both directions."
         )
@@ -122,10 +111,10 @@ def _check_input(adjacency: sp.csr_array, keep: np.ndarray, delta: float) -> tup
         adjacency.eliminate_zeros()
     count, component = connected_components(adjacency, directed=False)
     lost = np.bincount(component[keep], minlength=count) == 0
+    if lost.any() and not keep.any():
+        raise ParameterError("keep must be True for at least one node, got none.")
     if lost.any():
         node = int(np.flatnonzero(lost[component])[0])
-        if not keep.any():
-            raise ParameterError("keep must be True for at least one node, got none.")
         raise ParameterError(
             f"keep must be True for at least one node of every connected component, but that of node {node} has none; "
             "remove its nodes from the graph first."
@@ -133,45 +122,32 @@ def _check_input(adjacency: sp.csr_array, keep: np.ndarray, delta: float) -> tup
     return adjacency, keep
 
 
-def _heaviest(adjacency: sp.csr_array, graph: np.ndarray) -> np.ndarray:
-    """The heaviest edge of its graph, for every node."""
-    heaviest = np.zeros(graph.max(initial=0) + 1)
-    np.maximum.at(heaviest, np.repeat(graph, np.diff(adjacency.indptr)), adjacency.data)
-    return heaviest[graph]
-
-
-def _through_groups(
-    inside: sp.csr_array, between: sp.csr_array, degree: np.ndarray, members: np.ndarray, limit: np.ndarray
+def _by_solving(
+    inside: sp.csr_array, between: sp.csr_array, degree: np.ndarray, members: np.ndarray, tiny: np.ndarray
 ) -> sp.csr_array:
-    """B' (D - W)^-1 B over groups of dropped nodes; groups that touch no kept node add nothing."""
-    count, label = connected_components(inside, directed=False)
-    touches = np.bincount(label, weights=np.diff(between.indptr), minlength=count) > 0
-    used = np.flatnonzero(members & touches[label])
-    n = between.shape[1]
-    if not len(used):
-        return sp.csr_array((n, n))
+    """B' (D - W)^-1 B over groups of adjacent dropped nodes, small groups together."""
+    label = connected_components(inside, directed=False)[1]
+    used = np.flatnonzero(members)
     used = used[np.argsort(label[used], kind="stable")]
-    first = np.flatnonzero(np.diff(label[used], prepend=-1))  # where each group begins
-    sizes = np.diff(first, append=len(used))
-    parts: list[sp.csr_array] = []
-    begin = 0
-    for at, size, following in zip(first, sizes, [*sizes[1:], _TOGETHER], strict=True):
-        end = at + size
-        if end - begin + following <= _TOGETHER:  # small groups are solved together
+    sizes = np.unique(label[used], return_counts=True)[1]
+    n, begin, total = between.shape[1], 0, None
+    for end, following in zip(sizes.cumsum(), [*sizes[1:], _TOGETHER], strict=True):
+        if end - begin + following <= _TOGETHER:
             continue
         nodes = used[begin:end]
         begin = end
         b = sp.csr_array(between[nodes])
         reached = np.unique(b.indices)
-        b = sp.csr_array(b[:, reached])
-        w = sp.csr_array(inside[nodes][:, nodes])
-        small = sp.coo_array(_through(w, b, degree[nodes], 1e-3 * limit[reached]))
-        rows, columns = reached[small.coords[0]], reached[small.coords[1]]
-        parts.append(sp.csr_array((small.data, (rows, columns)), shape=(n, n)))
-    return sum(parts[1:], parts[0]) if parts else sp.csr_array((n, n))
+        part = sp.coo_array(
+            _solved(inside[nodes][:, nodes], sp.csr_array(b[:, reached]), degree[nodes], tiny[reached])
+        )
+        place = reached[part.coords[0]], reached[part.coords[1]]
+        part = sp.csr_array((part.data, place), shape=(n, n))
+        total = part if total is None else total + part
+    return total
 
 
-def _through(w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndarray) -> sp.csr_array:
+def _solved(w: sp.csr_array, b: sp.csr_array, degree: np.ndarray, tiny: np.ndarray) -> sp.csr_array:
     """B' (D - W)^-1 B; entries below `tiny`, one value per column, may be left out."""
     solve = spla.splu(sp.csc_array(sp.diags_array(degree) - w)).solve
     columns, left = sp.csc_array(b), sp.csr_array(b.T)
@@ -192,21 +168,24 @@ def _by_walks(
     neighbourhood holds and not what the graph holds; entries below `tiny`, one value per row, are left out.
     None where there are too few kept nodes for that: walks would be long, and what is lost of them much.
     """
-    kept, drop, inner = ((m.indptr, m.indices, m.data) for m in (sp.csr_array(b.T), b, w))
+    kept, drop, inner = (
+        (m.indptr.astype(np.int64), m.indices.astype(np.int64), m.data)
+        for m in map(sp.csr_array, (b.T, b, w))
+    )
     n = b.shape[1]
     threads = require("numba", "pool", _PURPOSE).get_num_threads()
     bounds = np.linspace(0, n, threads + 1).astype(np.int64)
     walk = _walk_kernel()
-    with ThreadPoolExecutor(len(bounds) - 1) as pool:
-        parts = list(
-            pool.map(lambda a, b: walk(a, b, kept, drop, inner, degree, tiny, faint), bounds[:-1], bounds[1:])
-        )
-    if any(len(count) and count[0] < 0 for count, _, _ in parts):
+
+    def rows(begin: int, end: int) -> Any:
+        return walk(begin, end, kept, drop, inner, degree, tiny, faint)
+
+    with ThreadPoolExecutor(threads) as pool:
+        counts, columns, values = zip(*pool.map(rows, bounds[:-1], bounds[1:]), strict=True)
+    if any(len(count) and count[0] < 0 for count in counts):
         return None
-    indptr = np.concatenate([[0], np.concatenate([count for count, _, _ in parts]).cumsum()])
-    indices = np.concatenate([columns for _, columns, _ in parts])
-    data = np.concatenate([values for _, _, values in parts])
-    return sp.csr_array((data, indices, indptr), shape=(n, n))
+    indptr = np.concatenate([[0], np.concatenate(counts).cumsum()])
+    return sp.csr_array((np.concatenate(values), np.concatenate(columns), indptr), shape=(n, n))
 
 
 @remember
@@ -217,8 +196,7 @@ def _walk_kernel() -> Callable[..., Any]:
     def walk(begin, end, kept, drop, inner, degree, tiny, faint):  # type: ignore[no-untyped-def]
         # Of kept node i: solve (D - W) x = B e_i by passing residuals on (a node's residual over its
         # degree joins x, and its neighbours get their share), first come first served; then row i = B' x.
-        (kept_ptr, kept_to, kept_weight), (drop_ptr, drop_to, drop_weight) = kept, drop
-        in_ptr, in_to, in_weight = inner
+        kept_ptr, (drop_ptr, drop_to, drop_weight) = kept[0], drop
         dropped = len(degree)
         residual, x = np.zeros(dropped), np.zeros(dropped)
         waiting = np.zeros(dropped, np.bool_)
@@ -230,26 +208,29 @@ def _walk_kernel() -> Callable[..., Any]:
         patience = _WALK_STEPS * (end - begin)
         reached = np.empty(len(kept_ptr) - 1, np.int64)
         count = np.zeros(end - begin, np.int64)
-        columns, values = np.empty(1024, np.int64), np.empty(1024)
-        filled = 0
+        columns, values = [np.int64(0)][:0], [0.0][:0]  # empty lists whose type is known
         for i in range(begin, end):
             head, length, touches = 0, 0, 0
-            for e in range(kept_ptr[i], kept_ptr[i + 1]):
-                u = kept_to[e]
-                residual[u] += kept_weight[e]
-                if not seen[u]:
-                    seen[u] = True
-                    touched[touches] = u
-                    touches += 1
-                if not waiting[u]:
-                    waiting[u] = True
-                    queue[(head + length) % dropped] = u
-                    length += 1
-            while length > 0:
+            # The first step goes from the kept node to its dropped neighbours, all of which are followed.
+            (pointer, to, weight), u, step, least = kept, i, 1.0, -1.0
+            while True:
+                for e in range(pointer[u], pointer[u + 1]):
+                    v = to[e]
+                    residual[v] += weight[e] * step
+                    if not seen[v]:
+                        seen[v] = True
+                        touched[touches] = v
+                        touches += 1
+                    if not waiting[v] and residual[v] > least * degree[v]:
+                        waiting[v] = True
+                        queue[(head + length) % dropped] = v
+                        length += 1
+                if length == 0:
+                    break
                 patience -= 1
                 if patience < 0:
                     count[:] = -1
-                    return count, columns[:0], values[:0]
+                    return count, np.array(columns), np.array(values)
                 u = queue[head]
                 head = (head + 1) % dropped
                 length -= 1
@@ -257,17 +238,7 @@ def _walk_kernel() -> Callable[..., Any]:
                 step = residual[u] / degree[u]
                 residual[u] = 0.0
                 x[u] += step
-                for e in range(in_ptr[u], in_ptr[u + 1]):
-                    v = in_to[e]
-                    residual[v] += in_weight[e] * step
-                    if not seen[v]:
-                        seen[v] = True
-                        touched[touches] = v
-                        touches += 1
-                    if not waiting[v] and residual[v] > faint * degree[v]:
-                        waiting[v] = True
-                        queue[(head + length) % dropped] = v
-                        length += 1
+                (pointer, to, weight), least = inner, faint
             ends = 0
             for t in range(touches):
                 u = touched[t]
@@ -280,18 +251,13 @@ def _walk_kernel() -> Callable[..., Any]:
                             ends += 1
                         row[j] += drop_weight[e] * x[u]
                 residual[u], x[u], seen[u] = 0.0, 0.0, False
-            if filled + ends > len(columns):
-                size = max(2 * len(columns), filled + ends)
-                more_columns, more_values = np.empty(size, np.int64), np.empty(size)
-                more_columns[:filled], more_values[:filled] = columns[:filled], values[:filled]
-                columns, values = more_columns, more_values
             for t in range(ends):
                 j = reached[t]
                 if row[j] >= tiny[i] and j != i:
-                    columns[filled], values[filled] = j, row[j]
-                    filled += 1
+                    columns.append(j)
+                    values.append(row[j])
                     count[i - begin] += 1
                 row[j], listed[j] = 0.0, False
-        return count, columns[:filled], values[:filled]
+        return count, np.array(columns), np.array(values)
 
     return walk

@@ -1,16 +1,10 @@
-"""Levels of a coarsened graph, one after another, kept in memory and on disk.
-
-A coarsening of one level is a :class:`Level`: which cluster every node joins (Graclus) or which nodes
-stay (NDP), and the coarse adjacency. It depends on the graph and the options only, so it is found once:
-for equal graphs seen again and, with a folder, in later runs.
-"""
+"""Levels of a coarsened graph, kept in memory and on disk, and what all coarsenings share."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import zipfile
-from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,10 +15,55 @@ import scipy.sparse as sp
 from softcut.errors import GraphError, ParameterError
 from softcut.files import atomic_write
 
-__all__ = ["Coarsening", "CoarseningCache", "Level", "hierarchy"]
+__all__ = [
+    "Coarsening",
+    "CoarseningCache",
+    "Level",
+    "clean",
+    "graph_index",
+    "hierarchy",
+    "local_index",
+    "node_hash",
+]
 
 _FORMAT = 1  # of the files; part of every key
 _IN_MEMORY = 64
+
+
+def clean(matrix: sp.csr_array, symmetric: bool = False) -> sp.csr_array:
+    """Symmetric (the mean of both directions), sorted, no self-loops, no stored zeros, float64.
+
+    >>> import numpy as np, scipy.sparse as sp
+    >>> clean(sp.csr_array(np.array([[5.0, 2.0], [0.0, 0.0]]))).toarray().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    matrix = sp.csr_array(matrix, dtype=np.float64)
+    matrix.sum_duplicates()
+    if not symmetric:
+        matrix = sp.csr_array((matrix + matrix.T) * 0.5)
+    matrix = sp.csr_array(matrix - sp.diags_array(matrix.diagonal(), format="csr"))
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+def graph_index(n: int, ptr: np.ndarray | None) -> np.ndarray:
+    """The graph that every one of `n` nodes belongs to; `ptr` None: all to one."""
+    return np.zeros(n, np.int64) if ptr is None else np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+
+
+def local_index(n: int, ptr: np.ndarray | None) -> np.ndarray:
+    """Place of every node in its own graph."""
+    return np.arange(n) if ptr is None else np.arange(n) - ptr[:-1][graph_index(n, ptr)]
+
+
+def node_hash(place: np.ndarray, seed: int) -> np.ndarray:
+    """A well mixed number for every place (splitmix64): the only source of randomness, the same everywhere."""
+    with np.errstate(over="ignore"):
+        z = place.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15) * np.uint64((seed + 1) % 2**32)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
 
 
 @dataclass
@@ -69,7 +108,7 @@ class CoarseningCache:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = None if folder is None else Path(folder)
-        self._memory: OrderedDict[str, Level] = OrderedDict()
+        self._memory: dict[str, Level] = {}  # the last used stands last
 
     @staticmethod
     def key(adjacency: sp.csr_array, ptr: np.ndarray, recipe: str) -> str:
@@ -80,44 +119,33 @@ class CoarseningCache:
             digest.update(np.ascontiguousarray(array).view(np.uint8).data)
         return digest.hexdigest()
 
-    def _path(self, key: str) -> Path:
-        assert self.folder is not None
-        return self.folder / key[:2] / f"{key}.npz"
-
     def get(self, key: str) -> Level | None:
-        if key in self._memory:
-            self._memory.move_to_end(key)
-            return self._memory[key]
-        if self.folder is None or not self._path(key).exists():
-            return None
-        try:
-            with np.load(self._path(key), allow_pickle=False) as f:
-                n = len(f["indptr"]) - 1
-                adjacency = sp.csr_array((f["data"], f["indices"], f["indptr"]), shape=(n, n))
-                level = Level(f["index"], adjacency, f["ptr"])
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            return None  # a damaged file is made again
-        self._remember(key, level)
+        level = self._memory.pop(key, None)
+        if level is None and self.folder is not None:
+            try:
+                with np.load(self.folder / key[:2] / f"{key}.npz", allow_pickle=False) as f:
+                    n = len(f["indptr"]) - 1
+                    adjacency = sp.csr_array((f["data"], f["indices"], f["indptr"]), shape=(n, n))
+                    level = Level(f["index"], adjacency, f["ptr"])
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+                return None  # a file that is not there, or damaged: the level is made again
+        if level is not None:
+            self._remember(key, level)
         return level
 
     def put(self, key: str, level: Level) -> None:
         self._remember(key, level)
-        if self.folder is None:
-            return
-        a = level.adjacency
-        arrays = {
-            "index": level.index,
-            "ptr": level.ptr,
-            "data": a.data,
-            "indices": a.indices,
-            "indptr": a.indptr,
-        }
-        atomic_write(self._path(key), lambda file: np.savez(file, **arrays))
+        if self.folder is not None:
+            a = level.adjacency
+            arrays = {"data": a.data, "indices": a.indices, "indptr": a.indptr}
+            arrays |= {"index": level.index, "ptr": level.ptr}
+            path = self.folder / key[:2] / f"{key}.npz"
+            atomic_write(path, lambda file: np.savez(file, **arrays))
 
     def _remember(self, key: str, level: Level) -> None:
         self._memory[key] = level
-        while len(self._memory) > _IN_MEMORY:
-            self._memory.popitem(last=False)
+        if len(self._memory) > _IN_MEMORY:
+            del self._memory[next(iter(self._memory))]
 
 
 def hierarchy(

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from softcut.graph.splits import Split
 from softcut.learning.hierarchy import HierarchyStore
 from softcut.learning.store import BatchPlan, GraphStore
+from softcut.nn import DenseSelection, Selection
 from softcut.nn.models import GraphClassifier, ModelOutput
-from softcut.nn.pool import DenseSelection, Selection
 from softcut.ops import Operator, Segments
 from softcut.training import Task
 

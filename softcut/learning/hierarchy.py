@@ -20,7 +20,7 @@ from softcut.errors import DataError, ParameterError
 from softcut.files import atomic_write
 from softcut.graph.collection import GraphCollection
 from softcut.learning.store import BatchPlan, BlockStore, Gathered
-from softcut.nn.pool import ClusterSelection, KeepSelection, Selection
+from softcut.nn import ClusterSelection, KeepSelection, Selection
 
 __all__ = ["HIERARCHIES", "Hierarchy", "HierarchyStore", "coarsen_collection"]
 

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.convs import GCNConv, gcn_scale
-from softcut.nn.layers import Bias, SkipConv, UnitLinear
+from softcut.nn import DiffPool, PoolOutput, Selection
+from softcut.nn.layers import Bias, GCNConv, SkipConv, UnitLinear, gcn_scale
 from softcut.nn.models import GraphClassifier
-from softcut.nn.pool import DiffPool, PoolOutput, Selection
-from softcut.nn.pool.node_selection import ScorePool
+from softcut.nn.pool.score_pools import ScorePool
 from softcut.ops import CSR, Layout, Operator, Segments
 from softcut.ops.numerics import inverse_sqrt
 

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from softcut.nn.convs import GCNConv, GraphConv
-from softcut.nn.layers import MLP, SkipConv
+from softcut.nn.layers import MLP, GCNConv, GraphConv, SkipConv
 from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
-from softcut.nn.pool import (
-    ClusterSelection,
-    DensePool,
-    DenseSelection,
-    DiffPool,
-    DMoNPool,
-    GraclusPool,
-    JustBalancePool,
-    KeepSelection,
-    MinCutPool,
-    NDPPool,
-    NoPool,
-    Pool,
-    PoolOutput,
-    RandomPool,
-    SAGPool,
-    Selection,
-    TopKPool,
-    diff_pool,
-    get_pool,
-    mincut_pool,
-)
+from softcut.nn.pool import get_pool
+from softcut.nn.pool.base import DensePool, Pool, PoolOutput
+from softcut.nn.pool.diffpool import DiffPool, diff_pool
+from softcut.nn.pool.mincut import DMoNPool, JustBalancePool, MinCutPool, mincut_pool
+from softcut.nn.pool.node_selection import KeepSelection, NoPool
+from softcut.nn.pool.random import RandomPool
+from softcut.nn.pool.score_pools import SAGPool, TopKPool
+from softcut.nn.pool.selection import DenseSelection, Selection
+from softcut.nn.pool.topological import ClusterSelection, GraclusPool, NDPPool
 
 if TYPE_CHECKING:
     from softcut.nn.pool.precoarsen import PreCoarsen as PreCoarsen

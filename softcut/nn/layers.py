@@ -1,4 +1,4 @@
-"""Small building blocks: linear pieces, an MLP and the paper's message-passing layer."""
+"""Layers: checked arguments, activations, linear pieces, an MLP, and message passing (the paper's, GCN, GraphConv)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,58 @@ import functools
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from numbers import Integral
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from softcut.errors import GraphError, ParameterError
-from softcut.nn.activations import Activation, get_activation
-from softcut.nn.number_checks import check_size
 from softcut.ops import Dense, Operator, as_operator
-from softcut.ops.numerics import zero_padding
+from softcut.ops.numerics import inverse_sqrt, zero_padding
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["MLP", "Bias", "GraphLayer", "SkipConv", "UnitLinear", "accept_keys", "graph_input"]
+__all__ = ["MLP", "GCNConv", "GraphConv", "SkipConv"]
+
+Activation = str | Callable[[Tensor], Tensor] | None
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "elu": nn.functional.elu,
+    "relu": nn.functional.relu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "gelu": nn.functional.gelu,
+    "silu": nn.functional.silu,
+    "leaky_relu": nn.functional.leaky_relu,
+}
+
+
+def get_activation(act: Activation) -> Callable[[Tensor], Tensor] | None:
+    """The function for a name; None and callables pass through."""
+    if act is None or callable(act):
+        return act
+    if act not in ACTIVATIONS:
+        raise ParameterError(
+            f"act must be one of {', '.join(sorted(ACTIVATIONS))} or a function, got {act!r}."
+        )
+    return ACTIVATIONS[act]
+
+
+def check_size(value: Any, name: str, least: int = 1) -> int:
+    """A whole number that is large enough, as an ``int``; NumPy's are accepted."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ParameterError(f"{name} must be a whole number, got {value!r}.")
+    if value < least:
+        raise ParameterError(f"{name} must be at least {least}, got {value}.")
+    return int(value)
+
+
+def check_number(value: Any, name: str) -> float:
+    """A finite number, as a ``float``."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ParameterError(f"{name} must be a finite number, got {value!r}.")
+    return float(value)
 
 
 def graph_input(
@@ -54,14 +91,12 @@ def graph_input(
     return zero_padding(x, op.mask), op
 
 
-def accept_keys(module: nn.Module, peer_keys: Mapping[str, str]) -> None:
+def accept_keys(module: nn.Module, peer_keys: dict[str, str]) -> None:
     """Let ``load_state_dict`` of a module take parameters under the names PyTorch Geometric has for them."""
-    module.register_load_state_dict_pre_hook(functools.partial(_rename_keys, dict(peer_keys)))
+    module.register_load_state_dict_pre_hook(functools.partial(_rename_keys, peer_keys))
 
 
-def _rename_keys(
-    names: Mapping[str, str], _: nn.Module, state: dict[str, Any], prefix: str, *__: Any
-) -> None:
+def _rename_keys(names: dict[str, str], _: nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> None:
     for peer, own in names.items():
         if prefix + peer in state:
             state[prefix + own] = state.pop(prefix + peer)
@@ -72,40 +107,28 @@ class Bias(nn.Module):
 
     def __init__(self, channels: int, fan_in: int) -> None:
         super().__init__()
-        self.fan_in = fan_in
+        self.bound = 1 / math.sqrt(fan_in)
         self.bias = nn.Parameter(torch.empty(channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = 1 / math.sqrt(max(self.fan_in, 1))
-        nn.init.uniform_(self.bias, -bound, bound)
+        nn.init.uniform_(self.bias, -self.bound, self.bound)
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.bias
 
 
 class UnitLinear(nn.Module):
-    """X p / ||p||: the projection on a learned direction, whatever the length of p.
-
-    >>> import torch
-    >>> layer = UnitLinear(2)
-    >>> with torch.no_grad():
-    ...     layer.weight.copy_(torch.tensor([[3.0, 4.0]]))
-    Parameter containing:
-    tensor([[3., 4.]], requires_grad=True)
-    >>> layer(torch.tensor([[5.0, 0.0]])).tolist()
-    [[3.0]]
-    """
+    """X p / ||p||: the projection on a learned direction, whatever the length of p."""
 
     def __init__(self, in_channels: int) -> None:
         super().__init__()
-        self.in_channels = in_channels
+        self.bound = 1 / math.sqrt(in_channels)
         self.weight = nn.Parameter(torch.empty(1, in_channels))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        bound = 1 / math.sqrt(max(self.in_channels, 1))
-        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.weight, -self.bound, self.bound)
 
     @staticmethod
     def unit(weight: Tensor) -> Tensor:
@@ -136,8 +159,8 @@ class MLP(nn.Module):
         sizes = [] if hidden is None else list(hidden) if isinstance(hidden, Sequence) else [hidden]
         if any(isinstance(size, bool) or not isinstance(size, Integral) or size < 1 for size in sizes):
             raise ParameterError(f"hidden must hold sizes of at least 1 (or be None), got {hidden!r}.")
-        in_channels = check_size(in_channels, "in_channels")
-        widths = [in_channels, *map(int, sizes), check_size(out_channels, "out_channels")]
+        first, last = check_size(in_channels, "in_channels"), check_size(out_channels, "out_channels")
+        widths = [first, *map(int, sizes), last]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.act = get_activation(act)
         self.reset_parameters()
@@ -158,11 +181,22 @@ class MLP(nn.Module):
 class GraphLayer(nn.Module):
     """A message-passing layer, called as ``conv(x, adj, edge_weight=None, batch=None, mask=None)``."""
 
-    def __init__(self, in_channels: int, out_channels: int, act: Activation) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
+    ) -> None:
         super().__init__()
         self.in_channels = check_size(in_channels, "in_channels")
         self.out_channels = check_size(out_channels, "out_channels")
         self.act = get_activation(act)
+        self.make_weights(bias)
+        self.reset_parameters()
+
+    @abstractmethod
+    def make_weights(self, bias: bool) -> None:
+        """Make the linear pieces."""
+
+    @abstractmethod
+    def reset_parameters(self) -> None: ...
 
     @abstractmethod
     def messages(self, x: Tensor, op: Operator) -> Tensor:
@@ -179,6 +213,9 @@ class GraphLayer(nn.Module):
         x, op = graph_input(x, adj, edge_weight, batch, mask, self.in_channels)
         out = self.messages(x, op)
         return zero_padding(out if self.act is None else self.act(out), op.mask)
+
+    def linear(self, bias: bool = False) -> nn.Linear:
+        return nn.Linear(self.in_channels, self.out_channels, bias=bias)
 
     def passed(self, x: Tensor, linear: nn.Module, op: Operator) -> Tensor:
         """A X W: of (A X) W and A (X W) the one with the narrower product."""
@@ -212,13 +249,8 @@ class SkipConv(GraphLayer):
     already. Of (A~ X) T and A~ (X T) the one with the narrower product is computed.
     """
 
-    def __init__(
-        self, in_channels: int, out_channels: int, act: Activation = None, bias: bool = True
-    ) -> None:
-        super().__init__(in_channels, out_channels, act)
-        self.neighbours = nn.Linear(self.in_channels, self.out_channels, bias=False)
-        self.itself = nn.Linear(self.in_channels, self.out_channels, bias=bias)
-        self.reset_parameters()
+    def make_weights(self, bias: bool) -> None:
+        self.neighbours, self.itself = self.linear(), self.linear(bias)
 
     def reset_parameters(self) -> None:
         nn.init.xavier_uniform_(self.neighbours.weight)
@@ -231,3 +263,72 @@ class SkipConv(GraphLayer):
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}"
+
+
+def gcn_scale(op: Operator, x: Tensor) -> Tensor:
+    """(D + I)^-1/2 as a column, computed in the precision of `x` and in float32 at least."""
+    # The degrees of a binary graph have no precision of their own: float32 would cost half of the digits of float64.
+    like = x.new_empty(0, dtype=torch.promote_types(x.dtype, torch.float32))
+    return inverse_sqrt(op.degree_like(like) + 1).to(x.dtype).unsqueeze(-1)
+
+
+class GCNConv(GraphLayer):
+    r"""X' = act(D^-1/2 (A + I) D^-1/2 X W + b), with D the degrees of A + I (Kipf and Welling).
+
+    >>> import torch
+    >>> from softcut.nn import GCNConv
+    >>> GCNConv(8, 4)(torch.zeros(2, 8), torch.tensor([[0, 1], [1, 0]])).shape
+    torch.Size([2, 4])
+
+    Made and called as :class:`~softcut.nn.SkipConv`; A is not normalised, and negative edge weights are an error.
+    ``load_state_dict`` takes the parameters of PyTorch Geometric's layer of the same name.
+    """
+
+    def make_weights(self, bias: bool) -> None:
+        # The bias stands apart: it comes after the product with A, the matrix before it where it narrows.
+        self.lin = self.linear()
+        self.bias = Bias(self.out_channels, self.in_channels) if bias else None
+        accept_keys(self, {"bias": "bias.bias"})
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.lin.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias.bias)
+
+    def messages(self, x: Tensor, op: Operator) -> Tensor:
+        op.refuse_negative()
+        scale = gcn_scale(op, x)
+        narrow = self.out_channels < self.in_channels
+        h = scale * (self.lin(x) if narrow else x)
+        h = scale * (op.product(h) + h)
+        h = h if narrow else self.lin(h)
+        return h if self.bias is None else self.bias(h)
+
+
+class GraphConv(GraphLayer):
+    r"""X' = act(A X W_1 + b + X W_2): sums over neighbours, no normalisation (Morris et al.).
+
+    >>> import torch
+    >>> from softcut.nn import GraphConv
+    >>> GraphConv(8, 1)(torch.zeros(2, 8), torch.tensor([[0, 1], [1, 0]])).shape
+    torch.Size([2, 1])
+
+    Made and called as :class:`~softcut.nn.SkipConv`; negative edge weights are fine.
+    ``load_state_dict`` takes the parameters of PyTorch Geometric's layer of the same name.
+    """
+
+    def make_weights(self, bias: bool) -> None:
+        self.lin_rel = self.linear()
+        self.bias = Bias(self.out_channels, self.in_channels) if bias else None
+        self.lin_root = self.linear()
+        accept_keys(self, {"lin_rel.bias": "bias.bias"})
+
+    def reset_parameters(self) -> None:
+        for part in (self.lin_rel, self.bias, self.lin_root):
+            if part is not None:
+                part.reset_parameters()
+
+    def messages(self, x: Tensor, op: Operator) -> Tensor:
+        h = self.passed(x, self.lin_rel, op)
+        h = h if self.bias is None else self.bias(h)
+        return h + self.lin_root(x)

@@ -10,24 +10,13 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.activations import Activation
-from softcut.nn.layers import SkipConv, graph_input
-from softcut.nn.pool import Pool, PoolOutput, Selection, get_pool, pool_options
-from softcut.nn.pool.base import nodes_per_graph
-from softcut.ops import Operator
+from softcut.nn.layers import Activation, SkipConv, graph_input
+from softcut.nn.pool import get_pool, pool_options
+from softcut.nn.pool.base import Pool, PoolOutput, nodes_per_graph
+from softcut.nn.pool.selection import Selection
 from softcut.ops.numerics import zero_padding
 
-__all__ = [
-    "GraphAutoencoder",
-    "GraphClassifier",
-    "GraphRegressor",
-    "ModelOutput",
-    "NodeClusterer",
-    "Reconstruction",
-    "global_mean",
-    "sized_pool",
-]
-
+__all__ = ["GraphAutoencoder", "GraphClassifier", "GraphRegressor", "ModelOutput", "NodeClusterer"]
 
 # Poolers whose assignment matrix is a clustering.
 CLUSTERERS = ("mincut", "diffpool", "dmon", "justbalance", "random")
@@ -48,33 +37,12 @@ class Reconstruction(NamedTuple):
     pooled: PoolOutput
 
 
-def global_mean(x: Tensor, op: Operator) -> Tensor:
-    """Mean over the nodes of every graph: [B, F]."""
-    x = zero_padding(x, op.mask)
-    return op.layout.total(x) / nodes_per_graph(op, x).unsqueeze(-1)
-
-
 def sized_pool(
-    name: str,
-    in_channels: int,
-    *,
-    k: int | None = None,
-    ratio: float = 0.5,
-    options: Mapping[str, Any] | None = None,
+    name: str, in_channels: int, k: int | None, ratio: float, options: Mapping[str, Any] | None
 ) -> Pool:
-    """A pooler by name that keeps about `ratio` of the nodes, whichever way it counts them.
+    """A pooler by name with `k` clusters or, where it follows the size of each graph, about `ratio` of the nodes.
 
-    Parameters
-    ----------
-    name, in_channels
-        As for :func:`softcut.nn.get_pool`.
-    k : int, optional
-        Clusters, for the poolers that need a fixed number (mincut, diffpool, dmon, justbalance, random).
-    ratio : float
-        Share of the nodes, for those that can follow the size of each graph. Graclus and NDP halve:
-        0.5 is one level, 0.25 two.
-    options : mapping, optional
-        Given to the pooler as they are, over `k` and `ratio`.
+    Graclus and NDP halve: a ratio of 0.5 is one level, 0.25 two. `options` go to the pooler as they are.
     """
     given = dict(options or {})
     valid = pool_options(name)
@@ -101,20 +69,14 @@ class NodeClusterer(nn.Module):
 
     Parameters
     ----------
-    in_channels : int
-        Size of the node features.
-    k : int
-        Clusters.
-    hidden : int
-        Width of the message passing.
-    layers : int
-        Message-passing layers; 0 clusters the features themselves.
+    in_channels, k : int
+        Size of the node features; clusters.
+    hidden, layers : int
+        Width and number of the message-passing layers; 0 layers: the features themselves are clustered.
     act : str, callable or None
         Their activation.
-    pool : str
-        ``"mincut"``, ``"diffpool"``, ``"dmon"``, ``"justbalance"`` or ``"random"``.
-    pool_args : mapping, optional
-        Further options of the pooler.
+    pool, pool_args
+        ``"mincut"``, ``"diffpool"``, ``"dmon"``, ``"justbalance"`` or ``"random"``, and its further options.
     """
 
     def __init__(
@@ -132,18 +94,16 @@ class NodeClusterer(nn.Module):
             raise ParameterError(f"pool must be one of {', '.join(CLUSTERERS)}, got {pool!r}.")
         widths = [in_channels, *[hidden] * layers]
         self.convs = nn.ModuleList(SkipConv(a, b, act) for a, b in itertools.pairwise(widths))
-        self.pool = sized_pool(pool, widths[-1], k=k, options=pool_args)
+        self.pool = sized_pool(pool, widths[-1], k, 0.5, pool_args)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         for conv in self.convs:
             assert isinstance(conv, SkipConv)
             conv.reset_parameters()
-            nn.init.kaiming_normal_(conv.neighbours.weight, nonlinearity="relu")
-            nn.init.kaiming_normal_(conv.itself.weight, nonlinearity="relu")
-        reset = getattr(self.pool, "reset_parameters", None)
-        if reset is not None:
-            reset()
+            for linear in (conv.neighbours, conv.itself):
+                nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
+        self.pool.reset_parameters()
 
     def forward(
         self,
@@ -173,20 +133,16 @@ class GraphClassifier(nn.Module):
     ----------
     in_channels, out_channels : int
         Node features; classes.
-    pool : str
-        Name of the pooler.
-    levels : int
-        Poolers in a row.
-    hidden : int
-        Width of every layer.
+    pool, pool_args
+        Name of the pooler (see :func:`~softcut.nn.get_pool`) and its further options.
+    levels, hidden : int
+        Poolers in a row; width of every layer.
     k : int or sequence of int, optional
         Clusters at each level, for the poolers with a fixed number.
     ratio : float
         Share of the nodes that stay at each level, for the others.
     act : str, callable or None
         Activation.
-    pool_args : mapping, optional
-        Further options of the poolers.
     """
 
     def __init__(
@@ -217,8 +173,7 @@ class GraphClassifier(nn.Module):
         for size in sizes:
             if not self.embeds:
                 self.convs.append(SkipConv(width, hidden, act))
-                width = hidden
-            self.pools.append(sized_pool(pool, width, k=size, ratio=ratio, options=options))
+            self.pools.append(sized_pool(pool, width if self.embeds else hidden, size, ratio, options))
             width = hidden
         self.convs.append(SkipConv(width, hidden, act))
         self.head = nn.Linear(hidden, out_channels)
@@ -247,9 +202,10 @@ class GraphClassifier(nn.Module):
             out = pool(x, op, selection=None if selections is None else selections[level])
             x, op = out.x, out.adj
             pooled.append(out)
-        x = self.convs[-1](x, op)
+        x = zero_padding(self.convs[-1](x, op), op.mask)
+        mean = op.layout.total(x) / nodes_per_graph(op, x).unsqueeze(-1)
         loss = sum((out.loss for out in pooled), x.new_zeros(()))
-        return ModelOutput(self.head(global_mean(x, op)), loss, tuple(pooled))
+        return ModelOutput(self.head(mean), loss, tuple(pooled))
 
 
 class GraphRegressor(GraphClassifier):
@@ -283,12 +239,10 @@ class GraphAutoencoder(nn.Module):
 
     Parameters
     ----------
-    in_channels, pool, act, pool_args
-        As for :class:`GraphClassifier`.
+    in_channels, pool, act, pool_args, k, ratio
+        As for :class:`GraphClassifier`; one pooler.
     hidden : int
         Width of the convolutions, of the pooler's hidden layer (those with an MLP) and of its embedding (diffpool).
-    k, ratio
-        Clusters, or the share of the nodes that stay, as there; one pooler.
     pinv : bool
         Lift by the pseudo-inverse.
     """
@@ -311,7 +265,7 @@ class GraphAutoencoder(nn.Module):
         elif pool == "diffpool":
             options = {"out_channels": hidden, **options}
         self.encoder = nn.ModuleList([SkipConv(in_channels, hidden, act), SkipConv(hidden, hidden, act)])
-        self.pool = sized_pool(pool, hidden, k=k, ratio=ratio, options=options)
+        self.pool = sized_pool(pool, hidden, k, ratio, options)
         self.decoder = nn.ModuleList(
             [SkipConv(hidden, hidden, act), SkipConv(hidden, hidden, act), SkipConv(hidden, in_channels)]
         )

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import require
-from softcut.nn.activations import ACTIVATIONS
-from softcut.nn.layers import MLP, SkipConv
-from softcut.nn.pool import MinCutPool, PoolOutput
+from softcut.nn import MinCutPool, PoolOutput
+from softcut.nn.layers import ACTIVATIONS, MLP, SkipConv
 
 __all__ = ["Step", "architecture_svg", "deep_svg", "layer_svg", "trace"]
 

@@ -1,13 +1,17 @@
-"""The cache of coarsenings, in memory and on disk."""
+"""Levels, their cache in memory and on disk, and that they need no PyTorch."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers.coarsening_samples import as_graph, knn
 
 from softcut.coarsening import CoarseningCache, Graclus, NodeDecimation, hierarchy
-from softcut.errors import ParameterError
+from softcut.errors import GraphError, ParameterError
 
 
 class Unused:
@@ -66,14 +70,14 @@ def test_memory_holds_the_last_64():
     assert cache.get(CoarseningCache.key(a, np.array([0, 200]), Graclus(1).recipe)) is not None
 
 
-def test_levels_must_be_positive():
+def test_what_cannot_be_coarsened_is_named():
     with pytest.raises(ParameterError, match="levels must be at least 1, got 0"):
         hierarchy(Graclus(), knn(20), levels=0)
+    with pytest.raises(GraphError, match="adjacency must not hold negative weights to be coarsened, got -1"):
+        hierarchy(Graclus(), -knn(20))
 
 
 def test_a_batch_is_coarsened_graph_by_graph():
-    import scipy.sparse as sp
-
     graphs = [knn(30), as_graph("ring"), knn(41, seed=2)]
     both = sp.csr_array(sp.block_diag(graphs, format="csr"))
     ptr = np.cumsum([0, *(g.shape[0] for g in graphs)])
@@ -83,3 +87,14 @@ def test_a_batch_is_coarsened_graph_by_graph():
         assert np.array_equal(np.diff(together.ptr), [level.adjacency.shape[0] for level in alone])
         expected = sp.block_diag([level.adjacency for level in alone])
         assert abs(together.adjacency - expected).max() < 1e-6
+
+
+def test_coarsening_does_not_load_torch():
+    code = (
+        "import sys, numpy as np, scipy.sparse as sp\n"
+        "from softcut.coarsening import Graclus, NodeDecimation, hierarchy\n"
+        "path = sp.csr_array(np.diag([1.0] * 3, 1) + np.diag([1.0] * 3, -1))\n"
+        "hierarchy(Graclus(), path, 2), hierarchy(NodeDecimation(), path, 2)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,20 +7,9 @@ import torch
 from test_pool_api import GRAPHS, F, collate
 
 from softcut.datasets import ring_graph
-from softcut.errors import ParameterError
 from softcut.nn import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
 from softcut.nn.models import CLUSTERERS
 from softcut.nn.pool import POOLS
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Steps of microseconds gain nothing from threads, and lose much where the machine is busy."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
 
 WHOLE = tuple(t if t.dtype == torch.long else t.float() for t in collate(GRAPHS))
 
@@ -39,17 +28,6 @@ def test_classifier_and_regressor(pool: str) -> None:
         assert len(out.pooled) == len(model.pools)
         assert all(p.dim() >= 1 for p in model.kernels())
         assert not any(p is model.head.weight for p in model.kernels())
-
-
-def test_sizes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ParameterError, match="k must be given"):
-        GraphClassifier(F, 2, "mincut")
-    with pytest.raises(ParameterError, match="one value for each of the 2"):
-        GraphClassifier(F, 2, "mincut", k=(3,))
-    with pytest.raises(ParameterError, match="mincut, diffpool, dmon, justbalance, random"):
-        NodeClusterer(F, 3, pool="topk")
-    with pytest.raises(ParameterError, match="selections must have one"):
-        GraphClassifier(F, 2, "graclus")(*WHOLE, selections=[])
 
 
 @pytest.mark.parametrize("pool", CLUSTERERS)

@@ -6,16 +6,12 @@ import pickle
 
 import pytest
 import torch
-
-from softcut.errors import ParameterError
-from softcut.nn import GraphClassifier, PreCoarsen, get_pool
-
-pytest.importorskip("torch_geometric")
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import erdos_renyi_graph
 
-from softcut.nn import GraclusPool, NDPPool
+from softcut.errors import ParameterError
+from softcut.nn import GraclusPool, GraphClassifier, PreCoarsen, get_pool
 
 
 def graphs(count: int = 6) -> list[Data]:
@@ -27,15 +23,22 @@ def graphs(count: int = 6) -> list[Data]:
     return out
 
 
-@pytest.mark.parametrize("method", ["graclus", "ndp"])
-def test_batches_equal_the_pooler(method: str) -> None:
-    batch = Batch.from_data_list([PreCoarsen(method, levels=2)(g) for g in graphs()])
-    pool = get_pool(method)
-    x, adj, graph = batch.x, batch.edge_index, batch.batch
-    direct = pool(x, adj, batch=graph)
-    ahead = pool(x, adj, batch=graph, selection=batch.selection(0))
-    deeper = pool(direct.x, direct.adj), pool(ahead.x, ahead.adj, selection=batch.selection(1))
-    for plain, known in ((direct, ahead), deeper):
+@pytest.mark.parametrize("methods", [("graclus", "graclus"), ("ndp", "ndp"), ("ndp", "graclus")])
+def test_batches_equal_the_poolers(methods) -> None:
+    options = {"graclus": {"reduction": "mean"}, "ndp": {"delta": 0.0}}
+    given = {option: value for method in set(methods) for option, value in options[method].items()}
+    transform = PreCoarsen(methods, **given)
+    assert (transform.levels, repr(transform)) == (2, f"PreCoarsen({', '.join(methods)})")
+    batch = Batch.from_data_list([transform(g) for g in graphs()])
+    plain = known = None
+    for level, method in enumerate(methods):
+        pool = get_pool(method, **options[method])
+        selection = batch.selection(level)
+        if plain is None:
+            arguments = {"adj": batch.edge_index, "batch": batch.batch}
+            plain, known = pool(batch.x, **arguments), pool(batch.x, **arguments, selection=selection)
+        else:
+            plain, known = pool(plain.x, plain.adj), pool(known.x, known.adj, selection=selection)
         torch.testing.assert_close(plain.x, known.x)
         torch.testing.assert_close(plain.adj.to_dense(), known.adj.to_dense())
         assert torch.equal(plain.batch, known.batch)
@@ -56,31 +59,6 @@ def test_a_loader_and_a_model(method: str, tmp_path) -> None:
         torch.nn.functional.cross_entropy(out.y, batch.y).backward()
         seen += batch.num_graphs
     assert seen == len(data)
-
-
-def test_a_method_for_each_level() -> None:
-    transform = PreCoarsen(["ndp", "graclus"], reduction="mean", delta=0.0)
-    assert (transform.levels, repr(transform)) == (2, "PreCoarsen(ndp, graclus)")
-    batch = Batch.from_data_list([transform(g) for g in graphs()])
-    ndp, graclus = get_pool("ndp", delta=0.0), get_pool("graclus", reduction="mean")
-    x, adj, graph = batch.x, batch.edge_index, batch.batch
-    direct = ndp(x, adj, batch=graph)
-    ahead = ndp(x, adj, batch=graph, selection=batch.selection(0))
-    deeper = graclus(direct.x, direct.adj), graclus(ahead.x, ahead.adj, selection=batch.selection(1))
-    for plain, known in ((direct, ahead), deeper):
-        torch.testing.assert_close(plain.x, known.x)
-        torch.testing.assert_close(plain.adj.to_dense(), known.adj.to_dense())
-        assert torch.equal(plain.batch, known.batch)
-    with pytest.raises(ParameterError, match="levels must be 2"):
-        PreCoarsen(["ndp", "graclus"], levels=3)
-    with pytest.raises(ParameterError, match="method must be one of graclus, ndp"):
-        PreCoarsen(["ndp", "topk"])
-    with pytest.raises(ParameterError, match="method must be one of graclus, ndp"):
-        PreCoarsen([])
-    with pytest.raises(ParameterError, match="does not take 'ratio'"):
-        PreCoarsen(["ndp", "graclus"], ratio=0.5)
-    with pytest.raises(ParameterError, match="levels must be a whole number"):
-        PreCoarsen("ndp", levels=1.5)
 
 
 RING = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0], [1, 0, 2, 1, 3, 2, 0, 3]])
@@ -152,8 +130,7 @@ def test_levels_of_a_batch_are_numbered_on(method):
     single = made[0].selection(1)
     assert single.ptr is None
     assert single.layout.ptr is None
-    pool = GraclusPool(levels=2) if method == "graclus" else NDPPool(levels=2)
-    direct = pool(graphs[0].x, graphs[0].edge_index, graphs[0].edge_weight)
+    direct = get_pool(method, levels=2)(graphs[0].x, graphs[0].edge_index, graphs[0].edge_weight)
     torch.testing.assert_close(made[0].selection(1).adj.to_dense(), direct.adj.to_dense())
 
 
@@ -162,10 +139,17 @@ def test_what_is_refused():
     for bad in (-1, 2):
         with pytest.raises(ParameterError, match=f"level must be between 0 and 1, got {bad}"):
             made.selection(bad)
-    with pytest.raises(ParameterError, match="graclus, ndp"):
-        PreCoarsen("topk")
-    with pytest.raises(ParameterError, match="does not take"):
-        PreCoarsen("ndp", reduction="max")
+    for sentence, arguments, options in (
+        ("levels must be 2", (["ndp", "graclus"],), {"levels": 3}),
+        ("levels must be a whole number", ("ndp",), {"levels": 1.5}),
+        ("method must be one of graclus, ndp", (["ndp", "topk"],), {}),
+        ("method must be one of graclus, ndp", ([],), {}),
+        ("method must be one of graclus, ndp", ("topk",), {}),
+        ("'graclus' does not take 'ratio'", (["ndp", "graclus"],), {"ratio": 0.5}),
+        ("'ndp' does not take 'reduction'", ("ndp",), {"reduction": "max"}),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
+            PreCoarsen(*arguments, **options)
     with pytest.raises(ParameterError, match="data must have edge_index and num_nodes"):
         PreCoarsen()(Data(x=torch.rand(3, 1)))
     assert repr(PreCoarsen("ndp", 3)) == "PreCoarsen(ndp, ndp, ndp)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,25 +12,120 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.activations import Activation
-from softcut.nn.layers import MLP, graph_input
-from softcut.nn.number_checks import check_size
-from softcut.nn.pool.output import PoolOutput
+from softcut.nn.foreign_modules import reset
+from softcut.nn.layers import MLP, Activation, check_size, graph_input
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
 from softcut.ops import Dense, Operator, pooled_adjacency
 from softcut.ops.numerics import full_precision, no_autocast, zero_padding
 from softcut.ops.products import PooledProducts, pooled_products
 from softcut.ops.tensor_checks import can_be_read, check_assignments
+from softcut.ops.triplets import entries
 
-__all__ = [
-    "DensePool",
-    "MLPPool",
-    "Pool",
-    "check_clusters",
-    "dense_output",
-    "given_selection",
-    "nodes_per_graph",
-]
+__all__ = ["DensePool", "MLPPool", "Pool", "PoolOutput", "check_clusters", "nodes_per_graph"]
+
+
+class PoolOutput:
+    """What a pooling layer returns.
+
+    >>> import torch
+    >>> from softcut.nn import MinCutPool
+    >>> out = MinCutPool(3, 2)(torch.rand(4, 3), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+    >>> out
+    PoolOutput(x=[1, 2, 3], adj=Dense([1, 2, 2]), selection=DenseSelection, losses=[cut, ortho])
+    >>> x, adj, *rest = out
+    >>> x.shape, adj
+    (torch.Size([1, 2, 3]), Dense([1, 2, 2]))
+
+    Unpacks into x, adj, batch, mask, selection and losses, in this order.
+
+    Attributes
+    ----------
+    x : Tensor
+        Pooled features: [B, K, F] from a dense pooler, [N', F] from one that keeps nodes.
+    adj : Operator
+        The pooled graphs; goes straight into the next layer. Some poolers connect them when `adj` is first read.
+    batch, mask : Tensor or None
+        Graph number of each row (ragged), or which rows are real (padded); None if neither applies.
+    selection : Selection
+        How nodes were chosen; pass it to ``pool.lift``.
+    losses, graph_losses : dict
+        Auxiliary losses, weighted: mean over the graphs (add the sum to the task's loss), and one value per graph.
+    raw_losses, weights : dict
+        The losses of every graph before they are weighted, and their weights (1 where none is named).
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        adj: Operator | Callable[[], Operator],
+        selection: Selection,
+        batch: Tensor | None = None,
+        mask: Tensor | None = None,
+        raw_losses: dict[str, Tensor] | None = None,
+        weights: dict[str, float] | None = None,
+    ) -> None:
+        self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
+        self.raw_losses, self.weights = raw_losses or {}, weights or {}
+        self.graph_losses = {
+            name: self.weights.get(name, 1.0) * values for name, values in self.raw_losses.items()
+        }
+        self.losses = {name: values.mean(0) for name, values in self.graph_losses.items()}
+        # One graph of operations cannot return a function.
+        self._adj = adj() if torch.compiler.is_compiling() and callable(adj) else adj
+
+    @property
+    def adj(self) -> Operator:
+        if not isinstance(self._adj, Operator):
+            self._adj = self._adj()
+        return self._adj
+
+    @property
+    def s(self) -> Tensor:
+        """The assignment matrix."""
+        return self.selection.s
+
+    @property
+    def loss(self) -> Tensor:
+        """Sum of the auxiliary losses (0 where there are none)."""
+        return sum(self.losses.values(), self.x.new_zeros(()))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.x, self.adj, self.batch, self.mask, self.selection, self.losses))
+
+    def __repr__(self) -> str:
+        adj = self._adj if isinstance(self._adj, Operator) else "connected when it is read"
+        rows = {"batch": self.batch, "mask": self.mask}
+        shapes = "".join(f"{name}={list(t.shape)}, " for name, t in rows.items() if t is not None)
+        return (
+            f"PoolOutput(x={list(self.x.shape)}, adj={adj}, {shapes}selection={type(self.selection).__name__}, "
+            f"losses=[{', '.join(self.losses)}])"
+        )
+
+    def to_pyg(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(x, edge_index, edge_weight, batch) for layers of PyTorch Geometric; padding is left out.
+
+        >>> import torch
+        >>> from softcut.nn import MinCutPool
+        >>> out = MinCutPool(3, 2)(torch.rand(4, 3), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+        >>> x, edge_index, edge_weight, batch = out.to_pyg()
+        >>> x.shape, batch.tolist()
+        (torch.Size([2, 3]), [0, 0])
+        """
+        if self.x.dim() == 3:
+            graphs, k, _ = self.x.shape
+            x = self.x.reshape(graphs * k, -1)
+            batch = torch.arange(graphs, device=x.device).repeat_interleave(k)
+            dense = self.adj.to_dense()
+            graph, row, col = dense.nonzero(as_tuple=True)
+            edges, weight = torch.stack([graph * k + row, graph * k + col]), dense[graph, row, col]
+            if self.mask is not None:  # padding is no node
+                real = self.mask.reshape(-1).bool()
+                x, batch, edges = x[real], batch[real], (real.cumsum(0) - 1)[edges]
+            return x, edges, weight, batch
+        row, col, _ = triplets = entries(self.adj)
+        batch = self.batch if self.batch is not None else self.x.new_zeros(self.x.shape[0], dtype=torch.long)
+        weight = triplets.values(self.x.dtype).to(self.x.dtype)
+        return self.x, torch.stack([row, col]), weight, batch
 
 
 class Pool(nn.Module, ABC):
@@ -59,17 +154,27 @@ class Pool(nn.Module, ABC):
     ) -> PoolOutput:
         x, op = graph_input(x, adj, edge_weight, batch, mask, getattr(self, "in_channels", None))
         if selection is None:
-            selection = self.select(x, op)
-            if selection.edges is None and not torch.compiler.is_compiling():
-                selection.edges = edges_of(op)
-        else:
-            if not isinstance(selection, Selection):
-                raise ParameterError(
-                    f"selection must be a Selection, such as out.selection of another call, got "
-                    f"{type(selection).__name__}; softcut.nn.mincut_pool and diff_pool take a matrix S."
-                )
+            selection = self.selected(x, op)
+        elif isinstance(selection, Selection):
             selection.check(op)
+        else:
+            raise ParameterError(
+                f"selection must be a Selection, such as out.selection of another call, got "
+                f"{type(selection).__name__}; softcut.nn.mincut_pool and diff_pool take a matrix S."
+            )
         return self.pool(x, op, selection)
+
+    def selected(self, x: Tensor, op: Operator) -> Selection:
+        """A selection that knows the graph it was made for."""
+        selection = self.select(x, op)
+        if selection.edges is None and not torch.compiler.is_compiling():
+            selection.edges = edges_of(op)
+        return selection
+
+    def reset_parameters(self) -> None:
+        """Draw all weights again."""
+        for module in self.children():
+            reset(module)
 
     def lift(self, x_pool: Tensor, selection: Selection, pinv: bool = False) -> Tensor:
         """Pooled features back to the nodes they came from (`pinv`: by the pseudo-inverse)."""
@@ -85,9 +190,9 @@ class DensePool(Pool):
 
     temperature: float = 1.0
 
-    @abstractmethod
     def logits(self, x: Tensor, op: Operator) -> Tensor:
-        """Scores [.., N, K] before the softmax."""
+        """Scores [.., N, K] before the softmax; a subclass says what they are."""
+        raise NotImplementedError(f"{type(self).__name__} has no logits")
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
         """Losses from S, S'AS and S'S before they are weighted, one value per graph: [B] each."""
@@ -106,7 +211,7 @@ class DensePool(Pool):
         return op.normalise()
 
     def activate(self, x_pool: Tensor) -> Tensor:
-        """What becomes of S'X: itself unless a subclass says otherwise."""
+        """What becomes of S'X."""
         return x_pool
 
     def connect(self, op: Operator, quadratic: Tensor) -> Dense:
@@ -120,48 +225,32 @@ class DensePool(Pool):
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
         if not isinstance(selection, DenseSelection):
             raise ParameterError(f"selection must be a DenseSelection here, got {type(selection).__name__}.")
-        op.check_rows(selection.s, "selection.s")
+        s = selection.s
+        op.check_rows(s, "selection.s")
         features = self.features(x, op)
-        with no_autocast(selection.s):
+        with no_autocast(s):
             op = self.operator(op)
-        return dense_output(
-            features, op, selection, self.auxiliary, self.connect, self.activate, self.weights()
-        )
+            products = pooled_products(op, s, features.to(s.dtype))  # the only product with A
+            return PoolOutput(
+                x=self.activate(products.x).to(features.dtype),
+                adj=self.connect(op, products.quadratic),
+                selection=selection,
+                raw_losses=self.auxiliary(op, s, products),
+                weights=self.weights(),
+            )
 
-
-def dense_output(
-    x: Tensor,
-    op: Operator,
-    selection: DenseSelection,
-    auxiliary: Callable[[Operator, Tensor, PooledProducts], dict[str, Tensor]],
-    connect: Callable[[Operator, Tensor], Dense],
-    activate: Callable[[Tensor], Tensor] | None = None,
-    weights: dict[str, float] | None = None,
-) -> PoolOutput:
-    """S'X, the graph that `connect` makes of S'AS, and the losses, from one product with A."""
-    s = selection.s
-    with no_autocast(s):
-        products = pooled_products(op, s, x.to(s.dtype))  # the only product with A
-        return PoolOutput(
-            x=(products.x if activate is None else activate(products.x)).to(x.dtype),
-            adj=connect(op, products.quadratic),
-            selection=selection,
-            raw_losses=auxiliary(op, s, products),
-            weights=weights,
-        )
-
-
-def given_selection(s: Tensor, op: Operator) -> DenseSelection:
-    """The selection of an assignment matrix that was made elsewhere; scores before a softmax are refused."""
-    s = full_precision(check_assignments(s))
-    s = s.unsqueeze(0) if isinstance(op, Dense) and s.dim() == 2 else s
-    op.check_rows(s, "s")
-    s = zero_padding(s, op.mask)
-    if can_be_read(s) and bool((s < 0).any()):
-        raise ParameterError(
-            f"s must hold assignments, which are not negative, got {s.min().item():g}; apply a softmax to scores first."
-        )
-    return DenseSelection(s, op.layout)
+    def pool_by(self, s: Tensor, x: Tensor, op: Operator) -> PoolOutput:
+        """Pool with an assignment matrix that was made elsewhere; scores before a softmax are refused."""
+        s = full_precision(check_assignments(s))
+        s = s.unsqueeze(0) if isinstance(op, Dense) and s.dim() == 2 else s
+        op.check_rows(s, "s")
+        s = zero_padding(s, op.mask)
+        if can_be_read(s) and bool((s < 0).any()):
+            raise ParameterError(
+                f"s must hold assignments, which are not negative, got {s.min().item():g}; apply a softmax to scores "
+                "first."
+            )
+        return self.pool(x, op, DenseSelection(s, op.layout))
 
 
 class MLPPool(DensePool):
@@ -176,13 +265,9 @@ class MLPPool(DensePool):
         temperature: float,
     ) -> None:
         super().__init__()
-        check_clusters(k, temperature)
-        in_channels, k = check_size(in_channels, "in_channels"), int(k)
-        self.in_channels, self.k, self.temperature = in_channels, k, float(temperature)
-        self.mlp = MLP(in_channels, hidden, k, act)
-
-    def reset_parameters(self) -> None:
-        self.mlp.reset_parameters()
+        self.k, self.temperature = check_clusters(k, temperature)
+        self.in_channels = check_size(in_channels, "in_channels")
+        self.mlp = MLP(self.in_channels, hidden, self.k, act)
 
     def logits(self, x: Tensor, op: Operator) -> Tensor:
         return self.mlp(x)
@@ -191,12 +276,13 @@ class MLPPool(DensePool):
         return f"{self.in_channels}, k={self.k}, temperature={self.temperature}"
 
 
-def check_clusters(k: int, temperature: float = 1.0) -> None:
+def check_clusters(k: int, temperature: float = 1.0) -> tuple[int, float]:
     """Refuse a number of clusters or a temperature that no assignment can have."""
-    check_size(k, "k")
+    k = check_size(k, "k")
     # inf is refused as well: all clusters would be the same.
     if isinstance(temperature, bool) or not isinstance(temperature, Real) or not 0 < temperature < math.inf:
         raise ParameterError(f"temperature must be positive and finite, got {temperature!r}.")
+    return k, float(temperature)
 
 
 def nodes_per_graph(op: Operator, like: Tensor) -> Tensor:

@@ -8,20 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from softcut.errors import ParameterError
-from softcut.nn.activations import Activation
-from softcut.nn.convs import GCNConv
-from softcut.nn.foreign_modules import (
-    ModuleLike,
-    call_on_graph,
-    check_channels,
-    how_to_call,
-    make_module,
-    reset,
-)
-from softcut.nn.layers import MLP, SkipConv, graph_input
-from softcut.nn.number_checks import check_number, check_size
-from softcut.nn.pool.base import DensePool, check_clusters, dense_output, given_selection, nodes_per_graph
-from softcut.nn.pool.output import PoolOutput
+from softcut.nn.foreign_modules import ModuleLike, call_on_graph, make_module
+from softcut.nn.layers import MLP, Activation, GCNConv, SkipConv, check_number, check_size, graph_input
+from softcut.nn.pool.base import DensePool, PoolOutput, check_clusters, nodes_per_graph
 from softcut.ops import Dense, Operator
 from softcut.ops.numerics import safe_sqrt
 from softcut.ops.products import PooledProducts
@@ -37,7 +26,32 @@ ASSIGNMENTS: dict[str, ModuleLike] = {
 LINK_SCALES = ("undivided", "divided")
 
 
-class DiffPool(DensePool):
+class LinkPool(DensePool):
+    """Pooling that is trained by link prediction, wherever S comes from."""
+
+    def __init__(self, link_scale: str) -> None:
+        super().__init__()
+        if link_scale not in LINK_SCALES:
+            raise ParameterError(f"link_scale must be one of {', '.join(LINK_SCALES)}, got {link_scale!r}.")
+        self.link_scale = link_scale
+
+    def operator(self, op: Operator) -> Operator:
+        return op
+
+    def connect(self, op: Operator, quadratic: Tensor) -> Dense:
+        return Dense(quadratic, symmetric=op.symmetric)
+
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
+        trace = products.quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A S)
+        gram = products.gram.square().sum((-2, -1))  # ||S'S||_F^2
+        link = safe_sqrt(frobenius_squared(op).to(s.dtype) - 2 * trace + gram)
+        count = nodes_per_graph(op, s)
+        if self.link_scale == "divided":
+            link = link / count.square()
+        return {"link": link, "entropy": op.layout.total(-(s * torch.log(s + 1e-15)).sum(-1)) / count}
+
+
+class DiffPool(LinkPool):
     r"""Pooling by link prediction: S = softmax(GNN(A, X)), X' = S' Z, A' = S' A S.
 
     .. math::
@@ -96,58 +110,30 @@ class DiffPool(DensePool):
         link_scale: str = "undivided",
         embed: ModuleLike | None = None,
     ) -> None:
-        super().__init__()
-        check_clusters(k, temperature)
-        in_channels, k = check_size(in_channels, "in_channels"), int(k)
-        if (isinstance(assignment, str) and assignment not in ASSIGNMENTS) or not (
-            isinstance(assignment, str) or callable(assignment)
-        ):
-            raise ParameterError(
-                f"assignment must be one of {', '.join(ASSIGNMENTS)}, a module or its class, got {assignment!r}."
-            )
-        if embed is not None and not callable(embed):
-            raise ParameterError(f"embed must be a module, its class or None, got {embed!r}.")
-        _check_link_scale(link_scale)
-        self.in_channels, self.k = in_channels, k
-        self.assignment = assignment if isinstance(assignment, str) else None
+        super().__init__(link_scale)
+        self.k, self.temperature = check_clusters(k, temperature)
+        self.in_channels = check_size(in_channels, "in_channels")
         self.out_channels = None if out_channels is None else check_size(out_channels, "out_channels")
-        self.temperature, self.link_scale = float(temperature), link_scale
+        self.assignment = assignment if isinstance(assignment, str) else None
         self.link_weight = check_number(link_weight, "link_weight")
         self.entropy_weight = check_number(entropy_weight, "entropy_weight")
-        made = ASSIGNMENTS[assignment] if isinstance(assignment, str) else assignment
-        self.scores = make_module(made, in_channels, k, "assignment")
-        self.call_scores = how_to_call(self.scores)
-        self.embeds_by_given = embed is not None
+        self.scores, self.call_scores = make_module(
+            assignment, self.in_channels, self.k, "assignment", ASSIGNMENTS
+        )
         self.embed: nn.Module | None = None
+        if embed is None and self.out_channels is not None:
+            embed = GCNConv(self.in_channels, self.out_channels, act)
         if embed is not None:
-            self.embed = make_module(embed, in_channels, self.out_channels or in_channels, "embed")
-        elif self.out_channels is not None:
-            self.embed = GCNConv(in_channels, self.out_channels, act)
-        self.call_embed = "" if self.embed is None else how_to_call(self.embed)
-
-    def reset_parameters(self) -> None:
-        reset(self.scores)
-        if self.embed is not None:
-            reset(self.embed)
+            width = self.out_channels or self.in_channels
+            self.embed, self.call_embed = make_module(embed, self.in_channels, width, "embed")
 
     def logits(self, x: Tensor, op: Operator) -> Tensor:
-        out = call_on_graph(self.scores, self.call_scores, x, op)
-        return out if self.assignment is not None else check_channels(out, x, self.k, "assignment")
+        return call_on_graph(self.scores, self.call_scores, x, op, self.k, "assignment")
 
     def features(self, x: Tensor, op: Operator) -> Tensor:
         if self.embed is None:
             return x
-        out = call_on_graph(self.embed, self.call_embed, x, op)
-        return check_channels(out, x, self.out_channels, "embed") if self.embeds_by_given else out
-
-    def operator(self, op: Operator) -> Operator:
-        return op
-
-    def connect(self, op: Operator, quadratic: Tensor) -> Dense:
-        return Dense(quadratic, symmetric=op.symmetric)
-
-    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        return _link_and_entropy(op, s, products, self.link_scale)
+        return call_on_graph(self.embed, self.call_embed, x, op, self.out_channels, "embed")
 
     def weights(self) -> dict[str, float]:
         return {"link": self.link_weight, "entropy": self.entropy_weight}
@@ -155,24 +141,6 @@ class DiffPool(DensePool):
     def extra_repr(self) -> str:
         made_by = type(self.scores).__name__ if self.assignment is None else repr(self.assignment)
         return f"{self.in_channels}, k={self.k}, assignment={made_by}"
-
-
-def _check_link_scale(link_scale: str) -> None:
-    if link_scale not in LINK_SCALES:
-        raise ParameterError(f"link_scale must be one of {', '.join(LINK_SCALES)}, got {link_scale!r}.")
-
-
-def _link_and_entropy(
-    op: Operator, s: Tensor, products: PooledProducts, link_scale: str
-) -> dict[str, Tensor]:
-    """The two losses of every graph."""
-    trace = products.quadratic.diagonal(dim1=-2, dim2=-1).sum(-1)  # Tr(S' A S)
-    gram = products.gram.square().sum((-2, -1))  # ||S'S||_F^2
-    link = safe_sqrt(frobenius_squared(op).to(s.dtype) - 2 * trace + gram)
-    count = nodes_per_graph(op, s)
-    if link_scale == "divided":
-        link = link / count.square()
-    return {"link": link, "entropy": op.layout.total(-(s * torch.log(s + 1e-15)).sum(-1)) / count}
 
 
 def diff_pool(
@@ -204,12 +172,4 @@ def diff_pool(
     link_scale : {"undivided", "divided"}
         As for :class:`~softcut.nn.DiffPool`.
     """
-    _check_link_scale(link_scale)
-    x, op = graph_input(x, adj, edge_weight, batch, mask)
-
-    def auxiliary(op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        return _link_and_entropy(op, s, products, link_scale)
-
-    return dense_output(
-        x, op, given_selection(s, op), auxiliary, lambda op, q: Dense(q, symmetric=op.symmetric)
-    )
+    return LinkPool(link_scale).pool_by(s, *graph_input(x, adj, edge_weight, batch, mask))

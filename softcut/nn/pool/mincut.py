@@ -1,41 +1,66 @@
-"""MinCutPool, the paper's pooling layer."""
+"""Poolers whose assignments come from an MLP and are trained by an objective: MinCutPool, DMoN, Just Balance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.activations import Activation
-from softcut.nn.layers import graph_input
-from softcut.nn.number_checks import check_number
-from softcut.nn.pool.base import MLPPool, dense_output, given_selection
-from softcut.nn.pool.output import PoolOutput
-from softcut.ops import ClusterTables, Dense, Operator, get_objective, pooled_adjacency
-from softcut.ops.numerics import no_autocast
+from softcut.nn.layers import Activation, check_number, graph_input
+from softcut.nn.pool.base import DensePool, MLPPool, PoolOutput
+from softcut.ops import ClusterTables, Dense, Operator, get_objective, orthogonality, pooled_adjacency
 from softcut.ops.products import PooledProducts
 from softcut.ops.tensor_checks import can_be_read
 
-__all__ = ["MinCutPool", "ObjectivePool", "mincut_pool"]
+__all__ = ["DMoNPool", "JustBalancePool", "MinCutPool", "mincut_pool"]
 
 
-class ObjectivePool(MLPPool):
-    """A pooler that is trained by an objective of :mod:`softcut.ops.objectives`."""
+class ObjectivePool(DensePool):
+    """Pooling that is trained by an objective of :mod:`softcut.ops.objectives`, wherever S comes from."""
 
     objective = "mincut"
     normalise = True
     count_words = False
+    keep_diagonal = False
+
+    def choose(self, objective: str, normalise: bool, count_words: bool) -> None:
+        get_objective(objective)
+        if not isinstance(normalise, bool):
+            raise ParameterError(f"normalise must be True or False, got {normalise!r}.")
+        if count_words and objective != "evidence":
+            raise ParameterError(
+                f"count_words is an option of objective='evidence' and has no effect with {objective!r}."
+            )
+        self.objective, self.normalise, self.count_words = objective, normalise, bool(count_words)
+
+    def features(self, x: Tensor, op: Operator) -> Tensor:
+        if self.count_words and can_be_read(x) and bool((x < 0).any()):
+            raise ParameterError(
+                f"x must hold counts, which are not negative, for count_words=True, got {x.min().item():g}; "
+                "leave count_words out to count the edges alone."
+            )
+        return x
 
     def operator(self, op: Operator) -> Operator:
-        return _operator(op, self.objective, self.normalise)
+        if self.normalise and get_objective(self.objective).normalised:
+            return op.normalise()
+        op.refuse_negative()  # the loss divides by degrees either way
+        return op
 
     def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        return _losses(op, s, products, self.objective, self.count_words)
+        words = {"words": products.x, "num_words": products.x.sum((-2, -1))} if self.count_words else {}
+        objective = get_objective(self.objective)
+        losses = objective.losses(ClusterTables(op, s, products, **words))
+        return dict(zip(objective.names, losses, strict=True))
+
+    def connect(self, op: Operator, quadratic: Tensor) -> Dense:
+        return pooled_adjacency(quadratic, symmetric=op.symmetric, keep_diagonal=self.keep_diagonal)
 
 
-class MinCutPool(ObjectivePool):
+class MinCutPool(ObjectivePool, MLPPool):
     r"""Pooling by the relaxed normalised cut.
 
     .. math::
@@ -104,61 +129,17 @@ class MinCutPool(ObjectivePool):
         count_words: bool = False,
     ) -> None:
         super().__init__(in_channels, k, hidden, act, temperature)
-        _check_objective(objective, count_words)
-        if not isinstance(normalise, bool):
-            raise ParameterError(f"normalise must be True or False, got {normalise!r}.")
-        self.objective, self.normalise = objective, normalise
+        self.choose(objective, normalise, count_words)
         self.cut_weight = check_number(cut_weight, "cut_weight")
         self.ortho_weight = check_number(ortho_weight, "ortho_weight")
-        self.keep_diagonal, self.count_words = bool(keep_diagonal), bool(count_words)
-
-    def features(self, x: Tensor, op: Operator) -> Tensor:
-        return _refuse_negative_words(x) if self.count_words else x
+        self.keep_diagonal = bool(keep_diagonal)
 
     def weights(self) -> dict[str, float]:
-        names = get_objective(self.objective).names
-        return dict(zip(names, (self.cut_weight, self.ortho_weight)[: len(names)], strict=True))
-
-    def connect(self, op: Operator, quadratic: Tensor) -> Dense:
-        return pooled_adjacency(quadratic, symmetric=op.symmetric, keep_diagonal=self.keep_diagonal)
+        names = get_objective(self.objective).names  # one or two
+        return dict(zip(names, (self.cut_weight, self.ortho_weight), strict=False))
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"
-
-
-def _check_objective(objective: str, count_words: bool) -> None:
-    get_objective(objective)
-    if count_words and objective != "evidence":
-        raise ParameterError(
-            f"count_words is an option of objective='evidence' and has no effect with {objective!r}."
-        )
-
-
-def _refuse_negative_words(x: Tensor) -> Tensor:
-    if can_be_read(x) and bool((x < 0).any()):
-        raise ParameterError(
-            f"x must hold counts, which are not negative, for count_words=True, got {x.min().item():g}; "
-            "leave count_words out to count the edges alone."
-        )
-    return x
-
-
-def _operator(op: Operator, objective: str, normalise: bool) -> Operator:
-    if normalise and get_objective(objective).normalised:
-        return op.normalise()
-    op.refuse_negative()  # the loss divides by degrees either way
-    return op
-
-
-def _losses(
-    op: Operator, s: Tensor, products: PooledProducts, objective: str, count_words: bool
-) -> dict[str, Tensor]:
-    """The losses of every graph, by name."""
-    chosen = get_objective(objective)
-    tables = ClusterTables(op, s, products)
-    if count_words:
-        tables = ClusterTables(op, s, products, words=products.x, num_words=products.x.sum((-2, -1)))
-    return dict(zip(chosen.names, chosen.losses(tables), strict=True))
 
 
 def mincut_pool(
@@ -192,16 +173,119 @@ def mincut_pool(
     objective, normalise, count_words
         As for :class:`~softcut.nn.MinCutPool`.
     """
-    _check_objective(objective, count_words)
-    x, op = graph_input(x, adj, edge_weight, batch, mask)
-    x = _refuse_negative_words(x) if count_words else x
-    selection = given_selection(s, op)
-    with no_autocast(selection.s):
-        op = _operator(op, objective, normalise)
+    layer = ObjectivePool()
+    layer.choose(objective, normalise, count_words)
+    return layer.pool_by(s, *graph_input(x, adj, edge_weight, batch, mask))
 
-    def auxiliary(op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
-        return _losses(op, s, products, objective, count_words)
 
-    return dense_output(
-        x, op, selection, auxiliary, lambda op, q: pooled_adjacency(q, symmetric=op.symmetric)
-    )
+class DMoNPool(ObjectivePool, MLPPool):
+    r"""Pooling by modularity: S = softmax(MLP(X) / \tau), X' = selu(S'X), A' = S'AS.
+
+    .. math::
+        L_{spectral} = -\frac{Tr(S^T B S)}{2m}, \quad B = A - \frac{d d^T}{2m}, \qquad
+        L_{cluster} = \frac{\sqrt{K}}{N} \Big\|\sum_i s_i\Big\|_2 - 1
+
+    The N x N matrix B is never made: Tr(S'BS) = Tr(S'AS) - ||S'd||^2 / 2m.
+    ``MinCutPool(objective="dmon")`` has the same losses; this layer is the published one, which passes S'X through
+    a SELU, and can add the third loss of PyTorch Geometric's.
+
+    >>> import torch
+    >>> from softcut.nn import DMoNPool
+    >>> pool = DMoNPool(in_channels=8, k=2)
+    >>> out = pool(torch.rand(4, 8), torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> out.x.shape, out.adj, sorted(out.losses)
+    (torch.Size([1, 2, 8]), Dense([1, 2, 2]), ['cluster', 'spectral'])
+
+    Parameters
+    ----------
+    in_channels, k, hidden, act, temperature
+        As for :class:`~softcut.nn.MinCutPool`.
+    spectral_weight, cluster_weight, ortho_weight : float
+        Weights of the losses. The last one, the orthogonality loss of MinCutPool, is not part of the
+        published method; PyTorch Geometric's ``DMoNPooling`` returns it too.
+
+    Notes
+    -----
+    A is used as it comes, not normalised, and must not hold negative weights; the diagonal of A' is set to
+    zero and A' is normalised symmetrically. A graph without edges has a spectral loss of 0. Every loss is that
+    of a graph by itself; in a batch of graphs of different sizes ``DMoNPooling`` of PyTorch Geometric 2.8 divides
+    the cluster loss of each graph by the number of nodes of every graph.
+    """
+
+    objective = "dmon"
+
+    def __init__(
+        self,
+        in_channels: int,
+        k: int,
+        hidden: int | Sequence[int] | None = None,
+        act: Activation = "relu",
+        temperature: float = 1.0,
+        spectral_weight: float = 1.0,
+        cluster_weight: float = 1.0,
+        ortho_weight: float = 0.0,
+    ) -> None:
+        super().__init__(in_channels, k, hidden, act, temperature)
+        self.spectral_weight = check_number(spectral_weight, "spectral_weight")
+        self.cluster_weight = check_number(cluster_weight, "cluster_weight")
+        self.ortho_weight = check_number(ortho_weight, "ortho_weight")
+
+    def activate(self, x_pool: Tensor) -> Tensor:
+        return torch.nn.functional.selu(x_pool)
+
+    def auxiliary(self, op: Operator, s: Tensor, products: PooledProducts) -> dict[str, Tensor]:
+        losses = super().auxiliary(op, s, products)
+        if self.ortho_weight:
+            losses["ortho"] = orthogonality(products.gram)
+        return losses
+
+    def weights(self) -> dict[str, float]:
+        return {"spectral": self.spectral_weight, "cluster": self.cluster_weight, "ortho": self.ortho_weight}
+
+
+class JustBalancePool(ObjectivePool, MLPPool):
+    r"""Pooling with balanced clusters: S = softmax(MLP(X) / \tau), X' = S'X, A' = S'A~S.
+
+    .. math::
+        L_{balance} = -\frac{1}{\sqrt{N K}} \sum_k \|S_{:, k}\|_2 \in [-1, -1 / \sqrt{K}]
+
+    The sum is Tr(sqrt(S'S)) with the root taken entry by entry, as its author computes it. It is -1 for hard
+    clusters of one size; A takes no part in it.
+
+    >>> import torch
+    >>> from softcut.nn import JustBalancePool
+    >>> pool = JustBalancePool(in_channels=8, k=2)
+    >>> out = pool(torch.rand(4, 8), torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> out.x.shape, out.adj, sorted(out.losses)
+    (torch.Size([1, 2, 8]), Dense([1, 2, 2]), ['balance'])
+
+    Parameters
+    ----------
+    in_channels, k, hidden, act, temperature
+        As for :class:`~softcut.nn.MinCutPool`.
+    balance_weight : float
+        Weight of the loss.
+
+    Notes
+    -----
+    That neighbours share a cluster is left to the message passing before this layer: its author uses several
+    steps of X <- (I - delta L) X W with delta = 0.85. The diagonal of A' is set to zero and A' is normalised
+    symmetrically.
+    """
+
+    objective = "just_balance"
+
+    def __init__(
+        self,
+        in_channels: int,
+        k: int,
+        hidden: int | Sequence[int] | None = None,
+        act: Activation = "relu",
+        temperature: float = 1.0,
+        balance_weight: float = 1.0,
+    ) -> None:
+        super().__init__(in_channels, k, hidden, act, temperature)
+        self.balance_weight = check_number(balance_weight, "balance_weight")
+
+    def weights(self) -> dict[str, float]:
+        return {"balance": self.balance_weight}

@@ -1,29 +1,22 @@
-"""Poolers that keep some of the nodes: the selection they share and choosing the best k per graph."""
+"""Keeping some of the nodes: the selection, the best k of every graph, the graph on what is kept; NoPool keeps all."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.activations import Activation, get_activation
-from softcut.nn.layers import graph_input
-from softcut.nn.number_checks import check_number, check_size
-from softcut.nn.pool.base import Pool
-from softcut.nn.pool.output import PoolOutput
-from softcut.nn.pool.selection import Selection, edges_of
+from softcut.nn.pool.base import Pool, PoolOutput
+from softcut.nn.pool.selection import Selection
 from softcut.ops import Dense, Layout, Operator, Segments
 from softcut.ops.batching import Padded, counts_to_ptr
 from softcut.ops.numerics import zero_padding
-from softcut.ops.triplets import CONNECTIONS, segments_of, submatrix
+from softcut.ops.triplets import segments_of, submatrix
 
-__all__ = ["KeepSelection", "ScorePool", "above", "connect_kept", "graph_softmax", "top_k"]
+__all__ = ["KeepSelection", "NoPool", "above", "connect_kept", "graph_softmax", "top_k"]
 
 _TIE = 1e-7  # scores this close to the best of their graph count as the best
 
@@ -69,22 +62,16 @@ class KeepSelection(Selection):
             )
 
     @property
-    def padded(self) -> bool:
-        return isinstance(self.layout, Padded)
-
-    @property
     def batch(self) -> Tensor | None:
         """Graph number of every kept row; None for a single graph and for padded batches."""
-        if self.ptr is None:
-            return None
-        return Segments(self.index.numel(), self.ptr).batch
+        return None if self.ptr is None else Segments(self.index.numel(), self.ptr).batch
 
     @property
     def s(self) -> Tensor:
         """S as a sparse [N, N'] matrix, or a dense [B, N, K] one for a padded batch."""
         assert self.num_rows is not None
         gate = self.gate if self.gate is not None else torch.ones_like(self.index, dtype=torch.float)
-        if self.padded:
+        if isinstance(self.layout, Padded):
             gate = gate if self.mask is None else gate * self.mask
             zeros = gate.new_zeros(self.index.shape[0], self.num_rows, self.index.shape[1])
             return zeros.scatter(1, self.index.unsqueeze(1), gate.unsqueeze(1))
@@ -116,6 +103,28 @@ class KeepSelection(Selection):
         return zeros.scatter(rows, self._where(x_pool.shape[-1]), x_pool)
 
 
+class NoPool(Pool):
+    """Return the graph as it is.
+
+    >>> import torch
+    >>> from softcut.nn import NoPool
+    >>> x = torch.rand(4, 8)
+    >>> out = NoPool()(x, torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> bool((out.x == x).all()), out.adj
+    (True, CSR(4 rows, 6 entries, 1 graph(s)))
+    """
+
+    def select(self, x: Tensor, op: Operator) -> KeepSelection:
+        index = torch.arange(op.num_rows, device=x.device)
+        index = index if op.layout.rows == 1 else index.expand(op.num_graphs, -1)
+        return KeepSelection(index, op.layout, ptr=op.ptr, num_rows=op.num_rows)
+
+    def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
+        if not isinstance(selection, KeepSelection) or selection.index.shape[-1] != op.num_rows:
+            raise ParameterError(f"selection must be that of a NoPool, got {type(selection).__name__}.")
+        return PoolOutput(x=x, adj=op, selection=selection, batch=selection.batch, mask=op.mask)
+
+
 def _how_many(n: int, ratio: float, k: int | None) -> int:
     return min(k, n) if k is not None else math.ceil(ratio * n - 1e-9)
 
@@ -127,34 +136,74 @@ def _how_many_each(counts: Tensor, ratio: float, k: int | None) -> Tensor:
     return torch.ceil(counts.double() * ratio - 1e-9).to(counts.dtype)
 
 
+def _ranked(score: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Scores as constants, the best first and padding last, and where they stood."""
+    score = score.detach() if mask is None else score.detach().masked_fill(~mask.bool(), -math.inf)
+    return torch.sort(score, dim=-1, descending=True, stable=True)
+
+
 def top_k(score: Tensor, op: Operator, ratio: float, k: int | None) -> KeepSelection:
     """The highest-scoring nodes of every graph, best first; no loop over the graphs.
 
     Shapes are static for padded batches and for a single graph (known from N and `ratio` or `k` alone).
     """
     layout = op.layout
+    mask = layout.mask if isinstance(layout, Padded) else None
+    order, size = _ranked(score, mask)[1], _how_many(op.num_rows, ratio, k)
     if isinstance(layout, Padded):
-        size = _how_many(op.num_rows, ratio, k)
-        ranked = score
-        if layout.mask is not None:
-            ranked = score.masked_fill(~layout.mask.bool(), -math.inf)
-        index = torch.sort(ranked.detach(), dim=-1, descending=True, stable=True).indices[..., :size]
-        mask = None
-        if layout.mask is not None:
-            allowed = _how_many_each(layout.mask.sum(-1), ratio, k)
+        if mask is not None:
+            allowed = _how_many_each(mask.sum(-1), ratio, k)
             mask = torch.arange(size, device=score.device) < allowed.unsqueeze(-1)
-        return KeepSelection(index, layout, mask=mask, num_rows=op.num_rows)
+        return KeepSelection(order[..., :size], layout, mask=mask, num_rows=op.num_rows)
     layout = segments_of(op)
-    if layout.ptr is None or layout.single:
-        size = _how_many(layout.num_rows, ratio, k)
-        index = torch.sort(score.detach(), descending=True, stable=True).indices[..., :size]
+    if layout.single:
         ptr = None if layout.ptr is None else layout.ptr.new_tensor([0, size])
-        return KeepSelection(index, layout, ptr=ptr)
-    order = torch.sort(score.detach(), descending=True, stable=True).indices
+        return KeepSelection(order[..., :size], layout, ptr=ptr)
+    assert layout.ptr is not None
     order = order[torch.sort(layout.batch[order], stable=True).indices]  # by graph, then by score
     allowed = _how_many_each(layout.ptr[1:] - layout.ptr[:-1], ratio, k)
     rank = torch.arange(layout.num_rows, device=score.device) - layout.ptr[:-1][layout.batch]
     return KeepSelection(order[rank < allowed[layout.batch]], layout, ptr=counts_to_ptr(allowed))
+
+
+def above(score: Tensor, op: Operator, min_score: float) -> KeepSelection:
+    """The nodes that score more than `min_score`, or the best of a graph where none does; in their own order.
+
+    For a padded batch shapes stay static: all rows are kept, the best first, and a mask says which count.
+    """
+    layout = op.layout
+    if isinstance(layout, Padded):
+        ranked, order = _ranked(score, layout.mask)
+        limit = (ranked[..., :1] - _TIE).clamp(max=min_score)
+        return KeepSelection(order, layout, mask=ranked > limit, num_rows=op.num_rows)
+    segments = segments_of(op)
+    limit = (_largest(score, segments) - _TIE).clamp(max=min_score)
+    index = (score.detach() > segments.spread(limit)).nonzero().squeeze(-1)
+    if segments.ptr is None:
+        return KeepSelection(index, segments)
+    counts = torch.bincount(segments.batch[index], minlength=segments.num_graphs)
+    return KeepSelection(index, segments, ptr=counts_to_ptr(counts))
+
+
+def _largest(score: Tensor, layout: Segments) -> Tensor:
+    """The largest score of every graph, as a constant."""
+    low = score.new_full((layout.num_graphs,), -math.inf)
+    graph = torch.zeros_like(score, dtype=torch.long) if layout.ptr is None else layout.batch
+    return low.scatter_reduce(0, graph, score.detach(), "amax")
+
+
+def graph_softmax(score: Tensor, op: Operator) -> Tensor:
+    """The softmax of one score per node over the nodes of every graph; 0 in the padding."""
+    layout = op.layout
+    if isinstance(layout, Padded):
+        if layout.mask is not None:
+            score = score.masked_fill(~layout.mask.bool(), torch.finfo(score.dtype).min)
+        return zero_padding(torch.softmax(score, -1), layout.mask)
+    segments = segments_of(op)
+    if segments.single:
+        return torch.softmax(score, -1)
+    grown = torch.exp(score - segments.spread(_largest(score, segments)))
+    return grown / segments.spread(segments.total(grown))
 
 
 def connect_kept(op: Operator, selection: KeepSelection, connect: str = "adjacency") -> Operator:
@@ -172,149 +221,3 @@ def connect_kept(op: Operator, selection: KeepSelection, connect: str = "adjacen
     if selection.mask is not None:
         data = data * selection.mask.unsqueeze(-1) * selection.mask.unsqueeze(-2)
     return Dense(data, selection.mask, symmetric=op.symmetric)
-
-
-def graph_softmax(score: Tensor, op: Operator) -> Tensor:
-    """The softmax of one score per node over the nodes of every graph; 0 in the padding."""
-    layout = op.layout
-    if isinstance(layout, Padded):
-        if layout.mask is not None:
-            score = score.masked_fill(~layout.mask.bool(), torch.finfo(score.dtype).min)
-        return zero_padding(torch.softmax(score, -1), layout.mask)
-    segments = segments_of(op)
-    if segments.single:
-        return torch.softmax(score, -1)
-    high = _largest(score, segments)
-    grown = torch.exp(score - segments.spread(high))
-    return grown / segments.spread(segments.total(grown))
-
-
-def _largest(score: Tensor, layout: Segments) -> Tensor:
-    """The largest score of every graph, as a constant."""
-    low = score.new_full((layout.num_graphs,), -math.inf)
-    return low.scatter_reduce(0, layout.batch, score.detach(), "amax")
-
-
-def above(score: Tensor, op: Operator, min_score: float) -> KeepSelection:
-    """The nodes that score more than `min_score`, or the best of a graph where none does; in their own order.
-
-    For a padded batch shapes stay static: all rows are kept, the best first, and a mask says which count.
-    """
-    layout = op.layout
-    constant = score.detach()
-    if isinstance(layout, Padded):
-        if layout.mask is not None:
-            constant = constant.masked_fill(~layout.mask.bool(), -math.inf)
-        ranked = torch.sort(constant, dim=-1, descending=True, stable=True)
-        limit = (ranked.values[..., :1] - _TIE).clamp(max=min_score)
-        return KeepSelection(ranked.indices, layout, mask=ranked.values > limit, num_rows=op.num_rows)
-    segments = segments_of(op)
-    if segments.single:
-        highest = constant.max() if constant.numel() else constant.new_zeros(())
-        index = (constant > (highest - _TIE).clamp(max=min_score)).nonzero().squeeze(-1)
-        ptr = None if segments.ptr is None else segments.ptr.new_tensor([0, index.numel()])
-        return KeepSelection(index, segments, ptr=ptr)
-    limit = (_largest(constant, segments) - _TIE).clamp(max=min_score)
-    index = (constant > segments.spread(limit)).nonzero().squeeze(-1)
-    counts = torch.bincount(segments.batch[index], minlength=segments.num_graphs)
-    return KeepSelection(index, segments, ptr=counts_to_ptr(counts))
-
-
-class ScorePool(Pool):
-    """A pooler that keeps the nodes with the highest score, gated by it.
-
-    Called as ``pool(x, adj, edge_weight=None, batch=None, mask=None, selection=None, attn=None)``: `attn` are
-    features that are scored in place of x.
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        ratio: float | None,
-        k: int | None,
-        connect: str,
-        min_score: float | None,
-        multiplier: float,
-        nonlinearity: Activation,
-    ) -> None:
-        super().__init__()
-        if k is not None:
-            k = check_size(k, "k")
-        if min_score is not None:
-            min_score = check_number(min_score, "min_score")
-            if k is not None:
-                raise ParameterError("k must be None where min_score decides which nodes stay.")
-        elif k is None and not _is_share(ratio):
-            raise ParameterError(
-                f"ratio must be above 0 and at most 1, got {ratio!r}; use k for a fixed number, or min_score."
-            )
-        if connect not in CONNECTIONS:
-            raise ParameterError(f"connect must be one of {', '.join(CONNECTIONS)}, got {connect!r}.")
-        self.in_channels, self.k, self.connect = check_size(in_channels, "in_channels"), k, connect
-        self.ratio = float(ratio) if ratio is not None and _is_share(ratio) else 1.0
-        self.min_score, self.multiplier = min_score, check_number(multiplier, "multiplier")
-        self.nonlinearity = get_activation(nonlinearity)
-
-    @abstractmethod
-    def raw_score(self, x: Tensor, op: Operator) -> Tensor:
-        """One number per node, before the nonlinearity."""
-
-    def score(self, x: Tensor, op: Operator) -> Tensor:
-        """One number per node that ranks it and multiplies its features."""
-        score = self.raw_score(x, op)
-        if self.min_score is not None:
-            return graph_softmax(score, op)
-        return score if self.nonlinearity is None else self.nonlinearity(score)
-
-    def select(self, x: Tensor, op: Operator) -> KeepSelection:
-        score = self.score(x, op)
-        if self.min_score is None:
-            selection = top_k(score, op, self.ratio, self.k)
-        else:
-            selection = above(score, op, self.min_score)
-        gate = score.gather(-1, selection.index)
-        selection.gate = gate if self.multiplier == 1 else self.multiplier * gate
-        return selection
-
-    def forward(
-        self,
-        x: Tensor,
-        adj: Any,
-        edge_weight: Tensor | None = None,
-        batch: Tensor | None = None,
-        mask: Tensor | None = None,
-        selection: Selection | None = None,
-        attn: Tensor | None = None,
-    ) -> PoolOutput:
-        if attn is None:
-            return super().forward(x, adj, edge_weight, batch, mask, selection)
-        if selection is not None:
-            raise ParameterError("attn must be None where selection says which nodes stay.")
-        if isinstance(attn, Tensor) and attn.dim() == 1:
-            attn = attn.unsqueeze(-1)
-        x, op = graph_input(x, adj, edge_weight, batch, mask)
-        scored, _ = graph_input(attn, op, channels=self.in_channels, name="attn")
-        chosen = self.select(scored, op)
-        if not torch.compiler.is_compiling():
-            chosen.edges = edges_of(op)
-        return self.pool(x, op, chosen)
-
-    def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
-        if not isinstance(selection, KeepSelection):
-            raise ParameterError(f"selection must be a KeepSelection, got {type(selection).__name__}.")
-        return PoolOutput(
-            x=selection.reduce(x),
-            adj=lambda: connect_kept(op, selection, self.connect),
-            selection=selection,
-            batch=selection.batch,
-            mask=selection.mask,
-        )
-
-    def extra_repr(self) -> str:
-        size = f"ratio={self.ratio}" if self.k is None else f"k={self.k}"
-        size = size if self.min_score is None else f"min_score={self.min_score}"
-        return f"{self.in_channels}, {size}, connect={self.connect!r}"
-
-
-def _is_share(ratio: Any) -> bool:
-    return isinstance(ratio, Real) and not isinstance(ratio, bool) and 0 < float(ratio) <= 1

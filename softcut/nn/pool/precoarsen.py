@@ -13,11 +13,11 @@ from torch import Tensor
 
 from softcut.coarsening import clean
 from softcut.errors import ParameterError, require
-from softcut.nn.number_checks import check_size
-from softcut.nn.pool import GraclusPool, NDPPool, get_pool, pool_options
-from softcut.nn.pool.graclus import ClusterSelection
+from softcut.nn.layers import check_size
+from softcut.nn.pool import get_pool, pool_options
 from softcut.nn.pool.node_selection import KeepSelection
 from softcut.nn.pool.selection import Selection
+from softcut.nn.pool.topological import ClusterSelection, GraclusPool, NDPPool
 from softcut.ops import CSR, Segments
 from softcut.ops.batching import counts_to_ptr
 
@@ -40,16 +40,13 @@ class CoarsenedData(Data):
 
     def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
         kind, _, level = key.partition("_coarse_")
-        if level:
-            if kind in ("cluster", "edges"):  # numbers of coarse nodes
-                return int(self[f"nodes_coarse_{level}"].sum())
-            if kind == "kept":  # numbers of nodes one level below
-                below = int(level) - 1
-                if below < 0:
-                    return self.num_nodes
-                return int(self[f"nodes_coarse_{below}"].sum())
-            return 0
-        return super().__inc__(key, value, *args, **kwargs)
+        if not level:
+            return super().__inc__(key, value, *args, **kwargs)
+        if kind in ("cluster", "edges"):  # numbers of coarse nodes
+            return int(self[f"nodes_coarse_{level}"].sum())
+        if kind == "kept":  # numbers of nodes one level below
+            return int(self[f"nodes_coarse_{int(level) - 1}"].sum()) if int(level) else self.num_nodes
+        return 0
 
     def __cat_dim__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
         kind, _, level = key.partition("_coarse_")
@@ -80,13 +77,10 @@ class CoarsenedData(Data):
             self[f"edges_coarse_{level}"], self[f"weights_coarse_{level}"], total, ptr=ptr, symmetric=True
         )
         if f"cluster_coarse_{level}" in self:
-            cluster = self[f"cluster_coarse_{level}"]
-            return ClusterSelection(cluster, total, layout, self._reduction(), ptr, adj)
+            names: Any = self["reduction_coarse"]  # a batch holds one for each graph
+            reduction = names if isinstance(names, str) else names[0]
+            return ClusterSelection(self[f"cluster_coarse_{level}"], total, layout, reduction, ptr, adj)
         return KeepSelection(self[f"kept_coarse_{level}"], layout, ptr=ptr, adj=adj)
-
-    def _reduction(self) -> str:
-        names: Any = self["reduction_coarse"]
-        return names if isinstance(names, str) else names[0]  # a batch holds one for each graph
 
     def selections(self) -> list[Selection]:
         """The selections of all levels, finest first."""
@@ -122,54 +116,39 @@ class PreCoarsen(BaseTransform):
             raise ParameterError(
                 f"method must be one of graclus, ndp, or a sequence of them, got {method!r}."
             )
-        pools = self._pools(methods, cache, options)
+        pools: dict[str, Any] = {}
+        for name in sorted(set(methods)):
+            others = [pool_options(other) for other in methods if other != name]
+            # An option of another method is not for this one; one that none of them takes is refused.
+            own = [o for o in options if o in pool_options(name) or not any(o in other for other in others)]
+            pools[name] = get_pool(name, cache=cache, **{option: options[option] for option in own})
         self.methods, self.levels = tuple(methods), len(methods)
-        self.pools = [pools[name] for name in methods]
-
-    @staticmethod
-    def _pools(
-        methods: Sequence[str], cache: str | os.PathLike[str] | None, options: dict[str, Any]
-    ) -> dict[str, GraclusPool | NDPPool]:
-        """One pooler for each method, with the options that it takes."""
-        taken = {name: [key for key in options if key in pool_options(name)] for name in sorted(set(methods))}
-        unknown = [key for key in options if not any(key in keys for keys in taken.values())]
-        pools = {}
-        for name, keys in taken.items():
-            # An option that none of them takes is refused by the first.
-            pool = get_pool(name, cache=cache, **{key: options[key] for key in [*keys, *unknown]})
-            assert isinstance(pool, GraclusPool | NDPPool)
-            pools[name] = pool
-        return pools
+        self.pools: list[GraclusPool | NDPPool] = [pools[name] for name in methods]
 
     def forward(self, data: Data) -> CoarsenedData:
         n = data.num_nodes
         if n is None or data.edge_index is None:
             raise ParameterError("data must have edge_index and num_nodes (or x).")
         row, col = data.edge_index.cpu().numpy()
-        a = clean(sp.csr_array(sp.coo_array((self._weights(data, len(row)), (row, col)), shape=(n, n))))
+        weight, attributes = data.get("edge_weight"), data.get("edge_attr")
+        if weight is None and attributes is not None and attributes.numel() == len(row):
+            weight = attributes
+        values = np.ones(len(row)) if weight is None else weight.detach().cpu().double().reshape(-1).numpy()
+        a = clean(sp.csr_array(sp.coo_array((values, (row, col)), shape=(n, n))))
         out = CoarsenedData(**{key: data[key] for key in data.keys()})  # noqa: SIM118
         out.num_nodes = n
         for level, pool in enumerate(self.pools):
             (coarse,) = pool.hierarchy(a)
             a = coarse.adjacency
-            kind = "cluster" if isinstance(pool, GraclusPool) else "kept"
+            kind = "kept"
             if isinstance(pool, GraclusPool):
-                out["reduction_coarse"] = pool.reduction
+                kind, out["reduction_coarse"] = "cluster", pool.reduction
             coo = sp.coo_array(coarse.adjacency)
             out[f"{kind}_coarse_{level}"] = torch.from_numpy(np.asarray(coarse.index, np.int64))
             out[f"edges_coarse_{level}"] = torch.from_numpy(np.stack(coo.coords).astype(np.int64))
             out[f"weights_coarse_{level}"] = torch.from_numpy(coo.data.astype(np.float32))
             out[f"nodes_coarse_{level}"] = torch.tensor([coarse.adjacency.shape[0]])
         return out
-
-    @staticmethod
-    def _weights(data: Data, count: int) -> np.ndarray:
-        weight = data.get("edge_weight")
-        if weight is None:
-            attributes = data.get("edge_attr")
-            if attributes is not None and attributes.numel() == count:
-                weight = attributes
-        return np.ones(count) if weight is None else weight.detach().cpu().double().reshape(-1).numpy()
 
     def __repr__(self) -> str:
         return f"PreCoarsen({', '.join(self.methods)})"

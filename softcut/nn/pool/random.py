@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.number_checks import check_size
-from softcut.nn.pool.base import DensePool, check_clusters
+from softcut.nn.layers import check_size
+from softcut.nn.pool.base import DensePool
 from softcut.nn.pool.selection import DenseSelection
 from softcut.ops import Operator, Segments
+from softcut.ops.numerics import zero_padding
 
 __all__ = ["RandomPool"]
 
@@ -41,10 +42,9 @@ class RandomPool(DensePool):
 
     def __init__(self, k: int, kind: str = "normal", seed: int = 0) -> None:
         super().__init__()
-        check_clusters(k)
         if kind not in KINDS:
             raise ParameterError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
-        self.k, self.kind, self.seed = int(k), kind, check_size(seed, "seed", least=0)
+        self.k, self.kind, self.seed = check_size(k, "k"), kind, check_size(seed, "seed", least=0)
         self._table: Tensor
         self.register_buffer("_table", torch.zeros(0, self.k), persistent=False)
         self._rows(_BLOCK)  # enough for most graphs, so that a compiled call draws nothing
@@ -70,15 +70,15 @@ class RandomPool(DensePool):
         return rows if isinstance(layout, Segments) else rows.expand(op.num_graphs, *rows.shape)
 
     def select(self, x: Tensor, op: Operator) -> DenseSelection:
-        logits = self.logits(x, op)
         if self.kind == "normal":
             return super().select(x, op)
+        logits = self.logits(x, op)
         if self.kind == "uniform":
             s = 0.5 + 0.5 * torch.erf(logits / 2**0.5)  # normal numbers to uniform ones
             s = s / s.sum(-1, keepdim=True)
         else:
             s = torch.nn.functional.one_hot(logits.argmax(-1), self.k).to(x.dtype)
-        return DenseSelection(s if op.mask is None else s * op.mask.unsqueeze(-1).to(s.dtype), op.layout)
+        return DenseSelection(zero_padding(s, op.mask), op.layout)
 
     def extra_repr(self) -> str:
         return f"k={self.k}, kind={self.kind!r}, seed={self.seed}"

@@ -1,16 +1,16 @@
-"""Which nodes go to which cluster: the base class of selections, soft assignments, and what a selection belongs to."""
+"""Which nodes go to which cluster: the base class of selections, soft assignments, and the graph they belong to."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.ops import CSR, CSRPattern, Dense, Layout, Operator, Segments, Sum
+from softcut.ops import CSR, Dense, Layout, Operator, Segments, Sum
 from softcut.ops.batching import Padded
 from softcut.ops.cut import self_gram
 from softcut.ops.numerics import zero_padding
@@ -20,13 +20,12 @@ __all__ = ["DenseSelection", "Selection", "edges_of", "same_edges", "same_rows"]
 
 
 class Selection(ABC):
-    """Which nodes go to which cluster; owns the way there (`reduce`) and back (`lift`).
+    """Which nodes go to which cluster: `s`, the assignment matrix, the way there (`reduce`) and back (`lift`).
 
-    `s` is the assignment matrix: rows are nodes, columns are clusters or kept nodes. `edges` are those of the graph it
-    was made for, where that is known: it is refused for another one.
+    `edges` are those of the graph it was made for, where that is known: it is refused for another one.
     """
 
-    edges: tuple[Any, ...] | None = None
+    edges: tuple[Tensor, ...] | None = None
 
     if TYPE_CHECKING:  # an attribute in some kinds, a property in others
 
@@ -43,10 +42,6 @@ class Selection(ABC):
         layout: Layout | None = getattr(self, "layout", None)
         if layout is not None and not same_rows(layout, op.layout):
             raise ParameterError("selection must come from the graphs that are pooled; it has other rows.")
-        self.check_edges(op)
-
-    def check_edges(self, op: Operator) -> None:
-        """Refuse a graph with other edges than the one this selection was made for."""
         if self.edges is not None and not same_edges(self.edges, edges_of(op)):
             raise ParameterError(
                 "selection must come from the graphs that are pooled; it was made for other edges. Make a "
@@ -124,41 +119,31 @@ def same_rows(a: Layout, b: Layout) -> bool:
 
 def _same_mask(a: Tensor | None, b: Tensor | None) -> bool:
     """Whether two masks leave out the same rows; None leaves out none."""
-    if a is b:
-        return True
     given = [mask for mask in (a, b) if mask is not None]
-    if any(mask.is_cuda or not can_be_read(mask) for mask in given):
+    if a is b or any(mask.is_cuda or not can_be_read(mask) for mask in given):
         return True  # as above
-    if a is None or b is None:
-        return bool(given[0].all())
-    return torch.equal(a.bool(), b.bool())
+    return torch.equal(given[0].bool(), given[1].bool()) if len(given) == 2 else bool(given[0].all())
 
 
-def edges_of(op: Operator) -> tuple[Any, ...]:
+def edges_of(op: Operator) -> tuple[Tensor, ...]:
     """What tells the edges of an operator from those of another; holds no operator, so that none is kept alive."""
     if isinstance(op, CSR):
-        return (op.pattern,)
+        return op.pattern.rowptr, op.pattern.col
     if isinstance(op, Dense):
         return (op.data.detach(),)
-    if isinstance(op, Sum):
-        return tuple(edges for part in op.parts for edges in edges_of(part))
-    return ()
+    return tuple(t for part in op.parts for t in edges_of(part)) if isinstance(op, Sum) else ()
 
 
-def same_edges(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+def same_edges(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
     """Whether two results of :func:`edges_of` have entries in the same places; weights may differ."""
-    return len(a) == len(b) and all(_same_places(x, y) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(map(_same_places, a, b))
 
 
-def _same_places(a: Any, b: Any) -> bool:
+def _same_places(a: Tensor, b: Tensor) -> bool:
     if a is b:
         return True
-    if isinstance(a, CSRPattern) and isinstance(b, CSRPattern):
-        if (a.shape, a.nnz) != (b.shape, b.nnz) or a.col.device != b.col.device:
-            return False
-        return not can_be_read(a.col) or (torch.equal(a.rowptr, b.rowptr) and torch.equal(a.col, b.col))
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        if a.shape != b.shape or a.device != b.device:
-            return False
-        return not can_be_read(a) or not can_be_read(b) or torch.equal(a != 0, b != 0)
-    return False
+    if a.shape != b.shape or a.device != b.device:
+        return False
+    if not can_be_read(a) or not can_be_read(b):
+        return True
+    return torch.equal(a, b) if a.dim() == 1 else torch.equal(a != 0, b != 0)  # indices, or a dense matrix
