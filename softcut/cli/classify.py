@@ -153,7 +153,7 @@ def _use(
     model: Path, source: str, device: str
 ) -> tuple[GraphClassification, GraphCollection, NDArray[np.int64]]:
     """A saved model, and all graphs, which it will classify."""
-    from softcut.datasets.tu_folder import NodeFeatures
+    from softcut.datasets.tu import NodeFeatures
     from softcut.learning import GraphClassification
 
     estimator = GraphClassification.load(model).set_params(device=device)
@@ -177,7 +177,7 @@ def _use(
 def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
     """A folder with how its features were made, or a data set by name (None: the paper's features)."""
     from softcut.datasets.collections import COLLECTIONS, load_graphs
-    from softcut.datasets.tu_folder import read_tu_folder
+    from softcut.datasets.tu import read_tu_folder
 
     if Path(source).is_dir():
         return read_tu_folder(source, features)
