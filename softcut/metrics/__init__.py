@@ -16,7 +16,7 @@ counts once), ``vol(c)`` is the sum of the degrees of the nodes in ``c`` and ``c
 the edges that leave ``c``. A ratio whose denominator is zero (isolated nodes, a graph without edges) is 0.
 """
 
-from softcut.metrics.judge import Evidence, Judge, evidence, evidence_parts
+from softcut.metrics.judge import Evidence, Judge
 from softcut.metrics.scores import (
     GRAPH_SCORES,
     LABEL_SCORES,
@@ -26,6 +26,8 @@ from softcut.metrics.scores import (
     completeness,
     conductance,
     evaluate,
+    evidence,
+    evidence_parts,
     homogeneity,
     matched_accuracy,
     modularity,

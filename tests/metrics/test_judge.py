@@ -13,9 +13,8 @@ import torch
 import softcut as sc
 from softcut.clustering.choose_k import candidate
 from softcut.datasets import attributed_communities
-from softcut.metrics import Evidence, Judge, evidence
+from softcut.metrics import Evidence, Judge, evidence, evidence_parts
 from softcut.metrics.features_as_words import looks_like_words, presence
-from softcut.metrics.judge import evidence_parts
 from softcut.ops.information import multinomial_complexity
 
 # ------------------------------------------------------------------------------------------------ prices
