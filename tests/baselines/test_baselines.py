@@ -22,10 +22,10 @@ from softcut.baselines import (
     kmeans_propagated,
     leiden,
     propagate,
+    scikit,
     spectral,
 )
-from softcut.baselines import kmeans as kmeans_module
-from softcut.baselines.diffpool import diffpool_losses
+from softcut.baselines.trained import diffpool_losses
 from softcut.errors import DataError, DependencyError, GraphError, ParameterError
 from softcut.graph import Graph
 from softcut.ops import CSR, dmon_loss
@@ -129,8 +129,8 @@ def test_propagate_does_not_change_the_graph(easy: Graph) -> None:
 
 def test_svd_for_large_sparse_features(easy: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     full = propagate(easy, 2)
-    monkeypatch.setattr(kmeans_module, "MAX_DENSE_ENTRIES", 1000)
-    monkeypatch.setattr(kmeans_module, "SVD_COMPONENTS", 100)
+    monkeypatch.setattr(scikit, "MAX_DENSE_ENTRIES", 1000)
+    monkeypatch.setattr(scikit, "SVD_COMPONENTS", 100)
     reduced = propagate(easy, 2)
     assert reduced.shape == (400, 100)
     assert np.abs(full @ full.T - reduced @ reduced.T).mean() < 0.02  # the inner products are kept
