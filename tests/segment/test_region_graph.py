@@ -11,7 +11,7 @@ from skimage.color import rgb2lab
 
 from softcut.errors import ParameterError
 from softcut.segment import over_segment, region_graph
-from softcut.segment.regions import region_borders, region_means
+from softcut.segment.region_graph import region_borders, region_means
 from softcut.segment.texture import chi_square, colour_codes, histograms, textons
 
 RNG = np.random.default_rng(1)
