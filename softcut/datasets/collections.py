@@ -71,7 +71,8 @@ class Collection:
     info: DatasetInfo
     sources: tuple[Source, ...]
     download: Source
-    averages: tuple[float, float]
+    nodes: float
+    edges: float
     edges_per_pair: int = 1
 
     def verify(self, raw: RawGraphs, sources: Sequence[Source], where: str) -> Source:
@@ -83,7 +84,7 @@ class Collection:
         edges = (raw.num_edges.sum() + raw.self_loops) * self.edges_per_pair
         averages = _averages(len(raw.y), int(raw.num_nodes.sum()), int(edges))
         measured = (len(raw.y), len(np.unique(raw.y)), *averages)
-        known = (self.info.graphs, self.info.classes, *self.averages)
+        known = (self.info.graphs, self.info.classes, self.nodes, self.edges)
         for source in sources:
             if source.checksum is None and measured == known:
                 return source
@@ -115,7 +116,7 @@ def _tu(
         Source(f"{name}/raw", folder, CHECKSUMS[name]),
         archive,
     )
-    return Collection(info, sources, archive, _averages(graphs, nodes, edges + loops))
+    return Collection(info, sources, archive, *_averages(graphs, nodes, edges + loops))
 
 
 def _bench(
@@ -134,7 +135,7 @@ def _bench(
         info,
         (original, drawn) if averages else (original,),
         original,
-        averages or _averages(graphs, nodes, both * edges),
+        *(averages or _averages(graphs, nodes, both * edges)),
         edges_per_pair=both,
     )
 

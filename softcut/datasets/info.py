@@ -61,5 +61,5 @@ class Entry:
     folders: Sequence[str]
     files: Mapping[str, str]
     read: Callable[[Path], RawGraph]
-    check: Callable[[Path, str], object]
+    check: Callable[..., object]
     aliases: Sequence[str] = ()

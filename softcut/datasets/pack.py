@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -55,8 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         for name in given.names:
-            coarse = HIERARCHIES if given.coarse and name.upper() != MOLECULES else ()
-            for write in (pack, *(partial(pack_hierarchy, method) for method in coarse)):
+            writers: list[Callable[..., Path]] = [pack]
+            if given.coarse and name.upper() != MOLECULES:
+                writers += [partial(pack_hierarchy, method) for method in HIERARCHIES]
+            for write in writers:
                 start = time.perf_counter()
                 path = write(name, given.out, given.data)
                 seconds = time.perf_counter() - start

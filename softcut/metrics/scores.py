@@ -109,7 +109,8 @@ class _Parts(NamedTuple):
         rows = np.repeat(numbers, np.diff(adjacency.indptr))
         same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
         used = int(numbers.max()) + 1
-        return cls(*(np.bincount(rows, weights=w, minlength=used) for w in (adjacency.data, same)))
+        volume, inside = (np.bincount(rows, w, used).astype(np.float64) for w in (adjacency.data, same))
+        return cls(volume, inside)
 
     def normalised_cut(self) -> float:
         return float(self._cut_over(self.volume).sum())

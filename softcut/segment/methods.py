@@ -55,10 +55,7 @@ class MincutSettings:
 
     n_init: int = 8  # replicas
     eigenvectors: int = 10  # columns of the spectral embedding
-    powers: tuple[float, ...] = (
-        0.5,
-        1.0,
-    )  # eigenvectors are divided by (1 - eigenvalue)^p, for some replicas each
+    powers: tuple[float, ...] = (0.5, 1.0)  # p of replicas that read eigenvectors / (1 - eigenvalue)^p
     feature_weight: float = 0.3  # of the features beside the embedding
     max_iter: int = 40
     start: int = 20

@@ -138,7 +138,8 @@ def tiny_entry(checksum: str | None) -> collections.Collection:
         info=dataclasses.replace(known.info, graphs=3),
         sources=sources,
         download=sources[-1],
-        averages=(2.67, 1.67),
+        nodes=2.67,
+        edges=1.67,
     )
 
 

@@ -86,11 +86,14 @@ def test_available_lists_everything(tmp_path: Path) -> None:
         assert info.url.startswith("https://")
 
 
-def test_unknown_names_list_the_known_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unknown_names_list_the_known_ones() -> None:
     with pytest.raises(ParameterError, match="cora, citeseer, pubmed, photo, computers"):
         datasets.load("karate")
     with pytest.raises(ParameterError, match="self_loops"):
         datasets.load("cora", self_loops="add")  # type: ignore[arg-type]
+
+
+def test_a_mistyped_root_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=r"root 'typo' is not a folder.*or leave root out"):
         datasets.load("cora", "typo")
