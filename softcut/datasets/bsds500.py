@@ -2,8 +2,7 @@
 
 P. Arbelaez, M. Maire, C. Fowlkes and J. Malik, Contour Detection and Hierarchical Image Segmentation, TPAMI 2011; for
 research and education. Looked for in ``$SOFTCUT_DATA/bsds500/SPLIT``, then in the cache, with the folders ``images``
-and ``groundTruth``. The 100 validation images are downloaded where they are in neither, and verified each time. The
-other splits are read where they are on this computer.
+and ``groundTruth``.
 """
 
 from __future__ import annotations
@@ -62,21 +61,15 @@ class DividedImage:
 def load_bsds500(
     split: str = "val", root: str | os.PathLike[str] | None = None, *, download: bool = True
 ) -> list[DividedImage]:
-    """The images of a split, in the order of their names.
+    """The images of a split ("val", "train" or "test"), in the order of their names.
+
+    Only the validation images have a known checksum and are downloaded, unless `download` is False. `root` is a folder
+    that holds ``bsds500``, in place of ``$SOFTCUT_DATA`` and the cache.
 
     >>> from softcut.datasets.bsds500 import load_bsds500
     >>> images = load_bsds500()                                                   # doctest: +SKIP
     >>> len(images), images[0].image().shape, len(images[0].people())             # doctest: +SKIP
     (100, (481, 321, 3), 5)
-
-    Parameters
-    ----------
-    split : {"val", "train", "test"}
-        Which images; only the validation images are downloaded and have a known checksum.
-    root : path, optional
-        A folder that holds ``bsds500``, in place of ``$SOFTCUT_DATA`` and the cache.
-    download : bool
-        False: an error in place of a download.
     """
     if split not in SPLITS:
         raise ParameterError(f"split must be one of {', '.join(map(repr, SPLITS))}, got {split!r}.")

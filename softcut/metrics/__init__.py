@@ -1,13 +1,6 @@
 """Every score in one place: agreement with known classes, and quality of a partition of a graph.
 
-Two families of functions:
-
-* **label scores** compare a clustering with known classes: :func:`nmi`, :func:`homogeneity`,
-  :func:`completeness`, :func:`ari`, :func:`matched_accuracy`;
-* **graph scores** need no classes: :func:`normalised_cut`, :func:`modularity`, :func:`conductance`,
-  :func:`balance`, :func:`clusters_used`, :func:`evidence`.
-
-:func:`evaluate` computes all of them at once.
+**Label scores** compare a clustering with known classes, **graph scores** need none; :func:`evaluate` computes all.
 
 Conventions. Labels are any values that can be compared (integers in most cases, not necessarily
 ``0..k-1``); a cluster exists when at least one node carries its label, so empty clusters never count.
