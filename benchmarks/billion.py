@@ -30,8 +30,7 @@ from streams import product_in_blocks, propagate_in_blocks
 from torch import Tensor
 
 from softcut.clustering.kmeans import assign, kmeans
-from softcut.datasets.generators_csr import pattern_of_chunks
-from softcut.datasets.generators_edges import Communities, PlantedEdges, generator_of
+from softcut.datasets.random_edges import Communities, RandomEdges, generator_of, pattern_of_chunks
 from softcut.files import atomic_json
 from softcut.ops import CSR, CSRPattern
 from softcut.ops.numerics import inverse_sqrt
@@ -66,7 +65,7 @@ class EdgeList:
 def draw(arguments: argparse.Namespace, device: torch.device) -> tuple[EdgeList, Tensor, Tensor]:
     """The edge list, the features and the communities, in main memory."""
     communities = Communities.draw(arguments.nodes, arguments.clusters, device, arguments.seed)
-    drawn = PlantedEdges(communities, arguments.edges, arguments.edge_signal, arguments.seed)
+    drawn = RandomEdges(communities, arguments.edges, arguments.edge_signal, arguments.seed)
     chunks = [(u.to(torch.int32).cpu(), v.to(torch.int32).cpu()) for u, v in drawn]
     y = communities.labels()
     centre = arguments.feature_signal * torch.randn(

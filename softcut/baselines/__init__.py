@@ -7,15 +7,13 @@
 >>> labels.shape, len(set(labels.tolist()))
 ((200,), 3)
 
-To add a baseline, write one file with one function of this signature and name it in :data:`BASELINES`.
+To add a baseline, write a function of this signature and name it in :data:`BASELINES`.
 """
 
 from softcut.baselines.base import Baseline
-from softcut.baselines.diffpool import diffpool, diffpool_replicas
-from softcut.baselines.dmon import dmon, dmon_replicas
-from softcut.baselines.kmeans import kmeans_features, kmeans_propagated, propagate
 from softcut.baselines.leiden import leiden
-from softcut.baselines.spectral import spectral
+from softcut.baselines.scikit import kmeans_features, kmeans_propagated, propagate, spectral
+from softcut.baselines.trained import diffpool, diffpool_replicas, dmon, dmon_replicas
 
 BASELINES: dict[str, Baseline] = {
     "sc": spectral,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,7 +60,7 @@ def leiden(
         raise ParameterError("Pass n_clusters or resolution, not both: the first is a search for the second.")
     if resolution is not None and resolution < 0:
         raise ParameterError(f"resolution must not be negative, it is {resolution}.")
-    run = _Runner(graph, random_state)
+    run = partial(_leiden, *_igraph(graph), random_state)
     if n_clusters is None:
         return run(1.0 if resolution is None else resolution)
     k = check_n_clusters(graph, n_clusters)
@@ -66,44 +68,32 @@ def leiden(
     return _merge(graph.adjacency, labels, k) if exact else labels
 
 
-class _Runner:
-    """Leiden on one graph, called with a resolution."""
-
-    def __init__(self, graph: Graph, random_state: int) -> None:
-        purpose = "The Leiden baseline"
-        self.leidenalg: Any = require("leidenalg", "leiden", purpose)
-        igraph: Any = require("igraph", "leiden", purpose)
-        upper = sp.triu(graph.adjacency, format="coo")
-        self.graph = igraph.Graph(n=graph.num_nodes, edges=np.column_stack([upper.row, upper.col]))
-        self.weights = None if (upper.data == 1).all() else upper.data.astype(float).tolist()
-        self.seed = random_state
-
-    def __call__(self, resolution: float) -> NDArray[np.int64]:
-        partition = self.leidenalg.find_partition(
-            self.graph,
-            self.leidenalg.RBConfigurationVertexPartition,
-            weights=self.weights,
-            resolution_parameter=resolution,
-            seed=self.seed,
-        )
-        return np.asarray(partition.membership, dtype=np.int64)
+def _igraph(graph: Graph) -> tuple[Any, list[float] | None]:
+    """The graph of igraph, and its weights unless they are all 1."""
+    igraph = require("igraph", "leiden", "The Leiden baseline")
+    upper = sp.triu(graph.adjacency, format="coo")
+    weights = None if (upper.data == 1).all() else upper.data.astype(float).tolist()
+    return igraph.Graph(n=graph.num_nodes, edges=np.column_stack([upper.row, upper.col])), weights
 
 
-def _search(run: _Runner, n: int, k: int, n_steps: int) -> NDArray[np.int64]:
+def _leiden(graph: Any, weights: list[float] | None, seed: int, resolution: float) -> NDArray[np.int64]:
+    leidenalg = require("leidenalg", "leiden", "The Leiden baseline")
+    kind = leidenalg.RBConfigurationVertexPartition
+    partition = leidenalg.find_partition(
+        graph, kind, weights=weights, resolution_parameter=resolution, seed=seed
+    )
+    return np.asarray(partition.membership, dtype=np.int64)
+
+
+def _search(run: Callable[[float], NDArray[np.int64]], n: int, k: int, n_steps: int) -> NDArray[np.int64]:
     """The run whose number of sizeable communities is nearest to k; at equal distance the larger number."""
-
-    def sizeable(labels: NDArray[np.int64]) -> int:
-        return int(np.count_nonzero(np.bincount(labels) >= min(0.01 * n, 0.2 * n / k)))
-
-    best: tuple[tuple[int, bool], NDArray[np.int64]] | None = None
+    runs = []
     low, high = -np.inf, np.inf  # logarithms of resolutions known to give too few and too many
     point, stride = 0.0, np.log(2.0)  # resolution 1, near which most answers lie
     for _ in range(max(n_steps, 1)):
         labels = run(float(np.exp(point)))
-        count = sizeable(labels)
-        rank = (abs(count - k), count < k)
-        if best is None or rank < best[0]:
-            best = (rank, labels)
+        count = int(np.count_nonzero(np.bincount(labels) >= min(0.01 * n, 0.2 * n / k)))
+        runs.append((abs(count - k), count < k, labels))
         if count == k:
             break
         if count < k:
@@ -114,8 +104,7 @@ def _search(run: _Runner, n: int, k: int, n_steps: int) -> NDArray[np.int64]:
             point = (low + high) / 2
         else:
             stride *= 2
-    assert best is not None
-    return best[1]
+    return min(runs, key=lambda each: each[:2])[2]
 
 
 def _merge(adjacency: sp.csr_array, labels: NDArray[np.int64], k: int) -> NDArray[np.int64]:

@@ -29,16 +29,9 @@ WL_SETTINGS: dict[str, Any] = {
 def wl_features(graphs: GraphCollection, iterations: int = 5) -> sp.csr_array:
     """How often every subtree pattern of height 0 to `iterations` occurs in every graph: [G, patterns].
 
-    A node's new label stands for its own label and the multiset of its neighbours'. Equal ones are found by a sum of
-    random 64-bit numbers, one per label, so no node is visited in Python; two different neighbourhoods get the same
-    sum with a probability below 1e-6 even for millions of nodes.
-
-    Parameters
-    ----------
-    graphs : GraphCollection
-        Nodes are labelled by the one-hot block after the degree, or by the degree where there is no other.
-    iterations : int
-        Height of the largest subtrees.
+    Nodes are labelled by the one-hot block after the degree, or by the degree where there is no other. A node's new
+    label stands for its own label and the multiset of its neighbours': equal multisets have equal sums of random 64-bit
+    numbers, one per label, and different ones the same sum with a probability below 1e-6 even for millions of nodes.
     """
     if iterations < 0:
         raise ParameterError(f"iterations must not be negative, not {iterations}.")
@@ -63,11 +56,10 @@ def _relabel(
     table = rng.integers(2**64, size=int(labels.max()) + 1, dtype=np.uint64)
     passed = np.zeros(adjacency.nnz + 1, np.uint64)
     np.cumsum(table[labels[adjacency.indices]], out=passed[1:])  # wraps around, as sums do
-    around = passed[adjacency.indptr[1:]] - passed[adjacency.indptr[:-1]]
-    pairs = np.stack([labels.astype(np.uint64), around], axis=1)
-    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+    around = np.diff(passed[adjacency.indptr])
+    order = np.lexsort((around, labels))
     new = np.ones(len(order), bool)
-    new[1:] = (pairs[order][1:] != pairs[order][:-1]).any(1)
+    new[1:] = (np.diff(labels[order]) != 0) | (np.diff(around[order]) != 0)
     out = np.empty(len(order), np.int64)
     out[order] = np.cumsum(new) - 1
     return out

@@ -167,7 +167,7 @@ def _train(source: str, pool: str, held_out: float, settings: dict[str, Any]) ->
 
 def _use(model: Path, source: str, device: str) -> Classified:
     """A saved model, all graphs, and the numbers of all of them, which it will classify."""
-    from softcut.datasets.tu_folder import NodeFeatures
+    from softcut.datasets.tu import NodeFeatures
     from softcut.learning import GraphClassification
 
     estimator = GraphClassification.load(model).set_params(device=device)
@@ -190,7 +190,7 @@ def _use(model: Path, source: str, device: str) -> Classified:
 def _read(source: str, features: Any = None) -> tuple[GraphCollection, Any]:
     """A folder with how its features were made, or a data set by name (None: the paper's features)."""
     from softcut.datasets.collections import COLLECTIONS, load_graphs
-    from softcut.datasets.tu_folder import read_tu_folder
+    from softcut.datasets.tu import read_tu_folder
 
     if Path(source).is_dir():
         return read_tu_folder(source, features)

@@ -9,25 +9,34 @@ packings, so what is verified is not the bytes but a SHA-256 over edges, words a
 from __future__ import annotations
 
 import hashlib
-import zipfile
-from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from softcut.datasets.fetching import reading
 from softcut.datasets.info import DatasetInfo, Entry, RawGraph
 from softcut.errors import DataError
 
-__all__ = ["ENTRIES", "content_checksum"]
+__all__ = ["ENTRIES", "content_checksum", "read_file"]
 
 GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
 GRAPH_DATA = "https://github.com/EdisonLeeeee/GraphData"
 PITFALLS = (
     "O. Shchur, M. Mumme, A. Bojchevski and S. Günnemann, Pitfalls of Graph Neural Network Evaluation, 2018; "
 )
+AMAZON = (
+    PITFALLS + "data of J. McAuley et al., Image-Based Recommendations on Styles and Substitutes, SIGIR 2015."
+)
+PHYSICS = PITFALLS + "data of the Microsoft Academic Graph, KDD Cup 2016."
+CHECKSUMS = {
+    "photo": "25956328a3968f4809f707784f0ab2a0a5f04fc02b6e9f4d470badfcf899b5b8",
+    "computers": "6fa42a60138f2fbc2adf5b64bf5bdbfacecee41ac3b44bd818aa45fe93508cc2",
+    "blogcatalog": "0c802829f4032202de3666f134700a89fadd2f60716d4d66488e6aa560f7b05c",
+    "physics": "219aff8679fbe192b68b0035f5e0e05a9d5a9c75a1fc81c7eb7a64843ab251bf",
+    "polblogs": "32021a20dcad2e19480f3db440a849b15c3f0bcae0c7fb1b7ae8a9ebed463e38",
+}
 
 
 def content_checksum(raw: RawGraph, counts: bool) -> str:
@@ -56,19 +65,16 @@ def read_file(path: Path, file: str, expected: str, counts: bool = True) -> RawG
 
     `counts`: words have counts and self-loops are dropped; else words are there or not and self-loops stay.
     """
-    try:
-        with np.load(path, allow_pickle=False) as npz:
-            raw = _repacked(npz) if "row" in npz else _benchmark(npz)
-    except (ValueError, KeyError, EOFError, TypeError, IndexError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read as the data file {file}: {error}.") from error
-    adjacency = raw.adjacency.maximum(raw.adjacency.T).tocsr()
+    with reading(f"{path} cannot be read as the data file {file}"), np.load(path, allow_pickle=False) as npz:
+        adjacency, x, y = _repacked(npz) if "row" in npz else _benchmark(npz)
+    adjacency = adjacency.maximum(adjacency.T).tocsr()
     if counts:
         adjacency.setdiag(0)
     adjacency.eliminate_zeros()
     adjacency.data[:] = 1.0
-    if raw.x is not None and not counts:
-        raw.x.data[:] = 1.0
-    raw = RawGraph(adjacency, raw.x, raw.y)
+    if x is not None and not counts:
+        x.data[:] = 1.0
+    raw = RawGraph(adjacency, x, y.astype(np.int64))
     if content_checksum(raw, counts) != expected:
         raise DataError(
             f"{path} does not hold the published content of {file}: delete it and load the data set again."
@@ -76,28 +82,23 @@ def read_file(path: Path, file: str, expected: str, counts: bool = True) -> RawG
     return raw
 
 
-def read(folder: Path, file: str, expected: str, counts: bool = True) -> RawGraph:
-    """The file of a folder, see :func:`read_file`."""
-    return read_file(folder / file, file, expected, counts)
-
-
-def _repacked(npz: np.lib.npyio.NpzFile) -> RawGraph:
+def _repacked(npz: np.lib.npyio.NpzFile) -> tuple[sp.csr_matrix, sp.csr_matrix | None, np.ndarray]:
     n = int(npz["num_nodes"])
     row, column = npz["row"], npz["col"]
     adjacency = sp.csr_matrix((np.ones(len(row), dtype=np.float32), (row, column)), shape=(n, n))
     x = None
     if "x_data" in npz:
         x = _csr(npz["x_data"], npz["x_indices"], npz["x_indptr"], (n, int(npz["x_columns"])))
-    return RawGraph(adjacency, x, npz["y"].astype(np.int64))
+    return adjacency, x, npz["y"]
 
 
-def _benchmark(npz: np.lib.npyio.NpzFile) -> RawGraph:
+def _benchmark(npz: np.lib.npyio.NpzFile) -> tuple[sp.csr_matrix, sp.csr_matrix, np.ndarray]:
     adjacency, x = (
         _csr(*(npz[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape")))
         for name in ("adj", "attr")
     )
     x.eliminate_zeros()
-    return RawGraph(adjacency, x, npz["labels"].astype(np.int64))
+    return adjacency, x, npz["labels"]
 
 
 def _csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: Any) -> sp.csr_matrix:
@@ -107,84 +108,42 @@ def _csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: Any) 
     return matrix
 
 
-def _entry(
-    title: str,
-    counts: tuple[int, int, int, int, int],
-    checksum: str,
-    citation: str,
-    *,
-    file: str = "",
-    folders: Sequence[str] = (),
-    aliases: Sequence[str] = (),
-    remote: Mapping[str, str] | None = None,
-    words_counted: bool = True,
-) -> Entry:
-    """`counts`: nodes, edges, self-loops, features, classes; `remote`: see :class:`Entry`."""
-    name = title.lower().split()[-1]
-    file = file or f"{name}.npz"
-    known = {"expected": checksum, "counts": words_counted}
-    repository = ("shchur/gnn-benchmark", GNN_BENCHMARK)
-    if remote is not None and not remote:
-        repository = ("EdisonLeeeee/GraphData", GRAPH_DATA)
-    licence = f"MIT ({repository[0]})"
+def _entry(title: str, counts: tuple[int, int, int, int, int], citation: str, source: str = "") -> Entry:
+    """`counts`: nodes, edges, self-loops, features, classes; `source`: the file's name at gnn-benchmark."""
+    *family, short = title.split()
+    name, amazon = short.lower(), family == ["Amazon"]
+    file = source if amazon else f"{name}.npz"
+    url, licence = (
+        (GNN_BENCHMARK, "shchur/gnn-benchmark") if source else (GRAPH_DATA, "EdisonLeeeee/GraphData")
+    )
+    info = DatasetInfo(name, title, "node clustering", 1, *counts, url, f"MIT ({licence})", citation)
+
+    def read(path: Path, file: str = file) -> RawGraph:
+        return read_file(path, file, CHECKSUMS[name], counts=not amazon)
+
     return Entry(
-        info=DatasetInfo(name, title, "node clustering", 1, *counts, repository[1], licence, citation),
-        folders=folders or ("attributed", name),
-        files=(file,),
-        read=partial(read, file=file, **known),  # type: ignore[arg-type]
-        check=partial(read_file, **known),  # type: ignore[arg-type]
-        aliases=aliases,
-        remote=remote,
+        info=info,
+        folders=(f"amazon/{short}/raw", f"{short}/raw") if amazon else ("attributed", name),
+        files={file: source and url + source},
+        read=lambda folder: read(folder / file),
+        check=read,
+        aliases=(title.lower().replace(" ", "-"), (source or file).removesuffix(".npz").replace("_", "-")),
     )
 
 
-def _amazon(title: str, counts: tuple[int, int, int, int, int], checksum: str) -> Entry:
-    name = title.lower()
-    return _entry(
-        f"Amazon {title}",
-        counts,
-        checksum,
-        PITFALLS
-        + "data of J. McAuley et al., Image-Based Recommendations on Styles and Substitutes, SIGIR 2015.",
-        file=f"amazon_electronics_{name}.npz",
-        folders=(f"amazon/{title}/raw", f"{title}/raw"),
-        aliases=(f"amazon-{name}", f"amazon-electronics-{name}"),
-        words_counted=False,
-    )
-
-
-ENTRIES: tuple[Entry, ...] = (
-    _amazon(
-        "Photo",
-        (7650, 119081, 1, 745, 8),
-        "25956328a3968f4809f707784f0ab2a0a5f04fc02b6e9f4d470badfcf899b5b8",
-    ),
-    _amazon(
-        "Computers",
-        (13752, 245861, 0, 767, 10),
-        "6fa42a60138f2fbc2adf5b64bf5bdbfacecee41ac3b44bd818aa45fe93508cc2",
-    ),
+ENTRIES = (
+    _entry("Amazon Photo", (7650, 119081, 1, 745, 8), AMAZON, "amazon_electronics_photo.npz"),
+    _entry("Amazon Computers", (13752, 245861, 0, 767, 10), AMAZON, "amazon_electronics_computers.npz"),
     _entry(
         "BlogCatalog",
         (5196, 171743, 0, 8189, 6),
-        "0c802829f4032202de3666f134700a89fadd2f60716d4d66488e6aa560f7b05c",
         "J. Li, X. Hu, J. Tang and H. Liu, Unsupervised Streaming Feature Selection in Social Media, CIKM 2015.",
-        remote={},
     ),
-    _entry(
-        "Coauthor Physics",
-        (34493, 247962, 0, 8415, 5),
-        "219aff8679fbe192b68b0035f5e0e05a9d5a9c75a1fc81c7eb7a64843ab251bf",
-        PITFALLS + "data of the Microsoft Academic Graph, KDD Cup 2016.",
-        aliases=("coauthor-physics", "ms-academic-phy"),
-        remote={"physics.npz": "ms_academic_phy.npz"},
-    ),
+    _entry("Coauthor Physics", (34493, 247962, 0, 8415, 5), PHYSICS, "ms_academic_phy.npz"),
     _entry(
         "PolBlogs",
         (1490, 16715, 0, 0, 2),
-        "32021a20dcad2e19480f3db440a849b15c3f0bcae0c7fb1b7ae8a9ebed463e38",
         "L. A. Adamic and N. Glance, The Political Blogosphere and the 2004 U.S. Election: Divided They Blog, "
         "LinkKDD 2005.",
-        remote={},
     ),
 )

@@ -2,22 +2,20 @@
 
 P. Arbelaez, M. Maire, C. Fowlkes and J. Malik, Contour Detection and Hierarchical Image Segmentation, TPAMI 2011; for
 research and education. Looked for in ``$SOFTCUT_DATA/bsds500/SPLIT``, then in the cache, with the folders ``images``
-and ``groundTruth``. The 100 validation images are downloaded where they are in neither, and verified each time. The
-other splits are read where they are on this computer.
+and ``groundTruth``.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat
-from scipy.io.matlab import MatReadError
 
 from softcut.datasets import fetching
 from softcut.errors import DataError, ParameterError, require
@@ -41,15 +39,7 @@ _VALIDATION_NAMES = (
 
 @dataclass(frozen=True)
 class DividedImage:
-    """A photograph and how people divided it.
-
-    Attributes
-    ----------
-    name : str
-        Its number in the data set.
-    image_path, people_path : Path
-        Its files.
-    """
+    """A photograph and how people divided it; `name` is its number in the data set."""
 
     name: str
     image_path: Path
@@ -58,49 +48,28 @@ class DividedImage:
     def image(self) -> NDArray[np.uint8]:
         """The photograph, uint8 [H, W, 3]."""
         images = require("PIL.Image", "images", "Reading images")
-        try:
-            with images.open(self.image_path) as file:
-                return np.asarray(file.convert("RGB"))
-        except OSError as error:
-            raise DataError(f"{self.image_path} cannot be read as an image: {error}.") from error
+        with fetching.reading(f"{self.image_path} cannot be read as an image"):
+            return np.asarray(images.open(self.image_path).convert("RGB"))
 
     def people(self) -> list[NDArray[np.int64]]:
         """The segments that each person drew, [H, W] numbers from 1 on."""
-        try:
+        with fetching.reading(f"{self.people_path} cannot be read as segmentations of BSDS500"):
             truth = loadmat(self.people_path)["groundTruth"]
             return [np.asarray(each["Segmentation"][0, 0], dtype=np.int64) for each in truth.ravel()]
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            IndexError,
-            TypeError,
-            NotImplementedError,
-            MatReadError,
-        ) as error:
-            raise DataError(
-                f"{self.people_path} cannot be read as segmentations of BSDS500: {error}."
-            ) from error
 
 
 def load_bsds500(
     split: str = "val", root: str | os.PathLike[str] | None = None, *, download: bool = True
 ) -> list[DividedImage]:
-    """The images of a split, in the order of their names.
+    """The images of a split ("val", "train" or "test"), in the order of their names.
+
+    Only the validation images have a known checksum and are downloaded, unless `download` is False. `root` is a folder
+    that holds ``bsds500``, in place of ``$SOFTCUT_DATA`` and the cache.
 
     >>> from softcut.datasets.bsds500 import load_bsds500
     >>> images = load_bsds500()                                                   # doctest: +SKIP
     >>> len(images), images[0].image().shape, len(images[0].people())             # doctest: +SKIP
     (100, (481, 321, 3), 5)
-
-    Parameters
-    ----------
-    split : {"val", "train", "test"}
-        Which images; only the validation images are downloaded and have a known checksum.
-    root : path, optional
-        A folder that holds ``bsds500``, in place of ``$SOFTCUT_DATA`` and the cache.
-    download : bool
-        False: an error in place of a download.
     """
     if split not in SPLITS:
         raise ParameterError(f"split must be one of {', '.join(map(repr, SPLITS))}, got {split!r}.")
@@ -144,20 +113,14 @@ def _checksum(images: Sequence[DividedImage]) -> str:
 
 
 def _download(folder: Path) -> list[DividedImage]:
+    checks: dict[str, Callable[[Path], object]] = {
+        "images/{}.jpg": lambda path: DividedImage("", path, path).image(),
+        "groundTruth/{}.mat": lambda path: DividedImage("", path, path).people(),
+    }
     for name in _VALIDATION_NAMES.split():
-        image = DividedImage(name, folder / "images" / f"{name}.jpg", folder / "groundTruth" / f"{name}.mat")
-        if not image.image_path.is_file():
-            url = f"{URL}images/val/{name}.jpg"
-            fetching.fetch(url, image.image_path, _is_image, "bsds500")
-        if not image.people_path.is_file():
-            url = f"{URL}groundTruth/val/{name}.mat"
-            fetching.fetch(url, image.people_path, _is_truth, "bsds500")
+        for file, check in checks.items():
+            target = folder / file.format(name)
+            if not target.is_file():
+                url = f"{URL}{target.parent.name}/val/{target.name}"
+                fetching.fetch(url, target, check, "bsds500")
     return _images(folder)
-
-
-def _is_image(path: Path) -> None:
-    DividedImage(path.name, path, path).image()
-
-
-def _is_truth(path: Path) -> None:
-    DividedImage(path.name, path, path).people()

@@ -9,7 +9,7 @@ statistics are known, by these.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,8 +22,9 @@ from softcut.datasets.info import DatasetInfo
 from softcut.datasets.raw_graphs import RawGraphs, read_packed, write_packed
 from softcut.errors import DataError, ParameterError
 from softcut.graph.collection import GraphCollection
+from softcut.learning.hierarchy import Hierarchy, coarsen_collection
 
-__all__ = ["COLLECTIONS", "available_collections", "load_graphs", "load_raw_graphs"]
+__all__ = ["COLLECTIONS", "available_collections", "load_graphs", "load_hierarchy", "load_raw_graphs"]
 
 TU_URL = "https://www.chrsmrrs.com/graphkerneldatasets/"
 TU_CITATION = (
@@ -36,13 +37,25 @@ BENCH_CITATION = (
     "ICML 2020."
 )
 FRESH_DRAW = "a fresh draw of the process that made the published set, not the published graphs"
+# SHA-256 of the content, see RawGraphs.checksum; of the full Bench sets that of the fresh draw.
+CHECKSUMS = {
+    "Bench-easy": "0354b2c732c6ed8bea6d7fcfa8ccdf8533534895e9ec7780148fec56236f3a38",
+    "Bench-hard": "1629a986ff3f2ccee694513e469dba4f63218d29fe2a6ef3e590554458d216b6",
+    "Mutagenicity": "3bab4039a59f749c5abac6f6dcea0a51c8b7ee62b3722f7ddc45fc82b5818e92",
+    "PROTEINS": "11ce89681260bebad91d9a6e5b09a07dc3c9798d13ffb6e0ac8c04bd175461ca",
+    "DD": "d05f21d9f607db989c40ffc2f12bedd2314fe332856eee1d3dee069bbacf1b21",
+    "COLLAB": "9143207b39f44cb6a2914d3d05ec3bf06052e15ae4b7d889601a0966a63e381d",
+    "REDDIT-BINARY": "9ccf4446b7040d64eec51ae621449a38c616d5fc4844a0f9fe6a67b9082f6544",
+    "Bench-easy-small": "49c6cec479c02484fe5447a41a0f108010a72565feaeba4755fa663735e535b9",
+    "Bench-hard-small": "3452bdaa248cb3bcccc7a3900aa8222d957f2960e3f7a8abec2eb7d2fe45f4f0",
+}
 
 
 @dataclass(frozen=True)
 class Source:
     """One place where a data set may lie: a path below a root and its reader.
 
-    `checksum` is that of the content; None where it is not known and the published statistics must agree.
+    `checksum` is that of the content; None where it is not known and the published averages must agree.
     """
 
     path: str
@@ -50,14 +63,10 @@ class Source:
     checksum: str | None = None
     note: str = ""
 
-    def present(self, root: Path) -> bool:
-        place = root / self.path
-        return place.is_dir() or place.is_file()
-
 
 @dataclass(frozen=True)
 class Collection:
-    """A data set: its description, its sources in order of preference, and the published statistics."""
+    """A data set: its description, its sources in order of preference, and the published average nodes and edges."""
 
     info: DatasetInfo
     sources: tuple[Source, ...]
@@ -66,145 +75,83 @@ class Collection:
     edges: float
     edges_per_pair: int = 1
 
-    def verify(self, raw: RawGraphs, source: Source, where: str) -> None:
-        """Refuse content that is not the published one."""
-        if source.checksum is not None and raw.checksum() == source.checksum:
-            return
-        counted = (raw.num_edges.sum() + raw.self_loops) * self.edges_per_pair / len(raw.y)
+    def verify(self, raw: RawGraphs, sources: Sequence[Source], where: str) -> Source:
+        """The source that has this content; an error where none of `sources` has."""
+        checksum = raw.checksum()
+        for source in sources:
+            if source.checksum == checksum:
+                return source
+        edges = (raw.num_edges.sum() + raw.self_loops) * self.edges_per_pair
+        averages = _averages(len(raw.y), int(raw.num_nodes.sum()), int(edges))
+        measured = (len(raw.y), len(np.unique(raw.y)), *averages)
         known = (self.info.graphs, self.info.classes, self.nodes, self.edges)
-        measured = (
-            len(raw.y),
-            len(np.unique(raw.y)),
-            round(float(raw.num_nodes.mean()), 2),
-            round(float(counted), 2),
+        for source in sources:
+            if source.checksum is None and measured == known:
+                return source
+        raise DataError(
+            f"{where} does not hold the published data set {self.info.name}: graphs, classes, average nodes and "
+            f"edges are {measured} where {known} were published, or its content differs; delete it and load again."
         )
-        if source.checksum is not None or measured != known:
-            raise DataError(
-                f"{where} does not hold the published data set {self.info.name}: graphs, classes, average nodes and "
-                f"edges are {measured} where {known} were published, or its content differs; delete it and load again."
-            )
 
     @property
     def packed(self) -> tuple[str, ...]:
         return (f"graphs/{self.info.name}.npz", f"{self.info.name}.npz")
 
 
-def _info(
-    name: str, counts: tuple[int, int, int, int, int, int], url: str, licence: str, citation: str
-) -> DatasetInfo:
-    """`counts`: graphs, classes, nodes, edges, self-loops, features."""
-    graphs, classes, nodes, edges, loops, features = counts
-    sizes = (graphs, nodes, edges, loops, features, classes)
-    return DatasetInfo(name, name, "graph classification", *sizes, url, licence, citation)
+def _averages(graphs: int, nodes: int, edges: int) -> tuple[float, float]:
+    return round(nodes / max(graphs, 1), 2), round(edges / max(graphs, 1), 2)
 
 
 def _tu(
-    name: str, counts: tuple[int, int, int, int, int, int], nodes: float, edges: float, checksum: str
+    name: str, graphs: int, classes: int, nodes: int, edges: int, loops: int, features: int
 ) -> Collection:
-    info = _info(name, counts, TU_URL, "not stated by the source", TU_CITATION)
+    counts = (graphs, nodes, edges, loops, features, classes)
+    licence = "not stated by the source"
+    info = DatasetInfo(name, name, "graph classification", *counts, TU_URL, licence, TU_CITATION)
     folder = partial(tu.read_folder, name=name)
-    archive = Source(f"tudataset/{name}.zip", partial(tu.read_zip, name=name), checksum)
-    return Collection(
-        info=info,
-        sources=(
-            Source(f"tudataset/{name}_compact.npz", tu.read_compact, checksum),
-            Source(f"tudataset/{name}/raw", folder, checksum),
-            Source(f"{name}/raw", folder, checksum),
-            archive,
-        ),
-        download=archive,
-        nodes=nodes,
-        edges=edges,
+    archive = Source(f"tudataset/{name}.zip", partial(tu.read_zip, name=name), CHECKSUMS[name])
+    sources = (
+        Source(f"tudataset/{name}_compact.npz", tu.read_compact, CHECKSUMS[name]),
+        Source(f"tudataset/{name}/raw", folder, CHECKSUMS[name]),
+        Source(f"{name}/raw", folder, CHECKSUMS[name]),
+        archive,
     )
+    return Collection(info, sources, archive, *_averages(graphs, nodes, edges + loops))
 
 
 def _bench(
-    name: str, counts: tuple[int, int, int, int, int, int], nodes: float, edges: float, checksum: str
+    name: str, graphs: int, nodes: int, edges: int, averages: tuple[float, float] | None = None
 ) -> Collection:
-    """The full sets: the published file where there is one, else the fresh draw; the small ones: the published file."""
-    _, kind = name.split("-", 1)
-    small = kind.endswith("small")
+    """The small sets: the published file. The full sets: that of the `averages`, else the fresh draw with `edges`."""
+    kind = name.removeprefix("Bench-")
     licence = "MIT (Benchmark_dataset_for_graph_classification)"
-    info = _info(name, counts, BENCH_URL, licence, BENCH_CITATION)
-    file = f"{kind.replace('-', '_')}.npz"
-    original = Source(f"bench/{file}", bench.read_bench, checksum if small else None)
+    counts = (graphs, nodes, edges, 0, 5, 3)
+    info = DatasetInfo(name, name, "graph classification", *counts, BENCH_URL, licence, BENCH_CITATION)
+    file, checksum = f"bench/{kind.replace('-', '_')}.npz", CHECKSUMS[name]
+    original = Source(file, bench.read_bench, None if averages else checksum)
     drawn = Source(f"bench/resampled/{kind}_resampled.npz", bench.read_bench, checksum, FRESH_DRAW)
+    both = 2  # its authors count both directions of an edge
     return Collection(
-        info=info,
-        sources=(original,) if small else (original, drawn),
-        download=original,
-        nodes=nodes,
-        edges=edges,
-        edges_per_pair=2,  # its authors count both directions
+        info,
+        (original, drawn) if averages else (original,),
+        original,
+        *(averages or _averages(graphs, nodes, both * edges)),
+        edges_per_pair=both,
     )
 
 
 COLLECTIONS: dict[str, Collection] = {
     collection.info.name: collection
     for collection in (
-        _bench(
-            "Bench-easy",
-            (1800, 3, 268857, 839347, 0, 5),
-            147.82,
-            922.66,
-            "0354b2c732c6ed8bea6d7fcfa8ccdf8533534895e9ec7780148fec56236f3a38",
-        ),
-        _bench(
-            "Bench-hard",
-            (1800, 3, 268857, 518298, 0, 5),
-            148.32,
-            572.32,
-            "1629a986ff3f2ccee694513e469dba4f63218d29fe2a6ef3e590554458d216b6",
-        ),
-        _tu(
-            "Mutagenicity",
-            (4337, 2, 131488, 133447, 0, 20),
-            30.32,
-            30.77,
-            "3bab4039a59f749c5abac6f6dcea0a51c8b7ee62b3722f7ddc45fc82b5818e92",
-        ),
-        _tu(
-            "PROTEINS",
-            (1113, 2, 43471, 81044, 0, 91),
-            39.06,
-            72.82,
-            "11ce89681260bebad91d9a6e5b09a07dc3c9798d13ffb6e0ac8c04bd175461ca",
-        ),
-        _tu(
-            "DD",
-            (1178, 2, 334925, 843046, 0, 103),
-            284.32,
-            715.66,
-            "d05f21d9f607db989c40ffc2f12bedd2314fe332856eee1d3dee069bbacf1b21",
-        ),
-        _tu(
-            "COLLAB",
-            (5000, 3, 372474, 12286079, 2837, 493),
-            74.49,
-            2457.78,
-            "9143207b39f44cb6a2914d3d05ec3bf06052e15ae4b7d889601a0966a63e381d",
-        ),
-        _tu(
-            "REDDIT-BINARY",
-            (2000, 2, 859254, 995508, 0, 3064),
-            429.63,
-            497.75,
-            "9ccf4446b7040d64eec51ae621449a38c616d5fc4844a0f9fe6a67b9082f6544",
-        ),
-        _bench(
-            "Bench-easy-small",
-            (300, 3, 17475, 53820, 0, 5),
-            58.25,
-            358.8,
-            "49c6cec479c02484fe5447a41a0f108010a72565feaeba4755fa663735e535b9",
-        ),
-        _bench(
-            "Bench-hard-small",
-            (300, 3, 17592, 33742, 0, 5),
-            58.64,
-            224.95,
-            "3452bdaa248cb3bcccc7a3900aa8222d957f2960e3f7a8abec2eb7d2fe45f4f0",
-        ),
+        _bench("Bench-easy", 1800, 268857, 839347, averages=(147.82, 922.66)),
+        _bench("Bench-hard", 1800, 268857, 518298, averages=(148.32, 572.32)),
+        _tu("Mutagenicity", 4337, 2, 131488, 133447, 0, 20),
+        _tu("PROTEINS", 1113, 2, 43471, 81044, 0, 91),
+        _tu("DD", 1178, 2, 334925, 843046, 0, 103),
+        _tu("COLLAB", 5000, 3, 372474, 12286079, 2837, 493),
+        _tu("REDDIT-BINARY", 2000, 2, 859254, 995508, 0, 3064),
+        _bench("Bench-easy-small", 300, 17475, 53820),
+        _bench("Bench-hard-small", 300, 17592, 33742),
     )
 }
 
@@ -232,11 +179,8 @@ def available_collections(root: str | os.PathLike[str] | None = None) -> list[Da
 
 
 def _locate(collection: Collection, roots: list[Path]) -> Path | None:
-    for root in roots:
-        for name in (*collection.packed, *(s.path for s in collection.sources if s.present(root))):
-            if (root / name).exists():
-                return root / name
-    return None
+    names = (*collection.packed, *(source.path for source in collection.sources))
+    return next((root / name for root in roots for name in names if (root / name).exists()), None)
 
 
 def load_graphs(
@@ -261,9 +205,8 @@ def load_graphs(
     download
         False raises :class:`~softcut.errors.DataError` instead of using the network.
     """
-    collection = find_collection(name)
-    raw, source = load_raw_graphs(collection.info.name, root, download=download)
-    return raw.collection(collection.info.name, source.note)
+    raw, source = load_raw_graphs(name, root, download=download)
+    return raw.collection(find_collection(name).info.name, source.note)
 
 
 def load_raw_graphs(
@@ -275,23 +218,32 @@ def load_raw_graphs(
     packed = fetching.find_file(roots, collection.packed)
     if packed is not None:
         raw = read_packed(packed)
-        return raw, _source_of(collection, raw, str(packed))
-    for place, source in ((place, source) for source in collection.sources for place in roots):
-        if source.present(place):
-            return _read(collection, source, place, keep=root is None), source
+        return raw, collection.verify(raw, collection.sources, str(packed))
+    for source in collection.sources:
+        for place in roots:
+            if (place / source.path).exists():
+                return _read(collection, source, place, keep=root is None), source
+    source, place = collection.download, roots[-1]
     if not download:
         places = " or ".join(str(place) for place in roots)
         raise DataError(
             f"The data set '{collection.info.name}' is not in {places}: it would be {collection.packed[0]} or "
-            f"{collection.download.path} there; allow the download, or copy it there."
+            f"{source.path} there; allow the download, or copy it there."
         )
-    _download(collection, roots[-1], root)
-    return _read(collection, collection.download, roots[-1], keep=False), collection.download
+    url = collection.info.url + Path(source.path).name
+    fetching.fetch(
+        url,
+        place / source.path,
+        lambda path: collection.verify(source.read(path), [source], url),
+        collection.info.name,
+        fetching.advice(root),
+    )
+    return _read(collection, source, place, keep=False), source
 
 
 def _read(collection: Collection, source: Source, root: Path, keep: bool) -> RawGraphs:
     raw = source.read(root / source.path)
-    collection.verify(raw, source, str(root / source.path))
+    collection.verify(raw, [source], str(root / source.path))
     if keep:
         raw = raw.with_coefficients()
         with suppress(OSError):  # a cache that cannot be written costs time, nothing else
@@ -299,21 +251,19 @@ def _read(collection: Collection, source: Source, root: Path, keep: bool) -> Raw
     return raw
 
 
-def _source_of(collection: Collection, raw: RawGraphs, where: str) -> Source:
-    """Which of the sources a packed file was made from, by its checksum."""
-    checksum = raw.checksum()
-    for source in collection.sources:
-        if source.checksum == checksum:
-            return source
-    collection.verify(raw, collection.download, where)
-    return collection.download
+def load_hierarchy(
+    graphs: GraphCollection, method: str, root: str | os.PathLike[str] | None = None
+) -> Hierarchy:
+    """Two levels of Graclus or NDP for the graphs of :func:`load_graphs`.
 
-
-def _download(collection: Collection, place: Path, root: str | os.PathLike[str] | None) -> None:
-    source = collection.download
-    url = collection.info.url + Path(source.path).name
-
-    def check(path: Path) -> None:
-        collection.verify(source.read(path), source, url)
-
-    fetching.fetch(url, place / source.path, check, collection.info.name, fetching.advice(root))
+    Looked for as ``NAME.METHOD.npz`` beside the packed data; made, and kept in the cache, where it is missing.
+    """
+    file = f"{graphs.name}.{method}.npz"
+    path = fetching.find_file(fetching.search_roots(root), (f"graphs/{file}", file))
+    if path is not None:
+        return Hierarchy.read(path, graphs)
+    made = coarsen_collection(graphs, method)
+    if root is None:
+        with suppress(OSError):
+            made.write(fetching.cache_dir() / "graphs" / file)
+    return made

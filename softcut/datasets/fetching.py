@@ -9,12 +9,27 @@ import shutil
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from softcut.errors import DataError
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["advice", "cache_dir", "check_sha256", "fetch", "find_file", "find_folder", "search_roots"]
+from softcut.errors import DataError, SoftcutError
+
+__all__ = [
+    "advice",
+    "cache_dir",
+    "check_sha256",
+    "checksum",
+    "fetch",
+    "find_file",
+    "find_folder",
+    "reading",
+    "search_roots",
+]
 
 TIMEOUT_S = 30.0
 
@@ -52,19 +67,37 @@ def advice(root: str | os.PathLike[str] | None) -> str:
     return "set SOFTCUT_DATA to a folder" if root is None else "pass as root a folder"
 
 
-def find_file(roots: Iterable[Path], names: Iterable[str]) -> Path | None:
+def find_file(roots: Iterable[Path], names: Sequence[str]) -> Path | None:
     """The first of the candidate files that is there, or None."""
-    paths = (root / name for root in roots for name in tuple(names))
+    paths = (root / name for root in roots for name in names)
     return next((path for path in paths if path.is_file()), None)
 
 
-def find_folder(roots: Iterable[Path], folders: Sequence[str], files: Sequence[str]) -> Path | None:
+def find_folder(roots: Iterable[Path], folders: Sequence[str], files: Collection[str]) -> Path | None:
     """The first of the candidate folders that holds all the files, or None."""
-    for root in roots:
-        for folder in folders:
-            if all((root / folder / file).is_file() for file in files):
-                return root / folder
-    return None
+    paths = (root / folder for root in roots for folder in folders)
+    return next((path for path in paths if all((path / file).is_file() for file in files)), None)
+
+
+@contextmanager
+def reading(sentence: str, advice: str = "") -> Iterator[None]:
+    """Turn whatever a damaged file raises while it is read into one :class:`~softcut.errors.DataError`."""
+    try:
+        yield
+    except SoftcutError:
+        raise
+    except Exception as error:
+        raise DataError(f"{sentence}: {error}{advice}.") from error
+
+
+def checksum(arrays: Iterable[NDArray[Any] | None]) -> str:
+    """SHA-256 over shapes and content, whole numbers as int64 and others as float32; None counts as empty."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        array = np.zeros(0) if array is None else array
+        digest.update(np.array(array.shape, dtype="<i8").tobytes())
+        digest.update(np.ascontiguousarray(array, "<f4" if array.dtype.kind == "f" else "<i8").tobytes())
+    return digest.hexdigest()
 
 
 def check_sha256(content: bytes, expected: str, name: str) -> None:

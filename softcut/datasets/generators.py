@@ -1,58 +1,43 @@
-"""Large random graphs with planted communities and features, for tests of scale: to 10^9 edges, on CPU or GPU.
-
->>> from softcut.datasets import planted_graph, power_law_graph
->>> graph = planted_graph(1000, 5000, clusters=4, features=8, seed=0)
->>> graph.num_nodes, graph.x.shape, len(set(graph.y.tolist()))
-(1000, (1000, 8), 4)
->>> hubs = power_law_graph(1000, 5000, clusters=4, features=0, seed=0)
->>> bool(hubs.adjacency.sum(axis=1).max() > 3 * graph.adjacency.sum(axis=1).max())
-True
-"""
+"""Large random graphs with planted communities and features, for tests of scale: to 10^9 edges, on CPU or GPU."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from softcut.datasets.generators_csr import pattern_of_chunks
-from softcut.datasets.generators_edges import Communities, PlantedEdges, RMatEdges, generator_of
+from softcut.datasets.random_edges import Communities, RandomEdges, generator_of, pattern_of_chunks
+from softcut.datasets.synthetic import check_rules, draw_words
 from softcut.device import choose_device
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.ops import CSR
 
-__all__ = ["GENERATORS", "GeneratedGraph", "generate", "planted_graph", "power_law_graph"]
+__all__ = ["GeneratedGraph", "generate", "planted_graph", "power_law_graph"]
 
-GENERATORS = {"planted": PlantedEdges, "power_law": RMatEdges}
+# The kinds of graphs, with the default of `corners`.
+_KINDS = {"planted": None, "power_law": (0.57, 0.19, 0.19, 0.05)}
 # Numbers drawn at a time for the features.
 _BLOCK = 1 << 26
 
 
 @dataclass(frozen=True)
 class GeneratedGraph:
-    """A generated graph as tensors on one device.
+    """A generated graph as tensors on one device, see :func:`generate`.
 
-    Attributes
-    ----------
-    op : CSR
-        The adjacency, binary and symmetric.
-    x : Tensor, scipy sparse array or None
-        [N, F] features; sparse words are on the CPU.
-    y : Tensor
-        [N], the planted communities.
-    kind : str
-        Which generator made it.
+    >>> from softcut.datasets import generate
+    >>> made = generate("planted", 1000, 8000, clusters=4, features=8, device="cpu")
+    >>> made.op.pattern.col.dtype, made.x.shape, made.to_graph().name
+    (torch.int32, torch.Size([1000, 8]), 'planted graph')
     """
 
-    op: CSR
-    x: Tensor | sp.csr_array | None
-    y: Tensor
-    kind: str
+    op: CSR  # the adjacency, binary and symmetric
+    x: Tensor | sp.csr_array | None  # [N, F] features; sparse words are on the CPU
+    y: Tensor  # [N], the planted communities
+    kind: str  # "planted" or "power_law"
 
     def to_graph(self) -> Graph:
         """As a :class:`softcut.Graph`, on the CPU."""
@@ -184,9 +169,8 @@ def generate(
     chunk. Indices are int32 while they fit.
 
     >>> from softcut.datasets import generate
-    >>> made = generate("planted", 1000, 8000, clusters=4, features=8, device="cpu")
-    >>> made.op.pattern.col.dtype, made.x.shape
-    (torch.int32, torch.Size([1000, 8]))
+    >>> generate("power_law", 1000, 8000, clusters=4, features=8, device="cpu").x.shape
+    torch.Size([1000, 8])
 
     Parameters
     ----------
@@ -199,11 +183,25 @@ def generate(
     dtype : torch.dtype
         Of dense features.
     """
-    _check(kind, nodes, edges, clusters, features, edge_signal, feature_signal, words_per_node, corners)
-    where = choose_device(device)
-    communities = Communities.draw(nodes, clusters, where, seed)
-    more: dict[str, Any] = {} if corners is None else {"corners": tuple(corners)}
-    drawn = GENERATORS[kind](communities, edges, edge_signal, seed, **more)
+    words, kinds = words_per_node, ", ".join(map(repr, _KINDS))
+    check_rules(
+        ("kind", repr(kind), kind in _KINDS, f"be one of {kinds}"),
+        ("clusters", clusters, 1 <= clusters <= nodes, f"lie between 1 and nodes={nodes}"),
+        ("edges", edges, edges >= 0, "not be negative"),
+        ("features", features, features >= 0, "not be negative"),
+        ("edge_signal", edge_signal, 0 <= edge_signal <= 1, "lie between 0 and 1"),
+        ("words_per_node", words, words is None or words > 0, "be positive"),
+        ("feature_signal", feature_signal, feature_signal >= 0, "not be negative"),
+        ("feature_signal", feature_signal, words is None or feature_signal <= 1, "be at most 1 for words"),
+    )
+    if corners is not None and kind != "power_law":
+        raise ParameterError("corners is for kind='power_law' only; leave it out.")
+    corners = _KINDS[kind] if corners is None else corners
+    if corners is not None:
+        good = len(corners) == 4 and min(corners) >= 0 and abs(sum(corners) - 1) < 1e-6
+        check_rules(("corners", corners, good, "be four probabilities that sum to one"))
+    communities = Communities.draw(nodes, clusters, choose_device(device), seed)
+    drawn = RandomEdges(communities, edges, edge_signal, seed, corners)
     y = communities.labels()
     pattern = pattern_of_chunks(drawn, nodes)
     x: Tensor | sp.csr_array | None = None
@@ -215,70 +213,26 @@ def generate(
 
 
 def _dense(y: Tensor, clusters: int, features: int, signal: float, seed: int, dtype: torch.dtype) -> Tensor:
-    device = y.device
-    centre = signal * torch.randn(
-        clusters, features, generator=generator_of(device, seed, 2), device=device, dtype=torch.float32
-    )
-    x = torch.empty(len(y), features, dtype=dtype, device=device)
+    def normal(rows: int, *words: int) -> Tensor:
+        generator = generator_of(y.device, seed, *words)
+        return torch.randn(rows, features, generator=generator, device=y.device, dtype=torch.float32)
+
+    centre = signal * normal(clusters, 2)
+    x = torch.empty(len(y), features, dtype=dtype, device=y.device)
     step = max(1, _BLOCK // features)
     for i, begin in enumerate(range(0, len(y), step)):
         own = y[begin : begin + step]
-        noise = torch.randn(
-            len(own), features, generator=generator_of(device, seed, 3, i), device=device, dtype=torch.float32
-        )
-        x[begin : begin + step] = noise.add_(centre[own])
+        x[begin : begin + step] = normal(len(own), 3, i).add_(centre[own])
     return x
 
 
 def _words(y: Tensor, clusters: int, features: int, words: float, signal: float, seed: int) -> sp.csr_array:
-    """Distinct words of every node, from the Zipf distribution of its community or a common one."""
-    cpu = torch.device("cpu")
-    order = torch.argsort(torch.rand(clusters, features, generator=generator_of(cpu, seed, 2)), dim=1).numpy()
-    zipf = np.cumsum(1.0 / np.arange(1, features + 1))
+    generator = generator_of(torch.device("cpu"), seed, 2)
+    order = torch.argsort(torch.rand(clusters, features, generator=generator), dim=1).numpy()
     step = max(1, int(_BLOCK // (8 * max(1.0, words))))
-    labels, parts = y.cpu().numpy(), []
-    for i, begin in enumerate(range(0, len(labels), step)):
-        rng = np.random.default_rng([seed, 3, i])
-        own = labels[begin : begin + step]
-        node = np.repeat(np.arange(len(own)), np.maximum(rng.poisson(words, len(own)), 1))
-        rank = np.searchsorted(zipf, rng.random(len(node)) * zipf[-1], side="right").clip(max=features - 1)
-        word = np.where(rng.random(len(node)) < signal, order[own[node], rank], rank)
-        part = sp.csr_array((np.ones(len(node), np.float32), (node, word)), shape=(len(own), features))
-        part.data[:] = 1.0
-        parts.append(part)
+    labels = y.cpu().numpy()
+    parts = [
+        draw_words(np.random.default_rng([seed, 3, i]), labels[begin : begin + step], order, words, signal)
+        for i, begin in enumerate(range(0, len(labels), step))
+    ]
     return sp.csr_array(sp.vstack(parts, format="csr"))
-
-
-def _check(
-    kind: str,
-    nodes: int,
-    edges: int,
-    clusters: int,
-    features: int,
-    edge_signal: float,
-    feature_signal: float,
-    words_per_node: float | None,
-    corners: tuple[float, float, float, float] | None,
-) -> None:
-    if kind not in GENERATORS:
-        raise ParameterError(f"kind must be one of {', '.join(map(repr, GENERATORS))}, got {kind!r}.")
-    if not 1 <= clusters <= nodes:
-        raise ParameterError(f"clusters must lie between 1 and nodes={nodes}, got {clusters}.")
-    for name, value in (("edges", edges), ("features", features)):
-        if value < 0:
-            raise ParameterError(f"{name} must not be negative, got {value}.")
-    if not 0 <= edge_signal <= 1:
-        raise ParameterError(f"edge_signal must lie between 0 and 1, got {edge_signal}.")
-    if words_per_node is None and feature_signal < 0:
-        raise ParameterError(f"feature_signal must not be negative, got {feature_signal}.")
-    if words_per_node is not None:
-        if not words_per_node > 0:
-            raise ParameterError(f"words_per_node must be positive, got {words_per_node}.")
-        if not 0 <= feature_signal <= 1:
-            raise ParameterError(f"feature_signal must lie between 0 and 1 for words, got {feature_signal}.")
-    if corners is not None:
-        if kind != "power_law":
-            raise ParameterError("corners is for kind='power_law' only; leave it out.")
-        good = len(corners) == 4 and min(corners) >= 0 and abs(sum(corners) - 1) < 1e-6
-        if not good:
-            raise ParameterError(f"corners must be four probabilities that sum to one, got {corners}.")

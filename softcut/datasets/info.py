@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,7 @@ class DatasetInfo:
 
 @dataclass(frozen=True)
 class RawGraph:
-    """What a family's reader returns: plain arrays, before they become a :class:`~softcut.Graph`."""
+    """What a reader returns: plain arrays, before they become a :class:`~softcut.Graph`."""
 
     adjacency: sp.csr_matrix
     x: sp.csr_matrix | None
@@ -51,17 +51,15 @@ class RawGraph:
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set of a family: its description, its files and its reader.
+    """One data set: its description, the folders it may lie in, its files and its reader.
 
-    ``read(folder)`` parses the files and verifies their checksums; ``check(path, file=name)`` accepts or
-    refuses one downloaded file before it enters the cache. ``remote`` has the names of the files at their
-    source where they are others; where it is empty there is no source to download from.
+    ``files`` maps the name of each file to its web address, empty where it cannot be downloaded. ``read(folder)``
+    parses the files and verifies their content; ``check(path, file)`` raises for a download that is not that file.
     """
 
     info: DatasetInfo
     folders: Sequence[str]
-    files: Sequence[str]
+    files: Mapping[str, str]
     read: Callable[[Path], RawGraph]
     check: Callable[..., object]
-    aliases: Sequence[str] = field(default_factory=tuple)
-    remote: Mapping[str, str] | None = None
+    aliases: Sequence[str] = ()

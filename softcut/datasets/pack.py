@@ -6,44 +6,38 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from softcut.datasets.collections import COLLECTIONS, find_collection, load_graphs, load_raw_graphs
-from softcut.datasets.hierarchies import load_hierarchy
+from softcut.datasets.collections import (
+    COLLECTIONS,
+    find_collection,
+    load_graphs,
+    load_hierarchy,
+    load_raw_graphs,
+)
 from softcut.datasets.qm9 import load_molecules, write_molecules
 from softcut.datasets.raw_graphs import write_packed
 from softcut.errors import SoftcutError
 from softcut.learning.hierarchy import HIERARCHIES
 
-__all__ = ["MOLECULES", "main", "pack", "pack_hierarchy"]
+__all__ = ["main", "pack", "pack_hierarchy"]
 
 MOLECULES = "QM9"
 
 
 def pack(name: str, out: str | Path, root: str | Path | None = None) -> Path:
-    """Write one data set as ``NAME.npz``; ``load_graphs(name, out)`` (QM9: ``load_molecules(out)``) reads it again.
-
-    >>> from softcut.datasets.pack import pack
-    >>> pack("PROTEINS", "packed").name                                      # doctest: +SKIP
-    'PROTEINS.npz'
-    """
+    """Write one data set as ``NAME.npz``; ``load_graphs(name, out)`` (QM9: ``load_molecules(out)``) reads it again."""
     if name.upper() == MOLECULES:
         return write_molecules(Path(out) / f"{MOLECULES}.npz", load_molecules(root))
     raw, _ = load_raw_graphs(name, root)
     return write_packed(Path(out) / f"{find_collection(name).info.name}.npz", raw)
 
 
-def pack_hierarchy(name: str, method: str, out: str | Path, root: str | Path | None = None) -> Path:
+def pack_hierarchy(method: str, name: str, out: str | Path, root: str | Path | None = None) -> Path:
     """Write the coarse graphs of a data set as ``NAME.METHOD.npz``."""
     graphs = load_graphs(name, root)
     return load_hierarchy(graphs, method, root).write(Path(out) / f"{graphs.name}.{method}.npz")
-
-
-def _timed(write: Callable[..., Path], *arguments: Any) -> None:
-    start = time.perf_counter()
-    path = write(*arguments)
-    print(f"{path}: {path.stat().st_size / 1e6:.2f} MB, {time.perf_counter() - start:.1f} s", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,9 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         for name in given.names:
-            _timed(pack, name, given.out, given.data)
-            for method in HIERARCHIES if given.coarse and name.upper() != MOLECULES else ():
-                _timed(pack_hierarchy, name, method, given.out, given.data)
+            writers: list[Callable[..., Path]] = [pack]
+            if given.coarse and name.upper() != MOLECULES:
+                writers += [partial(pack_hierarchy, method) for method in HIERARCHIES]
+            for write in writers:
+                start = time.perf_counter()
+                path = write(name, given.out, given.data)
+                seconds = time.perf_counter() - start
+                print(f"{path}: {path.stat().st_size / 1e6:.2f} MB, {seconds:.1f} s", flush=True)
     except SoftcutError as error:
         print(error, file=sys.stderr)
         return 2

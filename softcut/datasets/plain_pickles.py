@@ -1,10 +1,8 @@
 """Read the arrays of a Python pickle without running any of its code.
 
-A pickle is a program: ``pickle.load`` on a file from elsewhere can run anything. The Planetoid files are
-pickles of numpy arrays, scipy CSR matrices and a dictionary of lists, the Bench files of lists of arrays and
-matrices, so this reader resolves only the names such a file needs, and each of them to an inert stand-in
-defined here: nothing of numpy, scipy or the standard library is called while the file is read. The stand-ins
-become arrays afterwards, with all sizes and indices checked.
+``pickle.load`` on a file from elsewhere can run anything. This reader resolves only the names that pickles of numpy
+arrays, scipy CSR matrices, dictionaries and lists need (the files of Planetoid and Bench), each to an inert stand-in
+defined here. The stand-ins become arrays afterwards, with all sizes and indices checked.
 """
 
 from __future__ import annotations
@@ -50,25 +48,23 @@ class _Array:
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
-    def build(self) -> NDArray[Any]:
+    def build(self) -> Any:
         _, shape, dtype, fortran, data = self.state
+        if not isinstance(dtype, _Dtype):
+            raise pickle.UnpicklingError("an array of an unknown type")
         if isinstance(data, str):  # written by Python 2
             data = data.encode("latin1")
-        if isinstance(dtype, _Dtype) and isinstance(data, list) and dtype.build().kind == "O":
+        kind = dtype.build()
+        if kind.kind == "O" and isinstance(data, list):
             return _objects(data, shape)
-        if not isinstance(dtype, _Dtype) or not isinstance(data, bytes):
+        if not isinstance(data, bytes):
             raise pickle.UnpicklingError("an array without plain bytes")
-        array = np.frombuffer(data, dtype.build()).reshape(shape, order="F" if fortran else "C")
+        array = np.frombuffer(data, kind).reshape(shape, order="F" if fortran else "C")
         return array.astype(array.dtype.newbyteorder("="))  # a writable copy in native byte order
 
 
-class _Csr:
+class _Csr(_Array):
     """Stands for ``scipy.sparse.csr_matrix``: its attributes arrive as a dictionary."""
-
-    state: Any = None
-
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
 
     def build(self) -> sp.csr_matrix:
         data, indices, indptr = (self.state[key].build() for key in ("data", "indices", "indptr"))
@@ -79,22 +75,14 @@ class _Csr:
 
 def _objects(values: list[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """A list of arrays or matrices; anything else in it is refused."""
-    if len(shape) != 1 or len(values) != shape[0]:
+    if shape != (len(values),):
         raise pickle.UnpicklingError("an array of objects that is not a list")
+    if not all(isinstance(value, _Array) for value in values):
+        raise pickle.UnpicklingError("an array of objects that are neither arrays nor matrices")
     array = np.empty(shape, dtype=object)
     for i, value in enumerate(values):
-        if not isinstance(value, (_Array, _Csr)):
-            raise pickle.UnpicklingError("an array of objects that are neither arrays nor matrices")
         array[i] = value.build()
     return array
-
-
-def _new_array(*_: Any) -> _Array:
-    return _Array()
-
-
-def _new_dict(*_: Any) -> dict[Any, Any]:
-    return {}
 
 
 def _latin1(text: Any, encoding: Any) -> bytes:
@@ -105,19 +93,18 @@ def _latin1(text: Any, encoding: Any) -> bytes:
 
 
 _MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")
+_BUILTINS = ("__builtin__", "builtins")
 _CSR_MODULES = ("scipy.sparse.csr", "scipy.sparse._csr", "scipy.sparse")
 
 _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Dtype,
-    **{(module, "_reconstruct"): _new_array for module in _MULTIARRAY},
+    **{(module, "_reconstruct"): lambda *_: _Array() for module in _MULTIARRAY},
     **{(module, "csr_matrix"): _Csr for module in _CSR_MODULES},
     ("_codecs", "encode"): _latin1,
-    ("collections", "defaultdict"): _new_dict,
-    ("__builtin__", "list"): list,
-    ("builtins", "list"): list,
-    ("__builtin__", "dict"): _new_dict,
-    ("builtins", "dict"): _new_dict,
+    ("collections", "defaultdict"): lambda *_: {},
+    **{(module, "list"): list for module in _BUILTINS},
+    **{(module, "dict"): lambda *_: {} for module in _BUILTINS},
 }
 
 
@@ -144,7 +131,7 @@ def read_plain_pickle(content: bytes) -> Any:
     """
     try:
         value = _PlainUnpickler(io.BytesIO(content), encoding="latin1").load()
-        return value.build() if isinstance(value, (_Array, _Csr)) else value
+        return value.build() if isinstance(value, _Array) else value
     except pickle.UnpicklingError:
         raise
     except Exception as error:  # a damaged file fails in many ways; none of them is worth a traceback

@@ -7,7 +7,6 @@ row of ``tx`` is, and ``graph`` is a dictionary of neighbour lists, with duplica
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -16,10 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.datasets.fetching import check_sha256
+from softcut.datasets.fetching import check_sha256, reading
 from softcut.datasets.info import DatasetInfo, Entry, RawGraph
 from softcut.datasets.plain_pickles import read_plain_pickle
-from softcut.errors import DataError
 
 __all__ = ["ENTRIES"]
 
@@ -67,12 +65,9 @@ def read(folder: Path, prefix: str) -> RawGraph:
     contents = {
         part: _checked_bytes(folder / f"ind.{prefix}.{part}", f"ind.{prefix}.{part}") for part in PARTS
     }
-    try:
-        parts: dict[str, Any] = {part: read_plain_pickle(contents[part]) for part in PARTS[:-1]}
-        test_index = np.array(contents["test.index"].split(), dtype=np.int64)
-        return _assemble(parts, test_index)
-    except (pickle.UnpicklingError, ValueError, TypeError, AttributeError, IndexError) as error:
-        raise DataError(f"The files ind.{prefix}.* in {folder} cannot be read: {error}.") from error
+    with reading(f"The files ind.{prefix}.* in {folder} cannot be read"):
+        test_index = np.array(contents.pop("test.index").split(), dtype=np.int64)
+        return _assemble({part: read_plain_pickle(content) for part, content in contents.items()}, test_index)
 
 
 def _assemble(parts: dict[str, Any], test_index: np.ndarray) -> RawGraph:
@@ -105,14 +100,14 @@ def _entry(title: str, counts: tuple[int, int, int, int, int]) -> Entry:
     return Entry(
         info=DatasetInfo(prefix, title, "node clustering", 1, *counts, URL, licence, CITATION),
         folders=(f"planetoid/{title}/raw", f"{title}/raw"),
-        files=tuple(f"ind.{prefix}.{part}" for part in PARTS),
+        files={f"ind.{prefix}.{part}": f"{URL}ind.{prefix}.{part}" for part in PARTS},
         read=partial(read, prefix=prefix),
         check=_checked_bytes,
         aliases=(f"planetoid-{prefix}",),
     )
 
 
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES = (
     _entry("Cora", (2708, 5278, 0, 1433, 7)),
     _entry("CiteSeer", (3327, 4552, 124, 3703, 6)),
     _entry("PubMed", (19717, 44324, 3, 500, 3)),

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import csv
 import gzip
-import hashlib
 import io
 import os
-import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -52,31 +50,15 @@ class Molecules:
     >>> carbon_monoxide_and_methane.dense_features()[1].tolist()
     [[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
 
-    Attributes
-    ----------
-    sizes : ndarray
-        Heavy atoms of every molecule [G].
-    atoms : ndarray
-        Positions in ``ATOMS``, molecule after molecule.
-    num_bonds : ndarray
-        Bonds of every molecule [G].
-    bonds : ndarray
-        [2, E], atom numbers local to the molecule, each bond once.
-    bond_type : ndarray
-        [E]: 1, 2, 3 for single, double and triple bonds, 4 for aromatic ones.
-    targets : ndarray
-        [G, 9], the columns of ``PROPERTIES`` in the units of the source.
-    number : ndarray
-        QM9's own number of every molecule.
     """
 
-    sizes: NDArray[Any]
-    atoms: NDArray[Any]
-    num_bonds: NDArray[Any]
-    bonds: NDArray[Any]
-    bond_type: NDArray[Any]
-    targets: NDArray[Any]
-    number: NDArray[Any]
+    sizes: NDArray[Any]  # heavy atoms of every molecule [G]
+    atoms: NDArray[Any]  # positions in ATOMS, molecule after molecule
+    num_bonds: NDArray[Any]  # bonds of every molecule [G]
+    bonds: NDArray[Any]  # [2, E], atom numbers local to the molecule, each bond once
+    bond_type: NDArray[Any]  # [E]: 1, 2, 3 for single, double and triple bonds, 4 for aromatic ones
+    targets: NDArray[Any]  # [G, 9], the columns of PROPERTIES in the units of the source
+    number: NDArray[Any]  # QM9's own number of every molecule [G]
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -100,16 +82,11 @@ class Molecules:
             number=self.number[keep],
         )
 
-    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Molecule of every atom, and the atom's number in it."""
-        molecule = np.repeat(np.arange(len(self)), self.sizes)
-        return molecule, np.arange(len(self.atoms)) - pointer(self.sizes)[molecule]
-
     def dense_features(self) -> NDArray[np.float32]:
         """One-hot atom types [G, N, 4], N being the atoms of the largest molecule; zeros in the padding."""
         x = np.zeros((len(self), int(self.sizes.max(initial=0)), len(ATOMS)), np.float32)
-        molecule, place = self._places()
-        x[molecule, place, self.atoms] = 1.0
+        molecule = np.repeat(np.arange(len(self)), self.sizes)
+        x[molecule, np.arange(len(self.atoms)) - pointer(self.sizes)[molecule], self.atoms] = 1.0
         return x
 
     def dense_adjacency(self, bond_orders: bool = False) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -120,22 +97,14 @@ class Molecules:
         widest = int(self.sizes.max(initial=0))
         adjacency = np.zeros((len(self), widest, widest), np.float32)
         molecule = np.repeat(np.arange(len(self)), self.num_bonds)
-        weight = np.ones(len(self.bond_type), np.float32)
-        if bond_orders:
-            weight = np.where(self.bond_type == _AROMATIC, 1.5, self.bond_type).astype(np.float32)
         first, second = self.bonds
+        weight = np.where(self.bond_type == _AROMATIC, 1.5, self.bond_type) if bond_orders else 1.0
         adjacency[molecule, first, second] = adjacency[molecule, second, first] = weight
         return adjacency, np.arange(widest) < self.sizes[:, None]
 
     def checksum(self) -> str:
-        """SHA-256 over all arrays: numbers as int64, properties as float32."""
-        digest = hashlib.sha256()
-        for field in fields(self):
-            array = getattr(self, field.name)
-            kind = "<f4" if field.name == "targets" else "<i8"
-            digest.update(np.array(array.shape, dtype="<i8").tobytes())
-            digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
-        return digest.hexdigest()
+        """Of all arrays."""
+        return fetching.checksum(getattr(self, field.name) for field in fields(self))
 
 
 def load_molecules(root: str | os.PathLike[str] | None = None) -> Molecules:
@@ -143,13 +112,10 @@ def load_molecules(root: str | os.PathLike[str] | None = None) -> Molecules:
 
     Both are looked for in ``$SOFTCUT_DATA`` and in the cache, where the compact file is kept once it was made.
 
+    `root` is a folder to use instead of both.
+
     >>> load_molecules()                                                     # doctest: +SKIP
     Molecules(130831 molecules, 1150724 heavy atoms, 1231874 bonds)
-
-    Parameters
-    ----------
-    root : path, optional
-        A folder to use instead of ``$SOFTCUT_DATA`` and the cache.
     """
     roots = fetching.search_roots(root)
     packed, table = fetching.find_file(roots, _PACKED), fetching.find_file(roots, [_TABLE])
@@ -214,21 +180,14 @@ def read_table(text: str) -> Molecules:
 
 def write_molecules(path: str | Path, molecules: Molecules) -> Path:
     """The compact file: compressed arrays of small types, no pickles."""
-    arrays: dict[str, Any] = {}
-    for field in fields(molecules):
-        array = getattr(molecules, field.name)
-        kind = {"targets": np.float32, "number": np.int32}.get(field.name, np.uint8)
-        arrays[field.name] = array.astype(kind)
+    kinds: dict[str, Any] = {"targets": np.float32, "number": np.int32}
+    names = [field.name for field in fields(molecules)]
+    arrays: dict[str, Any] = {n: getattr(molecules, n).astype(kinds.get(n, np.uint8)) for n in names}
     return atomic_write(path, lambda file: np.savez_compressed(file, **arrays))
 
 
 def _read_packed(path: Path) -> Molecules:
-    try:
+    with fetching.reading(f"{path} cannot be read as packed molecules", "; delete it"):
         with np.load(path, allow_pickle=False) as file:
             arrays = {field.name: file[field.name] for field in fields(Molecules)}
-    except (ValueError, KeyError, EOFError, TypeError, OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read as packed molecules: {error}; delete it.") from error
-    wide = {
-        name: array if array.dtype.kind == "f" else array.astype(np.int64) for name, array in arrays.items()
-    }
-    return Molecules(**wide)
+        return Molecules(**{n: a if a.dtype.kind == "f" else a.astype(np.int64) for n, a in arrays.items()})

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from softcut.errors import DataError
+from softcut.datasets.fetching import checksum, reading
 from softcut.files import atomic_write
 from softcut.graph.collection import GraphCollection, class_numbers, pointer
 from softcut.learning.structure_features import clustering_coefficients, one_hot_columns, with_structure
@@ -25,40 +23,18 @@ _OPTIONAL = ("node_labels", "attributes", "split", "coefficients")
 
 @dataclass(frozen=True)
 class RawGraphs:
-    """A list of graphs before features are made.
+    """A list of graphs before features are made."""
 
-    Attributes
-    ----------
-    num_nodes : ndarray
-        [G].
-    num_edges : ndarray
-        Undirected edges of every graph [G], without self-loops.
-    edges : ndarray
-        [2, E], node numbers local to the graph, first < second, sorted, graph after graph.
-    self_loops : int
-        How many the source had; they are dropped.
-    y : ndarray
-        Class of every graph, as in the source.
-    node_labels, attributes : ndarray or None
-        [N] and [N, A], whole numbers (written as one-hot blocks).
-    split : ndarray or None
-        0, 1, 2 for training, validation, test.
-    coefficients : ndarray or None
-        Clustering coefficients, where they were computed already.
-    structure : bool
-        Whether degree and clustering coefficient are features.
-    """
-
-    num_nodes: NDArray[np.int64]
-    num_edges: NDArray[np.int64]
-    edges: NDArray[Any]
-    self_loops: int
-    y: NDArray[np.int64]
-    node_labels: NDArray[np.int64] | None = None
-    attributes: NDArray[np.int64] | None = None
-    split: NDArray[np.int8] | None = None
-    coefficients: NDArray[np.float32] | None = None
-    structure: bool = True
+    num_nodes: NDArray[np.int64]  # [G]
+    num_edges: NDArray[np.int64]  # [G], undirected, without self-loops
+    edges: NDArray[Any]  # [2, E], node numbers local to the graph, first < second, sorted, graph after graph
+    self_loops: int  # how many the source had; they are dropped
+    y: NDArray[np.int64]  # class of every graph, as in the source
+    node_labels: NDArray[np.int64] | None = None  # [N], become a one-hot block
+    attributes: NDArray[np.int64] | None = None  # [N, A], whole numbers, a one-hot block for each column
+    split: NDArray[np.int8] | None = None  # 0, 1, 2 for training, validation, test
+    coefficients: NDArray[np.float32] | None = None  # clustering coefficients, where they are known already
+    structure: bool = True  # whether degree and clustering coefficient are features
 
     @classmethod
     def from_edges(
@@ -82,21 +58,9 @@ class RawGraphs:
         return cls(num_nodes, counts, edges, loops, **rest)
 
     def checksum(self) -> str:
-        """SHA-256 over sizes, edges, classes, labels, attributes and split, all as int64."""
-        digest = hashlib.sha256()
-        for array in (
-            self.num_nodes,
-            self.num_edges,
-            self.edges,
-            self.y,
-            self.node_labels,
-            self.attributes,
-            self.split,
-        ):
-            content = np.zeros(0) if array is None else array
-            digest.update(np.array(content.shape, dtype="<i8").tobytes())
-            digest.update(np.ascontiguousarray(content, dtype="<i8").tobytes())
-        return digest.hexdigest()
+        """Of sizes, edges, classes, labels, attributes and split."""
+        names = ("num_nodes", "num_edges", "edges", "y", "node_labels", "attributes", "split")
+        return checksum(getattr(self, name) for name in names)
 
     def collection(self, name: str, note: str = "") -> GraphCollection:
         """With the features of the paper: see :func:`softcut.datasets.load_graphs`."""
@@ -107,18 +71,14 @@ class RawGraphs:
         index, width = one_hot_columns(columns, nodes)
         numbers, classes = class_numbers(self.y, len(self.num_nodes))
         ptr = pointer(self.num_nodes)
-        offset = np.repeat(ptr[:-1], self.num_edges)
-        matrix = sp.coo_array(
-            (np.ones(self.edges.shape[1], bool), (self.edges[0] + offset, self.edges[1] + offset)),
-            shape=(nodes, nodes),
-        ).tocsr()
+        ends = self.edges + np.repeat(ptr[:-1], self.num_edges)
+        matrix = sp.coo_array((np.ones(ends.shape[1], bool), tuple(ends)), shape=(nodes, nodes)).tocsr()
         matrix = sp.csr_array(matrix + matrix.T)
         matrix.sort_indices()
-        rowptr = matrix.indptr.astype(np.int64)
         local = matrix.indices - np.repeat(ptr[:-1], 2 * self.num_edges)
         graphs = GraphCollection(
             ptr=ptr,
-            rowptr=rowptr,
+            rowptr=matrix.indptr.astype(np.int64),
             col=local.astype(np.int32),
             index=index,
             value=np.zeros((nodes, 0), np.float32),
@@ -168,22 +128,21 @@ def _small(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.int64)
 
 
-def read_packed(path: str | Path | IO[bytes]) -> RawGraphs:
+def read_packed(path: Path) -> RawGraphs:
     """What :func:`write_packed` wrote; nothing in the file can run."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if int(file["format"]) != _FORMAT:
-                raise ValueError(f"format {int(file['format'])} is not known")
-            first = file["first"].astype(np.int32)
-            optional = {name: file[name] for name in _OPTIONAL if name in file.files}
-            return RawGraphs(
-                num_nodes=file["num_nodes"].astype(np.int64),
-                num_edges=file["num_edges"].astype(np.int64),
-                edges=np.stack([first, first + file["distance"]]),
-                self_loops=int(file["self_loops"]),
-                y=file["y"].astype(np.int64),
-                structure=bool(file["structure"]),
-                **optional,
-            )
-    except (ValueError, KeyError, EOFError, TypeError, OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read as a packed list of graphs: {error}.") from error
+    with (
+        reading(f"{path} cannot be read as a packed list of graphs"),
+        np.load(path, allow_pickle=False) as file,
+    ):
+        if int(file["format"]) != _FORMAT:
+            raise ValueError(f"format {int(file['format'])} is not known")
+        first = file["first"].astype(np.int32)
+        return RawGraphs(
+            num_nodes=file["num_nodes"].astype(np.int64),
+            num_edges=file["num_edges"].astype(np.int64),
+            edges=np.stack([first, first + file["distance"]]),
+            self_loops=int(file["self_loops"]),
+            y=file["y"].astype(np.int64),
+            structure=bool(file["structure"]),
+            **{name: file[name] for name in _OPTIONAL if name in file.files},
+        )

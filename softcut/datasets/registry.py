@@ -103,23 +103,19 @@ def _provide(entry: Entry, root: str | os.PathLike[str] | None, download: bool) 
     folder = fetching.find_folder(roots, entry.folders, entry.files)
     if folder is not None:
         return folder
-    name = entry.info.name
-    advice = fetching.advice(root)
+    name, own, advice = entry.info.name, entry.folders[0], fetching.advice(root)
     if not download:
-        places = " or ".join(str(place / entry.folders[0]) for place in roots)
+        places = " or ".join(str(place / own) for place in roots)
         raise DataError(
-            f"The data set '{name}' is not in {places}: {advice} that holds {entry.folders[0]}, or allow the "
-            "download."
+            f"The data set '{name}' is not in {places}: {advice} that holds {own}, or allow the download."
         )
-    if entry.remote is not None and not entry.remote:
-        raise DataError(
-            f"The data set '{name}' cannot be downloaded, since its source ({entry.info.url}) has it in another "
-            f"format: {advice} that holds {entry.folders[0]}/{entry.files[0]}."
-        )
-    folder = roots[-1] / entry.folders[0]
-    for file in entry.files:
+    folder = roots[-1] / own
+    for file, url in entry.files.items():
+        if not url:
+            raise DataError(
+                f"The data set '{name}' cannot be downloaded, since its source ({entry.info.url}) has it in another "
+                f"format: {advice} that holds {own}/{file}."
+            )
         if not (folder / file).is_file():
-            check = partial(entry.check, file=file)
-            source = entry.info.url + (entry.remote or {}).get(file, file)
-            fetching.fetch(source, folder / file, check, name, advice)
+            fetching.fetch(url, folder / file, partial(entry.check, file=file), name, advice)
     return folder

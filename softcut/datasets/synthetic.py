@@ -10,7 +10,21 @@ from scipy.spatial import cKDTree
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 
-__all__ = ["attributed_communities", "community_graph", "grid_graph", "ring_graph"]
+__all__ = [
+    "attributed_communities",
+    "check_rules",
+    "community_graph",
+    "draw_words",
+    "grid_graph",
+    "ring_graph",
+]
+
+
+def check_rules(*rules: tuple[str, object, bool, str]) -> None:
+    """Refuse the first argument that breaks its rule: (name, value, whether it keeps the rule, the rule)."""
+    for name, value, kept, rule in rules:
+        if not kept:
+            raise ParameterError(f"{name} must {rule}, got {value}.")
 
 
 def _symmetric(n: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> sp.csr_matrix:
@@ -29,8 +43,7 @@ def ring_graph(n_nodes: int = 200) -> Graph:
     >>> graph.num_nodes, graph.num_edges, graph.x.shape
     (200, 200, (200, 2))
     """
-    if n_nodes < 3:
-        raise ParameterError(f"n_nodes must be at least 3 for a ring, not {n_nodes}.")
+    check_rules(("n_nodes", n_nodes, n_nodes >= 3, "be at least 3 for a ring"))
     nodes = np.arange(n_nodes)
     angle = 2 * np.pi * nodes / n_nodes
     x = np.column_stack([np.cos(angle), np.sin(angle)]).astype(np.float32)
@@ -153,13 +166,20 @@ def attributed_communities(
     >>> graph.num_nodes, graph.num_edges, graph.x.shape, len(set(graph.y.tolist()))
     (400, 1200, (400, 50), 4)
     """
-    _check_community_arguments(n_nodes, n_clusters, average_degree, n_features)
-    for name, value in (("edge_signal", edge_signal), ("feature_signal", feature_signal)):
-        if not 0 <= value <= 1:
-            raise ParameterError(f"{name} must lie between 0 and 1, not {value}.")
-    for name, value in (("degree_spread", degree_spread), ("size_spread", size_spread)):
-        if not 0 <= value <= 5:
-            raise ParameterError(f"{name} must lie between 0 and 5, not {value}.")
+    check_rules(
+        ("n_clusters", n_clusters, 1 <= n_clusters <= n_nodes, f"lie between 1 and n_nodes={n_nodes}"),
+        (
+            "average_degree",
+            average_degree,
+            0 <= average_degree <= n_nodes - 1,
+            f"lie between 0 and {n_nodes - 1}",
+        ),
+        ("n_features", n_features, n_features >= 0, "not be negative"),
+        ("edge_signal", edge_signal, 0 <= edge_signal <= 1, "lie between 0 and 1"),
+        ("feature_signal", feature_signal, 0 <= feature_signal <= 1, "lie between 0 and 1"),
+        ("degree_spread", degree_spread, 0 <= degree_spread <= 5, "lie between 0 and 5"),
+        ("size_spread", size_spread, 0 <= size_spread <= 5, "lie between 0 and 5"),
+    )
     if words_per_node is None:
         words_per_node = float(np.clip(n_features / 4, 2, 20))
     rng = np.random.default_rng(seed)
@@ -174,17 +194,8 @@ def attributed_communities(
     if n_features:
         # The classes' own words depend on the seed alone, so graphs of different sizes are of one kind.
         order = np.argsort(np.random.default_rng([seed, n_clusters]).random((n_clusters, n_features)), axis=1)
-        x = _draw_words(rng, y, order, words_per_node, feature_signal)
+        x = draw_words(rng, y, order, words_per_node, feature_signal)
     return Graph.from_scipy(adjacency, x=x, y=y, name="attributed communities")
-
-
-def _check_community_arguments(n_nodes: int, n_clusters: int, average_degree: float, n_features: int) -> None:
-    if not 1 <= n_clusters <= n_nodes:
-        raise ParameterError(f"n_clusters must lie between 1 and n_nodes={n_nodes}, not {n_clusters}.")
-    if not 0 <= average_degree <= n_nodes - 1:
-        raise ParameterError(f"average_degree must lie between 0 and {n_nodes - 1}, not {average_degree}.")
-    if n_features < 0:
-        raise ParameterError(f"n_features must not be negative, it is {n_features}.")
 
 
 def _draw_edges(
@@ -220,17 +231,17 @@ def _draw_edges(
     return _symmetric(n, *np.divmod(keys, n))
 
 
-def _draw_words(
+def draw_words(
     rng: np.random.Generator,
     y: NDArray[np.int64],
     ranks_of_class: NDArray[np.int64],
     words_per_node: float,
     signal: float,
 ) -> sp.csr_matrix:
+    """Distinct words of every node, from the Zipf distribution of its class or from a common one: [N, F] of ones."""
     n, n_features = len(y), ranks_of_class.shape[1]
     zipf = np.cumsum(1.0 / np.arange(1, n_features + 1))
-    counts = np.maximum(rng.poisson(words_per_node, n), 1)
-    nodes = np.repeat(np.arange(n), counts)
+    nodes = np.repeat(np.arange(n), np.maximum(rng.poisson(words_per_node, n), 1))
     rank = np.searchsorted(zipf, rng.random(len(nodes)) * zipf[-1], side="right").clip(max=n_features - 1)
     from_class = rng.random(len(nodes)) < signal
     words = np.where(from_class, ranks_of_class[y[nodes], rank], rank)

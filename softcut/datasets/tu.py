@@ -1,89 +1,211 @@
-"""TU data sets (Morris et al., 2020) from their text files, plain or zipped, without pickles."""
+"""The format of the TU data sets (Morris et al., 2020): published sets and a user's own, from text files."""
 
 from __future__ import annotations
 
+import io
+import warnings
 import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from softcut.datasets.fetching import reading
 from softcut.datasets.raw_graphs import RawGraphs
 from softcut.errors import DataError
+from softcut.graph.collection import GraphCollection
 
-__all__ = ["read_compact", "read_folder", "read_zip"]
+__all__ = ["NodeFeatures", "read_compact", "read_folder", "read_tu_folder", "read_zip"]
+
+PARTS = ("A", "graph_indicator", "graph_labels", "node_labels", "node_attributes")
 
 
 def read_folder(folder: Path, name: str) -> RawGraphs:
-    """The files ``NAME_A.txt``, ``NAME_graph_indicator.txt``, ... of a folder."""
-    files = {path.name: path.read_bytes() for path in folder.glob(f"{name}_*.txt")}
-    return _parse(files, name, str(folder))
+    """The files ``NAME_A.txt``, ``NAME_graph_indicator.txt``, ... of a published data set."""
+    return _published(_files(folder, name), folder / name)
 
 
 def read_zip(path: Path, name: str) -> RawGraphs:
     """The same files in a zip archive, in any folder of it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            files = {
-                Path(member).name: archive.read(member)
-                for member in archive.namelist()
-                if Path(member).name.startswith(f"{name}_") and member.endswith(".txt")
-            }
-    except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
-        raise DataError(
-            f"{path} cannot be read as a zip archive: {error}; delete it and load again."
-        ) from error
-    return _parse(files, name, str(path))
+    wanted = {f"{name}_{part}.txt": part for part in PARTS}
+    advice = "; delete it and load again"
+    with reading(f"{path} cannot be read as a zip archive", advice), zipfile.ZipFile(path) as archive:
+        members = [member for member in archive.namelist() if Path(member).name in wanted]
+        files = {wanted[Path(member).name]: io.BytesIO(archive.read(member)) for member in members}
+    return _published(files, path / name)
 
 
 def read_compact(path: Path) -> RawGraphs:
     """One npz file with ``num_nodes``, ``num_edges``, ``y`` and local ``edges``, self-loops included."""
-    try:
+    with reading(f"{path} cannot be read", "; delete it and load again"):
         with np.load(path, allow_pickle=False) as file:
             sizes, counts = file["num_nodes"].astype(np.int64), file["num_edges"].astype(np.int64)
             start = np.repeat(np.cumsum(sizes) - sizes, counts)
             first, second = file["edges"].astype(np.int64) + start
-            return RawGraphs.from_edges(sizes, first, second, y=file["y"].astype(np.int64))
-    except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read: {error}; delete it and load again.") from error
+            y = file["y"].astype(np.int64)
+        return RawGraphs.from_edges(sizes, first, second, y=y)
 
 
-def _parse(files: dict[str, bytes], name: str, where: str) -> RawGraphs:
-    def numbers(part: str) -> NDArray[np.int64] | None:
-        content = files.get(f"{name}_{part}.txt")
-        return None if content is None else _table(content)
+@dataclass(frozen=True)
+class NodeFeatures:
+    """How the labels and attributes of nodes become features; taken from the training graphs.
 
-    edges, indicator, y = numbers("A"), numbers("graph_indicator"), numbers("graph_labels")
-    if edges is None or indicator is None or y is None:
+    Attributes
+    ----------
+    labels : list of int
+        The node labels there are, in order; one feature for each.
+    mean, std : list of float
+        Of every attribute; it is given as (value - mean) / std.
+    """
+
+    labels: list[int]
+    mean: list[float]
+    std: list[float]
+
+
+def read_tu_folder(
+    folder: str | Path, features: NodeFeatures | None = None
+) -> tuple[GraphCollection, NodeFeatures]:
+    """A user's own graphs: a folder with ``NAME_A.txt``, ``NAME_graph_indicator.txt`` and so on.
+
+    Node labels become one-hot features, node attributes become numbers scaled to mean 0 and deviation 1, both as in
+    `features` (those of the training graphs) where it is given. Graph labels may be missing. Edge labels and attributes
+    are not read.
+
+    >>> import tempfile
+    >>> files = {"A": "1, 2\\n2, 1\\n3, 4\\n", "graph_indicator": "1\\n1\\n2\\n2\\n", "graph_labels": "1\\n-1\\n"}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for part, text in files.items():
+    ...         _ = Path(folder, f"PAIRS_{part}.txt").write_text(text)
+    ...     graphs, _ = read_tu_folder(folder)
+    >>> graphs, graphs.classes
+    (GraphCollection('PAIRS': 2 graphs, 4 nodes, 2 edges, 0 features, 2 classes), ('-1', '1'))
+    """
+    folder = Path(folder)
+    name = _name(folder)
+    files = _files(folder, name)
+    raw, labels, attributes = _read(files, folder / name, whole_attributes=False)
+    graphs = raw.collection(name)
+    if "graph_labels" not in files:
+        graphs = replace(graphs, y=None, classes=())
+    if features is None:
+        features = NodeFeatures([] if labels is None else np.unique(labels).tolist(), [], [])
+        if attributes is not None:
+            std = attributes.std(0)
+            scale = np.where(std > 0, std, 1.0)
+            features = replace(features, mean=attributes.mean(0).tolist(), std=scale.tolist())
+    return _with_features(graphs, folder / name, labels, attributes, features), features
+
+
+def _name(folder: Path) -> str:
+    if not folder.is_dir():
         raise DataError(
-            f"{where} does not hold the files {name}_A.txt, _graph_indicator.txt, _graph_labels.txt."
+            f"{folder} is not a folder; name one with the files NAME_A.txt, NAME_graph_indicator.txt, ..."
         )
-    try:
-        labels, attributes = numbers("node_labels"), numbers("node_attributes")
-        graph = indicator[:, 0] - 1
-        if (np.diff(graph) < 0).any() or len(y) != graph[-1] + 1:
-            raise ValueError("the nodes of one graph do not stand together")
-        first, second = edges.T - 1
-        return RawGraphs.from_edges(
-            np.bincount(graph, minlength=len(y)),
-            first,
-            second,
-            y=y[:, 0],
-            node_labels=None if labels is None else labels[:, 0],
-            attributes=attributes,
-        )
-    except (ValueError, IndexError) as error:
-        raise DataError(f"The files {name}_*.txt in {where} do not belong together: {error}.") from error
+    names = sorted(path.name.removesuffix("_A.txt") for path in folder.glob("*_A.txt"))
+    if len(names) != 1:
+        what = "no file NAME_A.txt" if not names else f"several data sets ({', '.join(names)})"
+        raise DataError(f"{folder} holds {what}; name a folder with the files of one TU data set.")
+    return names[0]
 
 
-def _table(content: bytes) -> NDArray[np.int64]:
-    """Numbers separated by commas, one line each; attributes are whole numbers written with decimals."""
-    first = content.split(b"\n", 1)[0]
-    columns = first.count(b",") + 1
-    floats = b"." in first
-    # Commas become spaces: numpy then reads any number of columns at the speed of one.
-    text = content.decode("ascii").replace(",", " ")
-    table = np.fromstring(text, dtype=np.float64 if floats else np.int64, sep=" ").reshape(-1, columns)
-    if floats and not np.array_equal(table, np.round(table)):
-        raise ValueError("attributes that are not whole numbers")
-    return table.astype(np.int64)
+def _files(folder: Path, name: str) -> dict[str, Path]:
+    paths = {part: folder / f"{name}_{part}.txt" for part in PARTS}
+    return {part: path for part, path in paths.items() if path.is_file()}
+
+
+def _published(files: Mapping[str, Path | io.BytesIO], where: Path) -> RawGraphs:
+    raw, labels, attributes = _read(files, where, whole_attributes=True)
+    return replace(raw, node_labels=labels, attributes=attributes, structure=True)
+
+
+def _read(
+    files: Mapping[str, Path | io.BytesIO], where: Path, whole_attributes: bool
+) -> tuple[RawGraphs, NDArray[np.int64] | None, NDArray[Any] | None]:
+    """Graphs without features, node labels [N] and attributes [N, A]; `where`: path and name, as in messages."""
+    tables = {
+        part: _numbers(file, f"{where}_{part}.txt", whole_attributes or part != "node_attributes")
+        for part, file in files.items()
+    }
+    if "A" not in tables or "graph_indicator" not in tables:
+        raise DataError(
+            f"{where.parent} must hold {where.name}_A.txt and {where.name}_graph_indicator.txt, but one is missing."
+        )
+    edges, graph = tables["A"], tables["graph_indicator"][:, 0] - 1
+    nodes, count = len(graph), int(graph[-1]) + 1
+    if (np.diff(graph) < 0).any() or graph[0] != 0:
+        raise DataError(f"{where}_graph_indicator.txt must number the graphs from 1 on, in rising order.")
+    expected = {
+        "node_labels": (nodes, "nodes"),
+        "node_attributes": (nodes, "nodes"),
+        "graph_labels": (count, "graphs"),
+    }
+    for part, (lines, things) in expected.items():
+        if part in tables and len(tables[part]) != lines:
+            raise DataError(
+                f"{where}_{part}.txt must have a line for each of the {lines} {things}, got {len(tables[part])}."
+            )
+    labels = tables.get("node_labels")
+    if labels is not None and labels.shape[1] != 1:
+        raise DataError(f"{where}_node_labels.txt must have one label per node, got {labels.shape[1]}.")
+    if edges.shape[1] != 2 or edges.min(initial=1) < 1 or edges.max(initial=1) > nodes:
+        raise DataError(f"{where}_A.txt must hold pairs of node numbers from 1 to {nodes}.")
+    y = tables["graph_labels"][:, 0] if "graph_labels" in tables else np.zeros(count, np.int64)
+    with reading(f"{where}_A.txt"):
+        sizes = np.bincount(graph, minlength=count)
+        raw = RawGraphs.from_edges(sizes, *(edges.T - 1), y=y, structure=False)
+    return raw, None if labels is None else labels[:, 0], tables.get("node_attributes")
+
+
+def _numbers(file: Path | io.BytesIO, where: str, whole: bool) -> NDArray[Any]:
+    """Numbers separated by commas, one line each."""
+    with warnings.catch_warnings(), reading(f"{where} cannot be read as numbers separated by commas"):
+        warnings.simplefilter("ignore", UserWarning)  # an empty file is refused below
+        numbers = np.loadtxt(file, delimiter=",", dtype=np.float64, ndmin=2)
+    if not numbers.size:
+        if where.endswith("_A.txt"):
+            return np.zeros((0, 2), np.int64)
+        raise DataError(f"{where} is empty.")
+    if not np.isfinite(numbers).all():
+        raise DataError(f"{where} holds values that are missing or not finite.")
+    if not whole:
+        return numbers
+    if not np.array_equal(numbers, np.round(numbers)):
+        raise DataError(f"{where} must hold whole numbers.")
+    return numbers.astype(np.int64)
+
+
+def _with_features(
+    graphs: GraphCollection,
+    where: Path,
+    labels: NDArray[np.int64] | None,
+    attributes: NDArray[Any] | None,
+    known: NodeFeatures,
+) -> GraphCollection:
+    if (labels is not None) != bool(known.labels):
+        raise DataError(
+            f"{where}_node_labels.txt is {'there' if labels is not None else 'missing'}, "
+            f"but the model was trained {'with' if known.labels else 'without'} node labels."
+        )
+    width = 0 if attributes is None else attributes.shape[1]
+    if width != len(known.mean):
+        raise DataError(
+            f"{where}_node_attributes.txt must have the {len(known.mean)} attributes that the model was trained with, "
+            f"got {width}."
+        )
+    index = np.zeros((graphs.num_nodes, 0), np.int32)
+    if labels is not None:
+        position = np.searchsorted(known.labels, labels).clip(max=len(known.labels) - 1)
+        strange = labels[np.asarray(known.labels)[position] != labels]
+        if len(strange):
+            raise DataError(
+                f"{where}_node_labels.txt holds the label {strange[0]}, which no training graph had."
+            )
+        index = position.astype(np.int32)[:, None]
+    value = np.zeros((graphs.num_nodes, 0), np.float32)
+    if attributes is not None:
+        value = ((attributes - np.array(known.mean)) / np.array(known.std)).astype(np.float32)
+    return replace(graphs, index=index, value=value, num_features=len(known.labels) + width)

@@ -1,13 +1,6 @@
 """Every score in one place: agreement with known classes, and quality of a partition of a graph.
 
-Two families of functions:
-
-* **label scores** compare a clustering with known classes: :func:`nmi`, :func:`homogeneity`,
-  :func:`completeness`, :func:`ari`, :func:`matched_accuracy`;
-* **graph scores** need no classes: :func:`normalised_cut`, :func:`modularity`, :func:`conductance`,
-  :func:`balance`, :func:`clusters_used`, :func:`evidence`.
-
-:func:`evaluate` computes all of them at once.
+**Label scores** compare a clustering with known classes, **graph scores** need none; :func:`evaluate` computes all.
 
 Conventions. Labels are any values that can be compared (integers in most cases, not necessarily
 ``0..k-1``); a cluster exists when at least one node carries its label, so empty clusters never count.
@@ -16,7 +9,7 @@ counts once), ``vol(c)`` is the sum of the degrees of the nodes in ``c`` and ``c
 the edges that leave ``c``. A ratio whose denominator is zero (isolated nodes, a graph without edges) is 0.
 """
 
-from softcut.metrics.judge import Evidence, Judge, evidence, evidence_parts
+from softcut.metrics.judge import Evidence, Judge
 from softcut.metrics.scores import (
     GRAPH_SCORES,
     LABEL_SCORES,
@@ -26,6 +19,8 @@ from softcut.metrics.scores import (
     completeness,
     conductance,
     evaluate,
+    evidence,
+    evidence_parts,
     homogeneity,
     matched_accuracy,
     modularity,

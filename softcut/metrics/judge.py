@@ -1,17 +1,17 @@
 r"""Evidence: how much of a graph a clustering explains, judged without classes.
 
-A clustering c of N nodes is a message of N H(c) nats (H: entropy of the cluster sizes). What it is worth is
-what it tells about the data, counted in the same unit:
+A clustering c of N nodes is a message of N H(c) nats (H: entropy of the cluster sizes). What it tells about the data
+is counted in the same unit:
 
     edges      G_e = E I(c(u); c(v)) - log C(K(K+1)/2, E)      mutual information of the K x K table S'AS of E edges
     features   G_x = W I(word; c) - sum_w log C(K, n_w)        of the K x F table S'X of W words, n_w of them word w
     evidence   (G_e + G_x) / (N H(c))                          nats explained per nat of labels
 
-E I(c(u); c(v)) is the logarithm of how much more likely the edges are when the clusters of their ends are drawn
-from S'AS than when they are drawn one by one; W I(word; c) the same for words. Labels that were fitted to the
-data find mutual information even where there is none. log C, the stochastic complexity of a multinomial
-(:func:`softcut.ops.information.multinomial_complexity`), is the price of the table: what describing it costs. With it
-the value has a meaning by itself: below 1 the labels cost more than they explain.
+E I(c(u); c(v)) is the log-likelihood ratio of the edges when the clusters of their ends are drawn from S'AS, over
+when they are drawn independently; W I(word; c) is the same for words. Labels that were fitted to the data find mutual
+information even where there is none, so log C, the stochastic complexity of a multinomial
+(:func:`softcut.ops.information.multinomial_complexity`), is subtracted: the cost of describing the table. Below 1 the
+labels cost more than they explain.
 
 Whether there is anything to find (:attr:`Evidence.structure`) is a question about a graph and not about two clusterings
 of it, so only what pays counts, and columns that go together count once:
@@ -20,8 +20,8 @@ of it, so only what pays counts, and columns that go together count once:
                measurements: what clusters say along principal axes (:mod:`softcut.metrics.measurements`)
     structure  (max(G_e, 0) + max(told, 0)) / (N H(c))
 
-A share q of the words (1, 1/2, 1/4, ...) tells clusters apart, and the others are described without them. Clusters say
-n_w D_w nats about word w, with D_w the divergence of its clusters from those of all words: W I in all.
+A share q of the words (1, 1/2, 1/4, ...) tells clusters apart, and the others are described without them; D_w is the
+divergence of the clusters of word w from those of all words, so that n_w D_w sum to W I.
 """
 
 from __future__ import annotations
@@ -34,11 +34,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
-from softcut.errors import ParameterError
-from softcut.metrics.arguments import GraphLike, adjacency_and_codes
 from softcut.metrics.features_as_words import looks_like_words, presence
 from softcut.metrics.measurements import axes_gain, axes_table, looked_at, principal_axes
 from softcut.ops import entropy
@@ -51,7 +48,7 @@ from softcut.ops.information import (
     word_price,
 )
 
-__all__ = ["Evidence", "Judge", "evidence", "evidence_parts"]
+__all__ = ["Evidence", "Judge"]
 
 
 @dataclass(frozen=True)
@@ -61,27 +58,14 @@ class Evidence:
     >>> parts = Evidence(edges=30.0, features=-10.0, entropy=0.5, nodes=40, price=12.0)
     >>> parts.value, parts.structure, parts.description_length
     (1.0, 1.5, 0.0)
-
-    Attributes
-    ----------
-    edges, features : float or Tensor
-        G_e and G_x, less their prices; negative where a table costs more than it explains.
-    entropy : float or Tensor
-        H(c), entropy of the cluster sizes.
-    nodes : int
-        N.
-    price : float
-        Of both tables; the same for all clusterings of one graph into K.
-    told : float or Tensor, optional
-        What one clustering says about features of which only those count that pay; None, for several: G_x.
     """
 
-    edges: Any
-    features: Any
-    entropy: Any
-    nodes: int
-    price: float = 0.0
-    told: Any = None
+    edges: Any  # G_e; like G_x less its price, and negative where a table costs more than it explains
+    features: Any  # G_x
+    entropy: Any  # H(c), of the cluster sizes
+    nodes: int  # N
+    price: float = 0.0  # of both tables; the same for all clusterings of one graph into K
+    told: Any = None  # what one clustering says about the features that pay; None, for several: G_x
 
     def __getitem__(self, clusterings: Sequence[int]) -> Evidence:
         """Of some of several clusterings."""
@@ -133,8 +117,8 @@ class Judge:
     >>> judge = Judge(graph.adjacency, graph.x)
     >>> classes = torch.from_numpy(graph.y)
     >>> shuffled = classes[torch.randperm(200, generator=torch.Generator().manual_seed(0))]
-    >>> found = judge(torch.stack([classes, shuffled], dim=1), 3).value
-    >>> bool(found[0] > 1 > found[1])
+    >>> values = judge(torch.stack([classes, shuffled], dim=1), 3).value
+    >>> bool(values[0] > 1 > values[1])
     True
 
     Parameters
@@ -148,15 +132,6 @@ class Judge:
         Where labels will be.
     words : sparse matrix, optional
         ``presence(x)``, where it is known already.
-
-    Attributes
-    ----------
-    nodes, edges : int, float
-        N and E.
-    counts : Tensor
-        [F], how often each word occurs.
-    axes : Tensor or None
-        Principal axes of features that are measurements, of the nodes looked at.
     """
 
     def __init__(
@@ -168,7 +143,7 @@ class Judge:
     ) -> None:
         device = device or torch.device("cpu")
         entries = sp.coo_array(adjacency)
-        self.nodes = int(entries.shape[0])
+        self.nodes = int(entries.shape[0])  # N; self.edges is E
         self._row, self._column = _index(entries.row, device), _index(entries.col, device)
         self._weight: Tensor | None = None
         weight = np.asarray(entries.data)
@@ -180,7 +155,7 @@ class Judge:
             self.edges = total * total / float((weight * weight).sum()) / 2
             # Whole numbers whose sums are exact: a GPU adds in any order, and the result is the same to the bit.
             self._weight = torch.from_numpy(np.rint(weight * (_EXACT / total))).to(device)
-        self.axes: Tensor | None = None
+        self.axes: Tensor | None = None  # of features that are measurements, of the nodes looked at
         if x is None:
             words = sp.csr_array((self.nodes, 0))
         else:
@@ -192,7 +167,7 @@ class Judge:
         used = np.flatnonzero(count)
         place = np.zeros(words.shape[1], dtype=np.int64)
         place[used] = np.arange(len(used))
-        self.counts = torch.from_numpy(count[used].astype(np.float64)).to(device)
+        self.counts = torch.from_numpy(count[used].astype(np.float64)).to(device)  # of each word that occurs
         self._owner = _index(np.repeat(np.arange(self.nodes), np.diff(words.indptr)), device)
         self._word = _index(place[words.indices], device)
 
@@ -241,45 +216,3 @@ class Judge:
 
 def _index(values: np.ndarray, device: torch.device) -> Tensor:
     return torch.from_numpy(values).to(device).long()
-
-
-def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Evidence:
-    """G_e, G_x and H of one clustering; see :func:`evidence`.
-
-    >>> import numpy as np
-    >>> two_edges = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
-    >>> parts = evidence_parts(two_edges, [0, 0, 1, 1])
-    >>> round(parts.edges, 2), parts.features, round(parts.entropy, 2)      # 2 log 2, less log C(3, 2)
-    (-0.12, 0.0, 0.69)
-    """
-    adjacency, numbers = adjacency_and_codes(graph, labels)
-    x = getattr(graph, "x", None) if x is None else x
-    if x is not None and x.shape[0] != adjacency.shape[0]:
-        raise ParameterError(f"x has {x.shape[0]} rows but the graph has {adjacency.shape[0]} nodes.")
-    parts = Judge(adjacency, x)(torch.from_numpy(numbers), int(numbers.max()) + 1)
-    edges, features, entropy_, told = map(float, (parts.edges, parts.features, parts.entropy, parts.told))
-    return Evidence(edges, features, entropy_, parts.nodes, parts.price, told)
-
-
-def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:
-    """Nats that a clustering explains of the edges and of the features, per nat of its labels.
-
-    Compares clusterings of one graph, of one size or of several: the higher, the better. No classes are used. Below 1
-    the labels cost more than they explain; 0 for a single cluster. See :mod:`softcut.metrics.judge` for the definition.
-
-    >>> from softcut.datasets import attributed_communities
-    >>> from softcut.metrics import evidence
-    >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
-    >>> round(evidence(graph, graph.y), 2), evidence(graph, [0] * 200)
-    (1.5, 0.0)
-
-    Parameters
-    ----------
-    graph : Graph or adjacency matrix
-        What was clustered.
-    labels : array [N]
-        Clusters.
-    x : array or sparse matrix, optional
-        Features in place of the graph's own.
-    """
-    return float(evidence_parts(graph, labels, x).value)

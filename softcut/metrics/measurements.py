@@ -1,15 +1,13 @@
 r"""Features that are measurements: what clusters say about them along their principal axes.
 
-Columns that go together say the same thing: judged one by one they would say it many times, and any clusters of a
-cloud without gaps would seem to explain it. Here each column is replaced by normal scores of its ranks, so that no
-tail counts for more than its place, and all of them by their leading principal axes, white. Clusters with a mean each,
-beside one mean for all, then explain
+Columns that go together say the same thing, and must not count many times. Each column is replaced by normal scores of
+its ranks (no outlier counts for more than its rank), and all of them by their leading principal axes, white. Clusters
+with a mean each, compared with one mean for all, then explain
 
     G_d = d (N - K) / 2 log(1 + N) - (N - 1) / 2 log det(I + N (I - M))        M = Z'S (S'S)^-1 S'Z / N
 
-nats of the d first axes Z: the logarithm of a Bayes factor (Zellner's g-prior with the weight of one node), which has
-mean 1 where labels say nothing. That d counts which gives most, at log(D + 1) for the choice. However well labels are
-fitted to a normal cloud they explain less than their own entropy: that is the law of rate and distortion.
+nats of the d first axes Z: the log of a Bayes factor (Zellner's g-prior with the weight of one node), which has mean 1
+where labels say nothing. The d with the largest G_d counts, less log(D + 1) for the choice.
 """
 
 from __future__ import annotations

@@ -1,18 +1,24 @@
-"""Agreement with known classes, and quality of a partition of a graph."""
+"""Every score: agreement with known classes, quality of a partition of a graph, evidence."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as _sk
 from sklearn.metrics.cluster import contingency_matrix
 
-from softcut.errors import ParameterError
-from softcut.metrics.arguments import GraphLike, adjacency_and_codes, as_labels, codes
-from softcut.metrics.judge import evidence
+from softcut.errors import GraphError, ParameterError
+from softcut.metrics.judge import Evidence, Judge
+
+if TYPE_CHECKING:
+    from softcut.graph import Graph
 
 __all__ = [
     "GRAPH_SCORES",
@@ -23,6 +29,8 @@ __all__ = [
     "completeness",
     "conductance",
     "evaluate",
+    "evidence",
+    "evidence_parts",
     "homogeneity",
     "matched_accuracy",
     "modularity",
@@ -30,60 +38,82 @@ __all__ = [
     "normalised_cut",
 ]
 
-LABEL_SCORES: tuple[str, ...] = (
-    "nmi",
-    "nmi_geometric",
-    "homogeneity",
-    "completeness",
-    "ari",
-    "accuracy",
-)
-"""Keys of :func:`evaluate` that are present when the classes are known."""
 
-GRAPH_SCORES: tuple[str, ...] = (
-    "normalised_cut",
-    "modularity",
-    "conductance",
-    "conductance_max",
-    "balance",
-    "clusters_used",
-    "evidence",
-)
-"""Keys of :func:`evaluate` that are always present."""
+GraphLike: TypeAlias = "Graph | sp.spmatrix | sp.sparray | NDArray[Any]"
+
+
+def _as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
+    """A one-dimensional, non-empty label array, or an error that names the argument."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ParameterError(f"{name} must be one label per node, but it has shape {array.shape}.")
+    if array.size == 0:
+        raise ParameterError(f"{name} is empty: there must be at least one node.")
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise ParameterError(f"{name} holds NaN or infinite values; labels must be comparable.")
+        if (array == np.round(array)).all():
+            array = array.astype(np.int64)
+    return array
+
+
+def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Labels renumbered ``0..used-1``."""
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
+def _adjacency_and_codes(graph: GraphLike, labels: ArrayLike) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
+    """The adjacency matrix, and the labels of its nodes renumbered."""
+    adjacency, array = _as_adjacency(graph), _as_labels(labels, "labels")
+    if len(array) != adjacency.shape[0]:
+        raise ParameterError(f"labels has {len(array)} entries but the graph has {adjacency.shape[0]} nodes.")
+    return adjacency, _codes(array)
+
+
+def _as_adjacency(graph: GraphLike) -> sp.csr_matrix:
+    """The adjacency matrix of a graph, a scipy matrix or a square array, checked unless it is a Graph."""
+    adjacency = getattr(graph, "adjacency", None)
+    if adjacency is not None:
+        return adjacency.tocsr()
+    matrix: Any = graph if sp.issparse(graph) else np.asarray(graph)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise GraphError(f"The adjacency matrix must be square, but its shape is {matrix.shape}.")
+    csr = sp.csr_matrix(matrix)
+    if csr.nnz:
+        if not np.isfinite(csr.data).all() or csr.data.min() < 0:
+            raise GraphError("The adjacency matrix holds negative, NaN or infinite weights.")
+        difference = abs(csr - csr.T)
+        if difference.nnz and difference.max() > 1e-6 * csr.data.max():
+            raise GraphError("The adjacency matrix is not symmetric; pass A + A.T or a Graph.")
+    return csr
 
 
 def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    first, second = as_labels(y, "y"), as_labels(labels, "labels")
+    first, second = _as_labels(y, "y"), _as_labels(labels, "labels")
     if len(first) != len(second):
         raise ParameterError(
             f"y has {len(first)} entries but labels has {len(second)}; they must be of the same nodes."
         )
-    return codes(first), codes(second)
+    return _codes(first), _codes(second)
 
 
 class _Parts(NamedTuple):
-    """What every graph score is made of, one entry per used cluster."""
+    """Of every used cluster: its volume, and the weight of its edges inside, 1_c' A 1_c."""
 
     volume: NDArray[np.float64]
-    inside: NDArray[np.float64]  # weight of edges inside, both directions counted: 1_c' A 1_c
+    inside: NDArray[np.float64]
 
     @classmethod
     def of(cls, graph: GraphLike, labels: ArrayLike) -> _Parts:
-        adjacency, numbers = adjacency_and_codes(graph, labels)
+        adjacency, numbers = _adjacency_and_codes(graph, labels)
         rows = np.repeat(numbers, np.diff(adjacency.indptr))
-        weight = adjacency.data
-        same = rows == numbers[adjacency.indices]
+        same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
         used = int(numbers.max()) + 1
-        volume = np.bincount(rows, weights=weight, minlength=used).astype(np.float64)
-        inside = np.bincount(rows[same], weights=weight[same], minlength=used).astype(np.float64)
+        volume, inside = (np.bincount(rows, w, used).astype(np.float64) for w in (adjacency.data, same))
         return cls(volume, inside)
 
-    @property
-    def cut(self) -> NDArray[np.float64]:
-        return np.maximum(self.volume - self.inside, 0.0)
-
     def normalised_cut(self) -> float:
-        return float(_ratio(self.cut, self.volume).sum())
+        return float(self._cut_over(self.volume).sum())
 
     def modularity(self, resolution: float = 1.0) -> float:
         total = self.volume.sum()
@@ -92,15 +122,11 @@ class _Parts(NamedTuple):
         return float((self.inside / total - resolution * (self.volume / total) ** 2).sum())
 
     def conductances(self) -> NDArray[np.float64]:
-        smaller_side = np.minimum(self.volume, self.volume.sum() - self.volume)
-        return np.minimum(_ratio(self.cut, smaller_side), 1.0)
+        return np.minimum(self._cut_over(np.minimum(self.volume, self.volume.sum() - self.volume)), 1.0)
 
-
-def _ratio(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
-
-
-# --------------------------------------------------------------------------------------- label scores
+    def _cut_over(self, volume: NDArray[np.float64]) -> NDArray[np.float64]:
+        cut = np.maximum(self.volume - self.inside, 0.0)
+        return np.divide(cut, volume, out=np.zeros_like(cut), where=volume > 0)
 
 
 def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometric"] = "arithmetic") -> float:
@@ -117,8 +143,9 @@ def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometr
     """
     if average not in ("arithmetic", "geometric"):
         raise ParameterError(f"average must be 'arithmetic' or 'geometric', not {average!r}.")
-    score = _sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average)
-    return float(np.clip(score, 0.0, 1.0))
+    return float(
+        np.clip(_sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average), 0.0, 1.0)
+    )
 
 
 def homogeneity(y: ArrayLike, labels: ArrayLike) -> float:
@@ -166,9 +193,6 @@ def matched_accuracy(y: ArrayLike, labels: ArrayLike) -> float:
     table = contingency_matrix(*_pair(y, labels))
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / table.sum())
-
-
-# --------------------------------------------------------------------------------------- graph scores
 
 
 def normalised_cut(graph: GraphLike, labels: ArrayLike) -> float:
@@ -228,7 +252,7 @@ def clusters_used(labels: ArrayLike) -> int:
     >>> clusters_used([0, 0, 4, 4])
     2
     """
-    return len(np.unique(as_labels(labels, "labels")))
+    return len(np.unique(_as_labels(labels, "labels")))
 
 
 def balance(labels: ArrayLike, k: int | None = None) -> float:
@@ -243,7 +267,7 @@ def balance(labels: ArrayLike, k: int | None = None) -> float:
     """
     if k is not None and k < 1:
         raise ParameterError(f"k must be at least 1, not {k}.")
-    _, sizes = np.unique(as_labels(labels, "labels"), return_counts=True)
+    _, sizes = np.unique(_as_labels(labels, "labels"), return_counts=True)
     k = max(k or 1, len(sizes))
     if k == 1:
         return 1.0
@@ -251,7 +275,69 @@ def balance(labels: ArrayLike, k: int | None = None) -> float:
     return float(np.clip((share * -np.log(share)).sum() / np.log(k), 0.0, 1.0)) + 0.0
 
 
-# ------------------------------------------------------------------------------------------- together
+def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Evidence:
+    """G_e, G_x and H of one clustering; see :func:`evidence`.
+
+    >>> import numpy as np
+    >>> two_edges = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
+    >>> parts = evidence_parts(two_edges, [0, 0, 1, 1])
+    >>> round(parts.edges, 2), parts.features, round(parts.entropy, 2)      # 2 log 2, less log C(3, 2)
+    (-0.12, 0.0, 0.69)
+    """
+    adjacency, numbers = _adjacency_and_codes(graph, labels)
+    x = getattr(graph, "x", None) if x is None else x
+    if x is not None and x.shape[0] != adjacency.shape[0]:
+        raise ParameterError(f"x has {x.shape[0]} rows but the graph has {adjacency.shape[0]} nodes.")
+    parts = Judge(adjacency, x)(torch.from_numpy(numbers), int(numbers.max()) + 1)
+    edges, features, entropy_, told = map(float, (parts.edges, parts.features, parts.entropy, parts.told))
+    return Evidence(edges, features, entropy_, parts.nodes, parts.price, told)
+
+
+def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:
+    """Nats that a clustering explains of the edges and of the features, per nat of its labels.
+
+    Compares clusterings of one graph, of one size or of several: the higher, the better. No classes are used. Below 1
+    the labels cost more than they explain; 0 for a single cluster. See :mod:`softcut.metrics.judge` for the definition.
+
+    >>> from softcut.datasets import attributed_communities
+    >>> from softcut.metrics import evidence
+    >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
+    >>> round(evidence(graph, graph.y), 2), evidence(graph, [0] * 200)
+    (1.5, 0.0)
+
+    Parameters
+    ----------
+    graph : Graph or adjacency matrix
+        What was clustered.
+    labels : array [N]
+        Clusters.
+    x : array or sparse matrix, optional
+        Features in place of the graph's own.
+    """
+    return float(evidence_parts(graph, labels, x).value)
+
+
+_LABEL_SCORES: dict[str, Callable[[NDArray[Any], NDArray[Any]], float]] = {
+    "nmi": nmi,
+    "nmi_geometric": partial(nmi, average="geometric"),
+    "homogeneity": homogeneity,
+    "completeness": completeness,
+    "ari": ari,
+    "accuracy": matched_accuracy,
+}
+LABEL_SCORES = tuple(_LABEL_SCORES)
+"""Keys of :func:`evaluate` that are present when the classes are known."""
+
+GRAPH_SCORES = (
+    "normalised_cut",
+    "modularity",
+    "conductance",
+    "conductance_max",
+    "balance",
+    "clusters_used",
+    "evidence",
+)
+"""Keys of :func:`evaluate` that are always present."""
 
 
 def evaluate(
@@ -272,26 +358,22 @@ def evaluate(
     """
     if y is None:
         y = getattr(graph, "y", None)
-    parts = _Parts.of(graph, labels)
     scores: dict[str, float] = {}
     if y is not None:
-        truth, given = as_labels(y, "y"), as_labels(labels, "labels")
+        truth, given = _as_labels(y, "y"), _as_labels(labels, "labels")
         if truth.dtype.kind == "i" and len(truth) == len(given):
             known = truth >= 0
             truth, given = truth[known], given[known]
         if len(truth):
-            scores["nmi"] = nmi(truth, given)
-            scores["nmi_geometric"] = nmi(truth, given, "geometric")
-            scores["homogeneity"] = homogeneity(truth, given)
-            scores["completeness"] = completeness(truth, given)
-            scores["ari"] = ari(truth, given)
-            scores["accuracy"] = matched_accuracy(truth, given)
+            scores = {name: score(truth, given) for name, score in _LABEL_SCORES.items()}
+    parts = _Parts.of(graph, labels)
     conductances = parts.conductances()
-    scores["normalised_cut"] = parts.normalised_cut()
-    scores["modularity"] = parts.modularity()
-    scores["conductance"] = float(conductances.mean())
-    scores["conductance_max"] = float(conductances.max())
-    scores["balance"] = balance(labels, k)
-    scores["clusters_used"] = clusters_used(labels)
-    scores["evidence"] = evidence(graph, labels)
-    return scores
+    return scores | {
+        "normalised_cut": parts.normalised_cut(),
+        "modularity": parts.modularity(),
+        "conductance": float(conductances.mean()),
+        "conductance_max": float(conductances.max()),
+        "balance": balance(labels, k),
+        "clusters_used": clusters_used(labels),
+        "evidence": evidence(graph, labels),
+    }

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from softcut.datasets.collections import load_graphs
-from softcut.datasets.hierarchies import load_hierarchy
+from softcut.datasets.collections import load_graphs, load_hierarchy
 from softcut.graph.collection import GraphCollection
 from softcut.learning.experiment import METHODS as NETWORKS
 from softcut.learning.experiment import (

@@ -10,8 +10,7 @@
 
 from softcut.segment.images import as_rgb, read_image
 from softcut.segment.methods import METHODS, MincutSettings, cluster_regions, mincut_regions
-from softcut.segment.region_graph import RegionGraph, region_graph
-from softcut.segment.regions import over_segment
+from softcut.segment.region_graph import RegionGraph, over_segment, region_graph
 from softcut.segment.scores import SegmentationScores, segmentation_scores
 from softcut.segment.segmentation import Segmentation, segment_image
 

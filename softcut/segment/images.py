@@ -12,14 +12,21 @@ from numpy.typing import NDArray
 
 from softcut.errors import FileFormatError, ParameterError, require
 
-__all__ = ["MAX_IMAGE_PIXELS", "as_rgb", "read_image", "shrink"]
+__all__ = ["MAX_IMAGE_PIXELS", "as_rgb", "check_choice", "read_image", "shrink"]
 
 # Larger files are refused before they are decoded: a small file can hold a very large image.
 MAX_IMAGE_PIXELS = 200_000_000
 
 
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """An error that names the argument unless its value is one of `choices`."""
+    if value not in choices:
+        known = ", ".join(map(repr, choices))
+        raise ParameterError(f"{name} must be one of {known}, got {value!r}.", argument=name)
+
+
 def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """The pixels of an image file, turned the way its camera noted.
+    """The pixels of an image file (PNG, JPEG, TIFF, any format of Pillow), turned the way its camera noted.
 
     >>> import tempfile
     >>> import numpy as np
@@ -28,11 +35,6 @@ def read_image(path: str | os.PathLike[str]) -> NDArray[Any]:
     ...     Image.fromarray(np.zeros((4, 6), dtype=np.uint8)).save(folder + "/black.png")
     ...     read_image(folder + "/black.png").shape
     (4, 6)
-
-    Parameters
-    ----------
-    path : path
-        PNG, JPEG, TIFF or any other format that Pillow reads.
     """
     image_module = require("PIL.Image", "images", "Reading images")
     operations = require("PIL.ImageOps", "images", "Reading images")
@@ -129,13 +131,12 @@ def _unit_range(pixels: NDArray[Any]) -> NDArray[np.float32]:
 
 def shrink(rgb: NDArray[np.float32], max_pixels: int) -> tuple[NDArray[np.float32], int]:
     """The image by means over f x f pixels, f the smallest that leaves at most `max_pixels`; and f."""
-    height, width = rgb.shape[:2]
+    height, width = rows, columns = rgb.shape[:2]
     factor = 1
-    while -(-height // factor) * -(-width // factor) > max_pixels:
+    while rows * columns > max_pixels:
         factor += 1
+        rows, columns = -(-height // factor), -(-width // factor)
     if factor == 1:
         return rgb, 1
-    rows, columns = -(-height // factor), -(-width // factor)
-    missing = ((0, rows * factor - height), (0, columns * factor - width), (0, 0))
-    padded = np.pad(rgb, missing, mode="edge") if any(map(any, missing)) else rgb
+    padded = np.pad(rgb, ((0, rows * factor - height), (0, columns * factor - width), (0, 0)), mode="edge")
     return padded.reshape(rows, factor, columns, factor, 3).mean((1, 3)), factor

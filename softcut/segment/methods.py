@@ -21,9 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from softcut.baselines import diffpool_replicas, spectral
 from softcut.clustering.consensus import Consensus
-from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.ops import CSR
+from softcut.segment.images import check_choice
 from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
 
 __all__ = [
@@ -46,34 +46,23 @@ _DIFFPOOL_STEPS = 1000
 
 @dataclass(frozen=True)
 class MincutSettings:
-    """How regions are clustered by minCUT.
+    """How regions are clustered by minCUT; see also :class:`softcut.training.TrainSettings`.
 
-    Attributes
-    ----------
-    n_init : int
-        Replicas.
-    eigenvectors : int
-        Columns of the spectral embedding.
-    powers : tuple of float
-        Eigenvectors are divided by (1 - eigenvalue)^p; as many replicas for each p.
-    feature_weight : float
-        Weight of the features beside the embedding.
-    max_iter, start, learning_rate, ortho_weight, hidden
-        Of the training; see :class:`softcut.training.TrainSettings`.
-    fusion : float
-        Weight of what the networks read beside what they say, in the consensus.
+    >>> from softcut.segment import MincutSettings
+    >>> MincutSettings(n_init=4).eigenvectors
+    10
     """
 
-    n_init: int = 8
-    eigenvectors: int = 10
-    powers: tuple[float, ...] = (0.5, 1.0)
-    feature_weight: float = 0.3
+    n_init: int = 8  # replicas
+    eigenvectors: int = 10  # columns of the spectral embedding
+    powers: tuple[float, ...] = (0.5, 1.0)  # p of replicas that read eigenvectors / (1 - eigenvalue)^p
+    feature_weight: float = 0.3  # of the features beside the embedding
     max_iter: int = 40
     start: int = 20
     learning_rate: float = 1e-2
     ortho_weight: float = 1.0
     hidden: int = 16
-    fusion: float = 1.0
+    fusion: float = 1.0  # weight of what the networks read beside what they say, in the consensus
 
 
 # Rows that the networks read have this mean length: short ones would take many more steps to learn.
@@ -134,10 +123,7 @@ def cluster_regions(
     area : array [N], optional
         Pixels of every region, for minCUT: see there.
     """
-    if method not in METHODS:
-        raise ParameterError(
-            f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.", argument="method"
-        )
+    check_choice("method", method, METHODS)
     if k >= graph.num_nodes:
         return np.arange(graph.num_nodes)
     if k == 1:
@@ -146,9 +132,12 @@ def cluster_regions(
         return spectral(graph, k, random_state)
     if method == "mincut":
         return mincut_regions(graph, k, area=area, random_state=random_state, device=device)
+    x = np.asarray(graph.x, dtype=np.float64)
+    deviation = x.std(axis=0)
+    x = ((x - x.mean(axis=0)) / np.where(deviation > 0, deviation, 1)).astype(np.float32)
     seeds = replica_seeds(random_state, 10)
     s, _, result = diffpool_replicas(
-        graph, k, seeds, x=_standardised(graph), max_iter=_DIFFPOOL_STEPS, learning_rate=5e-3, device=device
+        graph, k, seeds, x=x, max_iter=_DIFFPOOL_STEPS, learning_rate=5e-3, device=device
     )
     best = int((result.cut[-1] + result.ortho[-1]).argmin())
     return s[:, best].argmax(-1).cpu().numpy()
@@ -159,23 +148,6 @@ def _unit(x: NDArray[np.floating]) -> NDArray[np.float64]:
     centred = np.asarray(x, dtype=np.float64) - x.mean(axis=0)
     length = np.sqrt(np.square(centred).sum(axis=1).mean())
     return centred / length if length > 0 else centred
-
-
-def _standardised(graph: Graph) -> NDArray[np.float32]:
-    x = np.asarray(graph.x, dtype=np.float64)
-    deviation = x.std(axis=0)
-    return ((x - x.mean(axis=0)) / np.where(deviation > 0, deviation, 1)).astype(np.float32)
-
-
-def _inputs(graph: Graph, settings: MincutSettings) -> NDArray[np.float32]:
-    """What the networks read, [scales, N, F]."""
-    vectors, gaps = spectral_coordinates(graph, settings.eigenvectors)
-    features = settings.feature_weight * _unit(np.asarray(graph.x))
-    inputs = [
-        np.concatenate([_unit(vectors / (gaps + _LEAST_GAP) ** power), features], axis=1)
-        for power in settings.powers
-    ]
-    return (_LENGTH * np.stack(inputs)).astype(np.float32)
 
 
 def mincut_regions(
@@ -211,7 +183,14 @@ def mincut_regions(
         As for :func:`cluster_regions`.
     """
     settings = settings or MincutSettings()
-    z = torch.from_numpy(_inputs(graph, settings)).to(device)
+    # What the networks read, [scales, N, F].
+    vectors, gaps = spectral_coordinates(graph, settings.eigenvectors)
+    features = settings.feature_weight * _unit(np.asarray(graph.x))
+    parts = [
+        np.concatenate([_unit(vectors / (gaps + _LEAST_GAP) ** power), features], axis=1)
+        for power in settings.powers
+    ]
+    z = torch.from_numpy((_LENGTH * np.stack(parts)).astype(np.float32)).to(device)
     per_scale = -(-settings.n_init // len(z))
     starts = [
         weighted_kmeans(rows.cpu().numpy(), k, area, random_state + i) for rows in z for i in range(per_scale)

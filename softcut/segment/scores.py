@@ -6,7 +6,7 @@ All three follow the benchmark of Arbelaez, Maire, Fowlkes and Malik (TPAMI 2011
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,15 +21,10 @@ __all__ = ["SegmentationScores", "overlap_table", "segmentation_scores", "table_
 class SegmentationScores:
     """Scores of one segmentation.
 
-    Attributes
-    ----------
-    covering : float
-        Every segment of a person by the intersection over union of the segment found that fits it best, weighted by
-        size: in [0, 1], 1 is best.
-    rand_index : float
-        Share of the pairs of pixels on which both agree that they belong together, or that they do not: 1 is best.
-    variation : float
-        Variation of information in bits, H(found | person) + H(person | found): 0 is best.
+    `covering`: every segment of a person by the intersection over union of the segment found that fits it best,
+    weighted by size, in [0, 1]; 1 is best. `rand_index`: share of the pairs of pixels on which both agree that they
+    belong together, or that they do not; 1 is best. `variation` of information in bits, H(found | person) +
+    H(person | found); 0 is best.
     """
 
     covering: float
@@ -66,25 +61,14 @@ def _bits(shares: NDArray[np.float64]) -> float:
 
 
 def segmentation_scores(found: ArrayLike, people: Sequence[ArrayLike]) -> SegmentationScores:
-    """Scores of a segmentation, the mean over the segmentations that several people drew.
+    """Scores of a segmentation [H, W], the mean over the segmentations that several people drew.
 
     >>> import numpy as np
     >>> left = np.repeat([[0, 1]], 2, axis=0)
     >>> segmentation_scores(left, [left, np.zeros((2, 2))])
     SegmentationScores(covering=0.75, rand_index=0.6666666666666667, variation=0.5)
-
-    Parameters
-    ----------
-    found : array [H, W]
-        Segment of every pixel.
-    people : sequence of arrays [H, W]
-        What people drew.
     """
     if not len(people):
         raise ParameterError("people must hold at least one segmentation.")
     each = [table_scores(overlap_table(found, person)) for person in people]
-    return SegmentationScores(
-        float(np.mean([s.covering for s in each])),
-        float(np.mean([s.rand_index for s in each])),
-        float(np.mean([s.variation for s in each])),
-    )
+    return SegmentationScores(*np.mean([astuple(scores) for scores in each], axis=0).tolist())

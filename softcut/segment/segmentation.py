@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import binary_dilation
 
 from softcut.clustering.arguments import seed_from
 from softcut.device import choose_device
 from softcut.errors import Argument, Note, ParameterError, require
-from softcut.segment.images import as_rgb, read_image, shrink
+from softcut.segment.images import as_rgb, check_choice, read_image, shrink
 from softcut.segment.methods import METHODS, cluster_regions, number_of_segments
-from softcut.segment.region_graph import RegionGraph, region_graph
-from softcut.segment.regions import over_segment
+from softcut.segment.region_graph import RegionGraph, over_segment, region_graph
 
 __all__ = ["MAX_PIXELS", "Segmentation", "segment_image"]
 
@@ -25,27 +25,13 @@ MAX_PIXELS = 1 << 20
 
 @dataclass(frozen=True)
 class Segmentation:
-    """An image divided into segments.
+    """An image divided into segments."""
 
-    Attributes
-    ----------
-    labels : array [H, W]
-        Segment of every pixel, the largest first.
-    image : array [H, W, 3]
-        The image as RGB in [0, 1].
-    regions : RegionGraph
-        The over-segmentation and its graph, at the size it was made.
-    region_labels : array [N]
-        Segment of every region.
-    notes : list of str
-        What was decided on the way.
-    """
-
-    labels: NDArray[np.int64]
-    image: NDArray[np.float32] = field(repr=False)
-    regions: RegionGraph = field(repr=False)
-    region_labels: NDArray[np.int64] = field(repr=False)
-    notes: list[str] = field(default_factory=list)
+    labels: NDArray[np.int64]  # [H, W], segment of every pixel, the largest first
+    image: NDArray[np.float32] = field(repr=False)  # [H, W, 3], RGB in [0, 1]
+    regions: RegionGraph = field(repr=False)  # the over-segmentation and its graph, at the size it was made
+    region_labels: NDArray[np.int64] = field(repr=False)  # [N], segment of every region
+    notes: list[str] = field(default_factory=list)  # what was decided on the way
 
     @property
     def n_segments(self) -> int:
@@ -55,16 +41,13 @@ class Segmentation:
     def overlay(self, opacity: float = 0.5) -> NDArray[np.uint8]:
         """The image under the mean colours of its segments, with their borders: uint8 [H, W, 3].
 
+        An `opacity` of 0 shows the image alone, 1 the colours alone.
+
         >>> import numpy as np
         >>> image = np.zeros((20, 20), dtype=np.uint8)
         >>> image[:, 10:] = 255
         >>> segment_image(image, 2).overlay().shape
         (20, 20, 3)
-
-        Parameters
-        ----------
-        opacity : float
-            Of the colours: 0 shows the image alone, 1 the colours alone.
         """
         if not 0 <= opacity <= 1:
             raise ParameterError(f"opacity must be from 0 to 1, got {opacity!r}.")
@@ -79,8 +62,7 @@ class Segmentation:
         width = max(1, round(max(self.labels.shape) / 800))  # a line that can be seen on large images too
         lines = segments.find_boundaries(self.labels, mode="inner" if width == 1 else "thick")
         if width > 1:
-            morphology = require("scipy.ndimage", "images", "Segmenting images")
-            lines = morphology.binary_dilation(lines, iterations=width // 2)
+            lines = binary_dilation(lines, iterations=width // 2)
         mixed[lines] = (1.0, 0.85, 0.0)
         return np.asarray(mixed * 255 + 0.5).astype(np.uint8)
 
@@ -106,8 +88,8 @@ def segment_image(
     >>> import softcut as sc
     >>> image = np.zeros((30, 40, 3), dtype=np.uint8)
     >>> image[:, 20:] = (250, 200, 0)
-    >>> found = sc.segment_image(image, 2)
-    >>> found.labels.shape, found.n_segments, bool(found.labels[0, 0] != found.labels[0, -1])
+    >>> divided = sc.segment_image(image, 2)
+    >>> divided.labels.shape, divided.n_segments, bool(divided.labels[0, 0] != divided.labels[0, -1])
     ((30, 40), 2, True)
 
     Parameters
@@ -131,14 +113,9 @@ def segment_image(
     max_pixels : int
         A larger image is divided at a smaller size; the labels have the size of the image.
     """
-    if method not in METHODS:
-        raise ParameterError(
-            f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.", argument="method"
-        )
-    auto = isinstance(k, str)
-    if (auto and k != "auto") or (
-        not auto and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1)
-    ):
+    check_choice("method", method, METHODS)
+    auto = isinstance(k, str) and k == "auto"
+    if not auto and (not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1):
         raise ParameterError(f"k must be a whole number of at least 1, or 'auto', got {k!r}.", argument="k")
     if not max_pixels >= 1:
         raise ParameterError(f"max_pixels must be positive, got {max_pixels!r}.", argument="max_pixels")

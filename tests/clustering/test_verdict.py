@@ -13,8 +13,7 @@ import softcut as sc
 from softcut.clustering import Recipe, fitting, networks
 from softcut.clustering.fitting import choose
 from softcut.datasets import attributed_communities, community_graph
-from softcut.metrics import evidence, nmi
-from softcut.metrics.judge import evidence_parts
+from softcut.metrics import evidence, evidence_parts, nmi
 
 LESS = "These clusters explain less than it takes to describe them: the graph may have no clusters."
 QUICK = {"n_init": 6, "max_iter": 30}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from softcut.datasets import load_graphs
-from softcut.datasets.tu_folder import NodeFeatures, read_tu_folder
+from softcut.datasets.tu import NodeFeatures, read_folder, read_tu_folder
 from softcut.errors import DataError
 
 FILES = {
@@ -74,13 +74,18 @@ def test_the_features_of_training_graphs_are_used_for_others(folder: Path) -> No
         ("node_labels", "1\n", "a line for each of the 5 nodes, got 1"),
         ("node_labels", "1, 2\n" * 5, "one label per node"),
         ("node_attributes", "nan\n" * 5, "not finite"),
+        ("node_attributes", "1\n", "a line for each of the 5 nodes, got 1"),
     ],
 )
 def test_files_that_do_not_fit_are_named(folder: Path, part: str, text: str, message: str) -> None:
     (folder / f"OWN_{part}.txt").write_text(text)
-    with pytest.raises(DataError, match=message) as error:
+    with pytest.raises(DataError, match=rf"OWN_{part}.txt.*{message}"):
         read_tu_folder(folder)
-    assert f"OWN_{part}.txt" in str(error.value)
+
+
+def test_published_attributes_are_whole_numbers(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"OWN_node_attributes.txt must hold whole numbers"):
+        read_folder(folder, "OWN")
 
 
 def test_a_folder_must_hold_one_data_set(folder: Path) -> None:
@@ -89,6 +94,10 @@ def test_a_folder_must_hold_one_data_set(folder: Path) -> None:
         read_tu_folder(folder)
     with pytest.raises(DataError, match="is not a folder"):
         read_tu_folder(folder / "OWN_A.txt")
+    (folder / "TWO_A.txt").unlink()
+    (folder / "OWN_graph_indicator.txt").unlink()
+    with pytest.raises(DataError, match=r"OWN_A.txt and OWN_graph_indicator.txt, but one is missing"):
+        read_tu_folder(folder)
     (folder / "empty").mkdir()
     with pytest.raises(DataError, match="no file NAME_A"):
         read_tu_folder(folder / "empty")

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from scipy import stats
 
 import softcut as sc
 from softcut.clustering.fitting import candidate
 from softcut.datasets import attributed_communities
-from softcut.metrics import Evidence, Judge, evidence
+from softcut.metrics import Evidence, Judge, evidence, evidence_parts
 from softcut.metrics.features_as_words import looks_like_words, presence
-from softcut.metrics.judge import evidence_parts
+from softcut.metrics.measurements import axes_gain, axes_table, looked_at, normal_scores, principal_axes
 from softcut.ops.information import multinomial_complexity
 
 # ------------------------------------------------------------------------------------------------ prices
@@ -85,26 +86,33 @@ def information(table: np.ndarray) -> float:
 
 
 def by_hand(adjacency: np.ndarray, labels: np.ndarray, k: int, words: np.ndarray | None) -> dict[str, float]:
-    """G_e, G_x, H and the price, from dense tables."""
+    """All parts of the evidence, from dense tables."""
     n, one_hot = len(labels), np.eye(k)[labels]
-    share = one_hot.mean(0)
-    entropy = -sum(p * math.log(p) for p in share if p > 0)
-    found = {"edges": 0.0, "features": 0.0, "entropy": entropy, "price": 0.0}
+    entropy = -sum(p * math.log(p) for p in one_hot.mean(0) if p > 0)
+    parts = {"edges": 0.0, "features": 0.0, "entropy": entropy, "price": 0.0, "told": 0.0}
     if adjacency.any():
-        edges = (adjacency / adjacency.max()).sum() ** 2 / ((adjacency / adjacency.max()) ** 2).sum() / 2
+        scaled = adjacency / adjacency.max()
+        edges = scaled.sum() ** 2 / (scaled**2).sum() / 2
         cost = price(k * (k + 1) // 2, edges)
-        found["edges"] = edges * information(one_hot.T @ (adjacency / adjacency.max()) @ one_hot) - cost
-        found["price"] += cost
-    if words is not None and words.any():
-        cost = sum(price(k, count) for count in words.sum(0))
-        found["features"] = words.sum() * information(one_hot.T @ words) - cost
-        found["price"] += cost
-    gain, cost = found["edges"] + found["features"], n * entropy
-    found["value"] = gain / cost if cost else 0.0
-    paying = max(found["edges"], 0) + max(found["features"], 0)
-    found["structure"] = paying / cost if cost else 0.0
-    found["description_length"] = cost - gain
-    return found
+        parts["edges"] = edges * information(one_hot.T @ scaled @ one_hot) - cost
+        parts["price"] += cost
+    if words is not None:
+        words = words[:, words.any(0)]
+        table, counts = one_hot.T @ words, words.sum(0)
+        costs = np.array([price(k, count) for count in counts])
+        parts["features"] = words.sum() * information(table) - costs.sum()
+        parts["price"] += costs.sum()
+        # Of the words a share q = 1, 1/2, 1/4, ... tells clusters apart.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = table.sum(1, keepdims=True) / table.sum()
+            each = np.nansum(table * np.log(table / counts / share), axis=0) - costs
+        shares = 0.5 ** np.arange(math.ceil(math.log2(len(counts))) + 1)
+        parts["told"] = max(np.log(1 - q + q * np.exp(each)).sum() for q in shares) - math.log(len(shares))
+    gain, cost = parts["edges"] + parts["features"], n * entropy
+    paid, structure = (max(parts["edges"], 0) + max(parts[name], 0) for name in ("features", "told"))
+    ratios = {"value": gain, "paid": paid, "structure": structure}
+    parts |= {name: nats / cost if cost else 0.0 for name, nats in ratios.items()}
+    return parts | {"description_length": cost - gain}
 
 
 def some_graph(weights: str, n: int = 40, seed: int = 0) -> np.ndarray:
@@ -128,6 +136,7 @@ def some_words(kind: str, n: int = 40) -> tuple[np.ndarray | None, np.ndarray | 
     if kind == "words":
         x = (rng.random((n, 9)) < 0.3) * rng.integers(1, 4, (n, 9)).astype(float)
         x[:, 4] = 0  # a word that nobody has costs nothing
+        x[:, 5] = np.arange(n) % 3 == 0  # one that tells a class
         return x, (x > 0).astype(float)
     if kind == "numeric":
         x = rng.normal(size=(n, 2))
@@ -140,7 +149,7 @@ def some_words(kind: str, n: int = 40) -> tuple[np.ndarray | None, np.ndarray | 
     return None, None
 
 
-PARTS = ("edges", "features", "entropy", "price", "value", "structure", "description_length")
+PARTS = ("edges", "features", "entropy", "price", "value", "paid", "told", "structure", "description_length")
 
 
 @pytest.mark.parametrize("weights", ["none", "equal", "unequal", "huge", "no edges"])
@@ -156,10 +165,14 @@ def test_the_judge_is_its_formula(weights, kind):
         wanted = by_hand(adjacency, labels, 3, words)
         alone = judge(torch.from_numpy(labels), 3)
         for name in PARTS:
-            got = getattr(alone, name)
-            assert float(got) == pytest.approx(wanted[name], rel=1e-9, abs=1e-9), name
-            several = getattr(together, name)
-            assert float(several if name == "price" else several[r]) == float(got), name
+            if kind == "numeric" and name in ("told", "structure"):
+                continue  # along axes, see below
+            got = float(getattr(alone, name))
+            assert got == pytest.approx(wanted[name], rel=1e-9, abs=1e-9), name
+            if name not in ("price", "told", "structure"):
+                assert float(getattr(together, name)[r]) == got, name
+    assert together.price == alone.price and torch.equal(together.structure, together.paid)
+    assert together[[1]].value.item() == together.value[1].item()
 
 
 def test_the_judge_in_numbers_that_were_counted_once():
@@ -176,8 +189,8 @@ def test_the_judge_in_numbers_that_were_counted_once():
 
 
 def test_one_cluster_explains_nothing_and_costs_nothing():
-    found = Judge(some_graph("none"), some_words("words")[0])(torch.zeros(40, dtype=torch.long), 1)
-    assert [float(getattr(found, name)) for name in PARTS] == [0.0] * len(PARTS)
+    parts = Judge(some_graph("none"), some_words("words")[0])(torch.zeros(40, dtype=torch.long), 1)
+    assert {float(getattr(parts, name)) for name in PARTS if name != "told"} == {0.0}
 
 
 def test_names_of_clusters_and_the_order_of_nodes_do_not_matter():
@@ -190,14 +203,6 @@ def test_names_of_clusters_and_the_order_of_nodes_do_not_matter():
     turned = sc.Graph.from_scipy(sp.csr_array(graph.adjacency[order][:, order]), x=graph.x[order])
     assert evidence(turned, labels[order]) == pytest.approx(wanted, rel=1e-12)
     assert evidence(sp.csr_array(graph.adjacency * 5.0), labels, graph.x) == pytest.approx(wanted, rel=1e-12)
-
-
-def test_evidence_of_the_parts_that_pay():
-    edges, words = torch.tensor([30.0, -4.0, 8.0, -1.0]), torch.tensor([-10.0, 6.0, 8.0, -2.0])
-    found = Evidence(edges, words, torch.tensor([0.5, 0.5, 0.25, 0.0]), nodes=40, price=5.0)
-    assert found.value.tolist() == [1.0, pytest.approx(0.1), pytest.approx(1.6), 0.0]
-    assert found.structure.tolist() == [1.5, pytest.approx(0.3), pytest.approx(1.6), 0.0]
-    assert found.description_length.tolist() == [0.0, 18.0, -6.0, 3.0]
 
 
 def test_parts_are_plain_numbers_and_wrong_arguments_are_named():
@@ -225,6 +230,35 @@ def test_what_looks_like_words_and_what_is_counted():
     x, bins = some_words("numeric")
     np.testing.assert_array_equal(presence(x).toarray(), bins)
     np.testing.assert_array_equal(presence(sp.csr_array(x)).toarray(), bins)
+
+
+def test_weights_are_counted_in_whole_numbers_that_add_up_in_any_order():
+    weights = np.triu(np.random.default_rng(0).exponential(size=(60, 60)), 1)
+    edges, _, _ = Judge(weights + weights.T).tables(torch.arange(60) % 3, 3)
+    assert torch.equal(edges, edges.round()) and 2**49 < edges.sum() < 2**53
+
+
+def test_what_clusters_say_of_measurements_is_a_bayes_factor():
+    random = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [30, 20, 10])
+    x = random.normal(size=(60, 5)) + 2 * np.eye(3, 5)[labels]
+    x = np.column_stack([x, x[:, 0], np.ones(60)])  # a column twice, and one that says nothing
+    scores = stats.norm.ppf((stats.rankdata(x[:, :6], axis=0) - 0.5) / 60)
+    scores = (scores - scores.mean(0)) / scores.std(0)
+    np.testing.assert_allclose(normal_scores(x), scores, atol=1e-12)
+    z = principal_axes(x)
+    assert z.shape == (60, 5)
+    left = np.linalg.svd(scores, full_matrices=False)[0]
+    np.testing.assert_allclose(np.abs(z.T @ left[:, :5]) / np.sqrt(60), np.eye(5), atol=1e-8)
+    one_hot = np.eye(3)[labels]
+    explained = z.T @ one_hot @ np.diag(1 / one_hot.sum(0)) @ one_hot.T @ z / 60
+    gains = []
+    for d in range(1, 6):
+        within = np.eye(d) + 60 * (np.eye(d) - explained[:d, :d])
+        gains.append(d * (60 - 3) / 2 * np.log(61) - 59 / 2 * np.linalg.slogdet(within)[1])
+    gain = axes_gain(axes_table(torch.from_numpy(z), torch.from_numpy(labels), 3))
+    assert gain.item() == pytest.approx(max(gains) - np.log(6), rel=1e-9)
+    assert looked_at(3).tolist() == [0, 1, 2] and len(looked_at(50_000)) == 20_000
 
 
 # ------------------------------------------------------------------------- what speaks for a number of clusters

@@ -11,13 +11,13 @@ import torch
 
 import softcut as sc
 from softcut.datasets import attributed_communities
-from softcut.metrics import Judge, evidence_parts
+from softcut.metrics import evidence_parts
 from softcut.metrics.measurements import axes_gain, axes_table, looked_at, normal_scores, principal_axes
 
 
 def random_graph(nodes, degree, seed=0):
-    found = nx.fast_gnp_random_graph(nodes, degree / (nodes - 1), seed=seed)
-    return nx.to_scipy_sparse_array(found, weight=None, dtype=np.float32)
+    graph = nx.fast_gnp_random_graph(nodes, degree / (nodes - 1), seed=seed)
+    return nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float32)
 
 
 def verdict(graph, k):
@@ -55,24 +55,21 @@ def test_other_graphs_without_communities_are_none(make):
     assert verdict(sc.Graph.from_scipy(graph), 5) == "none"
 
 
-def test_communities_below_the_limit_are_none():
-    graph = attributed_communities(600, 3, 9, 0, edge_signal=0.2, degree_spread=0, seed=0)  # the limit is 1/3
-    assert verdict(graph, 3) == "none"
-
-
-def test_communities_in_edges_are_found():
-    graph = attributed_communities(400, 4, 12, 0, edge_signal=0.7, seed=0)
-    assert verdict(graph, 4) == "clear"
-
-
-def test_communities_in_words_are_found():
-    graph = attributed_communities(400, 4, 5, 1000, edge_signal=0.0, feature_signal=0.6, seed=0)
-    assert verdict(graph, 4) == "clear"
-
-
-def test_communities_in_edges_are_found_among_words_that_say_nothing():
-    graph = attributed_communities(400, 4, 12, 2000, edge_signal=0.7, feature_signal=0.0, seed=0)
-    assert verdict(graph, 4) == "clear"
+@pytest.mark.parametrize(
+    ("expected", "options"),
+    [
+        (
+            "none",
+            {"average_degree": 9, "edge_signal": 0.1, "degree_spread": 0},
+        ),  # the limit is 1/3 for 3 clusters
+        ("clear", {"average_degree": 12, "edge_signal": 0.7}),
+        ("clear", {"average_degree": 5, "n_features": 1000, "edge_signal": 0.0, "feature_signal": 0.6}),
+        ("clear", {"average_degree": 12, "n_features": 2000, "edge_signal": 0.7, "feature_signal": 0.0}),
+    ],
+    ids=["below the limit", "in edges", "in words", "in edges, among words that say nothing"],
+)
+def test_planted_communities(expected, options):
+    assert verdict(attributed_communities(400, 4, **{"n_features": 0, **options}, seed=0), 4) == expected
 
 
 def test_communities_in_measurements_are_found():
@@ -129,16 +126,3 @@ def test_labels_that_say_nothing_have_a_mean_bayes_factor_of_at_most_one():
         for _ in range(2000)
     ]
     assert np.mean(factors) < 1
-
-
-def test_judging_many_clusterings_is_judging_each():
-    graph = attributed_communities(150, 3, n_features=40, seed=0)
-    judge = Judge(graph.adjacency, graph.x)
-    labels = torch.stack([torch.from_numpy(graph.y), torch.arange(150) % 3], dim=1)
-    both = judge(labels, 3)
-    for r in range(2):
-        alone = judge(labels[:, r], 3)
-        for part in ("edges", "features", "entropy", "value"):
-            assert getattr(both, part)[r].item() == pytest.approx(getattr(alone, part).item())
-    assert both[[1]].value.item() == both.value[1].item()
-    assert both.value[0] > both.value[1]

@@ -1,8 +1,4 @@
-"""DiffPool as a clusterer: its two auxiliary losses alone, as the paper compares it (E3).
-
-S = softmax(P X W + b),  P = sym-norm(A + I)
-link loss  ||A - S S'||_F (undivided),  entropy  mean over nodes of H(S_i)
-"""
+"""Baselines that train the networks of the paper's clusterer with another objective: DiffPool and DMoN."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from softcut.ops import CSR, Operator, cut_terms
 from softcut.ops.cut import self_gram
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 
-__all__ = ["diffpool", "diffpool_losses", "diffpool_replicas"]
+__all__ = ["diffpool", "diffpool_losses", "diffpool_replicas", "dmon", "dmon_replicas"]
 
 
 def diffpool_losses(op: Operator, s: Tensor, squared: float) -> tuple[Tensor, Tensor]:
@@ -46,10 +42,11 @@ def diffpool_replicas(
     device: torch.device | str = "cpu",
     callback: Callable[[Progress], None] | None = None,
 ) -> tuple[Tensor, ConvInput, TrainResult]:
-    """One DiffPool clusterer per seed, trained together.
+    """One DiffPool clusterer per seed, trained together by its two auxiliary losses alone (E3 of the paper).
 
-    Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses. Ctrl-C
-    is not answered with half a training: KeyboardInterrupt is raised.
+    S = softmax(P X W + b) with P the normalised A + I; link loss ||A - S S'||_F, undivided; mean entropy of the rows
+    of S. Returns S [N, R, K], the constant input (rows of X that sum to one, unless `x` is given) and the losses.
+    Ctrl-C raises KeyboardInterrupt.
 
     >>> from softcut.datasets import attributed_communities
     >>> s, _, result = diffpool_replicas(attributed_communities(60, 3, seed=0), 3, seeds=[0, 1], max_iter=5)
@@ -89,8 +86,51 @@ def diffpool(
     >>> diffpool(attributed_communities(100, 2, seed=0), 2, max_iter=20).shape
     (100,)
     """
-    k = check_n_clusters(graph, n_clusters)
-    s, _, _ = diffpool_replicas(
-        graph, k, replica_seeds(random_state, 1), max_iter=max_iter, learning_rate=learning_rate
-    )
+    k, seeds = check_n_clusters(graph, n_clusters), replica_seeds(random_state, 1)
+    s, _, _ = diffpool_replicas(graph, k, seeds, max_iter=max_iter, learning_rate=learning_rate)
+    return s[:, 0].argmax(-1).cpu().numpy()
+
+
+def dmon_replicas(
+    graph: Graph,
+    n_clusters: int,
+    seeds: Sequence[int],
+    *,
+    max_iter: int = 1000,
+    learning_rate: float = 1e-3,
+    hidden: int = 64,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """S [N, R, K] of one DMoN clusterer (Tsitsulin et al., 2023) per seed, trained together.
+
+    L = - Tr(S' B S) / 2m + sqrt(K)/N ||sum_i S_i||_F - 1 with the modularity matrix B = A - d d'/2m, on the network of
+    the paper's clusterer with SELU and 64 hidden units, as its authors use. Ctrl-C raises KeyboardInterrupt.
+
+    >>> from softcut.datasets import attributed_communities
+    >>> dmon_replicas(attributed_communities(60, 3, seed=0), 3, seeds=[0, 1], max_iter=5).shape
+    torch.Size([60, 2, 3])
+    """
+    x = rows_that_sum_to_one(graph)
+    op = CSR.from_graph(graph, device=device)
+    inputs = ConvInput(op, x, columns=len(seeds) * hidden, device=device)
+    selu = torch.nn.functional.selu
+    net = ReplicaNet(x.shape[1], n_clusters, seeds, hidden=hidden, terms=2, act=selu).to(device)
+    settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=None, objective="dmon")
+    if train(net, inputs, op, settings).interrupted:
+        raise KeyboardInterrupt
+    return net.assign(inputs)
+
+
+def dmon(
+    graph: Graph, n_clusters: int, random_state: int = 0, *, max_iter: int = 1000, learning_rate: float = 1e-3
+) -> NDArray[np.int64]:
+    """Cluster with DMoN's objective.
+
+    >>> from softcut.baselines import dmon
+    >>> from softcut.datasets import attributed_communities
+    >>> dmon(attributed_communities(100, 2, seed=0), 2, max_iter=20).shape
+    (100,)
+    """
+    k, seeds = check_n_clusters(graph, n_clusters), replica_seeds(random_state, 1)
+    s = dmon_replicas(graph, k, seeds, max_iter=max_iter, learning_rate=learning_rate)
     return s[:, 0].argmax(-1).cpu().numpy()
