@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 
 from softcut.paper import table2
-from softcut.paper.classification_trials import UNCHANGED, is_trial, read_trial
 from softcut.paper.comparison import FOLDS, Results, compared
 from softcut.paper.runs import read_cells
-from softcut.paper.table2 import ABLATION_DATASETS, ABLATIONS, DATASETS, METHODS, PAPER_METHODS, command_for
+from softcut.paper.table2 import (
+    ABLATION_DATASETS,
+    ABLATIONS,
+    DATASETS,
+    METHODS,
+    PAPER_METHODS,
+    UNCHANGED,
+    command_for,
+    is_trial,
+    read_trial,
+)
 from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown
 from tools.results import read_json
 from tools.uniform import FILE as UNIFORM
@@ -73,7 +82,7 @@ def trials(table: Results) -> str:
     groups: dict[tuple[str, str], list[str]] = {}
     for dataset, name in table.cells:
         if is_trial(name):
-            groups.setdefault((dataset, read_trial(name).method), []).append(name)
+            groups.setdefault((dataset, read_trial(name)[0]), []).append(name)
     parts = []
     for (dataset, method), names in sorted(groups.items()):
         runs = {name: table.runs(dataset, name) for name in names}

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from softcut.paper import table2, table3
-from softcut.paper.comparison import Results
-from softcut.paper.significance import worse_by_folds
+from softcut.paper.comparison import Results, worse_by_folds
 from softcut.report.tables import Table, mean_and_deviation
 
 __all__ = ["table2_verdicts", "table3_verdicts"]

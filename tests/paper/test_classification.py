@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softcut.datasets import collections, load_graphs, pack
+from softcut.datasets import collections, load_graphs
 from softcut.learning import ClassifierSettings
-from softcut.paper import classification, table2
+from softcut.paper import classification, table2, table3
 from softcut.paper.runs import Records
 from softcut.report.tables import to_markdown
 
@@ -37,12 +36,15 @@ def without_seconds(rows: list[dict]) -> list[dict]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
-def test_paper_table_is_complete() -> None:
+def test_paper_tables_are_complete() -> None:
     assert len(table2.PAPER) == 63
     assert table2.PAPER["PROTEINS", "mincut", "accuracy"] == (76.5, 2.6)
     assert table2.PAPER["Bench-easy", "wl", "accuracy"] == (92.6, None)
     assert set(table2.DATASETS) <= set(collections.COLLECTIONS)
     assert table2.POOLERS == ("graclus", "ndp", "diffpool", "topk", "sagpool", "mincut")
+    assert len(table3.PAPER) == 36
+    assert table3.PAPER["mu", "topk", "mse"] == (0.6, 0.085)
+    assert table3.PAPER["cv", "flat", "mse"] == (0.127, 0.002)
 
 
 def test_finished_folds_are_not_repeated_and_more_can_be_asked_for(data: str, tmp_path: Path) -> None:
@@ -73,12 +75,7 @@ def test_out_of_time_is_clean(data: str, tmp_path: Path) -> None:
     assert not (tmp_path / "table2.json").exists()
 
 
-KILLED = [
-    "-m", "softcut.paper.classification", "--dataset", SMALL, "--method", "mincut", "--folds", "2", "--epochs", "30",
-    "--patience", "30", "--device", "cpu",
-]  # fmt: skip
-
-
+KILLED = f"softcut.paper.classification --dataset {SMALL} --method mincut --folds 2 --epochs 30 --patience 30"
 # The same command with a checkpoint at every epoch, and no more than 0.05 s between looks at the clock.
 _STARTED = (
     "import softcut.training.checkpoint as c; c.Checkpoint.__init__.__defaults__ = "
@@ -90,7 +87,7 @@ _STARTED = (
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_kill_9_at_20_random_moments_gives_the_undisturbed_result(data: str, tmp_path: Path) -> None:
-    words = [sys.executable, "-c", _STARTED, *KILLED[1:], "--data", data, "--out"]
+    words = [sys.executable, "-c", _STARTED, *KILLED.split(), "--device", "cpu", "--data", data, "--out"]
 
     def begin(folder: str) -> subprocess.Popen[str]:
         """The command, when it says that training begins."""
@@ -207,30 +204,3 @@ def test_large_graphs_train_in_groups_on_a_cpu(
     together, groups = (read(tmp_path / folder / "table2_runs.json") for folder in ("together", "groups"))
     for one, other in zip(together, groups, strict=True):
         assert one["validation_loss"] == pytest.approx(other["validation_loss"], abs=1e-4)
-
-
-BLOCKED = """
-import runpy, sys
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in "typer rich numba matplotlib safetensors rdkit grakel torch_geometric".split():
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocked())
-sys.argv = sys.argv[1:]
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-"""
-
-
-def test_packed_data_need_neither_sources_nor_extra_packages(data: str, tmp_path: Path) -> None:
-    pack.main([SMALL, "--out", str(tmp_path / "packed"), "--data", data, "--coarse"])
-    options = (
-        f"--dataset {SMALL} --folds 1 --method graclus ndp --epochs 1 --device cpu --out {tmp_path / 'out'}"
-    )
-    words = [sys.executable, "-c", BLOCKED, "softcut.paper.classification", *options.split()]
-    words += ["--data", str(tmp_path / "packed")]
-    environment = {**os.environ, "SOFTCUT_DATA": str(tmp_path / "nowhere")}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "| bench-easy-small | ndp | acc |" in done.stdout

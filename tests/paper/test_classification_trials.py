@@ -12,7 +12,7 @@ from softcut.graph import folds, from_graphs
 from softcut.learning import ClassifierSettings, train_folds, with_structure
 from softcut.learning.experiment import build_task
 from softcut.paper import table2
-from softcut.paper.classification_trials import read_trial, with_degree
+from softcut.paper.table2 import read_trial, with_degree
 
 
 def test_every_change_reaches_the_settings() -> None:
@@ -25,9 +25,10 @@ def test_every_change_reaches_the_settings() -> None:
         batch=8, lr=0.01, epochs=3, patience=4, l2=0.0, hidden=7, k=(5, 2), stop_on="task",
         pool_args={"connect": "two_hop"},
     )  # fmt: skip
-    assert read_trial(name).degree == "log"
-    options = read_trial("mincut+temperature=0.1+keep_diagonal=True").settings(ClassifierSettings()).pool_args
-    assert options == {"temperature": 0.1, "keep_diagonal": True}
+    assert read_trial(name)[1]["degree"] == "log"
+    settings = table2.network_of("mincut+temperature=0.1+keep_diagonal=True", ClassifierSettings())[1]
+    assert settings.pool_args == {"temperature": 0.1, "keep_diagonal": True}
+    assert table2.network_of("mincut+table", ClassifierSettings()) == ("mincut", ClassifierSettings())
 
 
 @pytest.mark.parametrize(
@@ -66,9 +67,7 @@ def test_forms_of_the_degree() -> None:
     logarithm = np.log(1 + degree)
     expected = (logarithm - logarithm.mean()) / logarithm.std()
     assert np.allclose(log.dense_features()[:, 0], expected, atol=1e-6)
-    labelled = with_structure(from_graphs([star, path]))
-    shifted = with_degree(labelled, "seen")
-    assert shifted.index.shape == labelled.index.shape
+    assert seen.index.shape == plain.index.shape
     with pytest.raises(ParameterError, match="degree must be seen, log or at least 1, not 0"):
         with_degree(plain, "0")
     with pytest.raises(ParameterError, match="its first feature is not the degree"):
