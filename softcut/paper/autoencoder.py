@@ -11,7 +11,6 @@ partly how much Adam still shakes each pooler at the end.
 from __future__ import annotations
 
 import itertools
-import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -103,10 +102,11 @@ class _Autoencoders(Task):
 
     def __init__(self, models: Sequence[GraphAutoencoder], x: Tensor, op: Any) -> None:
         self.model, self.x, self.op = models[0], x, op
-        self.parameters, self.buffers = stack_module_state(list(models))
+        self.stacked, self.buffers = stack_module_state(list(models))
+        self.parameters = self.stacked
 
     def step(self) -> dict[str, Tensor]:
-        x, mse, auxiliary = vmap(self._one)(self.parameters, self.buffers)
+        x, mse, auxiliary = vmap(self._one)(self.stacked, self.buffers)
         return {"mse": mse, "auxiliary": auxiliary, "x": x}
 
     def _one(self, p: dict[str, Tensor], b: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -120,7 +120,7 @@ def train_replicas(
     seeds: Sequence[int],
     settings: Settings | None = None,
     device: str | torch.device = "cpu",
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | Path | None = None,
     progress: Callable[[int, float], None] = quiet,
     *,
     time_limit: float | None = None,
@@ -187,7 +187,7 @@ def signal_variance(graph: Graph) -> float:
 
 def run(
     runs: int = 10,
-    out_dir: str | os.PathLike[str] = "results",
+    out_dir: str | Path = "results",
     device: str | torch.device = "cpu",
     progress: Callback = quiet,
     datasets: Sequence[str] = tuple(DATASETS),

@@ -27,6 +27,7 @@ from softcut.paper.common import (
     Tell,
     baseline,
     check_names,
+    classes_of,
     experiment_parser,
     keyword_settings,
     quiet,
@@ -101,7 +102,7 @@ def run(
             command = f"{program} --dataset {name} --method {method} --runs {runs}{short}"
             known = settings_of(method, max_iter)
             labels_of = partial(_labels, method, graph, plain, job.device, max_iter)
-            train = partial(job.cluster, table, method, known, graph.y, labels_of, group)
+            train = partial(job.cluster, table, method, known, classes_of(graph), labels_of, group)
             cells_of = partial(cells, metrics=("nmi", "cs", "acc"), paper=PAPER, command=command)
             made += job.fill(table, method, [name], runs, known, train, cells_of)
     return made
@@ -122,7 +123,7 @@ def _labels(
     method: str, graph: Graph, plain: Graph, device: torch.device, max_iter: int | None, seeds: Sequence[int]
 ) -> list[tuple[np.ndarray, dict[str, Any]]]:
     """Labels of each seed; `plain` is the graph without the self-loops that the paper's protocol keeps."""
-    k = len(np.unique(graph.y))
+    k = len(np.unique(classes_of(graph)))
     if method in _TRAINED:
         own = [replica_seeds(_SEED, seed + 1)[seed] for seed in seeds]
         trained = _TRAINED[method](graph, k, own, device=device, **_short(max_iter))
@@ -182,7 +183,8 @@ def curves(
     """The losses and NMI during training, DiffPool beside MinCutPool: ``curves_<dataset>.json`` and ``.png``."""
     out = Path(out)
     graph = load(dataset, self_loops="keep")
-    k = len(np.unique(graph.y))
+    classes = classes_of(graph)
+    k = len(np.unique(classes))
     seeds, every = replica_seeds(_SEED, runs), max(1, max_iter // 40)
     by_method: dict[str, list[dict[str, Any]]] = {}
     for method in ("diffpool", "mincut"):
@@ -193,7 +195,7 @@ def curves(
 
         def look(state: Progress, rows: list[dict[str, Any]] = rows, inputs: Any = inputs) -> None:
             if state.iteration % every == 0 or state.iteration == state.iterations:
-                scores = [nmi(graph.y, row) for row in _columns(state.net.assign(inputs))]  # type: ignore[arg-type]
+                scores = [nmi(classes, row) for row in _columns(state.net.assign(inputs))]
                 row = {
                     "iteration": state.iteration,
                     "first": state.cut.tolist(),

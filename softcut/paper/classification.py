@@ -113,12 +113,13 @@ def run(
         job.tell(f"{name}, folds {', '.join(map(str, numbers))}")
         identity = {"dataset": graphs.name, "method": method, "folds": numbers, **known}
         checkpoint = job.checkpoint(f"{graphs.name}-{method}", identity)
-        shared = {"dataset": graphs.name, "method": method, "settings": known, "note": graphs.note}
+        shared: dict[str, Any] = {"dataset": graphs.name, "method": method, "settings": known}
+        shared["note"] = graphs.note
         if method == "wl":
             from softcut.baselines.wl import wl_folds
 
             accuracies = wl_folds(graphs, numbers, seed)
-            shared["seconds"] = (time.perf_counter() - start) / len(numbers)
+            shared |= {"seconds": (time.perf_counter() - start) / len(numbers)}
             runs = [{**shared, "seed": fold, "accuracy": 100 * hits} for fold, hits in accuracies]
             job.keep(table_of(method), runs, checkpoint, device="cpu")
             return

@@ -14,12 +14,14 @@ from softcut.baselines import BASELINES
 from softcut.clustering import GraphClustering
 from softcut.device import choose_device
 from softcut.errors import ParameterError, SoftcutError
+from softcut.graph import Graph
 from softcut.report.tables import Table, cell_table, to_markdown
 
 __all__ = [
     "Tell",
     "baseline",
     "check_names",
+    "classes_of",
     "estimator_settings",
     "experiment_parser",
     "keyword_settings",
@@ -50,6 +52,12 @@ def estimator_settings(estimator: GraphClustering) -> dict[str, Any]:
 def baseline(method: str) -> Callable[..., np.ndarray]:
     """A baseline by its name in the tables: "kmeans" is that on propagated features."""
     return BASELINES[{"kmeans": "kmeans_propagated", "kmeans_raw": "kmeans"}.get(method, method)]
+
+
+def classes_of(graph: Graph) -> np.ndarray:
+    """The known classes of a data set."""
+    assert graph.y is not None
+    return graph.y
 
 
 def check_names(given: Iterable[str], valid: Sequence[str], argument: str) -> None:

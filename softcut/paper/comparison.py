@@ -26,6 +26,7 @@ __all__ = [
     "compared",
     "differs_from_published",
     "grid",
+    "longest_curves",
     "not_worse_than_the_best",
     "paper_numbers",
     "worse_by_folds",
@@ -132,6 +133,12 @@ def paper_numbers(
             mean, _, std = text.partition("±")
             published[name, method, score] = (float(mean), float(std) if std else None)
     return published
+
+
+def longest_curves(curves: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Recorded curves by data set and method; of several the one with most folds."""
+    ranked = sorted(curves, key=lambda curve: len(curve["folds"]))
+    return {(curve["dataset"], curve["method"]): curve for curve in ranked}
 
 
 class Results:

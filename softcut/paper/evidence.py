@@ -26,7 +26,7 @@ from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
-from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_and_show
+from softcut.paper.common import Tell, check_names, classes_of, experiment_parser, quiet, run_and_show
 from softcut.paper.quality import DATASETS
 from softcut.paper.runs import read_cells
 from softcut.provenance import commit, device_name
@@ -116,8 +116,8 @@ def run(
 def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
     """The rank correlations on one graph, and the pool they come from."""
     began = time.perf_counter()
-    assert graph.y is not None
-    k = len(np.unique(graph.y))
+    classes = classes_of(graph)
+    k = len(np.unique(classes))
     prepared, clusterings = pool(graph, k, seed, device)
     labels = torch.stack(list(clusterings.values()), dim=1)
     parts = prepared.judge(labels, k)
@@ -131,7 +131,7 @@ def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
         "modularity": np.array([modularity(graph, c) for c in hard.T]),
         "normalised cut": -np.array([normalised_cut(graph, c) for c in hard.T]),
     }
-    truth = np.array([nmi(graph.y, c) for c in hard.T])
+    truth = np.array([nmi(classes, c) for c in hard.T])
     return {
         "seed": seed,
         "rank_correlation": rank_correlations(values, truth),

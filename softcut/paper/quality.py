@@ -28,6 +28,7 @@ from softcut.paper.common import (
     Tell,
     baseline,
     check_names,
+    classes_of,
     estimator_settings,
     experiment_parser,
     keyword_settings,
@@ -91,7 +92,7 @@ def run(
         graph = load(name, root=data)
         # Without features, nothing is known about nodes without edges.
         known = (np.diff(graph.adjacency.indptr) > 0) | (graph.num_features > 0)
-        classes = np.where(known, graph.y, -1)
+        classes = np.where(known, classes_of(graph), -1)
         command = f"softcut reproduce quality --dataset {name} --runs {runs}"
         cells_of = partial(cells, metrics=("nmi", "acc", "ari"), paper={}, command=command)
         for method in methods or METHODS:
@@ -129,7 +130,7 @@ def _labels(
     method: str, graph: Graph, device: torch.device, seeds: list[int]
 ) -> list[tuple[np.ndarray, dict[str, Any]]]:
     """Labels for one seed, and what else a fit says."""
-    (seed,), k = seeds, len(np.unique(graph.y))
+    (seed,), k = seeds, len(np.unique(classes_of(graph)))
     estimator = _estimator(method, k, seed, device)
     if estimator is None:
         if method in (_KMEANS, _KMEANS_REFINED):

@@ -175,7 +175,7 @@ def build_task(
         values = molecules.targets[:, PROPERTIES.index(name)].astype(np.float64)
         train = values[parts[fold].train]
         targets[row] = torch.from_numpy((values - train.mean()) / train.std())
-    options = {"hidden": settings.hidden, "k": settings.k, "pool_args": settings.pool_args}
+    options: dict[str, Any] = {"hidden": settings.hidden, "k": settings.k, "pool_args": settings.pool_args}
     seeds = [
         1000 * seed + 100 * PROPERTIES.index(name) + fold for name, fold in pairs
     ]  # of weights and orders

@@ -18,7 +18,7 @@ from softcut.datasets.collections import COLLECTIONS
 from softcut.errors import DataError
 from softcut.files import atomic_write
 from softcut.paper import autoencoder, citation, evidence, segmentation, synthetic, table2, table3
-from softcut.paper.comparison import Results, compared
+from softcut.paper.comparison import Results, compared, longest_curves
 from softcut.paper.report_files import any_table, load_result, origin_of_cells, origin_of_file
 from softcut.paper.report_schemata import schemata_section
 from softcut.paper.runs import read_cells
@@ -364,8 +364,8 @@ def _curves(folder: Path) -> Section:
 def _panels(
     curves: Sequence[Mapping[str, Any]], names: Sequence[str], methods: Sequence[str], key: str
 ) -> list[dict[str, Any]]:
-    """One panel per data set, one line per method; of several curves the one with most folds."""
-    chosen = {(c["dataset"], c["method"]): c for c in sorted(curves, key=lambda curve: len(curve["folds"]))}
+    """One panel per data set, one line per method."""
+    chosen = longest_curves(curves)
     styles = line_styles(methods)
     panels = []
     for name in names:

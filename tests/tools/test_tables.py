@@ -105,3 +105,13 @@ def test_pictures_are_drawn_from_the_curves(checkout: Path) -> None:
     pictures = [checkout / f"docs/images/table{number}_curves.png" for number in (2, 3)]
     assert tables.write_all(checkout) == pictures
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
+
+
+def test_the_largest_graph_has_a_row_per_run_or_the_command_that_measures_it(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"results/ holds no .*: python benchmarks/billion\.py"):
+        tables.TABLES["billion"](tmp_path)
+    run = {"mode": "full", "seconds": 25.04, "phases": {"training": 9.96}, "peak_reserved_gib": 88.0}
+    run |= {"nmi_of_start": 0.5, "nmi": 0.9876}
+    (tmp_path / "billion.json").write_text(json.dumps({"runs": [run]}))
+    *_, row = tables.TABLES["billion"](tmp_path).splitlines()
+    assert row == "| all nodes at every step | 25.0 | 10.0 | 88.0 | 0.500 | 0.988 |"

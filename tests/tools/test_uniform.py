@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,13 +86,11 @@ def test_the_smallest_quotient_is_that_of_the_hidden_features() -> None:
     assert found == pytest.approx([expected], rel=1e-4)
 
 
-def test_the_command_writes_its_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: object
-) -> None:
+def test_the_command_writes_its_table(tmp_path, capsys, monkeypatch) -> None:
     edges, _ = _random_graph(5)
     x = np.random.default_rng(6).normal(size=(12, 3))
     made = from_graphs([Graph.from_edges(edges, x=x)] * 20, y=[0, 1] * 10, name="DD")
-    monkeypatch.setattr(uniform, "load_graphs", lambda name, root: made)  # type: ignore[attr-defined]
+    monkeypatch.setattr(uniform, "load_graphs", lambda name, root: made)
     uniform.main(["--dataset", "DD", "--out", str(tmp_path), "--device", "cpu", "--runs", "2"])
     (cell,) = json.loads((tmp_path / uniform.FILE).read_text())
     assert (cell["dataset"], cell["k"], cell["n"]) == ("DD", 6, 2)
