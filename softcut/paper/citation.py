@@ -196,12 +196,8 @@ def curves(
         def look(state: Progress, rows: list[dict[str, Any]] = rows, inputs: Any = inputs) -> None:
             if state.iteration % every == 0 or state.iteration == state.iterations:
                 scores = [nmi(classes, row) for row in _columns(state.net.assign(inputs))]
-                row = {
-                    "iteration": state.iteration,
-                    "first": state.cut.tolist(),
-                    "second": state.ortho.tolist(),
-                }
-                rows.append({**row, "nmi": scores})
+                losses = {"first": state.cut.tolist(), "second": state.ortho.tolist()}
+                rows.append({"iteration": state.iteration, **losses, "nmi": scores})
 
         trained(graph, k, seeds, max_iter=max_iter, device=device, callback=look)
     where = {"commit": commit(), "device": device_name(device)}

@@ -176,9 +176,8 @@ def build_task(
         train = values[parts[fold].train]
         targets[row] = torch.from_numpy((values - train.mean()) / train.std())
     options: dict[str, Any] = {"hidden": settings.hidden, "k": settings.k, "pool_args": settings.pool_args}
-    seeds = [
-        1000 * seed + 100 * PROPERTIES.index(name) + fold for name, fold in pairs
-    ]  # of weights and orders
+    # Another seed of weights and orders for every property and fold.
+    seeds = [1000 * seed + 100 * PROPERTIES.index(name) + fold for name, fold in pairs]
     models = [regressor(method, x.shape[-1], own, **options).to(dtype) for own in seeds]
     return DenseBatchTask(
         models,
@@ -219,18 +218,20 @@ def run(
     settings = RegressionSettings() if settings is None else settings
     job, table = Job(out, device, minutes, tell), table_of(settings)
     known = {**settings.known, "split_seed": seed, "folds": FOLDS, "validation": VALIDATION}
+    random = np.random.default_rng(seed)
     molecules: Molecules | None = None
 
     def train(method: str, pairs: list[Pair]) -> None:
         """Train properties and folds side by side, and record them; a checkpoint is left where the time is up."""
         nonlocal molecules
         if molecules is None:
-            molecules = load_molecules(data)
-            if settings.molecules is not None and settings.molecules < len(molecules):
-                count = len(molecules)
-                molecules = molecules[
-                    np.random.default_rng(seed).choice(count, settings.molecules, replace=False)
-                ]
+            every, count = load_molecules(data), settings.molecules
+            chosen = (
+                None
+                if count is None or count >= len(every)
+                else random.choice(len(every), count, replace=False)
+            )
+            molecules = every if chosen is None else every[chosen]
             job.tell(f"{len(molecules)} molecules of QM9")
         networks = f"{len(pairs)} network{'s' if len(pairs) > 1 else ''}"
         job.tell(f"{method}: {networks}, {settings.epochs} epochs")

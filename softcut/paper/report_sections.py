@@ -70,15 +70,10 @@ _TESTED = (
     "paper's ten runs"
 )
 _METHODS = {
-    **{"wl": "WL", "dense": "Dense", "nopool": "No-pool", "graclus": "Graclus", "ndp": "NDP", "flat": "Flat"},
+    **{"wl": "WL", "dense": "Dense", "nopool": "No-pool", "graclus": "Graclus", "ndp": "NDP", "sc": "SC"},
     **{"topk": "Top-K", "sagpool": "SAGPool", "mincut": "MinCutPool", "random": "Random", "dmon": "DMoN"},
-    **{
-        "diffpool": "DiffPool",
-        "justbalance": "JustBalance",
-        "sc": "SC",
-        "kmeans": "k-means",
-        "leiden": "Leiden",
-    },
+    **{"diffpool": "DiffPool", "justbalance": "JustBalance", "kmeans": "k-means", "leiden": "Leiden"},
+    "flat": "Flat",
 }
 # The published statistics: nodes, edges, features, classes.
 _CITATION_STATISTICS = {
@@ -228,9 +223,8 @@ def statistics_section() -> Section:
 
 
 def _stated(counted: float, published: float) -> Cell:
-    whole = isinstance(counted, int)
-    text = f"{counted:,}" if whole else f"{counted:,.2f}"
-    other = f"{published:,}" if whole else f"{published:,.2f}"
+    digits = ",d" if isinstance(counted, int) else ",.2f"
+    text, other = f"{counted:{digits}}", f"{published:{digits}}"
     return Cell(text, kind="same") if text == other else Cell(f"{text} ≠", f"paper {other}")
 
 
@@ -249,12 +243,8 @@ def _synthetic(folder: Path) -> Section:
 
 
 def _autoencoder(folder: Path) -> Section:
-    parts: list[Part] = [
-        Text(
-            'The autoencoder of the paper pools a signal on a graph and lifts it back; "decay" is a learning rate '
-            "that falls to 0."
-        )
-    ]
+    text = 'The autoencoder of the paper pools a signal on a graph and lifts it back; "decay" is a learning rate '
+    parts: list[Part] = [Text(f"{text}that falls to 0.")]
     for name, what, options in (
         ("autoencoder", "the paper's settings", ""),
         ("autoencoder_decay", "a learning rate that falls to 0", " --decay"),
@@ -327,13 +317,11 @@ def _curves(folder: Path) -> Section:
     if path.exists():
         curves = load_result(path)
         panels = []
-        for colour, method, name, losses in zip(
-            cluster_colours(2),
-            ("diffpool", "mincut"),
-            ("DiffPool", "MinCutPool"),
-            (("link loss", "entropy loss"), ("L_c", "L_o")),
-            strict=True,
-        ):
+        shown = (
+            ("diffpool", "DiffPool", "link loss", "entropy loss"),
+            ("mincut", "MinCutPool", "L_c", "L_o"),
+        )
+        for colour, (method, name, *losses) in zip(cluster_colours(2), shown, strict=True):
             at = [point["iteration"] for point in curves[method]]
             for key, title in zip(("first", "second", "nmi"), (*losses, "NMI"), strict=True):
                 values = [float(np.mean(point[key])) for point in curves[method]]

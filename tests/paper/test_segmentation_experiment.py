@@ -98,10 +98,10 @@ def test_finished_images_are_not_divided_again(data, quick, tmp_path, monkeypatc
 def test_the_paired_test_is_wilcoxons():
     rng = np.random.default_rng(0)
     ours, other = (dict(enumerate(rng.random(20))) for _ in range(2))
-    found = segmentation._against(ours, {**other, 99: 1.0}, "kmeans")
+    against = segmentation._against(ours, {**other, 99: 1.0}, "kmeans")
     gain = np.array([ours[i] - other[i] for i in range(20)])
-    assert found["gain"] == pytest.approx(gain.mean(), abs=1e-4)
-    assert found["p"] == pytest.approx(stats.wilcoxon(gain).pvalue, rel=0.05)
+    assert against["gain"] == pytest.approx(gain.mean(), abs=1e-4)
+    assert against["p"] == pytest.approx(stats.wilcoxon(gain).pvalue, rel=0.05)
     assert segmentation._against(ours, ours, "kmeans")["p"] == 1.0
 
 
