@@ -27,13 +27,13 @@ def _beside_targets(
 
     `rest` gives the further columns of a row.
     """
-    rows, reached, digits = [], 0, results.kind.digits
-    sign = 1 if results.kind.higher else -1
+    rows, reached, digits = [], 0, results.digits
+    sign = 1 if results.higher else -1
     for name in names:
         cell = results.cells.get((name, OURS))
         if cell is None:
             continue
-        mean, std = paper[name, OURS, results.kind.score]
+        mean, std = paper[name, OURS, results.score]
         asked = mean - sign * allowed(name, std or 0.0)
         good = sign * (cell["mean"] - asked) >= 0
         reached += good

@@ -21,7 +21,6 @@ from softcut.report.tables import Cell, Table, mean_and_deviation
 __all__ = [
     "FOLDS",
     "FOLD_OVERLAP",
-    "Kind",
     "Results",
     "compared",
     "differs_from_published",
@@ -111,18 +110,6 @@ def differs_from_published(
     return float(2 * stats.t.sf(abs(mean - published) / math.sqrt(ours + theirs), freedom))
 
 
-@dataclass(frozen=True)
-class Kind:
-    """One of the tables over folds: its files, its score, and the module that fills it."""
-
-    tables: tuple[str, ...]  # names of the files of cells and runs
-    metric: str  # in the cells
-    score: str  # in the runs
-    module: str
-    digits: int
-    higher: bool  # whether the highest score is the best
-
-
 def paper_numbers(
     rows: Mapping[str, str], methods: Sequence[str], score: str
 ) -> dict[tuple[str, str, str], tuple[float, float | None]]:
@@ -141,24 +128,33 @@ def longest_curves(curves: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str],
     return {(curve["dataset"], curve["method"]): curve for curve in ranked}
 
 
+@dataclass
 class Results:
-    """The cells of a folder of results, and the runs that they are the means of.
+    """The cells of a table over folds in a folder of results, and the runs that they are the means of.
 
     ``cells`` are those of the table's metric by data set (the loader's name) and method, ``other`` those of other
     metrics by data set, method and metric.
     """
 
-    def __init__(self, out: str | Path, kind: Kind) -> None:
-        self.out, self.kind = Path(out), kind
+    out: str | Path
+    tables: tuple[str, ...]  # names of the files of cells and runs
+    metric: str  # in the cells
+    score: str  # in the runs
+    module: str  # that fills the table
+    digits: int
+    higher: bool  # whether the highest score is the best
+
+    def __post_init__(self) -> None:
+        out = Path(self.out)
         self.cells: dict[tuple[str, str], Mapping[str, Any]] = {}
         self.other: dict[tuple[str, str, str], Mapping[str, Any]] = {}
         self._runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for table in kind.tables:
-            runs = Records(self.out / f"{table}_runs.json").runs
+        for table in self.tables:
+            runs = Records(out / f"{table}_runs.json").runs
             names = {run["dataset"].lower(): run["dataset"] for run in runs}
-            for cell in read_cells(self.out / f"{table}.json"):
+            for cell in read_cells(out / f"{table}.json"):
                 key = (names.get(cell["dataset"], cell["dataset"]), cell["method"])
-                if cell["metric"] == kind.metric:
+                if cell["metric"] == self.metric:
                     self.cells[key] = cell
                 else:
                     self.other[*key, cell["metric"]] = cell
@@ -174,18 +170,18 @@ class Results:
         for run in self._runs.get((dataset, method), []):
             groups.setdefault(settings_hash(run["settings"]), []).append(run)
         for group in groups.values():
-            mean = np.mean([run[self.kind.score] for run in group])
+            mean = np.mean([run[self.score] for run in group])
             if len(group) == cell["n"] and abs(mean - cell["mean"]) < 2e-4:  # both are rounded
                 return group
         raise DataError(
-            f"{self.kind.tables[0]}.json in {self.out} and its runs disagree on {method} for {dataset}: merge them "
-            f"again with python -m softcut.paper.{self.kind.module} --out {self.out} --merge {self.out}."
+            f"{self.tables[0]}.json in {self.out} and its runs disagree on {method} for {dataset}: merge them "
+            f"again with python -m softcut.paper.{self.module} --out {self.out} --merge {self.out}."
         )
 
     def scores(self, dataset: str, method: str) -> dict[int, float]:
         """By fold or seed; errors with a minus, so that the highest is the best."""
-        sign = 1 if self.kind.higher else -1
-        return {run["seed"]: sign * run[self.kind.score] for run in self.runs(dataset, method)}
+        sign = 1 if self.higher else -1
+        return {run["seed"]: sign * run[self.score] for run in self.runs(dataset, method)}
 
     def best_of(self, dataset: str, methods: Iterable[str], independent: bool = False) -> dict[str, float]:
         """The best of several methods and those not significantly worse, with their p-values."""
@@ -250,8 +246,8 @@ def grid(
             continue
         best = results.best_of(name, among, independent(name))
         shared: dict[str, Any] = {
-            "digits": results.kind.digits,
-            "higher": results.kind.higher,
+            "digits": results.digits,
+            "higher": results.higher,
             "folds": FOLDS,
         }
         shared["overlap"] = 0.0 if independent(name) else FOLD_OVERLAP

@@ -66,10 +66,12 @@ def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tens
     inputs, count = prepared.encoded.inputs, len(prepared.encoder.hops)
     options: dict[str, Any] = {"hidden": _RECIPE.hidden, "terms": inputs.terms, "scales": range(count)}
     net = ReplicaNet(inputs.in_channels, k, replica_seeds(seed, count), **options).to(prepared.device)
-    sizes = None if start is None else torch.stack([torch.bincount(row, minlength=k) for row in start])
-    held = None if sizes is None else sizes.float().clamp(min=_RECIPE.least * start.shape[1] / k)  # type: ignore[union-attr]
+    sizes = None
+    if start is not None:
+        sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).float()
+        sizes = sizes.clamp(min=_RECIPE.least * start.shape[1] / k)
     settings = _RECIPE.training(prepared.nodes.count, prepared.device)
-    train(net, inputs, prepared.encoded.op, settings, start=start, sizes=held)
+    train(net, inputs, prepared.encoded.op, settings, start=start, sizes=sizes)
     return net.assign(inputs)
 
 
@@ -103,13 +105,10 @@ def run(
         graph = without(whole, silent) if silent.any() else whole
         tell(f"{name}: pool of seed {seed}")
         row = {"dataset": name, **_row(graph, seed, torch.device(device))}
-        rows[name, seed] = {
-            **row,
-            "command": f"softcut reproduce evidence --dataset {name} --runs {seed + 1}",
-        }
-        atomic_json(
-            path, [rows[key] for key in sorted(rows, key=lambda key: (DATASETS.index(key[0]), key[1]))]
-        )
+        row["command"] = f"softcut reproduce evidence --dataset {name} --runs {seed + 1}"
+        rows[name, seed] = row
+        order = sorted(rows, key=lambda key: (DATASETS.index(key[0]), key[1]))
+        atomic_json(path, [rows[key] for key in order])
     return [rows[key] for key in asked]
 
 

@@ -177,15 +177,16 @@ def _folds_section(
     title: str, folder: Path, results: Results, main: Table, missing: Mapping[str, str]
 ) -> Section:
     """A table over folds, what is missing of it, and where the numbers come from."""
-    kind = results.kind
     if not results.cells:
-        return Section(title, [Missing(title.partition(":")[0].lower(), f"softcut reproduce {kind.module}")])
+        return Section(
+            title, [Missing(title.partition(":")[0].lower(), f"softcut reproduce {results.module}")]
+        )
     shown = replace(main, columns=[_METHODS.get(name, name) for name in main.columns])
     own = [cell for (_, method), cell in results.cells.items() if method in main.columns]
     tested = f"{_TESTED}; over folds with the variance corrected for the overlap of their training parts)."
     parts: list[Part] = [Text(f"{_counts(main.rows)} {tested}"), _KEY, shown, *map(Text, main.notes)]
     parts += [Missing(what, command) for what, command in missing.items()]
-    return Section(title, [*parts, origin_of_cells(own, folder, f"{kind.tables[0]}.json")])
+    return Section(title, [*parts, origin_of_cells(own, folder, f"{results.tables[0]}.json")])
 
 
 def statistics_section() -> Section:

@@ -31,7 +31,7 @@ from softcut.graph.collection import GraphCollection
 from softcut.learning.experiment import METHODS as NETWORKS
 from softcut.learning.experiment import ClassifierSettings
 from softcut.nn.pool import pool_options
-from softcut.paper.comparison import Kind, Results, grid, paper_numbers
+from softcut.paper.comparison import Results, grid, paper_numbers
 from softcut.report.tables import Table
 
 __all__ = [
@@ -91,7 +91,7 @@ PAPER = paper_numbers(_PAPER_ROWS, PAPER_METHODS, "accuracy")
 
 def results(out: str | Path) -> Results:
     """The cells and runs of a folder."""
-    return Results(out, Kind(TABLES, "acc", "accuracy", "classification", digits=1, higher=True))
+    return Results(out, TABLES, "acc", "accuracy", "classification", digits=1, higher=True)
 
 
 def is_repeated(dataset: str) -> bool:

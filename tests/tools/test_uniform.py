@@ -72,9 +72,8 @@ def test_the_smallest_quotient_is_that_of_the_hidden_features() -> None:
     found = uniform.smallest_quotient(graphs, [7])
     (model,) = build_models(6, 2, "mincut", cluster_sizes(graphs), [7], ClassifierSettings())
     first, mlp = model.convs[0], model.pools[0].mlp.layers[0]
-    w_m, w_s, w_1 = (
-        p.detach().double().numpy() for p in (first.neighbours.weight, first.itself.weight, mlp.weight)
-    )
+    weights = (first.neighbours.weight, first.itself.weight, mlp.weight)
+    w_m, w_s, w_1 = (p.detach().double().numpy() for p in weights)
     hidden = np.maximum(np.maximum(a @ x @ w_m.T + x @ w_s.T, 0) @ w_1.T, 0)
     degree = a.sum(1)
     cut = hidden.T @ (np.diag(degree) - a) @ hidden / degree.sum()
