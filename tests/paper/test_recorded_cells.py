@@ -17,7 +17,7 @@ from softcut.paper.runs import Records
 from softcut.training import Loop
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def recorded(table: str, dataset: str, method: str, score: str) -> dict[int, float]:
