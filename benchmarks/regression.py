@@ -24,9 +24,8 @@ import torch
 from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.device import choose_device
 from softcut.files import atomic_json
-from softcut.paper.regression import RegressionSettings, build_task
-from softcut.paper.regression_net import squared_error
-from softcut.paper.supervised import Pair
+from softcut.paper.regression import RegressionSettings, build_task, squared_error
+from softcut.paper.runs import Pair
 from softcut.paper.table3 import FOLDS, METHODS, PROPERTIES
 from softcut.provenance import command_line, commit, device_name
 from softcut.report.tables import markdown_table

@@ -1,13 +1,13 @@
-"""Tables of clusterings in the pages, from ``results/``: table 1, quality, evidence, objectives, other data.
+"""Tables of clusterings in the pages: table 1, quality, evidence, other data.
 
 Each function takes the folder of the results and returns Markdown; a number that is not there is "-".
-:mod:`tools.tables` knows which page shows which.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,7 @@ _QUALITY = {
     "the same, refined": "k-means on softcut's features, refined",
     "**softcut**": _DEFAULT,
 }
-_HEADLINE = {
-    "Leiden": "leiden",
-    "DMoN": "dmon",
-    "k-means on softcut's features, refined": "k-means on softcut's features, refined",
-    "**softcut**": _DEFAULT,
-}
-_RECORDED = {"trace_ratio": "mincut"}  # objectives by the names that they have in older files
+_HEADLINE = ("leiden", "dmon", "k-means on softcut's features, refined", _DEFAULT)
 _REGIMES = {
     "softcut": "softcut",
     "k-means": "kmeans",
@@ -81,21 +75,20 @@ def _by_name(cells: Iterable[Mapping[str, Any]], metric: str) -> dict[tuple[str,
     return {(c["dataset"], c["method"]): c for c in cells if c["metric"] == metric}
 
 
-def _quality(
-    out: Path, metric: str, rows: Mapping[str, str], datasets: Sequence[str], spread: bool = True
-) -> str:
-    cells = _by_name(read_cells(out / "quality.json"), metric)
+def _quality(out: Path, rows: Mapping[str, str], spread: bool = True) -> str:
+    """NMI of some methods on every data set."""
+    cells = _by_name(read_cells(out / "quality.json"), "nmi")
     lines = []
     for title, method in rows.items():
-        own = [cells.get((name, method), {"mean": None, "std": None}) for name in datasets]
+        own = [cells.get((name, method), {"mean": None, "std": None}) for name in DATASETS]
         lines.append([title, *(plus_minus(c["mean"], c["std"]) if spread else short(c["mean"]) for c in own)])
-    first = metric.upper() if spread else ""
-    return markdown_table([first, *(TITLES[name] for name in datasets)], lines)
+    return markdown_table(["NMI" if spread else "", *(TITLES[name] for name in DATASETS)], lines)
 
 
 def headline(out: Path) -> str:
     """NMI of the default beside the strongest baselines: the table of the README."""
-    return _quality(out, "nmi", _HEADLINE, DATASETS, spread=False)
+    titles = {method: title for title, method in _QUALITY.items()} | {_HEADLINE[2]: _HEADLINE[2]}
+    return _quality(out, {titles[method]: method for method in _HEADLINE}, spread=False)
 
 
 def ablations(out: Path) -> str:
@@ -107,8 +100,8 @@ def ablations(out: Path) -> str:
         settings = settings_of(method)
         line = [method]
         for name in names:
-            found = [run["nmi"] for run in records.of(name, method, range(_SEEDS), settings)]
-            line.append(short(float(np.mean(found))) if found else "-")
+            scores = [run["nmi"] for run in records.of(name, method, range(_SEEDS), settings)]
+            line.append(short(float(np.mean(scores))) if scores else "-")
         lines.append(line)
     return markdown_table(["NMI", *(TITLES[name] for name in names)], lines)
 
@@ -138,11 +131,11 @@ def number_of_clusters(out: Path) -> str:
 
 def noise(out: Path) -> str:
     """Verdicts on noise, and on planted clusters that were found and that were not, by kind of graph."""
-    found = read_json(out, "noise")
+    groups = read_json(out, "noise")
     titles = {"noise": "noise", "planted": "planted, found", "planted_not_found": "planted, not found"}
     lines = []
     for group, title in titles.items():
-        rows = found.get(group, [])
+        rows = groups.get(group, [])
         for kind in (*sorted({row["kind"] for row in rows}), None):
             own = [row for row in rows if kind in (None, row["kind"])]
             if not own or (kind is not None and group == "planted_not_found"):
@@ -174,11 +167,10 @@ def rank_correlations(out: Path) -> str:
 
 def regimes(out: Path) -> str:
     """NMI on tables of scikit-learn, the karate club and generated graphs."""
-    lines = []
-    for row in read_json(out, "regimes")["rows"]:
-        found = row["methods"]
-        means = [found.get(m, {}).get("mean") for m in _REGIMES.values()]
-        lines.append([row["data"], *map(short, means)])
+    lines = [
+        [row["data"], *(short(row["methods"].get(m, {}).get("mean")) for m in _REGIMES.values())]
+        for row in read_json(out, "regimes")["rows"]
+    ]
     return markdown_table(["NMI", *_REGIMES], lines)
 
 
@@ -190,11 +182,8 @@ def edge_lists(out: Path) -> str:
     for name, nodes in dict.fromkeys((row["graph"], row["nodes"]) for row in rows):
         line = [name, f"{nodes:,}"]
         for k in counts:
-            found = [row for row in rows if (row["graph"], row["clusters"]) == (name, k)]
-            line += [
-                short(found[0].get(method, {}).get("modularity")) if found else "-"
-                for method in ("softcut", "leiden")
-            ]
+            own = next((row for row in rows if (row["graph"], row["clusters"]) == (name, k)), {})
+            line += [short(own.get(method, {}).get("modularity")) for method in ("softcut", "leiden")]
         lines.append(line)
     titles = [title for k in counts for title in (f"K = {k}: softcut", "Leiden")]
     return markdown_table(["modularity", "nodes", *titles], lines)
@@ -202,72 +191,43 @@ def edge_lists(out: Path) -> str:
 
 def behind(out: Path) -> str:
     """Where another method is ahead by more than .01: NMI of data sets and regimes, modularity of plain graphs."""
-    found: list[tuple[str, str, float, str, float]] = []
+    rivals: list[tuple[str, str, float, Mapping[str, float]]] = []  # data, score, ours, others
     cells = _by_name(read_cells(out / "quality.json"), "nmi")
     for name in DATASETS:
-        others = {
-            t: cells[name, m]["mean"] for t, m in _QUALITY.items() if m != _DEFAULT and (name, m) in cells
-        }
-        if (name, _DEFAULT) in cells and others:
-            best = max(others, key=others.__getitem__)
-            found.append((TITLES[name], "NMI", cells[name, _DEFAULT]["mean"], best, others[best]))
+        means = {t: cells[name, m]["mean"] for t, m in _QUALITY.items() if (name, m) in cells}
+        rivals.append((TITLES[name], "NMI", means.pop("**softcut**", math.nan), means))
     for row in read_json(out, "regimes")["rows"]:
         means = {t: row["methods"][m]["mean"] for t, m in _REGIMES.items() if m in row["methods"]}
-        ours = means.pop("softcut", None)
-        if ours is not None and means:
-            best = max(means, key=means.__getitem__)
-            found.append((row["data"], "NMI", ours, best, means[best]))
+        rivals.append((row["data"], "NMI", means.pop("softcut", math.nan), means))
     for row in read_json(out, "edgelists"):
         name = f"{row['graph']}, K = {row['clusters']}"
-        values = [row.get(method, {}).get("modularity") for method in ("softcut", "leiden")]
-        if None not in values:
-            found.append((name, "modularity", values[0], "Leiden", values[1]))
-    lines = [
-        [
-            name,
-            score,
-            short(ours),
-            best.replace("the same, ", "k-means on softcut's features, "),
-            short(theirs),
-        ]
-        for name, score, ours, best, theirs in found
-        if theirs - ours > 0.01
-    ]
+        ours, theirs = (row.get(method, {}).get("modularity", math.nan) for method in ("softcut", "leiden"))
+        rivals.append((name, "modularity", ours, {"Leiden": theirs}))
+    lines = []
+    for name, score, ours, others in rivals:
+        best = max(others, key=others.__getitem__, default="")
+        if others and others[best] - ours > 0.01:
+            title = best.replace("the same, ", "k-means on softcut's features, ")
+            lines.append([name, score, short(ours), title, short(others[best])])
     if not lines:
         return "There are none."
     return markdown_table(["data", "score", "softcut", "best other method", "its score"], lines)
 
 
-def _scores(runs: Iterable[Mapping[str, Any]], metric: str) -> dict[tuple[str, str], dict[int, float]]:
-    """By data set and method, a score of every seed; cells are rounded, and rounding twice shows."""
-    found: dict[tuple[str, str], dict[int, float]] = {}
-    for run in runs:
-        method = _RECORDED.get(run["method"], run["method"])
-        found.setdefault((run["dataset"], method), {})[run["seed"]] = run[metric]
-    return found
-
-
-def _spread(values: Iterable[float]) -> str:
-    numbers = np.array(list(values))
-    return plus_minus(float(numbers.mean()), float(numbers.std()))
-
-
 def table1(out: Path) -> str:
-    """The paper's table 1: all seeds, the first ten, and the published numbers."""
+    """The paper's table 1: all seeds, the first ten, and the published numbers; from runs, as cells are rounded."""
     cells, runs = read_cells(out / "table1.json"), Records(out / "table1_runs.json").runs
     lines = []
     for key in itertools.product(_CITATION, ("sc", "diffpool", "mincut")):
-        line, count = [*key], 0
+        own = [run for run in runs if (run["dataset"], run["method"]) == key]
+        line = [*key]
         for metric in ("nmi", "cs"):
-            scores, cell = _scores(runs, metric)[key], _by_name(cells, metric)[key]
-            count = len(scores)
-            ten = [score for seed, score in scores.items() if seed < 10]
-            line += [
-                _spread(scores.values()),
-                _spread(ten),
-                plus_minus(cell["paper_mean"], cell["paper_std"]),
-            ]
-        lines.append([*line, str(count)])
+            for chosen in (own, [run for run in own if run["seed"] < 10]):
+                scores = np.array([run[metric] for run in chosen])
+                line.append(plus_minus(float(scores.mean()), float(scores.std())))
+            cell = _by_name(cells, metric)[key]
+            line.append(plus_minus(cell["paper_mean"], cell["paper_std"]))
+        lines.append([*line, str(len(own))])
     titles = ["data", "method", "NMI, all", "first ten", "paper", "CS, all", "first ten", "paper", "n"]
     return markdown_table(titles, lines)
 
@@ -281,7 +241,7 @@ def generated(out: Path) -> str:
 
 CLUSTERING_TABLES: dict[str, Callable[[Path], str]] = {
     "headline": headline,
-    "quality-nmi": lambda out: _quality(out, "nmi", _QUALITY, DATASETS),
+    "quality-nmi": lambda out: _quality(out, _QUALITY),
     "ablations": ablations,
     "noise": noise,
     "number-of-clusters": number_of_clusters,

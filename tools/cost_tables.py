@@ -1,7 +1,6 @@
-"""Tables of time, memory and reconstruction in the pages, from ``results/``, and of what the tests notice.
+"""Tables of time, memory, large graphs, reconstruction and segmentation in the pages, and of what the tests notice.
 
-Each function takes the folder of the results and returns Markdown. :mod:`tools.tables` knows which page shows
-which.
+Each function takes the folder of the results and returns Markdown.
 """
 
 from __future__ import annotations
@@ -12,34 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from softcut.paper import segmentation
 from softcut.paper.autoencoder import TITLES, percent
 from softcut.paper.runs import read_cells
-from softcut.report.tables import markdown_table
+from softcut.report.tables import markdown_table, to_markdown
+from tools.clustering_tables import TITLES as DATA_TITLES
+from tools.clustering_tables import plus_minus
 from tools.results import read_json
 
 __all__ = ["COST_TABLES"]
-
-_STEP = "GraphConv + dense_mincut_pool"
-_UNBATCHED = "GraphConv + unbatched MinCut"
-_ONE_RUN = "one run, unbatched MinCut"
-_ALIGNED = "---:"
-
-
-class _Benchmarks:
-    """``benchmarks.json``: rows by kind and contender, and what was asked for."""
-
-    def __init__(self, out: Path) -> None:
-        self.found = read_json(out, "benchmarks")["benchmarks"]
-
-    def row(self, kind: str, contender: str, dataset: str | None = None) -> Mapping[str, Any]:
-        for benchmark in self.found:
-            if benchmark["kind"] == kind and benchmark["options"].get("dataset") == dataset:
-                return next(row for row in benchmark["rows"] if row["contender"] == contender)
-        raise KeyError(f"{kind}, {contender}")
-
-    def check(self, kind: str, begins: str) -> Mapping[str, Any]:
-        checks = [c for b in self.found if b["kind"] == kind for c in b["checks"]]
-        return next(c for c in checks if c["what"].startswith(begins))
 
 
 def _times(value: float) -> str:
@@ -60,41 +40,45 @@ def _tiny(value: float) -> str:
 
 def benchmarks(out: Path) -> str:
     """Speed and memory against peers, with the range over rounds and what was asked for."""
-    found = _Benchmarks(out)
+    measured = {b["kind"]: b for b in read_json(out, "benchmarks")["benchmarks"]}
+
+    def row(kind: str, contender: str) -> Mapping[str, Any]:
+        return next(row for row in measured[kind]["rows"] if row["contender"] == contender)
+
+    def check(kind: str, begins: str) -> Mapping[str, Any]:
+        return next(check for check in measured[kind]["checks"] if check["what"].startswith(begins))
 
     def faster(title: str, kind: str, contender: str, target: str = "", memory: bool = True) -> list[str]:
-        row = found.row(kind, contender)
-        less = f", {_part(row['memory_ratio'])} of the memory" if memory else ""
-        low, high = row["time_ratio_range"]
-        spread = f"{_times(low)}-{_times(high)}"
-        asked = found.check(kind, target)["target"] if target else ""
-        return [title, f"{_times(row['time_ratio'])}x faster{less}", spread, asked]
+        own = row(kind, contender)
+        less = f", {_part(own['memory_ratio'])} of the memory" if memory else ""
+        spread = "-".join(map(_times, own["time_ratio_range"]))
+        asked = check(kind, target)["target"] if target else ""
+        return [title, f"{_times(own['time_ratio'])}x faster{less}", spread, asked]
 
-    ten = found.row("step", "softcut, 10 replicas")
-    extra = found.check("cut", "cut loss, peak extra memory")
-    ours, theirs = (found.check("cut", f"error of the cut loss by {n}") for n in ("softcut", "sparse_mincut"))
-    fit = found.row("fit", _ONE_RUN)
+    ten = row("step", "softcut, 10 replicas")
+    extra = check("cut", "cut loss, peak extra memory")
+    ours, theirs = (check("cut", f"error of the cut loss by {n}") for n in ("softcut", "sparse_mincut"))
+    fit = row("fit", "one run, unbatched MinCut")
+    step, sparse = "a step against GraphConv + ", "the same, sparse tensor"
     rows = [
         faster(
             "a step against `GraphConv` + `dense_mincut_pool`",
             "step",
-            _STEP,
-            "a step against GraphConv + dense",
+            "GraphConv + dense_mincut_pool",
+            f"{step}dense",
         ),
-        faster(
-            "a step against the same with a sparse tensor", "step", "the same, sparse tensor", memory=False
-        ),
+        faster("a step against the same with a sparse tensor", "step", sparse, memory=False),
         faster(
             "a step against `GraphConv` + unbatched MinCut",
             "step",
-            _UNBATCHED,
-            "a step against GraphConv + unbatched",
+            "GraphConv + unbatched MinCut",
+            f"{step}unbatched",
         ),
         [
             "ten replicas against one",
             f"{ten['time_ratio']:.1f}x the time",
             "-".join(f"{value:.1f}" for value in ten["time_ratio_range"]),
-            found.check("step", "ten replicas")["target"],
+            check("step", "ten replicas")["target"],
         ],
         faster("cut loss against `sparse_mincut_loss`", "cut", "sparse_mincut_loss", "cut loss against"),
         ["peak extra memory of the cut loss", f"{extra['measured']:.1f} N K floats", "", extra["target"]],
@@ -108,7 +92,7 @@ def benchmarks(out: Path) -> str:
             "default fit of Cora against one run of one network",
             f"{1 / fit['time_ratio']:.2f}x its time",
             "-".join(f"{1 / value:.2f}" for value in reversed(fit["time_ratio_range"])),
-            found.check("fit", "default fit")["target"],
+            check("fit", "default fit")["target"],
         ],
         faster("64 graphs against `dense_mincut_pool`", "layer", "dense_mincut_pool"),
     ]
@@ -146,49 +130,58 @@ def pooling_memory(out: Path) -> str:
     return markdown_table(["operator", "library", *titles], lines)
 
 
-def _reconstructions(out: Path) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """Cells of the autoencoder by pooler and column ("ring", "ring, decay", ...)."""
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for file, ending in (("autoencoder", ""), ("autoencoder_decay", ", decay")):
-        for cell in read_cells(out / f"{file}.json"):
-            found[cell["method"], cell["dataset"] + ending] = cell
-    return found
-
-
 def reconstruction(out: Path) -> str:
     """Median error of the autoencoder as a share of the variance, one column per pooler."""
-    cells = _reconstructions(out)
-    lines = [
-        [name, *(percent(cells[method, name]["median_over_variance"]) for method in TITLES)]
-        for name in ("ring", "grid", "ring, decay", "grid, decay")
-    ]
+    lines = []
+    for file, ending in (("autoencoder", ""), ("autoencoder_decay", ", decay")):
+        cells = {(c["dataset"], c["method"]): c for c in read_cells(out / f"{file}.json")}
+        for name in ("ring", "grid"):
+            shares = (percent(cells[name, method]["median_over_variance"]) for method in TITLES)
+            lines.append([name + ending, *shares])
     return markdown_table(["", *TITLES.values()], lines)
 
 
-def _numbers_right(table: str) -> str:
-    """The second line of a table with all columns but the first aligned to the right."""
-    head, line, *rows = table.split("\n")
-    columns = line.count("|") - 2
-    return "\n".join([head, "|---|" + f"{_ALIGNED}|" * columns, *rows])
-
-
 def mutants(out: Path) -> str:
-    """Drawn changes that were noticed, before and after tests were added."""
-    lines, sums = [], np.zeros(3, dtype=int)
-    for seed in read_json(out, "mutants")["seeds"]:
-        found = np.array([[r["run"], r["noticed_first"], r["noticed_now"]] for r in seed["rooms"]]).sum(0)
-        sums += found
-        lines.append([str(seed["seed"]), *_shares(found)])
-    lines.append(["all", *_shares(sums)])
-    return _numbers_right(markdown_table(["seed", "first try", "now"], lines))
+    """Drawn changes that were noticed, before and after tests were added; numbers aligned to the right."""
+    counts = {
+        str(seed["seed"]): np.array(
+            [[room["run"], room["noticed_first"], room["noticed_now"]] for room in seed["rooms"]]
+        ).sum(0)
+        for seed in read_json(out, "mutants")["seeds"]
+    }
+    counts["all"] = np.sum(list(counts.values()), axis=0)
+    lines = [
+        [name, *(f"{noticed} of {run} ({100 * noticed / run:.1f} %)" for noticed in both)]
+        for name, (run, *both) in counts.items()
+    ]
+    head, _, *rows = markdown_table(["seed", "first try", "now"], lines).split("\n")
+    return "\n".join([head, "|---|---:|---:|", *rows])
 
 
-def _share(count: int, of: int, digits: int = 1) -> str:
-    return f"{100 * count / of:.{digits}f} %"
+def distributed_quality(out: Path) -> str:
+    """NMI of training on parts, beside the default of the whole graph."""
+    graphs = read_json(out, "distributed")["quality"]
+    lines = [
+        [title, *(plus_minus(row[key], row[f"{key} std"]) for row in graphs)]
+        for title, key in (("`GraphClustering`", "whole"), ("on one part", "parts"))
+    ]
+    lines.append(["nodes labelled alike", *(f"{100 * row['alike']:.1f} %" for row in graphs)])
+    return markdown_table(["", *(DATA_TITLES.get(row["graph"], row["graph"]) for row in graphs)], lines)
 
 
-def _shares(found: np.ndarray) -> list[str]:
-    return [f"{noticed} of {found[0]} ({_share(noticed, found[0])})" for noticed in found[1:]]
+def billion(out: Path) -> str:
+    """31 million nodes and 10^9 entries on one GPU."""
+    names = {"full": "all nodes at every step", "batches": "a sixteenth of the nodes at every step"}
+    lines = []
+    for run in read_json(out, "billion", "python benchmarks/billion.py.")["runs"]:
+        times = [
+            f"{run['seconds']:.1f}",
+            f"{run['phases']['training']:.1f}",
+            f"{run['peak_reserved_gib']:.1f}",
+        ]
+        lines.append([names[run["mode"]], *times, f"{run['nmi_of_start']:.3f}", f"{run['nmi']:.3f}"])
+    titles = ["training", "seconds", "of these training", "peak GiB", "NMI before training", "NMI"]
+    return markdown_table(titles, lines)
 
 
 COST_TABLES: dict[str, Callable[[Path], str]] = {
@@ -196,4 +189,7 @@ COST_TABLES: dict[str, Callable[[Path], str]] = {
     "pooling-memory": pooling_memory,
     "reconstruction": reconstruction,
     "mutants": mutants,
+    "distributed-quality": distributed_quality,
+    "billion": billion,
+    "segmentation": lambda out: to_markdown(segmentation.table(read_cells(out / "segmentation.json"))),
 }

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from softcut.paper import table2
-from softcut.paper.classification_trials import UNCHANGED, is_trial, read_trial
-from softcut.paper.comparison import FOLDS, Results, compared
+from softcut.paper.comparison import FOLDS, Results, compared, longest_curves
 from softcut.paper.runs import read_cells
-from softcut.paper.table2 import ABLATION_DATASETS, ABLATIONS, DATASETS, METHODS, PAPER_METHODS, command_for
+from softcut.paper.table2 import ABLATION_DATASETS, ABLATIONS, DATASETS, METHODS, PAPER_METHODS
 from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown
 from tools.results import read_json
 from tools.uniform import FILE as UNIFORM
@@ -61,10 +60,7 @@ def degeneracy(table: Results) -> str:
                 + [f"{numbers['cut1']:.3f}", f"{numbers['ortho1']:.3f} ({uniform_ortho(k[0]):.3f})"]
                 + [f"{numbers['cut2']:.3f}", f"{numbers['ortho2']:.3f} ({uniform_ortho(k[1]):.3f})"]
             )
-    names = [
-        *("data", "method", "accuracy", "clusters used", "at level 2"),
-        *("L_c", "L_o", "L_c 2", "L_o 2"),
-    ]
+    names = ["data", "method", "accuracy", "clusters used", "at level 2", "L_c", "L_o", "L_c 2", "L_o 2"]
     return markdown_table(names, rows)
 
 
@@ -72,8 +68,8 @@ def trials(table: Results) -> str:
     """What was tried beside the table, the best by validation accuracy first, and what choosing by it gives."""
     groups: dict[tuple[str, str], list[str]] = {}
     for dataset, name in table.cells:
-        if is_trial(name):
-            groups.setdefault((dataset, read_trial(name).method), []).append(name)
+        if table2.is_trial(name):
+            groups.setdefault((dataset, table2.read_trial(name)[0]), []).append(name)
     parts = []
     for (dataset, method), names in sorted(groups.items()):
         runs = {name: table.runs(dataset, name) for name in names}
@@ -104,32 +100,29 @@ def _validated(runs: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 def _trial_row(name: str, runs: Sequence[Mapping[str, Any]], cell: Mapping[str, Any]) -> list[str]:
     accuracy, entropy = _validated(runs)
     changed = name.partition("+")[2]
-    row = ["nothing" if changed == UNCHANGED else changed.replace("+", ", ")]
+    row = ["nothing" if changed == table2.UNCHANGED else changed.replace("+", ", ")]
     row += [f"{accuracy:.1f}", f"{-entropy:.3f}", compared(cell, digits=1, folds=FOLDS).markdown]
     row.append(f"{np.median([run['best_epoch'] for run in runs]):.0f}")
     k = runs[0]["settings"]["k"]
-    for name, shown in (
-        ("clusters1", "{:.1f} of {}"),
-        ("ortho1", "{:.3f} ({:.3f})"),
-        ("ortho2", "{:.3f} ({:.3f})"),
-    ):
-        size = k[int(name[-1]) - 1]
-        other = size if name.startswith("clusters") else uniform_ortho(size)
-        row.append(shown.format(np.mean([run[name] for run in runs]), other) if name in runs[0] else "-")
+    for key, level in (("clusters1", 0), ("ortho1", 0), ("ortho2", 1)):
+        if key not in runs[0]:
+            row.append("-")
+            continue
+        mean = np.mean([run[key] for run in runs])
+        uniform = f"{mean:.3f} ({uniform_ortho(k[level]):.3f})"
+        row.append(f"{mean:.1f} of {k[level]}" if key == "clusters1" else uniform)
     return [*row, f"{sum(run['seconds'] for run in runs):.0f}"]
 
 
 def _chosen_text(trials: Sequence[Sequence[Mapping[str, Any]]]) -> str:
     """Test accuracy where each fold takes the settings that are best on its own validation graphs."""
-    found = []
+    chosen = []
     for fold in range(FOLDS):
         mine = [run for runs in trials for run in runs if run["seed"] == fold]
         if mine:
-            found.append(max(mine, key=lambda run: _validated([run]))["accuracy"])
-    return (
-        f"With the settings chosen in each fold by its own validation graphs: "
-        f"{mean_and_deviation(float(np.mean(found)), float(np.std(found)), 1)}."
-    )
+            chosen.append(max(mine, key=lambda run: _validated([run]))["accuracy"])
+    shown = mean_and_deviation(float(np.mean(chosen)), float(np.std(chosen)), 1)
+    return f"With the settings chosen in each fold by its own validation graphs: {shown}."
 
 
 def page_text(out: str | Path) -> str:
@@ -223,37 +216,32 @@ def throughput(out: str | Path) -> str:
     return "\n\n".join(parts)
 
 
-def _missing_text(gone: Sequence[tuple[str, str, int]], beyond: Sequence[tuple[str, str, int]] = ()) -> str:
+def _missing_text(gone: Sequence[tuple[str, str, int]], beyond: Sequence[tuple[str, str, int]]) -> str:
     """Missing cells with their commands: those of the paper and the ablations, then those beyond the paper."""
+    parts = ["Of the paper's table and the ablations nothing: every cell has ten folds."]
     if gone:
-        text = "\n".join(
-            [f"{len(gone)} cells, each with the command that makes it:", "", *_missing_lines(gone)]
-        )
-    else:
-        text = "Of the paper's table and the ablations nothing: every cell has ten folds."
+        parts = [f"{len(gone)} cells, each with the command that makes it:", _missing_lines(gone)]
     if beyond:
-        more = f"Of the poolers beyond the paper {len(beyond)} cells, for want of GPU time:"
-        text = "\n".join([text, "", more, "", *_missing_lines(beyond)])
-    return text
+        parts += [
+            f"Of the poolers beyond the paper {len(beyond)} cells, for want of GPU time:",
+            _missing_lines(beyond),
+        ]
+    return "\n\n".join(parts)
 
 
-def _missing_lines(gone: Sequence[tuple[str, str, int]]) -> list[str]:
-    return [
+def _missing_lines(gone: Sequence[tuple[str, str, int]]) -> str:
+    return "\n".join(
         f"- {dataset}, {method}: {'not run yet' if not count else f'{count} of {FOLDS} folds'}; "
-        f"`{command_for(dataset, method)}`"
+        f"`{table2.command_for(dataset, method)}`"
         for dataset, method, count in gone
-    ]
+    )
 
 
 def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
-    """Validation loss and accuracy by epoch, one column per data set, one line per method.
-
-    Of several curves for one data set and method the one with most folds is drawn.
-    """
+    """Validation loss and accuracy by epoch, one column per data set, one line per method."""
     from softcut.report.plots import cluster_colours, figure, save_figure
 
-    ranked = sorted(curves, key=lambda curve: len(curve["folds"]))
-    chosen = {(curve["dataset"], curve["method"]): curve for curve in ranked}
+    chosen = longest_curves(curves)
     known = {dataset for dataset, _ in chosen}
     names = [d for d in _CURVES if d in known] or sorted(known)[:4]
     methods = [m for m in METHODS if any((d, m) in chosen for d in names)]
@@ -261,14 +249,14 @@ def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     fig, axes = figure(2, len(names), figsize=(3.4 * len(names), 5.2), sharex="col", squeeze=False)
     for column, dataset in enumerate(names):
         for method in methods:
-            found = chosen.get((dataset, method))
-            if found is None:
+            curve = chosen.get((dataset, method))
+            if curve is None:
                 continue
             # Where most folds have stopped, the mean is that of a few.
-            last = int((np.array(found["training"]) * 2 >= len(found["folds"])).sum())
+            last = int((np.array(curve["training"]) * 2 >= len(curve["folds"])).sum())
             for row, name in enumerate(("loss", "accuracy")):
                 epochs = np.arange(1, last + 1)
-                axes[row, column].plot(epochs, found[name][:last], color=colours[method], label=method, lw=1)
+                axes[row, column].plot(epochs, curve[name][:last], color=colours[method], label=method, lw=1)
         axes[0, column].set_title(dataset)
         axes[1, column].set_xlabel("epoch")
     axes[0, 0].set_ylabel("validation loss")

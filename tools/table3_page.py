@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from softcut.paper import table3
-from softcut.paper.comparison import FOLDS, Results
+from softcut.paper.comparison import FOLDS, Results, longest_curves
 from softcut.paper.regression import label_of
 from softcut.paper.runs import Records
 from softcut.paper.table3 import METHODS, PAPER, PROPERTIES, command_for
@@ -139,14 +139,10 @@ def page_text(out: str | Path) -> str:
 
 
 def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
-    """Validation MSE by epoch, one panel per property, one line per method; dotted: the paper's test MSE.
-
-    Of several curves for one property and method the one with most folds is drawn.
-    """
+    """Validation MSE by epoch, one panel per property, one line per method; dotted: the paper's test MSE."""
     from softcut.report.plots import cluster_colours, figure, save_figure
 
-    ranked = sorted(curves, key=lambda curve: len(curve["folds"]))
-    chosen = {(curve["dataset"], curve["method"]): curve for curve in ranked}
+    chosen = longest_curves(curves)
     names = [name for name in PROPERTIES if any(key[0] == name for key in chosen)]
     columns = min(3, len(names))
     lines = -(-len(names) // columns)
@@ -154,9 +150,8 @@ def draw_curves(curves: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     colours = dict(zip(METHODS, cluster_colours(len(METHODS)), strict=True))
     for panel, name in zip(axes.flat, names, strict=False):
         for method in METHODS:
-            found = chosen.get((name, method))
-            if found is not None:
-                values = found["validation"]
+            if (name, method) in chosen:
+                values = chosen[name, method]["validation"]
                 epochs = np.arange(1, len(values) + 1)
                 panel.plot(epochs, values, color=colours[method], label=_NAMES[method], lw=1.4)
                 panel.axhline(PAPER[name, method, "mse"][0], color=colours[method], ls=_DOTTED, lw=0.8)

@@ -27,19 +27,13 @@ from softcut.paper.runs import read_cells
 from tools import table2_page, table3_page
 from tools.clustering_tables import CLUSTERING_TABLES
 from tools.cost_tables import COST_TABLES
-from tools.large_tables import LARGE_TABLES
 from tools.results import NotMeasuredError
-from tools.scale_tables import SCALE_TABLES
-from tools.segmentation_tables import SEGMENTATION_TABLES
 
 __all__ = ["NO_RESULTS", "PICTURES", "TABLES", "main", "pages", "problems", "rendered", "write_all"]
 
 TABLES: dict[str, Callable[[Path], str]] = {
     **CLUSTERING_TABLES,
     **COST_TABLES,
-    **SCALE_TABLES,
-    **SEGMENTATION_TABLES,
-    **LARGE_TABLES,
     "table2": table2_page.page_text,
     "table3": table3_page.page_text,
 }
@@ -50,9 +44,7 @@ PICTURES: dict[str, tuple[str, Callable[..., Path]]] = {
 }
 # First lines of tables that hold no results: what there is, what it is called, what a test is for.
 NO_RESULTS = (
-    "| | one process | each of P processes |",
     "| attribute | what |",
-    "| before | now | test |",
     "| call | in one pass |",
     "| command | what |",
     "| experiment | command | results |",
@@ -64,14 +56,11 @@ NO_RESULTS = (
     "| key | function | range | better | what |",
     "| key | function | range | what |",
     "| kind | file | what it is |",
-    "| name | graphs | classes | average nodes | average edges | features |",
     "| name | graphs | nodes | edges | features | classes | source |",
     "| name | keeps | pooled graph | learned | deterministic | auxiliary losses | lift |",
-    "| old | new |",
     "| name | nodes | edges | self-loops in the file | features | classes | source |",
     "| `objective=` | minimised | second term | graph | losses of a pooling layer |",
     "| peer | version | what is measured |",
-    "| place | change | why nothing can notice it |",
     "| script | what |",
     "| step | on parts |",
     "| table | size | what it counts |",

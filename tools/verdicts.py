@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from softcut.paper import table2, table3
-from softcut.paper.comparison import Results
-from softcut.paper.significance import worse_by_folds
+from softcut.paper.comparison import Results, worse_by_folds
 from softcut.report.tables import Table, mean_and_deviation
 
 __all__ = ["table2_verdicts", "table3_verdicts"]
@@ -28,13 +27,13 @@ def _beside_targets(
 
     `rest` gives the further columns of a row.
     """
-    rows, reached, digits = [], 0, results.kind.digits
-    sign = 1 if results.kind.higher else -1
+    rows, reached, digits = [], 0, results.digits
+    sign = 1 if results.higher else -1
     for name in names:
         cell = results.cells.get((name, OURS))
         if cell is None:
             continue
-        mean, std = paper[name, OURS, results.kind.score]
+        mean, std = paper[name, OURS, results.score]
         asked = mean - sign * allowed(name, std or 0.0)
         good = sign * (cell["mean"] - asked) >= 0
         reached += good

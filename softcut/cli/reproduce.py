@@ -250,8 +250,8 @@ def segmentation(
 ) -> None:
     """E2: images of BSDS500 scored against what people drew, and the figure; an interrupted run resumes."""
     from softcut.paper import segmentation as paper
+    from softcut.paper.segmentation import METHODS
     from softcut.paper.segmentation_figure import draw
-    from softcut.paper.segmentation_methods import METHODS
 
     _check_names("--method", method, METHODS)
     with err.status("starting") as status:

@@ -1,22 +1,17 @@
 """E4, the autoencoder: reconstruct the coordinates of a ring and a grid from a quarter of the nodes.
 
-What is run: conv 32, conv 32 (tanh), pool, lift, conv 32, conv 32 (tanh), conv 2 (linear); the decoder
-sees the original graph and the lifted features only. Adam 5e-3, at most 10,000 iterations, trained and
-stopped on MSE + auxiliary losses with patience 1,000 and tolerance 1e-5; the MSE at the best value of that
-sum is what is reported. All seeds of a cell are replicas of one vectorised model. The paper shows pictures
-and no numbers here: MinCutPool near perfect on both, DiffPool poor on the ring, Top-K failing on both.
-
-DiffPool is run twice: with its link loss as the paper's authors have it (undivided), and divided by N^2 as
-PyTorch Geometric has it. ``Settings(decay=True)`` lets the learning rate fall to
-zero: without it, what is compared is partly how much Adam still shakes each pooler at the end.
+conv 32, conv 32 (tanh), pool, lift, conv 32, conv 32 (tanh), conv 2 (linear); the decoder sees the original graph and
+the lifted features only. Trained and stopped on MSE + auxiliary losses; reported is the MSE at the best value of that
+sum. The paper shows pictures and no numbers here: MinCutPool near perfect on both, DiffPool poor on the ring, Top-K
+failing on both. DiffPool is run with its link loss undivided, as the paper's authors have it, and divided by N^2, as
+PyTorch Geometric has it. ``Settings(decay=True)`` lets the learning rate fall to zero: without it, what is compared is
+partly how much Adam still shakes each pooler at the end.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import statistics
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,13 +23,12 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
 from softcut.datasets import grid_graph, ring_graph
-from softcut.errors import ParameterError
 from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
-from softcut.paper.common import check_names, experiment_parser, run_experiment, say
-from softcut.paper.runs import Records, cells, merge_cells, read_cells, settings_hash
+from softcut.paper.common import check_names, experiment_parser, quiet, run_experiment, say
+from softcut.paper.runs import Job, cells, merge_cells, read_cells, settings_hash
 from softcut.provenance import command_line
 from softcut.report.plots import figure, save_figure
 from softcut.report.tables import Cell, Table, to_markdown
@@ -126,8 +120,8 @@ def train_replicas(
     seeds: Sequence[int],
     settings: Settings | None = None,
     device: str | torch.device = "cpu",
-    checkpoint: str | os.PathLike[str] | None = None,
-    progress: Callable[[int, float], None] | None = None,
+    checkpoint: str | Path | None = None,
+    progress: Callable[[int, float], None] = quiet,
     *,
     time_limit: float | None = None,
     checkpoint_every: float = 60.0,
@@ -140,8 +134,6 @@ def train_replicas(
     """
     settings = settings or Settings()
     device = torch.device(device)
-    if graph.x is None:
-        raise ParameterError("graph must have features: the coordinates to reconstruct.")
     x = torch.as_tensor(np.asarray(graph.x), dtype=torch.float32, device=device)
     op = as_operator(graph, dtype=torch.float32, device=device)
     models = []
@@ -167,8 +159,7 @@ def train_replicas(
     )
 
     def tell(state: LoopProgress) -> None:
-        if progress is not None:
-            progress(state.iteration, float(np.median(state.losses["mse"])))
+        progress(state.iteration, float(np.median(state.losses["mse"])))
 
     saved = None
     if checkpoint is not None:
@@ -196,97 +187,90 @@ def signal_variance(graph: Graph) -> float:
 
 def run(
     runs: int = 10,
-    out_dir: str | os.PathLike[str] = "results",
+    out_dir: str | Path = "results",
     device: str | torch.device = "cpu",
-    progress: Callback | None = None,
+    progress: Callback = quiet,
     datasets: Sequence[str] = tuple(DATASETS),
     methods: Sequence[str] = METHODS,
     settings: Settings | None = None,
-    time_limit: float | None = None,
+    minutes: float | None = None,
 ) -> list[dict[str, Any]]:
     """Run every cell that is missing; write the table, its runs, the reconstructions and the figure.
 
     A cell is a data set and a pooler; its seeds train side by side. The files (``autoencoder.json``, ``_runs.json``,
     ``.npz`` and ``.png``; see :attr:`Settings.name`) are replaced after each cell, and an interrupted cell continues
-    from its last checkpoint, also after `time_limit` seconds.
+    from its last checkpoint, also after so many `minutes`.
     """
     check_names(datasets, tuple(DATASETS), "datasets")
     check_names(methods, METHODS, "methods")
-    if runs < 1:
-        raise ParameterError(f"runs must be at least 1, got {runs}.")
-    began = time.perf_counter()
     settings = settings or Settings()
-    known = asdict(settings)
-    out, seeds, worked = Path(out_dir), list(range(runs)), False
-    out.mkdir(parents=True, exist_ok=True)
-    stem = str(out / settings.name)
-    records, arrays = Records(f"{stem}_runs.json"), _load_arrays(f"{stem}.npz")
+    known, seeds, job = asdict(settings), range(runs), Job(out_dir, device, minutes)
+    stem, records = str(job.out / settings.name), job.records(settings.name)
+    arrays: dict[str, np.ndarray] = {}
+    if Path(f"{stem}.npz").exists():
+        with np.load(f"{stem}.npz", allow_pickle=False) as stored:
+            arrays = dict(stored)
     for dataset, method in itertools.product(datasets, methods):
-        graph, cell = DATASETS[dataset](), f"{dataset}/{method}"
-        recorded = [
-            c["seeds"] for c in read_cells(f"{stem}.json") if (c["dataset"], c["method"]) == (dataset, method)
-        ]
-        if seeds in recorded and not records.missing(dataset, method, seeds, known) and cell in arrays:
-            continue
-        left = None if time_limit is None else max(0.0, time_limit - (time.perf_counter() - began))
-        if left == 0 and worked:  # every call makes some progress, however short its time
-            break
-        worked = True
-        checkpoint = out / f".autoencoder-{settings_hash({'cell': cell, 'seeds': seeds, **known})}.pt"
+        cell = f"{dataset}/{method}"
+        if cell not in arrays or records.missing(dataset, method, seeds, known):
+            if job.out_of_time:
+                break
+            _train(job, dataset, method, list(seeds), settings, arrays, progress)
+        done = records.of(dataset, method, seeds, known)
+        recorded = {(c["dataset"], c["method"]): c["seeds"] for c in read_cells(f"{stem}.json")}
+        if done and recorded.get((dataset, method)) != list(seeds):
+            merge_cells(f"{stem}.json", [_cell(done)])
+    made = read_cells(f"{stem}.json")
+    shown = [run for c in made for run in records.of(c["dataset"], c["method"], c["seeds"], c["settings"])]
+    draw_reconstructions(f"{stem}.png", shown, arrays)
+    return made
 
-        def tell(iteration: int, mse: float, cell: str = cell) -> None:
-            if progress is not None:
-                progress(cell, iteration, settings.iterations, mse)
 
-        result = train_replicas(graph, method, seeds, settings, device, checkpoint, tell, time_limit=left)
-        if not result.finished:
-            break
-        arrays[cell] = result.x.astype(np.float32)
-        atomic_write(f"{stem}.npz", lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
-        shared = {"dataset": dataset, "method": method, "settings": known, "seconds": result.seconds / runs}
-        variance = signal_variance(graph)
-        numbers = zip(seeds, result.mse, result.loss, result.best_iteration, result.iterations, strict=True)
-        names = ("seed", "mse", "loss", "best_iteration", "iterations")
-        trained = [dict(zip(names, values, strict=True)) for values in numbers]
-        records.add(
-            [{**shared, **run, "mse_over_variance": run["mse"] / variance} for run in trained], device
-        )
-        merge_cells(f"{stem}.json", [_cell(records.of(dataset, method, seeds, known))])
-        checkpoint.unlink(missing_ok=True)
-    found = read_cells(f"{stem}.json")
-    shown = [run for c in found for run in records.of(c["dataset"], c["method"], c["seeds"], c["settings"])]
-    draw_reconstructions(
-        f"{stem}.png", {name: make() for name, make in DATASETS.items()}, TITLES, shown, arrays
-    )
-    return found
+def _train(
+    job: Job,
+    dataset: str,
+    method: str,
+    seeds: list[int],
+    settings: Settings,
+    arrays: dict[str, np.ndarray],
+    progress: Callback,
+) -> None:
+    """Train all seeds of a cell and record them; a checkpoint is left where the time is up."""
+    graph, cell, known = DATASETS[dataset](), f"{dataset}/{method}", asdict(settings)
+    checkpoint = job.checkpoint(f"{dataset}-{method}", {"cell": cell, "seeds": seeds, **known})
+
+    def tell(iteration: int, mse: float) -> None:
+        progress(cell, iteration, settings.iterations, mse)
+
+    result = train_replicas(graph, method, seeds, settings, job.device, checkpoint, tell, time_limit=job.left)
+    if not result.finished:
+        return
+    arrays[cell] = result.x.astype(np.float32)
+    path = job.out / f"{settings.name}.npz"
+    atomic_write(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
+    shared = {"dataset": dataset, "method": method, "settings": known, "seconds": result.seconds / len(seeds)}
+    runs, variance = [], signal_variance(graph)
+    for row, seed in enumerate(seeds):
+        measured = {
+            name: getattr(result, name)[row] for name in ("mse", "loss", "best_iteration", "iterations")
+        }
+        runs.append({**shared, "seed": seed, **measured, "mse_over_variance": measured["mse"] / variance})
+    job.keep(settings.name, runs, checkpoint)
 
 
 def _cell(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     (cell,) = cells(runs, ["mse"], {}, command_line(), digits=None)
-    medians = {
-        "median": statistics.median(run["mse"] for run in runs),
-        "median_over_variance": statistics.median(run["mse_over_variance"] for run in runs),
-    }
-    return {**cell, **medians, "settings": runs[0]["settings"], "seeds": [run["seed"] for run in runs]}
+    cell["median"] = statistics.median(run["mse"] for run in runs)
+    cell["median_over_variance"] = statistics.median(run["mse_over_variance"] for run in runs)
+    return {**cell, "settings": runs[0]["settings"], "seeds": [run["seed"] for run in runs]}
 
 
-def _load_arrays(path: str) -> dict[str, np.ndarray]:
-    if not Path(path).exists():
-        return {}
-    with np.load(path, allow_pickle=False) as stored:
-        return dict(stored)
-
-
-def table(found: Iterable[Mapping[str, Any]]) -> Table:
+def table(made: Iterable[Mapping[str, Any]]) -> Table:
     """MSE of every graph and pooler: mean, median, and the median as a share of the signal's variance."""
     rows: list[list[str | Cell]] = []
-    for c in sorted(found, key=lambda c: (c["dataset"] != "ring", METHODS.index(c["method"]))):
-        numbers = [
-            f"{c['mean']:.2e} ± {c['std']:.1e}",
-            f"{c['median']:.2e}",
-            percent(c["median_over_variance"]),
-        ]
-        numbers += [str(c["n"]), f"{c['seconds']} ({c['device']})"]
+    for c in sorted(made, key=lambda c: (c["dataset"] != "ring", METHODS.index(c["method"]))):
+        numbers = [f"{c['mean']:.2e} ± {c['std']:.1e}", f"{c['median']:.2e}"]
+        numbers += [percent(c["median_over_variance"]), str(c["n"]), f"{c['seconds']} ({c['device']})"]
         rows.append([c["dataset"], TITLES[c["method"]], *map(Cell, numbers)])
     columns = ["data", "pooler", "MSE, mean ± std", "median", "median / variance", "runs", "seconds"]
     return Table(columns, rows, "Reconstruction from a quarter of the nodes", heads=2)
@@ -298,33 +282,31 @@ def percent(share: float) -> str:
 
 
 def draw_reconstructions(
-    path: str | Path,
-    graphs: Mapping[str, Graph],
-    titles: Mapping[str, str],
-    runs: Sequence[Mapping[str, Any]],
-    arrays: Mapping[str, np.ndarray],
+    path: str | Path, runs: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.ndarray]
 ) -> Path | None:
     """One row per graph, one column per pooler: of each, the run with the median MSE; None where nothing was run."""
-    shown = [name for name in graphs if any(key.startswith(f"{name}/") for key in arrays)]
-    methods = [method for method in titles if any(f"{name}/{method}" in arrays for name in shown)]
+    own: dict[str, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        if (cell := f"{run['dataset']}/{run['method']}") in arrays:
+            own.setdefault(cell, []).append(run)
+    shown = [name for name in DATASETS if any(cell.startswith(f"{name}/") for cell in own)]
+    methods = [method for method in METHODS if any(cell.endswith(f"/{method}") for cell in own)]
     if not shown:
         return None
-    fig, axes = figure(
-        len(shown), len(methods) + 1, figsize=(2.2 * (len(methods) + 1), 2.5 * len(shown)), squeeze=False
-    )
+    columns = len(methods) + 1
+    fig, axes = figure(len(shown), columns, figsize=(2.2 * columns, 2.5 * len(shown)), squeeze=False)
     for line, name in zip(axes, shown, strict=True):
-        graph = graphs[name]
+        graph = DATASETS[name]()
         _draw(line[0], graph, np.asarray(graph.x), "original")
         for axis, method in zip(line[1:], methods, strict=True):
-            own = [run for run in runs if (run["dataset"], run["method"]) == (name, method)]
-            if not own or f"{name}/{method}" not in arrays:
+            cell = f"{name}/{method}"
+            if cell not in own:
                 axis.set_axis_off()
                 continue
-            ranked = sorted(range(len(own)), key=lambda i: own[i]["mse"])
+            ranked = sorted(range(len(own[cell])), key=lambda i: own[cell][i]["mse"])
             middle = ranked[(len(ranked) - 1) // 2]
-            share = percent(own[middle]["mse_over_variance"])
-            title = f"{titles[method]}\nMSE {share} of variance"
-            _draw(axis, graph, arrays[f"{name}/{method}"][middle], title)
+            share = percent(own[cell][middle]["mse_over_variance"])
+            _draw(axis, graph, arrays[cell][middle], f"{TITLES[method]}\nMSE {share} of variance")
     return save_figure(fig, path, dpi=150)
 
 
@@ -345,31 +327,19 @@ def _draw(axis: Any, graph: Graph, points: np.ndarray, title: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """``python -m softcut.paper.autoencoder --runs 10 --out results``."""
-    parser = experiment_parser(
-        "autoencoder", "E4: ring and grid, from a quarter of the nodes.", 10, tuple(DATASETS), METHODS
-    )
+    about = "E4: ring and grid, from a quarter of the nodes."
+    parser = experiment_parser("autoencoder", about, 10, tuple(DATASETS), METHODS, ["--minutes"])
     parser.add_argument("--decay", action="store_true", help="let the learning rate fall to 0")
     parser.add_argument("--iterations", type=int, default=Settings().iterations, help="the most iterations")
-    parser.add_argument(
-        "--minutes", type=float, help="stop after so many minutes; the same command continues"
-    )
 
     def show(cell: str, i: int, of: int, mse: float) -> None:
         if i % 500 == 0:
             say(f"{cell}: iteration {i} of {of}, median MSE {mse:.2e}")
 
     def run_it(given: Any) -> str:
-        found = run(
-            given.runs,
-            given.out,
-            given.device,
-            show,
-            datasets=given.dataset,
-            methods=given.method,
-            settings=Settings(decay=given.decay, iterations=given.iterations),
-            time_limit=None if given.minutes is None else 60 * given.minutes,
-        )
-        return to_markdown(table(found))
+        settings = Settings(decay=given.decay, iterations=given.iterations)
+        chosen = (given.dataset, given.method, settings, given.minutes)
+        return to_markdown(table(run(given.runs, given.out, given.device, show, *chosen)))
 
     run_experiment(parser, run_it, arguments)
 

@@ -26,10 +26,9 @@ from softcut.learning.experiment import (
     train_folds,
 )
 from softcut.learning.hierarchy import HIERARCHIES
-from softcut.paper.common import Tell, experiment_parser, quiet
-from softcut.paper.runs import cells, settings_hash
-from softcut.paper.supervised import Job, Pair, run_main
-from softcut.paper.supervised import merge as merge_folders
+from softcut.paper.common import Tell, experiment_parser, quiet, run_folds
+from softcut.paper.runs import Job, Pair, cells, settings_hash
+from softcut.paper.runs import merge as merge_folders
 from softcut.paper.table2 import (
     ABLATIONS,
     DATASETS,
@@ -86,102 +85,83 @@ def run(
     device: torch.device | str = "cpu",
     data: str | Path | None = None,
     tell: Tell = quiet,
-    progress: Progress | None = None,
+    progress: Progress = quiet,
 ) -> list[dict[str, Any]]:
     """Train what is missing; write ``table2.json`` (cells) and ``table2_runs.json`` (runs, one per fold).
 
-    The variants of MinCutPool (``softcut.paper.table2.ABLATIONS``) and trials
-    (:mod:`softcut.paper.classification_trials`) are run where they are named, and go to ``table2_ablation.json`` and
-    ``table2_trials.json``. Validation curves, mean over the folds, go to ``table2_curves.json``.
+    Variants of MinCutPool and trials (:mod:`softcut.paper.table2`) are run where they are named, and go to
+    ``table2_ablation.json`` and ``table2_trials.json``; validation curves, mean over the folds, to
+    ``table2_curves.json``.
     """
     datasets = dataset_names(datasets)
     check_methods(methods)
     settings = ClassifierSettings() if settings is None else settings
     job = Job(out, device, minutes, tell)
+
+    def train(graphs: GraphCollection, method: str, known: Mapping[str, Any], missing: list[Pair]) -> None:
+        """Train folds side by side, in groups where that is faster; out of time, a checkpoint is left."""
+        network, own = network_of(method, settings)
+        numbers = [fold for _, fold in missing]
+        size = None if method == "wl" else folds_at_once(graphs, own, job.device)
+        if size is not None and size < len(numbers):
+            for first in range(0, len(numbers), size):
+                if not job.out_of_time:
+                    train(graphs, method, known, missing[first : first + size])
+            return
+        name, start = f"{graphs.name}: {method}", time.perf_counter()
+        job.tell(f"{name}, folds {', '.join(map(str, numbers))}")
+        identity = {"dataset": graphs.name, "method": method, "folds": numbers, **known}
+        checkpoint = job.checkpoint(f"{graphs.name}-{method}", identity)
+        shared: dict[str, Any] = {"dataset": graphs.name, "method": method, "settings": known}
+        shared["note"] = graphs.note
+        if method == "wl":
+            from softcut.baselines.wl import wl_folds
+
+            accuracies = wl_folds(graphs, numbers, seed)
+            shared |= {"seconds": (time.perf_counter() - start) / len(numbers)}
+            runs = [{**shared, "seed": fold, "accuracy": 100 * hits} for fold, hits in accuracies]
+            job.keep(table_of(method), runs, checkpoint, device="cpu")
+            return
+        hierarchy = None
+        if NETWORKS[network] in HIERARCHIES:
+            hierarchy = load_hierarchy(graphs, network, data)
+            job.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
+        results, loop = train_folds(
+            graphs,
+            network,
+            numbers,
+            seed,
+            own,
+            device=job.device,
+            hierarchy=hierarchy,
+            callback=job.watch(
+                name, known["epochs"], _describe, partial(progress, graphs.name, method, numbers)
+            ),
+            checkpoint=checkpoint,
+            time_limit=job.left,
+        )
+        if loop.interrupted:
+            raise KeyboardInterrupt
+        if not results:
+            epochs = max(map(len, loop.validation.values()), default=0)
+            job.tell(f"{name} stopped after {epochs} epochs; the same command continues it")
+            return
+        runs = [{**shared, **_record(result, loop.seconds / len(results))} for result in results]
+        curve = {"dataset": graphs.name, "method": method, "settings": settings_hash(known), "folds": numbers}
+        job.keep(table_of(method), runs, checkpoint, [{**curve, **_means(loop)}], TABLES[0])
+        job.tell(f"{name} took {loop.seconds:.0f} s")
+
     made: list[dict[str, Any]] = []
     for dataset in datasets:
         plain = load_graphs(dataset, data)
         for method in methods:
             graphs = graphs_for(method, plain)
             known = settings_of(method, graphs, settings, seed)
-            train = partial(_train, job, graphs, method, known, settings, seed, data, progress)
-            made += job.fill(table_of(method), method, [graphs.name], folds, known, train, _cells)
+            missing_folds = partial(train, graphs, method, known)
+            made += job.fill(table_of(method), method, [graphs.name], folds, known, missing_folds, _cells)
             if job.out_of_time:
                 return made
     return made
-
-
-def _train(
-    job: Job,
-    graphs: GraphCollection,
-    method: str,
-    known: Mapping[str, Any],
-    settings: ClassifierSettings,
-    seed: int,
-    data: str | Path | None,
-    progress: Progress | None,
-    missing: list[Pair],
-) -> None:
-    """Train folds side by side, in groups where that is faster, and record them; out of time: leave a checkpoint."""
-    network, settings = network_of(method, settings)
-    numbers = [fold for _, fold in missing]
-    size = None if method == "wl" else folds_at_once(graphs, settings, job.device)
-    if size is not None and size < len(numbers):
-        for first in range(0, len(numbers), size):
-            if not job.out_of_time:
-                part = missing[first : first + size]
-                _train(job, graphs, method, known, settings, seed, data, progress, part)
-        return
-    name = f"{graphs.name}: {method}"
-    job.tell(f"{name}, folds {', '.join(map(str, numbers))}")
-    start = time.perf_counter()
-    identity = {"dataset": graphs.name, "method": method, "folds": numbers, **known}
-    checkpoint = job.checkpoint(f"{graphs.name}-{method}", identity)
-    shared: dict[str, Any] = {
-        "dataset": graphs.name,
-        "method": method,
-        "settings": known,
-        "note": graphs.note,
-    }
-    if method == "wl":
-        from softcut.baselines.wl import wl_folds
-
-        accuracies = wl_folds(graphs, numbers, seed)
-        seconds = (time.perf_counter() - start) / len(numbers)
-        runs = [{"seed": fold, "accuracy": 100 * hits, "seconds": seconds} for fold, hits in accuracies]
-        job.keep(table_of(method), [{**shared, **run} for run in runs], checkpoint, device="cpu")
-        return
-    hierarchy = None
-    if NETWORKS[network] in HIERARCHIES:
-        hierarchy = load_hierarchy(graphs, network, data)
-        job.tell(f"{name}, coarse graphs ready after {time.perf_counter() - start:.1f} s")
-
-    def pass_on(state: LoopProgress) -> None:
-        if progress is not None:
-            progress(graphs.name, method, numbers, state)
-
-    results, loop = train_folds(
-        graphs,
-        network,
-        numbers,
-        seed,
-        settings,
-        device=job.device,
-        hierarchy=hierarchy,
-        callback=job.watch(name, known["epochs"], _describe, pass_on),
-        checkpoint=checkpoint,
-        time_limit=job.left,
-    )
-    if loop.interrupted:
-        raise KeyboardInterrupt
-    if not results:
-        epochs = max(map(len, loop.validation.values()), default=0)
-        job.tell(f"{name} stopped after {epochs} epochs; the same command continues it")
-        return
-    runs = [{**shared, **_record(result, loop.seconds / len(results))} for result in results]
-    curve = _curve(graphs.name, method, numbers, known, loop)
-    job.keep(table_of(method), runs, checkpoint, [curve], TABLES[0])
-    job.tell(f"{name} took {loop.seconds:.0f} s")
 
 
 def _describe(state: LoopProgress) -> str:
@@ -203,18 +183,12 @@ def _record(result: FoldResult, seconds: float) -> dict[str, Any]:
     }
 
 
-def _curve(
-    dataset: str, method: str, numbers: Sequence[int], known: Mapping[str, Any], loop: LoopResult
-) -> dict[str, Any]:
+def _means(loop: LoopResult) -> dict[str, Any]:
     """Validation loss and accuracy after every epoch, mean over the folds still in training, and how many those are."""
-    means = {name: np.nanmean(loop.validation[name], axis=1) for name in ("loss", "accuracy")}
+    loss, accuracy = (np.nanmean(loop.validation[name], axis=1).tolist() for name in ("loss", "accuracy"))
     return {
-        "dataset": dataset,
-        "method": method,
-        "settings": settings_hash(known),
-        "folds": list(numbers),
-        "loss": [round(float(v), 4) for v in means["loss"]],
-        "accuracy": [round(100 * float(v), 2) for v in means["accuracy"]],
+        "loss": [round(value, 4) for value in loss],
+        "accuracy": [round(100 * value, 2) for value in accuracy],
         "training": np.isfinite(loop.validation["loss"]).sum(1).tolist(),
     }
 
@@ -228,35 +202,27 @@ def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]]:
-    """Put the runs of several folders into `out`, and write its cells; see :func:`softcut.paper.supervised.merge`."""
+    """Put the runs of several folders into `out`, and write its cells; see :func:`softcut.paper.runs.merge`."""
     return merge_folders(out, folders, TABLES, _cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """``python -m softcut.paper.classification --dataset PROTEINS --method mincut --folds 2 --minutes 10``."""
-    parser = experiment_parser(
-        "classification", "E5: table 2, graph classification.", 10, (*DATASETS, *SMALL_DATASETS)
-    )
+    about, every = "E5: table 2, graph classification.", (*DATASETS, *SMALL_DATASETS)
+    parser = experiment_parser("classification", about, 10, every)
     parser.set_defaults(dataset=list(DATASETS))
-    parser.add_argument(
-        "--method",
-        nargs="+",
-        default=list(METHODS),
-        metavar="NAME",
-        help=f"among {', '.join((*METHODS, *ABLATIONS))}, or with other settings: mincut+lr=0.002+batch=8",
-    )
-    defaults = ClassifierSettings()
+    said = f"among {', '.join((*METHODS, *ABLATIONS))}, or with other settings: mincut+lr=0.002+batch=8"
+    parser.add_argument("--method", nargs="+", default=list(METHODS), metavar="NAME", help=said)
     names = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": float}
     for name, kind in names.items():
-        default = getattr(defaults, name)
+        default = getattr(ClassifierSettings(), name)
         parser.add_argument(f"--{name}", type=kind, default=default, help=f"default {default}")
 
     def run_it(given: Any, **options: Any) -> list[dict[str, Any]]:
         settings = ClassifierSettings(**{name: getattr(given, name) for name in names})
         return run(given.out, given.dataset, given.method, settings=settings, **options)
 
-    data = "folder of the data sets, as written by python -m softcut.datasets.pack"
-    run_main(parser, arguments, data, 1, run_it, merge)
+    run_folds(parser, arguments, run_it, merge, digits=1)
 
 
 if __name__ == "__main__":

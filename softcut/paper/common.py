@@ -10,21 +10,26 @@ from typing import Any
 
 import numpy as np
 
+from softcut.baselines import BASELINES
 from softcut.clustering import GraphClustering
 from softcut.device import choose_device
 from softcut.errors import ParameterError, SoftcutError
-from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
+from softcut.graph import Graph
+from softcut.report.tables import Table, cell_table, to_markdown
 
 __all__ = [
     "Tell",
+    "baseline",
     "check_names",
+    "classes_of",
     "estimator_settings",
     "experiment_parser",
     "keyword_settings",
     "quiet",
+    "run_and_show",
     "run_experiment",
+    "run_folds",
     "say",
-    "scores_of",
 ]
 
 Tell = Callable[[str], None]
@@ -44,15 +49,15 @@ def estimator_settings(estimator: GraphClustering) -> dict[str, Any]:
     return {"estimator": type(estimator).__name__, "recipe": estimator._task_recipe().digest}
 
 
-def scores_of(classes: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """How well labels agree with known classes."""
-    return {
-        "nmi": nmi(classes, labels),
-        "cs": completeness(classes, labels),
-        "acc": matched_accuracy(classes, labels),
-        "ari": ari(classes, labels),
-        "clusters_used": clusters_used(labels),
-    }
+def baseline(method: str) -> Callable[..., np.ndarray]:
+    """A baseline by its name in the tables: "kmeans" is that on propagated features."""
+    return BASELINES[{"kmeans": "kmeans_propagated", "kmeans_raw": "kmeans"}.get(method, method)]
+
+
+def classes_of(graph: Graph) -> np.ndarray:
+    """The known classes of a data set."""
+    assert graph.y is not None
+    return graph.y
 
 
 def check_names(given: Iterable[str], valid: Sequence[str], argument: str) -> None:
@@ -62,14 +67,28 @@ def check_names(given: Iterable[str], valid: Sequence[str], argument: str) -> No
         raise ParameterError(f"{argument} must be among {', '.join(valid)}, got {', '.join(unknown)}.")
 
 
+# Options that several experiments have.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "--data": {"help": "folder of the data sets (default: $SOFTCUT_DATA, then the cache)"},
+    "--minutes": {"type": float, "help": "stop cleanly after so many minutes; the same command continues"},
+    "--max-iter": {"type": int, "help": "fewer iterations, to try things out"},
+    # Of the tables over folds:
+    "--folds": {"dest": "runs", "type": int, "help": "the first so many of the ten folds (default 10)"},
+    "--seed": {"type": int, "default": 0, "help": "of the folds and of all weights (default 0)"},
+    "--merge": {"nargs": "+", "help": "train nothing; put the runs of these folders into --out"},
+}
+_OF_FOLDS = ("--folds", "--minutes", "--data", "--seed", "--merge")
+
+
 def experiment_parser(
     name: str,
     description: str,
     runs: int,
     datasets: Sequence[str] = (),
     methods: Sequence[str] = (),
+    options: Iterable[str] = (),
 ) -> argparse.ArgumentParser:
-    """The options every experiment has: ``--runs``, ``--out``, ``--device``, and what can be chosen."""
+    """The options every experiment has (``--runs``, ``--out``, ``--device``), its choices, and shared `options`."""
     parser = argparse.ArgumentParser(prog=f"python -m softcut.paper.{name}", description=description)
     parser.add_argument("--runs", type=int, default=runs, help=f"seeds of each method (default {runs})")
     parser.add_argument("--out", default="results", help="folder of the results (default results)")
@@ -77,10 +96,12 @@ def experiment_parser(
     for option, valid in (("dataset", datasets), ("method", methods)):
         if valid:
             parser.add_argument(f"--{option}", nargs="+", default=list(valid), choices=valid, metavar="NAME")
+    for option in options:
+        parser.add_argument(option, **_OPTIONS[option])
     return parser
 
 
-def quiet(text: str) -> None:
+def quiet(*said: Any) -> None:
     """Tell nobody what is being done."""
 
 
@@ -107,3 +128,40 @@ def run_experiment(
     except KeyboardInterrupt:
         print("softcut: interrupted; the same command continues.", file=sys.stderr)
         sys.exit(130)
+
+
+def run_and_show(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    run: Callable[..., Any],
+    table: Callable[[Any], Table],
+) -> None:
+    """Call `run` with the options that it has arguments for, and print its table."""
+
+    def run_it(given: argparse.Namespace) -> str:
+        plural = {"dataset": "datasets", "method": "methods"}
+        options = {plural.get(name, name): value for name, value in vars(given).items() if value is not None}
+        known = inspect.signature(run).parameters
+        return to_markdown(table(run(tell=say, **{n: v for n, v in options.items() if n in known})))
+
+    run_experiment(parser, run_it, arguments)
+
+
+def run_folds(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    run: Callable[..., list[dict[str, Any]]],
+    merge: Callable[[str, Sequence[str]], list[dict[str, Any]]],
+    digits: int,
+) -> None:
+    """The command of a table over folds: the options that both have, then `run` with what was given, or `merge`."""
+    for option in _OF_FOLDS:
+        parser.add_argument(option, **_OPTIONS[option])
+
+    def run_it(given: argparse.Namespace) -> str:
+        shared = {name: getattr(given, name) for name in ("minutes", "seed", "device", "data")}
+        shared |= {"folds": min(given.runs, 10), "tell": say}
+        made = merge(given.out, given.merge) if given.merge else run(given, **shared)
+        return to_markdown(cell_table(made, digits=digits))
+
+    run_experiment(parser, run_it, arguments)

@@ -1,4 +1,7 @@
-"""Recorded results beside the paper's: cells and the runs behind them, what differs significantly, what is reached."""
+"""Recorded results beside the paper's: cells, the runs behind them, and which differences are significant.
+
+Student's test over folds is corrected for the overlap of their training parts; repeated runs have Welch's test.
+"""
 
 from __future__ import annotations
 
@@ -9,60 +12,149 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from softcut.errors import DataError
-from softcut.paper.runs import Records, read_cells
-from softcut.paper.significance import FOLD_OVERLAP, differs_from_published, not_worse_than_the_best
+from softcut.paper.runs import Records, read_cells, settings_hash
 from softcut.report.tables import Cell, Table, mean_and_deviation
 
-__all__ = ["FOLDS", "Kind", "Results", "compared", "grid", "paper_numbers"]
+__all__ = [
+    "FOLDS",
+    "FOLD_OVERLAP",
+    "Results",
+    "compared",
+    "differs_from_published",
+    "grid",
+    "longest_curves",
+    "not_worse_than_the_best",
+    "paper_numbers",
+    "worse_by_folds",
+    "worse_by_runs",
+]
 
 FOLDS = 10
+# Test graphs per training graph of ten folds (validation graphs decide when to stop, so they count as training).
+FOLD_OVERLAP = 1 / 9
 _LEVEL = 0.05
 
 
-@dataclass(frozen=True)
-class Kind:
-    """One of the tables over folds: its files, its score, and the module that fills it."""
+def worse_by_folds(
+    one: Mapping[int, float], other: Mapping[int, float], overlap: float = FOLD_OVERLAP
+) -> float:
+    """p-value that `one` is worse than `other`, over the folds that both have (Nadeau and Bengio, 2003).
 
-    tables: tuple[str, ...]  # names of the files of cells and runs
-    metric: str  # in the cells
-    score: str  # in the runs
-    module: str
-    digits: int
-    higher: bool  # whether the highest score is the best
+    Training parts of folds overlap: the variance of the mean difference is taken as (1/n + test/train) times the
+    variance of a difference, in place of 1/n; `overlap` is test/train.
+
+    >>> one, other = {0: 70.0, 1: 72.0, 2: 71.0}, {0: 75.0, 1: 76.0, 2: 77.0}
+    >>> round(worse_by_folds(one, other), 4)
+    0.0087
+    >>> worse_by_folds({0: 70.0}, {0: 75.0})
+    nan
+    """
+    folds = sorted(set(one) & set(other))
+    if len(folds) < 2:
+        return math.nan
+    gain = np.array([other[fold] - one[fold] for fold in folds])
+    mean, variance = float(gain.mean()), float(gain.var(ddof=1))
+    if variance == 0:
+        return 0.0 if mean > 0 else 1.0
+    t = mean / math.sqrt((1 / len(folds) + overlap) * variance)
+    return float(stats.t.sf(t, len(folds) - 1))
+
+
+def worse_by_runs(one: Iterable[float], other: Iterable[float]) -> float:
+    """p-value that the mean of `one` is below that of `other`, for independent runs (Welch's test)."""
+    a, b = np.array(list(one)), np.array(list(other))
+    if len(a) < 2 or len(b) < 2:
+        return math.nan
+    if np.ptp(a) == 0 and np.ptp(b) == 0:  # deterministic methods: their results are what they are
+        return 0.0 if a.mean() < b.mean() else 1.0
+    described = (a.mean(), a.std(ddof=1), len(a), b.mean(), b.std(ddof=1), len(b))
+    return float(stats.ttest_ind_from_stats(*described, equal_var=False, alternative="less").pvalue)
+
+
+def not_worse_than_the_best(runs: Mapping[str, Mapping[int, float]], *, folds: bool) -> dict[str, float]:
+    """The best method, and those that are not significantly worse: p-values by name, 1 for the best."""
+    best = max(runs, key=lambda method: float(np.mean(list(runs[method].values()))))
+    theirs = runs[best]
+    p_values = {
+        method: worse_by_folds(own, theirs) if folds else worse_by_runs(own.values(), theirs.values())
+        for method, own in runs.items()
+        if method != best
+    }
+    return {best: 1.0} | {method: p for method, p in p_values.items() if p >= _LEVEL}
+
+
+def differs_from_published(
+    mean: float,
+    std: float,
+    n: int,
+    published: float,
+    published_std: float | None,
+    *,
+    digits: int,
+    overlap: float = 0.0,
+) -> float:
+    """Two-sided p-value that a measured mean and a published one differ (Welch's test); NaN without a deviation.
+
+    The published mean is that of ten runs. Measured deviations have n in their denominator; a published one of 0 is
+    taken as half of its last digit. Over folds, `overlap` is as in :func:`worse_by_folds`.
+    """
+    if published_std is None or n < 2:
+        return math.nan
+    least = 0.5 * 10.0**-digits
+    ours = max(std * math.sqrt(n / (n - 1)), least) ** 2 * (1 / n + overlap)
+    theirs = max(published_std, least) ** 2 * (1 / FOLDS + overlap)
+    freedom = (ours + theirs) ** 2 / (ours**2 / (n - 1) + theirs**2 / (FOLDS - 1))
+    return float(2 * stats.t.sf(abs(mean - published) / math.sqrt(ours + theirs), freedom))
 
 
 def paper_numbers(
     rows: Mapping[str, str], methods: Sequence[str], score: str
 ) -> dict[tuple[str, str, str], tuple[float, float | None]]:
     """The paper's (mean, standard deviation) by data set, method and score, from rows such as "92.6 29.3±0.3"."""
-    found: dict[tuple[str, str, str], tuple[float, float | None]] = {}
+    published: dict[tuple[str, str, str], tuple[float, float | None]] = {}
     for name, row in rows.items():
         for method, text in zip(methods, row.split(), strict=True):
             mean, _, std = text.partition("±")
-            found[name, method, score] = (float(mean), float(std) if std else None)
-    return found
+            published[name, method, score] = (float(mean), float(std) if std else None)
+    return published
 
 
+def longest_curves(curves: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """Recorded curves by data set and method; of several the one with most folds."""
+    ranked = sorted(curves, key=lambda curve: len(curve["folds"]))
+    return {(curve["dataset"], curve["method"]): curve for curve in ranked}
+
+
+@dataclass
 class Results:
-    """The cells of a folder of results, and the runs that they are the means of.
+    """The cells of a table over folds in a folder of results, and the runs that they are the means of.
 
     ``cells`` are those of the table's metric by data set (the loader's name) and method, ``other`` those of other
     metrics by data set, method and metric.
     """
 
-    def __init__(self, out: str | Path, kind: Kind) -> None:
-        self.out, self.kind = Path(out), kind
+    out: str | Path
+    tables: tuple[str, ...]  # names of the files of cells and runs
+    metric: str  # in the cells
+    score: str  # in the runs
+    module: str  # that fills the table
+    digits: int
+    higher: bool  # whether the highest score is the best
+
+    def __post_init__(self) -> None:
+        out = Path(self.out)
         self.cells: dict[tuple[str, str], Mapping[str, Any]] = {}
         self.other: dict[tuple[str, str, str], Mapping[str, Any]] = {}
         self._runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for table in kind.tables:
-            runs = Records(self.out / f"{table}_runs.json").runs
+        for table in self.tables:
+            runs = Records(out / f"{table}_runs.json").runs
             names = {run["dataset"].lower(): run["dataset"] for run in runs}
-            for cell in read_cells(self.out / f"{table}.json"):
+            for cell in read_cells(out / f"{table}.json"):
                 key = (names.get(cell["dataset"], cell["dataset"]), cell["method"])
-                if cell["metric"] == kind.metric:
+                if cell["metric"] == self.metric:
                     self.cells[key] = cell
                 else:
                     self.other[*key, cell["metric"]] = cell
@@ -74,26 +166,22 @@ class Results:
         cell = self.cells.get((dataset, method))
         if cell is None:
             return []
-        groups: list[list[Mapping[str, Any]]] = []
+        groups: dict[str, list[Mapping[str, Any]]] = {}
         for run in self._runs.get((dataset, method), []):
-            same = next((group for group in groups if group[0]["settings"] == run["settings"]), None)
-            if same is None:
-                groups.append([run])
-            else:
-                same.append(run)
-        for group in groups:
-            mean = np.mean([run[self.kind.score] for run in group])
+            groups.setdefault(settings_hash(run["settings"]), []).append(run)
+        for group in groups.values():
+            mean = np.mean([run[self.score] for run in group])
             if len(group) == cell["n"] and abs(mean - cell["mean"]) < 2e-4:  # both are rounded
                 return group
         raise DataError(
-            f"{self.kind.tables[0]}.json in {self.out} and its runs disagree on {method} for {dataset}: merge them "
-            f"again with python -m softcut.paper.{self.kind.module} --out {self.out} --merge {self.out}."
+            f"{self.tables[0]}.json in {self.out} and its runs disagree on {method} for {dataset}: merge them "
+            f"again with python -m softcut.paper.{self.module} --out {self.out} --merge {self.out}."
         )
 
     def scores(self, dataset: str, method: str) -> dict[int, float]:
         """By fold or seed; errors with a minus, so that the highest is the best."""
-        sign = 1 if self.kind.higher else -1
-        return {run["seed"]: sign * run[self.kind.score] for run in self.runs(dataset, method)}
+        sign = 1 if self.higher else -1
+        return {run["seed"]: sign * run[self.score] for run in self.runs(dataset, method)}
 
     def best_of(self, dataset: str, methods: Iterable[str], independent: bool = False) -> dict[str, float]:
         """The best of several methods and those not significantly worse, with their p-values."""
@@ -158,11 +246,11 @@ def grid(
             continue
         best = results.best_of(name, among, independent(name))
         shared: dict[str, Any] = {
-            "digits": results.kind.digits,
-            "higher": results.kind.higher,
+            "digits": results.digits,
+            "higher": results.higher,
             "folds": FOLDS,
         }
-        overlap = 0.0 if independent(name) else FOLD_OVERLAP
-        cells = ((results.cells.get((name, m)), m in best) for m in used)
-        rows.append([name, *(compared(cell, overlap=overlap, strong=bold, **shared) for cell, bold in cells)])
+        shared["overlap"] = 0.0 if independent(name) else FOLD_OVERLAP
+        cells = (compared(results.cells.get((name, m)), strong=m in best, **shared) for m in used)
+        rows.append([name, *cells])
     return Table([title, *used], rows)

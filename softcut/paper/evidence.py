@@ -1,9 +1,8 @@
 """Does evidence find the good clusterings? Its rank correlation with NMI over a pool of clusterings of each data set.
 
 The pool: for each of 0, 1, 2, 4, 8 and 16 hops a k-means of the features, a minCUT replica that starts there, and
-one that starts at random, each with and without refinement; and a k-means of all distances together. Scores that need
-no classes (evidence, its two parts, modularity, the normalised cut, the mean agreement with the rest of the pool)
-are compared with NMI by Spearman's rank correlation; labels do nothing else.
+one that starts at random, each with and without refinement; and a k-means of all distances together. Classes serve
+for the NMI alone.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
-from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_experiment, say
+from softcut.paper.common import Tell, check_names, classes_of, experiment_parser, quiet, run_and_show
 from softcut.paper.quality import DATASETS
 from softcut.paper.runs import read_cells
 from softcut.provenance import commit, device_name
-from softcut.report.tables import Cell, Table, to_markdown
+from softcut.report.tables import Cell, Table
 from softcut.training import ReplicaNet, replica_seeds, train
 
 __all__ = ["SCORES", "main", "pool", "rank_correlations", "run", "table"]
@@ -53,13 +52,13 @@ def pool(graph: Graph, k: int, seed: int, device: torch.device) -> tuple[Prepare
         "minCUT from k-means": _mincut(prepared, k, seed, starts),
         "minCUT from random": _mincut(prepared, k, seed, None),
     }
-    found = {"k-means, all distances": kmeans(encoded.rows.flatten(1), k, random_state=seed).labels}
+    clusterings = {"k-means, all distances": kmeans(encoded.rows.flatten(1), k, random_state=seed).labels}
     for name, s in families.items():
         for r, h in enumerate(hops):
-            found[f"{name}, {h} hops"] = s[:, r].argmax(1)
-            refiner = Refiner.fit(encoded.x, s[:, r].argmax(1), k)
-            found[f"{name}, {h} hops, refined"] = refiner.apply(encoded.x, s[:, r], encoded.op).argmax(1)
-    return prepared, found
+            labels = s[:, r].argmax(1)
+            refined = Refiner.fit(encoded.x, labels, k).apply(encoded.x, s[:, r], encoded.op).argmax(1)
+            clusterings |= {f"{name}, {h} hops": labels, f"{name}, {h} hops, refined": refined}
+    return prepared, clusterings
 
 
 def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tensor:
@@ -67,10 +66,12 @@ def _mincut(prepared: Prepared, k: int, seed: int, start: Tensor | None) -> Tens
     inputs, count = prepared.encoded.inputs, len(prepared.encoder.recipe.distances)
     options: dict[str, Any] = {"hidden": _RECIPE.hidden, "terms": inputs.terms, "scales": range(count)}
     net = ReplicaNet(inputs.in_channels, k, replica_seeds(seed, count), **options).to(prepared.device)
-    sizes = None if start is None else torch.stack([torch.bincount(row, minlength=k) for row in start])
-    held = None if sizes is None else sizes.float().clamp(min=_RECIPE.least * start.shape[1] / k)  # type: ignore[union-attr]
+    sizes = None
+    if start is not None:
+        sizes = torch.stack([torch.bincount(row, minlength=k) for row in start]).float()
+        sizes = sizes.clamp(min=_RECIPE.least * start.shape[1] / k)
     settings = _RECIPE.training(prepared.nodes.count, prepared.device)
-    train(net, inputs, prepared.encoded.op, settings, start=start, sizes=held)
+    train(net, inputs, prepared.encoded.op, settings, start=start, sizes=sizes)
     return net.assign(inputs)
 
 
@@ -96,30 +97,28 @@ def run(
     """
     check_names(datasets, DATASETS, "datasets")
     path = Path(out) / "evidence.json"
-    rows = read_cells(path)
-    found = []
-    for name in datasets:
+    rows = {(row["dataset"], row["seed"]): row for row in read_cells(path)}
+    asked = [(name, seed) for name in datasets for seed in range(runs)]
+    for name, seed in asked:
         whole = load(name, root=data)
         silent = silent_nodes(whole, silence_rule(whole))
         graph = without(whole, silent) if silent.any() else whole
-        for seed in range(runs):
-            tell(f"{name}: pool of seed {seed}")
-            row = {"dataset": name, **_row(graph, seed, torch.device(device))}
-            row["command"] = f"softcut reproduce evidence --dataset {name} --runs {seed + 1}"
-            rows = [old for old in rows if (old["dataset"], old["seed"]) != (name, seed)] + [row]
-            rows.sort(key=lambda r: (DATASETS.index(r["dataset"]), r["seed"]))
-            atomic_json(path, rows)
-            found.append(row)
-    return found
+        tell(f"{name}: pool of seed {seed}")
+        row = {"dataset": name, **_row(graph, seed, torch.device(device))}
+        row["command"] = f"softcut reproduce evidence --dataset {name} --runs {seed + 1}"
+        rows[name, seed] = row
+        order = sorted(rows, key=lambda key: (DATASETS.index(key[0]), key[1]))
+        atomic_json(path, [rows[key] for key in order])
+    return [rows[key] for key in asked]
 
 
 def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
     """The rank correlations on one graph, and the pool they come from."""
     began = time.perf_counter()
-    assert graph.y is not None
-    k = len(np.unique(graph.y))
-    prepared, found = pool(graph, k, seed, device)
-    labels = torch.stack(list(found.values()), dim=1)
+    classes = classes_of(graph)
+    k = len(np.unique(classes))
+    prepared, clusterings = pool(graph, k, seed, device)
+    labels = torch.stack(list(clusterings.values()), dim=1)
     parts = prepared.judge(labels, k)
     hard = labels.cpu().numpy()
     close = agreement(labels, k).fill_diagonal_(0).sum(1) / (labels.shape[1] - 1)
@@ -131,7 +130,7 @@ def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
         "modularity": np.array([modularity(graph, c) for c in hard.T]),
         "normalised cut": -np.array([normalised_cut(graph, c) for c in hard.T]),
     }
-    truth = np.array([nmi(graph.y, c) for c in hard.T])
+    truth = np.array([nmi(classes, c) for c in hard.T])
     return {
         "seed": seed,
         "rank_correlation": rank_correlations(values, truth),
@@ -140,7 +139,7 @@ def _row(graph: Graph, seed: int, device: torch.device) -> dict[str, Any]:
         "mean_nmi": round(float(truth.mean()), 4),
         "pool": {
             label: {"evidence": round(float(e), 4), "nmi": round(float(t), 4)}
-            for label, e, t in zip(found, values["evidence"], truth, strict=True)
+            for label, e, t in zip(clusterings, values["evidence"], truth, strict=True)
         },
         "seconds": round(time.perf_counter() - began, 2),
         "device": device_name(device),
@@ -153,10 +152,8 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
     lines: list[list[str | Cell]] = []
     for name in dict.fromkeys(row["dataset"] for row in rows):
         own = [row for row in rows if row["dataset"] == name]
-        known = [
-            [row["rank_correlation"][score] for row in own if row["rank_correlation"][score] is not None]
-            for score in SCORES
-        ]
+        ranks = [row["rank_correlation"] for row in own]
+        known = [[rank[score] for rank in ranks if rank[score] is not None] for score in SCORES]
         numbers = [f"{np.mean(values):.2f}" if values else "-" for values in known]
         best = [f"{np.mean([row[key] for row in own]):.3f}" for key in ("nmi_of_most_evidence", "best_nmi")]
         lines.append([name, *map(Cell, [*numbers, *best])])
@@ -165,13 +162,9 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """``python -m softcut.paper.evidence --dataset cora citeseer``."""
-    parser = experiment_parser("evidence", "Rank correlation of evidence with NMI.", 1, DATASETS)
-    parser.add_argument("--data", help="folder of the data sets (default: $SOFTCUT_DATA, then the cache)")
-
-    def run_it(given: Any) -> str:
-        return to_markdown(table(run(given.out, given.dataset, given.runs, given.device, say, given.data)))
-
-    run_experiment(parser, run_it, arguments)
+    about = "Rank correlation of evidence with NMI."
+    parser = experiment_parser("evidence", about, 1, DATASETS, options=["--data"])
+    run_and_show(parser, arguments, run, table)
 
 
 if __name__ == "__main__":

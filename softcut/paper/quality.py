@@ -7,16 +7,16 @@ which has no features, is scored on its nodes with edges: nothing is known about
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from softcut.baselines import BASELINES, dmon_replicas
+from softcut.baselines import dmon_replicas
 from softcut.clustering import GraphClustering, MinCutClustering, Recipe
 from softcut.clustering.consensus import refine
 from softcut.clustering.kmeans import kmeans, squared_distances
@@ -26,17 +26,17 @@ from softcut.datasets import load
 from softcut.graph import Graph
 from softcut.paper.common import (
     Tell,
+    baseline,
     check_names,
+    classes_of,
     estimator_settings,
     experiment_parser,
     keyword_settings,
     quiet,
-    run_experiment,
-    say,
-    scores_of,
+    run_and_show,
 )
-from softcut.paper.runs import Records, cells, merge_cells
-from softcut.report.tables import pivot, to_markdown
+from softcut.paper.runs import Job, cells
+from softcut.report.tables import pivot
 from softcut.training import replica_seeds
 
 __all__ = ["ABLATIONS", "BASELINE_METHODS", "DATASETS", "METHODS", "main", "run", "settings_of"]
@@ -69,7 +69,6 @@ _NEED_FEATURES = (
     *("kmeans", "kmeans_raw", "dmon", _KMEANS, _KMEANS_REFINED, _PAPER),
     *(name for name in ABLATIONS if name != "default"),
 )
-_BASELINES = {"kmeans": "kmeans_propagated", "kmeans_raw": "kmeans"}  # other names than the baselines' own
 
 
 def run(
@@ -87,35 +86,22 @@ def run(
     """
     check_names(datasets, DATASETS, "datasets")
     check_names(methods or (), METHODS, "methods")
-    out = Path(out)
-    records = Records(out / "quality_runs.json")
-    found: list[dict[str, Any]] = []
+    job = Job(out, device, tell=tell)
+    made: list[dict[str, Any]] = []
     for name in datasets:
         graph = load(name, root=data)
-        assert graph.y is not None
-        k = len(np.unique(graph.y))
-        scored = (
-            np.diff(graph.adjacency.indptr) > 0 if graph.num_features == 0 else np.full(graph.num_nodes, True)
-        )
-        classes = graph.y[scored]
+        # Without features, nothing is known about nodes without edges.
+        known = (np.diff(graph.adjacency.indptr) > 0) | (graph.num_features > 0)
+        classes = np.where(known, classes_of(graph), -1)
+        command = f"softcut reproduce quality --dataset {name} --runs {runs}"
+        cells_of = partial(cells, metrics=("nmi", "acc", "ari"), paper={}, command=command)
         for method in methods or METHODS:
             if graph.num_features == 0 and method in _NEED_FEATURES:
                 continue
-            settings = settings_of(method)
-            for seed in records.missing(name, method, range(runs), settings):
-                tell(f"{name}: {method}, random_state {seed}")
-                start = time.perf_counter()
-                labels, said = _labels(method, graph, k, seed, device)
-                seconds = time.perf_counter() - start
-                scores = {**scores_of(classes, labels[scored]), **said}
-                tell(f"{name}: {method}, random_state {seed}: NMI {scores['nmi']:.3f}, {seconds:.2f} s")
-                shared = {"dataset": name, "method": method, "seed": seed, "settings": settings}
-                records.add([{**shared, **scores, "seconds": seconds}], device)
-            command = f"softcut reproduce quality --dataset {name} --runs {runs}"
-            done = records.of(name, method, range(runs), settings)
-            found += cells(done, ("nmi", "acc", "ari"), {}, command)
-            merge_cells(out / "quality.json", found)
-    return found
+            settings, labels_of = settings_of(method), partial(_labels, method, graph, job.device)
+            train = partial(job.cluster, "quality", method, settings, classes, labels_of, 1)
+            made += job.fill("quality", method, [name], runs, settings, train, cells_of)
+    return made
 
 
 def _estimator(method: str, k: int | str, seed: int, device: torch.device | str) -> GraphClustering | None:
@@ -137,35 +123,36 @@ def settings_of(method: str) -> dict[str, Any]:
     if method in (_KMEANS, _KMEANS_REFINED):
         names = ("components", "distances", "many_columns", "longest_row", "ridge", "restart", "steps")
         return {name: getattr(DEFAULT, name) for name in names}
-    if method == "dmon":
-        return keyword_settings(dmon_replicas)
-    return keyword_settings(BASELINES[_BASELINES.get(method, method)])
+    return keyword_settings(dmon_replicas if method == "dmon" else baseline(method))
 
 
 def _labels(
-    method: str, graph: Graph, k: int, seed: int, device: torch.device | str
-) -> tuple[np.ndarray, dict[str, Any]]:
-    """Labels, and what else a fit says."""
+    method: str, graph: Graph, device: torch.device, seeds: list[int]
+) -> list[tuple[np.ndarray, dict[str, Any]]]:
+    """Labels for one seed, and what else a fit says."""
+    (seed,), k = seeds, len(np.unique(classes_of(graph)))
     estimator = _estimator(method, k, seed, device)
-    if estimator is not None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what they say is recorded
-            estimator.fit(graph)
-        if estimator.interrupted_:  # half a training is no result
-            raise KeyboardInterrupt
-        collapsed = sum(r.collapsed for r in estimator.replicas_)
-        return estimator.labels_, {
-            "replicas_collapsed": collapsed,
-            "n_clusters": estimator.n_clusters_,
-            "structure": estimator.structure_,
-            "verdict": estimator.verdict_,
-        }
-    if method in (_KMEANS, _KMEANS_REFINED):
-        return _kmeans_on_features(graph, k, seed, torch.device(device), method == _KMEANS_REFINED), {}
-    if method == "dmon":
-        s = dmon_replicas(graph, k, replica_seeds(seed, 1), device=device)
-        return s[:, 0].argmax(-1).cpu().numpy(), {}
-    return BASELINES[_BASELINES.get(method, method)](graph, k, random_state=seed), {}
+    if estimator is None:
+        if method in (_KMEANS, _KMEANS_REFINED):
+            labels = _kmeans_on_features(graph, k, seed, device, method == _KMEANS_REFINED)
+        elif method == "dmon":
+            s = dmon_replicas(graph, k, replica_seeds(seed, 1), device=device)
+            labels = s[:, 0].argmax(-1).cpu().numpy()
+        else:
+            labels = baseline(method)(graph, k, random_state=seed)
+        return [(labels, {})]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is recorded
+        estimator.fit(graph)
+    if estimator.interrupted_:  # half a training is no result
+        raise KeyboardInterrupt
+    said = {
+        "replicas_collapsed": sum(replica.collapsed for replica in estimator.replicas_),
+        "n_clusters": estimator.n_clusters_,
+        "structure": estimator.structure_,
+        "verdict": estimator.verdict_,
+    }
+    return [(estimator.labels_, said)]
 
 
 def _kmeans_on_features(graph: Graph, k: int, seed: int, device: torch.device, refined: bool) -> np.ndarray:
@@ -174,10 +161,10 @@ def _kmeans_on_features(graph: Graph, k: int, seed: int, device: torch.device, r
     inner = without(graph, silent) if silent.any() else graph
     prepared = prepare(inner, DEFAULT, device, lambda text: None)
     z = prepared.encoded.rows.flatten(1)
-    found = kmeans(z, k, random_state=seed)
-    labels = found.labels
+    clusters = kmeans(z, k, random_state=seed)
+    labels = clusters.labels
     if refined:
-        distance = squared_distances(z, found.centres)
+        distance = squared_distances(z, clusters.centres)
         soft = torch.softmax(-distance / (2 * distance.amin(1).mean()), dim=1)  # as the consensus does
         labels = refine(prepared, soft, DEFAULT, lambda text: None)[0].argmax(1)
     every = np.zeros(graph.num_nodes, dtype=np.int64)
@@ -187,17 +174,9 @@ def _kmeans_on_features(graph: Graph, k: int, seed: int, device: torch.device, r
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """``python -m softcut.paper.quality --dataset cora --method default --runs 5``."""
-    parser = experiment_parser(
-        "quality", "The default clustering, its ablations and baselines.", 5, DATASETS, METHODS
-    )
-
-    parser.add_argument("--data", help="folder of the data sets (default: $SOFTCUT_DATA, then the cache)")
-
-    def run_it(given: Any) -> str:
-        found = run(given.out, given.dataset, given.method, given.runs, given.device, say, given.data)
-        return to_markdown(pivot(cell for cell in found if cell["metric"] == "nmi"))
-
-    run_experiment(parser, run_it, arguments)
+    about = "The default clustering, its ablations and baselines."
+    parser = experiment_parser("quality", about, 5, DATASETS, METHODS, ["--data"])
+    run_and_show(parser, arguments, run, lambda made: pivot(c for c in made if c["metric"] == "nmi"))
 
 
 if __name__ == "__main__":

@@ -8,39 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.model_selection import KFold
+from torch import Tensor, nn
 
 from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.errors import ParameterError
 from softcut.graph.splits import Split, hold_out
-from softcut.paper.common import Tell, check_names, experiment_parser, quiet
-from softcut.paper.regression_net import regressor, squared_error
-from softcut.paper.runs import cells, settings_hash
-from softcut.paper.supervised import Job, Pair, run_main
-from softcut.paper.supervised import merge as merge_folders
+from softcut.nn.models import GraphRegressor
+from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_folds, say
+from softcut.paper.runs import Job, Pair, cells, settings_hash
+from softcut.paper.runs import merge as merge_folders
 from softcut.paper.table3 import FOLDS, METHODS, PAPER, PROPERTIES, command_for
 from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopProgress, LoopResult
 
 __all__ = [
+    "POOLERS",
     "QUICK",
+    "PaddedRegressor",
     "RegressionSettings",
     "build_task",
     "folds_of",
     "label_of",
     "main",
     "merge",
+    "regressor",
     "run",
+    "squared_error",
     "table_of",
 ]
 
 Progress = Callable[[str, LoopProgress], None]
 VALIDATION = 0.1  # share of each training part
-
+POOLERS = {"topk": "topk", "diffpool": "diffpool", "mincut": "mincut", "flat": "nopool"}
 
 # Also part of what runs are known by; trials with other values are in results/.
 _FIXED: Mapping[str, Any] = {"bond_orders": False, "readout": "mean"}
@@ -56,9 +61,7 @@ class RegressionSettings:
     epochs: int = 50  # all are run; the test error is taken at the one with the lowest validation error
     hidden: int = 32
     k: int = 4  # clusters: half of the mean number of heavy atoms, rounded up to 9
-    unmasked: bool = (
-        False  # padding counts as atoms: every molecule has 9 nodes, some isolated and without features
-    )
+    unmasked: bool = False  # padding counts as atoms: 9 nodes each, some without edges and features
     molecules: int | None = None  # a random choice of so many; None: all 130,831
     pool_args: Mapping[str, Any] = field(default_factory=dict)
 
@@ -105,6 +108,38 @@ def label_of(method: str, known: Mapping[str, Any]) -> str:
     return f"{method} ({', '.join(parts)})" if parts else method
 
 
+class PaddedRegressor(nn.Module):
+    """A :class:`~softcut.nn.GraphRegressor` for padded graphs.
+
+    Called as ``net(x, adjacency, mask)`` with [B, N, F], [B, N, N] and [B, N]; returns a number and the sum of the
+    poolers' losses for every graph, [B] each. All shapes are fixed, as ``torch.func.vmap`` and CUDA graphs ask.
+    """
+
+    def __init__(self, net: GraphRegressor) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor, adjacency: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.net(x, adjacency, mask=mask.bool())
+        auxiliary = x.new_zeros(x.shape[0])
+        for pooled in out.pooled:
+            auxiliary = sum(pooled.graph_losses.values(), auxiliary)
+        return out.y.squeeze(-1), auxiliary
+
+
+def regressor(method: str, features: int, seed: int, k: int = 4, **options: Any) -> PaddedRegressor:
+    """MP - pool - MP - mean - linear with the weights that `seed` draws."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return PaddedRegressor(GraphRegressor(features, pool=POOLERS[method], k=k, **options))
+
+
+def squared_error(output: tuple[Tensor, Tensor], target: Tensor) -> dict[str, Tensor]:
+    """Squared error and the poolers' losses of every molecule."""
+    predicted, auxiliary = output
+    return {"mse": (predicted - target).square(), "auxiliary": auxiliary}
+
+
 def folds_of(count: int, seed: int = 0) -> list[Split]:
     """Ten shuffled folds of so many molecules; a tenth of each training part is for validation."""
     parts = []
@@ -113,12 +148,6 @@ def folds_of(count: int, seed: int = 0) -> list[Split]:
         own = hold_out(np.zeros(len(rest), np.int64), VALIDATION, seed=1000 * seed + number)
         parts.append(Split(rest[own.train], rest[own.validation], test))
     return parts
-
-
-def _seed(pair: Pair, seed: int) -> int:
-    """Of a replica's weights and order: another one for every property and fold."""
-    name, fold = pair
-    return 1000 * seed + 100 * PROPERTIES.index(name) + fold
 
 
 def build_task(
@@ -146,15 +175,17 @@ def build_task(
         values = molecules.targets[:, PROPERTIES.index(name)].astype(np.float64)
         train = values[parts[fold].train]
         targets[row] = torch.from_numpy((values - train.mean()) / train.std())
-    options = (settings.hidden, settings.k, settings.pool_args)
-    models = [regressor(method, x.shape[-1], _seed(pair, seed), *options).to(dtype) for pair in pairs]
+    options: dict[str, Any] = {"hidden": settings.hidden, "k": settings.k, "pool_args": settings.pool_args}
+    # Another seed of weights and orders for every property and fold.
+    seeds = [1000 * seed + 100 * PROPERTIES.index(name) + fold for name, fold in pairs]
+    models = [regressor(method, x.shape[-1], own, **options).to(dtype) for own in seeds]
     return DenseBatchTask(
         models,
         [x, adjacency_, mask_],
         targets.to(device),
         [parts[fold] for _, fold in pairs],
         squared_error,
-        [_seed(pair, seed) for pair in pairs],
+        seeds,
         settings.batch,
         evaluation_batch=1024 if device.type == "cuda" else 128,
         compiled=compiled,
@@ -174,7 +205,7 @@ def run(
     data: str | Path | None = None,
     compiled: bool = False,
     tell: Tell = quiet,
-    progress: Progress | None = None,
+    progress: Progress = quiet,
 ) -> list[dict[str, Any]]:
     """Train what is missing; write ``table3.json`` (cells), ``table3_runs.json`` and ``table3_curves.json``.
 
@@ -185,78 +216,56 @@ def run(
     if not 1 <= folds <= FOLDS:
         raise ParameterError(f"folds must be between 1 and {FOLDS}, got {folds}.")
     settings = RegressionSettings() if settings is None else settings
-    job = Job(out, device, minutes, tell)
+    job, table = Job(out, device, minutes, tell), table_of(settings)
     known = {**settings.known, "split_seed": seed, "folds": FOLDS, "validation": VALIDATION}
+    random = np.random.default_rng(seed)
     molecules: Molecules | None = None
+
+    def train(method: str, pairs: list[Pair]) -> None:
+        """Train properties and folds side by side, and record them; a checkpoint is left where the time is up."""
+        nonlocal molecules
+        if molecules is None:
+            every, count = load_molecules(data), settings.molecules
+            chosen = (
+                None
+                if count is None or count >= len(every)
+                else random.choice(len(every), count, replace=False)
+            )
+            molecules = every if chosen is None else every[chosen]
+            job.tell(f"{len(molecules)} molecules of QM9")
+        networks = f"{len(pairs)} network{'s' if len(pairs) > 1 else ''}"
+        job.tell(f"{method}: {networks}, {settings.epochs} epochs")
+        task = build_task(molecules, method, pairs, settings, seed=seed, device=job.device, compiled=compiled)
+        identity = {"method": method, "replicas": [list(pair) for pair in pairs], **known}
+        checkpoint = job.checkpoint(f"{table}-{method}", identity)
+        watch = job.watch(method, settings.epochs, _describe, partial(progress, method))
+        # The poolers' losses do not count in the choice of the best epoch.
+        steps = task.settings(settings.epochs, settings.lr, {"mse": 1.0, "auxiliary": 1.0}, watch="mse")
+        result = Loop(task, steps).run(watch, Checkpoint(checkpoint, identity), job.left)
+        if result.interrupted:
+            raise KeyboardInterrupt
+        if result.timed_out:
+            done = result.iterations / task.steps
+            job.tell(f"{method} stopped after {done:.1f} epochs; the same command continues it")
+            return
+        seconds = round(result.seconds / len(pairs), 3)
+        shared = {"method": method, "settings": known, "seconds": seconds, "trained_together": len(pairs)}
+        runs = [
+            {"dataset": name, "seed": fold, **shared, **_measured(result, row)}
+            for row, (name, fold) in enumerate(pairs)
+        ]
+        job.keep(table, runs, checkpoint, _curves(method, pairs, known, result))
+        job.tell(f"{method}: {networks} took {result.seconds:.1f} s")
+
     made: list[dict[str, Any]] = []
     for method in methods:
-
-        def train(missing: list[Pair], method: str = method) -> None:
-            nonlocal molecules
-            if molecules is None:
-                molecules = _choose(load_molecules(data), settings.molecules, seed)
-                job.tell(f"{len(molecules)} molecules of QM9")
-            _train(job, molecules, method, missing, settings, seed, known, compiled, progress)
-
-        made += job.fill(table_of(settings), method, properties, folds, known, train, _cells)
+        made += job.fill(table, method, properties, folds, known, partial(train, method), _cells)
     return made
 
 
-def _choose(molecules: Molecules, count: int | None, seed: int) -> Molecules:
-    if count is None or count >= len(molecules):
-        return molecules
-    return molecules[np.random.default_rng(seed).choice(len(molecules), count, replace=False)]
-
-
-def _train(
-    job: Job,
-    molecules: Molecules,
-    method: str,
-    pairs: Sequence[Pair],
-    settings: RegressionSettings,
-    seed: int,
-    known: Mapping[str, Any],
-    compiled: bool,
-    progress: Progress | None,
-) -> None:
-    """Train properties and folds side by side, and record them; a checkpoint is left where the time is up."""
-    table = table_of(settings)
-    networks = f"{len(pairs)} network{'s' if len(pairs) > 1 else ''}"
-    job.tell(f"{method}: {networks}, {settings.epochs} epochs")
-    task = build_task(molecules, method, pairs, settings, seed=seed, device=job.device, compiled=compiled)
-    identity = {"method": method, "replicas": [list(pair) for pair in pairs], **known}
-    checkpoint = job.checkpoint(f"{table}-{method}", identity)
-
-    def describe(state: LoopProgress) -> str:
-        training, validation = (state.validation[name].mean() for name in ("training_mse", "mse"))
-        return f"MSE: training {training:.4f}, validation {validation:.4f}"
-
-    def pass_on(state: LoopProgress) -> None:
-        if progress is not None:
-            progress(method, state)
-
-    watch = job.watch(method, settings.epochs, describe, pass_on)
-    # The poolers' losses do not count in the choice of the best epoch.
-    steps = task.settings(settings.epochs, settings.lr, {"mse": 1.0, "auxiliary": 1.0}, watch="mse")
-    result = Loop(task, steps).run(watch, Checkpoint(checkpoint, identity), job.left)
-    if result.interrupted:
-        raise KeyboardInterrupt
-    if result.timed_out:
-        done = result.iterations / task.steps
-        job.tell(f"{method} stopped after {done:.1f} epochs; the same command continues it")
-        return
-    shared = {
-        "method": method,
-        "settings": known,
-        "seconds": round(result.seconds / len(pairs), 3),
-        "trained_together": len(pairs),
-    }
-    runs = [
-        {"dataset": name, "seed": fold, **shared, **_measured(result, row)}
-        for row, (name, fold) in enumerate(pairs)
-    ]
-    job.keep(table, runs, checkpoint, _curves(method, pairs, known, result))
-    job.tell(f"{method}: {networks} took {result.seconds:.1f} s")
+def _describe(state: LoopProgress) -> str:
+    training, validation = (state.validation[name].mean() for name in ("training_mse", "mse"))
+    return f"MSE: training {training:.4f}, validation {validation:.4f}"
 
 
 def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -289,57 +298,45 @@ def _curves(
     curves = []
     for name in dict.fromkeys(name for name, _ in pairs):
         rows = [row for row, pair in enumerate(pairs) if pair[0] == name]
-        means = {
-            part: [round(float(v), 5) for v in result.validation[key][:, rows].mean(1)]
-            for part, key in (("training", "training_mse"), ("validation", "mse"), ("test", "test_mse"))
-        }
-        folds = [pairs[row][1] for row in rows]
-        curves.append(
-            {"dataset": name, "method": method, "settings": settings_hash(known), "folds": folds, **means}
-        )
+        curve: dict[str, Any] = {"dataset": name, "method": method, "settings": settings_hash(known)}
+        curve["folds"] = [pairs[row][1] for row in rows]
+        for part, key in (("training", "training_mse"), ("validation", "mse"), ("test", "test_mse")):
+            curve[part] = [round(float(v), 5) for v in result.validation[key][:, rows].mean(1)]
+        curves.append(curve)
     return curves
 
 
 def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]]:
-    """Put the runs of several folders into `out`, and write its cells; see :func:`softcut.paper.supervised.merge`."""
+    """Put the runs of several folders into `out`, and write its cells; see :func:`softcut.paper.runs.merge`."""
     return merge_folders(out, folders, ("table3", "table3_trials"), _cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """``python -m softcut.paper.regression --method mincut --property mu alpha --folds 2 --minutes 9``."""
     parser = experiment_parser("regression", "E6: table 3, graph regression on QM9.", FOLDS, (), METHODS)
-    parser.add_argument(
-        "--property",
-        nargs="+",
-        default=list(PROPERTIES),
-        choices=PROPERTIES,
-        metavar="NAME",
-        help="default all",
-    )
-    defaults = RegressionSettings()
+    shown: dict[str, Any] = {"choices": PROPERTIES, "metavar": "NAME", "help": "default all"}
+    parser.add_argument("--property", nargs="+", default=list(PROPERTIES), **shown)
     numbers = {"batch": int, "epochs": int, "lr": float, "k": int, "molecules": int}
     for name, kind in numbers.items():
-        parser.add_argument(f"--{name}", type=kind, help=f"default {getattr(defaults, name) or 'all'}")
-    parser.add_argument(
-        "--unmasked", action="store_true", help="padding counts as atoms: all molecules have 9 nodes"
-    )
-    parser.add_argument("--quick", action="store_true", help=f"a trial, not the table: {dict(QUICK)}")
-    parser.add_argument(
-        "--compile", action="store_true", help="compile the step (a minute per method, then faster)"
-    )
+        default = getattr(RegressionSettings(), name) or "all"
+        parser.add_argument(f"--{name}", type=kind, help=f"default {default}")
+    for option, said in (
+        ("--unmasked", "padding counts as atoms: all molecules have 9 nodes"),
+        ("--quick", f"a trial, not the table: {dict(QUICK)}"),
+        ("--compile", "compile the step (a minute per method, then faster)"),
+    ):
+        parser.add_argument(option, action="store_true", help=said)
 
     def run_it(given: Any, **options: Any) -> list[dict[str, Any]]:
         chosen = {name: getattr(given, name) for name in numbers if getattr(given, name) is not None}
-        settings = RegressionSettings(
-            **{**(QUICK if given.quick else {}), **chosen, "unmasked": given.unmasked}
-        )
+        quick = QUICK if given.quick else {}
+        settings = RegressionSettings(**{**quick, **chosen, "unmasked": given.unmasked})
         if given.quick:
-            options["tell"](f"a trial with {settings.changed()}, not the table of the paper")
+            say(f"a trial with {settings.changed()}, not the table of the paper")
         options |= {"settings": settings, "compiled": given.compile}
         return run(given.out, given.property, given.method, **options)
 
-    data = "folder of QM9.npz, as written by python -m softcut.datasets.pack QM9"
-    run_main(parser, arguments, data, 3, run_it, merge)
+    run_folds(parser, arguments, run_it, merge, digits=3)
 
 
 if __name__ == "__main__":

@@ -48,13 +48,15 @@ def any_table(value: Any, title: str = "") -> list[Part]:
         names = list(dict.fromkeys(key for row in flat for key in row))[:_MANY]
         names = [n for n in names if n not in _ORIGIN] or names
         more = f" The first {_LONG} of {len(flat):,} rows." if len(flat) > _LONG else ""
-        nested = [
-            part
-            for item in value
-            for key, inner in item.items()
-            if _is_rows(inner)
-            for part in any_table(inner, str(item.get("title") or item.get("what") or _of(key, item)))
-        ]
+        nested: list[Part] = []
+        for item in value:
+            # A list inside an object is named by its key and the first thing that the object says of itself.
+            said = next(
+                (f" of {key} {word}" for key, word in item.items() if isinstance(word, str | int)), ""
+            )
+            for key, inner in item.items():
+                if _is_rows(inner):
+                    nested += any_table(inner, str(item.get("title") or item.get("what") or f"{key}{said}"))
         if nested and len(names) == 1:  # it stands in the titles of the nested tables
             return nested
         rows = [[row.get(name) for name in names] for row in flat[:_LONG]]
@@ -73,20 +75,15 @@ def _is_rows(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
 
 
-def _of(key: str, item: Mapping[str, Any]) -> str:
-    """What a list inside an object is called: its key, and the first thing that the object says of itself."""
-    said = next((f" of {k} {v}" for k, v in item.items() if isinstance(v, str | int)), "")
-    return f"{key}{said}"
-
-
 def _cell_tables(cells: Sequence[Mapping[str, Any]]) -> list[Part]:
     """One table per metric: methods down, data sets across; of a single data set, one table with all metrics."""
     metrics = list(dict.fromkeys(cell["metric"] for cell in cells))
     if len({cell["dataset"] for cell in cells}) == 1:
         by_name = {(cell["method"], cell["metric"]): cell for cell in cells}
-        rows: list[list[str | Cell]] = []
-        for method in dict.fromkeys(cell["method"] for cell in cells):
-            rows.append([method, *(_single(by_name.get((method, metric))) for metric in metrics)])
+        methods = dict.fromkeys(cell["method"] for cell in cells)
+        rows = [
+            [method, *(_single(by_name.get((method, metric))) for metric in metrics)] for method in methods
+        ]
         columns = ["method", *(metric.replace("_", " ") for metric in metrics)]
         return [Table(columns, rows, f"{cells[0]['dataset']}, mean ± standard deviation.")]
     parts: list[Part] = []
@@ -102,11 +99,8 @@ def _single(cell: Mapping[str, Any] | None) -> Cell:
     """A number, and below it what was published and how sure a difference is, where that is known."""
     if cell is None:
         return Cell("-")
-    said = []
-    if cell.get("paper_mean") is not None:
-        said.append(f"published {cell['paper_mean']:.3g}")
-    if cell.get("p") is not None:
-        said.append(f"p = {cell['p']:.2g}")
+    known = (("published {:.3g}", cell.get("paper_mean")), ("p = {:.2g}", cell.get("p")))
+    said = [text.format(value) for text, value in known if value is not None]
     return Cell(mean_and_deviation(cell["mean"], cell["std"]), ", ".join(said))
 
 
@@ -157,25 +151,19 @@ def origin_of_cells(cells: Iterable[Mapping[str, Any]], folder: Path, file: str)
     rows: dict[tuple[str, str], list[str | Cell]] = {}
     for cell in cells:
         key = (cell["dataset"], cell["method"])
-        if key in rows:
-            continue
-        date = commit_date(cell.get("commit", ""), folder) or _file_date(folder / file)
-        told = [cell.get(name, "-") for name in ("command", "commit", "device")]
-        rows[key] = [
-            *key,
-            Cell(str(cell.get("n", ""))),
-            *told,
-            date,
-            Cell(f"{cell.get('seconds', 0):,.1f}"),
-        ]
+        if key not in rows:
+            date = commit_date(cell.get("commit", ""), folder) or _file_date(folder / file)
+            told = [cell.get(name, "-") for name in ("command", "commit", "device")]
+            seconds = Cell(f"{cell.get('seconds', 0):,.1f}")
+            rows[key] = [*key, Cell(str(cell.get("n", ""))), *told, date, seconds]
     columns = ["data", "method", "runs", "command", "commit", "machine", "date of the commit", "seconds"]
     return Details(f"Where these numbers come from ({file})", [Table(columns, list(rows.values()), heads=2)])
 
 
-def origin_of_file(value: Any, folder: Path, file: str, command: str = "-") -> Details:
+def origin_of_file(value: Any, folder: Path, file: str) -> Details:
     """The same for a file that says once where it comes from, or in each of its rows.
 
-    Where it does not: the commit is the one that last changed the file, and the command `command`.
+    Where it does not, the commit is the one that last changed the file.
     """
     rows: dict[tuple[str, ...], None] = {}
     shared = _machine(value) if isinstance(value, Mapping) else ""
@@ -183,7 +171,7 @@ def origin_of_file(value: Any, folder: Path, file: str, command: str = "-") -> D
         commit = entry.get("commit") or next(iter(_git_log(folder, "-1", "--format=%h", "--", file)), "-")
         date = entry.get("date") or commit_date(str(commit), folder) or _file_date(folder / file)
         machine = entry.get("machine") or entry.get("device") or _machine(entry) or shared or "-"
-        rows[str(entry.get("command") or command), str(commit), str(machine), str(date)] = None
+        rows[str(entry.get("command") or "-"), str(commit), str(machine), str(date)] = None
     table = Table(["command", "commit", "machine", "date"], list(rows), heads=0)
     return Details(f"Where these numbers come from ({file})", [table])
 

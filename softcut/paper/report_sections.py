@@ -1,27 +1,33 @@
-"""The whole report: every table, figure and measurement of a folder of results, as sections of one page."""
+"""The whole report: every table, figure and measurement of a folder of results, as sections of one page.
+
+The paper's tables stand beside what was measured, with every difference judged.
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from softcut.datasets import available
+from softcut.datasets.collections import COLLECTIONS
 from softcut.errors import DataError
 from softcut.files import atomic_write
-from softcut.paper import autoencoder, evidence, segmentation, synthetic, table2, table3
+from softcut.paper import autoencoder, citation, evidence, segmentation, synthetic, table2, table3
+from softcut.paper.comparison import Results, compared, longest_curves
 from softcut.paper.report_files import any_table, load_result, origin_of_cells, origin_of_file
 from softcut.paper.report_schemata import schemata_section
-from softcut.paper.report_tables import statistics_section, table1_section, table2_section, table3_section
 from softcut.paper.runs import read_cells
 from softcut.provenance import commit
 from softcut.report.html_page import (
     Details,
+    Key,
     Missing,
     Part,
-    Picture,
     Section,
     Text,
     View,
@@ -30,9 +36,19 @@ from softcut.report.html_page import (
     render_page,
 )
 from softcut.report.plots import cluster_colours, line_styles
-from softcut.report.tables import number_table
+from softcut.report.tables import Cell, Table, number_table
 
-__all__ = ["VIEWS", "VIEWS_COMMAND", "report_sections", "view_sections", "write_report"]
+__all__ = [
+    "VIEWS",
+    "VIEWS_COMMAND",
+    "report_sections",
+    "statistics_section",
+    "table1_section",
+    "table2_section",
+    "table3_section",
+    "view_sections",
+    "write_report",
+]
 
 VIEWS, VIEWS_COMMAND = "views.json", "python -m tools.views --out results"
 # Files that a section of their own shows.
@@ -42,6 +58,29 @@ _SHOWN = {
     *("evidence.json", "table3_trials_curves.json"),
 }
 _PICTURES = 1_500_000  # bytes of all pictures of a section together
+_KEY = Key(
+    [
+        ("better", "▲", "significantly better than the paper's (5 %)"),
+        ("worse", "▼", "significantly worse"),
+        ("same", "=", "no significant difference"),
+    ]
+)
+_TESTED = (
+    "Second line of a cell: the paper's number, and the p-value of the difference (Welch's test, two-sided, the "
+    "paper's ten runs"
+)
+_METHODS = {
+    **{"wl": "WL", "dense": "Dense", "nopool": "No-pool", "graclus": "Graclus", "ndp": "NDP", "sc": "SC"},
+    **{"topk": "Top-K", "sagpool": "SAGPool", "mincut": "MinCutPool", "random": "Random", "dmon": "DMoN"},
+    **{"diffpool": "DiffPool", "justbalance": "JustBalance", "kmeans": "k-means", "leiden": "Leiden"},
+    "flat": "Flat",
+}
+# The published statistics: nodes, edges, features, classes.
+_CITATION_STATISTICS = {
+    "cora": (2708, 5429, 1433, 7),
+    "citeseer": (3327, 9228, 3703, 6),
+    "pubmed": (19717, 88651, 500, 3),
+}
 
 
 def report_sections(folder: str | Path) -> list[Section]:
@@ -82,6 +121,114 @@ def write_report(folder: str | Path, out: str | Path, extra: Sequence[Section] =
     )
 
 
+def _counts(rows: Iterable[Sequence[str | Cell]]) -> str:
+    """How many numbers are better, alike and worse, in words."""
+    kinds = [cell.kind for row in rows for cell in row if isinstance(cell, Cell)]
+    tested = sum(kinds.count(kind) for kind in ("better", "same", "worse"))
+    return (
+        f"Of {tested} numbers that could be tested {kinds.count('same')} do not differ significantly from the paper's, "
+        f"{kinds.count('better')} are better and {kinds.count('worse')} worse."
+    )
+
+
+def table1_section(folder: Path) -> Section:
+    """Clustering the citation networks."""
+    title = "Table 1: clustering the citation networks"
+    own = read_cells(folder / "table1.json")
+    if not own:
+        return Section(title, [Missing("table 1", "softcut reproduce citation --runs 100")])
+    cells = {(c["dataset"], c["method"], c["metric"]): c for c in own}
+    rows: list[list[str | Cell]] = []
+    parts: list[Part] = []
+    for dataset in citation.DATASETS:
+        for method in citation.METHODS:
+            row = [cells.get((dataset, method, metric)) for metric in ("nmi", "cs", "acc")]
+            if row[0] is not None:
+                numbers = (compared(cell, digits=3) for cell in row)
+                rows.append([dataset, _METHODS.get(method, method), *numbers, Cell(str(row[0]["n"]))])
+            elif (dataset, method, "nmi") in citation.PAPER:
+                options = f"--dataset {dataset} --method {method}"
+                parts.append(Missing(f"{method} on {dataset}", f"softcut reproduce citation {options}"))
+    columns = ["data", "method", "NMI", "completeness (CS)", "accuracy", "runs"]
+    text = f"{_counts(rows)} {_TESTED}). Methods without a second line are not in the paper."
+    origin = origin_of_cells(own, folder, "table1.json")
+    return Section(title, [Text(text), _KEY, Table(columns, rows, heads=2), *parts, origin])
+
+
+def table2_section(folder: Path) -> Section:
+    """Graph classification."""
+    results = table2.results(folder)
+    missing = results.missing(table2.DATASETS, table2.PAPER_METHODS)
+    commands = {f"{m} on {name}": table2.command_for(name, m) for name, m, count in missing if not count}
+    return _folds_section("Table 2: graph classification", folder, results, table2.table(results), commands)
+
+
+def table3_section(folder: Path) -> Section:
+    """Graph regression."""
+    results = table3.results(folder)
+    missing = results.missing(table3.PROPERTIES, table3.METHODS)
+    commands = {f"{m} for {name}": table3.command_for(m, name) for name, m, count in missing if not count}
+    return _folds_section(
+        "Table 3: graph regression on QM9", folder, results, table3.table(results), commands
+    )
+
+
+def _folds_section(
+    title: str, folder: Path, results: Results, main: Table, missing: Mapping[str, str]
+) -> Section:
+    """A table over folds, what is missing of it, and where the numbers come from."""
+    if not results.cells:
+        return Section(
+            title, [Missing(title.partition(":")[0].lower(), f"softcut reproduce {results.module}")]
+        )
+    shown = replace(main, columns=[_METHODS.get(name, name) for name in main.columns])
+    own = [cell for (_, method), cell in results.cells.items() if method in main.columns]
+    tested = f"{_TESTED}; over folds with the variance corrected for the overlap of their training parts)."
+    parts: list[Part] = [Text(f"{_counts(main.rows)} {tested}"), _KEY, shown, *map(Text, main.notes)]
+    parts += [Missing(what, command) for what, command in missing.items()]
+    return Section(title, [*parts, origin_of_cells(own, folder, f"{results.tables[0]}.json")])
+
+
+def statistics_section() -> Section:
+    """Both tables of data statistics: what is loaded, beside what the paper states."""
+    known = {info.name: info for info in available()}
+    rows: list[list[str | Cell]] = []
+    for name, published in _CITATION_STATISTICS.items():
+        info = known[name]
+        counted = (info.nodes, info.edges, info.features, info.classes)
+        row = [_stated(c, p) for c, p in zip(counted, published, strict=True)]
+        rows.append([info.title, *row, Cell(f"{2 * info.edges + info.self_loops:,}")])
+    first = Table(
+        ["data", "nodes", "edges", "features", "classes", "entries of A"],
+        rows,
+        "Citation networks. Edges are counted once, without self-loops; the paper counts entries of A for CiteSeer and "
+        "PubMed (both directions, with self-loops), and the citations of the raw file, some of them twice, for Cora.",
+    )
+    many: list[list[str | Cell]] = []
+    for name in table2.DATASETS:
+        published_means = COLLECTIONS[name]
+        info = published_means.info
+        edges = (info.edges + info.self_loops) * published_means.edges_per_pair / info.graphs
+        means = [
+            _stated(info.nodes / info.graphs, published_means.nodes),
+            _stated(edges, published_means.edges),
+        ]
+        many.append([name, Cell(f"{info.graphs:,}"), Cell(f"{info.classes}"), *means])
+    second = Table(
+        ["data", "graphs", "classes", "nodes of a graph, mean", "edges of a graph, mean"],
+        many,
+        "Lists of graphs. Edges are counted as in the paper: with self-loops, those of the Bench sets in both "
+        "directions. The Bench sets are fresh draws of the process that made the published ones.",
+    )
+    return Section("Data statistics", [first, second])
+
+
+def _stated(counted: float, published: float) -> Cell:
+    digits = ",d" if isinstance(counted, int) else ",.2f"
+    text, other = f"{counted:{digits}}", f"{published:{digits}}"
+    return Cell(text, kind="same") if text == other else Cell(f"{text} ≠", f"paper {other}")
+
+
 def _picture(folder: Path, name: str, alt: str, command: str) -> Part:
     path = folder / name
     return picture_of(path, alt, f"{alt} ({name}).") if path.exists() else Missing(alt.lower(), command)
@@ -97,12 +244,8 @@ def _synthetic(folder: Path) -> Section:
 
 
 def _autoencoder(folder: Path) -> Section:
-    parts: list[Part] = [
-        Text(
-            'The autoencoder of the paper pools a signal on a graph and lifts it back; "decay" is a learning rate '
-            "that falls to 0."
-        )
-    ]
+    text = 'The autoencoder of the paper pools a signal on a graph and lifts it back; "decay" is a learning rate '
+    parts: list[Part] = [Text(f"{text}that falls to 0.")]
     for name, what, options in (
         ("autoencoder", "the paper's settings", ""),
         ("autoencoder_decay", "a learning rate that falls to 0", " --decay"),
@@ -136,23 +279,20 @@ def _segmentation(folder: Path) -> Section:
     if not parts:
         parts.append(Missing("segmentations scored against people's (BSDS500)", command))
     pictures = sorted(folder.glob("segmentation_*.png"))
-    parts += _segmented(pictures) if pictures else [Missing("the figure of segmented pictures", command)]
+    most = _PICTURES // max(6, len(pictures))
+    for path in pictures:
+        name = path.stem.removeprefix("segmentation_")
+        caption = f"The picture {name}, over-segmented, as a graph of regions, and segmented by each method"
+        parts.append(
+            picture_of(path, f"Segmentations of the picture {name}", f"{caption} ({path.name}).", most)
+        )
+    if not pictures:
+        parts.append(Missing("the figure of segmented pictures", command))
     for file, what in (("segmentation_figure.json", "the figure"), ("segmentation_speed.json", "speed")):
         if (folder / file).exists():
             value = load_result(folder / file)
             parts += [Details(f"Numbers of {what}", any_table(value)), origin_of_file(value, folder, file)]
     return Section("Figure: image segmentation", parts)
-
-
-def _segmented(paths: Sequence[Path]) -> list[Picture]:
-    """The figure of each picture; together they stay within a limit."""
-    most = _PICTURES // max(6, len(paths))
-    names = [path.stem.removeprefix("segmentation_") for path in paths]
-    caption = "The picture {}, over-segmented, as a graph of regions, and segmented by each method ({})."
-    return [
-        picture_of(path, f"Segmentations of the picture {name}", caption.format(name, path.name), most)
-        for path, name in zip(paths, names, strict=True)
-    ]
 
 
 def view_sections(folder: Path) -> list[Section]:
@@ -176,24 +316,22 @@ def _curves(folder: Path) -> Section:
     parts: list[Part] = []
     path, command = folder / "curves_cora.json", "softcut reproduce citation"
     if path.exists():
-        found = load_result(path)
+        curves = load_result(path)
         panels = []
-        for colour, method, losses in zip(
-            cluster_colours(2),
-            ("diffpool", "mincut"),
-            (("DiffPool: link loss", "DiffPool: entropy loss"), ("MinCutPool: L_c", "MinCutPool: L_o")),
-            strict=True,
-        ):
-            name = losses[0].partition(":")[0]
-            at = [point["iteration"] for point in found[method]]
-            for key, title in zip(("first", "second", "nmi"), (*losses, f"{name}: NMI"), strict=True):
-                values = [float(np.mean(point[key])) for point in found[method]]
+        shown = (
+            ("diffpool", "DiffPool", "link loss", "entropy loss"),
+            ("mincut", "MinCutPool", "L_c", "L_o"),
+        )
+        for colour, (method, name, *losses) in zip(cluster_colours(2), shown, strict=True):
+            at = [point["iteration"] for point in curves[method]]
+            for key, title in zip(("first", "second", "nmi"), (*losses, "NMI"), strict=True):
+                values = [float(np.mean(point[key])) for point in curves[method]]
                 series = {"name": name, "x": at, "y": values, "colour": colour}
-                panels.append({"title": title, "x": "iteration", "series": [series]})
+                panels.append({"title": f"{name}: {title}", "x": "iteration", "series": [series]})
         parts += [
             View("curves", plain({"panels": panels}), "Training on Cora, mean over ten seeds."),
             _picture(folder, "curves_cora.png", "Loss and NMI during training on Cora", command),
-            origin_of_file(found | {"command": command}, folder, path.name),
+            origin_of_file(curves | {"command": command}, folder, path.name),
         ]
     else:
         parts.append(Missing("the curves on Cora", command))
@@ -215,8 +353,8 @@ def _curves(folder: Path) -> Section:
 def _panels(
     curves: Sequence[Mapping[str, Any]], names: Sequence[str], methods: Sequence[str], key: str
 ) -> list[dict[str, Any]]:
-    """One panel per data set, one line per method; of several curves the one with most folds."""
-    chosen = {(c["dataset"], c["method"]): c for c in sorted(curves, key=lambda curve: len(curve["folds"]))}
+    """One panel per data set, one line per method."""
+    chosen = longest_curves(curves)
     styles = line_styles(methods)
     panels = []
     for name in names:

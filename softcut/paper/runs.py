@@ -1,16 +1,17 @@
-"""Results on disk: one record per finished run, and the cells of a table with where they came from.
+"""Results on disk: one record per finished run, the cells of a table made of them, and the work of one call.
 
 A run is known by its data set, method, seed and all settings that decide its result. A table is a list of
 cells {dataset, method, metric, mean, std, n, paper_mean, paper_std, seconds, device, commit, command}; its runs
 stand beside it. Both files are rewritten whole under a temporary name and renamed, so that a process that is
-killed loses nothing that was finished.
+killed loses nothing that was finished; a training that is stopped continues from a checkpoint.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,27 @@ import torch
 
 from softcut.errors import FileFormatError
 from softcut.files import atomic_json
+from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
+from softcut.paper.common import Tell, quiet
 from softcut.provenance import commit, device_name
+from softcut.training import LoopProgress
 
-__all__ = ["Records", "cells", "merge_cells", "read_cells", "run_id", "settings_hash"]
+__all__ = [
+    "Job",
+    "Pair",
+    "Records",
+    "cells",
+    "distinct",
+    "merge",
+    "merge_cells",
+    "read_cells",
+    "run_id",
+    "settings_hash",
+]
+
+Pair = tuple[str, int]  # a data set (or property) and a seed (or fold)
+CellsOf = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
+_EVERY = 10.0  # seconds between two sentences about one training
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:
@@ -36,7 +55,7 @@ def run_id(dataset: str, method: str, seed: int, settings: Mapping[str, Any]) ->
 
 
 class Records:
-    """Finished runs, kept in a JSON file; a run is known by its data set, method, seed and settings.
+    """Finished runs in a JSON file, which is made with the first of them.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -45,8 +64,6 @@ class Records:
     ...     again = Records(folder + "/runs.json")
     ...     again.missing("cora", "sc", range(3), {"n_init": 10}), again.missing("cora", "sc", [0], {"n_init": 1})
     ([1, 2], [0])
-
-    The file is made with the first finished run.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -96,36 +113,34 @@ def cells(
     `paper` holds the paper's (mean, standard deviation) by (dataset, method, metric), `command` is what makes the
     cells, and mean and standard deviation are rounded to `digits` decimals.
     """
-    if not runs:
-        return []
-    first = runs[0]
-    found = []
-    for metric in metrics:
+    made = []
+    for metric in metrics if runs else ():
+        dataset, method = runs[0]["dataset"], runs[0]["method"]
         values = np.array([run[metric] for run in runs])
         measured = [float(values.mean()), float(values.std())]
-        if digits is not None:
-            measured = [round(value, digits) for value in measured]
-        mean, std = paper.get((first["dataset"], first["method"], metric), (None, None))
-        found.append(
+        mean, std = measured if digits is None else [round(value, digits) for value in measured]
+        published = paper.get((dataset, method, metric), (None, None))
+        made.append(
             {
-                "dataset": first["dataset"],
-                "method": first["method"],
+                "dataset": dataset,
+                "method": method,
                 "metric": metric,
-                "mean": measured[0],
-                "std": measured[1],
+                "mean": mean,
+                "std": std,
                 "n": len(values),
-                "paper_mean": mean,
-                "paper_std": std,
+                "paper_mean": published[0],
+                "paper_std": published[1],
                 "seconds": round(float(sum(run["seconds"] for run in runs)), 2),
-                "device": _distinct(runs, "device"),
-                "commit": _distinct(runs, "commit"),
+                "device": distinct(runs, "device"),
+                "commit": distinct(runs, "commit"),
                 "command": command,
             }
         )
-    return found
+    return made
 
 
-def _distinct(runs: Sequence[Mapping[str, Any]], name: str) -> str:
+def distinct(runs: Iterable[Mapping[str, Any]], name: str) -> str:
+    """What the runs say under a name, each value once."""
     return ", ".join(dict.fromkeys(run[name] for run in runs))
 
 
@@ -135,18 +150,193 @@ def read_cells(path: str | Path, what: str = "cells") -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise FileFormatError(f"{path} is not a list of {what}: {error}; move it away.") from error
-    if not isinstance(found, list):
+    if not isinstance(content, list):
         raise FileFormatError(f"{path} is not a list of {what}; move it away.")
-    return found
+    return content
 
 
-def merge_cells(path: str | Path, new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _name(cell: Mapping[str, Any]) -> tuple[str, str, str]:
+    return cell["dataset"], cell["method"], cell["metric"]
+
+
+def merge_cells(path: str | Path, new: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Put cells into a table's file, in place of older ones of the same name, and return the whole table."""
-    names = {(c["dataset"], c["method"], c["metric"]) for c in new}
-    old = [c for c in read_cells(path) if (c["dataset"], c["method"], c["metric"]) not in names]
-    merged = sorted([*old, *map(dict, new)], key=lambda c: (c["dataset"], c["method"], c["metric"]))
+    by_name = {_name(cell): dict(cell) for cell in (*read_cells(path), *new)}
+    merged = [by_name[name] for name in sorted(by_name)]
     atomic_json(path, merged)
     return merged
+
+
+class Job:
+    """What the trainings of one call share: where results go, how much time is left, who is told."""
+
+    def __init__(
+        self,
+        out: str | Path,
+        device: torch.device | str = "cpu",
+        minutes: float | None = None,
+        tell: Tell = quiet,
+    ):
+        self.out, self.device, self.tell = Path(out), torch.device(device), tell
+        self._ends = None if minutes is None else time.monotonic() + 60 * minutes
+        self._records: dict[str, Records] = {}
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the time is up; None without a limit."""
+        return None if self._ends is None else self._ends - time.monotonic()
+
+    @property
+    def out_of_time(self) -> bool:
+        return self.left is not None and self.left <= 0
+
+    def records(self, table: str) -> Records:
+        """The finished runs of a table."""
+        if table not in self._records:
+            self._records[table] = Records(self.out / f"{table}_runs.json")
+        return self._records[table]
+
+    def checkpoint(self, name: str, identity: Mapping[str, Any]) -> Path:
+        """Where a training is saved, known by everything that decides it."""
+        return self.out / "checkpoints" / f"{name}-{settings_hash(identity)}.pt"
+
+    def watch(
+        self,
+        name: str,
+        epochs: int,
+        describe: Callable[[LoopProgress], str],
+        progress: Callable[[LoopProgress], None],
+    ) -> Callable[[LoopProgress], None]:
+        """A callback of the loop: passes every epoch on, and says how far the training is, now and then."""
+        began = said = time.monotonic()
+        first: int | None = None
+
+        def look(state: LoopProgress) -> None:
+            nonlocal said, first
+            progress(state)
+            epoch, now = round(epochs * state.iteration / state.iterations), time.monotonic()
+            first = epoch - 1 if first is None else first
+            if now - said >= _EVERY:
+                said, each = now, (now - began) / max(epoch - first, 1)
+                self.tell(
+                    f"{name}, epoch {epoch} of at most {epochs}, {each:.2f} s per epoch, {describe(state)}"
+                )
+
+        return look
+
+    def fill(
+        self,
+        table: str,
+        method: str,
+        names: Sequence[str],
+        seeds: int,
+        known: Mapping[str, Any],
+        train: Callable[[list[Pair]], None],
+        cells_of: CellsOf,
+    ) -> list[dict[str, Any]]:
+        """Train what is missing of some data sets and seeds, write the cells of what is finished, and return them."""
+        records = self.records(table)
+        asked = ((name, records.missing(name, method, range(seeds), known)) for name in names)
+        missing = [(name, seed) for name, numbers in asked for seed in numbers]
+        if missing and not self.out_of_time:
+            train(missing)
+        done = (records.of(name, method, range(seeds), known) for name in names)
+        made = [cell for runs in done if runs for cell in cells_of(runs)]
+        if made:
+            merge_cells(self.out / f"{table}.json", made)
+        return made
+
+    def cluster(
+        self,
+        table: str,
+        method: str,
+        known: Mapping[str, Any],
+        classes: np.ndarray,
+        labels_of: Callable[[list[int]], Iterable[tuple[np.ndarray, Mapping[str, Any]]]],
+        group: int,
+        missing: list[Pair],
+    ) -> None:
+        """Cluster with some seeds, a group at a time, and record how well labels agree with classes.
+
+        `labels_of` gives labels for each seed, and what else is to be recorded. Nodes of the class -1 do not count.
+        """
+        counted = classes >= 0
+        for first in range(0, len(missing), group):
+            name, seeds = missing[first][0], [seed for _, seed in missing[first : first + group]]
+            self.tell(f"{name}: {method}, {len(seeds)} runs, {len(missing) - first - len(seeds)} to go")
+            start = time.perf_counter()
+            made = labels_of(seeds)
+            seconds = (time.perf_counter() - start) / len(seeds)
+            shared = {"dataset": name, "method": method, "settings": known, "seconds": seconds}
+            runs = [
+                {**shared, "seed": seed, **_scores(classes[counted], labels[counted]), **more}
+                for seed, (labels, more) in zip(seeds, made, strict=True)
+            ]
+            self.records(table).add(runs, self.device)
+
+    def keep(
+        self,
+        table: str,
+        runs: Iterable[Mapping[str, Any]],
+        checkpoint: Path,
+        curves: Sequence[Mapping[str, Any]] = (),
+        curves_of: str | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        """Record curves (in the file of `curves_of`) and finished runs, then remove the checkpoint."""
+        _add_curves(self.out, curves_of or table, curves)
+        self.records(table).add(runs, device or self.device)
+        checkpoint.unlink(missing_ok=True)  # not before its results are on disk
+
+
+def _scores(classes: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """How well labels agree with known classes."""
+    return {
+        "nmi": nmi(classes, labels),
+        "cs": completeness(classes, labels),
+        "acc": matched_accuracy(classes, labels),
+        "ari": ari(classes, labels),
+        "clusters_used": clusters_used(labels),
+        "nmi_geometric": nmi(classes, labels, "geometric"),
+    }
+
+
+def _add_curves(out: Path, table: str, new: Sequence[Mapping[str, Any]]) -> None:
+    """Put curves into the file of a table, in place of older ones of the same folds."""
+    path = out / f"{table}_curves.json"
+    every = [*read_cells(path), *new]
+    by_name = {(c["dataset"], c["method"], c["settings"], tuple(c["folds"])): c for c in every}
+    if by_name:
+        atomic_json(path, [by_name[key] for key in sorted(by_name)])
+
+
+def merge(
+    out: str | Path, folders: Iterable[str | Path], tables: Iterable[str], cells_of: CellsOf
+) -> list[dict[str, Any]]:
+    """Put the runs of several folders (of several machines or processes) into `out`, and write its cells.
+
+    Of runs with different settings that make a cell of one name, the first ones count.
+    """
+    out = Path(out)
+    made: list[dict[str, Any]] = []
+    for table in tables:
+        records = Records(out / f"{table}_runs.json")
+        for folder in map(Path, folders):
+            runs = Records(folder / f"{table}_runs.json").runs
+            if runs:
+                records.add(runs)
+            _add_curves(out, table, read_cells(folder / f"{table}_curves.json"))
+        groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+        for run in records.runs:
+            key = (run["dataset"], run["method"], settings_hash(run["settings"]))
+            groups.setdefault(key, []).append(run)
+        first: dict[tuple[str, str, str], dict[str, Any]] = {}
+        for cell in (cell for group in groups.values() for cell in cells_of(group)):
+            first.setdefault(_name(cell), cell)
+        if first:
+            merge_cells(out / f"{table}.json", first.values())
+        made += first.values()
+    return made

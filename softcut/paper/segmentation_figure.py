@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
+from softcut.baselines import diffpool_replicas
 from softcut.clustering import GraphClustering
 from softcut.datasets.fetching import find_folder, search_roots
 from softcut.errors import DataError, ParameterError, require
 from softcut.files import atomic_json, atomic_write
 from softcut.paper.common import Tell, quiet
-from softcut.paper.segmentation_methods import OverSegmented, paper_diffpool, paper_mincut, recursive_cut
+from softcut.paper.segmentation import OverSegmented, paper_mincut, recursive_cut
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
 from softcut.segment import mincut_regions, read_image
@@ -45,10 +46,14 @@ def panels(
     if parts.count <= K:
         raise ParameterError(f"image has only {parts.count} regions; the figure needs more than {K}.")
     seeds = replica_seeds(0, _SEEDS)
-    labels, loss = paper_mincut(parts.similarity, K, seeds, max_iter=max_iter, learning_rate=1e-2)
+    paper = parts.similarity
+    labels, loss = paper_mincut(paper, K, seeds, max_iter=max_iter, learning_rate=1e-2)
+    options: dict[str, Any] = {"x": np.asarray(paper.x), "max_iter": max_iter, "learning_rate": 1e-3}
+    s, _, result = diffpool_replicas(paper, K, seeds, **options)
+    best = int((result.cut[-1] + result.ortho[-1]).argmin())
     return parts, {
         "Recursive normalised cut": recursive_cut(parts, _THRESHOLD),
-        "DiffPool": paper_diffpool(parts.similarity, K, seeds, max_iter),
+        "DiffPool": s[:, best].argmax(-1).cpu().numpy(),
         "MinCutPool, as in the paper": labels[int(loss.argmin())],
         "Default estimator": GraphClustering(K, random_state=0, device="cpu").fit_predict(parts.graph),
         "segment_image": mincut_regions(parts.graph, K, area=parts.described.area),
@@ -73,18 +78,21 @@ def draw(
         except DataError as error:
             tell(str(error))
             continue
-        parts, found = panels(image, max_iter)
-        written.append(_draw(out / f"segmentation_{name}.png", parts, found))
+        parts, by_method = panels(image, max_iter)
+        written.append(_draw(out / f"segmentation_{name}.png", parts, by_method))
         origin = {
             "commit": commit(),
             "device": device_name("cpu"),
             "command": "softcut reproduce segmentation",
         }
-        for method, labels in found.items():
-            segments = len(np.unique(labels))
-            rows.append(
-                {"picture": name, "method": method, "regions": parts.count, "segments": segments, **origin}
-            )
+        for method, labels in by_method.items():
+            row = {
+                "picture": name,
+                "method": method,
+                "regions": parts.count,
+                "segments": len(np.unique(labels)),
+            }
+            rows.append({**row, **origin})
     atomic_json(out / "segmentation_figure.json", rows)
     return written
 
@@ -104,7 +112,9 @@ def picture(name: str, data: str | os.PathLike[str] | None = None) -> NDArray[np
     return read_image(folder / PAPER_PICTURE)
 
 
-def _draw(path: Path, parts: OverSegmented, found: dict[str, NDArray[np.int64]]) -> Path:
+def _draw(path: Path, parts: OverSegmented, by_method: dict[str, NDArray[np.int64]]) -> Path:
+    from matplotlib.colors import to_rgb
+
     height, width = parts.image.shape[:2]
     fig, axes = figure(2, 4, figsize=(14, 7 * height / width + 0.9))
     shown = list(axes.ravel())
@@ -113,14 +123,11 @@ def _draw(path: Path, parts: OverSegmented, found: dict[str, NDArray[np.int64]])
     shown[1].imshow(_with_borders(parts.image, parts.regions))
     shown[1].set_title(f"Over-segmentation: {parts.count} regions")
     _draw_graph(shown[2], parts)
-    for ax, (title, labels) in zip(shown[3:], found.items(), strict=True):
-        numbers = np.unique(labels, return_inverse=True)[1]
-        colours = np.array(cluster_colours(int(numbers.max()) + 1))
-        painted = _colour_array(colours)[numbers[parts.regions]]
-        ax.imshow(
-            _with_borders((0.35 * parts.image + 0.65 * painted).astype(np.uint8), numbers[parts.regions])
-        )
+    for ax, (title, labels) in zip(shown[3:], by_method.items(), strict=True):
+        numbers = np.unique(labels, return_inverse=True)[1][parts.regions]
         count = int(numbers.max()) + 1
+        painted = np.array([to_rgb(colour) for colour in cluster_colours(count)])[numbers] * 255
+        ax.imshow(_with_borders((0.35 * parts.image + 0.65 * painted).astype(np.uint8), numbers))
         ax.set_title(f"{title}: {count} segment{'s' * (count != 1)}")
     for ax in shown:
         ax.set(xticks=[], yticks=[])
@@ -132,17 +139,11 @@ def _draw(path: Path, parts: OverSegmented, found: dict[str, NDArray[np.int64]])
     return atomic_write(path, lambda file: small.save(file, format="PNG", optimize=True))
 
 
-def _colour_array(colours: NDArray[Any]) -> NDArray[np.float64]:
-    from matplotlib.colors import to_rgb
-
-    return np.array([to_rgb(colour) for colour in colours]) * 255
-
-
 def _with_borders(image: NDArray[np.uint8], labels: NDArray[np.int64]) -> NDArray[np.uint8]:
     segments = require("skimage.segmentation", "images", "Segmenting images")
-    found = image.copy()
-    found[segments.find_boundaries(labels, mode="inner")] = 255
-    return found
+    drawn = image.copy()
+    drawn[segments.find_boundaries(labels, mode="inner")] = 255
+    return drawn
 
 
 def _draw_graph(ax: Any, parts: OverSegmented) -> None:

@@ -20,10 +20,10 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper.citation import paper_replicas
-from softcut.paper.common import Tell, experiment_parser, quiet, run_experiment, say
+from softcut.paper.common import Tell, experiment_parser, quiet, run_and_show
 from softcut.provenance import commit, device_name
 from softcut.report.plots import draw_partition, figure, save_figure
-from softcut.report.tables import Cell, Table, mean_and_deviation, to_markdown
+from softcut.report.tables import Cell, Table, mean_and_deviation
 from softcut.training import replica_seeds
 
 __all__ = ["main", "run", "table"]
@@ -53,18 +53,12 @@ def run(
             labels, best = _cluster(method, graph, k, runs, device, max_iter)
             seconds = time.perf_counter() - start
             truth = graph.y if name == "community" else None
-            scores = [evaluate(graph.adjacency, found, truth, k) for found in labels]
-            row: dict[str, Any] = {
-                "dataset": name,
-                "method": method,
-                "n": len(labels),
-                "seconds": round(seconds, 2),
-            }
-            for key in _SCORES:
-                if key in scores[0]:
-                    values = np.array([s[key] for s in scores])
-                    row[key] = round(float(values.mean()), 4)
-                    row[key + "_std"] = round(float(values.std()), 4)
+            scores = [evaluate(graph.adjacency, each, truth, k) for each in labels]
+            row: dict[str, Any] = {"dataset": name, "method": method, "n": len(labels)}
+            row["seconds"] = round(seconds, 2)
+            for key in (key for key in _SCORES if key in scores[0]):
+                values = np.array([s[key] for s in scores])
+                row |= {key: round(float(values.mean()), 4), f"{key}_std": round(float(values.std()), 4)}
             rows.append(row)
             shown = f"cut {scores[best]['normalised_cut']:.2f}, balance {scores[best]['balance']:.3f}"
             positions = np.asarray(graph.x, dtype=float)
@@ -98,27 +92,19 @@ def _cluster(
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The scores of every graph and method, mean and standard deviation over the seeds."""
-    lines: list[list[str | Cell]] = [
-        [
-            row["dataset"],
-            _TITLES[row["method"]],
-            *(Cell(mean_and_deviation(row.get(key), row.get(f"{key}_std"))) for key in _SCORES),
-        ]
-        for row in rows
-    ]
+    lines: list[list[str | Cell]] = []
+    for row in rows:
+        numbers = (Cell(mean_and_deviation(row.get(key), row.get(f"{key}_std"))) for key in _SCORES)
+        lines.append([row["dataset"], _TITLES[row["method"]], *numbers])
     caption = f"Synthetic graphs, mean and standard deviation over {max(row['n'] for row in rows)} seeds"
     return Table(["graph", "method", *(key.replace("_", " ") for key in _SCORES)], lines, caption, heads=2)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """``python -m softcut.paper.synthetic --runs 10``."""
-    parser = experiment_parser("synthetic", "E1: communities and a grid, clustered by three methods.", 10)
-    parser.add_argument("--max-iter", type=int, default=_ITERATIONS, help="iterations of each training")
-
-    def run_it(given: Any) -> str:
-        return to_markdown(table(run(given.out, given.runs, given.device, say, given.max_iter)))
-
-    run_experiment(parser, run_it, arguments)
+    about = "E1: communities and a grid, clustered by three methods."
+    parser = experiment_parser("synthetic", about, 10, options=["--max-iter"])
+    run_and_show(parser, arguments, run, table)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from softcut.datasets.qm9 import PROPERTIES
-from softcut.paper.comparison import FOLDS, Kind, Results, grid, paper_numbers
+from softcut.paper.comparison import FOLDS, Results, grid, paper_numbers
 from softcut.report.tables import Table
 
 __all__ = ["FOLDS", "METHODS", "PAPER", "PROPERTIES", "command_for", "results", "table"]
@@ -24,15 +24,13 @@ _PAPER_ROWS: dict[str, str] = {
     "u0_atom": ".308±.055 .245±.006 .193±.002 .163±.001",
     "cv": ".291±.118 .337±.018 .148±.004 .127±.002",
 }
-
-
 # (mean, standard deviation) of the test MSE of standardised targets.
 PAPER = paper_numbers(_PAPER_ROWS, METHODS, "mse")
 
 
 def results(out: str | Path) -> Results:
     """The cells and runs of a folder; "mse" is that at the best validation epoch."""
-    return Results(out, Kind(("table3",), "mse", "mse", "regression", digits=3, higher=False))
+    return Results(out, ("table3",), "mse", "mse", "regression", digits=3, higher=False)
 
 
 def table(found: Results) -> Table:

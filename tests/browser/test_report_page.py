@@ -11,8 +11,7 @@ from softcut.clustering import Replica
 from softcut.datasets import attributed_communities
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.paper.report_sections import view_sections
-from softcut.paper.report_tables import statistics_section, table1_section
+from softcut.paper.report_sections import statistics_section, table1_section, view_sections
 from softcut.report.html_clustering import clustering_page
 from softcut.report.html_page import render_page
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from softcut.graph import Split
-from softcut.paper.regression_net import POOLERS, regressor, squared_error
+from softcut.paper.regression import POOLERS, regressor, squared_error
 from softcut.training import Checkpoint, DenseBatchTask, Loop
 
 REPLICAS = 3

@@ -1,9 +1,8 @@
-"""The runner of table 2: records, resuming after kill -9, the time limit, the table."""
+"""The runner of table 2: records, resuming after kill -9, the time limit, the table; trials beside it."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,11 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from softcut.datasets import collections, load_graphs, pack
-from softcut.learning import ClassifierSettings
-from softcut.paper import classification, table2
+from softcut import Graph
+from softcut.datasets import collections, load_graphs
+from softcut.errors import ParameterError
+from softcut.graph import folds, from_graphs
+from softcut.learning import ClassifierSettings, train_folds, with_structure
+from softcut.learning.experiment import build_task
+from softcut.paper import classification, table2, table3
 from softcut.paper.runs import Records
+from softcut.paper.table2 import read_trial, with_degree
 from softcut.report.tables import to_markdown
 
 QUICK = ClassifierSettings(batch=32, epochs=2, patience=2)
@@ -37,21 +42,23 @@ def without_seconds(rows: list[dict]) -> list[dict]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
-def test_paper_table_is_complete() -> None:
+def test_paper_tables_are_complete() -> None:
     assert len(table2.PAPER) == 63
     assert table2.PAPER["PROTEINS", "mincut", "accuracy"] == (76.5, 2.6)
     assert table2.PAPER["Bench-easy", "wl", "accuracy"] == (92.6, None)
     assert set(table2.DATASETS) <= set(collections.COLLECTIONS)
     assert table2.POOLERS == ("graclus", "ndp", "diffpool", "topk", "sagpool", "mincut")
+    assert len(table3.PAPER) == 36
+    assert table3.PAPER["mu", "topk", "mse"] == (0.6, 0.085)
+    assert table3.PAPER["cv", "flat", "mse"] == (0.127, 0.002)
 
 
 def test_finished_folds_are_not_repeated_and_more_can_be_asked_for(data: str, tmp_path: Path) -> None:
     said: list[str] = []
     options = {"settings": QUICK, "data": data, "tell": said.append}
-    (cell,) = classification.run(tmp_path, [SMALL], ["nopool"], 1, **options)
-    assert cell["n"] == 1
-    (cell,) = classification.run(tmp_path, [SMALL], ["nopool"], 2, **options)
-    assert cell["n"] == 2
+    for count in (1, 2):
+        (cell,) = classification.run(tmp_path, [SMALL], ["nopool"], count, **options)
+        assert cell["n"] == count
     trained = [line for line in said if "folds" in line and "epoch" not in line]
     assert [line.rpartition("folds ")[2] for line in trained] == ["0", "1"]
     runs = read(tmp_path / "table2_runs.json")
@@ -73,12 +80,7 @@ def test_out_of_time_is_clean(data: str, tmp_path: Path) -> None:
     assert not (tmp_path / "table2.json").exists()
 
 
-KILLED = [
-    "-m", "softcut.paper.classification", "--dataset", SMALL, "--method", "mincut", "--folds", "2", "--epochs", "30",
-    "--patience", "30", "--device", "cpu",
-]  # fmt: skip
-
-
+KILLED = f"softcut.paper.classification --dataset {SMALL} --method mincut --folds 2 --epochs 30 --patience 30"
 # The same command with a checkpoint at every epoch, and no more than 0.05 s between looks at the clock.
 _STARTED = (
     "import softcut.training as c; c.Checkpoint.__init__.__defaults__ = "
@@ -90,7 +92,7 @@ _STARTED = (
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_kill_9_at_20_random_moments_gives_the_undisturbed_result(data: str, tmp_path: Path) -> None:
-    words = [sys.executable, "-c", _STARTED, *KILLED[1:], "--data", data, "--out"]
+    words = [sys.executable, "-c", _STARTED, *KILLED.split(), "--device", "cpu", "--data", data, "--out"]
 
     def begin(folder: str) -> subprocess.Popen[str]:
         """The command, when it says that training begins."""
@@ -172,9 +174,7 @@ def test_variants_have_settings_and_files_of_their_own(data: str, tmp_path: Path
     assert len(read(tmp_path / "table2.json")) == 1
 
 
-def test_two_runs_with_one_seed_are_identical_and_curves_are_means_over_the_folds(
-    data: str, tmp_path: Path
-) -> None:
+def test_one_seed_gives_identical_runs_and_curves_are_means_over_folds(data: str, tmp_path: Path) -> None:
     seen: list[tuple[float, float]] = []
     found = []
 
@@ -194,9 +194,7 @@ def test_two_runs_with_one_seed_are_identical_and_curves_are_means_over_the_fold
         assert values == pytest.approx([means[place] for means in seen], abs=1e-2)
 
 
-def test_large_graphs_train_in_groups_on_a_cpu(
-    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_graphs_train_in_groups_on_a_cpu(data: str, tmp_path: Path, monkeypatch) -> None:
     """Each group is recorded when it is done, and the accuracies are those of all folds together."""
     classification.run(tmp_path / "together", [SMALL], ["mincut"], 3, settings=QUICK, data=data)
     monkeypatch.setattr(classification, "folds_at_once", lambda *given: 2)
@@ -209,28 +207,95 @@ def test_large_graphs_train_in_groups_on_a_cpu(
         assert one["validation_loss"] == pytest.approx(other["validation_loss"], abs=1e-4)
 
 
-BLOCKED = """
-import runpy, sys
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in "typer rich numba matplotlib safetensors rdkit grakel torch_geometric".split():
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocked())
-sys.argv = sys.argv[1:]
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-"""
-
-
-def test_packed_data_need_neither_sources_nor_extra_packages(data: str, tmp_path: Path) -> None:
-    pack.main([SMALL, "--out", str(tmp_path / "packed"), "--data", data, "--coarse"])
-    options = (
-        f"--dataset {SMALL} --folds 1 --method graclus ndp --epochs 1 --device cpu --out {tmp_path / 'out'}"
+def test_every_change_reaches_the_settings() -> None:
+    name = (
+        "topk+batch=8+lr=0.01+epochs=3+patience=4+l2=0+hidden=7+k=5,2+stop_on=task+connect=two_hop+degree=log"
     )
-    words = [sys.executable, "-c", BLOCKED, "softcut.paper.classification", *options.split()]
-    words += ["--data", str(tmp_path / "packed")]
-    environment = {**os.environ, "SOFTCUT_DATA": str(tmp_path / "nowhere")}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "| bench-easy-small | ndp | acc |" in done.stdout
+    method, settings = table2.network_of(name, ClassifierSettings())
+    assert method == "topk"
+    assert settings == ClassifierSettings(
+        batch=8, lr=0.01, epochs=3, patience=4, l2=0.0, hidden=7, k=(5, 2), stop_on="task",
+        pool_args={"connect": "two_hop"},
+    )  # fmt: skip
+    assert read_trial(name)[1]["degree"] == "log"
+    settings = table2.network_of("mincut+temperature=0.1+keep_diagonal=True", ClassifierSettings())[1]
+    assert settings.pool_args == {"temperature": 0.1, "keep_diagonal": True}
+    assert table2.network_of("mincut+table", ClassifierSettings()) == ("mincut", ClassifierSettings())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("wl+lr=1", "must begin with a network"),
+        ("mincut+", "must change one of batch, lr"),
+        ("mincut+connect=two_hop", "temperature, cut_weight, ortho_weight, .* not connect"),
+        ("mincut+lr", "must give lr one value, as in lr=VALUE"),
+        ("mincut+lr=1+lr=2", "must give lr one value"),
+        ("mincut+lr=fast", "lr must be a number, not 'fast'"),
+        ("mincut+batch=0", "batch must be positive, not 0"),
+        ("mincut+k=a", "k must be a number, not 'a'"),
+        ("mincut+stop_on=luck", "stop_on must be one of loss, task, error, not 'luck'"),
+    ],
+)
+def test_bad_names_are_one_sentence(name: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        table2.check_methods([name])
+
+
+def test_forms_of_the_degree() -> None:
+    """Everything but the degree stays; the degree is what the plain formula says."""
+    star = Graph.from_edges([[0, 0, 0, 0], [1, 2, 3, 4]], x=[[9.0], [8.0], [7.0], [6.0], [5.0]])
+    path = Graph.from_edges([[0, 1], [1, 2]], x=[[4.0], [3.0], [2.0]])
+    plain = with_structure(from_graphs([star, path]))
+    degree = np.array([4, 1, 1, 1, 1, 1, 2, 1])
+    seen, log, capped = (with_degree(plain, how) for how in ("seen", "log", "2"))
+    rest = plain.dense_features()[:, 5:]
+    for graphs, width in ((seen, 3), (log, 0), (capped, 3)):
+        assert graphs.num_features == width + 2 + (graphs is log)
+        assert np.array_equal(graphs.dense_features()[:, -2:], rest)
+        assert np.array_equal(graphs.col, plain.col)
+    assert np.array_equal(seen.dense_features()[:, :3], degree[:, None] == [1, 2, 4])
+    assert np.array_equal(capped.dense_features()[:, :3], np.minimum(degree, 2)[:, None] == [0, 1, 2])
+    logarithm = np.log(1 + degree)
+    expected = (logarithm - logarithm.mean()) / logarithm.std()
+    assert np.allclose(log.dense_features()[:, 0], expected, atol=1e-6)
+    assert seen.index.shape == plain.index.shape
+    with pytest.raises(ParameterError, match="degree must be seen, log or at least 1, not 0"):
+        with_degree(plain, "0")
+    with pytest.raises(ParameterError, match="its first feature is not the degree"):
+        with_degree(from_graphs([star, path]), "log")
+
+
+def test_what_training_stops_on() -> None:
+    """Each rule's best epoch is that with the lowest watched number."""
+    rng = np.random.default_rng(0)
+    ring = [[0, 1, 2, 3], [1, 2, 3, 0]]
+    made = [Graph.from_edges(ring, x=rng.normal(size=(4, 3)) + 0.4 * (i % 2)) for i in range(60)]
+    graphs, epochs = from_graphs(made, y=[i % 2 for i in range(60)]), {}
+    short = {"batch": 8, "epochs": 20, "patience": 20, "lr": 3e-3, "hidden": 8, "k": (3, 2)}
+    for rule in ("loss", "task", "error"):
+        settings = ClassifierSettings(**short, stop_on=rule)
+        (result,), loop = train_folds(graphs, "mincut", [0], settings=settings, count=4)
+        epochs[rule] = result.best_epoch
+        assert result.best_epoch == 1 + int(loop.validation[rule][:, 0].argmin())
+        best = result.best_epoch - 1
+        assert result.validation_loss == pytest.approx(loop.validation[rule][best, 0], abs=1e-6)
+        assert result.validation_task == loop.validation["task"][best, 0]
+        assert result.validation_accuracy == loop.validation["accuracy"][best, 0]
+        assert np.allclose(loop.validation["error"], 1 - loop.validation["accuracy"])
+    assert len(set(epochs.values())) > 1
+
+
+def test_validation_numbers_are_those_of_the_validation_graphs() -> None:
+    rng = np.random.default_rng(1)
+    made = [Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=rng.normal(size=(3, 2))) for _ in range(40)]
+    graphs = from_graphs(made, y=[i % 2 for i in range(40)])
+    split = folds(graphs, 4)[0]
+    task = build_task(graphs, "mincut", [split], [0], ClassifierSettings(hidden=4))
+    probabilities = task.predict(split.validation)[0].double()
+    y, validated = torch.as_tensor(graphs.y[split.validation]), task.validate()
+    expected = torch.nn.functional.nll_loss(probabilities.log(), y).item()
+    assert validated["task"].item() == pytest.approx(expected)
+    assert validated["accuracy"].item() == pytest.approx(
+        (probabilities.argmax(1) == y).double().mean().item()
+    )

@@ -12,8 +12,8 @@ from scipy.io import savemat
 
 from softcut.clustering import Recipe
 from softcut.errors import DataError, ParameterError
-from softcut.paper import segmentation, segmentation_figure, segmentation_methods
-from softcut.paper.segmentation_methods import OverSegmented, labels_of, paper_mincut
+from softcut.paper import segmentation, segmentation_figure
+from softcut.paper.segmentation import OverSegmented, labels_of, paper_mincut, settings_of
 from softcut.segment import segmentation_scores
 
 TRUTH = np.kron(np.array([[0, 1], [2, 3]]), np.ones((40, 40), dtype=int))
@@ -44,7 +44,6 @@ def data(tmp_path_factory):
 @pytest.fixture
 def quick(monkeypatch):
     scales = {"mincut": (2, 4), "spectral": (2, 4), "kmeans": (2, 4), "felzenszwalb": (100, 3000)}
-    monkeypatch.setattr(segmentation_methods, "SCALES", scales)
     monkeypatch.setattr(segmentation, "SCALES", scales)
     monkeypatch.setattr(segmentation, "METHODS", tuple(scales))
 
@@ -53,17 +52,12 @@ def test_cells_are_those_of_the_plain_scores(data, quick, tmp_path):
     cells = segmentation.run(tmp_path, split="test", data=data)
     found = {(c["method"], c["metric"]): c for c in cells}
     assert len(found) == 4 * 6
-    table = np.array(
-        [
-            [
-                segmentation_scores(
-                    labels_of("kmeans", parts, k)[parts.regions], [TRUTH, TRUTH // 2]
-                ).variation
-                for k in (2, 4)
-            ]
-            for parts in (OverSegmented(image.image()) for image in segmentation.load_bsds500("test", data))
-        ]
-    )
+    people, table = [TRUTH, TRUTH // 2], []
+    for image in segmentation.load_bsds500("test", data):
+        parts = OverSegmented(image.image())
+        labels = (labels_of("kmeans", parts, k)[parts.regions] for k in (2, 4))
+        table.append([segmentation_scores(each, people).variation for each in labels])
+    table = np.array(table)
     ods, ois = found["kmeans", "variation_ods"], found["kmeans", "variation_ois"]
     assert ods["mean"] == pytest.approx(table.mean(0).min(), abs=1e-4)
     assert ods["scale"] == (2, 4)[table.mean(0).argmin()]
@@ -96,7 +90,6 @@ def test_finished_images_are_not_divided_again(data, quick, tmp_path, monkeypatc
     ]
     assert {c["n"] for c in segmentation.run(tmp_path, split="test", data=data, minutes=0)} == {3}
     monkeypatch.setitem(segmentation.SCALES, "kmeans", (3,))  # other settings: other runs
-    monkeypatch.setattr(segmentation_methods, "SCALES", segmentation.SCALES)
     divided.clear()
     segmentation.run(tmp_path, ["kmeans"], 1, split="test", data=data)
     assert divided == [("0", ("kmeans",))]
@@ -105,10 +98,10 @@ def test_finished_images_are_not_divided_again(data, quick, tmp_path, monkeypatc
 def test_the_paired_test_is_wilcoxons():
     rng = np.random.default_rng(0)
     ours, other = (dict(enumerate(rng.random(20))) for _ in range(2))
-    found = segmentation._against(ours, {**other, 99: 1.0}, "kmeans")
+    against = segmentation._against(ours, {**other, 99: 1.0}, "kmeans")
     gain = np.array([ours[i] - other[i] for i in range(20)])
-    assert found["gain"] == pytest.approx(gain.mean(), abs=1e-4)
-    assert found["p"] == pytest.approx(stats.wilcoxon(gain).pvalue, rel=0.05)
+    assert against["gain"] == pytest.approx(gain.mean(), abs=1e-4)
+    assert against["p"] == pytest.approx(stats.wilcoxon(gain).pvalue, rel=0.05)
     assert segmentation._against(ours, ours, "kmeans")["p"] == 1.0
 
 
@@ -133,10 +126,9 @@ def test_the_papers_network_lowers_its_loss():
 
 
 def test_settings_tell_runs_apart():
-    assert segmentation_methods.settings_of("mincut")["n_init"] == 8
-    assert segmentation_methods.settings_of("estimator")["recipe"] == Recipe().digest
-    every = [json.dumps(segmentation_methods.settings_of(m)) for m in segmentation_methods.METHODS]
-    assert len(set(every)) == len(every)
+    assert settings_of("mincut")["n_init"] == 8
+    assert settings_of("estimator")["recipe"] == Recipe().digest
+    assert len({json.dumps(settings_of(method)) for method in segmentation.METHODS}) == 7
 
 
 def test_the_figure(tmp_path, monkeypatch):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import pytest
 
 from softcut.errors import DataError
 from softcut.learning import ClassifierSettings
-from softcut.paper import classification, table2
+from softcut.paper import classification, regression, table2
+from softcut.paper.runs import Records
 from softcut.paper.table2 import ABLATION_DATASETS, ABLATIONS, DATASETS, PAPER_METHODS
 from softcut.paper.table3 import METHODS, PAPER, PROPERTIES
 from tools import table2_page, table3_page
@@ -22,58 +25,52 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 SMALL = "Bench-easy-small"
 QUICK = ClassifierSettings(batch=32, epochs=2, patience=2)
+ORIGIN = {"seconds": 1.0, "device": "x", "commit": "y"}
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    """Cells of the first table by the name of their row."""
+    lines = [line.strip("| ").split(" | ") for line in text.split("\n\n")[0].split("\n")]
+    return {line[0].strip(" *"): line[1:] for line in lines}
 
 
 def test_every_cell_of_table_2_is_shown_or_listed_as_missing() -> None:
     cells = {(c["dataset"], c["method"]): c for c in json.loads((RESULTS / "table2.json").read_text())}
     text = table2_page.page_text(RESULTS)
-    header, rows = text.split("\n\n")[0].split("\n", 1)
-    columns = [name.strip() for name in header.strip("|").split("|")][1:]
-    numbers = {row.split("|")[1].strip(" *"): row.strip("|").split("|")[1:] for row in rows.split("\n")[1:]}
-    for dataset in DATASETS:
-        for method in PAPER_METHODS:
-            cell = cells.get((dataset.lower(), method))
-            if cell is None or cell["n"] < 10:
-                assert f"--dataset {dataset} --method {method}`" in text
-            if cell is not None:
-                mean = re.search(r"[0-9.]+", numbers[dataset][columns.index(method)])
-                assert mean is not None
-                assert float(mean.group()) == round(cell["mean"], 1)
+    shown = rows_of(text)
+    for dataset, method in product(DATASETS, PAPER_METHODS):
+        cell = cells.get((dataset.lower(), method))
+        if cell is None or cell["n"] < 10:
+            assert f"--dataset {dataset} --method {method}`" in text
+        if cell is not None:
+            (mean, *_) = re.findall(r"[0-9.]+", shown[dataset][shown["data"].index(method)])
+            assert float(mean) == round(cell["mean"], 1)
 
 
 def test_a_page_with_all_runs_lists_nothing_as_missing(tmp_path: Path) -> None:
     """Made-up results of every cell: MinCutPool is clearly the best but on DD, where Top-K is."""
-    runs, cells, variants, variant_cells = [], [], [], []
+    shared: dict[str, Any] = {
+        "settings": {"k": [4, 2]},
+        "note": "",
+        "epochs": 60,
+        "clusters1": 3.0,
+        "clusters2": 2.0,
+    }
+    shared |= {"cut1": -0.9, "ortho1": 0.3, "cut2": -0.8, "ortho2": 0.2, **ORIGIN}
     for dataset in DATASETS:
         for method in (*PAPER_METHODS, *(ABLATIONS if dataset in ABLATION_DATASETS else ())):
             mean = {"mincut": 99.0, "topk": 99.5 if dataset == "DD" else 70.0}.get(method, 60.0)
-            mine = [
-                {
-                    "id": f"{dataset}{method}{seed}", "dataset": dataset, "method": method, "seed": seed, "note": "",
-                    "settings": {"k": [4, 2]}, "accuracy": mean + (-0.1 if (seed + len(method)) % 2 else 0.1),
-                    "epochs": 60, "seconds": 1.0, "device": "x", "commit": "y", "clusters1": 3.0, "clusters2": 2.0,
-                    "cut1": -0.9, "ortho1": 0.3, "cut2": -0.8, "ortho2": 0.2,
-                }
-                for seed in range(10)
-            ]  # fmt: skip
-            average = sum(run["accuracy"] for run in mine) / 10
-            cell = {
-                "dataset": dataset.lower(), "method": method, "metric": "acc", "mean": average, "std": 0.1, "n": 10,
-                "paper_mean": None, "paper_std": None, "seconds": 10.0, "device": "x", "note": "",
-            }  # fmt: skip
-            (variants if method in ABLATIONS else runs).extend(mine)
-            (variant_cells if method in ABLATIONS else cells).append(cell)
-    names = ("table2_runs", "table2", "table2_ablation_runs", "table2_ablation")
-    for name, content in zip(names, (runs, cells, variants, variant_cells), strict=True):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+            accuracies = (mean + (-0.1 if (seed + len(method)) % 2 else 0.1) for seed in range(10))
+            known = {"dataset": dataset, "method": method, **shared}
+            runs = [{**known, "seed": seed, "accuracy": accuracy} for seed, accuracy in enumerate(accuracies)]
+            Records(tmp_path / f"{table2.table_of(method)}_runs.json").add(runs)
+    classification.merge(tmp_path, [])
     text = table2_page.page_text(tmp_path)
     assert "every cell has ten folds" in text
     assert "six poolers on 6 of 7." in text
     assert "| DD | 99.0 ± 0.1 | 78.5 | yes | worse than topk |" in text
-    assert (
-        "| DD | mincut-noortho | 60.0 ± 0.1 | 3.0 of 4 | 2.0 of 2 | -0.900 | 0.300 (1.000) | -0.800 | 0.200 (0.765) |"
-        in text
-    )
+    losses = "-0.900 | 0.300 (1.000) | -0.800 | 0.200 (0.765)"
+    assert f"| DD | mincut-noortho | 60.0 ± 0.1 | 3.0 of 4 | 2.0 of 2 | {losses} |" in text
 
 
 @pytest.mark.parametrize(
@@ -98,31 +95,27 @@ def test_trials_have_records_and_a_place_on_the_page(data, tmp_path, monkeypatch
     by_name = {(run["method"], run["seed"]): run for run in runs}
     same, changed = by_name["mincut+table", 0], by_name["mincut+lr=0.01+k=6,3", 0]
     assert same["settings"] == plain["settings"]
-    assert {k: v for k, v in same.items() if k not in ("id", "method", "seconds")} == {
-        k: v for k, v in plain.items() if k not in ("id", "method", "seconds")
-    }
+    assert all(
+        same[name] == value for name, value in plain.items() if name not in ("id", "method", "seconds")
+    )
     assert (changed["settings"]["lr"], changed["settings"]["k"]) == (0.01, [6, 3])
     assert changed["accuracy"] != plain["accuracy"] or changed["task"] != plain["task"]
     classification.merge(tmp_path / "all", [tmp_path])
     text = table2_page.trials(table2.results(tmp_path / "all"))
     assert text == table2_page.trials(table2.results(tmp_path))
     assert text.startswith(f"**{SMALL}, mincut**\n\n| changed | validation accuracy |")
-    rows = [line for line in text.split("\n") if line.startswith(("| lr=0.01, k=6,3", "| nothing"))]
-    shown = [float(row.split("|")[2]) for row in rows]
-    assert len(shown) == 2
-    assert shown == sorted(shown, reverse=True)
+    shown = [
+        float(line.split("|")[2])
+        for line in text.split("\n")
+        if line.startswith(("| lr=0.01, k", "| nothing"))
+    ]
+    assert len(shown) == 2 and shown == sorted(shown, reverse=True)
     # Each fold takes the trial that is better on its own validation graphs.
     chosen = []
     for fold in range(2):
         mine = [run for run in runs if run["seed"] == fold and run["method"].startswith("mincut")]
         chosen.append(max(mine, key=lambda r: (r["validation_accuracy"], -r["validation_task"]))["accuracy"])
     assert f"own validation graphs: {np.mean(chosen):.1f} ± {np.std(chosen):.1f}." in text
-
-
-def rows_of(text: str) -> dict[str, list[str]]:
-    """Cells of the first table by the name of their row."""
-    lines = [line.strip("| ").split(" | ") for line in text.split("\n\n")[0].split("\n")[2:]]
-    return {line[0]: line[1:] for line in lines}
 
 
 def test_every_cell_of_table_3_stands_beside_the_papers() -> None:
@@ -136,42 +129,39 @@ def test_every_cell_of_table_3_stands_beside_the_papers() -> None:
         assert float(paper) == PAPER[name, method, "mse"][0]
 
 
-def write_results(folder: Path, means: dict[tuple[str, str], float], trial: float) -> None:
+def write_results(
+    folder: Path, means: dict[tuple[str, str], float], trial: float, folds: Callable[[str, str], int]
+) -> None:
     """Made-up runs of every cell (folds differ by 0.02), and one trial of MinCutPool on three folds."""
     runs: list[dict[str, Any]] = []
-    cells: list[dict[str, Any]] = []
-    shared = {"seconds": 2.0, "device": "x", "commit": "y", "best_epoch": 7, "epochs": 50}
-    for name in PROPERTIES:
-        for place, method in enumerate(METHODS):
-            mean = means.get((name, method), 0.5)
-            values = [mean + 0.01 * (-1) ** (fold + place) for fold in range(10)]
-            known = {"dataset": name, "method": method, "settings": {"k": 4}, **shared}
-            runs += [{**known, "seed": fold, "mse": value} for fold, value in enumerate(values)]
-            for metric, shift in (("mse", 0.0), ("mse_last", 0.1)):
-                paper = dict(zip(("paper_mean", "paper_std"), PAPER[name, method, "mse"], strict=True))
-                cell = {"dataset": name, "method": method, "metric": metric, "mean": mean + shift, "n": 10}
-                cells.append({**cell, **paper, "std": 0.01, "seconds": 20.0})
-    trials = [
-        {"dataset": "mu", "method": "mincut", "seed": fold, "settings": {"k": 6}, "mse": trial}
-        for fold in range(3)
-    ]
+    for name, (place, method) in product(PROPERTIES, enumerate(METHODS)):
+        for fold in range(folds(name, method)):
+            mse = means.get((name, method), 0.5) + 0.01 * (-1) ** (fold + place)
+            run = {
+                "dataset": name,
+                "method": method,
+                "seed": fold,
+                "settings": {"k": 4},
+                "mse": mse,
+                **ORIGIN,
+            }
+            runs.append({**run, "mse_last": mse + 0.1, "best_epoch": 7, "epochs": 50, "seconds": 2.0})
+    known = {"dataset": "mu", "method": "mincut", "settings": {"k": 6}, **ORIGIN}
+    trials = [{**known, "seed": fold, "mse": trial, "mse_last": trial} for fold in range(3)]
     curve = {"dataset": "mu", "method": "mincut", "settings": "z", "folds": [0, 1], "validation": [0.9, 0.8]}
     speed = {"method": "mincut", "way": "alone", "replicas": 1, "step_s": 0.002, "replica_steps_per_s": 500}
-    contents = {
-        "table3_runs": runs,
-        "table3": cells,
-        "table3_trials_runs": trials,
-        "table3_curves": [curve],
-        "table3_speed": {"device": "x", "torch": "2", "steps": 9, "rows": [{**speed, "ratio": 33.3}]},
-    }
-    for name, content in contents.items():
+    speed = {"device": "x", "torch": "2", "steps": 9, "rows": [{**speed, "ratio": 33.3}]}
+    for name, content in (("table3_curves", [curve]), ("table3_speed", speed)):
         (folder / f"{name}.json").write_text(json.dumps(content))
+    Records(folder / "table3_runs.json").add(runs)
+    Records(folder / "table3_trials_runs.json").add(trials)
+    regression.merge(folder, [])
 
 
 def test_the_page_of_table_3_from_made_up_results(tmp_path: Path) -> None:
     means = {(name, "mincut"): 0.3 for name in PROPERTIES}
     means |= {("alpha", "mincut"): 0.08, ("cv", "mincut"): 0.6, ("mu", "flat"): 0.301}
-    write_results(tmp_path, means, trial=0.25)
+    write_results(tmp_path, means, 0.25, lambda *cell: 10)
     text = table3_page.page_text(tmp_path)
     shown = rows_of(text)
     # 0.301 and 0.300 cannot be told apart from folds that differ by 0.02; 0.5 can.
@@ -193,11 +183,7 @@ def test_the_page_of_table_3_from_made_up_results(tmp_path: Path) -> None:
 
 
 def test_cells_that_are_not_finished_are_named_with_their_command(tmp_path: Path) -> None:
-    write_results(tmp_path, {}, trial=0.25)
-    for name in ("table3", "table3_runs"):
-        rows = json.loads((tmp_path / f"{name}.json").read_text())
-        kept = [{**row, "n": 2} for row in rows if (row["dataset"], row["method"]) == ("mu", "flat")]
-        (tmp_path / f"{name}.json").write_text(json.dumps([row for row in kept if row.get("seed", 0) < 2]))
+    write_results(tmp_path, {}, 0.25, lambda *cell: 2 if cell == ("mu", "flat") else 0)
     text = table3_page.page_text(tmp_path)
     assert "36 cells are not finished:" in text
     assert "- mu, flat: 2 of 10 folds; `softcut reproduce regression --method flat --property mu`" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,9 +72,8 @@ def test_the_smallest_quotient_is_that_of_the_hidden_features() -> None:
     found = uniform.smallest_quotient(graphs, [7])
     (model,) = build_models(6, 2, "mincut", cluster_sizes(graphs), [7], ClassifierSettings())
     first, mlp = model.convs[0], model.pools[0].mlp.layers[0]
-    w_m, w_s, w_1 = (
-        p.detach().double().numpy() for p in (first.neighbours.weight, first.itself.weight, mlp.weight)
-    )
+    weights = (first.neighbours.weight, first.itself.weight, mlp.weight)
+    w_m, w_s, w_1 = (p.detach().double().numpy() for p in weights)
     hidden = np.maximum(np.maximum(a @ x @ w_m.T + x @ w_s.T, 0) @ w_1.T, 0)
     degree = a.sum(1)
     cut = hidden.T @ (np.diag(degree) - a) @ hidden / degree.sum()
@@ -87,13 +85,11 @@ def test_the_smallest_quotient_is_that_of_the_hidden_features() -> None:
     assert found == pytest.approx([expected], rel=1e-4)
 
 
-def test_the_command_writes_its_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: object
-) -> None:
+def test_the_command_writes_its_table(tmp_path, capsys, monkeypatch) -> None:
     edges, _ = _random_graph(5)
     x = np.random.default_rng(6).normal(size=(12, 3))
     made = from_graphs([Graph.from_edges(edges, x=x)] * 20, y=[0, 1] * 10, name="DD")
-    monkeypatch.setattr(uniform, "load_graphs", lambda name, root: made)  # type: ignore[attr-defined]
+    monkeypatch.setattr(uniform, "load_graphs", lambda name, root: made)
     uniform.main(["--dataset", "DD", "--out", str(tmp_path), "--device", "cpu", "--runs", "2"])
     (cell,) = json.loads((tmp_path / uniform.FILE).read_text())
     assert (cell["dataset"], cell["k"], cell["n"]) == ("DD", 6, 2)

@@ -14,7 +14,7 @@ from torch import nn
 
 from softcut.errors import ParameterError
 from softcut.graph import Split
-from softcut.paper.regression_net import POOLERS, regressor, squared_error
+from softcut.paper.regression import POOLERS, regressor, squared_error
 from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopSettings
 
 EXAMPLES, FEATURES, BATCH = 70, 3, 8

@@ -1,4 +1,4 @@
-"""Tables of the paper: resuming, settings, cells."""
+"""Table 1 and the table of quality: resuming, settings, cells; the figure of synthetic graphs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from softcut.clustering import GraphClustering, Recipe
+from softcut import Graph
+from softcut.baselines import BASELINES
+from softcut.clustering import PAPER, GraphClustering, Recipe
+from softcut.clustering.consensus import Refiner
+from softcut.clustering.kmeans import kmeans, squared_distances
+from softcut.clustering.prepare import prepare
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError
 from softcut.metrics import nmi
@@ -16,6 +22,8 @@ from softcut.paper import citation, quality, synthetic
 from softcut.paper.runs import Records, cells, read_cells
 
 RESULTS = Path(__file__).parents[2] / "results"
+KMEANS = "k-means on softcut's features"
+CHOSEN = "number of clusters chosen"
 
 
 @pytest.fixture(scope="module")
@@ -29,29 +37,29 @@ def small(monkeypatch, graph):
         monkeypatch.setattr(module, "load", lambda name, **kwargs: graph)
 
 
+def read(path):
+    return json.loads(path.read_text())
+
+
 def test_a_run_that_was_killed_goes_on_where_it_was(small, tmp_path, monkeypatch):
-    calls = []
     real = citation._labels
 
-    def dies(method, graph, plain, seeds, device, max_iter):
-        if calls and method == "diffpool":
+    def dies(method, *given):
+        if method == "diffpool":
             raise RuntimeError("kill -9")
-        calls.append((method, list(seeds)))
-        return real(method, graph, plain, seeds, device, max_iter)
+        return real(method, *given)
 
-    monkeypatch.setattr(citation, "_labels", dies)
-    with pytest.raises(RuntimeError):
-        citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
-    saved = json.loads((tmp_path / "table1_3_iterations_runs.json").read_text())
+    with monkeypatch.context() as patch:
+        patch.setattr(citation, "_labels", dies)
+        with pytest.raises(RuntimeError):
+            citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
+    saved = read(tmp_path / "table1_3_iterations_runs.json")
     assert [r["method"] for r in saved] == ["mincut"] * 3
-
-    calls.clear()
-    monkeypatch.setattr(citation, "_labels", real)
-    found = citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
-    again = json.loads((tmp_path / "table1_3_iterations_runs.json").read_text())
+    made = citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
+    again = read(tmp_path / "table1_3_iterations_runs.json")
     assert [r for r in again if r["method"] == "mincut"] == saved, "finished runs are not repeated"
     assert len(again) == 6
-    assert {(c["dataset"], c["method"], c["metric"]) for c in found} == {
+    assert {(c["dataset"], c["method"], c["metric"]) for c in made} == {
         ("cora", m, metric) for m in ("mincut", "diffpool") for metric in ("nmi", "cs", "acc")
     }
     assert not list(tmp_path.glob(".*")), "no temporary files"
@@ -59,16 +67,18 @@ def test_a_run_that_was_killed_goes_on_where_it_was(small, tmp_path, monkeypatch
 
 def test_cells_have_the_agreed_form(small, tmp_path):
     citation.run(tmp_path, ["cora"], ["mincut"], runs=2, max_iter=3)
-    table = json.loads((tmp_path / "table1_3_iterations.json").read_text())
+    table = read(tmp_path / "table1_3_iterations.json")
     keys = ["dataset", "method", "metric", "mean", "std", "n", "paper_mean", "paper_std"]
     keys += ["seconds", "device", "commit", "command"]
-    for cell in table:
-        assert list(cell) == keys
+    assert all(list(cell) == keys for cell in table)
     cell = next(c for c in table if c["metric"] == "nmi")
     assert (cell["n"], cell["paper_mean"], cell["paper_std"]) == (2, 0.404, 0.018)
-    runs = json.loads((tmp_path / "table1_3_iterations_runs.json").read_text())
+    assert cell["command"] == (
+        "python -m softcut.paper.citation --dataset cora --method mincut --runs 2 --max-iter 3"
+    )
+    runs = read(tmp_path / "table1_3_iterations_runs.json")
     assert cell["mean"] == pytest.approx(np.mean([r["nmi"] for r in runs]), abs=1e-4)
-    assert all(1 <= r["clusters_used"] <= 3 for r in runs)
+    assert all(1 <= r["clusters_used"] <= 3 and r["nmi_geometric"] >= r["nmi"] for r in runs)
     # A trial with few iterations is no run of the table: neither by its file nor by its settings.
     assert not (tmp_path / "table1.json").exists() and not (tmp_path / "table1_runs.json").exists()
     records = Records(tmp_path / "table1_3_iterations_runs.json")
@@ -79,8 +89,10 @@ def test_cells_have_the_agreed_form(small, tmp_path):
 def test_seeds_are_the_same_in_any_group(small, tmp_path, monkeypatch):
     citation.run(tmp_path / "a", ["cora"], ["mincut"], runs=3, max_iter=3)
     monkeypatch.setattr(citation, "_GROUP", 10)  # one seed at a time
-    citation.run(tmp_path / "b", ["cora"], ["mincut"], runs=3, max_iter=3)
-    one, other = (json.loads((tmp_path / x / "table1_3_iterations_runs.json").read_text()) for x in "ab")
+    said = []
+    citation.run(tmp_path / "b", ["cora"], ["mincut"], runs=3, max_iter=3, tell=said.append)
+    assert said == [f"cora: mincut, 1 runs, {left} to go" for left in (2, 1, 0)]
+    one, other = (read(tmp_path / x / "table1_3_iterations_runs.json") for x in "ab")
     assert [r["nmi"] for r in one] == pytest.approx([r["nmi"] for r in other], abs=1e-9)
 
 
@@ -93,14 +105,14 @@ def test_other_columns_of_table_1(small, tmp_path, method):
 def test_curves(small, tmp_path):
     path = citation.curves(tmp_path, runs=2, max_iter=50)
     assert path.read_bytes()[:4] == b"\x89PNG"
-    found = json.loads((tmp_path / "curves_cora.json").read_text())
-    assert [r["iteration"] for r in found["mincut"]] == [25, 50]
-    assert len(found["diffpool"][0]["nmi"]) == 2
+    curves = read(tmp_path / "curves_cora.json")
+    assert [r["iteration"] for r in curves["mincut"]] == [25, 50]
+    assert len(curves["diffpool"][0]["nmi"]) == 2
 
 
 def test_quality_and_synthetic(small, tmp_path):
-    found = quality.run(tmp_path, ["cora"], ["default", "no fusion", "kmeans_raw"], runs=1)
-    assert {c["method"] for c in found} == {"default", "no fusion", "kmeans_raw"}
+    made = quality.run(tmp_path, ["cora"], ["default", "no fusion", "kmeans_raw"], runs=1)
+    assert {c["method"] for c in made} == {"default", "no fusion", "kmeans_raw"}
     rows = synthetic.run(tmp_path, runs=2, max_iter=20)
     assert len(rows) == 6
     assert (tmp_path / "synthetic_20_iterations.png").exists()
@@ -108,13 +120,23 @@ def test_quality_and_synthetic(small, tmp_path):
     assert {"nmi", "balance_std"} <= set(rows[0])
 
 
+def test_without_features_only_nodes_with_edges_are_scored(tmp_path, monkeypatch, graph):
+    dense = graph.adjacency.toarray()
+    dense[:20] = dense[:, :20] = 0
+    scored, plain = dense.any(1), Graph.from_dense(dense, y=graph.y)
+    monkeypatch.setattr(quality, "load", lambda name, **kwargs: plain)
+    made = quality.run(tmp_path, ["polblogs"], ["leiden", "kmeans_raw"], runs=1)
+    assert {cell["method"] for cell in made} == {"leiden"}, "k-means needs features"
+    labels = BASELINES["leiden"](plain, 3, random_state=0)
+    (run,) = read(tmp_path / "quality_runs.json")
+    assert run["nmi"] == pytest.approx(nmi(graph.y[scored], labels[scored]), abs=1e-9)
+
+
 def test_quality_where_the_number_of_clusters_is_chosen(small, graph, tmp_path, monkeypatch):
-    name = "number of clusters chosen"
-    assert name in quality.METHODS
-    assert quality.settings_of(name) == {**quality.settings_of("default"), "chosen": True}
+    assert quality.settings_of(CHOSEN) == {**quality.settings_of("default"), "chosen": True}
     short = Recipe(iterations=20, networks=4)
     monkeypatch.setattr(GraphClustering, "_recipe", short)
-    quality.run(tmp_path, ["cora"], [name], runs=1)
+    quality.run(tmp_path, ["cora"], [CHOSEN], runs=1)
     (run,) = Records(tmp_path / "quality_runs.json").runs
     est = GraphClustering("auto", random_state=0, device="cpu", recipe=short).fit(graph)
     assert run["settings"] == {"estimator": "GraphClustering", "recipe": short.digest, "chosen": True}
@@ -150,6 +172,37 @@ def test_unknown_names_are_refused(module, tmp_path):
         module.run(tmp_path, methods=["minicut"])
 
 
+def test_every_ablation_is_known_by_the_recipe_that_it_changes():
+    digests = {name: quality.settings_of(name)["recipe"] for name in quality.ABLATIONS}
+    assert digests == {name: Recipe(**changed).digest for name, changed in quality.ABLATIONS.items()}
+    assert len(set(digests.values())) == len(digests)
+    paper = {"estimator": "MinCutClustering", "recipe": PAPER.digest, "chosen": False}
+    assert quality.settings_of("the paper's model") == paper
+    assert "recipe" not in quality.settings_of("leiden")
+
+
+@pytest.mark.parametrize(("edges", "signal", "seed"), [(0.45, 0.25, 0), (0.3, 0.3, 3)])
+@pytest.mark.parametrize("refined", [False, True])
+def test_k_means_has_the_features_and_the_refinement_of_the_default(
+    edges, signal, seed, refined, tmp_path, monkeypatch
+):
+    graph = attributed_communities(300, 3, edge_signal=edges, feature_signal=signal, seed=seed)
+    monkeypatch.setattr(quality, "load", lambda name, root=None: graph)
+    quality.run(tmp_path, ["cora"], [f"{KMEANS}, refined" if refined else KMEANS], runs=1)
+    (run,) = Records(tmp_path / "quality_runs.json").runs
+    # By hand.
+    encoded = prepare(graph, Recipe(), torch.device("cpu"), [].append).encoded
+    z = encoded.rows.flatten(1)
+    distance = squared_distances(z, kmeans(z, 3, random_state=0).centres)
+    soft = torch.softmax(-distance / (2 * distance.amin(1).mean()), dim=1)
+    labels = soft.argmax(1)
+    if refined:
+        corrected = Refiner.fit(encoded.x, labels, 3).apply(encoded.x, soft, encoded.op).argmax(1)
+        assert (corrected != labels).any()
+        labels = corrected
+    assert run["nmi"] == pytest.approx(nmi(graph.y, labels.numpy()), abs=1e-9)
+
+
 @pytest.mark.parametrize(
     ("table", "settings_of", "least"),
     [("table1", citation.settings_of, 990), ("quality", quality.settings_of, 200)],
@@ -167,8 +220,7 @@ def test_recorded_cells_are_those_of_the_recorded_runs(table):
     records = Records(RESULTS / f"{table}_runs.json")
     for cell in read_cells(RESULTS / f"{table}.json"):
         own = [r for r in records.runs if (r["dataset"], r["method"]) == (cell["dataset"], cell["method"])]
-        own = own[: cell["n"]]
-        (again,) = cells(own, [cell["metric"]], {}, "", digits=None)
+        (again,) = cells(own[: cell["n"]], [cell["metric"]], {}, "", digits=None)
         assert again["mean"] == pytest.approx(cell["mean"], abs=6e-5)
         assert again["std"] == pytest.approx(cell["std"], abs=6e-5)
         assert (again["n"], again["commit"], again["device"]) == (cell["n"], cell["commit"], cell["device"])
