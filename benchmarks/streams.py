@@ -10,8 +10,6 @@ from torch import Tensor
 from softcut.ops import CSRPattern
 from softcut.ops.spmm import sparse_product
 
-__all__ = ["product_in_blocks", "propagate_in_blocks"]
-
 
 def _row_blocks(pattern: CSRPattern, entries: int) -> Iterator[tuple[int, int]]:
     """Rows from one to another with at most so many entries between them; at least one row."""

@@ -9,8 +9,6 @@ from softcut.errors import ParameterError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["choose_device"]
-
 
 def choose_device(name: str) -> torch.device:
     """The device for a name; "auto" is a GPU where there is one.

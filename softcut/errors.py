@@ -15,21 +15,6 @@ from typing import Any, Self
 
 from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
-__all__ = [
-    "Argument",
-    "DataError",
-    "DependencyError",
-    "FileFormatError",
-    "GraphError",
-    "ModelFileError",
-    "NotFittedError",
-    "Note",
-    "ParameterError",
-    "Sentence",
-    "SoftcutError",
-    "require",
-]
-
 
 @dataclass(frozen=True)
 class Argument:

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["atomic_json", "atomic_write"]
-
 
 def atomic_write(path: str | Path, content: bytes | Callable[[IO[bytes]], Any]) -> Path:
     """Write to a temporary name beside `path`, then rename.

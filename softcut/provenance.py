@@ -10,8 +10,6 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["command_line", "commit", "device_name", "origin"]
-
 
 def commit() -> str:
     """$SOFTCUT_COMMIT where it is set (for copies without their history), else the commit of the checkout.

@@ -1,7 +1,5 @@
 """Settings of every test: hypothesis draws the same examples in every run, on machines of any speed."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import shutil

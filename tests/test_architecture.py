@@ -3,8 +3,6 @@
 Every import counts, also those inside functions and those under TYPE_CHECKING.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Products with a matrix that passes through the device in blocks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the pages say is so: scores, attributes, data sets, files; their code and commands run."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The files directly in softcut/: errors and notes, where results come from, files that are whole or not there."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Every example runs, on a small size where it takes one, and prints what it promises."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys

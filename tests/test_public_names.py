@@ -1,7 +1,5 @@
 """What `import softcut` shows."""
 
-from __future__ import annotations
-
 import softcut
 
 

@@ -1,7 +1,5 @@
 """What the documentation site is made of: the navigation, links that lead somewhere, docstrings as Markdown."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

@@ -20,8 +20,6 @@ from softcut.paper.runs import Records, read_cells
 from softcut.report.tables import markdown_table
 from tools.results import read_json
 
-__all__ = ["CLUSTERING_TABLES", "TITLES", "plus_minus", "short"]
-
 TITLES = {
     "cora": "Cora",
     "citeseer": "CiteSeer",

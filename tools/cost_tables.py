@@ -19,8 +19,6 @@ from tools.clustering_tables import TITLES as DATA_TITLES
 from tools.clustering_tables import plus_minus
 from tools.results import read_json
 
-__all__ = ["COST_TABLES"]
-
 
 def _times(value: float) -> str:
     """A ratio with two digits."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from softcut.errors import DataError
 
-__all__ = ["NotMeasuredError", "read_json"]
-
 
 class NotMeasuredError(DataError):
     """Results that a table is made of are not there yet; the message says what makes them."""

@@ -19,8 +19,6 @@ from tools.uniform import table as uniform_table
 from tools.uniform import uniform_ortho
 from tools.verdicts import table2_verdicts
 
-__all__ = ["draw_curves", "page_text"]
-
 _CURVES = ("PROTEINS", "DD", "Bench-hard", "REDDIT-BINARY")
 
 

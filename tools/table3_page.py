@@ -17,8 +17,6 @@ from softcut.report.tables import markdown_table, mean_and_deviation, to_markdow
 from tools.results import read_json
 from tools.verdicts import table3_verdicts
 
-__all__ = ["draw_curves", "page_text"]
-
 _NAMES = {"topk": "Top-K", "diffpool": "DiffPool", "mincut": "MinCutPool", "flat": "Flat"}
 _DOTTED = (0, (2, 3))
 Trials = dict[str, dict[str, dict[int, float]]]  # test MSE by the trial's name, property and fold

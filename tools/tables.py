@@ -29,8 +29,6 @@ from tools.clustering_tables import CLUSTERING_TABLES
 from tools.cost_tables import COST_TABLES
 from tools.results import NotMeasuredError
 
-__all__ = ["NO_RESULTS", "PICTURES", "TABLES", "main", "pages", "problems", "rendered", "write_all"]
-
 TABLES: dict[str, Callable[[Path], str]] = {
     **CLUSTERING_TABLES,
     **COST_TABLES,

@@ -40,8 +40,6 @@ from softcut.paper.table2 import DATASETS
 from softcut.provenance import origin
 from softcut.report.tables import Table, to_markdown
 
-__all__ = ["FILE", "largest_quotient", "main", "run", "smallest_quotient", "table", "uniform_ortho"]
-
 FILE = "table2_uniform.json"
 _GRAPHS = 64  # of each fold
 _VARIANCE = 1e-3  # directions with less of the largest variance are left out: noise would decide them

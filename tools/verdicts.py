@@ -10,8 +10,6 @@ from softcut.paper import table2, table3
 from softcut.paper.comparison import Results, worse_by_folds
 from softcut.report.tables import Table, mean_and_deviation
 
-__all__ = ["table2_verdicts", "table3_verdicts"]
-
 OURS = "mincut"
 _RIVALS = {"topk": "Top-K", "diffpool": "DiffPool"}  # the poolers of table 3 that MinCutPool is compared with
 

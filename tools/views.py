@@ -21,8 +21,6 @@ from softcut.paper.report_sections import VIEWS, VIEWS_COMMAND
 from softcut.provenance import commit, device_name
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
 
-__all__ = ["GRAPHS", "main", "run"]
-
 GRAPHS: dict[str, tuple[str, Callable[[], Graph], int]] = {
     "communities": ("Communities, a generated graph", community_graph, 6),
     "cora": ("Cora, papers that cite each other", lambda: load("cora"), 7),

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 
-__all__ = ["Baseline", "check_n_clusters"]
-
 
 class Baseline(Protocol):
     """A function that clusters the nodes of a graph: one integer label per node."""

@@ -14,8 +14,6 @@ from softcut.baselines.base import check_n_clusters
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 
-__all__ = ["leiden"]
-
 
 def leiden(
     graph: Graph,

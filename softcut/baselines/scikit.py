@@ -18,8 +18,6 @@ from softcut.baselines.base import check_n_clusters
 from softcut.errors import GraphError, ParameterError
 from softcut.graph import Graph
 
-__all__ = ["kmeans_features", "kmeans_propagated", "propagate", "spectral"]
-
 # Up to this many entries (200 MB) a sparse feature matrix is propagated as a dense one; a larger one is reduced.
 MAX_DENSE_ENTRIES = 50_000_000
 SVD_COMPONENTS = 256

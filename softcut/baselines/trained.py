@@ -18,8 +18,6 @@ from softcut.ops import CSR, Operator, cut_terms
 from softcut.ops.cut import self_gram
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 
-__all__ = ["diffpool", "diffpool_losses", "diffpool_replicas", "dmon", "dmon_replicas"]
-
 
 def diffpool_losses(op: Operator, s: Tensor, squared: float) -> tuple[Tensor, Tensor]:
     """Link loss and entropy of every replica, [R] each, from S [N, R, K]; `squared` is ||A||_F^2."""

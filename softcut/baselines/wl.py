@@ -15,8 +15,6 @@ from softcut.errors import ParameterError
 from softcut.graph.collection import GraphCollection
 from softcut.graph.splits import folds
 
-__all__ = ["WL_SETTINGS", "wl_features", "wl_folds", "wl_kernel"]
-
 # C is chosen by cross-validation inside every training part.
 WL_SETTINGS: dict[str, Any] = {
     "iterations": 5,

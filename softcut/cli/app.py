@@ -17,8 +17,6 @@ from softcut.cli.reproduce import reproduce
 from softcut.cli.segment import segment
 from softcut.errors import SoftcutError
 
-__all__ = ["app", "run"]
-
 app = typer.Typer(
     name="softcut",
     help="Cluster and coarsen graphs with a differentiable minCUT objective.",

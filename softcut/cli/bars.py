@@ -20,8 +20,6 @@ if TYPE_CHECKING:  # loads torch, which `softcut --help` need not wait for
     from softcut.training import LoopProgress
     from softcut.training import Progress as TrainingProgress
 
-__all__ = ["TrainingBar", "reading_bar"]
-
 
 class TrainingBar:
     """Draws the training that runs, of which there are `jobs` (0: not known); draws nothing without a terminal.

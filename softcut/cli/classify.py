@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Classified = tuple[GraphClassification, GraphCollection, np.ndarray]
 
-__all__ = ["classify"]
-
 RESULT_FILES = ("predictions.csv", "metrics.json")
 
 

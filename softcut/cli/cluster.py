@@ -17,8 +17,6 @@ from softcut.errors import DependencyError, ParameterError, require
 from softcut.files import atomic_json
 from softcut.graph import Graph
 
-__all__ = ["cluster", "cluster_counts", "limit_of", "predict", "whole_number", "write_results"]
-
 SpreadsheetSafe = Annotated[
     bool,
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),

@@ -16,8 +16,6 @@ from softcut.errors import ParameterError, require
 from softcut.graph.partition import PartitionMethod
 from softcut.report.tables import Cell, Table
 
-__all__ = ["datasets", "demo", "partition", "report", "serve"]
-
 _HOST = "127.0.0.1"
 
 

@@ -19,19 +19,6 @@ from softcut.io.options import Option
 from softcut.io.readers import read_graph
 from softcut.report.tables import Cell, Table, to_terminal
 
-__all__ = [
-    "READ_OPTIONS",
-    "err",
-    "note",
-    "out",
-    "say_written",
-    "show",
-    "show_facts",
-    "spoken_warnings",
-    "use_options_of",
-    "worded",
-]
-
 # Tables that go to a file or a pipe are not squeezed into 80 columns.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 err = Console(stderr=True, highlight=False)

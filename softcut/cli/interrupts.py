@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = ["INTERRUPTS", "Interrupts", "Stopped"]
-
 
 class Stopped(BaseException):
     """Ctrl-C was pressed a second time. Not a KeyboardInterrupt: training would keep its work and go on."""

@@ -16,8 +16,6 @@ import typer
 from softcut.cli.interrupts import INTERRUPTS
 from softcut.errors import ParameterError
 
-__all__ = ["Device", "ModelOut", "OutFolder", "Output", "Overwrite", "Place"]
-
 Device = Annotated[str, typer.Option(help="'auto', 'cpu' or 'cuda'.")]
 ModelOut = Annotated[Path | None, typer.Option(help="Save the fitted model under this name.")]
 OutFolder = Annotated[

@@ -16,8 +16,6 @@ from softcut.errors import Sentence
 from softcut.graph import Graph
 from softcut.io.options import Option
 
-__all__ = ["GraphFile", "ReadGraph", "reads_a_graph"]
-
 GraphFile = Annotated[
     Path,
     typer.Argument(

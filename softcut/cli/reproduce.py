@@ -15,8 +15,6 @@ from softcut.device import choose_device
 from softcut.errors import ParameterError
 from softcut.report.tables import cell_table, pivot
 
-__all__ = ["reproduce"]
-
 reproduce = typer.Typer(help="The paper's tables and figures, measured.", no_args_is_help=True)
 
 ResultFolder = Annotated[

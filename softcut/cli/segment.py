@@ -16,8 +16,6 @@ from softcut.cli.output import Device, OutFolder, Output, Overwrite
 from softcut.files import atomic_json
 from softcut.report.tables import Cell, Table
 
-__all__ = ["segment"]
-
 RESULT_FILES = ("labels.png", "overlay.png", "segments.json")
 
 

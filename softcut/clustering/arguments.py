@@ -10,8 +10,6 @@ from softcut.clustering.recipe import Recipe
 from softcut.errors import Argument, ParameterError
 from softcut.ops import OBJECTIVES
 
-__all__ = ["LIMITS", "batch_size_from", "candidates_from", "recipe_from", "seed_from"]
-
 # The largest values accepted: a typing error of a few digits is refused before it takes all memory. Raise an
 # entry (softcut.clustering.arguments.LIMITS["n_init"] = 50_000) where a larger value is meant.
 LIMITS = {"n_clusters": 10_000, "n_init": 10_000, "max_iter": 10_000_000}

@@ -34,8 +34,6 @@ from softcut.errors import Note
 from softcut.ops import Operator
 from softcut.training import ReplicaNet
 
-__all__ = ["Consensus", "Merged", "Refiner", "by_size", "merge", "refine"]
-
 
 class _Tensors:
     """A step of the clustering function that is learned from the training graph: some tensors."""

@@ -24,8 +24,6 @@ from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import CSR, Operator, entropy, mutual_information
 from softcut.ops.information import edge_gain
 
-__all__ = ["cut", "edge_clusters", "merge_steps", "shares"]
-
 
 def edge_clusters(
     op: CSR, ks: Sequence[int], random_state: int = 0, recipe: Recipe = DEFAULT, *, quick: bool = False

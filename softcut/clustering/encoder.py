@@ -28,8 +28,6 @@ from softcut.graph import Graph
 from softcut.ops import CSR, Operator
 from softcut.training import ConvInput, DenseInput, FirstLayer
 
-__all__ = ["Encoded", "Encoder", "scaled_distances"]
-
 _CPU = torch.device("cpu")
 Measures = tuple[
     Tensor, Tensor, Tensor

@@ -23,8 +23,6 @@ from softcut.graph import Graph
 from softcut.io import read_model, write_model
 from softcut.training import Progress, TrainResult
 
-__all__ = ["GraphClustering", "MinCutClustering"]
-
 _CHUNK = 1 << 16  # nodes that are labelled at a time where the batch is automatic
 
 

@@ -39,8 +39,6 @@ from softcut.metrics import Evidence, Judge
 from softcut.ops import CSR
 from softcut.training import Progress
 
-__all__ = ["Candidate", "Fitted", "Task", "candidate", "choose", "fit"]
-
 # What is known of a number of clusters: "score", "structure", "agreement" and "description_length".
 Candidate = dict[str, float]
 

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["KMeansResult", "assign", "kmeans", "kmeans_restarts", "squared_distances"]
-
 _TRIAL = 10  # iterations after which the best starts are chosen
 
 

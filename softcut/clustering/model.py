@@ -19,8 +19,6 @@ from softcut.errors import Argument, GraphError
 from softcut.graph import Graph
 from softcut.training import ReplicaNet, assign_in_chunks
 
-__all__ = ["LearnedModel", "PlacedModel", "features_by_name", "signature", "spread"]
-
 
 def spread(soft: np.ndarray, silent: np.ndarray) -> np.ndarray:
     """Soft clusters of all nodes; those that say nothing have probability 1/K for each, so label 0."""

@@ -31,20 +31,6 @@ from softcut.training import (
     train_in_batches,
 )
 
-__all__ = [
-    "Batches",
-    "Networks",
-    "Replica",
-    "Start",
-    "Trainer",
-    "agreement",
-    "evidence_weights",
-    "make_batches",
-    "mean_agreement",
-    "nodes_per_step",
-    "train_networks",
-]
-
 _ROWS = 50_000  # rows that agreements are counted on
 _NO_WEIGHT = 1e-3  # a network with less is left out
 

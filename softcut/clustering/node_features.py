@@ -24,21 +24,6 @@ from softcut.ops import CSR, CSRPattern, Operator
 from softcut.ops.numerics import inverse_sqrt
 from softcut.ops.spmm import sparse_product
 
-__all__ = [
-    "FeatureMap",
-    "FeatureRows",
-    "Nodes",
-    "apart_from_constant",
-    "leading_directions",
-    "leading_eigenvectors",
-    "positions",
-    "propagate",
-    "rows_that_sum_to_one",
-    "sample_rows",
-    "structural_features",
-    "unit_rows",
-]
-
 Features: TypeAlias = np.ndarray | sp.csr_array
 # Rows of unit length that differ by less than this are the same row.
 _SAME_ROWS = 1e-4

@@ -19,20 +19,6 @@ from softcut.metrics import Judge
 from softcut.metrics.features_as_words import looks_like_words, presence
 from softcut.ops import CSR, Operator, Words
 
-__all__ = [
-    "READS_FEATURES",
-    "Prepared",
-    "Tell",
-    "at_most_one",
-    "featureless",
-    "is_constant",
-    "left_out_of_large",
-    "prepare",
-    "silence_rule",
-    "silent_nodes",
-    "without",
-]
-
 Tell = Callable[[Note], None]  # called with what was decided
 READS_FEATURES = Note(
     "clusters_from",

@@ -14,9 +14,6 @@ from softcut.errors import ParameterError
 from softcut.ops import OBJECTIVES
 from softcut.training import TrainSettings
 
-__all__ = ["DEFAULT", "PAPER", "EdgeRecipe", "Recipe"]
-
-
 _WORDS = {
     "objective": OBJECTIVES,
     "start": ("clusters", "random"),

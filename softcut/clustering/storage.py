@@ -31,8 +31,6 @@ from softcut.device import choose_device
 from softcut.errors import ModelFileError, Note, ParameterError
 from softcut.training import ReplicaNet
 
-__all__ = ["pack", "unpack"]
-
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
 _MOST_STEPS = 1_000  # of a propagation: a prediction ends
 # Attributes of a fitted estimator that are plain values.

@@ -13,8 +13,6 @@ import scipy.sparse as sp
 from softcut.coarsening.levels import Level, clean, graph_index, local_index, node_hash
 from softcut.errors import require
 
-__all__ = ["Graclus", "graclus_matching"]
-
 
 @remember
 def _kernel() -> Callable[..., Any]:

@@ -15,8 +15,6 @@ from scipy.sparse.csgraph import connected_components
 from softcut.coarsening.levels import clean, graph_index
 from softcut.errors import GraphError, ParameterError, require
 
-__all__ = ["kron_reduction"]
-
 _COLUMNS = 512  # right-hand sides solved at a time
 _TOGETHER = 2_000  # dropped nodes of small groups that are solved for together
 _WALK_STEPS = 5_000  # steps of a kept node's walks, on average, past which groups are solved for after all

@@ -15,17 +15,6 @@ import scipy.sparse as sp
 from softcut.errors import GraphError, ParameterError
 from softcut.files import atomic_write
 
-__all__ = [
-    "Coarsening",
-    "CoarseningCache",
-    "Level",
-    "clean",
-    "graph_index",
-    "hierarchy",
-    "local_index",
-    "node_hash",
-]
-
 _FORMAT = 1  # of the files; part of every key
 _IN_MEMORY = 64
 

@@ -14,8 +14,6 @@ from softcut.coarsening.kron import kron_reduction
 from softcut.coarsening.levels import Level, local_index, node_hash
 from softcut.errors import ParameterError
 
-__all__ = ["NodeDecimation", "max_cut_split"]
-
 _DENSE = 300  # components up to this size: all eigenvectors, exactly
 
 

@@ -19,8 +19,6 @@ from softcut.datasets.fetching import reading
 from softcut.datasets.info import DatasetInfo, Entry, RawGraph
 from softcut.errors import DataError
 
-__all__ = ["ENTRIES", "content_checksum", "read_file"]
-
 GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"
 GRAPH_DATA = "https://github.com/EdisonLeeeee/GraphData"
 PITFALLS = (

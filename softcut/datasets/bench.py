@@ -14,8 +14,6 @@ from softcut.datasets.fetching import reading
 from softcut.datasets.plain_pickles import read_plain_pickle
 from softcut.datasets.raw_graphs import RawGraphs
 
-__all__ = ["read_bench"]
-
 PARTS = ("tr", "val", "te")
 
 

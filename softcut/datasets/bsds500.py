@@ -20,8 +20,6 @@ from scipy.io import loadmat
 from softcut.datasets import fetching
 from softcut.errors import DataError, ParameterError, require
 
-__all__ = ["SPLITS", "DividedImage", "load_bsds500"]
-
 URL = "https://github.com/BIDS/BSDS500/raw/master/BSDS500/data/"
 SPLITS = ("train", "val", "test")
 # SHA-256 over the SHA-256 of every image and its segmentations, in the order of the names.

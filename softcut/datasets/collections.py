@@ -24,8 +24,6 @@ from softcut.errors import DataError, ParameterError
 from softcut.graph.collection import GraphCollection
 from softcut.learning.hierarchy import Hierarchy, coarsen_collection
 
-__all__ = ["COLLECTIONS", "available_collections", "load_graphs", "load_hierarchy", "load_raw_graphs"]
-
 TU_URL = "https://www.chrsmrrs.com/graphkerneldatasets/"
 TU_CITATION = (
     "C. Morris et al., TUDataset: A collection of benchmark datasets for learning with graphs, ICML workshop on "

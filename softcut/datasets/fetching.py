@@ -19,18 +19,6 @@ from numpy.typing import NDArray
 
 from softcut.errors import DataError, SoftcutError
 
-__all__ = [
-    "advice",
-    "cache_dir",
-    "check_sha256",
-    "checksum",
-    "fetch",
-    "find_file",
-    "find_folder",
-    "reading",
-    "search_roots",
-]
-
 TIMEOUT_S = 30.0
 
 

@@ -16,8 +16,6 @@ from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.ops import CSR
 
-__all__ = ["GeneratedGraph", "generate", "planted_graph", "power_law_graph"]
-
 # The kinds of graphs, with the default of `corners`.
 _KINDS = {"planted": None, "power_law": (0.57, 0.19, 0.19, 0.05)}
 # Numbers drawn at a time for the features.

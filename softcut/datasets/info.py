@@ -10,8 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["DatasetInfo", "Entry", "RawGraph"]
-
 
 @dataclass(frozen=True)
 class DatasetInfo:

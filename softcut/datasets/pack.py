@@ -21,8 +21,6 @@ from softcut.datasets.raw_graphs import write_packed
 from softcut.errors import SoftcutError
 from softcut.learning.hierarchy import HIERARCHIES
 
-__all__ = ["main", "pack", "pack_hierarchy"]
-
 MOLECULES = "QM9"
 
 

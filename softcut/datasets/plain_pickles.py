@@ -16,8 +16,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["read_plain_pickle"]
-
 
 class _Dtype:
     """Stands for ``numpy.dtype``: remembers the type string and the byte order."""

@@ -19,8 +19,6 @@ from softcut.datasets.fetching import check_sha256, reading
 from softcut.datasets.info import DatasetInfo, Entry, RawGraph
 from softcut.datasets.plain_pickles import read_plain_pickle
 
-__all__ = ["ENTRIES"]
-
 URL = "https://github.com/kimiyoung/planetoid/raw/master/data/"
 CITATION = (
     "Z. Yang, W. Cohen and R. Salakhutdinov, Revisiting Semi-Supervised Learning with Graph Embeddings, "

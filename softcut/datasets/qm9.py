@@ -24,8 +24,6 @@ from softcut.errors import DataError, require
 from softcut.files import atomic_write
 from softcut.graph.collection import pointer
 
-__all__ = ["ATOMS", "PROPERTIES", "Molecules", "load_molecules", "read_table", "write_molecules"]
-
 ATOMS = ("C", "N", "O", "F")
 PROPERTIES = ("mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0_atom", "cv")
 

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from softcut.ops import CSRPattern
 
-__all__ = ["Communities", "RandomEdges", "generator_of", "pattern_of_chunks"]
-
 # Edges drawn at a time, and entries that are sorted at a time while repeated ones are looked for.
 _CHUNK = {"cpu": 1 << 22, "cuda": 1 << 25}
 _BLOCK = {"cpu": 1 << 23, "cuda": 1 << 26}

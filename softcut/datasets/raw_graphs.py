@@ -15,8 +15,6 @@ from softcut.files import atomic_write
 from softcut.graph.collection import GraphCollection, class_numbers, pointer
 from softcut.learning.structure_features import clustering_coefficients, one_hot_columns, with_structure
 
-__all__ = ["RawGraphs", "read_packed", "write_packed"]
-
 _FORMAT = 1
 _OPTIONAL = ("node_labels", "attributes", "split", "coefficients")
 

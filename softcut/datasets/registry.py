@@ -20,8 +20,6 @@ from softcut.errors import DataError, ParameterError
 from softcut.graph import Graph, SelfLoops
 from softcut.graph.checks import check_self_loops
 
-__all__ = ["available", "load"]
-
 
 def _entries() -> dict[str, Entry]:
     return {entry.info.name: entry for family in (planetoid, attributed) for entry in family.ENTRIES}

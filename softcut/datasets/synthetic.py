@@ -10,15 +10,6 @@ from scipy.spatial import cKDTree
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 
-__all__ = [
-    "attributed_communities",
-    "check_rules",
-    "community_graph",
-    "draw_words",
-    "grid_graph",
-    "ring_graph",
-]
-
 
 def check_rules(*rules: tuple[str, object, bool, str]) -> None:
     """Refuse the first argument that breaks its rule: (name, value, whether it keeps the rule, the rule)."""

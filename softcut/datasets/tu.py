@@ -18,8 +18,6 @@ from softcut.datasets.raw_graphs import RawGraphs
 from softcut.errors import DataError
 from softcut.graph.collection import GraphCollection
 
-__all__ = ["NodeFeatures", "read_compact", "read_folder", "read_tu_folder", "read_zip"]
-
 PARTS = ("A", "graph_indicator", "graph_labels", "node_labels", "node_attributes")
 
 

@@ -12,17 +12,6 @@ from softcut.errors import Argument, GraphError, Note, Sentence
 from softcut.graph.checks import check_count, check_self_loops, check_weight_values, tidied
 from softcut.tables.arrays import plural, shape_of, warn_caller
 
-__all__ = [
-    "adjacency_of_edges",
-    "block_diagonal",
-    "canonical_csr",
-    "csr_of_parts",
-    "diagonal_block",
-    "same_pattern",
-    "symmetrised",
-    "without_self_loops",
-]
-
 
 def csr_of_parts(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n: int) -> sp.csr_array:
     """A square CSR array of parts known to be canonical."""

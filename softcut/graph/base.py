@@ -22,8 +22,6 @@ from softcut.graph.checks import (
 from softcut.tables.arrays import listed, plural, to_dense
 from softcut.tables.frames import aligned_series, features_of_frame, is_frame
 
-__all__ = ["BaseGraph"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BaseGraph:

@@ -13,24 +13,6 @@ import scipy.sparse as sp
 from softcut.errors import GraphError, ParameterError
 from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
 
-__all__ = [
-    "SelfLoops",
-    "check_count",
-    "check_edge_index",
-    "check_feature_names",
-    "check_features",
-    "check_labels",
-    "check_names",
-    "check_node_selection",
-    "check_ptr",
-    "check_range",
-    "check_self_loops",
-    "check_weight_values",
-    "check_weights",
-    "node_count",
-    "tidied",
-]
-
 SelfLoops = Literal["drop", "keep"]
 
 # An inferred node count far above the edge count is a wrong id, not a graph: 800 MB of row pointers.

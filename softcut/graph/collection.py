@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from softcut.errors import GraphError
 from softcut.graph.graph import Graph
 
-__all__ = ["GraphCollection", "from_graphs", "pointer"]
-
 
 @dataclass(frozen=True)
 class GraphCollection:

@@ -14,8 +14,6 @@ from softcut.graph.base import BaseGraph
 from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, to_dense
 from softcut.tables.frames import is_frame
 
-__all__ = ["edges_of_igraph", "edges_of_networkx", "edges_of_pyg", "kind_of_graph", "networkx_of", "pyg_of"]
-
 
 def kind_of_graph(obj: Any) -> str:
     """What kind of graph an object is; GraphError when it is none, or could be two things.

@@ -30,8 +30,6 @@ from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_spa
 from softcut.tables.edge_columns import edge_table_of_labels
 from softcut.tables.frames import edges_of_frame, edges_with_features, is_frame, labelled_adjacency
 
-__all__ = ["Graph"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph(BaseGraph):

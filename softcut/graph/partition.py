@@ -9,8 +9,6 @@ import scipy.sparse as sp
 
 from softcut.errors import DependencyError, ParameterError, require
 
-__all__ = ["PartitionMethod", "crossing_share", "partition_nodes"]
-
 PartitionMethod = Literal["auto", "metis", "contiguous", "random"]
 _METHODS = get_args(PartitionMethod)
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from softcut.errors import ParameterError
 from softcut.graph.collection import GraphCollection
 
-__all__ = ["Split", "folds", "hold_out"]
-
 
 class Split(NamedTuple):
     """Graph numbers for training, for stopping and for the test."""

@@ -22,8 +22,6 @@ from softcut.tables.edge_columns import (
     whole_numbers,
 )
 
-__all__ = ["Layout", "read_edge_list", "understand"]
-
 # networkx writes "0 1 {'weight': 2.0}" by default; only the number is taken, nothing is evaluated.
 _DICT_TAIL = re.compile(r"^(.*?)\s*\{(.*)\}$")
 _DICT_WEIGHT = re.compile(r"['\"]weight['\"]\s*:\s*([-+0-9.eE]+)")

@@ -26,8 +26,6 @@ from softcut.tables.columns import (
 )
 from softcut.tables.frames import is_frame, table_of_frame
 
-__all__ = ["features_from"]
-
 _FEATURE_FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".npy": "npy", ".npz": "npz"}
 _SAMPLE = 1000  # rows that show whether the first one holds titles
 

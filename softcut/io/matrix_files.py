@@ -24,8 +24,6 @@ from softcut.io.text_files import (
 from softcut.tables.arrays import listed, shown
 from softcut.tables.columns import is_number
 
-__all__ = ["load_archive", "read_mtx", "read_npz"]
-
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _COMMENT_LINE = re.compile(rb"^[ \t]*[#%].*$\n?", re.MULTILINE)
 _MTX_SIZES = re.compile(rb"^[ \t]*[^%\s].*$", re.MULTILINE)  # the first line that is no comment

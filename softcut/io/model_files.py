@@ -17,8 +17,6 @@ from softcut.files import atomic_write
 if TYPE_CHECKING:  # reading graphs need not load torch
     from torch import Tensor
 
-__all__ = ["MAX_JSON_BYTES", "read_model", "write_model"]
-
 _FORMAT = "softcut-model"
 _VERSION = 6
 _DIGEST = "tensors_sha256"

@@ -21,8 +21,6 @@ from softcut.tables.columns import FeatureOptions, Table, column_of_values
 from softcut.tables.edge_columns import WEIGHT_NAMES
 from softcut.tables.feature_columns import feature_table
 
-__all__ = ["read_network"]
-
 
 def _parse(data: bytes, kind: str, label: str) -> Any:
     """The networkx graph of GraphML or GML."""

@@ -12,8 +12,6 @@ from typing import Annotated, Any, Literal
 from softcut.graph import SelfLoops
 from softcut.tables.columns import FeatureOptions, Missing
 
-__all__ = ["Option", "ReadOptions"]
-
 
 @dataclass(frozen=True)
 class Option:

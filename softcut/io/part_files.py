@@ -33,8 +33,6 @@ import scipy.sparse as sp
 from softcut.errors import FileFormatError, ParameterError
 from softcut.files import atomic_json
 
-__all__ = ["PART_FILES", "Manifest", "Part", "open_part", "read_manifest", "read_names", "write_parts"]
-
 _FORMAT = "softcut parts 2"
 # Patterns of everything that such a folder holds.
 PART_FILES = ("manifest.json", "names.jsonl", "part-*.npy")

@@ -19,8 +19,6 @@ from softcut.io.options import ReadOptions
 from softcut.io.text_files import plain_text_bytes, reason_of
 from softcut.tables.edge_columns import EdgeTable, choose_edge_columns, whole_numbers
 
-__all__ = ["PLAIN_BYTES", "ReadProgress", "read_npy_edges", "read_parquet_edges", "read_plain_edges"]
-
 # Smaller texts are read row by row: loading Arrow would take longer.
 PLAIN_BYTES = 1 << 20
 # Bytes of text, and rows of a Parquet file, that are held at a time; bytes that one thread parses.

@@ -53,8 +53,6 @@ from softcut.tables.edge_columns import (
 from softcut.tables.feature_columns import feature_table
 from softcut.tables.frames import edges_of_frame, is_frame, labelled_adjacency
 
-__all__ = ["read_features", "read_graph"]
-
 _GRAPH_FORMATS = {
     ".csv": "edges",
     ".tsv": "edges",

@@ -12,20 +12,6 @@ from typing import Any
 
 from softcut.errors import Argument, FileFormatError, ParameterError
 
-__all__ = [
-    "check_archive_size",
-    "check_max_bytes",
-    "check_plausible",
-    "decode_text",
-    "is_standard_input",
-    "kind_of",
-    "label_of",
-    "plain_text_bytes",
-    "read_bytes",
-    "reason_of",
-    "stem_of",
-]
-
 # More nodes than this, with hardly an edge among them, is a damaged file rather than a graph.
 _MANY_NODES = 10_000_000
 # What a compressed file may unpack to unless max_bytes says otherwise: the larger of the two.

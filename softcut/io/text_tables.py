@@ -12,13 +12,6 @@ from softcut.errors import Argument, FileFormatError, Note, ParameterError, Sent
 from softcut.io.text_files import decode_text, plain_text_bytes
 from softcut.tables.arrays import plural, warn_caller
 
-__all__ = [
-    "TextTable",
-    "check_comments",
-    "check_delimiter",
-    "open_table",
-]
-
 _NAMED = {"\t": "tabs", " ": "spaces", ",": "commas", ";": "semicolons"}
 # Excel and its kin say on a line of its own what separates the columns.
 _SEPARATOR_LINE = re.compile(rb"""^["']?sep=([^\n])["']?[ \t]*(?=\n|$)""", re.IGNORECASE)

@@ -30,8 +30,6 @@ from softcut.learning.replica_net import replica_net
 from softcut.learning.structure_features import StructureFeatures
 from softcut.training import Loop, LoopProgress
 
-__all__ = ["GraphClassification"]
-
 FEATURES = ("auto", "given", "structure", "both")
 _KIND = "graph classification"
 # Arguments that model files know by another name.

@@ -21,19 +21,6 @@ from softcut.learning.store import GraphStore
 from softcut.nn.models import GraphClassifier
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopResult, LoopSettings, Patience
 
-__all__ = [
-    "METHODS",
-    "ClassifierSettings",
-    "FoldResult",
-    "build_models",
-    "build_task",
-    "cluster_sizes",
-    "folds_at_once",
-    "loop_settings",
-    "task_of",
-    "train_folds",
-]
-
 _POOLERS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "nopool")
 # Names of methods to poolers. "dense" is the network without a pooler on graphs without edges.
 METHODS = {name: name for name in (*_POOLERS, "dense", "random", "dmon", "justbalance")} | {"dense": "nopool"}

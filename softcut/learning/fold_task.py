@@ -21,8 +21,6 @@ from softcut.nn.models import GraphClassifier, ModelOutput
 from softcut.ops import Operator, Segments
 from softcut.training import Task
 
-__all__ = ["Batch", "BatchOrder", "FoldTask"]
-
 _AHEAD = 32  # steps whose batches are planned, and sent to the device, at once
 
 

@@ -22,8 +22,6 @@ from softcut.graph.collection import GraphCollection
 from softcut.learning.store import BatchPlan, BlockStore, Gathered
 from softcut.nn import ClusterSelection, KeepSelection, Selection
 
-__all__ = ["HIERARCHIES", "Hierarchy", "HierarchyStore", "coarsen_collection"]
-
 HIERARCHIES = ("graclus", "ndp")
 _FORMAT = 1
 

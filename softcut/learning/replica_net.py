@@ -21,8 +21,6 @@ from softcut.nn.pool.score_pools import ScorePool
 from softcut.ops import CSR, Layout, Operator, Segments
 from softcut.ops.numerics import inverse_sqrt
 
-__all__ = ["replica_net"]
-
 
 def _stacked(parameters: Sequence[Tensor]) -> nn.Parameter:
     return nn.Parameter(torch.stack([p.detach() for p in parameters]))

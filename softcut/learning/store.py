@@ -21,8 +21,6 @@ from softcut.ops import CSR, CSRPattern, Segments
 from softcut.ops.batching import Chunks
 from softcut.ops.spmm import PIECE
 
-__all__ = ["BatchPlan", "BlockStore", "Gathered", "GraphStore", "KnownSegments", "SymmetricPattern", "send"]
-
 
 class SymmetricPattern(CSRPattern):
     """The pattern of a symmetric matrix: it is its own transpose, values included.

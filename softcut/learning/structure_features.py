@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from softcut.graph.collection import GraphCollection, pointer
 
-__all__ = ["StructureFeatures", "clustering_coefficients", "with_structure"]
-
 _DENSE = 1024  # nodes of a graph up to which triangles are counted by a dense product
 
 

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["looks_like_words", "presence"]
-
 # Columns that are not counts are cut into this many equally full bins.
 BINS = 4
 

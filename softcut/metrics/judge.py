@@ -48,8 +48,6 @@ from softcut.ops.information import (
     word_price,
 )
 
-__all__ = ["Evidence", "Judge"]
-
 
 @dataclass(frozen=True)
 class Evidence:

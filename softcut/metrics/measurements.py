@@ -21,8 +21,6 @@ import torch
 from scipy.special import ndtri
 from torch import Tensor
 
-__all__ = ["axes_gain", "axes_table", "looked_at", "normal_scores", "principal_axes"]
-
 AXES = 64  # leading axes that count
 ROWS = 20_000  # nodes that are looked at; they count for all
 _EXACT_SIDE = 1000  # the smaller side of a matrix whose axes are found exactly

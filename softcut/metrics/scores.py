@@ -20,25 +20,6 @@ from softcut.metrics.judge import Evidence, Judge
 if TYPE_CHECKING:
     from softcut.graph import Graph
 
-__all__ = [
-    "GRAPH_SCORES",
-    "LABEL_SCORES",
-    "ari",
-    "balance",
-    "clusters_used",
-    "completeness",
-    "conductance",
-    "evaluate",
-    "evidence",
-    "evidence_parts",
-    "homogeneity",
-    "matched_accuracy",
-    "modularity",
-    "nmi",
-    "normalised_cut",
-]
-
-
 GraphLike: TypeAlias = "Graph | sp.spmatrix | sp.sparray | NDArray[Any]"
 
 

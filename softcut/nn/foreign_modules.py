@@ -14,8 +14,6 @@ from softcut.ops import Dense, Operator
 from softcut.ops.numerics import zero_padding
 from softcut.ops.triplets import entries, to_ragged
 
-__all__ = ["ModuleLike", "call_on_graph", "make_module", "reset"]
-
 # A module, or what makes one from (in_channels, out_channels), such as the class of a layer.
 ModuleLike = nn.Module | Callable[[int, int], nn.Module]
 

@@ -18,8 +18,6 @@ from softcut.ops import Dense, Operator, as_operator
 from softcut.ops.numerics import inverse_sqrt, zero_padding
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["MLP", "GCNConv", "GraphConv", "SkipConv"]
-
 Activation = str | Callable[[Tensor], Tensor] | None
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -16,8 +16,6 @@ from softcut.nn.pool.base import Pool, PoolOutput, nodes_per_graph
 from softcut.nn.pool.selection import Selection
 from softcut.ops.numerics import zero_padding
 
-__all__ = ["GraphAutoencoder", "GraphClassifier", "GraphRegressor", "ModelOutput", "NodeClusterer"]
-
 # Poolers whose assignment matrix is a clustering.
 CLUSTERERS = ("mincut", "diffpool", "dmon", "justbalance", "random")
 

@@ -13,19 +13,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = [
-    "add_to_each",
-    "fused_adam",
-    "in_gradient_batch",
-    "is_wrapped",
-    "keeps_graph",
-    "outside_transforms",
-    "saving_is_hooked",
-    "signed",
-    "unwrapped_once",
-    "version",
-]
-
 _Function = TypeVar("_Function", bound=type[torch.autograd.Function])
 
 

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from softcut.ops._torch import add_to_each, fused_adam
 
-__all__ = ["Adam"]
-
 
 class Adam:
     """Adam with its usual constants and a step size `rate`; a step on a GPU can be recorded in a CUDA graph.

@@ -23,18 +23,6 @@ from softcut.ops.kernels import FEWEST, FEWEST_SMALL, takes
 from softcut.ops.numerics import counts_to_ptr
 from softcut.ops.spmm import constants, unwrapped
 
-__all__ = [
-    "Layout",
-    "Padded",
-    "Segments",
-    "batch_to_ptr",
-    "counts_to_ptr",
-    "over_replicas",
-    "ragged_on_kernels",
-    "replicas_on_kernels",
-]
-
-
 # Graphs are of one size where padding them to the largest adds at most a quarter.
 _EVEN = 1.25
 _LARGEST_CHUNK = 1024

@@ -20,8 +20,6 @@ from softcut.ops.numerics import inverse_sqrt, no_autocast
 from softcut.ops.operator import Operator
 from softcut.ops.tensor_checks import check_assignments, check_tensor
 
-__all__ = ["Coarse", "coarsen", "lift", "lift_adjacency", "pooled_adjacency", "reduce"]
-
 
 class Coarse(NamedTuple):
     """A coarsened graph: features [B, K, F] and a :class:`~softcut.ops.Dense` operator."""

@@ -19,8 +19,6 @@ from softcut.ops.operator import Operator
 from softcut.ops.spmm import CSRPattern, unwrapped
 from softcut.ops.tensor_checks import check_finite
 
-__all__ = ["as_operator", "assignment_input", "block_diagonal"]
-
 
 def _check_batch(op: Operator, batch: Tensor | None, mask: Tensor | None) -> Operator:
     """An operator knows its graphs; what is said beside it must not contradict it."""

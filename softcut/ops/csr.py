@@ -19,8 +19,6 @@ from softcut.ops.operator import Operator, learned
 from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["CSR", "SparseOperator"]
-
 
 class SparseOperator(Operator):
     """A pattern, its values (None: all 1) and a diagonal that is applied on both sides (None: not any)."""

@@ -38,20 +38,6 @@ from softcut.ops.numerics import (
 from softcut.ops.operator import Operator
 from softcut.ops.tensor_checks import check_assignments, check_tensor
 
-__all__ = [
-    "Recall",
-    "cut_terms",
-    "mincut_loss",
-    "orthogonality",
-    "orthogonality_loss",
-    "quadratic_form",
-    "ratio_trace",
-    "ratio_trace_loss",
-    "self_gram",
-    "takes_fast_path",
-    "transformed",
-]
-
 
 def takes_fast_path(op: Operator) -> bool:
     """Whether Y may be saved in place of the graph of operations that made it."""

@@ -15,8 +15,6 @@ from softcut.ops.numerics import inverse_sqrt
 from softcut.ops.operator import Operator
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["Dense"]
-
 _T = TypeVar("_T")
 
 

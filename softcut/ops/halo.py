@@ -27,8 +27,6 @@ from softcut.ops.csr import SparseOperator
 from softcut.ops.numerics import inverse_sqrt
 from softcut.ops.spmm import CSRPattern, constants, sparse_product
 
-__all__ = ["Exchange", "Group", "Halo"]
-
 
 class Group(Protocol):
     """How processes exchange rows and add up numbers; see :mod:`softcut.clustering.distributed` for the real one."""

@@ -16,17 +16,6 @@ from torch import Tensor
 from softcut.ops._torch import signed
 from softcut.ops.numerics import safe_ratio
 
-__all__ = [
-    "edge_gain",
-    "edge_price",
-    "entropy",
-    "multinomial_complexity",
-    "mutual_information",
-    "word_gain",
-    "word_gains",
-    "word_price",
-]
-
 
 def _log(x: Tensor) -> Tensor:
     """The logarithm, finite at 0 (where it is always multiplied by 0)."""

@@ -8,21 +8,6 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.ops._torch import is_wrapped
 
-__all__ = [
-    "counts_to_ptr",
-    "full_precision",
-    "index_type",
-    "inverse_sqrt",
-    "narrower",
-    "no_autocast",
-    "per_row",
-    "reduce_graphs",
-    "safe_ratio",
-    "safe_sqrt",
-    "sum_type",
-    "zero_padding",
-]
-
 # The first number that int32 does not hold.
 _INT32_END = 2**31
 

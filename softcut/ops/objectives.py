@@ -38,18 +38,6 @@ from softcut.ops.sum import Sum
 from softcut.ops.tensor_checks import can_be_read, check_assignments, check_tensor
 from softcut.ops.word_counts import Words
 
-__all__ = [
-    "OBJECTIVES",
-    "ClusterTables",
-    "Objective",
-    "dmon_loss",
-    "edge_count",
-    "evidence_loss",
-    "get_objective",
-    "just_balance_loss",
-    "word_table",
-]
-
 # Below this entropy (nats) the evidence is divided by no less: a single cluster has none.
 _LEAST_ENTROPY = 1e-6
 

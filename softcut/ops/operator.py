@@ -27,8 +27,6 @@ from softcut.ops.numerics import narrower
 from softcut.ops.spmm import constants
 from softcut.ops.tensor_checks import can_be_read, check_tensor, extremes
 
-__all__ = ["Operator", "learned"]
-
 _T = TypeVar("_T")
 
 

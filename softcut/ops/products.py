@@ -22,8 +22,6 @@ from softcut.ops.batching import Segments, ragged_on_kernels
 from softcut.ops.cut import Recall, quadratic_form, self_gram, takes_fast_path, transformed
 from softcut.ops.operator import Operator
 
-__all__ = ["PooledProducts", "pooled_products"]
-
 
 class PooledProducts(NamedTuple):
     """S'X [B, K, F], S'AS [B, K, K] and S'S [B, K, K]."""

@@ -26,8 +26,6 @@ from softcut.ops.kernels.plan import RowPlan, row_plan
 from softcut.ops.numerics import counts_to_ptr, index_type
 from softcut.ops.tensor_checks import check_tensor
 
-__all__ = ["CSRPattern", "constants", "on_kernels", "sparse_product", "spmm", "unwrapped"]
-
 # A gradient with respect to edge values gathers at most this many numbers at a time.
 _GATHER_LIMIT = 1 << 24
 # Entries of a row that one GPU thread sums.

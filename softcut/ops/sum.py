@@ -12,8 +12,6 @@ from softcut.errors import GraphError
 from softcut.ops.numerics import inverse_sqrt
 from softcut.ops.operator import Operator, learned
 
-__all__ = ["Sum"]
-
 
 class Sum(Operator):
     """A weighted sum of operators on the same rows, optionally scaled by a diagonal on both sides.

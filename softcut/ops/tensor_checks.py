@@ -11,8 +11,6 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import is_wrapped
 
-__all__ = ["can_be_read", "check_assignments", "check_finite", "check_tensor", "extremes"]
-
 
 def check_tensor(value: Any, name: str, what: str) -> Tensor:
     """`value` itself, or a sentence where it is not an ordinary (strided) tensor."""

@@ -16,17 +16,6 @@ from softcut.ops.operator import Operator
 from softcut.ops.spmm import CSRPattern
 from softcut.ops.sum import Sum
 
-__all__ = [
-    "CONNECTIONS",
-    "Entries",
-    "cluster_graph",
-    "entries",
-    "frobenius_squared",
-    "segments_of",
-    "submatrix",
-    "to_ragged",
-]
-
 CONNECTIONS = ("adjacency", "two_hop")
 
 

@@ -14,8 +14,6 @@ from softcut.errors import GraphError
 from softcut.ops.information import multinomial_complexity
 from softcut.ops.spmm import CSRPattern, spmm
 
-__all__ = ["BINARY_COST", "SPARSE_COST", "Words"]
-
 # A multiplication in a sparse product costs about this many of a dense one (measured); an addition, where the
 # matrix holds ones, this many.
 SPARSE_COST = {"cpu": 4.0, "cuda": 64.0}

@@ -34,8 +34,6 @@ from softcut.report.plots import figure, save_figure
 from softcut.report.tables import Cell, Table, to_markdown
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopSettings, Patience, Task
 
-__all__ = ["DATASETS", "METHODS", "TITLES", "Settings", "main", "percent", "run", "table", "train_replicas"]
-
 DATASETS: dict[str, Callable[[], Graph]] = {
     "ring": lambda: ring_graph(200),
     "grid": lambda: grid_graph(30, 30),

@@ -41,18 +41,6 @@ from softcut.report.plots import cluster_colours, figure, save_figure
 from softcut.report.tables import cell_table, to_markdown
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 
-__all__ = [
-    "DATASETS",
-    "METHODS",
-    "PAPER",
-    "curves",
-    "draw_curves",
-    "main",
-    "paper_replicas",
-    "run",
-    "settings_of",
-]
-
 DATASETS = ("cora", "citeseer", "pubmed")
 METHODS = ("sc", "diffpool", "mincut", "kmeans", "leiden", "dmon")
 

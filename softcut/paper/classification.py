@@ -45,8 +45,6 @@ from softcut.paper.table2 import (
 )
 from softcut.training import LoopProgress, LoopResult
 
-__all__ = ["Progress", "main", "merge", "run", "settings_of"]
-
 # Told the data set, the method, the folds in training, and what the loop says after an epoch.
 Progress = Callable[[str, str, Sequence[int], LoopProgress], None]
 

@@ -17,21 +17,6 @@ from softcut.errors import ParameterError, SoftcutError
 from softcut.graph import Graph
 from softcut.report.tables import Table, cell_table, to_markdown
 
-__all__ = [
-    "Tell",
-    "baseline",
-    "check_names",
-    "classes_of",
-    "estimator_settings",
-    "experiment_parser",
-    "keyword_settings",
-    "quiet",
-    "run_and_show",
-    "run_experiment",
-    "run_folds",
-    "say",
-]
-
 Tell = Callable[[str], None]
 # Arguments that do not decide a result: they say on which data and device it is computed, and who is told.
 _NOT_SETTINGS = {"n_clusters", "random_state", "device", "verbose", "callbacks", "callback", "x"}

@@ -18,20 +18,6 @@ from softcut.errors import DataError
 from softcut.paper.runs import Records, read_cells, settings_hash
 from softcut.report.tables import Cell, Table, mean_and_deviation
 
-__all__ = [
-    "FOLDS",
-    "FOLD_OVERLAP",
-    "Results",
-    "compared",
-    "differs_from_published",
-    "grid",
-    "longest_curves",
-    "not_worse_than_the_best",
-    "paper_numbers",
-    "worse_by_folds",
-    "worse_by_runs",
-]
-
 FOLDS = 10
 # Test graphs per training graph of ten folds (validation graphs decide when to stop, so they count as training).
 FOLD_OVERLAP = 1 / 9

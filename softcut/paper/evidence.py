@@ -33,8 +33,6 @@ from softcut.provenance import commit, device_name
 from softcut.report.tables import Cell, Table
 from softcut.training import ReplicaNet, replica_seeds, train
 
-__all__ = ["SCORES", "main", "pool", "rank_correlations", "run", "table"]
-
 # The cut, trained for as long as it needs.
 _RECIPE = Recipe(objective="mincut", iterations=200, learning_rate=0.01, start_iterations=40)
 

@@ -39,8 +39,6 @@ from softcut.paper.runs import Job, cells
 from softcut.report.tables import pivot
 from softcut.training import replica_seeds
 
-__all__ = ["ABLATIONS", "BASELINE_METHODS", "DATASETS", "METHODS", "main", "run", "settings_of"]
-
 DATASETS = ("cora", "citeseer", "pubmed", "photo", "computers", "blogcatalog", "physics", "polblogs")
 BASELINE_METHODS = ("sc", "kmeans", "kmeans_raw", "leiden", "dmon")
 

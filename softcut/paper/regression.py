@@ -22,26 +22,11 @@ from softcut.errors import ParameterError
 from softcut.graph.splits import Split, hold_out
 from softcut.nn.models import GraphRegressor
 from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_folds, say
+from softcut.paper.comparison import FOLDS
 from softcut.paper.runs import Job, Pair, cells, settings_hash
 from softcut.paper.runs import merge as merge_folders
-from softcut.paper.table3 import FOLDS, METHODS, PAPER, PROPERTIES, command_for
+from softcut.paper.table3 import METHODS, PAPER, PROPERTIES, command_for
 from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopProgress, LoopResult
-
-__all__ = [
-    "POOLERS",
-    "QUICK",
-    "PaddedRegressor",
-    "RegressionSettings",
-    "build_task",
-    "folds_of",
-    "label_of",
-    "main",
-    "merge",
-    "regressor",
-    "run",
-    "squared_error",
-    "table_of",
-]
 
 Progress = Callable[[str, LoopProgress], None]
 VALIDATION = 0.1  # share of each training part

@@ -16,8 +16,6 @@ from softcut.errors import DataError
 from softcut.report.html_page import Details, Part, Text
 from softcut.report.tables import Cell, Table, mean_and_deviation, number_table, pivot
 
-__all__ = ["any_table", "commit_date", "load_result", "origin_of_cells", "origin_of_file"]
-
 _LONG = 400  # rows of a plain table
 _MANY = 16  # columns of a plain table
 _ORIGIN = ("command", "commit", "date", "id", "settings")  # told below each table

@@ -15,8 +15,6 @@ from softcut.paper.autoencoder import Settings
 from softcut.report.html_page import Drawings, Section, Text
 from softcut.report.schemata import architecture_svg, deep_svg, layer_svg, trace
 
-__all__ = ["schemata_section"]
-
 _RATE = 0.3  # its step size
 _STEPS = 150  # of the training that the drawing of the levels shows
 

@@ -38,18 +38,6 @@ from softcut.report.html_page import (
 from softcut.report.plots import cluster_colours, line_styles
 from softcut.report.tables import Cell, Table, number_table
 
-__all__ = [
-    "VIEWS",
-    "VIEWS_COMMAND",
-    "report_sections",
-    "statistics_section",
-    "table1_section",
-    "table2_section",
-    "table3_section",
-    "view_sections",
-    "write_report",
-]
-
 VIEWS, VIEWS_COMMAND = "views.json", "python -m tools.views --out results"
 # Files that a section of their own shows.
 _SHOWN = {

@@ -25,19 +25,6 @@ from softcut.paper.common import Tell, quiet
 from softcut.provenance import commit, device_name
 from softcut.training import LoopProgress
 
-__all__ = [
-    "Job",
-    "Pair",
-    "Records",
-    "cells",
-    "distinct",
-    "merge",
-    "merge_cells",
-    "read_cells",
-    "run_id",
-    "settings_hash",
-]
-
 Pair = tuple[str, int]  # a data set (or property) and a seed (or fold)
 CellsOf = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
 _EVERY = 10.0  # seconds between two sentences about one training

@@ -46,18 +46,6 @@ from softcut.segment.region_graph import COLOUR_WIDTH, HISTOGRAM_WIDTH
 from softcut.segment.scores import SegmentationScores, overlap_table, table_scores
 from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_losses, replica_seeds, train
 
-__all__ = [
-    "METHODS",
-    "OverSegmented",
-    "labels_of",
-    "main",
-    "paper_mincut",
-    "run",
-    "settings_of",
-    "summary",
-    "table",
-]
-
 # Names of the scores, and whether the highest is best.
 METRICS = {"covering": True, "rand_index": True, "variation": False}
 OURS = "mincut"

@@ -27,8 +27,6 @@ from softcut.report.plots import cluster_colours, figure, save_figure
 from softcut.segment import mincut_regions, read_image
 from softcut.training import replica_seeds
 
-__all__ = ["PICTURES", "draw", "panels"]
-
 K = 4
 # The paper's picture, and photographs that come with scikit-image.
 PICTURES = ("horse", "astronaut", "chelsea", "coffee", "rocket")

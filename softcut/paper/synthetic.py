@@ -26,8 +26,6 @@ from softcut.report.plots import draw_partition, figure, save_figure
 from softcut.report.tables import Cell, Table, mean_and_deviation
 from softcut.training import replica_seeds
 
-__all__ = ["main", "run", "table"]
-
 _TITLES = {"sc": "Spectral clustering", "diffpool": "DiffPool", "mincut": "MinCutPool"}
 _ITERATIONS = 5000
 _SCORES = ("nmi", "accuracy", "normalised_cut", "modularity", "balance", "clusters_used")

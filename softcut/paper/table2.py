@@ -34,31 +34,6 @@ from softcut.nn.pool import pool_options
 from softcut.paper.comparison import Results, grid, paper_numbers
 from softcut.report.tables import Table
 
-__all__ = [
-    "ABLATIONS",
-    "ABLATION_DATASETS",
-    "DATASETS",
-    "METHODS",
-    "PAPER",
-    "PAPER_METHODS",
-    "POOLERS",
-    "SMALL_DATASETS",
-    "TABLES",
-    "UNCHANGED",
-    "check_methods",
-    "command_for",
-    "dataset_names",
-    "graphs_for",
-    "is_repeated",
-    "is_trial",
-    "network_of",
-    "read_trial",
-    "results",
-    "table",
-    "table_of",
-    "with_degree",
-]
-
 DATASETS = ("Bench-easy", "Bench-hard", "Mutagenicity", "PROTEINS", "DD", "COLLAB", "REDDIT-BINARY")
 SMALL_DATASETS = ("Bench-easy-small", "Bench-hard-small")  # published, not in the paper's table
 PAPER_METHODS = ("wl", "dense", "nopool", "graclus", "ndp", "diffpool", "topk", "sagpool", "mincut")

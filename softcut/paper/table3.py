@@ -6,10 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from softcut.datasets.qm9 import PROPERTIES
-from softcut.paper.comparison import FOLDS, Results, grid, paper_numbers
+from softcut.paper.comparison import Results, grid, paper_numbers
 from softcut.report.tables import Table
-
-__all__ = ["FOLDS", "METHODS", "PAPER", "PROPERTIES", "command_for", "results", "table"]
 
 METHODS = ("topk", "diffpool", "mincut", "flat")
 

@@ -15,8 +15,6 @@ from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 
-__all__ = ["VERDICTS", "clustering_metrics", "graph_facts", "verdict_of", "write_labels", "write_segments"]
-
 VERDICTS = {
     "none": "These clusters explain less than it takes to describe them: the graph may have no clusters.",
     "weak": "There is some structure; look at the clusters before you rely on them.",

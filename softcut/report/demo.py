@@ -32,8 +32,6 @@ from softcut.report.plots import (
 )
 from softcut.report.tables import Cell, Table
 
-__all__ = ["METHODS", "demo_graphs", "demo_table", "draw_methods", "numbered_like", "run_demo"]
-
 # A single network that minimises the cut, from a k-means of the features two hops away; nothing is merged or refined.
 # The paper's own model, of which one short run often ends in a single cluster, is MinCutClustering.
 _ONE = Recipe(

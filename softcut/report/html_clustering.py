@@ -13,11 +13,10 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.report.clustering_files import verdict_of
-from softcut.report.html_page import Cell, Part, Section, Table, Text, number_table, render_page
+from softcut.report.html_page import Part, Section, Text, render_page
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
 from softcut.report.plots import cluster_flow
-
-__all__ = ["cluster_table", "clustering_page", "feature_table", "uncertain_table"]
+from softcut.report.tables import Cell, Table, number_table
 
 _TYPICAL = 5  # nodes named for each cluster
 _UNCERTAIN = 20

@@ -23,28 +23,7 @@ import numpy as np
 
 from softcut import __version__
 from softcut.errors import require
-from softcut.report.tables import Cell, Table, number_table
-
-__all__ = [
-    "VIEW_SCRIPTS",
-    "Cell",
-    "Details",
-    "Drawings",
-    "Key",
-    "Missing",
-    "Part",
-    "Picture",
-    "Section",
-    "Table",
-    "Text",
-    "View",
-    "number_table",
-    "page_environment",
-    "picture_of",
-    "plain",
-    "render_page",
-    "template_text",
-]
+from softcut.report.tables import Table
 
 VIEW_SCRIPTS = ("views.js", "view_graph.js", "view_charts.js")
 _START = "softcutViews.mountAll();\n"

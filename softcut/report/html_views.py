@@ -20,8 +20,6 @@ from softcut.report.plots import (
     shortened,
 )
 
-__all__ = ["assignment_view", "cluster_view", "evidence_view", "graph_view", "loss_view", "shown_nodes"]
-
 _NODES = 3000  # shown in the view; of larger graphs a sample
 _EDGES = 15_000
 _PLACED = 100_000  # nodes of a graph whose nodes get positions

@@ -15,23 +15,6 @@ from sklearn.preprocessing import normalize
 from softcut.files import atomic_write
 from softcut.graph import Graph
 
-__all__ = [
-    "FEW_NODES",
-    "cluster_colours",
-    "cluster_flow",
-    "cluster_marks",
-    "draw_adjacency",
-    "draw_groups",
-    "draw_partition",
-    "figure",
-    "frame",
-    "line_styles",
-    "node_positions",
-    "plot_clustering",
-    "save_figure",
-    "shortened",
-]
-
 # Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
 # with each of the three kinds of colour blindness see them (CIE Lab, at least 16 apart for all four).
 _PALETTE = (

@@ -14,8 +14,6 @@ from softcut.errors import require
 from softcut.nn import MinCutPool, PoolOutput
 from softcut.nn.layers import ACTIVATIONS, MLP, SkipConv
 
-__all__ = ["Step", "architecture_svg", "deep_svg", "layer_svg", "trace"]
-
 _WIDTH, _BOX, _GAP = 300, 44, 26
 
 

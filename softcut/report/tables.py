@@ -8,18 +8,6 @@ from typing import Any
 
 from softcut.errors import require
 
-__all__ = [
-    "Cell",
-    "Table",
-    "cell_table",
-    "markdown_table",
-    "mean_and_deviation",
-    "number_table",
-    "pivot",
-    "to_markdown",
-    "to_terminal",
-]
-
 _MARKS = {"better": "▲", "worse": "▼", "same": "="}
 
 

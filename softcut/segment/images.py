@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from softcut.errors import FileFormatError, ParameterError, require
 
-__all__ = ["MAX_IMAGE_PIXELS", "as_rgb", "check_choice", "read_image", "shrink"]
-
 # Larger files are refused before they are decoded: a small file can hold a very large image.
 MAX_IMAGE_PIXELS = 200_000_000
 

@@ -26,16 +26,6 @@ from softcut.ops import CSR
 from softcut.segment.images import check_choice
 from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_seeds, train
 
-__all__ = [
-    "METHODS",
-    "MincutSettings",
-    "cluster_regions",
-    "mincut_regions",
-    "number_of_segments",
-    "spectral_coordinates",
-    "weighted_kmeans",
-]
-
 METHODS = ("mincut", "ncut", "diffpool")
 _DENSE = 1200  # nodes up to which all eigenvectors at once are quicker than a few
 # k="auto" counts the ways of cutting the graph that cost at most this much (1 - eigenvalue), within these limits.

@@ -15,16 +15,6 @@ from softcut.graph import Graph
 from softcut.segment.images import check_choice
 from softcut.segment.texture import COLOUR_BINS, TEXTONS, chi_square, colour_codes, histograms, textons
 
-__all__ = [
-    "FEATURES",
-    "WEIGHTS",
-    "RegionGraph",
-    "over_segment",
-    "region_borders",
-    "region_graph",
-    "region_means",
-]
-
 REGION_KINDS = ("felzenszwalb", "slic")
 FEATURES = ("colour", "paper", "texture", "position")
 WEIGHTS = ("likeness", "colour", "borders", "adjacency")

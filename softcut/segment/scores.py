@@ -14,8 +14,6 @@ from scipy.sparse import coo_array
 
 from softcut.errors import ParameterError
 
-__all__ = ["SegmentationScores", "overlap_table", "segmentation_scores", "table_scores"]
-
 
 @dataclass(frozen=True)
 class SegmentationScores:

@@ -17,8 +17,6 @@ from softcut.segment.images import as_rgb, check_choice, read_image, shrink
 from softcut.segment.methods import METHODS, cluster_regions, number_of_segments
 from softcut.segment.region_graph import RegionGraph, over_segment, region_graph
 
-__all__ = ["MAX_PIXELS", "Segmentation", "segment_image"]
-
 # Larger images are divided at a smaller size: segments are large, and time and memory grow with the pixels.
 MAX_PIXELS = 1 << 20
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.cluster.vq import kmeans2, vq
 
-__all__ = ["chi_square", "colour_codes", "histograms", "textons"]
-
 COLOUR_BINS = 25
 TEXTONS = 24
 # Range of a and b that is told apart; stronger colours fall into the outer bins.

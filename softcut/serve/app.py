@@ -19,8 +19,6 @@ from softcut.errors import FileFormatError, ParameterError, SoftcutError, requir
 from softcut.report.html_page import VIEW_SCRIPTS, page_environment, template_text
 from softcut.serve.jobs import Jobs
 
-__all__ = ["create_app"]
-
 _GRAPHS = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".graphml", ".gml", ".mtx", ".npz")
 _PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 _FEATURES = (".csv", ".tsv", ".txt", ".npy", ".npz")

@@ -17,8 +17,6 @@ from typing import Any
 
 from softcut.errors import ParameterError
 
-__all__ = ["Job", "Jobs"]
-
 
 @dataclass
 class Job:

@@ -26,8 +26,6 @@ from softcut.report.html_clustering import clustering_page
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view
 from softcut.training import Progress
 
-__all__ = ["run_process", "work"]
-
 _PIXELS = 20_000_000
 
 

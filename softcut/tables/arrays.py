@@ -12,18 +12,6 @@ import scipy.sparse as sp
 
 from softcut.errors import GraphError
 
-__all__ = [
-    "as_array",
-    "is_torch_sparse",
-    "listed",
-    "plural",
-    "shape_of",
-    "shown",
-    "to_dense",
-    "torch_sparse_to_scipy",
-    "warn_caller",
-]
-
 
 def as_array(value: Any, argument: str) -> np.ndarray:
     """A NumPy array of an array, list or torch tensor, or a GraphError that names the argument."""

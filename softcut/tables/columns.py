@@ -16,26 +16,6 @@ import numpy as np
 from softcut.errors import Note, ParameterError
 from softcut.tables.arrays import listed, shown
 
-__all__ = [
-    "INTEGER_ID",
-    "STRICT_ID_NAMES",
-    "Column",
-    "FeatureOptions",
-    "FeatureTable",
-    "Missing",
-    "Table",
-    "column_of_fields",
-    "column_of_values",
-    "is_missing",
-    "is_number",
-    "is_value",
-    "looks_like_id",
-    "mixed_commas",
-    "numbers_of_fields",
-    "position_of",
-    "text_of",
-]
-
 Missing = Literal["error", "zero", "mean", "drop"]
 
 # An integer without sign and leading zeros: anything else is a name, or "01" and "1" would become one node.

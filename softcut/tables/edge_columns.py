@@ -20,21 +20,6 @@ from softcut.tables.columns import (
 )
 from softcut.tables.feature_columns import feature_table
 
-__all__ = [
-    "END_NAMES",
-    "SOURCE_AND_TARGET",
-    "WEIGHT_NAMES",
-    "EdgeColumns",
-    "EdgeTable",
-    "choose_edge_columns",
-    "edge_table_of_labels",
-    "edges_of_table",
-    "names_of_rows",
-    "nodes_without_edges",
-    "rows_of_nodes",
-    "whole_numbers",
-]
-
 # Pairs of titles that mean "the two ends of an edge".
 _PAIRS = (
     "source/target src/dst from/to u/v i/j source_id/target_id sourceid/targetid node1/node2 node_1/node_2 "

@@ -22,8 +22,6 @@ from softcut.tables.columns import (
     position_of,
 )
 
-__all__ = ["feature_table"]
-
 # One-hot columns of more values than this are ids or free text, and would fill the memory.
 _MOST_CATEGORIES = 1000
 # In fewer rows a feature may count the nodes by chance.

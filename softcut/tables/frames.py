@@ -25,16 +25,6 @@ from softcut.tables.edge_columns import (
 )
 from softcut.tables.feature_columns import feature_table
 
-__all__ = [
-    "aligned_series",
-    "edges_of_frame",
-    "edges_with_features",
-    "features_of_frame",
-    "is_frame",
-    "labelled_adjacency",
-    "table_of_frame",
-]
-
 
 def is_frame(value: Any) -> bool:
     """Whether a value is a data frame of pandas or polars."""

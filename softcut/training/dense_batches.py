@@ -19,8 +19,6 @@ from softcut.errors import ParameterError
 from softcut.graph.splits import Split
 from softcut.training.task import LoopSettings, Patience, Task
 
-__all__ = ["DenseBatchTask"]
-
 # From what a model returns for a batch, and the targets, to named losses with one number per example: [B] each.
 Losses = Callable[[Any, Tensor], Mapping[str, Tensor]]
 _MEASURED = ("validation", "test")

@@ -32,8 +32,6 @@ from softcut.training.task import (
     has_converged,
 )
 
-__all__ = ["Loop", "repeat"]
-
 _PARAMETER = "parameter of the best moment: "  # prefix of their names among the kept values
 # What a checkpoint holds as it is.
 _SAVED = ("warmed", "done", "names", "validation_names", "validations", "validated_at")

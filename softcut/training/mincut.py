@@ -26,20 +26,6 @@ from softcut.training.task import (
     check_numbers,
 )
 
-__all__ = [
-    "ClusteringTask",
-    "Progress",
-    "TrainResult",
-    "TrainSettings",
-    "named_loss",
-    "read_operator",
-    "replica_losses",
-    "run_task",
-    "start_rows",
-    "train",
-    "two_terms",
-]
-
 # From (op, S [N, R, K]) to the two terms of an objective, one number per replica each.
 Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
 

@@ -24,8 +24,6 @@ from softcut.training.net import DenseInput, FirstLayer, ReplicaNet
 from softcut.training.parts import PartedOperator, Parts
 from softcut.training.task import Task
 
-__all__ = ["BatchTables", "RunningSums", "assign_in_chunks", "train_in_batches"]
-
 # Passes through the graph that sums are averaged over.
 _PASSES = 3
 # From the name of a table and its estimate to the value that is used for it.

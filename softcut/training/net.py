@@ -24,8 +24,6 @@ from softcut.ops.batching import replicas_on_kernels
 from softcut.ops.spmm import spmm
 from softcut.ops.word_counts import SPARSE_COST
 
-__all__ = ["ConvInput", "DenseInput", "FirstLayer", "ReplicaNet", "replica_seeds", "softmax_of"]
-
 
 class FirstLayer(Protocol):
     """Computes the sum of (weights) @ (constant matrix)', one kernel for each constant matrix.

@@ -14,8 +14,6 @@ from softcut.errors import ParameterError
 from softcut.graph.partition import partition_nodes
 from softcut.ops import CSR, CSRPattern, Operator, Sum
 
-__all__ = ["BatchOperator", "PartedOperator", "Parts"]
-
 
 @dataclass(frozen=True)
 class Parts:

@@ -19,19 +19,6 @@ from torch import Tensor
 from softcut.errors import FileFormatError, ParameterError
 from softcut.files import atomic_write
 
-__all__ = [
-    "BestValues",
-    "Checkpoint",
-    "LoopProgress",
-    "LoopResult",
-    "LoopSettings",
-    "Patience",
-    "Plateau",
-    "Task",
-    "check_numbers",
-    "has_converged",
-]
-
 
 def check_numbers(settings: Any, positive: Sequence[str], not_negative: Sequence[str] = ()) -> None:
     """An error where a number of the settings is out of its range."""

@@ -1,7 +1,5 @@
 """Baselines: one contract for all, oracles for what each computes, odd graphs."""
 
-from __future__ import annotations
-
 import warnings
 
 import igraph

@@ -1,7 +1,5 @@
 """The Weisfeiler-Lehman kernel, against plain Python dictionaries."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 

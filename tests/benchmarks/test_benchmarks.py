@@ -1,7 +1,5 @@
 """Every script of benchmarks/ starts, and those that have small sizes run with them and write what they measured."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

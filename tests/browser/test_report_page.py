@@ -1,7 +1,5 @@
 """Reports in a browser: they render without complaints, and the graph reacts to hover, filter and keys."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

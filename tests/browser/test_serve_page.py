@@ -1,7 +1,5 @@
 """The local page in a browser: upload, run, look, download; bad files; cancel."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

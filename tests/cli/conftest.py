@@ -1,7 +1,5 @@
 """The command line called as a user calls it, in an empty folder."""
 
-from __future__ import annotations
-
 import signal
 import sys
 

@@ -1,7 +1,5 @@
 """Help, version, and mistakes: one sentence, exit code 2, and nothing is left behind."""
 
-from __future__ import annotations
-
 import gzip
 import shlex
 import socket

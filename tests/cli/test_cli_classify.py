@@ -1,7 +1,5 @@
 """``softcut classify`` and ``softcut segment``."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``softcut cluster`` and ``softcut predict``: what is written, what is said, and no silent wrong answers."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """``softcut demo``, ``partition``, ``report`` and ``serve``."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

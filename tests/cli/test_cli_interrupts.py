@@ -1,7 +1,5 @@
 """Ctrl-C: the first keeps what was learnt, the second leaves nothing; no traceback."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

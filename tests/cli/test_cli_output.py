@@ -1,7 +1,5 @@
 """Output, all or nothing."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Options of commands that read a graph: each has its effect, one line says what was understood, messages name them."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``softcut reproduce``: tables, progress, runs that resume, Ctrl-C."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

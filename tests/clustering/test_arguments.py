@@ -1,7 +1,5 @@
 """The arguments of the estimators and the constants of a recipe: their bounds, and that each has an effect."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import numpy as np

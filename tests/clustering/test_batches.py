@@ -1,7 +1,5 @@
 """GraphClustering(batch_size=...): the same estimator, trained on a few parts of the graph at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

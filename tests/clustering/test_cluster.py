@@ -1,7 +1,5 @@
 """The estimator: what it takes, what it finds, and awkward graphs."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

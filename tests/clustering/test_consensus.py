@@ -1,7 +1,5 @@
 """The last steps of a fit against plain formulas: agreement, weights, the consensus, and its refinement."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

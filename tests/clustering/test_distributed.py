@@ -1,7 +1,5 @@
 """Distributed training: any division of a graph gives the clustering of the whole graph."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 

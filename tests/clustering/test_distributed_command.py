@@ -1,7 +1,5 @@
 """``torchrun -m softcut.clustering.distributed``: files, sentences, and real processes."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

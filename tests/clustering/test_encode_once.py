@@ -1,7 +1,5 @@
 """A fit encodes its graph once: one projection, one operator, one pass of propagations, one table of agreements."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

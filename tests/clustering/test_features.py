@@ -1,7 +1,5 @@
 """Features, the encoder and samples of nodes, against plain formulas."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """k-means against scikit-learn's, a plain loop, and on awkward points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

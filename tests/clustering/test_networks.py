@@ -1,7 +1,5 @@
 """The steps of a fit, each on its own: preparing, budgets, starts, judging, selection, merging, numbering."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

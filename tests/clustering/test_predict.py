@@ -1,7 +1,5 @@
 """Prediction: the training graph gets its labels back, whatever it was; other graphs by features or by names."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """scikit-learn's own contract: tags, transform, pipelines, feature names, and its checks of estimators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

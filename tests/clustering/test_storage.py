@@ -1,7 +1,5 @@
 """Saved models: everything comes back, and every field is checked before it is used."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """What a fit says about its answer: the verdict, warnings, notes, and the number of clusters."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 

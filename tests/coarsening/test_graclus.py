@@ -1,7 +1,5 @@
 """Graclus: how much it merges, that it loses nothing, and that its cut is good."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

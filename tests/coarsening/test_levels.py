@@ -1,7 +1,5 @@
 """Levels, their cache in memory and on disk, and that they need no PyTorch."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Node decimation: the spectral maximum cut, and Kron reduction against the dense Schur complement."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

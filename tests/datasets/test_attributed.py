@@ -1,7 +1,5 @@
 """Graphs in npz files: several packings of one content, what is refused, and another name at the source."""
 
-from __future__ import annotations
-
 import dataclasses
 from functools import partial
 from pathlib import Path

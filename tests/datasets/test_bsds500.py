@@ -1,7 +1,5 @@
 """BSDS500: reading, verification, and what is said where it is missing or damaged."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Lists of graphs: readers, checksums, published statistics, packed files, equality with PyTorch Geometric."""
 
-from __future__ import annotations
-
 import dataclasses
 import zipfile
 from pathlib import Path

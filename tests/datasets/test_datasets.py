@@ -1,7 +1,5 @@
 """Data sets: restricted reading, checksums, downloads, and equality with PyTorch Geometric."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib

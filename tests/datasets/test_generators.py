@@ -1,7 +1,5 @@
 """Generated graphs of any size: degrees, mixing, features, seeds, and the pattern built from chunks."""
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 import pytest

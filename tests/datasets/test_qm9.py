@@ -1,7 +1,5 @@
 """QM9 as molecules: reading SMILES, the compact file, padded matrices."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A user's folder in the format of the TU data sets."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The estimator on a GPU: repeatable, and its models work on any device."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

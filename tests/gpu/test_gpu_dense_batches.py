@@ -1,7 +1,5 @@
 """Replicas on padded batches as CUDA graphs: the same numbers as ordinary steps, also after a checkpoint."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

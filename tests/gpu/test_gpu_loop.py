@@ -1,7 +1,5 @@
 """The training loop on a GPU: captured steps equal ordinary ones, also after finished replicas were dropped."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Batches on a GPU: the same training as on the CPU, and generated graphs that are made there."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Operators and losses on a GPU: the numbers of the CPU, the same ones every time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

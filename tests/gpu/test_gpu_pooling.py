@@ -1,7 +1,5 @@
 """Pooling layers on a GPU: the outputs, losses and gradients of the CPU."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Training on a GPU: a captured CUDA graph takes the same steps as ordinary calls and as the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

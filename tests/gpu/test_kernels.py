@@ -1,7 +1,5 @@
 """The Triton kernels on a GPU: right, the same every time, captured in CUDA graphs, and small in memory."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from test_gpu_operators import operator, random_adjacency, with_hubs

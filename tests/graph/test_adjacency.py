@@ -1,7 +1,5 @@
 """Adjacency matrices: exact values, notes and warnings."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The checks of a graph at their boundaries: the last value that is accepted, the first that is not, and its place."""
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 import pytest

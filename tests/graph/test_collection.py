@@ -1,7 +1,5 @@
 """Collections from lists of graphs, and folds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

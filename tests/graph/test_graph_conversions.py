@@ -1,7 +1,5 @@
 """Graphs of other libraries: networkx, PyTorch Geometric, torch, and whatever from_any takes."""
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Graphs from edges and matrices: against a dense oracle, and the rules for messy input."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

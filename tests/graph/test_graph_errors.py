@@ -1,7 +1,5 @@
 """One clear sentence for each mistake, and nothing but a graph or a SoftcutError for any input."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

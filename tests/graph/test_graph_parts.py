@@ -1,7 +1,5 @@
 """Batches, parts, copies."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 from typing import Any

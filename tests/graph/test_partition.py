@@ -1,7 +1,5 @@
 """Dividing the nodes of a graph into parts."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 

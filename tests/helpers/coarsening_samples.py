@@ -1,7 +1,5 @@
 """Graphs for the tests of coarsening, and of the poolers that use it."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from sklearn.neighbors import kneighbors_graph

@@ -1,7 +1,5 @@
 """Graphs as the files that users have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

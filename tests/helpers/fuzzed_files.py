@@ -3,8 +3,6 @@
 A process of its own, so that the peak of its memory is the peak of reading.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

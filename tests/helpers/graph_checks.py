@@ -1,7 +1,5 @@
 """What the tests of graphs share: the invariants of a graph, and calls that must not warn."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

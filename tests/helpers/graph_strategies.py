@@ -1,7 +1,5 @@
 """Small graphs for the tests of ops and nn, and the paper's formulas in plain dense torch."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -65,7 +63,7 @@ class Sample:
             out[graph, :size, :size] = whole[start : start + size, start : start + size]
         return out
 
-    def single(self, graph: int) -> Sample:
+    def single(self, graph: int) -> "Sample":
         """One graph of the batch by itself."""
         start, stop = self.ptr[graph], self.ptr[graph + 1]
         mine = (self.edge_index[0] >= start) & (self.edge_index[0] < stop)
@@ -83,7 +81,7 @@ def make_sample(
     loops: bool = False,
     connected: bool = True,
     dtype: torch.dtype = torch.float64,
-) -> Sample:
+) -> "Sample":
     """Random graphs of the given sizes; `connected` puts a path through each of them."""
     generator = torch.Generator().manual_seed(seed)
     edges, weights, start = [], [], 0
@@ -115,7 +113,7 @@ def samples(
     nodes: tuple[int, int] = (2, 9),
     directed: bool | None = False,
     connected: bool | None = True,
-) -> Sample:
+) -> "Sample":
     """Batches of graphs; None leaves a property to chance."""
     sizes = draw(st.lists(st.integers(*nodes), min_size=graphs[0], max_size=graphs[1]))
     return make_sample(

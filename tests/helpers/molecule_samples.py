@@ -1,12 +1,8 @@
 """Made-up molecules for the tests of graph regression."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from softcut.datasets.qm9 import Molecules
-
-__all__ = ["made_molecules"]
 
 
 def made_molecules(count: int = 130, seed: int = 0) -> Molecules:

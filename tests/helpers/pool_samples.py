@@ -1,7 +1,5 @@
 """Small graphs, batches and features that the tests of poolers share."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import torch

@@ -1,7 +1,5 @@
 """What the tests of readers share: files written for a test, and reading that must not warn."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import warnings

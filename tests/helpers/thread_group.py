@@ -1,7 +1,5 @@
 """Processes that are threads of one process: the exchange of rows and sums, without torch.distributed."""
 
-from __future__ import annotations
-
 import copy
 import tempfile
 import threading

@@ -1,7 +1,5 @@
 """Edge lists against an oracle, and every mistake named with its line."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Features: files and arrays, by row and by id."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

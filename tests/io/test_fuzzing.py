@@ -1,7 +1,5 @@
 """Damaged files of every format: a graph or a SoftcutError, nothing else."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

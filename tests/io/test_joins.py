@@ -1,7 +1,5 @@
 """Features joined to edges by id: against a dictionary, for names of any form and rows in any order."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

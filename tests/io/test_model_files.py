@@ -1,7 +1,5 @@
 """Model files: what is written comes back, and every kind of damage is one sentence."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -1,7 +1,5 @@
 """GraphML, GML, Matrix Market and archives against what other libraries write."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts of a graph on disk: nothing lost, nothing half written, damage named."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

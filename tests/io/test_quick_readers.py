@@ -1,7 +1,5 @@
 """Plain files read by Arrow, block by block: the same values, notes and errors as those read row by row."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import subprocess

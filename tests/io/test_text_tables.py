@@ -1,7 +1,5 @@
 """The parts of reading on their own: opening, delimiters, comments, rows, numbers, headers, at their boundaries."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import zipfile

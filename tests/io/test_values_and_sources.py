@@ -1,7 +1,5 @@
 """Values as people write them, comments, standard input, limits of unpacking."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import sys

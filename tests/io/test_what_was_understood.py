@@ -1,7 +1,5 @@
 """Reading says what it understood, and guesses nothing silently: weights, headers, ids, joins, comments."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

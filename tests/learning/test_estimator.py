@@ -1,7 +1,5 @@
 """GraphClassification: what it learns, what it accepts, what it refuses, model files."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Training folds: settings, results, checkpoints, time limits."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Replicas of classifiers: the same numbers as one model after another, written with plain PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

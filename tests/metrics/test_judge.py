@@ -1,7 +1,5 @@
 """The price of a table and the judge of clusterings, against exact sums and plain formulas."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

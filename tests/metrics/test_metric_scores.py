@@ -1,7 +1,5 @@
 """Scores against independent oracles: scikit-learn, networkx, dense formulas, brute force."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
 

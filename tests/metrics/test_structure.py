@@ -1,7 +1,5 @@
 """The verdict: "none" of noise, something else of what was planted."""
 
-from __future__ import annotations
-
 import warnings
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """What layers and poolers refuse, each with one sentence that names the argument."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Message passing against the plain formula and PyTorch Geometric, in float64; torch.compile of the dense path."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

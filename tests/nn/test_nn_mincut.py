@@ -1,7 +1,5 @@
 """MinCutPool against PyTorch Geometric, the written-out formulas, and its own promises."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

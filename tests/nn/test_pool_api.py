@@ -1,7 +1,5 @@
 """Every pooler behind one interface, over one awkward batch."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

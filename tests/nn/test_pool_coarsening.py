@@ -1,7 +1,5 @@
 """Graclus pooling: reductions, gradients, and what is remembered between calls."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

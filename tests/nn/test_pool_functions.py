@@ -1,7 +1,5 @@
 """Pooling with an assignment matrix of one's own, and what a pooling layer returns."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from helpers.pool_samples import BATCH, PTR, features, sparse, weighted

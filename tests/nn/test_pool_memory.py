@@ -1,7 +1,5 @@
 """A training step on 64 graphs with DD's sizes (up to 5,748 nodes) stays far below 4 GiB."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The paper's architectures with every pooler."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from test_pool_api import GRAPHS, F, collate

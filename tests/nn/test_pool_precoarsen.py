@@ -1,7 +1,5 @@
 """Coarsening ahead of training gives what the poolers would have computed."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

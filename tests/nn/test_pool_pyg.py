@@ -1,7 +1,5 @@
 """The learned poolers against PyTorch Geometric's, given the same weights."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch_geometric.nn import DMoNPooling, dense_diff_pool

@@ -1,7 +1,5 @@
 """Top-K and SAGPool by threshold and on other features; any module as scorer, assigner or embedder."""
 
-from __future__ import annotations
-
 import math
 from itertools import chain, pairwise
 

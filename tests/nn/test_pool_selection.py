@@ -1,7 +1,5 @@
 """A selection is used for the graph it was made for, and only for that one."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -5,8 +5,6 @@ of the average number of nodes, then to half of that) with dense graph convoluti
 clusters and two linear layers. The adjacency is not normalised there, hence ``normalise=False``.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import os

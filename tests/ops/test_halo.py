@@ -1,7 +1,5 @@
 """The Halo operator: parts of a graph give what the whole graph gives, values and gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

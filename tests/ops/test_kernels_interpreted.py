@@ -1,7 +1,5 @@
 """The GPU kernels in Triton's interpreter: the same numbers as plain formulas, on any graph, in every precision."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """How rows are shared out, which tile sizes are taken, and when kernels are used: needs no Triton."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

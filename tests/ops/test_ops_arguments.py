@@ -1,7 +1,5 @@
 """What losses and operators accept, and the sentence where they do not."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a step costs: one product with A, memory, and a saved product that nobody else sees changed."""
 
-from __future__ import annotations
-
 import weakref
 
 import pytest

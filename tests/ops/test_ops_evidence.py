@@ -1,7 +1,5 @@
 """The evidence: information of tables of counts, the price of a table, words, and hand-made cases."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

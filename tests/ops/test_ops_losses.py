@@ -1,7 +1,5 @@
 """The losses and the pooled adjacency: formulas, gradients, batches, replicas, extreme graphs, precision."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The adjacency operators: same matrix whatever the kind, caches that never go stale, clear errors."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -1,7 +1,5 @@
 """S'X, S'AS and S'S together against each by itself, and their derivatives."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from helpers.graph_strategies import OPERATOR_KINDS, make_operator, make_sample, rows_for, samples

@@ -1,7 +1,5 @@
 """Batches of graphs: a ragged batch, a padded one and one graph at a time say the same."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from helpers.graph_strategies import make_sample, presence, samples

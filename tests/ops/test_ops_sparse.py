@@ -1,7 +1,5 @@
 """Sparse products, entries, subgraphs, merged graphs, norms and small helpers, against dense formulas."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

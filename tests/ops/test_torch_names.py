@@ -1,7 +1,5 @@
 """PyTorch's private names: used in one file only, and everything is right without them."""
 
-from __future__ import annotations
-
 import re
 from contextlib import nullcontext
 from pathlib import Path

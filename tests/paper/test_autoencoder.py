@@ -1,7 +1,5 @@
 """The autoencoder experiment on small settings: replicas, resuming, kill -9, files and figure."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

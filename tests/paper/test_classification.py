@@ -1,7 +1,5 @@
 """The runner of table 2: records, resuming after kill -9, the time limit, the table; trials beside it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

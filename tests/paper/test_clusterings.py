@@ -1,7 +1,5 @@
 """Table 1 and the table of quality: resuming, settings, cells; the figure of synthetic graphs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every experiment as ``python -m softcut.paper.NAME``, where extra packages are not installed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The rank correlation of evidence with NMI: the pool, its scores, the file and the command."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One cell of a table on real data, computed again and compared with what is recorded in results/."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The runner of table 3: records, resuming, trials, merging, the table."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The whole report: every table and figure of a folder of results, and what is missing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +12,8 @@ from softcut.paper import citation, report_sections, table2, table3
 from softcut.paper.comparison import compared
 from softcut.paper.report_files import any_table, origin_of_file
 from softcut.paper.report_sections import table1_section, table2_section, table3_section, view_sections
-from softcut.report.html_page import Cell, Details, Missing, Table, View, render_page
+from softcut.report.html_page import Details, Missing, View, render_page
+from softcut.report.tables import Cell, Table
 from tools.views import run as run_views
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

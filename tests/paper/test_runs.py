@@ -1,7 +1,5 @@
 """Records of runs: what counts as finished, what survives, and the cells made of them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

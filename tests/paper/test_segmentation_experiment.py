@@ -1,7 +1,5 @@
 """The segmentation experiment: what is run, kept and counted, on three small images."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

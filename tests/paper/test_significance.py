@@ -1,7 +1,5 @@
 """The tests behind the bold numbers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The demo."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page, the sentence and the label file of one clustering."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Pages: everything inside one file, everything from outside escaped."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Data of the interactive views."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pictures: what is drawn for which size, and colours people can tell apart."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 

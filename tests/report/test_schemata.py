@@ -1,7 +1,5 @@
 """Drawings of networks are what the networks are."""
 
-from __future__ import annotations
-
 import re
 
 import torch

@@ -1,7 +1,5 @@
 """Images of every kind as RGB, files that are none, and large images made smaller."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from PIL import Image

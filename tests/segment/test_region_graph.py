@@ -1,7 +1,5 @@
 """Regions, their borders, histograms and graph, against plain loops."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Covering, Rand index and variation of information against plain loops over segments and pixels."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

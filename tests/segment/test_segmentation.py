@@ -1,7 +1,5 @@
 """segment_image: right on images whose segments are known, on every kind of image, and clear where it cannot work."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """The local page: who may ask, what may be sent, and what becomes of jobs and their files."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

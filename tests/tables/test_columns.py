@@ -1,7 +1,5 @@
 """Tables of edges and features: which columns are taken for what, how rows are joined, at every boundary."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

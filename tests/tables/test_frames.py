@@ -1,7 +1,5 @@
 """Data frames, lists, igraph graphs and 64-bit matrices: names and indices are honoured, ambiguity is refused."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers that count the rows or the nodes of a table: when they are ids, when a feature, when neither."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The pages of tables 2 and 3, from the results on disk and from made-up ones."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Tables of the pages: they are those of results/, and nothing that differs goes unnoticed."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

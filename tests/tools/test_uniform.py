@@ -1,7 +1,5 @@
 """The uniform assignment of MinCutPool: the second-order formulas, and the measured smoothness of features."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Replicas on padded batches against trainings one by one: plain modules, torch.optim.Adam, loops in Python."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The training loop against plain trainings: torch modules, torch.optim.Adam and stop rules written out in Python."""
 
-from __future__ import annotations
-
 import copy
 import math
 import os

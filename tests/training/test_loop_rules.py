@@ -1,7 +1,5 @@
 """The rules of the loop: what it minimises, when it stops, what it watches, its settings, who looks after Ctrl-C."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import signal

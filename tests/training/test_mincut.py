@@ -1,7 +1,5 @@
 """Clustering networks, with each objective of the family: replicas in one pass, losses, stopping one by one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Training in batches: unbiased estimates of sums and gradients, and the same training with a single part."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Networks with a replica axis and their first layer: first weights, scales, temperature, the way products are made."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

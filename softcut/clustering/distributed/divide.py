@@ -17,8 +17,6 @@ from softcut.io.part_files import Manifest, write_parts
 from softcut.metrics.features_as_words import looks_like_words, presence
 from softcut.metrics.measurements import looked_at, principal_axes
 
-__all__ = ["partition"]
-
 
 def partition(
     graph: Graph,

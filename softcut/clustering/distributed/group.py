@@ -22,8 +22,6 @@ from torch.distributed.rendezvous import rendezvous
 
 from softcut.errors import ParameterError, SoftcutError
 
-__all__ = ["JobError", "JobGroup", "ProcessError", "TorchGroup", "Traffic", "process_group", "step_traffic"]
-
 _T = TypeVar("_T")
 
 

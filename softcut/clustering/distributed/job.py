@@ -21,8 +21,6 @@ from softcut.io.part_files import Manifest, Part, open_part, read_manifest
 from softcut.training import Progress, ReplicaNet, TrainResult
 from softcut.training.mincut import run_task
 
-__all__ = ["DTYPES", "DistributedResult", "DistributedSettings", "train_part"]
-
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 

@@ -25,8 +25,6 @@ from softcut.ops.halo import Exchange, Group, Halo
 from softcut.training import Checkpoint, DenseInput, FirstLayer, ReplicaNet, TrainSettings
 from softcut.training.mincut import ClusteringTask, named_loss, start_rows
 
-__all__ = ["PartJudge", "PartNodes", "PartTask", "SharedCheckpoint", "part_operator", "prepare_part"]
-
 # Nodes whose words are counted at a time.
 _ROWS_AT_ONCE = 1 << 14
 

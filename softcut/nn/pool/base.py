@@ -21,8 +21,6 @@ from softcut.ops.products import PooledProducts, pooled_products
 from softcut.ops.tensor_checks import can_be_read, check_assignments
 from softcut.ops.triplets import entries
 
-__all__ = ["DensePool", "MLPPool", "Pool", "PoolOutput", "check_clusters", "nodes_per_graph"]
-
 
 class PoolOutput:
     """What a pooling layer returns.

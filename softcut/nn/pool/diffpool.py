@@ -16,8 +16,6 @@ from softcut.ops.numerics import safe_sqrt
 from softcut.ops.products import PooledProducts
 from softcut.ops.triplets import frobenius_squared
 
-__all__ = ["DiffPool", "diff_pool"]
-
 ASSIGNMENTS: dict[str, ModuleLike] = {
     "gcn": GCNConv,
     "skip": SkipConv,

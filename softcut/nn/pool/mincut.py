@@ -15,8 +15,6 @@ from softcut.ops import ClusterTables, Dense, Operator, get_objective, orthogona
 from softcut.ops.products import PooledProducts
 from softcut.ops.tensor_checks import can_be_read
 
-__all__ = ["DMoNPool", "JustBalancePool", "MinCutPool", "mincut_pool"]
-
 
 class ObjectivePool(DensePool):
     """Pooling that is trained by an objective of :mod:`softcut.ops.objectives`, wherever S comes from."""

@@ -16,8 +16,6 @@ from softcut.ops.batching import Padded, counts_to_ptr
 from softcut.ops.numerics import zero_padding
 from softcut.ops.triplets import segments_of, submatrix
 
-__all__ = ["KeepSelection", "NoPool", "above", "connect_kept", "graph_softmax", "top_k"]
-
 _TIE = 1e-7  # scores this close to the best of their graph count as the best
 
 

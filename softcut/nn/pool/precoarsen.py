@@ -28,8 +28,6 @@ else:
     Data = require("torch_geometric.data", "pyg", "PreCoarsen").Data
     BaseTransform = require("torch_geometric.transforms", "pyg", "PreCoarsen").BaseTransform
 
-__all__ = ["CoarsenedData", "PreCoarsen"]
-
 
 class CoarsenedData(Data):
     """A graph together with its coarser versions; batches like any other.

@@ -12,8 +12,6 @@ from softcut.nn.pool.selection import DenseSelection
 from softcut.ops import Operator, Segments
 from softcut.ops.numerics import zero_padding
 
-__all__ = ["RandomPool"]
-
 KINDS = ("normal", "uniform", "hard")
 _BLOCK = 1024  # rows of the table drawn at a time, each block from its own seed
 

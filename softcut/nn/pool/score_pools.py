@@ -28,8 +28,6 @@ from softcut.nn.pool.selection import Selection
 from softcut.ops import Operator
 from softcut.ops.triplets import CONNECTIONS
 
-__all__ = ["SAGPool", "ScorePool", "TopKPool"]
-
 SCORES: dict[str, ModuleLike] = {"gcn": GCNConv, "graphconv": GraphConv}
 
 

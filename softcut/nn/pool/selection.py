@@ -16,8 +16,6 @@ from softcut.ops.cut import self_gram
 from softcut.ops.numerics import zero_padding
 from softcut.ops.tensor_checks import can_be_read
 
-__all__ = ["DenseSelection", "Selection", "edges_of", "same_edges", "same_rows"]
-
 
 class Selection(ABC):
     """Which nodes go to which cluster: `s`, the assignment matrix, the way there (`reduce`) and back (`lift`).

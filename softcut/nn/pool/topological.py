@@ -25,8 +25,6 @@ from softcut.ops.batching import Padded
 from softcut.ops.spmm import constants
 from softcut.ops.triplets import cluster_graph, entries, to_ragged
 
-__all__ = ["ClusterSelection", "FlatSelection", "GraclusPool", "NDPPool", "PrecomputedPool"]
-
 REDUCTIONS = ("max", "mean", "sum")
 _TABLE = 16  # nodes of a cluster up to which its maximum is taken member by member
 _ANOTHER_BATCH = "selection must come from the same padded batch that is pooled"

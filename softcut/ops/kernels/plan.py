@@ -21,19 +21,6 @@ from torch import Tensor
 
 from softcut.ops.numerics import counts_to_ptr, index_type
 
-__all__ = [
-    "PIECE",
-    "LongRows",
-    "RowPlan",
-    "Tiles",
-    "choice_key",
-    "choices_file",
-    "choose",
-    "measured_choices",
-    "row_plan",
-    "table",
-]
-
 # Entries of a piece. A longer row is cut.
 PIECE = 512
 # Rows differ in length where the longest has more than this many times the mean, and this many entries.

@@ -13,8 +13,6 @@ from torch import Tensor
 from softcut.ops.kernels import programs
 from softcut.ops.kernels.plan import RowPlan, Tiles, choose
 
-__all__ = ["CHUNK", "cut_gradient", "cut_sums", "gram", "matmul", "row_product"]
-
 # The second pass over long rows adds up few rows with many pieces each.
 _LAST_PASS = Tiles(1, 32, 16, 4)
 # Columns up to which their number is compiled in. Above, replicas make it large and come and go.
