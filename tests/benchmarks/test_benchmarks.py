@@ -1,4 +1,4 @@
-"""Every script of benchmarks/ starts, and those that have small sizes run with them and write what they measured."""
+"""Every script of benchmarks/ starts, those that have small sizes run with them, and those of docs/images/ draw."""
 
 import json
 import runpy
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "benchmarks"
 # Modules that others import, and scripts that need an environment of their own (cosmic-ray; peers that are installed).
 NO_SCRIPTS = ("environment", "gpu_measuring", "gpu_sweep", "peer_formulas", "contenders", "mutants")
 SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in NO_SCRIPTS)
@@ -47,3 +48,16 @@ def test_a_small_run(name, monkeypatch, tmp_path, capsys):
     run(name, SMALL[name].replace("OUT", str(out)), monkeypatch)
     assert capsys.readouterr().out
     assert json.loads(out.read_text(encoding="utf-8"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", ["algorithms", "astronaut", "pooling_gallery", "structure"])
+def test_a_picture_of_the_pages_is_drawn(name, tmp_path):
+    folder = tmp_path / "docs" / "images"  # a script writes beside itself
+    folder.mkdir(parents=True)
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    text = (ROOT / "docs" / "images" / f"{name}.py").read_text(encoding="utf-8")
+    (folder / f"{name}.py").write_text(text.replace("STEPS = 400", "STEPS = 5"), encoding="utf-8")
+    runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
+    assert all(path.stat().st_size > 5_000 for path in folder.glob("*.png"))
+    assert list(folder.glob("*.png"))
