@@ -19,7 +19,9 @@ WIDTH = 420  # of each half
 def main() -> None:
     photo = data.astronaut()
     segments = sc.segment_image(photo, 6)
-    halves = np.concatenate([photo, np.full((len(photo), 12, 3), 255, np.uint8), segments.overlay(0.6)], axis=1)
+    halves = np.concatenate(
+        [photo, np.full((len(photo), 12, 3), 255, np.uint8), segments.overlay(0.6)], axis=1
+    )
     picture = Image.fromarray(halves)
     picture.thumbnail((2 * WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
     # 128 colours are enough for a photo of this size, and a third of the bytes.
