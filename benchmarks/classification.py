@@ -170,7 +170,7 @@ def _status(name: str) -> int:
 
 
 @contextmanager
-def peak_memory(device: torch.device, found: dict[str, Any]) -> Iterator[None]:
+def peak_memory(device: torch.device, measured: dict[str, Any]) -> Iterator[None]:
     """Puts the peak of what the block uses into ``found["memory_bytes"]``."""
     gc.collect()
     if device.type == "cuda":
@@ -178,7 +178,7 @@ def peak_memory(device: torch.device, found: dict[str, Any]) -> Iterator[None]:
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         yield
-        found["memory_bytes"] = torch.cuda.max_memory_allocated() - before
+        measured["memory_bytes"] = torch.cuda.max_memory_allocated() - before
         return
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)  # freed memory goes back, and the peak is counted anew
@@ -186,14 +186,14 @@ def peak_memory(device: torch.device, found: dict[str, Any]) -> Iterator[None]:
             file.write("5")
     before = _status("VmRSS")
     yield
-    found["memory_bytes"] = max(0, _status("VmHWM") - before)
+    measured["memory_bytes"] = max(0, _status("VmHWM") - before)
 
 
 def measure(make: Callable[[], Step], graphs: int, device: torch.device, budget: float) -> dict[str, Any]:
     """Median time of a step (of `graphs` training graphs), after two that do not count, in about `budget` seconds."""
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     times: list[float] = []
-    with peak_memory(device, found):
+    with peak_memory(device, measured):
         step = make()
         started = time.perf_counter()
         while len(times) < 5 or (time.perf_counter() - started < budget and len(times) < 200):
@@ -208,7 +208,7 @@ def measure(make: Callable[[], Step], graphs: int, device: torch.device, budget:
             times.append(time.perf_counter() - start)
     counted = times[2:] or times[-1:]
     seconds = float(np.median(counted))
-    return {"seconds": seconds, "graphs_per_second": graphs / seconds, "steps": len(counted), **found}
+    return {"seconds": seconds, "graphs_per_second": graphs / seconds, "steps": len(counted), **measured}
 
 
 def benchmark(name: str, given: argparse.Namespace, device: torch.device) -> list[dict[str, Any]]:

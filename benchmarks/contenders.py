@@ -593,10 +593,10 @@ def _forget_peak() -> None:
 
 
 @contextmanager
-def _clock(found: dict[str, Any]) -> Iterator[None]:
+def _clock(measured: dict[str, Any]) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    found["seconds"] = time.perf_counter() - start
+    measured["seconds"] = time.perf_counter() - start
 
 
 def _answer(line: dict[str, Any]) -> None:
@@ -621,13 +621,13 @@ def main() -> None:
         seed = json.loads(line)["seed"]
         _forget_peak()
         before = _status("VmRSS")
-        found: dict[str, Any] = {}
-        with _clock(found):
+        measured: dict[str, Any] = {}
+        with _clock(measured):
             info = run(seed)
         peak = _status("VmHWM")
-        found.update(info)
-        found["seconds"] /= found.pop("steps", 1)
-        _answer({**found, "peak": max(0, peak - base), "extra": max(0, peak - before)})
+        measured.update(info)
+        measured["seconds"] /= measured.pop("steps", 1)
+        _answer({**measured, "peak": max(0, peak - base), "extra": max(0, peak - before)})
 
 
 if __name__ == "__main__":

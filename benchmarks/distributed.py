@@ -94,7 +94,7 @@ def worker(parts: Path, k: int, out: Path) -> None:
             vocabulary=vocabulary,
         )
         measured = None if before is None or after is None else (after - before) / (last - first)
-        found = {
+        of_processes = {
             "sent_rows": rows,
             "counted": vars(result.step),
             "model": vars(model),
@@ -102,7 +102,7 @@ def worker(parts: Path, k: int, out: Path) -> None:
             "written_to_sockets": measured,
             "milliseconds_per_step": 1000 * (ended - began) / (last - first),
         }
-        every = group.gather(found)
+        every = group.gather(of_processes)
         if group.rank == 0:
             state = {name: value.detach().clone() for name, value in net.state_dict().items()}
             save_file(state, out / "networks.safetensors")
@@ -138,11 +138,11 @@ def equality(name: str, paper: bool, folder: Path) -> list[dict[str, Any]]:
         state = load_file(out / "networks.safetensors")
         alone = alone or state
         written = json.loads((out / "found.json").read_text())
-        found, losses = written["processes"], np.array(written["losses"])
+        of_processes, losses = written["processes"], np.array(written["losses"])
         calm = losses if calm is None else calm
-        sent = sum((Traffic(**each["counted"]) for each in found), Traffic(0, 0))
-        model = sum((Traffic(**each["model"]) for each in found), Traffic(0, 0))
-        sockets = [each["written_to_sockets"] for each in found]
+        sent = sum((Traffic(**each["counted"]) for each in of_processes), Traffic(0, 0))
+        model = sum((Traffic(**each["model"]) for each in of_processes), Traffic(0, 0))
+        sockets = [each["written_to_sockets"] for each in of_processes]
         row = {
             "graph": name,
             "nodes": graph.num_nodes,
@@ -156,9 +156,9 @@ def equality(name: str, paper: bool, folder: Path) -> list[dict[str, Any]]:
             "largest_difference_of_a_loss": float(np.abs(losses - calm).max()),
             "counted_bytes_per_step": sent.halo + sent.reduced,
             "model_bytes_per_step": model.halo + model.reduced,
-            "model_bytes_on_the_wire": sum(each["model_on_the_wire"] for each in found),
+            "model_bytes_on_the_wire": sum(each["model_on_the_wire"] for each in of_processes),
             "bytes_written_to_sockets": None if None in sockets else sum(sockets),
-            "milliseconds_per_step": max(each["milliseconds_per_step"] for each in found),
+            "milliseconds_per_step": max(each["milliseconds_per_step"] for each in of_processes),
         }
         rows.append(row)
         wire, real = row["model_bytes_on_the_wire"], row["bytes_written_to_sockets"]

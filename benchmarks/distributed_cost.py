@@ -145,8 +145,8 @@ class Scale:
         """All of it, as plain numbers."""
         names = ("rows", "halo", "memory", "preparation_memory", "traffic", "halo_bytes", "reduced_bytes")
         compute, messages = self.seconds(memory_speed, network_speed)
-        found = {name: getattr(self, name) for name in names}
-        return {**asdict(self), **found, "seconds_memory": compute, "seconds_messages": messages}
+        measured = {name: getattr(self, name) for name in names}
+        return {**asdict(self), **measured, "seconds_memory": compute, "seconds_messages": messages}
 
 
 # ------------------------------------------------------------------------------- the model against PyTorch
@@ -169,9 +169,9 @@ def part_operator(n: int, halo: int, degree: int) -> Halo:
 def peak_of(work: Callable[[], Any]) -> int:
     """The most bytes that PyTorch held at a time of what `work` allocated."""
     cpu = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=cpu, profile_memory=True) as found:
+    with torch.profiler.profile(activities=cpu, profile_memory=True) as measured:
         work()
-    events = [e for e in found.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events = [e for e in measured.profiler.kineto_results.events() if e.name() == "[memory]"]
     return int(np.cumsum([e.nbytes() for e in sorted(events, key=lambda e: e.start_ns())]).max())
 
 
@@ -200,14 +200,16 @@ def compared(n: int, halo: int, degree: int, columns: int, k: int, hidden: int, 
     manifest: Any = SimpleNamespace(nodes=n, edge_worth=1.0)
     judge = PartJudge(part, op, manifest, torch.zeros(0, dtype=torch.float64))
     x, recipe = torch.randn(n, columns), Recipe(large=64, distances=(0, 2), many_columns=columns + 1)
-    found = {
+    measured = {
         "step": peak_of(step) / job.step_memory,
         "evidence": peak_of(lambda: judge(torch.rand(n, replicas, k).argmax(-1), k)) / job.judging_memory,
         # The features themselves were there before.
         "preparation": (peak_of(lambda: scaled_distances(op, x, prepared.nodes, recipe)) + 4 * x.numel())
         / (job.preparation_memory - job.graph_memory),
     }
-    print(f"halo {halo}, H {hidden}, K {k}, R {replicas}:", {name: round(v, 3) for name, v in found.items()})
+    print(
+        f"halo {halo}, H {hidden}, K {k}, R {replicas}:", {name: round(v, 3) for name, v in measured.items()}
+    )
 
 
 def main() -> None:
@@ -243,11 +245,11 @@ def main() -> None:
         ),
         f"{parts} parts at random, {chance:.1f}": replace(whole, parts=parts, halo_share=chance),
     }
-    found = {title: {**job.described(*speeds), "steps": STEPS} for title, job in jobs.items()}
-    for title, numbers in found.items():
+    measured = {title: {**job.described(*speeds), "steps": STEPS} for title, job in jobs.items()}
+    for title, numbers in measured.items():
         print(title, {name: float(f"{value:.4g}") for name, value in numbers.items()}, sep="\n  ")
     if out is not None:
-        atomic_json(out, {"jobs": found, "commit": commit(), "command": command_line()})
+        atomic_json(out, {"jobs": measured, "commit": commit(), "command": command_line()})
 
 
 if __name__ == "__main__":

@@ -111,29 +111,29 @@ def loss(bench: Bench) -> None:
 
             unit = 4 * graph.n * k
             with use("triton"):
-                found = {"ms": bench.milliseconds(step), "extra": bench.peak(step) / unit}
+                values = {"ms": bench.milliseconds(step), "extra": bench.peak(step) / unit}
                 # A CUDA graph of the same calls, as in training: without the time that Python takes.
-                found["replayed ms"] = bench.milliseconds(captured(step, 4)) / 4 if CUDA else found["ms"]
+                values["replayed ms"] = bench.milliseconds(captured(step, 4)) / 4 if CUDA else values["ms"]
                 value, gradient = step()
                 same = all(torch.equal(a, b) for a, b in zip((value, gradient), step(), strict=True))
                 exact = graph.s(k, dtype).double().requires_grad_()
             with use("torch"):
-                found |= {"torch ms": bench.milliseconds(step, 2), "torch extra": bench.peak(step) / unit}
+                values |= {"torch ms": bench.milliseconds(step, 2), "torch extra": bench.peak(step) / unit}
                 true_value, true_gradient = step(s=exact)
-            found["same bits"] = same
-            found["loss error"] = abs(value.item() - true_value.item())
+            values["same bits"] = same
+            values["loss error"] = abs(value.item() - true_value.item())
             worst = (gradient.double() - true_gradient).abs().max() / true_gradient.abs().max()
-            found["gradient error"] = worst.item()
+            values["gradient error"] = worst.item()
             del exact, true_gradient, gradient
             if d == "float32" and not name.startswith("power"):
                 weight = torch.ones(graph.entries, device=DEVICE)
                 with torch.device(DEVICE):
                     peer = lambda s: sparse_mincut_loss(graph.edges, s, weight)  # noqa: E731
-                    found["peer ms"] = bench.milliseconds(lambda: step(peer), 2)
-                    found["peer GiB"] = bench.peak(lambda: step(peer)) / 2**30
-                found["ratio"] = found["peer ms"] / found["ms"]
+                    values["peer ms"] = bench.milliseconds(lambda: step(peer), 2)
+                    values["peer GiB"] = bench.peak(lambda: step(peer)) / 2**30
+                values["ratio"] = values["peer ms"] / values["ms"]
                 graph.__dict__.pop("edges")
-            return found
+            return values
 
         r = bench.record(f"loss | {name} | K={k} | {d}", measure)
         if r:
@@ -167,15 +167,15 @@ def ragged(bench: Bench) -> None:
                 gram = layout.gram(a, b)
                 return gram.detach(), *torch.autograd.grad(gram, (a, b), gram.detach())
 
-            found: dict[str, Any] = {}
+            values: dict[str, Any] = {}
             results = {}
             for mode in ("torch", "triton"):
                 with use(mode):
-                    found[f"{mode} ms"], results[mode] = bench.milliseconds(step), step()
+                    values[f"{mode} ms"], results[mode] = bench.milliseconds(step), step()
             pairs = zip(results["torch"], results["triton"], strict=True)
-            found["error"] = max(((x - y).abs().max() / x.abs().max()).item() for x, y in pairs)
-            found["work"] = n * k * f
-            return found
+            values["error"] = max(((x - y).abs().max() / x.abs().max()).item() for x, y in pairs)
+            values["work"] = n * k * f
+            return values
 
         print(f"ragged, {graphs} graphs of about {size}, K={k}, F={f}:",
               bench.record(f"ragged | {graphs} {size} {k} {f}", measure), flush=True)  # fmt: skip
@@ -190,13 +190,13 @@ def order(bench: Bench) -> None:
         bench.graphs.clear()
         graph = Graph("planted", bench.sizes[1], bench.entries)
         by_group = graph.groups.argsort(stable=True)
-        after, found = submatrix(graph.plain, by_group, None), {}
+        after, values = submatrix(graph.plain, by_group, None), {}
         with use("triton"):
             for k in bench.columns:
                 x = graph.s(k)
                 for name, op in (("as it is", graph.plain), ("sorted", after)):
-                    found[f"K={k} {name} ms"] = bench.milliseconds(lambda op=op, x=x: op @ x)
-        return found
+                    values[f"K={k} {name} ms"] = bench.milliseconds(lambda op=op, x=x: op @ x)
+        return values
 
     print("nodes sorted by community:", bench.record("order", measure), flush=True)
 
@@ -214,13 +214,13 @@ def crossover(bench: Bench) -> None:
 
         def measure(n: int = n, entries: int = entries, k: int = k) -> dict[str, Any]:
             graph = Graph("power law", n, entries)
-            x, found = graph.s(k), {}
+            x, values = graph.s(k), {}
             for mode in ("torch", "triton"):
                 with use(mode):
                     call = lambda: sparse_product(graph.pattern, None, x)  # noqa: E731
-                    found[f"{mode} eager ms"] = bench.milliseconds(call)
-                    found[f"{mode} ms"] = bench.milliseconds(captured(call, 20)) / 20 if CUDA else None
-            return found
+                    values[f"{mode} eager ms"] = bench.milliseconds(call)
+                    values[f"{mode} ms"] = bench.milliseconds(captured(call, 20)) / 20 if CUDA else None
+            return values
 
         print(f"{n} nodes, {entries} entries, {k} columns ({entries * k / 2**22:.2f} of the limit):",
               bench.record(f"crossover | {n} {entries} {k}", measure), flush=True)  # fmt: skip
@@ -266,10 +266,10 @@ def growth(bench: Bench) -> None:
                 "gather ms": bench.milliseconds(gather, 5),
             }
 
-        found = bench.record(f"growth | {count}", measure)
-        if found:
-            rows.append(found)
-            print(found, flush=True)
+        values = bench.record(f"growth | {count}", measure)
+        if values:
+            rows.append(values)
+            print(values, flush=True)
     slow = [r for r in rows if rows and r["ms"] > 10 * rows[0]["ms"]]
     for name, points in (("ms", slow), ("gather ms", slow), ("extra bytes", rows[1:])):
         if len(points) > 1 and points[0][name] and points[-1][name]:
@@ -315,15 +315,15 @@ def fits(bench: Bench) -> None:
             graph = load(name)
             k = len(np.unique(graph.y))
             short_run = {"max_iter": 2, "n_init": 1} if bench.tiny else {}
-            found: dict[str, list[float]] = {}
+            values: dict[str, list[float]] = {}
             GraphClustering(k, device=str(DEVICE), **{"max_iter": 5} | short_run).fit(graph)
             for mode in ("torch", "auto") * (1 if bench.tiny else 2):
                 with use(mode):
                     begin = time.perf_counter()
                     labels = GraphClustering(k, device=str(DEVICE), **short_run).fit(graph).labels_
-                    found.setdefault(f"{mode} s", []).append(time.perf_counter() - begin)
-                    found.setdefault(f"{mode} nmi", []).append(float(nmi(graph.y, labels)))
-            return found
+                    values.setdefault(f"{mode} s", []).append(time.perf_counter() - begin)
+                    values.setdefault(f"{mode} nmi", []).append(float(nmi(graph.y, labels)))
+            return values
 
         print(f"default fit of {name}:", bench.record(f"fit {name}", measure), flush=True)
 

@@ -37,20 +37,20 @@ def product_times(bench: Bench, name: str, choices: dict[Case, list[Any]]) -> di
     from softcut.ops.kernels.product import row_product
 
     ranked = {}
-    for (k, d), found in choices.items():
+    for (k, d), tilings in choices.items():
 
         def measure(tiles: Any, k: int = k, d: str = d) -> float:
             graph = bench.graph(name)
             x, p = graph.s(k, TYPES[d]), graph.pattern
             return bench.milliseconds(lambda: row_product(p.col, None, x, None, plan=p.plan, tiles=tiles), 2)
 
-        keys = {tiles: f"sweep | {name} | K={k} | {d} | {short(tiles)}" for tiles in found}
+        keys = {tiles: f"sweep | {name} | K={k} | {d} | {short(tiles)}" for tiles in tilings}
         times = {tiles: bench.record(key, lambda t=tiles: measure(t)) for tiles, key in keys.items()}
         times = {tiles: ms for tiles, ms in times.items() if ms is not None}
         if times:
             ranked[k, d] = sorted(times, key=lambda t: times[t])
             shown = ", ".join(f"{short(t)} {times[t]:.3f}" for t in ranked[k, d][:5])
-            table = f"table {times[found[0]]:.3f}" if found[0] in times else ""
+            table = f"table {times[tilings[0]]:.3f}" if tilings[0] in times else ""
             print(f"{name:20} K={k:<3} {d:9} {shown}  {table}", flush=True)
     return ranked
 
@@ -107,15 +107,15 @@ def sweep(bench: Bench) -> None:
     choices = {}
     for k in bench.columns:
         for d, dtype in TYPES.items():
-            found = [t for t in candidates(k, mean, dtype) if not t.gather_scale]
-            choices[k, d] = found[:2] if bench.tiny else found
-    compile_once(bench, ((c, t) for c, found in choices.items() for t in found), loss=False, uneven=False)
+            tilings = [t for t in candidates(k, mean, dtype) if not t.gather_scale]
+            choices[k, d] = tilings[:2] if bench.tiny else tilings
+    compile_once(bench, ((c, t) for c, tilings in choices.items() for t in tilings), loss=False, uneven=False)
     ranked = product_times(bench, first, choices)
     few = {case: list(dict.fromkeys([choices[case][0], *best[:BEST]])) for case, best in ranked.items()}
-    compile_once(bench, ((c, t) for c, found in few.items() for t in found), loss=False, uneven=True)
-    best = {first: {case: found[0] for case, found in ranked.items()}}
+    compile_once(bench, ((c, t) for c, tilings in few.items() for t in tilings), loss=False, uneven=True)
+    best = {first: {case: tilings[0] for case, tilings in ranked.items()}}
     for name in others:
-        best[name] = {case: found[0] for case, found in product_times(bench, name, few).items()}
+        best[name] = {case: tilings[0] for case, tilings in product_times(bench, name, few).items()}
     variants = [
         (case, replace(tiles, gather_scale=g))
         for cases in best.values()

@@ -24,18 +24,18 @@ _MOST_NUMBERS = 4096
 def candidates(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Iterator[Tiles]:
     """Tile sizes worth measuring, the table's choice first."""
     first = table(k, mean, dtype)
-    found = [first]
+    tilings = [first]
     for warps, along, rows, neighbours in (
         (1, False, 1, 16), (1, False, 1, 32), (2, False, 2, 32), (4, False, 4, 16), (4, False, 8, 8), (4, False, 8, 16),
         (4, False, 16, 8), (8, False, 16, 8), (2, True, 16, 8), (4, True, 32, 2), (4, True, 32, 4), (4, True, 32, 8),
         (4, True, 64, 4), (4, True, 64, 8), (4, True, 128, 4), (8, True, 64, 4),
     ):  # fmt: skip
         if rows * neighbours * first.columns <= _MOST_NUMBERS * warps:
-            found.append(Tiles(rows, neighbours, first.columns, warps, along, stream=True))
-    found += [replace(t, ahead=True) for t in found if t.neighbours <= 8 or t == first]
-    found += [replace(t, stream=False) for t in found if t.neighbours <= 4 or t == first]
-    found.append(replace(first, gather_scale=True))
-    yield from dict.fromkeys(found)
+            tilings.append(Tiles(rows, neighbours, first.columns, warps, along, stream=True))
+    tilings += [replace(t, ahead=True) for t in tilings if t.neighbours <= 8 or t == first]
+    tilings += [replace(t, stream=False) for t in tilings if t.neighbours <= 4 or t == first]
+    tilings.append(replace(first, gather_scale=True))
+    yield from dict.fromkeys(tilings)
 
 
 def fastest(choices: Iterator[Tiles], seconds: Callable[[Tiles], float]) -> tuple[Tiles, dict[Tiles, float]]:

@@ -76,8 +76,8 @@ class Phases:
         place = getattr(place, owner) if owner else place
         if name not in vars(place):
             return
-        found = vars(place)[name]
-        real = found.__func__ if isinstance(found, classmethod) else found
+        measured = vars(place)[name]
+        real = measured.__func__ if isinstance(measured, classmethod) else measured
 
         def watched(*args: Any, **options: Any) -> Any:
             self.switch()
@@ -88,7 +88,7 @@ class Phases:
                 self.switch()
                 self.names.pop()
 
-        setattr(place, name, classmethod(watched) if isinstance(found, classmethod) else watched)
+        setattr(place, name, classmethod(watched) if isinstance(measured, classmethod) else watched)
 
 
 def read(folder: Path) -> Any:
@@ -122,7 +122,7 @@ def fit(folder: Path, k: int, device: str, seed: int) -> dict[str, Any]:
     est = clusterer(k, device=device, random_state=seed).fit(graph)
     phases.switch()
     seconds = time.perf_counter() - began
-    found = {
+    measured = {
         "seconds": seconds,
         "cpu seconds": time.process_time() - before,
         "nmi": nmi(graph.y, est.labels_),
@@ -133,8 +133,8 @@ def fit(folder: Path, k: int, device: str, seed: int) -> dict[str, Any]:
         "notes": est.notes_,
     }
     if cuda:
-        found["peak GPU GiB"] = torch.cuda.max_memory_allocated() / 2**30
-    return found
+        measured["peak GPU GiB"] = torch.cuda.max_memory_allocated() / 2**30
+    return measured
 
 
 def louvain(folder: Path, seed: int) -> np.ndarray:
@@ -149,8 +149,8 @@ def leiden(folder: Path, seed: int) -> np.ndarray:
 
     entries = sp.coo_array(sp.triu(sp.load_npz(folder / "graph.npz"), 1))
     graph = igraph.Graph(n=entries.shape[0], edges=np.stack([entries.row, entries.col], axis=1))
-    found = leidenalg.find_partition(graph, leidenalg.ModularityVertexPartition, seed=seed)
-    return np.asarray(found.membership)
+    measured = leidenalg.find_partition(graph, leidenalg.ModularityVertexPartition, seed=seed)
+    return np.asarray(measured.membership)
 
 
 def peer(name: str, folder: Path, seed: int) -> dict[str, Any]:
@@ -250,13 +250,15 @@ def measure(given: argparse.Namespace, nodes: int, folder: Path) -> list[dict[st
     plan += [("scikit-network Louvain", ROOT, "louvain"), ("leidenalg", ROOT, "leiden")] * given.peers
     rows = []
     for name, checkout, what in plan * given.rounds:
-        found = apart(checkout, "--one", what, *common)
-        rows.append({"what": name, "nodes": nodes, "edges": edges, "clusters asked": given.clusters, **found})
-        shown = {key: round(value, 3) for key, value in found.items() if isinstance(value, int | float)}
+        measured = apart(checkout, "--one", what, *common)
+        rows.append(
+            {"what": name, "nodes": nodes, "edges": edges, "clusters asked": given.clusters, **measured}
+        )
+        shown = {key: round(value, 3) for key, value in measured.items() if isinstance(value, int | float)}
         print(f"  {name}: {shown}", flush=True)
-        for phase, seconds in found.get("phases", {}).items():
+        for phase, seconds in measured.get("phases", {}).items():
             print(f"    {phase:25s} {seconds:8.2f} s")
-        for text in found.get("notes", []):
+        for text in measured.get("notes", []):
             print(f"    {text}")
     return rows
 
@@ -286,12 +288,12 @@ def main() -> None:
         print(json.dumps(fit(given.folder, given.clusters, given.device, given.seed)))
         return
     if given.one is not None:
-        found = (
+        measured = (
             command(given.folder, given.clusters, given.seed)
             if given.one == "command"
             else peer(given.one, given.folder, given.seed)
         )
-        print(json.dumps(found))
+        print(json.dumps(measured))
         return
     from softcut.files import atomic_json
     from softcut.provenance import commit

@@ -42,18 +42,18 @@ def peak_of(train: Callable[[], Any], device: torch.device) -> tuple[Any, int]:
     """What a function returns, and the most bytes it held at a time."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-        found = train()
-        return found, torch.cuda.max_memory_allocated()
+        result = train()
+        return result, torch.cuda.max_memory_allocated()
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
     ) as profiler:
-        found = train()
+        result = train()
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
     held = most = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
         held += event.nbytes()
         most = max(most, held)
-    return found, most
+    return result, most
 
 
 def fit(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def fit(arguments: argparse.Namespace) -> dict[str, Any]:
 
         def watched(train: Callable[..., Any]) -> Callable[..., Any]:
             def run(*given: Any, **named: Any) -> Any:
-                found, most = peak_of(lambda: train(*given, **named), device)
+                result, most = peak_of(lambda: train(*given, **named), device)
                 peaks.append(most)
-                return found
+                return result
 
             return run
 

@@ -142,8 +142,8 @@ def places(room: str) -> Iterator[tuple[tuple[str, int, int], Mutant]]:
         nodes = list(ast_nodes(parso.parse(source)))
         for name in names:
             operator = cosmic_ray.plugins.get_operator(name)()
-            found = ((node, start) for node in nodes for start, _ in operator.mutation_positions(node))
-            for occurrence, (node, (line, column)) in enumerate(found):
+            recorded = ((node, start) for node in nodes for start, _ in operator.mutation_positions(node))
+            for occurrence, (node, (line, column)) in enumerate(recorded):
                 # The statements of an `if` have it for a parent, its condition is a place of the `if` itself.
                 own = node.children[1] if node.type == "if_stmt" else node
                 # cosmic-ray cannot replace an exception with a dot in its name.
@@ -360,9 +360,9 @@ def keep_counts(
     from softcut.files import atomic_json
     from softcut.provenance import origin
 
-    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"seeds": []}
-    told = {name: found.pop(name) for name in ("commit", "device", "command") if name in found}
-    before = {entry["seed"]: {**told, **entry} for entry in found["seeds"]}
+    recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"seeds": []}
+    told = {name: recorded.pop(name) for name in ("commit", "device", "command") if name in recorded}
+    before = {entry["seed"]: {**told, **entry} for entry in recorded["seeds"]}
     old = {room["room"]: room for room in before.get(seed, {}).get("rooms", [])}
     rooms = []
     for room, (places, _) in count.items():
@@ -384,7 +384,7 @@ def keep_counts(
             }
         )
     before[seed] = {"seed": seed, "rooms": rooms, **origin()}
-    atomic_json(path, {**found, "seeds": [before[key] for key in sorted(before)]})
+    atomic_json(path, {**recorded, "seeds": [before[key] for key in sorted(before)]})
 
 
 def report(results: list[dict[str, Any]], count: dict[str, tuple[int, int]], tests: dict[str, Any]) -> str:

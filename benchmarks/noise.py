@@ -99,12 +99,12 @@ def noise_edges(kind: str, nodes: int, degree: int, k: int, rng: np.random.Gener
         )
         return made.adjacency
     if kind == "random":
-        found = nx.fast_gnp_random_graph(nodes, degree / (nodes - 1), seed=seed)
+        network = nx.fast_gnp_random_graph(nodes, degree / (nodes - 1), seed=seed)
     elif kind == "regular":
-        found = nx.random_regular_graph(degree, nodes, seed=seed)
+        network = nx.random_regular_graph(degree, nodes, seed=seed)
     else:
-        found = nx.barabasi_albert_graph(nodes, max(2, round(degree / 2)), seed=seed)
-    return nx.to_scipy_sparse_array(found, weight=None, dtype=np.float32)
+        network = nx.barabasi_albert_graph(nodes, max(2, round(degree / 2)), seed=seed)
+    return nx.to_scipy_sparse_array(network, weight=None, dtype=np.float32)
 
 
 def noise_cases(count: int, seed: int = 0) -> Iterator[Case]:
@@ -272,11 +272,11 @@ def curve(out: Path, device: str, strengths: int = 12, states: int = 2) -> None:
                 },
             )
     for low, high in ((0, 1), (1, DEFAULT.clear), (DEFAULT.clear, np.inf)):
-        found = [row["nmi"] for row in rows if low <= row["structure"] < high]
-        if found:
+        nmis = [row["nmi"] for row in rows if low <= row["structure"] < high]
+        if nmis:
             print(
-                f"structure from {low:g} to {high:g}: {len(found)} fits, NMI {np.min(found):.2f} to "
-                f"{np.max(found):.2f}, median {np.median(found):.2f}, {np.mean(np.array(found) >= 0.7):.0%} at least .7"
+                f"structure from {low:g} to {high:g}: {len(nmis)} fits, NMI {np.min(nmis):.2f} to "
+                f"{np.max(nmis):.2f}, median {np.median(nmis):.2f}, {np.mean(np.array(nmis) >= 0.7):.0%} at least .7"
             )
 
 

@@ -71,14 +71,14 @@ def least(it: Problem) -> float:
 def starts(it: Problem, scales: list[int], seed: int) -> torch.Tensor:
     """One k-means of the features at its own distance for each replica: [R, N]."""
     z = it.prepared.encoded.inputs.z  # type: ignore[attr-defined]
-    found = []
+    outcome = []
     for scale in sorted(set(scales)):
         count = scales.count(scale)
         labels, _ = kmeans_restarts(
             z[scale], it.k, count, max_iter=30, least=least(it), random_state=1000 * seed + scale
         )
-        found.append(labels)
-    return torch.cat(found)
+        outcome.append(labels)
+    return torch.cat(outcome)
 
 
 def labels_of(it: Problem, method: str, start: torch.Tensor, scales: list[int], seed: int) -> torch.Tensor:
@@ -145,8 +145,10 @@ def report(records: Records, datasets: list[str], seeds: int, settings: dict[str
     for metric in METRICS:
         rows: dict[str, dict[str, float]] = {}
         for method in METHODS:
-            found = {name: records.of(name, method, range(seeds), settings) for name in datasets}
-            rows[method] = {n: float(np.mean([r[metric] for r in runs])) for n, runs in found.items() if runs}
+            outcome = {name: records.of(name, method, range(seeds), settings) for name in datasets}
+            rows[method] = {
+                n: float(np.mean([r[metric] for r in runs])) for n, runs in outcome.items() if runs
+            }
         table(metric, rows, datasets)
     for name in datasets:
         rows, columns = {}, []
@@ -185,15 +187,15 @@ def main() -> None:
         for method, missing in wanted.items():
             for seed in missing:
                 assert it is not None
-                found = run(it, method, options.replicas, seed)
+                outcome = run(it, method, options.replicas, seed)
                 print(
-                    f"{name}: {method}, seed {seed}: NMI {found['nmi_by_evidence']:.3f} (most evidence), "
-                    f"{found['nmi_mean']:.3f} (mean), {found['seconds']:.1f} s",
+                    f"{name}: {method}, seed {seed}: NMI {outcome['nmi_by_evidence']:.3f} (most evidence), "
+                    f"{outcome['nmi_mean']:.3f} (mean), {outcome['seconds']:.1f} s",
                     flush=True,
                 )
                 origin = {"device": device_name(device), "commit": commit()}
                 key = {"dataset": name, "method": method, "seed": seed, "settings": settings}
-                records.add([{**key, **found, **origin}])
+                records.add([{**key, **outcome, **origin}])
             command = f"python benchmarks/objectives.py --dataset {name} --seeds {options.seeds}"
             command += f" --replicas {options.replicas}"
             runs = records.of(name, method, range(options.seeds), settings)

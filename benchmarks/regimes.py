@@ -105,21 +105,21 @@ def main() -> None:
         graph = DATA[name]()
         assert graph.y is not None
         k = len(np.unique(graph.y))
-        found = rows[name]["methods"] if name in rows else {}
-        found = {method: found[method] for method in METHODS if method in found}  # of methods that are left
+        measured = rows[name]["methods"] if name in rows else {}
+        measured = {method: measured[method] for method in METHODS if method in measured}  # of methods that are left
         for method in given.method:
             if graph.x is None and method.startswith("kmeans"):
                 continue
             start = time.perf_counter()
             scores = [nmi(graph.y, labels(method, graph, k, state)) for state in range(given.states)]
-            found[method] = {
+            measured[method] = {
                 "nmi": scores,
                 "mean": float(np.mean(scores)),
                 "seconds": (time.perf_counter() - start) / given.states,
                 **origin(),
             }
-        rows[name] = {"data": name, "nodes": graph.num_nodes, "classes": k, "methods": found}
-        cells = [f"{found[m]['mean']:.3f}" if m in found else "-" for m in METHODS]
+        rows[name] = {"data": name, "nodes": graph.num_nodes, "classes": k, "methods": measured}
+        cells = [f"{measured[m]['mean']:.3f}" if m in measured else "-" for m in METHODS]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
         atomic_json(given.out, {"rows": [rows[data] for data in DATA if data in rows]})
 

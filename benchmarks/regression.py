@@ -89,22 +89,22 @@ def measure(
     molecules: Molecules, method: str, pairs: list[Pair], steps: int, device: torch.device, compile_too: bool
 ) -> list[dict[str, Any]]:
     """All ways of one method."""
-    found = []
+    ways = []
     for compiled in (False, True) if compile_too else (False,):
         name = ", compiled" if compiled else ""
         for way, chosen in (("together", pairs), ("alone", pairs[:1])):
             seconds, ready = loop_seconds(molecules, method, chosen, steps, device, compiled)
-            found.append({"way": way + name, "replicas": len(chosen), "step_s": seconds, "ready_s": ready})
+            ways.append({"way": way + name, "replicas": len(chosen), "step_s": seconds, "ready_s": ready})
     plain = plain_seconds(molecules, method, min(steps, 500), device)
-    found.append({"way": "plain loop", "replicas": 1, "step_s": plain, "ready_s": 0.0})
-    for row in found:
+    ways.append({"way": "plain loop", "replicas": 1, "step_s": plain, "ready_s": 0.0})
+    for row in ways:
         row["method"] = method
         row["replica_steps_per_s"] = row["replicas"] / row["step_s"]
-    best = min((row for row in found if row["replicas"] > 1), key=lambda row: row["step_s"], default=None)
-    for row in found:
+    best = min((row for row in ways if row["replicas"] > 1), key=lambda row: row["step_s"], default=None)
+    for row in ways:
         if best is not None:
             row["ratio"] = row["step_s"] / row["replicas"] * best["replicas"] / best["step_s"]
-    return found
+    return ways
 
 
 def main() -> None:

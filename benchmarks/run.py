@@ -65,8 +65,8 @@ class Benchmark:
 
     def row(self, name: str) -> dict[str, Any] | None:
         """What was measured of a contender, if it ran."""
-        found = [r for r in self.rows if r["contender"] == name and "seconds" in r]
-        return found[0] if found else None
+        entries = [r for r in self.rows if r["contender"] == name and "seconds" in r]
+        return entries[0] if entries else None
 
 
 def benchmarks(quick: bool, limit: float) -> list[Benchmark]:
@@ -98,7 +98,7 @@ def benchmarks(quick: bool, limit: float) -> list[Benchmark]:
         Contender("Leiden", "scikit-network", has_formula=False),
     ]
     batch = {"graphs": 64, "largest": 100 if quick else 500, "features": 32, "k": 16, "steps": 5}
-    found = [
+    entries = [
         Benchmark("step", steps, {"steps": 2 if quick else 8}, 3 if quick else 7),
         Benchmark("cut", cut, {**size, "k": 16}, 3 if quick else 5),
         Benchmark("fit", fit, {}, 1 if quick else 3, warm=False),
@@ -107,8 +107,8 @@ def benchmarks(quick: bool, limit: float) -> list[Benchmark]:
     for name, rounds in (("cora", 1),) if quick else (("cora", 3), ("photo", 1)):
         chosen = [c for c in quality if not (quick and c.slow)]
         setting = {"dataset": name, "epochs": 1000, "limit": limit}
-        found.append(Benchmark("quality", chosen, setting, rounds, warm=False))
-    return found
+        entries.append(Benchmark("quality", chosen, setting, rounds, warm=False))
+    return entries
 
 
 class Process:
@@ -241,10 +241,10 @@ def _rows(
 
 def checks(benchmark: Benchmark) -> list[dict[str, Any]]:
     """What was asked for beside what was measured."""
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
 
     def check(what: str, measured: float | None, target: str, passed: bool | None) -> None:
-        found.append({"what": what, "measured": measured, "target": target, "passed": passed})
+        entries.append({"what": what, "measured": measured, "target": target, "passed": passed})
 
     def at_least(what: str, name: str, least: float) -> None:
         row = benchmark.row(name)
@@ -303,9 +303,9 @@ def checks(benchmark: Benchmark) -> list[dict[str, Any]]:
     elif len(losses) > 1:
         gap = max(losses.values()) - min(losses.values())
         check("largest difference between the contenders' losses", gap, "at most 0.001", gap <= 1e-3)
-    for item in found:
+    for item in entries:
         item["benchmark"] = benchmark.kind
-    return found
+    return entries
 
 
 def first_time(curve: list[list[float]], nmi: float) -> float | None:
@@ -346,10 +346,10 @@ def table(benchmark: Benchmark, versions: dict[str, str]) -> str:
     return _aligned(lines)
 
 
-def checks_table(found: list[dict[str, Any]]) -> str:
+def checks_table(entries: list[dict[str, Any]]) -> str:
     words = {True: "pass", False: "FAIL", None: "-"}
     lines = [["what", "measured", "target", ""]]
-    lines += [[c["what"], f"{c['measured']:.3g}", c["target"], words[c["passed"]]] for c in found]
+    lines += [[c["what"], f"{c['measured']:.3g}", c["target"], words[c["passed"]]] for c in entries]
     return _aligned(lines)
 
 
@@ -434,8 +434,8 @@ def main() -> int:
         benchmark.rounds = given.rounds or benchmark.rounds
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         measure(benchmark, given.threads, peers, tell)
-        found = checks(benchmark)
-        asked += found
+        entries = checks(benchmark)
+        asked += entries
         note = "" if load is None else f" (load average before: {load:.1f})"
         print(f"\n{benchmark.title}{note}\n\n{table(benchmark, versions)}", flush=True)
         done.append(
@@ -444,7 +444,7 @@ def main() -> int:
                 "kind": benchmark.kind,
                 "options": benchmark.options,
                 "rows": benchmark.rows,
-                "checks": found,
+                "checks": entries,
                 "load_before": load,
                 **{k: about[k] for k in ("commit", "command", "threads", "date")},
             }

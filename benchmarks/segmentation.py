@@ -54,8 +54,8 @@ def speed(runs: int) -> dict[str, Any]:
     regions = over_segment(rgb)
 
     def ours() -> None:
-        found = region_graph(rgb, regions)
-        cluster_regions(found.graph, K, area=found.area)
+        measured = region_graph(rgb, regions)
+        cluster_regions(measured.graph, K, area=measured.area)
 
     def theirs() -> None:
         rag = graph.rag_mean_color(image, regions, mode="similarity")
@@ -66,26 +66,31 @@ def speed(runs: int) -> dict[str, Any]:
     for _ in range(runs):
         for name, work in both.items():
             times[name].append(timed(work))
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "pixels": int(regions.size),
         "regions": int(regions.max()) + 1,
         "over_segmentation": {"seconds": round(over[0], 2), "cpu_seconds": round(over[1], 2)},
     }
     for name, values in times.items():
         wall, cpu = np.median(values, axis=0)
-        found[name] = {"seconds": round(float(wall), 2), "cpu_seconds": round(float(cpu), 2)}
-    found["ratio"] = round(found["mincut"]["cpu_seconds"] / found["cut_normalized"]["cpu_seconds"], 2)
-    return found
+        measured[name] = {"seconds": round(float(wall), 2), "cpu_seconds": round(float(cpu), 2)}
+    measured["ratio"] = round(
+        measured["mincut"]["cpu_seconds"] / measured["cut_normalized"]["cpu_seconds"], 2
+    )
+    return measured
 
 
 def memory() -> None:
     """Divide an image of 12 megapixels and print the peak memory of this process in MiB."""
     image = photograph(12.0)
-    found = segment_image(image, K)
-    found.overlay()
+    measured = segment_image(image, K)
+    measured.overlay()
     print(
         json.dumps(
-            {"pixels": found.labels.size, "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}
+            {
+                "pixels": measured.labels.size,
+                "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+            }
         )
     )
 
@@ -101,15 +106,15 @@ def main() -> None:
         return
     torch.set_num_threads(2)
     peak = subprocess.run([sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True)
-    found = {
+    measured = {
         **speed(given.runs),
         "twelve_megapixels": json.loads(peak.stdout),
         "device": device_name("cpu"),
         "commit": commit(),
         "command": "python benchmarks/segmentation.py",
     }
-    atomic_json(given.out, found)
-    print(json.dumps(found, indent=1))
+    atomic_json(given.out, measured)
+    print(json.dumps(measured, indent=1))
 
 
 if __name__ == "__main__":

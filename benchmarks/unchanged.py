@@ -110,8 +110,8 @@ def measure(checkout: Path, adam: str) -> dict[str, np.ndarray]:
         root = str(checkout.resolve())
         words = [sys.executable, "-c", SCRIPT, str(path), adam, root]
         subprocess.run(words, env={**os.environ, "PYTHONPATH": root}, cwd=folder, check=True)
-        with np.load(path) as found:
-            return dict(found)
+        with np.load(path) as outcomes:
+            return dict(outcomes)
 
 
 def main() -> None:

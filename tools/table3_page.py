@@ -23,11 +23,11 @@ Trials = dict[str, dict[str, dict[int, float]]]  # test MSE by the trial's name,
 
 
 def _read_trials(out: str | Path) -> Trials:
-    found: Trials = {}
+    recorded: Trials = {}
     for run in Records(Path(out) / "table3_trials_runs.json").runs:
         label = label_of(run["method"], run["settings"])
-        found.setdefault(label, {}).setdefault(run["dataset"], {})[run["seed"]] = run["mse"]
-    return found
+        recorded.setdefault(label, {}).setdefault(run["dataset"], {})[run["seed"]] = run["mse"]
+    return recorded
 
 
 def _ordered(names: Iterable[str]) -> list[str]:
@@ -60,7 +60,7 @@ def costs(table: Results) -> str:
 
 def speed(out: str | Path) -> str:
     """Steps per second of all networks together against one alone, from ``table3_speed.json``."""
-    found = read_json(out, "table3_speed")
+    speed = read_json(out, "table3_speed")
     rows = [
         [
             row["method"],
@@ -70,28 +70,28 @@ def speed(out: str | Path) -> str:
             f"{row['replica_steps_per_s']:,.0f}",
             f"{row['ratio']:.1f}",
         ]
-        for row in found["rows"]
+        for row in speed["rows"]
     ]
     columns = ["method", "way", "networks in a step", "a step", "network steps per second", "times slower"]
     return (
-        f"{markdown_table(columns, rows)}\n\n{found['device']}, PyTorch {found['torch']}, {found['steps']} steps of "
+        f"{markdown_table(columns, rows)}\n\n{speed['device']}, PyTorch {speed['torch']}, {speed['steps']} steps of "
         "each way. The last column is what all networks would take that way, divided by what the fastest takes."
     )
 
 
-def trials(table: Results, found: Trials) -> str:
+def trials(table: Results, recorded: Trials) -> str:
     """Trials beside the table's settings on the same folds, and the paper's."""
     rows = []
     for base in METHODS:
-        mine = [label for label in _ordered(found) if label.split(" (")[0] == base]
+        mine = [label for label in _ordered(recorded) if label.split(" (")[0] == base]
         errors = {name: {fold: -s for fold, s in table.scores(name, base).items()} for name in PROPERTIES}
         seen: list[set[int]] = []
         for label in mine:
-            folds = {fold for values in found[label].values() for fold in values}
+            folds = {fold for values in recorded[label].values() for fold in values}
             if folds not in seen:  # the same folds of the table itself
                 seen.append(folds)
                 rows.append(_trial_row(base, errors, folds))
-            rows.append(_trial_row(label, found[label], folds))
+            rows.append(_trial_row(label, recorded[label], folds))
         if mine:
             rows.append([f"{base}, the paper", "", *(f"{PAPER[n, base, 'mse'][0]:.3f}" for n in PROPERTIES)])
     return markdown_table(["settings", "folds", *PROPERTIES], rows)

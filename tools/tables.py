@@ -73,9 +73,9 @@ _RULE = re.compile(r"^\s*\|?(\s*:?-{3,}:?\s*\|)+(\s*:?-{3,}:?\s*)?$")  # the lin
 def pages(root: str | Path = ".") -> list[Path]:
     """README.md, CONTRIBUTING.md, CHANGELOG.md, and every page below docs/ and examples/."""
     root = Path(root)
-    found = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
-    found += [*(root / "docs").rglob("*.md"), *(root / "examples").rglob("*.md")]
-    return sorted(page for page in found if page.exists())
+    entries = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    entries += [*(root / "docs").rglob("*.md"), *(root / "examples").rglob("*.md")]
+    return sorted(page for page in entries if page.exists())
 
 
 def rendered(text: str, tables: Callable[[str], str]) -> str:
@@ -125,18 +125,18 @@ def _page(page: Path, out: Path) -> str:
 def problems(root: str | Path = ".") -> list[str]:
     """One sentence for every page that differs from ``results/`` and every table without marks."""
     root = Path(root)
-    found = []
+    entries = []
     for page in pages(root):
         text = page.read_text(encoding="utf-8")
         name = page.relative_to(root).as_posix()
         if text != _page(page, root / "results"):
-            found.append(f"{name} differs from results/: run make tables.")
-        found += [
+            entries.append(f"{name} differs from results/: run make tables.")
+        entries += [
             f"{name}, line {line}: the table '{titles}' is not marked: render it from results/ "
             "(tools.tables.TABLES), or add it to NO_RESULTS there if it holds no results."
             for line, titles in unmarked_tables(text)
         ]
-    return found
+    return entries
 
 
 def write_all(root: str | Path = ".") -> list[Path]:
@@ -166,13 +166,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not given.check:
             for path in write_all(given.root):
                 print(path)
-        found = problems(given.root)
+        entries = problems(given.root)
     except (SoftcutError, OSError) as error:
         print(f"softcut: {error}", file=sys.stderr)
         return 2
-    for sentence in found:
+    for sentence in entries:
         print(sentence, file=sys.stderr)
-    return 1 if found else 0
+    return 1 if entries else 0
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def _quotients(op: Any, hidden: torch.Tensor, replicas: int) -> np.ndarray:
     by_size = (counted / size.clamp(min=1))[owner].unsqueeze(1)
     centred = hidden - (per_graph(hidden) / size.clamp(min=1).unsqueeze(1))[owner]
     smooth = degree.unsqueeze(1) * hidden - op.matmul(hidden)
-    found = []
+    listed = []
     for row in range(replicas):
         mine = slice(row * len(hidden) // replicas, (row + 1) * len(hidden) // replicas)
         cut = (hidden[mine].mT @ (by_volume * smooth)[mine]).numpy()
@@ -100,20 +100,20 @@ def _quotients(op: Any, hidden: torch.Tensor, replicas: int) -> np.ndarray:
         variance, directions = np.linalg.eigh(spread)
         kept = variance > _VARIANCE * variance.max()
         whitened = directions[:, kept] / np.sqrt(variance[kept])
-        found.append(np.linalg.eigvalsh(whitened.T @ (cut + cut.T) / 2 @ whitened)[0])
-    return np.array(found)
+        listed.append(np.linalg.eigvalsh(whitened.T @ (cut + cut.T) / 2 @ whitened)[0])
+    return np.array(listed)
 
 
 def run(
     out: str | Path, datasets: Sequence[str] = DATASETS, runs: int = 10, data: str | None = None
 ) -> list[dict[str, Any]]:
     """Measure every data set and write ``table2_uniform.json``."""
-    found = []
+    listed = []
     for name in datasets:
         graphs = load_graphs(name, data)
         k = cluster_sizes(graphs)[0]
         quotients = smallest_quotient(graphs, range(runs))
-        found.append(
+        listed.append(
             {
                 "dataset": name,
                 "k": k,
@@ -126,11 +126,11 @@ def run(
                 **origin(),
             }
         )
-    atomic_json(Path(out) / FILE, found)
-    return found
+    atomic_json(Path(out) / FILE, listed)
+    return listed
 
 
-def table(found: Sequence[dict[str, Any]]) -> Table:
+def table(listed: Sequence[dict[str, Any]]) -> Table:
     """One row per data set."""
     rows = [
         [
@@ -140,7 +140,7 @@ def table(found: Sequence[dict[str, Any]]) -> Table:
             f"{cell['largest']:.3f}",
             f"{cell['ortho_weight']:.1f}",
         ]
-        for cell in found
+        for cell in listed
     ]
     return Table(["data", "K", "smallest q", "left below", "weight of L_o that leaves it"], rows)
 

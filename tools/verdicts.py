@@ -40,15 +40,15 @@ def _beside_targets(
     return rows, reached
 
 
-def table2_verdicts(found: Results) -> Table:
+def table2_verdicts(table: Results) -> Table:
     """MinCutPool against the paper's mean less its deviation, and against the best of the six poolers."""
     first = 0
 
     def among_poolers(dataset: str) -> list[str]:
         nonlocal first
-        measured = [m for m in table2.POOLERS if (dataset, m) in found.cells]
-        among = found.best_of(dataset, table2.POOLERS, table2.is_repeated(dataset))
-        best = max(measured, key=lambda m: float(np.mean(list(found.scores(dataset, m).values()))))
+        measured = [m for m in table2.POOLERS if (dataset, m) in table.cells]
+        among = table.best_of(dataset, table2.POOLERS, table2.is_repeated(dataset))
+        best = max(measured, key=lambda m: float(np.mean(list(table.scores(dataset, m).values()))))
         first += OURS in among
         if len(measured) < 2:
             text = "alone"
@@ -64,7 +64,7 @@ def table2_verdicts(found: Results) -> Table:
     def allowed(dataset: str, std: float) -> float:
         return max(1.0, std) if table2.is_repeated(dataset) else std
 
-    rows, reached = _beside_targets(found, table2.DATASETS, table2.PAPER, allowed, among_poolers)
+    rows, reached = _beside_targets(table, table2.DATASETS, table2.PAPER, allowed, among_poolers)
     of_all = len(table2.DATASETS)
     note = (
         "MinCutPool reaches the paper's mean less one of the paper's standard deviations (Bench: less one "
@@ -76,16 +76,16 @@ def table2_verdicts(found: Results) -> Table:
     return Table(columns, rows, notes=[note])
 
 
-def table3_verdicts(found: Results) -> Table:
+def table3_verdicts(table: Results) -> Table:
     """MinCutPool against the paper's mean plus its deviation, and against the other two poolers."""
     lower = significant = 0
 
     def beside_rivals(name: str) -> list[str]:
         nonlocal lower, significant
-        rivals = [m for m in _RIVALS if (name, m) in found.cells]
-        wins = [found.cells[name, OURS]["mean"] < found.cells[name, m]["mean"] for m in rivals]
-        ours = found.scores(name, OURS)
-        p_values = [worse_by_folds(found.scores(name, m), ours) for m in rivals]
+        rivals = [m for m in _RIVALS if (name, m) in table.cells]
+        wins = [table.cells[name, OURS]["mean"] < table.cells[name, m]["mean"] for m in rivals]
+        ours = table.scores(name, OURS)
+        p_values = [worse_by_folds(table.scores(name, m), ours) for m in rivals]
         if len(rivals) == len(_RIVALS):
             lower += all(wins)
             significant += all(p < 0.05 for p in p_values)
@@ -93,7 +93,7 @@ def table3_verdicts(found: Results) -> Table:
         return texts + ["-"] * (len(_RIVALS) - len(rivals))
 
     rows, reached = _beside_targets(
-        found, table3.PROPERTIES, table3.PAPER, lambda name, std: std, beside_rivals
+        table, table3.PROPERTIES, table3.PAPER, lambda name, std: std, beside_rivals
     )
     of = len(table3.PROPERTIES)
     note = (

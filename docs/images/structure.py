@@ -28,8 +28,8 @@ MOST = 4.0  # of structure_ that is drawn; higher ones are all found
 
 
 def main() -> None:
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
-    clear, rows = found["clear"], found["rows"]
+    recorded = json.loads(RESULTS.read_text(encoding="utf-8"))
+    clear, rows = recorded["clear"], recorded["rows"]
     figure, axis = plt.subplots(figsize=(7.6, 4.4))
     for left, right, shade, verdict in (
         (0, 1, "0.90", '"none"'),
