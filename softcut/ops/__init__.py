@@ -22,9 +22,8 @@ from softcut.ops.objectives import (
     get_objective,
     just_balance_loss,
 )
-from softcut.ops.operator import Operator
+from softcut.ops.operator import Operator, Sum
 from softcut.ops.spmm import CSRPattern, spmm
-from softcut.ops.sum import Sum
 from softcut.ops.word_counts import Words
 
 __all__ = [

@@ -14,10 +14,9 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
-from softcut.ops.numerics import inverse_sqrt, sum_type
+from softcut.ops.numerics import check_tensor, inverse_sqrt, sum_type
 from softcut.ops.operator import Operator, learned
 from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
-from softcut.ops.tensor_checks import check_tensor
 
 
 class SparseOperator(Operator):

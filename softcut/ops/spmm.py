@@ -23,8 +23,7 @@ from softcut.errors import GraphError
 from softcut.ops._torch import is_wrapped, outside_transforms, signed, unwrapped_once
 from softcut.ops.kernels import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
-from softcut.ops.numerics import counts_to_ptr, index_type
-from softcut.ops.tensor_checks import check_tensor
+from softcut.ops.numerics import check_tensor, counts_to_ptr, index_type
 
 # A gradient with respect to edge values gathers at most this many numbers at a time.
 _GATHER_LIMIT = 1 << 24

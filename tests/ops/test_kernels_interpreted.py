@@ -12,9 +12,9 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from softcut.ops import CSR, CSRPattern, Segments, cut_terms, mincut_loss, spmm
+from softcut.ops.coarsen import pooled_products
 from softcut.ops.kernels import use
 from softcut.ops.kernels.plan import RowPlan, Tiles, row_plan
-from softcut.ops.products import pooled_products
 from softcut.ops.spmm import sparse_product
 
 pytest.importorskip("triton")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 from softcut.ops import CSR, Sum
-from softcut.ops.products import pooled_products
+from softcut.ops.coarsen import pooled_products
 
 
 def mix(tensors):

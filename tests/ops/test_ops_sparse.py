@@ -12,8 +12,8 @@ from softcut import Graph
 from softcut.errors import ParameterError
 from softcut.ops import CSR, CSRPattern, Dense, Sum, spmm
 from softcut.ops.batching import batch_to_ptr
+from softcut.ops.convert import cluster_graph, entries, frobenius_squared, submatrix, to_ragged
 from softcut.ops.numerics import counts_to_ptr, inverse_sqrt, safe_ratio, safe_sqrt
-from softcut.ops.triplets import cluster_graph, entries, frobenius_squared, submatrix, to_ragged
 
 SPARSE = [kind for kind in OPERATOR_KINDS if not kind.startswith("dense")]
 
