@@ -13,7 +13,7 @@ from softcut.ops.cut import (
     ratio_trace_loss,
 )
 from softcut.ops.dense import Dense
-from softcut.ops.information import entropy, mutual_information
+from softcut.ops.information import Words, entropy, mutual_information
 from softcut.ops.objectives import (
     OBJECTIVES,
     ClusterTables,
@@ -24,7 +24,6 @@ from softcut.ops.objectives import (
 )
 from softcut.ops.operator import Operator, Sum
 from softcut.ops.spmm import CSRPattern, spmm
-from softcut.ops.word_counts import Words
 
 __all__ = [
     "CSR",

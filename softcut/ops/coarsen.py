@@ -108,22 +108,16 @@ def coarsen(
 
 
 def lift(s: Tensor, x_pool: Tensor, op: Operator | None = None) -> Tensor:
-    """X_rec = S X_pool: pooled features back to the nodes they came from.
+    """X_rec = S X_pool: pooled features [B, K, F] back to the nodes they came from ([K, F] for one graph).
+
+    S is [N, K] with `op`, the graphs that were pooled, telling which graph each row belongs to (None: one graph), or
+    [B, N, K].
 
     >>> import torch
     >>> from softcut.ops import lift
     >>> lift(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[[2.0], [4.0]]]))
     tensor([[2.],
             [3.]])
-
-    Parameters
-    ----------
-    s : Tensor
-        [N, K] with `op` telling which graph each row belongs to (None: one graph), or [B, N, K].
-    x_pool : Tensor
-        [B, K, F]; [K, F] is accepted for one graph.
-    op : Operator, optional
-        The graphs that were pooled; needed for a batch of graphs of different sizes.
     """
     check_assignments(s)
     check_tensor(x_pool, "x_pool", "pooled features")

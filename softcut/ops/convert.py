@@ -154,19 +154,15 @@ def assignment_input(
 
 
 def block_diagonal(operators: Sequence[CSR]) -> CSR:
-    """Several sparse operators as one, which knows where each graph begins.
+    """Several sparse operators as one, which knows where each graph begins; all are normalised, or none.
+
+    Batches stay batches, and a binary operator beside weighted ones gets ones.
 
     >>> import torch
     >>> edge = CSR.from_edge_index(torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
     >>> both = block_diagonal([edge, edge])
     >>> both, both.ptr.tolist()
     (CSR(4 rows, 4 entries, 2 graph(s)), [0, 2, 4])
-
-    Parameters
-    ----------
-    operators : sequence of CSR
-        Of single graphs or of batches, which stay batches; all normalised, or none. Entries stay what they
-        are: a binary operator beside weighted ones gets ones.
     """
     if not operators:
         raise GraphError("operators must hold at least one operator.")

@@ -162,20 +162,9 @@ class CSR(SparseOperator):
         every step sorts and checks them once. Changes in place are seen, as long as PyTorch sees them (not
         those made through ``.data`` or a NumPy view).
 
-        Parameters
-        ----------
-        edge_index : Tensor
-            [2, E], whole numbers; an undirected edge is given in both directions.
-        edge_weight : Tensor, optional
-            One value per edge, [E] or [E, 1]; None for a binary matrix.
-        num_nodes : int, optional
-            Nodes; None: one more than the largest in `edge_index`.
-        batch : Tensor, optional
-            Graph number of every node, sorted. An edge between two graphs is an error.
-        ptr : Tensor, optional
-            [B + 1], where each graph's nodes begin, in place of `batch`.
-        symmetric : bool, optional
-            None: found out by comparing the matrix with its transpose.
+        An undirected edge is given in both directions; `edge_weight` is [E] or [E, 1], None for a binary matrix.
+        `num_nodes` is by default one more than the largest node. `batch` is the graph number of every node, sorted, or
+        `ptr` [B + 1] says where each graph's nodes begin; an edge between two graphs is an error.
         """
         edge_index = unwrapped(edge_index, "edge_index")
         if edge_index.is_floating_point() or edge_index.dtype == torch.bool:

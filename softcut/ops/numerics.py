@@ -27,7 +27,7 @@ def index_type(size: int) -> torch.dtype:
 
 def full_precision(s: Tensor) -> Tensor:
     """`s` in float32 at least: the precision in which losses are accumulated."""
-    return s.float() if s.dtype in (torch.bfloat16, torch.float16) else s
+    return s.to(sum_type(s))
 
 
 def sum_type(s: Tensor) -> torch.dtype:

@@ -32,38 +32,23 @@ Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How replicas are trained.
+    """How replicas are trained."""
 
-    Attributes
-    ----------
-    iterations, lr, temperature : int, float, float
-        The most iterations, Adam's step size, and the temperature of the softmax.
-    objective : {"mincut", "ratio_trace", "dmon", "just_balance", "evidence"}
-        What is minimised; see :mod:`softcut.ops.objectives`.
-    ortho_weight : float
-        Weight of the term that keeps clusters apart: L_o, or DMoN's collapse term. "just_balance" has none, and
-        "evidence" only where it is given sizes to hold on to (see :func:`train`).
-    start : int
-        Iterations spent, before the cut is minimised, on learning the given start (see :func:`train`).
-    tolerance : float or None
-        A replica has converged when its best loss improved by less than this over `patience` iterations;
-        training stops when all have. None: never stops early.
-    patience, check_every : int
-        See `tolerance`; iterations between two checks of it (and calls of the callback).
-    one_by_one : bool
-        Each replica stops on its own and leaves the computation, when its loss improved by less than `tolerance`
-        times itself over `patience` iterations; its parameters are those of its last improvement.
-    """
-
-    iterations: int = 700
-    lr: float = 2e-3
-    temperature: float = 1.0
-    objective: str = "mincut"
+    iterations: int = 700  # the most
+    lr: float = 2e-3  # Adam's step size
+    temperature: float = 1.0  # of the softmax
+    objective: str = "mincut"  # one of softcut.ops.OBJECTIVES; see softcut.ops.objectives
+    # Weight of the term that keeps clusters apart: L_o, or DMoN's collapse term. "just_balance" has none,
+    # and "evidence" only where it is given sizes to hold on to (see `train`).
     ortho_weight: float = 1.0
-    start: int = 40
+    start: int = 40  # iterations spent on learning the given start (see `train`) before the cut is minimised
+    # A replica has converged when its best loss improved by less than this over `patience` iterations; training stops
+    # when all have. None: never stops early.
     tolerance: float | None = 1e-4
     patience: int = 50
-    check_every: int = 25
+    check_every: int = 25  # iterations between two checks of the tolerance (and calls of the callback)
+    # Each replica stops on its own and leaves the computation, when its loss improved by less than `tolerance` times
+    # itself over `patience` iterations; its parameters are those of its last improvement.
     one_by_one: bool = False
 
     def __post_init__(self) -> None:
@@ -87,22 +72,15 @@ class Progress:
 class TrainResult:
     """What training left behind.
 
-    Attributes
-    ----------
-    cut, ortho : array [T, R]
-        L_c and L_o of every replica at every iteration. Other objectives: the objective, and its term that keeps
-        clusters apart (zeros where it has none).
-    iterations : int
-        How many were run.
-    converged, interrupted : bool
-        Whether every replica's loss had stopped improving; whether Ctrl-C ended the training.
+    `cut` and `ortho` are L_c and L_o of every replica at every iteration. Other objectives: the objective, and its term
+    that keeps clusters apart (zeros where it has none).
     """
 
-    cut: np.ndarray
+    cut: np.ndarray  # [T, R]
     ortho: np.ndarray
-    iterations: int
-    converged: bool
-    interrupted: bool
+    iterations: int  # how many were run
+    converged: bool  # whether every replica's loss had stopped improving
+    interrupted: bool  # whether Ctrl-C ended the training
 
 
 def replica_losses(
@@ -118,7 +96,9 @@ def replica_losses(
     """L_c and L_o of every replica, or the two terms of another objective: two vectors [R].
 
     They are means over the graphs, except the evidence: a clustering network gives the clusters of all graphs the
-    same meaning, so edges and words of all of them are counted in one table.
+    same meaning, so edges and words of all of them are counted in one table. `op` is A~, or for "dmon" and "evidence" A
+    itself, and S is [N, R, K]; `num_edges` and `words_price`, the price of the table of words, need not be computed
+    where they are known. The rest is as for :func:`train`.
 
     >>> import torch
     >>> from softcut.ops import CSR
@@ -126,17 +106,6 @@ def replica_losses(
     >>> cut, ortho = replica_losses(op, torch.eye(2).unsqueeze(1))
     >>> cut.tolist(), ortho.tolist()
     ([-0.0], [0.0])
-
-    Parameters
-    ----------
-    op : Operator
-        A~, or for "dmon" and "evidence" A itself.
-    s : Tensor
-        [N, R, K].
-    objective, sizes, words
-        As for :func:`train`.
-    num_edges, words_price : Tensor, optional
-        The number of edges and the price of the table of words, where they are known already.
     """
     known: dict[str, Any] = {}
     if objective == "evidence":

@@ -25,8 +25,8 @@ from softcut.errors import ParameterError
 from softcut.nn.layers import Activation, get_activation
 from softcut.ops import CSRPattern, Operator, Segments
 from softcut.ops.batching import replicas_on_kernels
+from softcut.ops.information import SPARSE_COST
 from softcut.ops.spmm import spmm
-from softcut.ops.word_counts import SPARSE_COST
 
 
 class DenseInput:
@@ -70,14 +70,8 @@ class ConvInput:
     tensor([[[0., 1.],
              [1., 0.]]])
 
-    Parameters
-    ----------
-    op, x : Operator, and array or scipy sparse matrix
-        A (normalised here), and the node features.
-    columns : int
-        Width of the product (replicas x hidden units): whether A~ X is worth keeping depends on it.
-    skip : bool
-        Whether the second term exists.
+    `op` is A (normalised here) and `x` an array or scipy sparse matrix; `columns` is the width of the product (replicas
+    x hidden units), on which it depends whether A~ X is worth keeping; `skip` says whether the second term exists.
     """
 
     def __init__(

@@ -111,8 +111,8 @@ def test_a_time_limit_without_a_checkpoint_gives_the_best_so_far() -> None:
 
 def test_bad_settings_are_one_sentence() -> None:
     for options, words in (
-        ({"epochs": 0}, "epochs must be positive, not 0"),
-        ({"l2": -1.0}, "l2 must not be negative, not -1.0"),
+        ({"epochs": 0}, "epochs must be positive, got 0"),
+        ({"l2": -1.0}, "l2 must not be negative, got -1.0"),
         ({"stop_on": "x"}, "stop_on must be one of loss, task, error, not 'x'"),
     ):
         with pytest.raises(ParameterError, match=words):
