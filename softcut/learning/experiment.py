@@ -225,8 +225,8 @@ def train_folds(
     results = []
     for i, number in enumerate(numbers):
         best, ran = (round(each[i]) for each in epochs)
-        validated = [float(result.validation[name][best - 1, i]) for name in ("task", "accuracy")]
+        task_loss, hits = (float(result.validation[name][best - 1, i]) for name in ("task", "accuracy"))
         details = {name: float(value[i]) for name, value in measured.items()}
         accuracy, loss = details.pop("accuracy"), float(result.best_loss[i])
-        results.append(FoldResult(int(number), accuracy, best, ran, loss, *validated, details))
+        results.append(FoldResult(int(number), accuracy, best, ran, loss, task_loss, hits, details))
     return results, result

@@ -190,8 +190,9 @@ def train(
         What "evidence" counts besides the edges.
     """
     settings = settings or TrainSettings()
-    given = {"sizes": sizes, "loss": loss, "adjacency": adjacency, "words": words}
-    task = ClusteringTask(net, inputs, op, settings, start=start, **given)
+    task = ClusteringTask(
+        net, inputs, op, settings, start=start, sizes=sizes, loss=loss, adjacency=adjacency, words=words
+    )
     return run_task(task, net, settings, callback, rows=op.num_rows, warm=start is not None)
 
 

@@ -8,7 +8,7 @@ import torch
 from helpers.made_graphs import made_graphs
 from torch import Tensor, nn
 
-from softcut.errors import DataError, ParameterError
+from softcut.errors import DataError
 from softcut.graph import Graph, GraphCollection, Split, folds, from_graphs
 from softcut.learning import experiment
 from softcut.learning.fold_task import BatchOrder, FoldTask
@@ -238,11 +238,6 @@ def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
         (expected + 1e-3 * sum(kernel.square().sum() for kernel in model.kernels())).backward()
         for (name, one), other in zip(task.net.named_parameters(), model.parameters(), strict=True):
             assert (one.grad[r] - other.grad).abs().max() < 1e-9, name
-
-
-def test_no_models_are_refused() -> None:
-    with pytest.raises(ParameterError, match="at least one model"):
-        replica_net([])
 
 
 def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> None:

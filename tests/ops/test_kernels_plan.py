@@ -15,7 +15,7 @@ from softcut.ops.kernels import takes, use
 from softcut.ops.kernels.plan import Tiles, choose, measured_choices, row_plan, table
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from gpu_tuning import candidates, fastest, remember, tune
+from gpu_tuning import candidates, remember
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=40), st.sampled_from([1, 7, 64, 512]))
@@ -82,20 +82,6 @@ def test_a_measured_choice_is_kept(tmp_path, monkeypatch):
     finally:
         measured_choices.cache_clear()
         choose.cache_clear()
-
-
-def test_a_choice_that_fails_is_left_out():
-    def seconds(choice):
-        if choice.rows == 1:
-            raise RuntimeError("out of registers")
-        return 1.0
-
-    one, two = Tiles(1, 8, 8, 1), Tiles(2, 8, 8, 1)
-    assert fastest(iter([one, two]), seconds) == (two, {two: 1.0})
-    with pytest.raises(ParameterError, match="could be run"):
-        fastest(iter([one]), seconds)
-    with pytest.raises(ParameterError, match="GPU"):
-        tune(row_plan(torch.tensor([0, 1])), torch.tensor([0]), 2)
 
 
 def test_who_takes_a_product(monkeypatch):

@@ -241,7 +241,9 @@ def test_a_learned_weight_may_pass_below_zero():
 # Precision.
 
 
-@pytest.mark.parametrize("kind", ["sparse", "operator", "dense", "dense operator", "torch.sparse", "sum"])
+@pytest.mark.parametrize(
+    "kind", ["sparse", "operator", "dense", "dense operator", "torch.sparse", "graph", "sum"]
+)
 def test_a_graph_in_float32_is_used_in_the_precision_of_the_assignments(kind):
     sample = make_sample((9,), seed=1, weighted=True)
     weight = sample.edge_weight.float()
@@ -253,6 +255,7 @@ def test_a_graph_in_float32_is_used_in_the_precision_of_the_assignments(kind):
         "dense": (matrix,),
         "dense operator": (Dense(matrix),),
         "torch.sparse": (matrix.to_sparse(),),
+        "graph": (Graph.from_edges(sample.edge_index, edge_weight=weight, num_nodes=9),),
         "sum": (Sum([CSR.from_edge_index(sample.edge_index, weight, 9)], [2.0]),),
     }[kind]
     plain = plain_normalise(matrix.double())

@@ -22,17 +22,15 @@ from torch.func import grad, vmap
 from softcut import metrics
 from softcut.metrics.features_as_words import looks_like_words
 from softcut.ops import (
-    ClusterTables,
     CSRPattern,
     Words,
     as_operator,
     entropy,
     evidence_loss,
-    get_objective,
     mutual_information,
 )
 from softcut.ops.information import multinomial_complexity, word_gain, word_gains, word_price
-from softcut.ops.objectives import edge_count, word_table
+from softcut.ops.objectives import edge_count
 
 
 def exact_complexity(categories: int, n: int) -> float:
@@ -161,34 +159,6 @@ def test_weighted_words_count_what_they_are_worth(sample, k):
     words = Words(x.numpy(), presence=False, dtype=torch.float64)
     torch.testing.assert_close(evidence_loss(s, sample.edge_index, sample.edge_weight, words=words), got)
     torch.testing.assert_close(evidence_loss(s, sample.edge_index, sample.edge_weight, words=1e6 * x), got)
-
-
-def test_gradients_do_not_change_with_a_price_that_is_known():
-    """Rows of S sum to one, so counts of words are the same for every S: a fixed price has the same gradient."""
-    sample = make_sample((8,), seed=5, weighted=True)
-    words = Words(presence(sample).numpy(), dtype=torch.float64)
-    op = as_operator(sample.edge_index, sample.edge_weight, num_nodes=8, dtype=torch.float64)
-    outcomes = []
-    for price in (None, words.price(3)):
-        logits = sample.rand(8, 3).requires_grad_()
-        s = logits.softmax(-1)
-        table, count = word_table(op, s, words)
-        tables = ClusterTables(op, s, words=table, num_words=count, words_price=price)
-        (loss,) = get_objective("evidence").losses(tables)
-        outcomes.append((loss.detach(), *torch.autograd.grad(loss.sum(), logits)))
-    torch.testing.assert_close(*outcomes)
-
-
-def test_sizes_to_hold_on_to_add_the_orthogonality_term():
-    sample = make_sample((8,), seed=5)
-    op = as_operator(sample.edge_index, num_nodes=8, dtype=torch.float64)
-    s = torch.stack([sample.assignments(3, salt=r) for r in range(2)], 1)
-    target = torch.tensor([[4.0, 3.0, 1.0], [2.0, 3.0, 3.0]]).double()
-    losses = get_objective("evidence").losses(ClusterTables(op, s, target=target))
-    torch.testing.assert_close(losses[0], evidence_loss(s, op).unsqueeze(0))
-    for r in range(2):
-        gram, held = s[:, r].T @ s[:, r], target[r] / target[r].norm()
-        torch.testing.assert_close(losses[1][0, r], (gram / gram.norm() - torch.diag(held)).norm())
 
 
 def test_weights_have_no_unit_and_equal_ones_count_edges():

@@ -126,12 +126,6 @@ def test_the_expected_gradient_is_the_gradient_of_the_whole_graph(objective: str
         assert theirs.abs().max() > 1e-6
 
 
-def test_without_the_weight_of_pairs_the_estimate_would_be_wrong() -> None:
-    parts = Parts.ranges(8, count=4, per_step=2)
-    assert (parts.node_weight, parts.pair_weight) == (2.0, 6.0)
-    assert Parts.ranges(8, count=4, per_step=4).pair_weight == 1.0
-
-
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_single_batch_is_the_training_of_the_whole_graph(objective: str, held: bool) -> None:
