@@ -9,15 +9,7 @@ from softcut.training.mincut import Progress, TrainResult, TrainSettings, replic
 from softcut.training.minibatch import assign_in_chunks, train_in_batches
 from softcut.training.net import ConvInput, DenseInput, ReplicaNet, replica_seeds
 from softcut.training.parts import PartedOperator, Parts
-from softcut.training.task import (
-    Checkpoint,
-    LoopProgress,
-    LoopResult,
-    LoopSettings,
-    Patience,
-    Plateau,
-    Task,
-)
+from softcut.training.task import Checkpoint, LoopProgress, LoopResult, LoopSettings, Patience, Plateau, Task
 
 __all__ = [
     "Checkpoint",

@@ -183,25 +183,6 @@ def test_a_fold_stops_where_it_would_alone_and_finished_ones_leave(method: str) 
             assert (replica_state(task.net, i)[name] - value).abs().max() < 1e-8
 
 
-def test_batches_hold_what_they_should() -> None:
-    graphs = made_graphs(12, seed=3)
-    store = GraphStore(graphs, CPU, torch.float64)
-    numbers = np.array([[3, 0, 3], [11, -1, 5]])
-    (plan,) = store.plan(numbers[None])
-    batch, rows = store.gather(plan), plan.rows
-    dense = batch.op.to_dense().double().numpy()
-    for r, chosen in enumerate(([3, 0, 3], [11, 5])):
-        expected = graphs[chosen].adjacency().toarray()
-        block = dense[r * rows : r * rows + len(expected)]
-        assert np.array_equal(block[:, r * rows : r * rows + len(expected)], expected)
-        x = store.x[batch.row].numpy()[r * rows : r * rows + len(expected)]
-        index = graphs[chosen].index
-        assert np.array_equal(x[:, : index.shape[1]], index)
-    assert dense.sum() == sum(graphs[c].adjacency().sum() for c in ([3, 0, 3], [11, 5]))
-    assert batch.op.ptr.tolist()[-1] == 2 * rows
-    assert batch.padding.sum() == 2 * rows - graphs.sizes[[3, 0, 3, 11, 5]].sum()
-
-
 @pytest.mark.parametrize("method", HIERARCHIES)
 def test_a_hierarchy_survives_its_file(method: str, tmp_path: object) -> None:
     graphs = made_graphs(15, seed=4, weighted=True)

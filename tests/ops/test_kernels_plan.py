@@ -61,11 +61,15 @@ def test_tiles_are_powers_of_two_that_fit(k, mean, dtype):
         assert registers <= 128
 
 
+def forget_choices():
+    measured_choices.cache_clear()
+    choose.cache_clear()
+
+
 def test_a_measured_choice_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cpu, mine = torch.device("cpu"), Tiles(2, 2, 2, 1)
-    measured_choices.cache_clear()
-    choose.cache_clear()
+    forget_choices()
     try:
         before = choose(16, 30.0, torch.float32, cpu)
         assert before == table(16)
@@ -76,12 +80,10 @@ def test_a_measured_choice_is_kept(tmp_path, monkeypatch):
         assert choose(16, 70.0, torch.float32, cpu) == table(16)
         assert choose(16, 30.0, torch.bfloat16, cpu) == table(16, torch.bfloat16)
         path.write_text("[1]")
-        measured_choices.cache_clear()
-        choose.cache_clear()
+        forget_choices()
         assert choose(16, 30.0, torch.float32, cpu) == before
     finally:
-        measured_choices.cache_clear()
-        choose.cache_clear()
+        forget_choices()
 
 
 def test_who_takes_a_product(monkeypatch):

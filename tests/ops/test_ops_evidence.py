@@ -21,14 +21,7 @@ from torch.func import grad, vmap
 
 from softcut import metrics
 from softcut.metrics.features_as_words import looks_like_words
-from softcut.ops import (
-    CSRPattern,
-    Words,
-    as_operator,
-    entropy,
-    evidence_loss,
-    mutual_information,
-)
+from softcut.ops import Words, as_operator, entropy, evidence_loss, mutual_information
 from softcut.ops.information import multinomial_complexity, word_gain, word_gains, word_price
 from softcut.ops.objectives import edge_count
 
@@ -110,16 +103,6 @@ def test_the_price_of_counts_that_one_knows():
     assert (rising.diff() > 0).all()
 
 
-def test_the_price_has_a_gradient():
-    counts = torch.tensor([0.3, 1.0, 7.5, 60.0], dtype=torch.float64, requires_grad=True)
-    for categories in (2, 3, 55):
-        assert gradcheck(lambda n, k=categories: multinomial_complexity(k, n), (counts,))
-        assert gradgradcheck(lambda n, k=categories: multinomial_complexity(k, n), (counts,))
-    none = torch.zeros(2, requires_grad=True)
-    (gradient,) = torch.autograd.grad(multinomial_complexity(4, none).sum(), none)
-    assert not gradient.any()
-
-
 @given(
     st.integers(1, 5),
     st.integers(1, 7),
@@ -186,21 +169,6 @@ def test_gradcheck_through_sparse_and_dense_words(density, presence_only):
 
 
 # Words.
-
-
-def test_words_keep_a_sparse_matrix_sparse():
-    """A dense copy of a large vocabulary would not fit: neither the object nor a step makes one."""
-    n, f = 3000, 500_000
-    generator = np.random.default_rng(0)
-    row, col = np.arange(15_000) // 5, generator.integers(0, f, 15_000)
-    x = sp.csr_array((np.ones(15_000), (row, col)), shape=(n, f))
-    words = Words(x)
-    held = {name: v for name, v in vars(words).items() if isinstance(v, torch.Tensor | CSRPattern)}
-    assert held.pop("counts").shape == (f,)  # a number for each word
-    assert held
-    assert all(isinstance(v, CSRPattern) for v in held.values())
-    assert Words(np.ones((3, 2))).table(torch.eye(3)).shape == (3, 2)
-    assert words.table(torch.ones(n, 1)).sum().item() == x.nnz
 
 
 def test_the_gains_of_single_words_add_up_to_the_information():

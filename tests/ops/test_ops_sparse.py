@@ -53,20 +53,6 @@ def test_a_rectangular_pattern():
     assert gradcheck(lambda s: spmm(pattern, None, s), (s,))
 
 
-def test_pattern_properties():
-    sample = make_sample((6,), seed=4, directed=True)
-    pattern, _ = pattern_of(sample)
-    assert pattern.rowptr.dtype == pattern.col.dtype == torch.int32
-    assert pattern.nnz == sample.edge_index.shape[1]
-    transposed, order = pattern.transpose
-    assert torch.equal(transposed.rows, pattern.col.long()[order])
-    assert torch.equal(transposed.col.long(), pattern.rows[order])
-    assert not pattern.symmetric
-    row, col = torch.cat([sample.edge_index, sample.edge_index.flip(0)], 1)
-    both, _ = CSRPattern.from_coo(row, col, (6, 6))
-    assert both.symmetric
-
-
 def test_the_gradient_of_values_in_slices(monkeypatch):
     sample = make_sample((8,), seed=3, weighted=True)
     pattern, val = pattern_of(sample)

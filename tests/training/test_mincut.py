@@ -51,13 +51,6 @@ def net_for(inputs, seeds, k=3, **rest) -> ReplicaNet:
     return ReplicaNet(inputs.in_channels, k, seeds, hidden=4, terms=inputs.terms, dtype=torch.float64, **rest)
 
 
-def inputs_of(kind: str):
-    if kind == "dense":
-        return DenseInput(numbers(2, 120, 5))
-    x = GRAPH.x if kind == "skip-sparse" else np.random.default_rng(0).normal(size=(120, 40))
-    return ConvInput(OP, x, dtype=torch.float64, columns=1)
-
-
 def held(s: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
     """|| S'S / ||S'S|| - diag(sizes) / ||sizes|| ||, by its formula."""
     gram = s.T @ s
@@ -65,13 +58,9 @@ def held(s: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("start", [False, True])
-@pytest.mark.parametrize(
-    ("kind", "objective"),
-    [*(("dense", name) for name in OBJECTIVES), ("skip-sparse", "mincut"), ("skip-dense", "ratio_trace")],
-)
-def test_replicas_in_one_pass_equal_separate_trainings(kind, start, objective):
-    inputs, k, seeds = inputs_of(kind), 3, replica_seeds(5, 4)
-    scales = [0, 0, 1, 1] if kind == "dense" else [0, 0, 0, 0]
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_replicas_in_one_pass_equal_separate_trainings(start, objective):
+    inputs, k, seeds, scales = DenseInput(numbers(2, 120, 5)), 3, replica_seeds(5, 4), [0, 0, 1, 1]
     settings = TrainSettings(iterations=50, tolerance=None, lr=1e-2, objective=objective, start=10)
     labels = torch.randint(0, k, (4, 120), generator=torch.Generator().manual_seed(1))
     sizes = torch.stack([torch.bincount(row, minlength=k) for row in labels]).double()
