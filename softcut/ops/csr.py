@@ -105,18 +105,9 @@ class CSR(SparseOperator):
     >>> op.normalise().normalise() is op.normalise()
     True
 
-    Parameters
-    ----------
-    pattern : CSRPattern
-        Where the entries are.
-    val : Tensor, optional
-        Values of the entries; None for a binary matrix.
-    scale : Tensor, optional
-        A diagonal applied on both sides.
-    ptr : Tensor, optional
-        [B + 1], where each graph's rows begin.
-    symmetric : bool, optional
-        None: found out by comparing the matrix with its transpose.
+    `pattern` says where the entries are, `val` their values (None for a binary matrix); `scale` is a diagonal applied
+    on both sides, and `ptr` [B + 1] says where each graph's rows begin (or `layout`, which was made from it). Where
+    `symmetric` is None, the matrix is compared with its transpose.
     """
 
     layout: Segments

@@ -117,15 +117,9 @@ def test_the_same_random_state_gives_the_same_model() -> None:
     seen: list[int] = []
 
     def fit(random_state: int) -> np.ndarray:
-        options = {
-            "max_iter": 2,
-            "hidden": 8,
-            "device": "cpu",
-            "callbacks": [lambda p: seen.append(p.iteration)],
-        }
-        return (
-            sc.GraphClassification(random_state=random_state, **options).fit(graphs, y).predict_proba(graphs)
-        )
+        options = {"max_iter": 2, "hidden": 8, "device": "cpu", "random_state": random_state}
+        model = sc.GraphClassification(callbacks=[lambda p: seen.append(p.iteration)], **options)
+        return model.fit(graphs, y).predict_proba(graphs)
 
     assert np.array_equal(fit(1), fit(1))
     assert not np.array_equal(fit(1), fit(2))

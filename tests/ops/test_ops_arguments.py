@@ -170,10 +170,7 @@ SENTENCES = [
     # lift and reduce
     ("x_pool must have", lambda: lift(S, torch.rand(2, 2, 3))),  # a batch without its operator
     ("x_pool must have", lambda: lift(S, torch.rand(1, 2, 3), TWO)),
-    (
-        "x_pool must have",
-        lambda: lift(S, torch.rand(2, 2), TWO),
-    ),  # [K, F] where K equals the number of graphs
+    ("x_pool must have", lambda: lift(S, torch.rand(2, 2), TWO)),  # [K, F], as many clusters as graphs
     ("x_pool must have", lambda: lift(S, torch.rand(3, 2, 3), TWO)),
     ("x_pool must have", lambda: lift(S, torch.rand(1, 3, 3))),
     ("x_pool must have", lambda: lift(S.view(2, 2, 2), torch.rand(1, 2, 3))),

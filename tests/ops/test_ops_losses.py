@@ -53,12 +53,8 @@ LOSSES = {
     "just_balance": just_balance_loss,
     "evidence": evidence_loss,
 }
-FAST = (
-    "binary",
-    "ragged weighted",
-    "sum",
-    "dense symmetric",
-)  # kinds that save Y = A S for the backward pass
+# Kinds that save Y = A S for the backward pass.
+FAST = ("binary", "ragged weighted", "sum", "dense symmetric")
 TWO_EDGES = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 

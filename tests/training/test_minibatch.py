@@ -178,11 +178,8 @@ def test_running_sums_move_with_the_parameters_and_never_fall_to_zero_by_noise()
     sums.begin({"t": torch.tensor([9.0, 4.0, 5.0])})
     new = torch.tensor([0.1, 4.0, 6.0], requires_grad=True)
     value = sums("t", new)
-    assert value.tolist() == [
-        0.5,
-        4.0,
-        4.5,
-    ]  # at least half of it; as it was; the mean of 2 and 5, and 1 more
+    # At least half of it; as it was; the mean of 2 and 5, and 1 more.
+    assert value.tolist() == [0.5, 4.0, 4.5]
     assert torch.autograd.grad(value.sum(), new)[0].tolist() == [1.0, 1.0, 1.0]
     alone = RunningSums(memory=1)
     for each in (1.0, 3.0):
