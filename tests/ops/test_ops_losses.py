@@ -219,7 +219,11 @@ def test_gradcheck_with_learned_edge_weights(directed, sizes):
         assert gradcheck(lambda s, w, f=LOSSES[name]: f(s, edges, w, batch=batch), (s, weight))
     assert gradcheck(lambda s, w: coarsen(s, s, edges, w, batch=batch).adj.to_dense(), (s, weight))
     assert gradcheck(total, (s, weight))
-    adj = sample.block().requires_grad_()  # a learned dense one
+
+
+def test_gradcheck_with_a_learned_dense_adjacency():
+    sample = make_sample((4,), seed=1, weighted=True)
+    s, adj = sample.assignments(2).requires_grad_(), sample.block().requires_grad_()
     assert gradcheck(mincut_loss, (s, adj))
     # "symmetric" promises a symmetric matrix, not a constant one
     assert gradcheck(lambda s, a: mincut_loss(s, Dense(a + a.T, symmetric=True)), (s, adj))
