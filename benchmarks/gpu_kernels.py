@@ -183,8 +183,8 @@ def ragged(bench: Bench) -> None:
 
 def order(bench: Bench) -> None:
     """A product before and after nodes are sorted by community: nine of ten edges inside one of 256."""
+    from softcut.ops.convert import submatrix
     from softcut.ops.kernels import use
-    from softcut.ops.triplets import submatrix
 
     def measure() -> dict[str, Any]:
         bench.graphs.clear()

@@ -23,7 +23,7 @@ _MOST_NUMBERS = 4096
 
 def candidates(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Iterator[Tiles]:
     """Tile sizes worth measuring, the table's choice first."""
-    first = table(k, mean, dtype)
+    first = table(k, dtype)
     tilings = [first]
     for warps, along, rows, neighbours in (
         (1, False, 1, 16), (1, False, 1, 32), (2, False, 2, 32), (4, False, 4, 16), (4, False, 8, 8), (4, False, 8, 16),

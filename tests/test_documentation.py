@@ -21,6 +21,7 @@ from softcut import Graph, cli, metrics
 from softcut.cli.app import app
 from softcut.clustering import GraphClustering, Recipe
 from softcut.datasets import attributed_communities, available, available_collections
+from softcut.ops import OBJECTIVES
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -69,6 +70,10 @@ def test_every_score_is_computed_by_the_function_named_beside_it():
     known = {"graph": graph, "y": graph.y, "labels": labels, "k": 4}
     for key, call in re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", page("metrics.md"), flags=re.MULTILINE):
         assert eval(call, vars(metrics) | known) == pytest.approx(scores[key], rel=1e-12), key
+
+
+def test_the_objectives_are_those_that_exist():
+    assert re.findall(r'^\| `"(\w+)"` \|', page("objectives.md"), flags=re.MULTILINE) == list(OBJECTIVES)
 
 
 def test_the_data_sets_are_those_that_can_be_loaded():
@@ -146,7 +151,7 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", [*HOW_TO, ROOT / "docs/report.md"], ids=name)
+@pytest.mark.parametrize("path", [*HOW_TO, ROOT / "docs/report.md", ROOT / "docs/objectives.md"], ids=name)
 def test_python_blocks_run(path, folder):
     names: dict[str, object] = {"__name__": "how_to", **(given() if path == README else {})}
     for block in blocks(path.read_text(encoding="utf-8"), "python"):

@@ -26,7 +26,7 @@ from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops import CSR, Operator
-from softcut.training import ConvInput, DenseInput, FirstLayer
+from softcut.training import ConvInput, DenseInput
 
 _CPU = torch.device("cpu")
 Measures = tuple[
@@ -96,7 +96,7 @@ class Encoded:
     op: Operator  # its adjacency A, not normalised
     x: Tensor  # [N, F] projected features, not propagated (F = 0 for the paper's encoder)
     z: Tensor  # [scales, N, F] features at every distance (F = 0 for the paper's encoder)
-    inputs: FirstLayer  # the constant input of the networks
+    inputs: DenseInput | ConvInput  # the constant input of the networks
 
     @property
     def rows(self) -> Tensor:

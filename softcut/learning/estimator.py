@@ -24,11 +24,11 @@ from softcut.learning.experiment import (
     build_task,
     cluster_sizes,
     loop_settings,
-    task_of,
 )
 from softcut.learning.replica_net import replica_net
 from softcut.learning.structure_features import StructureFeatures
 from softcut.training import Loop, LoopProgress
+from softcut.training.task import check_numbers
 
 FEATURES = ("auto", "given", "structure", "both")
 _KIND = "graph classification"
@@ -58,16 +58,12 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
     features : {"auto", "given", "structure", "both"}
         What the network reads of a node: the features x of the graphs, degree and clustering coefficient, or both.
         "auto": x where the graphs have it, else the structure.
-    hidden, levels, batch_size : int
-        Width of every layer; poolers in a row; graphs in a step.
+    hidden, levels, batch_size, patience, learning_rate, l2
+        As for :class:`softcut.learning.ClassifierSettings` (`batch_size` its batch, `learning_rate` its lr).
     k : sequence of int, optional
         Clusters at each level; by default N // 2, N // 4, ... with N the mean number of nodes.
-    learning_rate, l2 : float
-        Adam's step size; weight of the sum of squares of the kernels.
-    max_iter, patience : int
-        At most so many epochs; stop after so many without a lower validation loss.
-    validation : float
-        Share of the graphs that decides when to stop (and is not trained on).
+    max_iter, validation : int and float
+        At most so many epochs; the share of the graphs that decides when to stop (and is not trained on).
     pool_args : mapping, optional
         Further options of the pooler.
     random_state : int, None, RandomState or Generator
@@ -167,9 +163,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             raise ParameterError(f"n_init must be a whole number of at least 1, not {self.n_init!r}.")
         if not 0 < self.validation <= 0.5:
             raise ParameterError(f"validation must be above 0 and at most 0.5, not {self.validation}.")
-        for name in _RECORDED:
-            if not getattr(self, name) > 0:
-                raise ParameterError(f"{name} must be positive, not {getattr(self, name)}.")
+        check_numbers(self, tuple(_RECORDED))
         return ClassifierSettings(
             batch=self.batch_size,
             lr=self.learning_rate,
@@ -215,9 +209,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
             )
         collection, device = self._with_features(collection), choose_device(self.device)
         everything = np.arange(len(collection))
-        splits = [Split(everything, everything, everything)] * self.n_init
-        seeds, net = range(self.n_init), self._net.to(device)
-        task = task_of(net, collection, self.pool, splits, seeds, self._settings(), device)
+        splits, seeds = [Split(everything, everything, everything)] * self.n_init, range(self.n_init)
+        task = build_task(collection, self.pool, splits, seeds, self._settings(), device, net=self._net)
         return task.predict(everything).mean(0).double().cpu().numpy()
 
     def predict(self, graphs: Any) -> NDArray[Any]:

@@ -20,6 +20,7 @@ from softcut.learning.replica_net import replica_net
 from softcut.learning.store import GraphStore
 from softcut.nn.models import GraphClassifier
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopResult, LoopSettings, Patience
+from softcut.training.task import check_numbers
 
 _POOLERS = ("mincut", "diffpool", "topk", "sagpool", "graclus", "ndp", "nopool")
 # Names of methods to poolers. "dense" is the network without a pooler on graphs without edges.
@@ -29,75 +30,39 @@ _STOP_ON = ("loss", "task", "error")
 
 @dataclass(frozen=True)
 class ClassifierSettings:
-    """How a classifier is trained; the defaults are the paper's, but for the batch.
+    """How a classifier is trained; the defaults are the paper's, but for the batch."""
 
-    Attributes
-    ----------
-    batch : int
-        Graphs of each fold in a step (the paper's code: 8, and 1 for the dense poolers).
-    lr, l2 : float
-        Adam's step size; weight of the sum of squares of the kernels of message passing and poolers.
-    epochs, patience : int
-        At most so many epochs; stop after so many without a better value of `stop_on`.
-    hidden, levels : int
-        Width of every layer; poolers in a row, each of which halves the number of nodes.
-    k : tuple of int or None
-        Clusters at each level, for the poolers with a fixed number; None: from the mean number of nodes, see
-        :func:`cluster_sizes`.
-    pool_args : mapping
-        Further options of the poolers.
-    stop_on : {"loss", "task", "error"}
-        What decides the best epoch on the validation graphs: the loss with the auxiliary ones (the paper's), the
-        cross entropy alone, or the share of wrong classes.
-    """
-
-    batch: int = 32
-    lr: float = 5e-4
-    epochs: int = 500
-    patience: int = 50
-    l2: float = 1e-4
-    hidden: int = 32
-    levels: int = 2
-    k: tuple[int, ...] | None = None
-    pool_args: Mapping[str, Any] = field(default_factory=dict)
+    batch: int = 32  # graphs of each fold in a step (the paper's code: 8, and 1 for the dense poolers)
+    lr: float = 5e-4  # Adam's step size
+    epochs: int = 500  # the most
+    patience: int = 50  # epochs without a better value of `stop_on`
+    l2: float = 1e-4  # weight of the sum of squares of the kernels of message passing and poolers
+    hidden: int = 32  # width of every layer
+    levels: int = 2  # poolers in a row, each of which halves the number of nodes
+    k: tuple[int, ...] | None = None  # clusters at each level; None: see `cluster_sizes`
+    pool_args: Mapping[str, Any] = field(default_factory=dict)  # further options of the poolers
+    # What decides the best epoch on the validation graphs: the loss with the auxiliary ones (the paper's), the cross
+    # entropy alone ("task"), or the share of wrong classes ("error").
     stop_on: str = "loss"
 
     def __post_init__(self) -> None:
         if self.stop_on not in _STOP_ON:
             raise ParameterError(f"stop_on must be one of {', '.join(_STOP_ON)}, not {self.stop_on!r}.")
-        for name in ("batch", "lr", "epochs", "patience", "hidden", "levels"):
-            if not getattr(self, name) > 0:
-                raise ParameterError(f"{name} must be positive, not {getattr(self, name)}.")
-        if self.l2 < 0:
-            raise ParameterError(f"l2 must not be negative, not {self.l2}.")
+        check_numbers(self, ("batch", "lr", "epochs", "patience", "hidden", "levels"), ("l2",))
 
 
 @dataclass(frozen=True)
 class FoldResult:
-    """What one fold came to, measured on its test graphs with the parameters of its best epoch.
-
-    Attributes
-    ----------
-    fold : int
-        Its number.
-    accuracy : float
-        Share of the test graphs that were classified correctly.
-    best_epoch, epochs : int
-        When the watched validation loss was lowest, and how many epochs were run.
-    validation_loss, validation_task, validation_accuracy : float
-        At the best epoch: the watched loss, the cross entropy, and the share classified correctly.
-    details : dict
-        Test loss, the poolers' losses and the clusters used at each level.
-    """
+    """What one fold came to, measured on its test graphs with the parameters of its best epoch."""
 
     fold: int
-    accuracy: float
-    best_epoch: int
-    epochs: int
-    validation_loss: float
-    validation_task: float
+    accuracy: float  # share of the test graphs that were classified correctly
+    best_epoch: int  # when the watched validation loss was lowest
+    epochs: int  # how many were run
+    validation_loss: float  # the watched loss at the best epoch, as the next two
+    validation_task: float  # cross entropy
     validation_accuracy: float
-    details: dict[str, float]
+    details: dict[str, float]  # test loss, the poolers' losses and the clusters used at each level
 
 
 def cluster_sizes(graphs: GraphCollection, levels: int = 2) -> tuple[int, ...]:
@@ -155,26 +120,14 @@ def build_task(
     settings: ClassifierSettings,
     device: torch.device | str = "cpu",
     hierarchy: Hierarchy | None = None,
+    net: GraphClassifier | None = None,
 ) -> FoldTask:
-    """Models, graphs and order of training for some folds, on a device."""
-    k = cluster_sizes(graphs, settings.levels) if settings.k is None else settings.k
-    models = build_models(graphs.num_features, len(graphs.classes), method, k, seeds, settings)
-    one_hot = graphs.index.shape[1]
-    net = replica_net(models, one_hot, one_hot + graphs.value.shape[1]).to(device)
-    return task_of(net, graphs, method, splits, seeds, settings, device, hierarchy)
-
-
-def task_of(
-    net: GraphClassifier,
-    graphs: GraphCollection,
-    method: str,
-    splits: Sequence[Split],
-    seeds: Sequence[int],
-    settings: ClassifierSettings,
-    device: torch.device | str,
-    hierarchy: Hierarchy | None = None,
-) -> FoldTask:
-    """The task of a network that is on the device already."""
+    """Models (or `net`, which holds them already), graphs and order of training for some folds, on a device."""
+    if net is None:
+        k = cluster_sizes(graphs, settings.levels) if settings.k is None else settings.k
+        models = build_models(graphs.num_features, len(graphs.classes), method, k, seeds, settings)
+        one_hot = graphs.index.shape[1]
+        net = replica_net(models, one_hot, one_hot + graphs.value.shape[1])
     store = GraphStore(graphs.without_edges() if method == "dense" else graphs, torch.device(device))
     levels = None
     if METHODS[method] in HIERARCHIES:
@@ -182,7 +135,7 @@ def task_of(
             hierarchy = coarsen_collection(graphs, METHODS[method], settings.levels)
         levels = HierarchyStore(hierarchy, graphs, store.device, store.dtype)
     nodes = 1_000_000 if store.device.type == "cuda" else 100_000  # of one piece of an evaluation
-    return FoldTask(net, store, splits, seeds, settings.batch, levels, nodes)
+    return FoldTask(net.to(device), store, splits, seeds, settings.batch, levels, nodes)
 
 
 def loop_settings(splits: Sequence[Split], settings: ClassifierSettings) -> LoopSettings:
@@ -231,21 +184,19 @@ def train_folds(
     method : str
         A pooler (mincut, diffpool, topk, sagpool, graclus, ndp, random, dmon, justbalance), nopool, or dense (no
         graph).
-    numbers, count : sequence of int, int
-        Which folds to train, of how many the data are cut into.
-    seed : int
-        Of the folds; the weights and order of fold i have the seed ``1000 * seed + i``.
+    numbers, count, seed : sequence of int, int, int
+        Which folds to train, of how many the data are cut into, and the seed of this cut; the weights and order of
+        fold i have the seed ``1000 * seed + i``.
     settings : ClassifierSettings, optional
         The paper's by default.
     hierarchy : Hierarchy, optional
         Precomputed coarse graphs, for Graclus and NDP.
     callback : callable, optional
         Called once per epoch.
-    checkpoint : path, optional
-        File to save the training to about once a minute and to resume it from; the caller removes it.
-    time_limit : float, optional
-        Seconds after which to stop. With a checkpoint there are then no results yet: the same call goes on from it.
-        Without one they are those of the best epochs so far.
+    checkpoint, time_limit : path and float, optional
+        File to save the training to about once a minute and to resume it from, which the caller removes; seconds after
+        which to stop. With a checkpoint there are then no results yet: the same call goes on from it. Without one they
+        are those of the best epochs so far.
 
     Returns one result per fold, and what the training loop says of all of them.
     """
@@ -270,23 +221,12 @@ def train_folds(
     if (stopped and checkpoint is not None) or result.best_loss is None:
         return [], result
     measured = {name: value.cpu().numpy() for name, value in task.evaluate().items()}
-    assert result.best_iteration is not None
-    assert result.ran is not None
-    best_epochs, epochs = (
-        np.round(n / loop.check_every).astype(int) for n in (result.best_iteration, result.ran)
-    )
+    epochs = [np.asarray(each) / loop.check_every for each in (result.best_iteration, result.ran)]
     results = []
-    for i, (number, best) in enumerate(zip(numbers, best_epochs.tolist(), strict=True)):
-        results.append(
-            FoldResult(
-                fold=int(number),
-                accuracy=float(measured["accuracy"][i]),
-                best_epoch=best,
-                epochs=int(epochs[i]),
-                validation_loss=float(result.best_loss[i]),
-                validation_task=float(result.validation["task"][best - 1, i]),
-                validation_accuracy=float(result.validation["accuracy"][best - 1, i]),
-                details={name: float(value[i]) for name, value in measured.items() if name != "accuracy"},
-            )
-        )
+    for i, number in enumerate(numbers):
+        best, ran = (round(each[i]) for each in epochs)
+        task_loss, hits = (float(result.validation[name][best - 1, i]) for name in ("task", "accuracy"))
+        details = {name: float(value[i]) for name, value in measured.items()}
+        accuracy, loss = details.pop("accuracy"), float(result.best_loss[i])
+        results.append(FoldResult(int(number), accuracy, best, ran, loss, task_loss, hits, details))
     return results, result

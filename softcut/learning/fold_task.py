@@ -138,11 +138,7 @@ class FoldTask(Task):
             row[: len(part)] = part
         pieces = max(1, -(-int(self.store.counts[table].sum()) // self.evaluation_nodes))
         split = [piece for piece in np.array_split(table, pieces, axis=1) if piece.size]
-        return [self.batch(piece) for piece in split]
-
-    def batch(self, graphs: NDArray[np.int64]) -> Batch:
-        """A batch of [R, B] graph numbers, -1 for places that stay empty."""
-        return self.gather(self.plan(graphs[None])[0], full=bool((graphs >= 0).all()))
+        return [self.gather(self.plan(piece[None])[0], full=bool((piece >= 0).all())) for piece in split]
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, Tensor]:

@@ -152,9 +152,6 @@ class MaskedSquare(Operator):
         scale = self.scale.to(s.dtype).unsqueeze(-1)
         return scale * self.base.matmul(self.base.matmul(scale * s))
 
-    def row_sums(self, v: Tensor) -> Tensor:
-        return self.matmul(v.unsqueeze(-1)).squeeze(-1)
-
     @property
     def degree(self) -> Tensor:
         return self.row_sums(torch.ones_like(self.scale))
@@ -169,10 +166,6 @@ class MaskedSquare(Operator):
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> MaskedSquare:
         raise NotImplementedError("made anew in every step, where it is needed")
-
-    @property
-    def requires_grad(self) -> bool:
-        return False
 
     @property
     def num_rows(self) -> int:

@@ -42,17 +42,10 @@ class StructureFeatures:
     >>> features = StructureFeatures.fit(paw)
     >>> features.max_degree, features.transform(paw).num_features
     (3, 5)
-
-    Attributes
-    ----------
-    max_degree : int
-        Degrees above it count as it.
-    mean, std : float
-        Of the clustering coefficient over all nodes; it is given as (c - mean) / std.
     """
 
-    max_degree: int
-    mean: float
+    max_degree: int  # degrees above it count as it
+    mean: float  # of the clustering coefficient c over all nodes, which is given as (c - mean) / std
     std: float
 
     @classmethod

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from softcut.errors import ParameterError
 from softcut.ops import Dense, Operator
+from softcut.ops.convert import entries, to_ragged
 from softcut.ops.numerics import zero_padding
-from softcut.ops.triplets import entries, to_ragged
 
 # A module, or what makes one from (in_channels, out_channels), such as the class of a layer.
 ModuleLike = nn.Module | Callable[[int, int], nn.Module]

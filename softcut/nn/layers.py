@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from softcut.errors import GraphError, ParameterError
 from softcut.ops import Dense, Operator, as_operator
-from softcut.ops.numerics import inverse_sqrt, zero_padding
-from softcut.ops.tensor_checks import check_tensor
+from softcut.ops.numerics import check_tensor, inverse_sqrt, zero_padding
 
 Activation = str | Callable[[Tensor], Tensor] | None
 

@@ -13,7 +13,7 @@ from softcut.ops.cut import (
     ratio_trace_loss,
 )
 from softcut.ops.dense import Dense
-from softcut.ops.information import entropy, mutual_information
+from softcut.ops.information import Words, entropy, mutual_information
 from softcut.ops.objectives import (
     OBJECTIVES,
     ClusterTables,
@@ -22,10 +22,8 @@ from softcut.ops.objectives import (
     get_objective,
     just_balance_loss,
 )
-from softcut.ops.operator import Operator
+from softcut.ops.operator import Operator, Sum
 from softcut.ops.spmm import CSRPattern, spmm
-from softcut.ops.sum import Sum
-from softcut.ops.word_counts import Words
 
 __all__ = [
     "CSR",

@@ -3,6 +3,16 @@ r"""Coarsening a graph with an assignment matrix, and going back.
 A_pool = S' A~ S, its diagonal set to zero, normalised symmetrically once
 X_pool = S' X
 X_rec  = S X_pool,   A_rec = S A_pool S'
+
+A dense pooler needs S'X, S'AS and S'S of every graph (:func:`pooled_products`). For a batch of graphs of different
+sizes X, Y = A S and S stand side by side and are cut into chunks once; one batched product with the chunks of S then
+gives all three. (Large batches on a GPU: three kernels that read the rows where they are.) The backward pass needs the
+same chunks,
+
+    dS = X G_x' + Y (G_q + G_q') + S (G_s + G_s'),      dX = S G_x
+
+for cotangents G_x, G_q, G_s, and no product with A (it is symmetric and constant here; otherwise the plain autograd
+path is taken).
 """
 
 from __future__ import annotations
@@ -13,12 +23,13 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
+from softcut.ops._torch import is_wrapped, signed
+from softcut.ops.batching import Segments, ragged_on_kernels
 from softcut.ops.convert import assignment_input
-from softcut.ops.cut import quadratic_form
+from softcut.ops.cut import Recall, quadratic_form, self_gram, takes_fast_path, transformed
 from softcut.ops.dense import Dense
-from softcut.ops.numerics import inverse_sqrt, no_autocast
+from softcut.ops.numerics import check_assignments, check_tensor, inverse_sqrt, no_autocast
 from softcut.ops.operator import Operator
-from softcut.ops.tensor_checks import check_assignments, check_tensor
 
 
 class Coarse(NamedTuple):
@@ -97,22 +108,16 @@ def coarsen(
 
 
 def lift(s: Tensor, x_pool: Tensor, op: Operator | None = None) -> Tensor:
-    """X_rec = S X_pool: pooled features back to the nodes they came from.
+    """X_rec = S X_pool: pooled features [B, K, F] back to the nodes they came from ([K, F] for one graph).
+
+    S is [N, K] with `op`, the graphs that were pooled, telling which graph each row belongs to (None: one graph), or
+    [B, N, K].
 
     >>> import torch
     >>> from softcut.ops import lift
     >>> lift(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[[2.0], [4.0]]]))
     tensor([[2.],
             [3.]])
-
-    Parameters
-    ----------
-    s : Tensor
-        [N, K] with `op` telling which graph each row belongs to (None: one graph), or [B, N, K].
-    x_pool : Tensor
-        [B, K, F]; [K, F] is accepted for one graph.
-    op : Operator, optional
-        The graphs that were pooled; needed for a batch of graphs of different sizes.
     """
     check_assignments(s)
     check_tensor(x_pool, "x_pool", "pooled features")
@@ -150,3 +155,62 @@ def lift_adjacency(s: Tensor, a_pool: Tensor) -> Tensor:
             f"{list(a_pool.shape)}."
         )
     return s @ a_pool.to(s.dtype) @ s.mT
+
+
+class PooledProducts(NamedTuple):
+    """S'X [B, K, F], S'AS [B, K, K] and S'S [B, K, K]."""
+
+    x: Tensor
+    quadratic: Tensor
+    gram: Tensor
+
+
+@signed
+class _RaggedProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(op: Operator, s: Tensor, x: Tensor) -> tuple[Tensor, ...]:
+        layout, k, f = op.layout, s.shape[-1], x.shape[-1]
+        assert isinstance(layout, Segments)
+        size = layout.chunk_size(k)
+        chunks = layout.cut([x, op @ s, s], size)
+        total = layout.add_up(chunks[..., f + k :].mT @ chunks, size)
+        return *(part.contiguous() for part in total.split([f, k, k], -1)), chunks
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+        ctx.op = inputs[0]
+        ctx.mark_non_differentiable(output[3])
+        ctx.set_materialize_grads(False)  # for the chunks it would be zeros of their size
+        ctx.save_for_backward(inputs[1], inputs[2], output[3])
+
+    @staticmethod
+    def backward(ctx, g_x, g_q, g_s, _):  # type: ignore[no-untyped-def]
+        s, x, chunks = ctx.saved_tensors
+        layout, k, f = ctx.op.layout, s.shape[-1], x.shape[-1]
+        given = ((g_x, f), (g_q, k), (g_s, k))
+        g_x, g_q, g_s = (s.new_zeros(layout.num_graphs, k, w) if g is None else g for g, w in given)
+        g_q, g_s = g_q + g_q.mT, g_s + g_s.mT
+        if torch.is_grad_enabled() or any(map(transformed, (g_x, g_q, g_s))):
+            y = Recall.apply(ctx.op, s, layout.join(chunks[..., f : f + k]))
+            grad_s = layout.matmul(x, g_x.mT) + layout.matmul(y, g_q) + layout.matmul(s, g_s)
+            return None, grad_s, layout.matmul(s, g_x)
+        size = chunks.shape[1]
+        grad_s = grad_x = None
+        if ctx.needs_input_grad[1]:
+            together = torch.cat([g_x.mT, g_q, g_s], -2)
+            grad_s = layout.join(chunks @ layout.per_chunk(together, size))
+        if ctx.needs_input_grad[2]:
+            grad_x = layout.join(chunks[..., f + k :] @ layout.per_chunk(g_x, size))
+        return None, grad_s, grad_x
+
+
+def pooled_products(op: Operator, s: Tensor, x: Tensor) -> PooledProducts:
+    """S'X, S'AS and S'S of every graph, with one product with A."""
+    layout = op.layout
+    ragged = isinstance(layout, Segments) and not layout.single and s.dim() == x.dim() == 2
+    if ragged and not ragged_on_kernels(s, x) and not is_wrapped(s) and not is_wrapped(x):
+        if takes_fast_path(op):
+            return PooledProducts(*_RaggedProducts.apply(op, s, x)[:3])
+        together = layout.gram(s, torch.cat([x, op.product(s), s], -1))
+        return PooledProducts(*together.split([x.shape[-1], s.shape[-1], s.shape[-1]], -1))
+    return PooledProducts(layout.gram(s, x), quadratic_form(op, s), self_gram(layout, s))

@@ -14,10 +14,9 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.ops._torch import is_wrapped, version
 from softcut.ops.batching import Segments, batch_to_ptr
-from softcut.ops.numerics import inverse_sqrt, sum_type
+from softcut.ops.numerics import check_tensor, inverse_sqrt, sum_type
 from softcut.ops.operator import Operator, learned
 from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
-from softcut.ops.tensor_checks import check_tensor
 
 
 class SparseOperator(Operator):
@@ -106,18 +105,9 @@ class CSR(SparseOperator):
     >>> op.normalise().normalise() is op.normalise()
     True
 
-    Parameters
-    ----------
-    pattern : CSRPattern
-        Where the entries are.
-    val : Tensor, optional
-        Values of the entries; None for a binary matrix.
-    scale : Tensor, optional
-        A diagonal applied on both sides.
-    ptr : Tensor, optional
-        [B + 1], where each graph's rows begin.
-    symmetric : bool, optional
-        None: found out by comparing the matrix with its transpose.
+    `pattern` says where the entries are, `val` their values (None for a binary matrix); `scale` is a diagonal applied
+    on both sides, and `ptr` [B + 1] says where each graph's rows begin (or `layout`, which was made from it). Where
+    `symmetric` is None, the matrix is compared with its transpose.
     """
 
     layout: Segments
@@ -163,20 +153,9 @@ class CSR(SparseOperator):
         every step sorts and checks them once. Changes in place are seen, as long as PyTorch sees them (not
         those made through ``.data`` or a NumPy view).
 
-        Parameters
-        ----------
-        edge_index : Tensor
-            [2, E], whole numbers; an undirected edge is given in both directions.
-        edge_weight : Tensor, optional
-            One value per edge, [E] or [E, 1]; None for a binary matrix.
-        num_nodes : int, optional
-            Nodes; None: one more than the largest in `edge_index`.
-        batch : Tensor, optional
-            Graph number of every node, sorted. An edge between two graphs is an error.
-        ptr : Tensor, optional
-            [B + 1], where each graph's nodes begin, in place of `batch`.
-        symmetric : bool, optional
-            None: found out by comparing the matrix with its transpose.
+        An undirected edge is given in both directions; `edge_weight` is [E] or [E, 1], None for a binary matrix.
+        `num_nodes` is by default one more than the largest node. `batch` is the graph number of every node, sorted, or
+        `ptr` [B + 1] says where each graph's nodes begin; an edge between two graphs is an error.
         """
         edge_index = unwrapped(edge_index, "edge_index")
         if edge_index.is_floating_point() or edge_index.dtype == torch.bool:

@@ -27,6 +27,8 @@ from softcut.ops._torch import in_gradient_batch, is_wrapped, keeps_graph, savin
 from softcut.ops.batching import Layout, Padded, Segments, batch_to_ptr, over_replicas
 from softcut.ops.convert import assignment_input
 from softcut.ops.numerics import (
+    check_assignments,
+    check_tensor,
     full_precision,
     no_autocast,
     per_row,
@@ -36,7 +38,6 @@ from softcut.ops.numerics import (
     zero_padding,
 )
 from softcut.ops.operator import Operator
-from softcut.ops.tensor_checks import check_assignments, check_tensor
 
 
 def takes_fast_path(op: Operator) -> bool:

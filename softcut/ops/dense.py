@@ -11,9 +11,8 @@ from torch import Tensor
 from softcut.errors import GraphError
 from softcut.ops._torch import version
 from softcut.ops.batching import Padded
-from softcut.ops.numerics import inverse_sqrt
+from softcut.ops.numerics import check_tensor, inverse_sqrt
 from softcut.ops.operator import Operator
-from softcut.ops.tensor_checks import check_tensor
 
 _T = TypeVar("_T")
 

@@ -26,17 +26,24 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError, ParameterError
+from softcut.ops.coarsen import PooledProducts
 from softcut.ops.convert import assignment_input
 from softcut.ops.csr import CSR
 from softcut.ops.cut import cut_terms, orthogonality, quadratic_form, ratio_trace, self_gram
 from softcut.ops.dense import Dense
-from softcut.ops.information import edge_gain, entropy, word_gain
-from softcut.ops.numerics import no_autocast, per_row, reduce_graphs, safe_ratio, safe_sqrt, zero_padding
-from softcut.ops.operator import Operator
-from softcut.ops.products import PooledProducts
-from softcut.ops.sum import Sum
-from softcut.ops.tensor_checks import can_be_read, check_assignments, check_tensor
-from softcut.ops.word_counts import Words
+from softcut.ops.information import Words, edge_gain, entropy, word_gain
+from softcut.ops.numerics import (
+    can_be_read,
+    check_assignments,
+    check_tensor,
+    no_autocast,
+    per_row,
+    reduce_graphs,
+    safe_ratio,
+    safe_sqrt,
+    zero_padding,
+)
+from softcut.ops.operator import Operator, Sum
 
 # Below this entropy (nats) the evidence is divided by no less: a single cluster has none.
 _LEAST_ENTROPY = 1e-6
@@ -156,9 +163,7 @@ def _evidence(tables: ClusterTables) -> tuple[Tensor, ...]:
 class Objective(NamedTuple):
     """How an objective is computed."""
 
-    names: tuple[
-        str, ...
-    ]  # of its losses: the objective, and the term that keeps clusters apart where it needs one
+    names: tuple[str, ...]  # of its losses: the objective, and the term that keeps clusters apart, if any
     normalised: bool  # whether it reads A~; otherwise A as it is
     losses: Callable[[ClusterTables], tuple[Tensor, ...]]  # one number per graph and replica for each name
 

@@ -23,8 +23,7 @@ from softcut.errors import GraphError
 from softcut.ops._torch import is_wrapped, outside_transforms, signed, unwrapped_once
 from softcut.ops.kernels import takes
 from softcut.ops.kernels.plan import RowPlan, row_plan
-from softcut.ops.numerics import counts_to_ptr, index_type
-from softcut.ops.tensor_checks import check_tensor
+from softcut.ops.numerics import check_tensor, counts_to_ptr, index_type
 
 # A gradient with respect to edge values gathers at most this many numbers at a time.
 _GATHER_LIMIT = 1 << 24
@@ -283,23 +282,15 @@ class _SpMM(torch.autograd.Function):
 
 
 def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Tensor | None = None) -> Tensor:
-    """Sparse times dense, Y = A S, differentiable in S and in the values of A.
+    """Sparse times dense, Y = A S, differentiable in S [N, K] and in the values of A.
+
+    A has one value `val` for each entry of `pattern`; None stands for a binary matrix and stores nothing. With `scale`
+    [N], a constant, diag(scale) A diag(scale) is multiplied instead of A.
 
     >>> import torch
     >>> pattern, _ = CSRPattern.from_coo(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))
     >>> spmm(pattern, None, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
             [1., 2.]])
-
-    Parameters
-    ----------
-    pattern : CSRPattern
-        Where A has entries.
-    val : Tensor or None
-        One value per entry; None stands for a binary matrix and stores nothing.
-    s : Tensor
-        Dense matrix of shape [N, K].
-    scale : Tensor, optional
-        [N], a constant: diag(scale) A diag(scale) is multiplied instead of A.
     """
     return _SpMM.apply(pattern, val, s, scale)

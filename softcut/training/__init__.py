@@ -7,24 +7,15 @@ from softcut.training.dense_batches import DenseBatchTask
 from softcut.training.loop import Loop, repeat
 from softcut.training.mincut import Progress, TrainResult, TrainSettings, replica_losses, train
 from softcut.training.minibatch import assign_in_chunks, train_in_batches
-from softcut.training.net import ConvInput, DenseInput, FirstLayer, ReplicaNet, replica_seeds
+from softcut.training.net import ConvInput, DenseInput, ReplicaNet, replica_seeds
 from softcut.training.parts import PartedOperator, Parts
-from softcut.training.task import (
-    Checkpoint,
-    LoopProgress,
-    LoopResult,
-    LoopSettings,
-    Patience,
-    Plateau,
-    Task,
-)
+from softcut.training.task import Checkpoint, LoopProgress, LoopResult, LoopSettings, Patience, Plateau, Task
 
 __all__ = [
     "Checkpoint",
     "ConvInput",
     "DenseBatchTask",
     "DenseInput",
-    "FirstLayer",
     "Loop",
     "LoopProgress",
     "LoopResult",

@@ -52,26 +52,17 @@ class DenseBatchTask(Task):
         One per replica; they differ in their parameters and buffers alone. A model is called with one tensor per
         input, [B, ...] each, and must not look at the values (no ``if`` on a tensor). Linear layers are fastest on
         two axes: flatten [B, N, F] to [B * N, F] first.
-    inputs : sequence of Tensor
-        [G, ...] each, on the device: the examples that all replicas share.
-    targets : Tensor
-        [R, G, ...]: what each replica should predict.
-    parts : sequence of Split
-        Which examples each replica uses, and what for.
+    inputs, targets : sequence of Tensor [G, ...], and Tensor [R, G, ...]
+        The examples that all replicas share, on the device, and what each replica should predict.
+    parts, seeds : sequences of Split and int
+        Which examples each replica uses, and what for; the seed of its order.
     losses : callable
         ``losses(output, target)``: named losses with one number per example.
-    seeds : sequence of int
-        Of each replica's order.
     batch, evaluation_batch : int
         Examples of each replica in a step, and at once when no gradients are needed. A batch that reaches the end of
-        an order goes on with the next one.
+        an order goes on with the next one; ``steps`` is the longest training part in batches.
     compiled : bool
         Compile the step with ``torch.compile``, which merges small operations; takes a minute once.
-
-    Attributes
-    ----------
-    steps : int
-        Steps of an epoch: the longest training part, in batches.
     """
 
     validates = True

@@ -32,40 +32,23 @@ Loss = Callable[[Operator, Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How replicas are trained.
+    """How replicas are trained."""
 
-    Attributes
-    ----------
-    iterations : int
-        The most iterations.
-    lr, temperature : float
-        Adam's step size, and the temperature of the softmax.
-    objective : {"mincut", "ratio_trace", "dmon", "just_balance", "evidence"}
-        What is minimised; see :mod:`softcut.ops.objectives`.
-    ortho_weight : float
-        Weight of the term that keeps clusters apart: L_o, or DMoN's collapse term. "just_balance" has none, and
-        "evidence" only where it is given sizes to hold on to (see :func:`train`).
-    start : int
-        Iterations spent, before the cut is minimised, on learning the given start (see :func:`train`).
-    tolerance : float or None
-        A replica has converged when its best loss improved by less than this over `patience` iterations;
-        training stops when all have. None: never stops early.
-    patience, check_every : int
-        See `tolerance`; iterations between two checks of it (and calls of the callback).
-    one_by_one : bool
-        Each replica stops on its own and leaves the computation, when its loss improved by less than `tolerance`
-        times itself over `patience` iterations; its parameters are those of its last improvement.
-    """
-
-    iterations: int = 700
-    lr: float = 2e-3
-    temperature: float = 1.0
-    objective: str = "mincut"
+    iterations: int = 700  # the most
+    lr: float = 2e-3  # Adam's step size
+    temperature: float = 1.0  # of the softmax
+    objective: str = "mincut"  # one of softcut.ops.OBJECTIVES; see softcut.ops.objectives
+    # Weight of the term that keeps clusters apart: L_o, or DMoN's collapse term. "just_balance" has none,
+    # and "evidence" only where it is given sizes to hold on to (see `train`).
     ortho_weight: float = 1.0
-    start: int = 40
+    start: int = 40  # iterations spent on learning the given start (see `train`) before the cut is minimised
+    # A replica has converged when its best loss improved by less than this over `patience` iterations; training stops
+    # when all have. None: never stops early.
     tolerance: float | None = 1e-4
     patience: int = 50
-    check_every: int = 25
+    check_every: int = 25  # iterations between two checks of the tolerance (and calls of the callback)
+    # Each replica stops on its own and leaves the computation, when its loss improved by less than `tolerance` times
+    # itself over `patience` iterations; its parameters are those of its last improvement.
     one_by_one: bool = False
 
     def __post_init__(self) -> None:
@@ -89,22 +72,15 @@ class Progress:
 class TrainResult:
     """What training left behind.
 
-    Attributes
-    ----------
-    cut, ortho : array [T, R]
-        L_c and L_o of every replica at every iteration. Other objectives: the objective, and its term that keeps
-        clusters apart (zeros where it has none).
-    iterations : int
-        How many were run.
-    converged, interrupted : bool
-        Whether every replica's loss had stopped improving; whether Ctrl-C ended the training.
+    `cut` and `ortho` are L_c and L_o of every replica at every iteration. Other objectives: the objective, and its term
+    that keeps clusters apart (zeros where it has none).
     """
 
-    cut: np.ndarray
+    cut: np.ndarray  # [T, R]
     ortho: np.ndarray
-    iterations: int
-    converged: bool
-    interrupted: bool
+    iterations: int  # how many were run
+    converged: bool  # whether every replica's loss had stopped improving
+    interrupted: bool  # whether Ctrl-C ended the training
 
 
 def replica_losses(
@@ -120,7 +96,9 @@ def replica_losses(
     """L_c and L_o of every replica, or the two terms of another objective: two vectors [R].
 
     They are means over the graphs, except the evidence: a clustering network gives the clusters of all graphs the
-    same meaning, so edges and words of all of them are counted in one table.
+    same meaning, so edges and words of all of them are counted in one table. `op` is A~, or for "dmon" and "evidence" A
+    itself, and S is [N, R, K]; `num_edges` and `words_price`, the price of the table of words, need not be computed
+    where they are known. The rest is as for :func:`train`.
 
     >>> import torch
     >>> from softcut.ops import CSR
@@ -128,17 +106,6 @@ def replica_losses(
     >>> cut, ortho = replica_losses(op, torch.eye(2).unsqueeze(1))
     >>> cut.tolist(), ortho.tolist()
     ([-0.0], [0.0])
-
-    Parameters
-    ----------
-    op : Operator
-        A~, or for "dmon" and "evidence" A itself.
-    s : Tensor
-        [N, R, K].
-    objective, sizes, words
-        As for :func:`train`.
-    num_edges, words_price : Tensor, optional
-        The number of edges and the price of the table of words, where they are known already.
     """
     known: dict[str, Any] = {}
     if objective == "evidence":
@@ -162,30 +129,6 @@ def _one_graph(op: Operator) -> Operator:
     return CSR(op.pattern, op.val, scale=op.scale, symmetric=op.symmetric, normalised=op.normalised)
 
 
-class _NamedLoss:
-    """:func:`replica_losses` as a function of an operator and S; what stays the same is computed once."""
-
-    def __init__(
-        self,
-        objective: str,
-        sizes: Tensor | None = None,
-        words: Words | None = None,
-        num_edges: Tensor | None = None,
-    ) -> None:
-        self.objective, self.all_sizes, self.sizes = objective, sizes, sizes
-        self.words, self.num_edges = words, num_edges
-        self.price: Tensor | None = None
-
-    def __call__(self, op: Operator, s: Tensor) -> tuple[Tensor, Tensor]:
-        if self.words is not None and self.price is None:
-            self.price = self.words.price(s.shape[-1])
-        known: dict[str, Any] = {"num_edges": self.num_edges, "words_price": self.price}
-        return replica_losses(op, s, self.objective, self.sizes, words=self.words, **known)
-
-    def select(self, active: Tensor) -> None:
-        self.sizes = None if self.all_sizes is None else self.all_sizes[active]
-
-
 def read_operator(op: Operator, objective: str, adjacency: Operator | None) -> Operator:
     """What an objective reads: A~, or A as it is (`adjacency` in place of `op`, where it is given)."""
     if get_objective(objective).normalised:
@@ -198,23 +141,6 @@ def read_operator(op: Operator, objective: str, adjacency: Operator | None) -> O
         )
     op.refuse_negative()
     return op
-
-
-def named_loss(
-    op: Operator,
-    settings: TrainSettings,
-    sizes: Tensor | None,
-    adjacency: Operator | None,
-    words: Words | None,
-    num_edges: Tensor | None = None,
-) -> tuple[Operator, Loss]:
-    """The operator that an objective reads, and its two terms as a function of it and S; arguments as for `train`."""
-    name = settings.objective
-    op = read_operator(op, name, adjacency)
-    if name != "evidence":
-        return op, _NamedLoss(name, sizes if get_objective(name).normalised else None)
-    op = _one_graph(op)
-    return op, _NamedLoss(name, sizes, words, edge_count(op) if num_edges is None else num_edges)
 
 
 def train(
@@ -232,11 +158,9 @@ def train(
 ) -> TrainResult:
     """Minimise L_c + w L_o, or another objective, for all replicas at once; `net` is changed in place.
 
-    Both losses have degenerate neighbourhoods: on dense graphs with weak features a random network can slide
-    into a single cluster. With `start`, each replica first learns a given assignment (k-means on its own
-    features, say) by cross-entropy, and minimises the cut from there.
-
-    On a CUDA device the step is captured once as a CUDA graph and replayed.
+    On dense graphs with weak features a random network can slide into a single cluster. With `start`, each replica
+    first learns a given assignment (k-means on its own features, say) by cross-entropy, and minimises the cut from
+    there. Pressing Ctrl-C, or raising KeyboardInterrupt in `callback`, ends training and keeps what was learnt.
 
     >>> import torch
     >>> from softcut.ops import CSR
@@ -248,31 +172,27 @@ def train(
 
     Parameters
     ----------
-    net, inputs : ReplicaNet, FirstLayer
+    net, inputs : ReplicaNet, and DenseInput or ConvInput
         The replicas, and their constant features.
     op : Operator
         The graph whose cut is minimised (normalised here where the objective reads A~).
-    settings : TrainSettings, optional
-        How to train, and which objective.
-    callback : callable, optional
-        Called with a :class:`Progress` every `check_every` iterations. Raising KeyboardInterrupt in it, or
-        pressing Ctrl-C, ends training and keeps what was learnt.
+    settings, callback : TrainSettings and callable, optional
+        How to train; what is called with a :class:`Progress` every ``settings.check_every`` iterations.
     start : Tensor, optional
         [R, N] cluster numbers each replica learns first, for ``settings.start`` iterations.
     sizes : Tensor, optional
         [R, K] cluster sizes for L_o to hold on to, in place of equal ones.
     loss : callable, optional
         An objective of your own: from (op, S [N, R, K]) to its two terms, [R] each; `op` is then used as it is.
-        Where it holds values per replica, its method ``select(active)`` picks those of the replicas that are left.
     adjacency : Operator, optional
         A as it is, in place of `op`, for the objectives that count edges ("dmon" and "evidence").
     words : Words, optional
         What "evidence" counts besides the edges.
     """
     settings = settings or TrainSettings()
-    if loss is None:
-        op, loss = named_loss(op, settings, sizes, adjacency, words)
-    task = ClusteringTask(net, inputs, op, settings, loss, start)
+    task = ClusteringTask(
+        net, inputs, op, settings, start=start, sizes=sizes, loss=loss, adjacency=adjacency, words=words
+    )
     return run_task(task, net, settings, callback, rows=op.num_rows, warm=start is not None)
 
 
@@ -335,7 +255,10 @@ def start_rows(nodes: int) -> range:
 
 
 class ClusteringTask(Task):
-    """The step of :func:`train`; its arguments are described there."""
+    """The step of :func:`train`; its arguments are described there.
+
+    `num_edges` is the number of edges that "evidence" counts, where it is known already.
+    """
 
     def __init__(
         self,
@@ -343,22 +266,43 @@ class ClusteringTask(Task):
         inputs: FirstLayer,
         op: Operator,
         settings: TrainSettings,
-        loss: Loss,
-        start: Tensor | None,
+        *,
+        start: Tensor | None = None,
+        sizes: Tensor | None = None,
+        loss: Loss | None = None,
+        adjacency: Operator | None = None,
+        words: Words | None = None,
+        num_edges: Tensor | None = None,
     ) -> None:
-        self.net, self.inputs, self.op, self.settings = net, inputs, op, settings
-        self.loss, self.start, self.start_inputs = loss, start, inputs
+        self.net, self.inputs, self.settings, self.loss = net, inputs, settings, loss
+        self.start, self.start_inputs = start, inputs
+        self.all_sizes = self.sizes = sizes
+        self.op = op if loss is not None else read_operator(op, settings.objective, adjacency)
+        self.known: dict[str, Any] = {}  # what the evidence needs and is the same in every step
+        if loss is None and settings.objective == "evidence":
+            self.op = _one_graph(self.op)
+            self.known["num_edges"] = edge_count(self.op) if num_edges is None else num_edges
+            if words is not None:
+                self.known |= {"words": words, "words_price": words.price(net.k)}
         if start is not None and start.shape[1] > _START_ROWS and isinstance(inputs, DenseInput):
-            rows = torch.tensor(start_rows(start.shape[1]), device=start.device)
-            self.start, self.start_inputs = start[:, rows], DenseInput(inputs.z[:, rows])
+            self.learn_from(torch.tensor(start_rows(start.shape[1]), device=start.device))
         self.scales = list(net.scales)
         self.parameters = dict(net.named_parameters())
         # The solver inside the ratio-trace objective cannot be captured.
         self.capturable = settings.objective != "ratio_trace"
 
+    def learn_from(self, rows: Tensor) -> None:
+        """Learn the start from some rows only."""
+        assert self.start is not None
+        assert isinstance(self.inputs, DenseInput)
+        self.start, self.start_inputs = self.start[:, rows], DenseInput(self.inputs.z[:, rows])
+
     def step(self) -> dict[str, Tensor]:
         s = softmax_of(self.logits(self.inputs), self.settings.temperature)
-        cut, ortho = self.loss(self.op, s)
+        if self.loss is not None:
+            cut, ortho = self.loss(self.op, s)
+        else:
+            cut, ortho = replica_losses(self.op, s, self.settings.objective, self.sizes, **self.known)
         return {"cut": cut, "ortho": ortho}
 
     def logits(self, inputs: FirstLayer) -> Tensor:
@@ -372,8 +316,7 @@ class ClusteringTask(Task):
     def select(self, active: Tensor) -> None:
         self.net.scales = [self.scales[r] for r in active.tolist()]
         self.net.replicas = len(self.net.scales)
-        if hasattr(self.loss, "select"):
-            self.loss.select(active)
+        self.sizes = None if self.all_sizes is None else self.all_sizes[active]
 
 
 # Below this many numbers (rows x replicas x units) one thread is faster than waking others at every operation.

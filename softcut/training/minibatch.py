@@ -96,7 +96,7 @@ class _Batch(NamedTuple):
     """Some parts of the graph on the device that computes."""
 
     chosen: list[int]
-    inputs: FirstLayer
+    inputs: DenseInput
     op: Operator
     words: list[Words]
 
@@ -133,20 +133,15 @@ def train_in_batches(
 
     Parameters
     ----------
-    net, settings, callback, start, sizes, adjacency
-        As for :func:`softcut.training.train`.
-    inputs : DenseInput
-        The constant features of all nodes. They may be on another device than the one that computes, as may
-        `op`, `adjacency` and `start`: a batch is copied to it.
-    op : Operator or PartedOperator
-        The graph whose cut is minimised: a single graph, not a batch of several. Or, made from it already, what the
-        objective reads, part by part.
+    net, inputs, op, settings, callback, start, sizes, adjacency
+        As for :func:`softcut.training.train`; `inputs` are dense, and `op` is a single graph or, made from it already,
+        what the objective reads, part by part.
     parts : Parts
         The parts, and how many of them a step takes.
     words : sequence of Words, optional
         What the evidence counts besides the edges: those of every part.
     device : torch.device, optional
-        Where to compute; by default where the inputs are.
+        Where to compute, by default where the inputs are: batches of inputs, graphs and start are copied to it.
     """
     # Losses of batches are too noisy for replicas to stop one by one.
     settings = replace(settings or TrainSettings(), one_by_one=False)

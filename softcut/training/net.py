@@ -2,7 +2,11 @@
 
 R restarts share the graph and the features, so R restarts are one sparse product with R*K columns, one matrix product
 with R*H columns and one optimiser step. The features X are constant: what can be computed from them once is computed
-once, and a sparse X (bag of words) stays sparse.
+once, and a sparse X (bag of words) stays sparse. Nodes are the last axis: softmax and activation then run along
+contiguous memory, many times faster on CPUs.
+
+A first layer (:class:`DenseInput` or :class:`ConvInput`) takes `terms` kernels [R, H, in_channels], and `scales` that
+say which features each replica reads, to [R, H, N].
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,21 +25,8 @@ from softcut.errors import ParameterError
 from softcut.nn.layers import Activation, get_activation
 from softcut.ops import CSRPattern, Operator, Segments
 from softcut.ops.batching import replicas_on_kernels
+from softcut.ops.information import SPARSE_COST
 from softcut.ops.spmm import spmm
-from softcut.ops.word_counts import SPARSE_COST
-
-
-class FirstLayer(Protocol):
-    """Computes the sum of (weights) @ (constant matrix)', one kernel for each constant matrix.
-
-    Nodes are the last axis: softmax and activation then run along contiguous memory, many times faster on CPUs.
-    """
-
-    in_channels: int
-    terms: int
-
-    def __call__(self, weights: list[Tensor], scales: Sequence[int]) -> Tensor:
-        """[R, H, N] from `terms` kernels [R, H, in_channels]; `scales` says which features a replica reads."""
 
 
 class DenseInput:
@@ -45,10 +36,7 @@ class DenseInput:
     >>> DenseInput(torch.ones(2, 3))([torch.ones(1, 4, 3)], [0]).shape
     torch.Size([1, 4, 2])
 
-    Parameters
-    ----------
-    z : Tensor or dict
-        [N, F], [scales, N, F], or matrices [N, F] by scale.
+    `z` is [N, F], [scales, N, F], or matrices [N, F] by scale.
     """
 
     terms = 1
@@ -82,14 +70,8 @@ class ConvInput:
     tensor([[[0., 1.],
              [1., 0.]]])
 
-    Parameters
-    ----------
-    op, x : Operator, and array or scipy sparse matrix
-        A (normalised here), and the node features.
-    columns : int
-        Width of the product (replicas x hidden units): whether A~ X is worth keeping depends on it.
-    skip : bool
-        Whether the second term exists.
+    `op` is A (normalised here) and `x` an array or scipy sparse matrix; `columns` is the width of the product (replicas
+    x hidden units), on which it depends whether A~ X is worth keeping; `skip` says whether the second term exists.
     """
 
     def __init__(
@@ -150,6 +132,9 @@ class ConvInput:
             return self.op @ passed + own
         h = self.op @ spmm(self.pattern, self.values, weights[0].mT)
         return h + spmm(self.pattern, self.values, weights[1].mT) if self.terms == 2 else h
+
+
+FirstLayer = DenseInput | ConvInput
 
 
 def replica_seeds(random_state: int, replicas: int) -> list[int]:

@@ -24,24 +24,14 @@ class Parts:
     ([0, 3, 6, 8, 10], 2, 2.0, 6)
     >>> sorted(p for _, batch in zip(range(2), parts.batches()) for p in batch)
     [0, 1, 2, 3]
-
-    Attributes
-    ----------
-    order : Tensor or None
-        [N], the nodes part by part; None where they stand like that already.
-    bounds : Tensor
-        [P + 1], where each part begins in `order`.
-    per_step : int
-        q, the number of parts a step takes; it divides P. At least two where there are several: with one at a time
-        no edge between parts would ever be seen.
-    seed : int
-        Of the order in which parts are taken.
     """
 
-    order: Tensor | None
-    bounds: Tensor
+    order: Tensor | None  # [N], the nodes part by part; None where they stand like that already
+    bounds: Tensor  # [P + 1], where each part begins in `order`
+    # q, the number of parts a step takes; it divides P. At least two where there are several: with one at a time no
+    # edge between parts would ever be seen.
     per_step: int
-    seed: int = 0
+    seed: int = 0  # of the order in which parts are taken
 
     def __post_init__(self) -> None:
         if self.per_step < 1 or self.count % self.per_step or (self.per_step == 1 and self.count > 1):

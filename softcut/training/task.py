@@ -35,22 +35,15 @@ class Task:
 
     Subclasses set :attr:`parameters` and write :meth:`step`; the rest is for those who need it (see :class:`Loop` for
     an example).
-
-    Attributes
-    ----------
-    parameters : mapping of str to Tensor
-        Leaf tensors that require gradients, [R, ...] each. The loop changes them in place; where finished replicas are
-        dropped, their ``.data`` shrinks to [A, ...], A being the number of replicas still active.
-    capturable : bool
-        Whether, on a GPU, a step may be recorded as a CUDA graph: it reads and writes the same tensors every
-        time, asks the device for no number and takes no decision in Python.
-    validates : bool
-        Whether :meth:`validate` exists.
     """
 
+    # Leaf tensors that require gradients, [R, ...] each. The loop changes them in place; where finished replicas are
+    # dropped, their ``.data`` shrinks to [A, ...], A being the number of replicas still active.
     parameters: Mapping[str, Tensor]
+    # Whether, on a GPU, a step may be recorded as a CUDA graph: it reads and writes the same tensors every time, asks
+    # the device for no number and takes no decision in Python.
     capturable: bool = False
-    validates: bool = False
+    validates: bool = False  # whether `validate` exists
 
     def step(self) -> Mapping[str, Tensor]:
         """Named tensors [A, ...] of the active replicas, computed from the parameters.
@@ -104,29 +97,15 @@ class Patience:
     """Stop a replica when its watched loss has not improved by more than `tolerance` within `patience` looks.
 
     The watched loss is looked at in every iteration, or, for a task that validates, at every check.
-
-    Attributes
-    ----------
-    patience : int
-        Looks without an improvement.
-    tolerance : float
-        What an improvement must exceed; with `relative`, as a share of the best loss.
-    watch : str or None
-        Name of the watched loss among what ``validate`` (else ``step``) returns. None: the first that ``validate``
-        returns (else what is minimised).
-    keep : tuple of str
-        Names of tensors (from the same place) whose values at each replica's best moment are kept.
-    restore : bool
-        Keep the parameters of the best moment as well, and put them back at the end.
-    relative : bool
-        See `tolerance`.
     """
 
     patience: int
-    tolerance: float = 0.0
+    tolerance: float = 0.0  # with `relative`, as a share of the best loss
+    # Name of the watched loss among what ``validate`` (else ``step``) returns. None: the first that ``validate``
+    # returns (else what is minimised).
     watch: str | None = None
-    keep: tuple[str, ...] = ()
-    restore: bool = True
+    keep: tuple[str, ...] = ()  # tensors, from the same place, whose values at the best moment are kept
+    restore: bool = True  # keep the parameters of the best moment as well, and put them back at the end
     relative: bool = False
 
     def __post_init__(self) -> None:
@@ -135,39 +114,19 @@ class Patience:
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """How a task is trained.
+    """How a task is trained."""
 
-    Attributes
-    ----------
-    iterations : int
-        The most iterations.
-    lr : float
-        Adam's step size.
-    minimise : mapping of str to float
-        The weights of the losses that are minimised, by the names the task's step gives them.
-    decay : bool
-        Let the step size fall to zero over all iterations, along half a cosine.
-    warm_up : int
-        Iterations of the task's ``warm_up`` before the first step (same optimiser, not recorded).
-    check_every : int
-        Iterations between checks: callbacks are called, validation is run, stopping is decided.
-    stop : Plateau, Patience or None
-        The stop rule; None: all iterations are run.
-    drop_finished : bool
-        With :class:`Patience`: replicas that have stopped leave the computation at the next check.
-    record_every : int
-        Keep the last numbers of every so many iterations in the history, for smaller checkpoints; 1 for
-        :class:`Plateau`, which needs all of them.
-    """
-
-    iterations: int
-    lr: float
+    iterations: int  # the most
+    lr: float  # Adam's step size
+    # The weights of the losses that are minimised, by the names the task's step gives them.
     minimise: Mapping[str, float] = field(default_factory=lambda: {"loss": 1.0})
-    decay: bool = False
-    warm_up: int = 0
-    check_every: int = 25
-    stop: Plateau | Patience | None = None
-    drop_finished: bool = False
+    decay: bool = False  # let the step size fall to zero over all iterations, along half a cosine
+    warm_up: int = 0  # iterations of the task's ``warm_up`` before the first step, not recorded
+    check_every: int = 25  # iterations between checks: callbacks, validation, the stop rule
+    stop: Plateau | Patience | None = None  # None: all iterations are run
+    drop_finished: bool = False  # with Patience: stopped replicas leave the computation at the next check
+    # Keep the last numbers of every so many iterations in the history, for smaller checkpoints; 1 for Plateau, which
+    # needs all of them.
     record_every: int = 1
 
     def __post_init__(self) -> None:
@@ -184,65 +143,38 @@ class LoopSettings:
 
 @dataclass(frozen=True)
 class LoopProgress:
-    """What a callback is told at each check.
+    """What a callback is told at each check."""
 
-    Attributes
-    ----------
-    iteration, iterations : int
-        Iterations done, and the most there will be.
-    losses, validation : dict of str to array [A]
-        The numbers of the last iteration, and of the validation just run (empty without one).
-    active : tuple of int
-        Which replicas these are.
-    best : array [R] or None
-        The best watched loss of every replica so far (:class:`Patience` only).
-    """
-
-    iteration: int
-    iterations: int
-    losses: dict[str, np.ndarray]
-    validation: dict[str, np.ndarray]
-    active: tuple[int, ...]
-    best: np.ndarray | None = None
+    iteration: int  # iterations done
+    iterations: int  # the most there will be
+    losses: dict[str, np.ndarray]  # [A]: the numbers of the last iteration
+    validation: dict[str, np.ndarray]  # [A]: those of the validation just run (empty without one)
+    active: tuple[int, ...]  # which replicas these are
+    best: np.ndarray | None = None  # [R]: the best watched loss of every replica so far (Patience only)
 
 
 @dataclass
 class LoopResult:
     """What training left behind; replicas are in their original order.
 
-    Attributes
-    ----------
-    iterations : int
-        How many were run.
-    history : dict of str to array [T, R]
-        Every number per replica that the steps returned; NaN after a replica was dropped. T counts iterations, or
-        groups of :attr:`LoopSettings.record_every`.
-    validation : dict of str to array [C, R]
-        The same for the C validations; `validated_at` holds the number of iterations done before each.
-    best_loss, best_iteration, ran : array [R]
-        With :class:`Patience`: the best watched loss, the number of updates made before it was measured, and how
-        many iterations the replica ran before it stopped.
-    best : dict of str to Tensor [R, ...]
-        What ``Patience.keep`` named, at each replica's best moment.
-    converged, interrupted, timed_out : bool
-        Whether the stop rule, Ctrl-C or the time limit ended training; parameters and histories are those of the last
-        finished iteration (with ``Patience.restore``, the parameters are the best so far).
-    seconds : float
-        Time spent, including that before a resumed checkpoint was written.
+    After Ctrl-C or the time limit, parameters and histories are those of the last finished iteration (with
+    ``Patience.restore``, the parameters are the best so far).
     """
 
-    iterations: int
+    iterations: int  # how many were run
+    # [T, R]: every number per replica that the steps returned; NaN after a replica was dropped. T counts iterations, or
+    # groups of LoopSettings.record_every.
     history: dict[str, np.ndarray]
-    validation: dict[str, np.ndarray]
-    validated_at: np.ndarray
-    best_loss: np.ndarray | None
-    best_iteration: np.ndarray | None
-    ran: np.ndarray | None
-    best: dict[str, Tensor]
-    converged: bool
+    validation: dict[str, np.ndarray]  # [C, R]: the same for the C validations
+    validated_at: np.ndarray  # [C]: iterations done before each
+    best_loss: np.ndarray | None  # [R]: the best watched loss (Patience only, as the next two)
+    best_iteration: np.ndarray | None  # [R]: updates made before it was measured
+    ran: np.ndarray | None  # [R]: iterations that the replica ran before it stopped
+    best: dict[str, Tensor]  # [R, ...]: what ``Patience.keep`` named, at each replica's best moment
+    converged: bool  # whether the stop rule, Ctrl-C or the time limit ended training
     interrupted: bool
     timed_out: bool
-    seconds: float
+    seconds: float  # time spent, including that before a resumed checkpoint was written
 
 
 def has_converged(losses: Tensor, rule: Plateau) -> Tensor:
@@ -306,22 +238,14 @@ class BestValues:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a training is saved, how often, and which training it belongs to; a file is written whole or not at all.
+    """Where a training is saved, how often, and which training it belongs to; a file is written whole or not at all."""
 
-    Attributes
-    ----------
-    path : path
-        The file; training resumes from it where it exists. The caller removes it once the result is stored.
-    identity : mapping
-        Whatever decides the result besides the loop's own settings: data set, method, seeds, settings of the task.
-        A file with another identity is refused.
-    every : float
-        Seconds between two writings.
-    """
-
+    # Training resumes from the file where it exists. The caller removes it once the result is stored.
     path: str | Path
+    # Whatever decides the result besides the loop's own settings: data set, method, seeds, settings of the task. A file
+    # with another identity is refused.
     identity: Mapping[str, Any] = field(default_factory=dict)
-    every: float = 60.0
+    every: float = 60.0  # seconds between two writings
 
     def write(self, state: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         """Write a state (tensors, numbers, text, lists and dictionaries of them), replacing the file at once."""

@@ -65,10 +65,15 @@ def test_every_kind_of_pooler_is_saved_and_loaded(pool: str, tmp_path: object) -
     assert again.best_epoch_.tolist() == model.best_epoch_.tolist()
 
 
-@pytest.mark.parametrize("features", ["given", "structure", "both", "auto"])
-def test_features_are_those_asked_for(features: str) -> None:
+@pytest.mark.parametrize(("features", "width"), [("given", 2), ("auto", 2), ("structure", 10), ("both", 12)])
+def test_features_are_those_asked_for_of_a_list_or_a_collection(features: str, width: int) -> None:
     graphs, y = rings_and_stars(24, x=True)
-    model = sc.GraphClassification(max_iter=1, features=features, hidden=8, device="cpu").fit(graphs, y)
+    model, other = (
+        sc.GraphClassification(max_iter=1, features=features, hidden=8, device="cpu").fit(given, y)
+        for given in (graphs, from_graphs(graphs))
+    )
+    assert model._columns[2] == width
+    assert np.array_equal(model.predict_proba(graphs), other.predict_proba(from_graphs(graphs)))
     rng = np.random.default_rng(9)
     changed = [graph.with_features(rng.standard_normal((graph.num_nodes, 2))) for graph in graphs]
     same = np.array_equal(model.predict_proba(graphs), model.predict_proba(changed))
@@ -112,15 +117,9 @@ def test_the_same_random_state_gives_the_same_model() -> None:
     seen: list[int] = []
 
     def fit(random_state: int) -> np.ndarray:
-        options = {
-            "max_iter": 2,
-            "hidden": 8,
-            "device": "cpu",
-            "callbacks": [lambda p: seen.append(p.iteration)],
-        }
-        return (
-            sc.GraphClassification(random_state=random_state, **options).fit(graphs, y).predict_proba(graphs)
-        )
+        options = {"max_iter": 2, "hidden": 8, "device": "cpu", "random_state": random_state}
+        model = sc.GraphClassification(callbacks=[lambda p: seen.append(p.iteration)], **options)
+        return model.fit(graphs, y).predict_proba(graphs)
 
     assert np.array_equal(fit(1), fit(1))
     assert not np.array_equal(fit(1), fit(2))
@@ -174,17 +173,6 @@ def test_unseen_degrees_are_the_largest_known(fitted: sc.GraphClassification) ->
     star = Graph.from_edges([np.zeros(60, int), np.arange(1, 61)])
     assert fitted.predict([star]).tolist() == ["star"]
     assert from_graphs([star]).degree.max() > fitted._structure.max_degree
-
-
-@pytest.mark.parametrize(("features", "width"), [("auto", 2), ("structure", 10), ("both", 12)])
-def test_a_collection_is_read_like_the_list_it_was_made_of(features: str, width: int) -> None:
-    graphs, y = rings_and_stars(24, x=True)
-    probabilities = []
-    for given in (graphs, from_graphs(graphs)):
-        model = GraphClassification(features=features, max_iter=3, hidden=8, device="cpu").fit(given, y)
-        assert model._columns[2] == width
-        probabilities.append(model.predict_proba(given))
-    assert np.array_equal(*probabilities)
 
 
 def test_model_files_keep_their_names_of_settings_and_take_every_random_state(tmp_path: object) -> None:

@@ -8,7 +8,7 @@ import torch
 from helpers.made_graphs import made_graphs
 from torch import Tensor, nn
 
-from softcut.errors import DataError, ParameterError
+from softcut.errors import DataError
 from softcut.graph import Graph, GraphCollection, Split, folds, from_graphs
 from softcut.learning import experiment
 from softcut.learning.fold_task import BatchOrder, FoldTask
@@ -183,25 +183,6 @@ def test_a_fold_stops_where_it_would_alone_and_finished_ones_leave(method: str) 
             assert (replica_state(task.net, i)[name] - value).abs().max() < 1e-8
 
 
-def test_batches_hold_what_they_should() -> None:
-    graphs = made_graphs(12, seed=3)
-    store = GraphStore(graphs, CPU, torch.float64)
-    numbers = np.array([[3, 0, 3], [11, -1, 5]])
-    (plan,) = store.plan(numbers[None])
-    batch, rows = store.gather(plan), plan.rows
-    dense = batch.op.to_dense().double().numpy()
-    for r, chosen in enumerate(([3, 0, 3], [11, 5])):
-        expected = graphs[chosen].adjacency().toarray()
-        block = dense[r * rows : r * rows + len(expected)]
-        assert np.array_equal(block[:, r * rows : r * rows + len(expected)], expected)
-        x = store.x[batch.row].numpy()[r * rows : r * rows + len(expected)]
-        index = graphs[chosen].index
-        assert np.array_equal(x[:, : index.shape[1]], index)
-    assert dense.sum() == sum(graphs[c].adjacency().sum() for c in ([3, 0, 3], [11, 5]))
-    assert batch.op.ptr.tolist()[-1] == 2 * rows
-    assert batch.padding.sum() == 2 * rows - graphs.sizes[[3, 0, 3, 11, 5]].sum()
-
-
 @pytest.mark.parametrize("method", HIERARCHIES)
 def test_a_hierarchy_survives_its_file(method: str, tmp_path: object) -> None:
     graphs = made_graphs(15, seed=4, weighted=True)
@@ -238,11 +219,6 @@ def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
         (expected + 1e-3 * sum(kernel.square().sum() for kernel in model.kernels())).backward()
         for (name, one), other in zip(task.net.named_parameters(), model.parameters(), strict=True):
             assert (one.grad[r] - other.grad).abs().max() < 1e-9, name
-
-
-def test_no_models_are_refused() -> None:
-    with pytest.raises(ParameterError, match="at least one model"):
-        replica_net([])
 
 
 def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> None:

@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from softcut.ops import CSR, CSRPattern, Segments, cut_terms, mincut_loss, spmm
 from softcut.ops.kernels import use
 from softcut.ops.kernels.plan import RowPlan, Tiles, row_plan
-from softcut.ops.products import pooled_products
 from softcut.ops.spmm import sparse_product
 
 pytest.importorskip("triton")
@@ -281,20 +280,6 @@ def test_products_per_graph(chunk, monkeypatch, launches):
     for x, y in in_both_modes(products):
         torch.testing.assert_close(y, x, rtol=2e-6, atol=2e-6)
     assert launches == ["gram_rows", "multiply_rows", "multiply_rows"]
-
-
-def test_pooled_products_of_a_batch():
-    sample = make_sample((3, 5), seed=1)
-    op = CSR.from_edge_index(sample.edge_index, num_nodes=sample.n, batch=sample.batch).normalise()
-    s, x = (sample.rand(sample.n, k, salt=k, dtype=torch.float32).requires_grad_() for k in (2, 3))
-
-    def everything():
-        parts = pooled_products(op, s, x)
-        total = sum((part.square() * (i + 1)).sum() for i, part in enumerate(parts))
-        return *parts, *torch.autograd.grad(total, (s, x))
-
-    for a, b in in_both_modes(everything):
-        torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-5)
 
 
 def test_rows_beyond_2_to_31_numbers():

@@ -46,17 +46,8 @@ def test_the_orthogonality_loss_takes_a_graph_in_every_format():
     graph = Graph.from_edges(PATH.T.numpy())
     for adj in (PATH, as_operator(PATH, num_nodes=4), graph, torch.eye(4)[[1, 0, 3, 2]].to_sparse()):
         torch.testing.assert_close(orthogonality_loss(S, adj), expected)
-    torch.testing.assert_close(orthogonality_loss(S, PATH, torch.ones(6)), expected)
     torch.testing.assert_close(orthogonality_loss(S, PATH, NEGATIVE), expected)  # it does not look at weights
     torch.testing.assert_close(orthogonality_loss(S, torch.ones(4, 4)), expected)
-    by_graph = torch.stack([orthogonality_loss(S[:2]), orthogonality_loss(S[2:])])
-    assert by_graph[0] != by_graph[1]
-    torch.testing.assert_close(orthogonality_loss(S, PAIRS, batch=BATCH, reduction="none"), by_graph)
-    mask = torch.tensor([[True, True], [True, False]])
-    torch.testing.assert_close(
-        orthogonality_loss(S.view(2, 2, 2), torch.ones(2, 2, 2), mask=mask, reduction="none"),
-        torch.stack([orthogonality_loss(S[:2]), orthogonality_loss(S[2:3])]),
-    )
     with pytest.raises(GraphError, match="edge_index names node 3"):
         orthogonality_loss(S[:2], PATH)
     with pytest.raises(GraphError, match="edge_weight belongs to an edge_index"):
@@ -68,10 +59,6 @@ def test_edge_weights_may_be_one_column():
     expected = mincut_loss(S, PATH, weight)
     assert expected != mincut_loss(S, PATH)
     torch.testing.assert_close(mincut_loss(S, PATH, weight.unsqueeze(1)), expected)
-    column = weight.unsqueeze(1).requires_grad_()
-    mincut_loss(S, PATH, column).backward()
-    assert column.grad.shape == (6, 1)
-    assert column.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -183,10 +170,7 @@ SENTENCES = [
     # lift and reduce
     ("x_pool must have", lambda: lift(S, torch.rand(2, 2, 3))),  # a batch without its operator
     ("x_pool must have", lambda: lift(S, torch.rand(1, 2, 3), TWO)),
-    (
-        "x_pool must have",
-        lambda: lift(S, torch.rand(2, 2), TWO),
-    ),  # [K, F] where K equals the number of graphs
+    ("x_pool must have", lambda: lift(S, torch.rand(2, 2), TWO)),  # [K, F], as many clusters as graphs
     ("x_pool must have", lambda: lift(S, torch.rand(3, 2, 3), TWO)),
     ("x_pool must have", lambda: lift(S, torch.rand(1, 3, 3))),
     ("x_pool must have", lambda: lift(S.view(2, 2, 2), torch.rand(1, 2, 3))),
@@ -241,7 +225,9 @@ def test_a_learned_weight_may_pass_below_zero():
 # Precision.
 
 
-@pytest.mark.parametrize("kind", ["sparse", "operator", "dense", "dense operator", "torch.sparse", "sum"])
+@pytest.mark.parametrize(
+    "kind", ["sparse", "operator", "dense", "dense operator", "torch.sparse", "graph", "sum"]
+)
 def test_a_graph_in_float32_is_used_in_the_precision_of_the_assignments(kind):
     sample = make_sample((9,), seed=1, weighted=True)
     weight = sample.edge_weight.float()
@@ -253,6 +239,7 @@ def test_a_graph_in_float32_is_used_in_the_precision_of_the_assignments(kind):
         "dense": (matrix,),
         "dense operator": (Dense(matrix),),
         "torch.sparse": (matrix.to_sparse(),),
+        "graph": (Graph.from_edges(sample.edge_index, edge_weight=weight, num_nodes=9),),
         "sum": (Sum([CSR.from_edge_index(sample.edge_index, weight, 9)], [2.0]),),
     }[kind]
     plain = plain_normalise(matrix.double())

@@ -21,18 +21,9 @@ from torch.func import grad, vmap
 
 from softcut import metrics
 from softcut.metrics.features_as_words import looks_like_words
-from softcut.ops import (
-    ClusterTables,
-    CSRPattern,
-    Words,
-    as_operator,
-    entropy,
-    evidence_loss,
-    get_objective,
-    mutual_information,
-)
+from softcut.ops import Words, as_operator, entropy, evidence_loss, mutual_information
 from softcut.ops.information import multinomial_complexity, word_gain, word_gains, word_price
-from softcut.ops.objectives import edge_count, word_table
+from softcut.ops.objectives import edge_count
 
 
 def exact_complexity(categories: int, n: int) -> float:
@@ -112,16 +103,6 @@ def test_the_price_of_counts_that_one_knows():
     assert (rising.diff() > 0).all()
 
 
-def test_the_price_has_a_gradient():
-    counts = torch.tensor([0.3, 1.0, 7.5, 60.0], dtype=torch.float64, requires_grad=True)
-    for categories in (2, 3, 55):
-        assert gradcheck(lambda n, k=categories: multinomial_complexity(k, n), (counts,))
-        assert gradgradcheck(lambda n, k=categories: multinomial_complexity(k, n), (counts,))
-    none = torch.zeros(2, requires_grad=True)
-    (gradient,) = torch.autograd.grad(multinomial_complexity(4, none).sum(), none)
-    assert not gradient.any()
-
-
 @given(
     st.integers(1, 5),
     st.integers(1, 7),
@@ -163,34 +144,6 @@ def test_weighted_words_count_what_they_are_worth(sample, k):
     torch.testing.assert_close(evidence_loss(s, sample.edge_index, sample.edge_weight, words=1e6 * x), got)
 
 
-def test_gradients_do_not_change_with_a_price_that_is_known():
-    """Rows of S sum to one, so counts of words are the same for every S: a fixed price has the same gradient."""
-    sample = make_sample((8,), seed=5, weighted=True)
-    words = Words(presence(sample).numpy(), dtype=torch.float64)
-    op = as_operator(sample.edge_index, sample.edge_weight, num_nodes=8, dtype=torch.float64)
-    outcomes = []
-    for price in (None, words.price(3)):
-        logits = sample.rand(8, 3).requires_grad_()
-        s = logits.softmax(-1)
-        table, count = word_table(op, s, words)
-        tables = ClusterTables(op, s, words=table, num_words=count, words_price=price)
-        (loss,) = get_objective("evidence").losses(tables)
-        outcomes.append((loss.detach(), *torch.autograd.grad(loss.sum(), logits)))
-    torch.testing.assert_close(*outcomes)
-
-
-def test_sizes_to_hold_on_to_add_the_orthogonality_term():
-    sample = make_sample((8,), seed=5)
-    op = as_operator(sample.edge_index, num_nodes=8, dtype=torch.float64)
-    s = torch.stack([sample.assignments(3, salt=r) for r in range(2)], 1)
-    target = torch.tensor([[4.0, 3.0, 1.0], [2.0, 3.0, 3.0]]).double()
-    losses = get_objective("evidence").losses(ClusterTables(op, s, target=target))
-    torch.testing.assert_close(losses[0], evidence_loss(s, op).unsqueeze(0))
-    for r in range(2):
-        gram, held = s[:, r].T @ s[:, r], target[r] / target[r].norm()
-        torch.testing.assert_close(losses[1][0, r], (gram / gram.norm() - torch.diag(held)).norm())
-
-
 def test_weights_have_no_unit_and_equal_ones_count_edges():
     sample = make_sample((7,), seed=4, weighted=True)
     s = sample.assignments(3)
@@ -216,21 +169,6 @@ def test_gradcheck_through_sparse_and_dense_words(density, presence_only):
 
 
 # Words.
-
-
-def test_words_keep_a_sparse_matrix_sparse():
-    """A dense copy of a large vocabulary would not fit: neither the object nor a step makes one."""
-    n, f = 3000, 500_000
-    generator = np.random.default_rng(0)
-    row, col = np.arange(15_000) // 5, generator.integers(0, f, 15_000)
-    x = sp.csr_array((np.ones(15_000), (row, col)), shape=(n, f))
-    words = Words(x)
-    held = {name: v for name, v in vars(words).items() if isinstance(v, torch.Tensor | CSRPattern)}
-    assert held.pop("counts").shape == (f,)  # a number for each word
-    assert held
-    assert all(isinstance(v, CSRPattern) for v in held.values())
-    assert Words(np.ones((3, 2))).table(torch.eye(3)).shape == (3, 2)
-    assert words.table(torch.ones(n, 1)).sum().item() == x.nnz
 
 
 def test_the_gains_of_single_words_add_up_to_the_information():

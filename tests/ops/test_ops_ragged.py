@@ -1,8 +1,8 @@
-"""Batches of graphs: a ragged batch, a padded one and one graph at a time say the same."""
+"""Batches of graphs: a ragged batch, a padded one and one graph at a time say the same; S'X, S'AS and S'S together."""
 
 import pytest
 import torch
-from helpers.graph_strategies import make_sample, presence, samples
+from helpers.graph_strategies import OPERATOR_KINDS, make_operator, make_sample, presence, rows_for, samples
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
@@ -11,6 +11,7 @@ from softcut.ops import (
     CSR,
     Dense,
     Segments,
+    Sum,
     coarsen,
     dmon_loss,
     evidence_loss,
@@ -21,6 +22,7 @@ from softcut.ops import (
     ratio_trace_loss,
     reduce,
 )
+from softcut.ops.coarsen import pooled_products
 
 LOSSES = (mincut_loss, ratio_trace_loss, orthogonality_loss, dmon_loss, just_balance_loss, evidence_loss)
 SIZES = [(3, 1, 4), (2, 0, 5), (0, 3), (4,), (17, 40, 1), (0, 0)]  # 40: several chunks a graph
@@ -93,7 +95,7 @@ def everything(s, x, words, adj, weight=None, **options):
 
 def gradients(outputs, leaves):
     mixed = sum((out * torch.cos(torch.arange(out.numel()).view(out.shape) + 1.0)).sum() for out in outputs)
-    return torch.autograd.grad(mixed, leaves, retain_graph=True)
+    return torch.autograd.grad(mixed, leaves, retain_graph=True, materialize_grads=True)
 
 
 @given(samples(nodes=(1, 8), connected=None), st.integers(1, 5))
@@ -157,3 +159,61 @@ def test_reduce_and_lift():
     assert gradcheck(lambda s, x: lift(s, x, sparse), (s, small))
     assert gradcheck(lambda s, x: reduce(sample.pad(s), sample.pad(x), dense), leaves)
     assert gradcheck(lambda s, x: lift(sample.pad(s), x, dense), (s, small))
+
+
+# The three products that a dense pooler needs, together.
+
+
+def apart(op, s, x):
+    return op.layout.gram(s, x), op.layout.gram(s, op @ s), op.layout.gram(s, s)
+
+
+def check_against_each_by_itself(op, s, x):
+    s, x = s.requires_grad_(), x.requires_grad_()
+    got, expected = pooled_products(op, s, x), apart(op, s, x)
+    torch.testing.assert_close(tuple(got), expected)
+    for used in (slice(None), slice(0, 1), slice(1, 2), slice(2, 3)):  # all of the products, or one only
+        torch.testing.assert_close(gradients(got[used], (s, x)), gradients(expected[used], (s, x)))
+
+
+@pytest.mark.parametrize("kind", OPERATOR_KINDS)
+@pytest.mark.parametrize("normalised", [False, True])
+def test_equal_to_each_by_itself_with_gradients(kind, normalised):
+    op, sample = make_operator(kind)
+    op = op.normalise() if normalised else op
+    rows = (sample.assignments(3), sample.rand(sample.n, 2, salt=1))
+    check_against_each_by_itself(op, *(rows_for(op, sample, each) for each in rows))
+
+
+@given(samples(graphs=(2, 6), nodes=(1, 40), connected=None), st.integers(1, 40), st.integers(1, 5))
+def test_batches_of_any_sizes(sample, k, f):
+    op = CSR.from_edge_index(sample.edge_index, sample.edge_weight, sample.n, batch=sample.batch)
+    check_against_each_by_itself(op, sample.assignments(k), sample.rand(sample.n, f, salt=1))
+
+
+def two_unequal_graphs(kind):
+    """A graph of two nodes and one of five, by itself or summed with a second block-diagonal part."""
+    first, second = make_sample((2, 5), seed=3, weighted=kind != "binary"), make_sample((2, 5), seed=4)
+    op = CSR.from_edge_index(first.edge_index, first.edge_weight, 7, batch=first.batch)
+    if kind == "sum":
+        op = Sum([op, CSR.from_edge_index(second.edge_index, None, 7, batch=second.batch)], [1.0, 0.6])
+    return op, first
+
+
+@pytest.mark.parametrize("kind", ["binary", "weighted", "sum"])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_gradcheck_on_two_unequal_graphs(kind, normalised):
+    op, sample = two_unequal_graphs(kind)
+    op = op.normalise() if normalised else op
+    s, x = sample.assignments(3).requires_grad_(), sample.rand(7, 2, salt=1).requires_grad_()
+    assert gradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x))
+    assert gradgradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x))
+    assert gradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x), check_batched_grad=True)
+
+
+def test_vmap_over_assignments():
+    op, sample = two_unequal_graphs("sum")
+    s, x = torch.stack([sample.assignments(3, salt=i) for i in range(4)]), sample.rand(7, 2, salt=9)
+    together = torch.func.vmap(lambda s: tuple(pooled_products(op, s, x)))(s)
+    loop = [pooled_products(op, each, x) for each in s]
+    torch.testing.assert_close(together, tuple(torch.stack(t) for t in zip(*loop, strict=True)))

@@ -12,8 +12,8 @@ from softcut import Graph
 from softcut.errors import ParameterError
 from softcut.ops import CSR, CSRPattern, Dense, Sum, spmm
 from softcut.ops.batching import batch_to_ptr
+from softcut.ops.convert import cluster_graph, entries, frobenius_squared, submatrix, to_ragged
 from softcut.ops.numerics import counts_to_ptr, inverse_sqrt, safe_ratio, safe_sqrt
-from softcut.ops.triplets import cluster_graph, entries, frobenius_squared, submatrix, to_ragged
 
 SPARSE = [kind for kind in OPERATOR_KINDS if not kind.startswith("dense")]
 
@@ -51,20 +51,6 @@ def test_a_rectangular_pattern():
     dense = torch.tensor([[0.0, 0, 0, 1], [1, 0, 1, 0]], dtype=torch.float64)
     torch.testing.assert_close(spmm(pattern, None, s), dense @ s)
     assert gradcheck(lambda s: spmm(pattern, None, s), (s,))
-
-
-def test_pattern_properties():
-    sample = make_sample((6,), seed=4, directed=True)
-    pattern, _ = pattern_of(sample)
-    assert pattern.rowptr.dtype == pattern.col.dtype == torch.int32
-    assert pattern.nnz == sample.edge_index.shape[1]
-    transposed, order = pattern.transpose
-    assert torch.equal(transposed.rows, pattern.col.long()[order])
-    assert torch.equal(transposed.col.long(), pattern.rows[order])
-    assert not pattern.symmetric
-    row, col = torch.cat([sample.edge_index, sample.edge_index.flip(0)], 1)
-    both, _ = CSRPattern.from_coo(row, col, (6, 6))
-    assert both.symmetric
 
 
 def test_the_gradient_of_values_in_slices(monkeypatch):

@@ -1,17 +1,19 @@
-"""PyTorch's private names: used in one file only, and everything is right without them."""
+"""PyTorch's private names: used in one file only, right without them; Adam on PyTorch's fused kernel."""
 
 import re
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
-from helpers.graph_strategies import make_operator, plain_cut, plain_normalise
+from helpers.graph_strategies import make_operator
 from torch.autograd import gradcheck, gradgradcheck
 
 import softcut
-from softcut.nn import MinCutPool
-from softcut.ops import CSR, _torch, cut_terms, mincut_loss, quadratic_form
+from softcut.ops import CSR, _torch, cut_terms, quadratic_form
+from softcut.ops.adam import Adam
 
 NAMES = ("_functorch", "_autograd", "_dispatch_keys", "_BATCHED")
 PRIVATE = re.compile(r"\btorch\._\w|from torch(\.\w+)*\._|import torch\._|\._version\b")
@@ -45,18 +47,43 @@ def test_losses_and_gradients_are_right_without_them(without, kind):
     torch.testing.assert_close(torch.autograd.grad(twice, s)[0], first)
 
 
-def test_a_step_is_right_without_them(without):
-    sample = make_operator("weighted")[1]
-    s = sample.assignments(3)
-    loss = mincut_loss(s, sample.edge_index, sample.edge_weight)
-    torch.testing.assert_close(loss, plain_cut(plain_normalise(sample.block()), s))
-    out = MinCutPool(3, 2).double()(sample.rand(sample.n, 3), sample.edge_index, sample.edge_weight)
-    out.loss.backward()
-
-
 def test_where_changes_in_place_are_not_counted_no_pattern_is_kept(monkeypatch):
     monkeypatch.setattr("softcut.ops.csr.version", lambda t: None)
     edges = torch.tensor([[0, 1], [1, 0]])
     assert CSR.from_edge_index(edges, num_nodes=3).to_dense()[0, 1] == 1
     edges += 1
     assert CSR.from_edge_index(edges, num_nodes=3).to_dense()[1, 2] == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_steps_are_those_of_pytorch(dtype, as_tensor):
+    generator = torch.Generator().manual_seed(0)
+    values = {
+        "table": torch.randn(5, 3, generator=generator, dtype=dtype),
+        "vector": torch.randn(7, generator=generator, dtype=torch.float32),
+    }
+    mine, theirs = ({n: v.clone().requires_grad_() for n, v in values.items()} for _ in range(2))
+    rate = torch.tensor(0.01, dtype=torch.float64) if as_tensor else 0.01
+    adam, reference = Adam(mine, rate), torch.optim.Adam(list(theirs.values()), lr=rate, fused=True)
+    for step in range(5):
+        for p in (*mine.values(), *theirs.values()):
+            p.grad = p.detach() ** 2 + step
+        if step < 2:  # a parameter without a gradient stays where it is, and its steps are not counted
+            mine["vector"].grad = theirs["vector"].grad = None
+        adam.step()
+        reference.step()
+    for name, p in mine.items():
+        torch.testing.assert_close(p, theirs[name], rtol=0, atol=0)
+        for key, value in reference.state[theirs[name]].items():
+            torch.testing.assert_close(adam.moments[name][key], value, rtol=0, atol=0)
+
+
+def test_a_fit_does_not_import_the_compiler_of_pytorch():
+    """It takes longer than a fit of a few thousand nodes."""
+    script = (
+        "import sys, softcut; from softcut.datasets import attributed_communities;"
+        "softcut.GraphClustering(3, random_state=0).fit(attributed_communities(200, 3, seed=0));"
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)

@@ -230,7 +230,7 @@ def test_every_change_reaches_the_settings() -> None:
         ("mincut+lr", "must give lr one value, as in lr=VALUE"),
         ("mincut+lr=1+lr=2", "must give lr one value"),
         ("mincut+lr=fast", "lr must be a number, not 'fast'"),
-        ("mincut+batch=0", "batch must be positive, not 0"),
+        ("mincut+batch=0", "batch must be positive, got 0"),
         ("mincut+k=a", "k must be a number, not 'a'"),
         ("mincut+stop_on=luck", "stop_on must be one of loss, task, error, not 'luck'"),
     ],

@@ -276,14 +276,11 @@ def test_stopping_after_every_iteration_and_resuming_changes_nothing(kind, tmp_p
 def test_a_checkpoint_is_written_by_the_clock(tmp_path):
     path, seen = tmp_path / "a.pt", []
     for look, every in ((path.exists, 3600), (lambda: torch.load(path, weights_only=True)["done"], 0)):
-        saved = Checkpoint(path, every=every)
-        run(
-            Regressions([0]),
-            20,
-            check_every=5,
-            callback=lambda _, look=look: seen.append(look()),
-            checkpoint=saved,
-        )
+        rest = {
+            "callback": lambda _, look=look: seen.append(look()),
+            "checkpoint": Checkpoint(path, every=every),
+        }
+        run(Regressions([0]), 20, check_every=5, **rest)
     assert seen == [False] * 4 + [4, 9, 14, 19]
 
 

@@ -1,6 +1,5 @@
 """The rules of the loop: what it minimises, when it stops, what it watches, its settings, who looks after Ctrl-C."""
 
-import dataclasses
 import os
 import signal
 import threading
@@ -36,14 +35,6 @@ def run(task: Task, iterations: int = 3, lr: float = 0.05, **settings):
     return Loop(task, LoopSettings(iterations, lr, **{"minimise": {"up": 1.0}, **settings})).run()
 
 
-@pytest.mark.parametrize(("up", "down"), [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (3.0, 1.0)])
-def test_losses_count_by_their_weights(up, down):
-    task = Two()
-    run(task, 400, minimise={"up": up, "down": down})
-    where = (up - down) / (up + down)  # up (p - 1)^2 + down (p + 1)^2 is smallest here
-    np.testing.assert_allclose(task.parameters["p"].detach(), where, atol=1e-3)
-
-
 @pytest.mark.parametrize(("name", "shape"), [("number", r"\[\]"), ("one", r"\[1\]")])
 def test_a_loss_of_all_replicas_together_is_refused(name, shape):
     with pytest.raises(ParameterError, match=rf"must be \[2\], one per active replica, got {shape}"):
@@ -72,14 +63,6 @@ def test_the_best_values_of_each_replica():
     assert (state["loss"], state["at"], state["ran"]) == ([3.0, 2.0], [0, 1], [2, 3])
     assert state["running"] == [False, False]
     assert best.kept["x"].flatten().tolist() == [0, 1]
-
-
-def test_a_relative_tolerance_is_a_share_of_the_best_loss():
-    best = BestValues(Patience(3, tolerance=0.1, relative=True), 1, 10, torch.device("cpu"))
-    for position, loss in enumerate([-10.0, -10.9, -11.1, -12.0]):
-        best.look(torch.tensor([loss]), {}, torch.tensor([0]), torch.tensor(position))
-    assert best.tensors["loss"].item() == pytest.approx(-11.1), "-10.9 and -12.0 are too small steps"
-    assert best.tensors["at"].item() == 2
 
 
 @pytest.mark.parametrize("watch", [None, "first", "second"])
@@ -130,13 +113,10 @@ def test_settings_out_of_range_are_refused(kind, arguments, words):
         kind(**arguments)
 
 
-def test_settings_at_the_edge_are_taken_and_cannot_be_changed_behind_the_checks():
-    edge = LoopSettings(1, 1e-9, warm_up=0, check_every=1, drop_finished=True, stop=Patience(1))
-    training = TrainSettings(ortho_weight=0.0, start=0, patience=1, check_every=1, iterations=1)
-    for record in (Plateau(patience=1), Patience(1), training, edge):
-        for field in dataclasses.fields(record):
-            with pytest.raises(dataclasses.FrozenInstanceError):
-                setattr(record, field.name, -1)
+def test_settings_at_the_edge_are_taken():
+    Plateau(patience=1)
+    LoopSettings(1, 1e-9, warm_up=0, check_every=1, drop_finished=True, stop=Patience(1))
+    TrainSettings(ortho_weight=0.0, start=0, patience=1, check_every=1, iterations=1)
 
 
 # ------------------------------------------------------------------------------------------------- Ctrl-C

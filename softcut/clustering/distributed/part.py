@@ -22,8 +22,9 @@ from softcut.io.part_files import Manifest, Part
 from softcut.metrics import Judge
 from softcut.ops import CSRPattern, Words, quadratic_form
 from softcut.ops.halo import Exchange, Group, Halo
-from softcut.training import Checkpoint, DenseInput, FirstLayer, ReplicaNet, TrainSettings
-from softcut.training.mincut import ClusteringTask, named_loss, start_rows
+from softcut.training import Checkpoint, DenseInput, ReplicaNet, TrainSettings
+from softcut.training.mincut import ClusteringTask, start_rows
+from softcut.training.net import FirstLayer
 
 # Nodes whose words are counted at a time.
 _ROWS_AT_ONCE = 1 << 14
@@ -238,26 +239,26 @@ class PartTask(ClusteringTask):
         start: Start | None = None,
     ) -> None:
         worth = torch.tensor([prepared.judge.edges], dtype=torch.float64, device=prepared.device)
-        op, loss = named_loss(
+        super().__init__(
+            net,
+            prepared.encoded.inputs,
             prepared.encoded.op,
             settings,
-            None if start is None else start.sizes,
-            prepared.adjacency,
-            prepared.words,
-            worth,
+            sizes=None if start is None else start.sizes,
+            adjacency=prepared.adjacency,
+            words=prepared.words,
+            num_edges=worth,
         )
-        op.degree_like(net.bias)  # constant, and asked of the other processes once: here
-        super().__init__(net, prepared.encoded.inputs, op, settings, loss, None)
+        self.op.degree_like(net.bias)  # constant, and asked of the other processes once: here
         self.capturable = False  # messages are no part of a CUDA graph
         self.group, self.began, self.trained = group, Traffic(0, 0), net.replicas
         if start is not None:
             self.start, self.learned = start.labels, prepared.nodes.count
-            if (
-                isinstance(self.inputs, DenseInput) and self.inputs.terms == 1
-            ):  # the nodes that a single process learns it from
-                chosen = start_rows(prepared.nodes.count)
-                rows = torch.from_numpy(np.flatnonzero(own % chosen.step == 0)).to(start.labels.device)
-                self.start, self.start_inputs = start.labels[:, rows], DenseInput(self.inputs.z[:, rows])
+            if isinstance(self.inputs, DenseInput) and self.inputs.terms == 1:
+                chosen = start_rows(self.learned)  # the nodes that a single process learns it from
+                self.learn_from(
+                    torch.from_numpy(np.flatnonzero(own % chosen.step == 0)).to(self.start.device)
+                )
                 self.learned = len(chosen)
 
     def logits(self, inputs: FirstLayer) -> Tensor:

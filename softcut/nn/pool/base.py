@@ -16,10 +16,9 @@ from softcut.nn.foreign_modules import reset
 from softcut.nn.layers import MLP, Activation, check_size, graph_input
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
 from softcut.ops import Dense, Operator, pooled_adjacency
-from softcut.ops.numerics import full_precision, no_autocast, zero_padding
-from softcut.ops.products import PooledProducts, pooled_products
-from softcut.ops.tensor_checks import can_be_read, check_assignments
-from softcut.ops.triplets import entries
+from softcut.ops.coarsen import PooledProducts, pooled_products
+from softcut.ops.convert import entries
+from softcut.ops.numerics import can_be_read, check_assignments, full_precision, no_autocast, zero_padding
 
 
 class PoolOutput:

@@ -12,8 +12,8 @@ from softcut.errors import ParameterError
 from softcut.nn.layers import Activation, check_number, graph_input
 from softcut.nn.pool.base import DensePool, MLPPool, PoolOutput
 from softcut.ops import ClusterTables, Dense, Operator, get_objective, orthogonality, pooled_adjacency
-from softcut.ops.products import PooledProducts
-from softcut.ops.tensor_checks import can_be_read
+from softcut.ops.coarsen import PooledProducts
+from softcut.ops.numerics import can_be_read
 
 
 class ObjectivePool(DensePool):

@@ -13,8 +13,8 @@ from softcut.nn.pool.base import Pool, PoolOutput
 from softcut.nn.pool.selection import Selection
 from softcut.ops import Dense, Layout, Operator, Segments
 from softcut.ops.batching import Padded, counts_to_ptr
+from softcut.ops.convert import segments_of, submatrix
 from softcut.ops.numerics import zero_padding
-from softcut.ops.triplets import segments_of, submatrix
 
 _TIE = 1e-7  # scores this close to the best of their graph count as the best
 

@@ -26,7 +26,7 @@ from softcut.nn.pool.base import Pool, PoolOutput
 from softcut.nn.pool.node_selection import KeepSelection, above, connect_kept, graph_softmax, top_k
 from softcut.nn.pool.selection import Selection
 from softcut.ops import Operator
-from softcut.ops.triplets import CONNECTIONS
+from softcut.ops.convert import CONNECTIONS
 
 SCORES: dict[str, ModuleLike] = {"gcn": GCNConv, "graphconv": GraphConv}
 

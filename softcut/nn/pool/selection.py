@@ -13,8 +13,7 @@ from softcut.errors import ParameterError
 from softcut.ops import CSR, Dense, Layout, Operator, Segments, Sum
 from softcut.ops.batching import Padded
 from softcut.ops.cut import self_gram
-from softcut.ops.numerics import zero_padding
-from softcut.ops.tensor_checks import can_be_read
+from softcut.ops.numerics import can_be_read, zero_padding
 
 
 class Selection(ABC):

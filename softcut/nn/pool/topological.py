@@ -22,8 +22,8 @@ from softcut.nn.pool.node_selection import KeepSelection
 from softcut.nn.pool.selection import Selection, same_rows
 from softcut.ops import CSR, CSRPattern, Dense, Operator, Segments
 from softcut.ops.batching import Padded
+from softcut.ops.convert import cluster_graph, entries, to_ragged
 from softcut.ops.spmm import constants
-from softcut.ops.triplets import cluster_graph, entries, to_ragged
 
 REDUCTIONS = ("max", "mean", "sum")
 _TABLE = 16  # nodes of a cluster up to which its maximum is taken member by member

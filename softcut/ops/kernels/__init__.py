@@ -46,19 +46,14 @@ _mode = [_checked(os.environ.get("SOFTCUT_KERNELS", "auto"), "the environment va
 def use(mode: str) -> Iterator[None]:
     """Products in here go to the kernels that `mode` names; for comparisons and tests.
 
-    The environment variable SOFTCUT_KERNELS sets the mode for a whole process.
+    "auto" decides by device, size and precision; "torch" is PyTorch only; "triton" takes the kernels wherever they can
+    run, however small the product. The environment variable SOFTCUT_KERNELS sets the mode for a whole process.
 
     >>> import torch
     >>> from softcut.ops.kernels import takes, use
     >>> with use("torch"):
     ...     takes(torch.ones(2, 2), entries=10**9)
     False
-
-    Parameters
-    ----------
-    mode : {"auto", "torch", "triton"}
-        "auto" decides by device, size and precision; "torch" is PyTorch only; "triton" takes the kernels
-        wherever they can run, however small the product.
     """
     _mode.append(_checked(mode, "mode"))
     try:

@@ -100,8 +100,8 @@ def _power(x: float, low: int, high: int) -> int:
     return size
 
 
-def table(k: int, mean: float, dtype: torch.dtype = torch.float32) -> Tiles:
-    """The choice for `k` columns and rows of `mean` entries, without measuring.
+def table(k: int, dtype: torch.dtype = torch.float32) -> Tiles:
+    """The choice for `k` columns, without measuring.
 
     Fastest, or next to it, in the sweep of ``benchmarks/gpu_kernels.py`` on an H200.
     """
@@ -145,4 +145,4 @@ def choose(k: int, mean: float, dtype: torch.dtype, device: torch.device, uneven
 
     `uneven` says whether rows differ much in length.
     """
-    return measured_choices().get(choice_key(k, mean, dtype, device, uneven)) or table(k, mean, dtype)
+    return measured_choices().get(choice_key(k, mean, dtype, device, uneven)) or table(k, dtype)
