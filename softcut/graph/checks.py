@@ -66,10 +66,6 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
         raise GraphError(
             f"edge_index has the negative index {int(array[at])} at position {at}: number the nodes from 0."
         )
-    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
-        raise GraphError(
-            f"edge_index has node index {int(array.max())}, too large: number the nodes 0 to N-1."
-        )
     if pairs:
         array = array.T
     return array[0], array[1]
@@ -299,16 +295,11 @@ def check_ptr(ptr: Any, adjacency: sp.csr_array) -> np.ndarray | None:
     if np.any(np.diff(array) <= 0):
         at = int(np.flatnonzero(np.diff(array) <= 0)[0])
         raise GraphError(f"ptr gives graph {at} no nodes: every graph of a batch needs at least one.")
-    rows = np.flatnonzero(np.diff(adjacency.indptr))
-    if rows.size:
-        block = np.searchsorted(array, rows, side="right") - 1
-        # Indices are sorted, so the first and last neighbour of a row bound all others.
-        first = adjacency.indices[adjacency.indptr[rows]]
-        last = adjacency.indices[adjacency.indptr[rows + 1] - 1]
-        crossing = (first < array[block]) | (last >= array[block + 1])
-        if crossing.any():
-            row = int(rows[crossing][0])
-            raise GraphError(f"ptr cuts an edge: node {row} has a neighbour in another graph of the batch.")
+    graph_of_node = np.repeat(np.arange(array.size - 1), np.diff(array))
+    crossing = np.repeat(graph_of_node, np.diff(adjacency.indptr)) != graph_of_node[adjacency.indices]
+    if crossing.any():
+        row = int(np.searchsorted(adjacency.indptr, crossing.argmax(), side="right")) - 1
+        raise GraphError(f"ptr cuts an edge: node {row} has a neighbour in another graph of the batch.")
     return array
 
 

@@ -162,16 +162,3 @@ def test_repeats_of_a_boolean_matrix_are_one_entry(kind):
     assert graph.num_edges == 1 and not graph.weighted
     assert graph.x.toarray().tolist() == [[0, 1], [1, 0]]
     assert matrix.dtype == bool and matrix.nnz == 4, "the caller's matrix is left alone"
-
-
-def test_blocks():
-    blocks = [
-        sp.csr_array(np.array([[0.0, 1], [1, 0]])),
-        sp.csr_array((1, 1)),
-        sp.csr_array(np.array([[0.0, 2], [2, 0]])),
-    ]
-    whole = adjacency.block_diagonal(blocks)
-    np.testing.assert_array_equal(whole.toarray(), sp.block_diag(blocks).toarray())
-    assert whole.indices.dtype == np.int32
-    for block, (start, end) in zip(blocks, ((0, 2), (2, 3), (3, 5)), strict=True):
-        np.testing.assert_array_equal(adjacency.diagonal_block(whole, start, end).toarray(), block.toarray())

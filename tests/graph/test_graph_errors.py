@@ -58,7 +58,7 @@ make = Graph.from_edges
         (lambda: make(7), "edge_index is a int"),
         (lambda: make([[0, 1], [1]]), "edge_index has rows of different lengths"),
         (lambda: make([[0], [10**15]]), "number the nodes 0 to N-1"),
-        (lambda: make(np.array([[0], [2**64 - 1]], np.uint64)), "too large"),
+        (lambda: make(np.array([[0], [2**64 - 1]], np.uint64)), "number the nodes 0 to N-1"),
         (lambda: make([]), "no edges and num_nodes is not given"),
         (lambda: make([], num_nodes=0), "no nodes"),
         (lambda: make(PAIR, num_nodes=-2), "num_nodes is -2"),
