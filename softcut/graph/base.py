@@ -175,13 +175,7 @@ class BaseGraph:
         >>> Graph.from_edges([[0], [1]]).with_features([[1.0], [2.0]], feature_names=["age"]).feature_names
         ['age']
 
-        Parameters
-        ----------
-        x
-            One row per node. Rows of a data frame are joined by its index, or by a column that holds the names
-            of the nodes; its titles become the names of the features.
-        feature_names
-            One name per column.
+        Both arguments are those of :class:`Graph`.
         """
         features, titles, said = _features(x, self.num_nodes, self.node_names, feature_names)
         return self._replace(x=features, feature_names=titles, notes=[*self.notes, *said])
@@ -196,17 +190,11 @@ class BaseGraph:
         return self._replace(notes=[*self.notes, *notes])
 
     def subgraph(self, nodes: Any) -> Self:
-        """The graph among some of the nodes, in the order given; a batch becomes a single graph.
+        """The graph among some nodes (indices in any order, or a mask [N]); a batch becomes a single graph.
 
         >>> from softcut.graph import Graph
-        >>> Graph.from_edges([[0, 1, 2], [1, 2, 3]]).subgraph([3, 2]).adjacency.toarray()
-        array([[0., 1.],
-               [1., 0.]])
-
-        Parameters
-        ----------
-        nodes
-            Node indices without repetition, or a boolean mask of length N.
+        >>> Graph.from_edges([[0, 1, 2], [1, 2, 3]]).subgraph([3, 2]).adjacency.toarray().tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
         """
         index = check_node_selection(nodes, self.num_nodes)
         names = None if self.node_names is None else [self.node_names[i] for i in index]
@@ -242,13 +230,8 @@ class BaseGraph:
         >>> g, g.ptr
         (Graph(2 graphs, 5 nodes, 3 edges), array([0, 2, 5]))
 
-        Parameters
-        ----------
-        graphs
-            Graphs (or batches) that all have features of one width, or all have none. Labels and names are
-            kept when every graph has them.
-        name
-            Name of the batch.
+        All graphs (or batches) have features of one width, or none; labels and names are kept when every graph
+        has them.
         """
         items = list(graphs)
         if not items:
@@ -277,8 +260,8 @@ class BaseGraph:
                 x = np.concatenate([to_dense(f) for f in features])
         labels = [item.y for item in items if item.y is not None]
         names = [item.node_names for item in items if item.node_names is not None]
-        result = object.__new__(cls)
-        result._set(
+        batch = object.__new__(cls)
+        batch._set(
             adjacency=sp.csr_array(sp.block_diag([item.adjacency for item in items], format="csr")),
             x=x,
             y=np.concatenate(labels) if len(labels) == len(items) else None,
@@ -289,7 +272,7 @@ class BaseGraph:
             notes=list(dict.fromkeys(note for item in items for note in item.notes)),
             weighted=any(item.weighted for item in items),
         )
-        return result
+        return batch
 
     def edge_index(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Both directions of every edge as an int64 array [2, E], and their weights (None when unweighted).

@@ -187,14 +187,10 @@ def check_features(x: Any, n: int) -> np.ndarray | sp.csr_array | None:
         else:
             result = values = x.astype(np.float32, copy=False)
     if values.size and not (np.isfinite(values.min()) and np.isfinite(values.max())):
-        at = int(np.flatnonzero(~np.isfinite(values.ravel()))[0])
-        if sparse:
-            row = int(np.searchsorted(result.indptr, at, side="right")) - 1
-            column = int(result.indices[at])
-            original = sp.csr_array(x)[row, column]
-        else:
-            row, column = divmod(at, x.shape[1])
-            original = x[row, column]
+        entries = sp.coo_array(result)
+        at = np.isfinite(entries.data).argmin()
+        row, column = entries.row[at], entries.col[at]
+        original = (sp.csr_array(x) if sparse else x)[row, column]
         problem = "does not fit in float32" if np.isfinite(original) else "is not finite"
         raise GraphError(
             f"x[{row}, {column}] is {original}, which {problem}: replace or rescale such values first."

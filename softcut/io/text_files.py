@@ -7,16 +7,27 @@ import io
 import os
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from softcut.errors import Argument, FileFormatError, ParameterError
+from softcut.errors import Argument, FileFormatError, GraphError, ParameterError
 
 # More nodes than this, with hardly an edge among them, is a damaged file rather than a graph.
 _MANY_NODES = 10_000_000
 # What a compressed file may unpack to unless max_bytes says otherwise: the larger of the two.
 _UNPACKED_BYTES = 64 * 2**20
 _UNPACKED_TIMES = 100
+
+
+@contextmanager
+def errors_of_files() -> Iterator[None]:
+    """Errors of tables as errors of files: their sentences name the files."""
+    try:
+        yield
+    except GraphError as error:
+        raise FileFormatError(error.sentence) from None
 
 
 def is_standard_input(path: Any) -> bool:

@@ -86,6 +86,11 @@ class FeatureOptions:
     one_hot: bool | tuple[str, ...] = False
     missing: Missing = "error"
 
+    @property
+    def hot(self) -> tuple[str, ...]:
+        """The titles of the columns that were asked for as one-hot columns."""
+        return self.one_hot if isinstance(self.one_hot, tuple) else ()
+
     @classmethod
     def checked(cls, ids: Any, one_hot: Any, missing: Any) -> FeatureOptions:
         """Options of arguments as a caller passes them."""
@@ -93,13 +98,8 @@ class FeatureOptions:
             raise ParameterError(
                 f"missing is {missing!r}: choose 'error', 'zero', 'mean' or 'drop'.", argument="missing"
             )
-        if isinstance(one_hot, str):
-            one_hot = (one_hot,)
         if not isinstance(one_hot, bool):
-            try:
-                one_hot = tuple(one_hot)
-            except TypeError:
-                one_hot = (None,)
+            one_hot = (one_hot,) if isinstance(one_hot, str) or not np.iterable(one_hot) else tuple(one_hot)
             if not all(isinstance(title, str) for title in one_hot):
                 raise ParameterError(
                     "one_hot must be True, False or a list of column titles.", argument="one_hot"

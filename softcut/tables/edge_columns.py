@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -166,16 +166,11 @@ def _only_numbers_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], lab
     return True
 
 
-def edge_table_of_labels(
-    source: Sequence[str], target: Sequence[str], weight: np.ndarray | None = None
-) -> EdgeTable:
+def edge_table_of_labels(edges: Iterable[tuple[str, str]], weight: np.ndarray | None = None) -> EdgeTable:
     """Edges between ids given as text; ids that are all plain integers become integers."""
     position: dict[str, int] = {}
-    ends = np.empty((len(source), 2), dtype=np.int64)
-    for i, (u, v) in enumerate(zip(source, target, strict=True)):
-        ends[i, 0] = position.setdefault(u, len(position))
-        ends[i, 1] = position.setdefault(v, len(position))
-    return whole_numbers(EdgeTable(ends, list(position), weight))
+    ends = [position.setdefault(end, len(position)) for edge in edges for end in edge]
+    return whole_numbers(EdgeTable(np.array(ends, np.int64).reshape(-1, 2), list(position), weight))
 
 
 def whole_numbers(edges: EdgeTable) -> EdgeTable:
