@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from softcut.errors import DependencyError, FileFormatError, Note, require
+from softcut.graph.checks import check_edge_index
 from softcut.io.edge_lists import Layout, understand
 from softcut.io.options import ReadOptions
 from softcut.io.text_files import errors_of_files, plain_text_bytes, reason_of
@@ -266,21 +267,12 @@ def read_parquet_edges(
 def read_npy_edges(path: str, options: ReadOptions) -> tuple[EdgeTable, list[Note]]:
     """The edges of a NumPy array [2, E] or [E, 2] of integer ids."""
     try:
-        array = np.lib.format.open_memmap(path, mode="r")
+        source, target = check_edge_index(np.lib.format.open_memmap(path, mode="r"))
     except Exception as error:  # a damaged header fails in many ways
-        raise FileFormatError(
-            f"{options.label} cannot be read as a NumPy array: {reason_of(error)}."
-        ) from None
-    if array.ndim != 2 or 2 not in array.shape or array.dtype.kind not in "iu":
-        raise FileFormatError(
-            f"{options.label} holds {array.dtype} of shape {list(array.shape)}: save integers of shape [2, E] or "
-            "[E, 2]."
-        )
-    ends = np.array(array.T if array.shape[0] == 2 else array, dtype=np.int64)
-    if not len(ends):
+        raise FileFormatError(f"{options.label} cannot be read as edges: {reason_of(error)}.") from None
+    if not source.size:
         raise FileFormatError(f"{options.label} has no edges.")
-    if ends.min() < 0:
-        raise FileFormatError(f"{options.label} has the id {ends.min()}: ids must not be negative.")
+    ends = np.stack([source, target], axis=1).astype(np.int64, copy=False)
     return EdgeTable(ends, None, None), [
         Note("format", f"{options.label}: NumPy array of edges", format="npy")
     ]

@@ -328,9 +328,8 @@ def read_features(
     >>> from softcut import read_features
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "x.csv"
     >>> _ = file.write_text("id,height,width\\nb,1,2\\na,3,4\\n")
-    >>> read_features(file, node_names=["a", "b"])
-    array([[3., 4.],
-           [1., 2.]], dtype=float32)
+    >>> read_features(file, node_names=["a", "b"]).tolist()
+    [[3.0, 4.0], [1.0, 2.0]]
 
     Parameters
     ----------
@@ -340,10 +339,8 @@ def read_features(
         ``scipy.sparse.save_npz``, which stays sparse; "-": text from standard input; or a data frame.
     node_names
         Return the rows of these nodes, in this order. A table without ids must then have one row for each.
-    ids, missing, one_hot, delimiter, comments, max_bytes
+    ids, missing, one_hot, header, delimiter, comments, max_bytes
         See :func:`read_graph`.
-    header
-        Whether the first row holds titles.
     """
     wanted = FeatureOptions.checked(ids, one_hot, missing)
     checked = check_delimiter(delimiter), check_comments(comments), check_max_bytes(max_bytes)

@@ -232,15 +232,10 @@ def _counted(edges: EdgeTable) -> int | None:
     if edges.names is not None or edges.ends.size == 0:
         return None
     low, high = int(edges.ends.min()), int(edges.ends.max())
-    if low >= 0 and high <= 4 * edges.ends.size:
-        seen = np.zeros(high + 1, dtype=bool)  # sorting many ids takes longer than everything else
-        seen[edges.ends] = True
-        distinct = int(np.count_nonzero(seen))
-    else:
-        distinct = int(np.unique(edges.ends).size)
-    if low == 0 and high < 2 * distinct:
-        return 0
-    return 1 if low == 1 and high <= 2 * distinct else None
+    if low not in (0, 1) or high > 2 * edges.ends.size:
+        return None
+    distinct = int(np.count_nonzero(np.bincount(edges.ends.ravel())))  # sorting many ids would take longer
+    return low if high < 2 * distinct + low else None
 
 
 def _by_name(edges: EdgeTable) -> tuple[np.ndarray, list[str]]:

@@ -333,10 +333,10 @@ def _filled(
 
 def _distinct(names: list[str]) -> list[str]:
     """Names made unique: a second 'a' becomes 'a (2)'."""
-    result: dict[str, None] = {}
+    taken, result = set(names), dict[str, None]()
     for name in names:
-        others = (f"{name} ({i})" for i in count(2))
-        result[
-            name if name not in result else next(o for o in others if o not in result and o not in names)
-        ] = None
+        if name in result:
+            name = next(other for i in count(2) if (other := f"{name} ({i})") not in taken)
+            taken.add(name)
+        result[name] = None
     return list(result)
