@@ -12,13 +12,6 @@ from softcut.graph.checks import check_count, check_self_loops, check_weight_val
 from softcut.tables.arrays import plural, shape_of, warn_caller
 
 
-def csr_of_parts(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n: int) -> sp.csr_array:
-    """A square CSR array of parts known to be canonical."""
-    matrix = sp.csr_array((data, indices, indptr), shape=(n, n))
-    matrix.has_canonical_format = True
-    return matrix
-
-
 def adjacency_of_edges(
     source: np.ndarray,
     target: np.ndarray,
@@ -57,9 +50,7 @@ def adjacency_of_edges(
         sums = ", their weights summed" if weight is not None else ""
         notes.append(Note("edges_merged", f"{plural(merged, 'repeated edge')} merged{sums}", count=merged))
     matrix = symmetrised(matrix, directed, "edge_index", notes)
-    if weight is None:
-        matrix = csr_of_parts(np.ones(matrix.nnz), matrix.indices, matrix.indptr, n)
-    return matrix
+    return matrix.astype(np.float64) if weight is None else matrix
 
 
 def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
@@ -134,7 +125,7 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, note
                 f"{'has' if unequal == 2 else 'have'} another weight in the other direction; "
                 "symmetrised with the larger of the two."
             )
-        return csr_of_parts(larger, matrix.indices, matrix.indptr, matrix.shape[0])
+        return sp.csr_array((larger, matrix.indices, matrix.indptr), shape=matrix.shape)
     merged = sp.csr_array(matrix.maximum(transposed))
     merged.sort_indices()
     loops = int(np.count_nonzero(matrix.diagonal()))

@@ -282,8 +282,7 @@ class Graph(BaseGraph):
             A square frame whose rows and columns have the same labels is an adjacency matrix, whatever their
             order. Any other frame is a list of edges.
         x
-            Node features. A data frame is joined by its index, or by the column that holds the node names; other
-            rows than those of the graph's nodes add nodes without edges.
+            Node features; rows of nodes that no edge mentions add nodes without edges.
         source, target, weight
             Titles (or positions) of the columns. By default they are recognised by their titles; a weight is a
             column called weight, w, value, strength, count or similarity.

@@ -54,19 +54,9 @@ from softcut.tables.edge_columns import (
 from softcut.tables.feature_columns import feature_table
 from softcut.tables.frames import edges_of_frame, is_frame, labelled_adjacency
 
-_GRAPH_FORMATS = {
-    ".csv": "edges",
-    ".tsv": "edges",
-    ".txt": "edges",
-    ".edges": "edges",
-    ".edgelist": "edges",
-    ".graphml": "graphml",
-    ".gml": "gml",
-    ".mtx": "mtx",
-    ".npz": "npz",
-    ".npy": "npy",
-    ".parquet": "parquet",
-}
+_EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
+_OTHER_FORMATS = ("graphml", "gml", "mtx", "npz", "npy", "parquet")
+_GRAPH_FORMATS = dict.fromkeys(_EDGE_LISTS, "edges") | {f".{kind}": kind for kind in _OTHER_FORMATS}
 
 
 def read_graph(
@@ -166,7 +156,7 @@ def read_graph(
         raise ParameterError(f"weighted is {weighted!r}: choose 'auto', True or False.", argument="weighted")
     check_self_loops(self_loops)
     kinds = sorted(set(_GRAPH_FORMATS.values()))
-    if format is not None and format not in kinds:
+    if format not in (None, *kinds):
         raise ParameterError(f"format is {format!r}: choose one of {', '.join(kinds)}.", argument="format")
     if is_standard_input(path) and is_standard_input(features):
         raise ParameterError("graph and features cannot both be '-': standard input can be read once.")

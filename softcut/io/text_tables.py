@@ -235,11 +235,8 @@ def _quoted_rows(
         try:
             fields = next(reader)
             if at - begin > 1:  # a quote that is never closed swallows the rest of the file
-                list(
-                    csv.reader(
-                        ["\n".join(lines[begin:at])], delimiter=delimiter, skipinitialspace=True, strict=True
-                    )
-                )
+                text = ["\n".join(lines[begin:at])]
+                list(csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True))
         except (csv.Error, StopIteration) as error:
             reason = "a quote that is never closed" if "unexpected end" in str(error) else str(error)
             raise FileFormatError(f"{label}, line {begin + 1}: {reason}.") from None

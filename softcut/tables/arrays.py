@@ -35,11 +35,7 @@ def to_dense(x: Any) -> np.ndarray:
 
 def is_torch_sparse(value: Any) -> bool:
     """Whether a value is a sparse tensor of torch."""
-    return hasattr(value, "detach") and str(getattr(value, "layout", "")) in (
-        "torch.sparse_coo",
-        "torch.sparse_csr",
-        "torch.sparse_csc",
-    )
+    return str(getattr(value, "layout", "")).startswith("torch.sparse")
 
 
 def torch_sparse_to_scipy(value: Any) -> sp.csr_array:

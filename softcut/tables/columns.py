@@ -1,8 +1,4 @@
-"""Tables of node features: what a column holds, and what can be asked of it.
-
-Text files, data frames and node attributes become a :class:`Table` first, so that all follow the same rules:
-:func:`column_of_fields` decides what a column of text fields is, :func:`column_of_values` what a column of objects is.
-"""
+"""Tables of node features, which text files, data frames and node attributes become first: what a column holds."""
 
 from __future__ import annotations
 
