@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import GraphError, ParameterError
-from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
+from softcut.tables.arrays import are_whole, as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
 
 SelfLoops = Literal["drop", "keep"]
 
@@ -47,8 +47,7 @@ def check_edge_index(edge_index: Any) -> tuple[np.ndarray, np.ndarray]:
     pairs = tuples or array.shape[0] != 2
     if array.dtype.kind == "f":
         # Ids that went through a float table are fine as long as they are whole numbers.
-        with np.errstate(invalid="ignore"):
-            wrong = ~(np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53))
+        wrong = ~are_whole(array)
         if wrong.any():
             at = _first(wrong)
             raise GraphError(
@@ -254,7 +253,7 @@ def check_labels(y: Any, n: int) -> np.ndarray | None:
         raise GraphError(
             f"y has shape {shape_of(array)} but the graph has {n} nodes: pass one label per node."
         )
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
+    if array.dtype.kind == "f" and are_whole(array).all():
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
         raise GraphError(

@@ -38,14 +38,10 @@ class GraphCollection:
         Where each graph's nodes begin [G + 1].
     rowptr, col : ndarray
         The adjacency in CSR form; `col` numbers nodes within their own graph.
-    index, value : ndarray
-        Node features, see above: [N, J] and [N, D].
-    num_features : int
-        Width of the features once one-hot blocks are written out.
-    y : ndarray or None
-        Class number of every graph.
-    classes : tuple of str
-        Names of the classes.
+    index, value, num_features
+        Node features, see above: [N, J] and [N, D]; their width once one-hot blocks are written out.
+    y, classes
+        Class number of every graph, or None; names of the classes.
     split : ndarray or None
         0, 1, 2 for training, validation and test graphs, where the data set comes with a split of its own.
     weight : ndarray or None

@@ -263,10 +263,13 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
         y = None  # labels of the whole graph, or targets
     if ptr is None and batch is not None:
         member = as_array(batch, "batch")
-        if member.shape != (num_nodes,) or member.dtype.kind not in "iu" or np.any(np.diff(member) < 0):
-            raise GraphError("data.batch must hold one non-decreasing graph index per node.")
-        if member.size and (member[0] != 0 or member[-1] >= num_nodes):
-            raise GraphError("data.batch must number the graphs from 0, without gaps.")
+        rising = (
+            member.shape == (num_nodes,) and member.dtype.kind in "iu" and not np.any(np.diff(member) < 0)
+        )
+        if not rising or (member.size and (member[0] != 0 or member[-1] >= num_nodes)):
+            raise GraphError(
+                "data.batch must hold one graph index per node: non-decreasing, from 0, without gaps."
+            )
         ptr = np.concatenate([[0], np.cumsum(np.bincount(member))])
     parts = {"edge_index": edge_index, "edge_weight": weight, "num_nodes": int(num_nodes)}
     return {**parts, "x": x, "y": y, "ptr": ptr}

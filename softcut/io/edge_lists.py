@@ -10,8 +10,7 @@ import numpy as np
 
 from softcut.errors import Argument, FileFormatError, Note, Sentence
 from softcut.io.options import ReadOptions
-from softcut.io.text_files import errors_of_files
-from softcut.io.text_tables import TextTable, open_table
+from softcut.io.text_files import TextTable, errors_of_files, open_table
 from softcut.tables.arrays import shown
 from softcut.tables.columns import is_number, mixed_commas, numbers_of_fields, position_of
 from softcut.tables.edge_columns import (

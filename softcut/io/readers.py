@@ -33,6 +33,8 @@ from softcut.io.quick_edge_lists import (
     read_plain_edges,
 )
 from softcut.io.text_files import (
+    check_comments,
+    check_delimiter,
     check_max_bytes,
     errors_of_files,
     is_standard_input,
@@ -41,7 +43,6 @@ from softcut.io.text_files import (
     read_bytes,
     stem_of,
 )
-from softcut.io.text_tables import check_comments, check_delimiter
 from softcut.tables.arrays import plural, shown
 from softcut.tables.columns import FeatureOptions, FeatureTable, Table
 from softcut.tables.edge_columns import (

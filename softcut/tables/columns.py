@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from softcut.errors import Note, ParameterError
-from softcut.tables.arrays import listed, shown
+from softcut.tables.arrays import are_whole, listed, shown
 
 Missing = Literal["error", "zero", "mean", "drop"]
 
@@ -41,9 +41,7 @@ class Column:
         assert self.numbers is not None
         values = self.numbers
         if values.dtype.kind == "f":
-            if not (np.isfinite(values).all() and np.all(values == np.floor(values))):
-                return None
-            if values.size and np.abs(values).max() >= 2**53:
+            if not are_whole(values).all():
                 return None
             values = values.astype(np.int64)
         return [str(value) for value in values.tolist()] if values.dtype.kind in "iu" else None

@@ -10,7 +10,7 @@ from softcut.io import text_files as opening
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import features_from
 from softcut.io.options import ReadOptions
-from softcut.io.text_tables import open_table
+from softcut.io.text_files import open_table
 from softcut.tables.arrays import shown
 from softcut.tables.columns import FeatureOptions, is_number, numbers_of_fields
 from softcut.tables.feature_columns import feature_table
