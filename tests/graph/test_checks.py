@@ -78,12 +78,6 @@ def test_batches_may_share_names():
     assert batch.ptr.tolist() == [0, 2, 3]
 
 
-def test_nodes_of_a_subgraph():
-    path = Graph.from_edges([[0, 1], [1, 2]], node_names=["a", "b", "c"])
-    assert path.subgraph([2, 0]).node_names == ["c", "a"]
-    assert path.subgraph(np.array([0, 1], dtype=np.uint8)).num_edges == 1
-
-
 @pytest.mark.parametrize(
     ("given", "kind"),
     [

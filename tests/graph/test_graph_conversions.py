@@ -94,18 +94,12 @@ def test_from_any() -> None:
 def test_pytorch_geometric_data():
     index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     weight = torch.tensor([2.0, 2.0, 3.0, 3.0])
-    for given in (
-        {"edge_weight": weight},
-        {"edge_attr": weight},
-        {"edge_attr": weight[:, None]},
-        {"edge_weight": weight[:, None]},
-    ):
-        made = edges_of_pyg(Data(edge_index=index, num_nodes=4, **given))
+    for key, value in (("edge_weight", weight), ("edge_attr", weight), ("edge_attr", weight[:, None])):
+        made = edges_of_pyg(Data(edge_index=index, num_nodes=4, **{key: value}))
         assert made["edge_weight"].tolist() == [2, 2, 3, 3]
         assert made["num_nodes"] == 4
-    assert (
-        edges_of_pyg(Data(edge_index=index, num_nodes=3, edge_attr=torch.ones(4, 2)))["edge_weight"] is None
-    )
+    wide = Data(edge_index=index, num_nodes=3, edge_attr=torch.ones(4, 2))
+    assert edges_of_pyg(wide)["edge_weight"] is None
     both = Data(edge_index=index, num_nodes=3, edge_weight=weight, edge_attr=torch.ones(4))
     assert edges_of_pyg(both)["edge_weight"].tolist() == [2, 2, 3, 3]
     assert edges_of_pyg(Data(edge_index=index, x=torch.zeros(3, 0)))["x"] is None

@@ -130,15 +130,10 @@ def test_the_size_of_a_file_decides_and_progress_is_told(
     assert (made.adjacency != whole.adjacency).nnz == 0
     size = file.stat().st_size
     assert told[-1] == (size, size) and len(told) == -(-size // 300) and told == sorted(told)
-
-
-def test_compressed_files_are_read_quickly_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "g.csv.gz"
-    file.write_bytes(gzip.compress(b"ann,bob\nbob,cy\n"))
-    whole = read_graph(file)
-    monkeypatch.setattr(readers, "PLAIN_BYTES", 1)
+    packed = tmp_path / "g.csv.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
     monkeypatch.setattr(readers, "read_edge_list", lambda *a: pytest.fail("row by row"))
-    assert read_graph(file).notes == whole.notes
+    assert read_graph(packed).notes[1:] == whole.notes[1:]
 
 
 def test_without_arrow_large_files_are_read_at_once(tmp_path: Path) -> None:

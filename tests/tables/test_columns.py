@@ -18,7 +18,6 @@ from softcut.tables.edge_columns import (
     EdgeTable,
     choose_edge_columns,
     edges_of_table,
-    names_of_rows,
     rows_of_nodes,
 )
 from softcut.tables.feature_columns import feature_table
@@ -162,12 +161,6 @@ def test_rows_that_are_missing():
     with pytest.raises(GraphError) as caught:
         rows_of_nodes(rows(1, ["07"]), ["8"], "error", "g")
     assert "another id" not in str(caught.value)
-
-
-def test_names_of_unnamed_nodes():
-    assert names_of_rows(3, rows(3)) == ["0", "1", "2"]
-    assert names_of_rows(3, rows(3, ["2", "0", "1"])) == ["0", "1", "2"]
-    assert names_of_rows(3, rows(3, ["2", "3", "1"])) == ["1", "2", "3"]
 
 
 # --------------------------------------------------------------------------------------- tables of features
