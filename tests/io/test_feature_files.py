@@ -80,7 +80,6 @@ def test_features_of_a_matrix(tmp_path: Path) -> None:
 
 def test_read_features(tmp_path: Path) -> None:
     path = write(tmp_path, "x.csv", "id,a\nann,1\nbob,2\n")
-    np.testing.assert_array_equal(read_features(path), [[1], [2]])
     np.testing.assert_array_equal(read_features(path, ["bob"]), [[2]])
     with pytest.raises(FileFormatError, match="no row for node 'cy'"):
         read_features(path, ["cy"])

@@ -298,7 +298,6 @@ def ends_of(rows, titles=("row", "employee", "manager")):
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_first_column_that_counts_the_rows_is_no_node(first):
     rows = [(str(i + first), u, v) for i, (u, v) in enumerate(NAMES)]
-    assert ends_of(rows) == (1, 2)
     assert ends_of([*rows, ("total", "3")]) == (1, 2), "a short row says nothing"
 
 

@@ -254,9 +254,6 @@ def test_igraph() -> None:
     np.testing.assert_array_equal(featured.x, [[31], [45], [28]])
     assert featured.feature_names == ["age"]
     assert not featured.weighted
-    random = igraph.Graph.Erdos_Renyi(n=30, p=0.2)
-    same = nx.Graph(random.get_edgelist())
-    assert Graph.from_any(random).num_edges == same.number_of_edges()
     # Two directions of an edge are one edge given twice without directions, and two edges with them.
     graph = igraph.Graph(n=3, edges=[(0, 1), (1, 0), (1, 2)], directed=True)
     graph.es["weight"] = [1.0, 3.0, 5.0]
