@@ -33,8 +33,7 @@ from torch import Tensor, nn
 from softcut.datasets.collections import load_graphs
 from softcut.device import choose_device
 from softcut.files import atomic_json
-from softcut.graph.collection import GraphCollection
-from softcut.graph.splits import folds
+from softcut.graph.collection import GraphCollection, folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes, folds_at_once
 from softcut.learning.fold_task import BatchOrder
 from softcut.provenance import command_line, commit, device_name

@@ -31,8 +31,7 @@ import torch
 
 from softcut.datasets.collections import load_graphs
 from softcut.files import atomic_json
-from softcut.graph.collection import GraphCollection
-from softcut.graph.splits import folds
+from softcut.graph.collection import GraphCollection, folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes
 from softcut.ops import Segments
 from softcut.paper.common import experiment_parser, run_experiment

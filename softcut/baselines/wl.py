@@ -12,8 +12,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from softcut.errors import ParameterError
-from softcut.graph.collection import GraphCollection
-from softcut.graph.splits import folds
+from softcut.graph.collection import GraphCollection, folds
 
 # C is chosen by cross-validation inside every training part.
 WL_SETTINGS: dict[str, Any] = {

@@ -131,7 +131,7 @@ def classify(
 
 def _train(source: str, pool: str, held_out: float, settings: dict[str, Any]) -> Classified:
     """The fitted model, all graphs, and the numbers of those it was not trained on."""
-    from softcut.graph.splits import hold_out
+    from softcut.graph.collection import hold_out
     from softcut.learning import GraphClassification
 
     collection, features = _read(source)

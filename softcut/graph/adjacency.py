@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,6 @@ import scipy.sparse as sp
 from softcut.errors import Argument, GraphError, Note, Sentence
 from softcut.graph.checks import check_count, check_self_loops, check_weight_values, tidied
 from softcut.tables.arrays import plural, shape_of, warn_caller
-
-
-def csr_of_parts(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n: int) -> sp.csr_array:
-    """A square CSR array of parts known to be canonical."""
-    matrix = sp.csr_array((data, indices, indptr), shape=(n, n))
-    matrix.has_canonical_format = True
-    return matrix
 
 
 def adjacency_of_edges(
@@ -58,9 +50,7 @@ def adjacency_of_edges(
         sums = ", their weights summed" if weight is not None else ""
         notes.append(Note("edges_merged", f"{plural(merged, 'repeated edge')} merged{sums}", count=merged))
     matrix = symmetrised(matrix, directed, "edge_index", notes)
-    if weight is None:
-        matrix = csr_of_parts(np.ones(matrix.nnz), matrix.indices, matrix.indptr, n)
-    return matrix
+    return matrix.astype(np.float64) if weight is None else matrix
 
 
 def canonical_csr(adjacency: Any, argument: str) -> sp.csr_array:
@@ -104,15 +94,13 @@ def without_self_loops(matrix: sp.csr_array, self_loops: str, notes: list[str]) 
     check_self_loops(self_loops)
     if self_loops == "keep":
         return matrix
-    rows = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
-    loops = rows == matrix.indices
-    count = int(np.count_nonzero(loops))
+    count = int(np.count_nonzero(matrix.diagonal()))
     if not count:
         return matrix
     _warn_loops(count, notes)
-    keep = np.logical_not(loops, out=loops)
-    indptr = np.concatenate([[0], np.cumsum(keep)]).astype(matrix.indptr.dtype)[matrix.indptr]
-    return csr_of_parts(matrix.data[keep], matrix.indices[keep], indptr, matrix.shape[0])
+    entries = matrix.tocoo()
+    keep = entries.row != entries.col
+    return sp.csr_array((entries.data[keep], (entries.row[keep], entries.col[keep])), shape=matrix.shape)
 
 
 def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, notes: list[str]) -> sp.csr_array:
@@ -137,7 +125,7 @@ def symmetrised(matrix: sp.csr_array, directed: bool | None, argument: str, note
                 f"{'has' if unequal == 2 else 'have'} another weight in the other direction; "
                 "symmetrised with the larger of the two."
             )
-        return csr_of_parts(larger, matrix.indices, matrix.indptr, matrix.shape[0])
+        return sp.csr_array((larger, matrix.indices, matrix.indptr), shape=matrix.shape)
     merged = sp.csr_array(matrix.maximum(transposed))
     merged.sort_indices()
     loops = int(np.count_nonzero(matrix.diagonal()))
@@ -173,30 +161,3 @@ def _warn_loops(count: int, notes: list[str]) -> None:
     said, them = f"{plural(count, 'self-loop')} dropped", "it" if count == 1 else "them"
     notes.append(Note("self_loops_dropped", said, count=count))
     warn_caller(Sentence(f"{said}; pass ", Argument("self_loops", "keep"), f" to keep {them}."))
-
-
-def diagonal_block(matrix: sp.csr_array, start: int, end: int) -> sp.csr_array:
-    """The rows and columns ``start`` to ``end - 1`` of a matrix without entries beside its blocks."""
-    first, last = matrix.indptr[start], matrix.indptr[end]
-    return csr_of_parts(
-        matrix.data[first:last].copy(),
-        matrix.indices[first:last] - matrix.indices.dtype.type(start),
-        matrix.indptr[start : end + 1] - first,
-        int(end - start),
-    )
-
-
-def block_diagonal(blocks: Sequence[sp.csr_array]) -> sp.csr_array:
-    """Canonical square matrices as the blocks of one."""
-    rows = np.concatenate([[0], np.cumsum([a.shape[0] for a in blocks])]).astype(np.int64)
-    entries = np.concatenate([[0], np.cumsum([a.nnz for a in blocks])]).astype(np.int64)
-    dtype = np.int32 if max(rows[-1], entries[-1]) < 2**31 else np.int64
-    return csr_of_parts(
-        np.concatenate([a.data for a in blocks]),
-        np.concatenate([a.indices.astype(dtype) + dtype(s) for a, s in zip(blocks, rows, strict=False)]),
-        np.concatenate(
-            [np.zeros(1, dtype)]
-            + [a.indptr[1:].astype(dtype) + dtype(e) for a, e in zip(blocks, entries, strict=False)]
-        ),
-        int(rows[-1]),
-    )

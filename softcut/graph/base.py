@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from softcut.errors import GraphError
-from softcut.graph.adjacency import block_diagonal, canonical_csr, diagonal_block, same_pattern
+from softcut.graph.adjacency import canonical_csr, same_pattern
 from softcut.graph.checks import (
     check_feature_names,
     check_features,
@@ -45,9 +46,7 @@ class BaseGraph:
                 "adjacency is not symmetric: use Graph.from_scipy, which symmetrises a directed graph, "
                 "or pass A.maximum(A.T)."
             )
-        self._fill(
-            adjacency, self.x, self.y, self.node_names, self.ptr, self.name, self.feature_names, self.notes
-        )
+        self._fill(**{**vars(self), "adjacency": adjacency})
 
     # ------------------------------------------------------------------ construction
 
@@ -105,8 +104,14 @@ class BaseGraph:
     def _replace(self, **values: Any) -> Self:
         """A copy with some already validated attributes exchanged; nothing is checked again."""
         graph = object.__new__(type(self))
-        graph._set(**{**self.__dict__, **values})
+        graph._set(**{**vars(self), **values})
         return graph
+
+    def _part(self, nodes: np.ndarray | slice, adjacency: sp.csr_array, **values: Any) -> Self:
+        """The graph of some nodes, whose adjacency is given; other `values` replace those of the whole."""
+        rows = {key: part[nodes] for key in ("x", "y") if (part := getattr(self, key)) is not None}
+        weighted = not bool(np.all(adjacency.data == 1))
+        return self._replace(adjacency=adjacency, ptr=None, weighted=weighted, **rows, **values)
 
     # ------------------------------------------------------------------ what it is
 
@@ -170,13 +175,7 @@ class BaseGraph:
         >>> Graph.from_edges([[0], [1]]).with_features([[1.0], [2.0]], feature_names=["age"]).feature_names
         ['age']
 
-        Parameters
-        ----------
-        x
-            One row per node. Rows of a data frame are joined by its index, or by a column that holds the names
-            of the nodes; its titles become the names of the features.
-        feature_names
-            One name per column.
+        Both arguments are those of :class:`Graph`.
         """
         features, titles, said = _features(x, self.num_nodes, self.node_names, feature_names)
         return self._replace(x=features, feature_names=titles, notes=[*self.notes, *said])
@@ -191,17 +190,11 @@ class BaseGraph:
         return self._replace(notes=[*self.notes, *notes])
 
     def subgraph(self, nodes: Any) -> Self:
-        """The graph among some of the nodes, in the order given; a batch becomes a single graph.
+        """The graph among some nodes (indices in any order, or a mask [N]); a batch becomes a single graph.
 
         >>> from softcut.graph import Graph
-        >>> Graph.from_edges([[0, 1, 2], [1, 2, 3]]).subgraph([3, 2]).adjacency.toarray()
-        array([[0., 1.],
-               [1., 0.]])
-
-        Parameters
-        ----------
-        nodes
-            Node indices without repetition, or a boolean mask of length N.
+        >>> Graph.from_edges([[0, 1, 2], [1, 2, 3]]).subgraph([3, 2]).adjacency.toarray().tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
         """
         index = check_node_selection(nodes, self.num_nodes)
         names = None if self.node_names is None else [self.node_names[i] for i in index]
@@ -209,8 +202,7 @@ class BaseGraph:
             names = None
         adjacency = sp.csr_array(self.adjacency[index][:, index])
         adjacency.sort_indices()
-        x, y = (None if part is None else part[index] for part in (self.x, self.y))
-        return self._build(adjacency, x, y, names, None, self.name, self.feature_names, self.notes)
+        return self._part(index, adjacency, node_names=names)
 
     def split(self) -> list[Self]:
         """The graphs of a batch, as a list; a single graph gives a list of itself.
@@ -223,12 +215,10 @@ class BaseGraph:
         if self.ptr is None:
             return [self]
         graphs = []
-        for start, end in zip(self.ptr[:-1], self.ptr[1:], strict=True):
-            block = diagonal_block(self.adjacency, start, end)
-            names = ("x", "y", "node_names")
-            parts = {name: part[start:end] for name in names if (part := getattr(self, name)) is not None}
-            weighted = not bool(np.all(block.data == 1))
-            graphs.append(self._replace(adjacency=block, ptr=None, name=None, weighted=weighted, **parts))
+        for start, end in pairwise(self.ptr.tolist()):
+            names = None if self.node_names is None else self.node_names[start:end]
+            block = self.adjacency[start:end, start:end]
+            graphs.append(self._part(slice(start, end), block, node_names=names, name=None))
         return graphs
 
     @classmethod
@@ -240,13 +230,8 @@ class BaseGraph:
         >>> g, g.ptr
         (Graph(2 graphs, 5 nodes, 3 edges), array([0, 2, 5]))
 
-        Parameters
-        ----------
-        graphs
-            Graphs (or batches) that all have features of one width, or all have none. Labels and names are
-            kept when every graph has them.
-        name
-            Name of the batch.
+        All graphs (or batches) have features of one width, or none; labels and names are kept when every graph
+        has them.
         """
         items = list(graphs)
         if not items:
@@ -275,9 +260,9 @@ class BaseGraph:
                 x = np.concatenate([to_dense(f) for f in features])
         labels = [item.y for item in items if item.y is not None]
         names = [item.node_names for item in items if item.node_names is not None]
-        result = object.__new__(cls)
-        result._set(
-            adjacency=block_diagonal([item.adjacency for item in items]),
+        batch = object.__new__(cls)
+        batch._set(
+            adjacency=sp.csr_array(sp.block_diag([item.adjacency for item in items], format="csr")),
             x=x,
             y=np.concatenate(labels) if len(labels) == len(items) else None,
             node_names=[n for part in names for n in part] if len(names) == len(items) else None,
@@ -287,7 +272,7 @@ class BaseGraph:
             notes=list(dict.fromkeys(note for item in items for note in item.notes)),
             weighted=any(item.weighted for item in items),
         )
-        return result
+        return batch
 
     def edge_index(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Both directions of every edge as an int64 array [2, E], and their weights (None when unweighted).

@@ -1,17 +1,18 @@
-"""A list of graphs in one piece: block-diagonal arrays from which batches are gathered by index."""
+"""A list of graphs in one piece, from which batches are gathered by index; which of them train, stop and test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from softcut.errors import GraphError
+from softcut.errors import GraphError, ParameterError
 from softcut.graph.graph import Graph
+from softcut.tables.arrays import to_dense
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,10 @@ class GraphCollection:
         Where each graph's nodes begin [G + 1].
     rowptr, col : ndarray
         The adjacency in CSR form; `col` numbers nodes within their own graph.
-    index, value : ndarray
-        Node features, see above: [N, J] and [N, D].
-    num_features : int
-        Width of the features once one-hot blocks are written out.
-    y : ndarray or None
-        Class number of every graph.
-    classes : tuple of str
-        Names of the classes.
+    index, value, num_features
+        Node features, see above: [N, J] and [N, D]; their width once one-hot blocks are written out.
+    y, classes
+        Class number of every graph, or None; names of the classes.
     split : ndarray or None
         0, 1, 2 for training, validation and test graphs, where the data set comes with a split of its own.
     weight : ndarray or None
@@ -174,7 +171,7 @@ def from_graphs(graphs: Iterable[Any], y: Any = None, *, name: str = "graphs") -
     if y is None and all(label is not None for label in labels):
         y = labels
     parts = [_plain_graph(item, i) for i, item in enumerate(items)]
-    widths = {0 if g.x is None else g.x.shape[1] for g in parts}
+    widths = {g.num_features for g in parts}
     if len(widths) > 1:
         raise GraphError(f"graphs must have features of one width, but some have {sorted(widths)}.")
     numbers, classes = (None, ()) if y is None else class_numbers(y, len(parts))
@@ -182,17 +179,13 @@ def from_graphs(graphs: Iterable[Any], y: Any = None, *, name: str = "graphs") -
     weighted = any(g.weighted for g in parts)
     ptr = pointer([g.num_nodes for g in parts])
     (width,) = widths
-    value = np.zeros((int(ptr[-1]), width), np.float32)
-    for i, g in enumerate(parts):
-        x: Any = g.x
-        if width:
-            value[ptr[i] : ptr[i + 1]] = x.toarray() if sp.issparse(x) else x
+    features = [to_dense(g.x) for g in parts] if width else [np.zeros((int(ptr[-1]), 0), np.float32)]
     return GraphCollection(
         ptr=ptr,
         rowptr=pointer(np.concatenate([np.diff(m.indptr) for m in matrices])),
         col=np.concatenate([m.indices for m in matrices]).astype(np.int32),
         index=np.zeros((int(ptr[-1]), 0), np.int32),
-        value=value,
+        value=np.concatenate(features),
         num_features=width,
         y=numbers,
         classes=classes,
@@ -231,3 +224,78 @@ def _plain_graph(item: Any, number: int) -> Graph:
     if graph.ptr is not None:
         raise GraphError(f"graphs[{number}] is a batch of graphs: pass its parts, graph.split().")
     return graph
+
+
+# ---------------------------------------------------------------------- splits
+
+
+class Split(NamedTuple):
+    """Graph numbers for training, for stopping and for the test."""
+
+    train: NDArray[np.int64]
+    validation: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+def folds(graphs: GraphCollection, count: int = 10, seed: int = 0, validation: float = 0.1) -> list[Split]:
+    """Stratified folds; a share of every training part is set aside for early stopping.
+
+    A data set that comes with its own split (Bench) has it in every fold: its folds are repeated runs.
+
+    >>> from softcut import Graph
+    >>> from softcut.graph import from_graphs
+    >>> pair = Graph.from_edges([[0], [1]])
+    >>> graphs = from_graphs([pair] * 40, y=[0, 1] * 20)
+    >>> parts = folds(graphs, 4, validation=0.2)
+    >>> [len(part) for part in parts[0]], sorted(sum((p.test.tolist() for p in parts), [])) == list(range(40))
+    ([24, 6, 10], True)
+
+    Parameters
+    ----------
+    graphs : GraphCollection
+        With classes.
+    count, seed : int
+        Number of folds; the same seed gives the same folds.
+    validation : float
+        Share of each training part that decides when to stop.
+    """
+    if graphs.split is not None:
+        parts = [np.flatnonzero(graphs.split == part) for part in range(3)]
+        return [Split(*parts) for _ in range(count)]
+    y = graphs.y
+    if y is None:
+        raise ParameterError("graphs must have classes y to be split.")
+    smallest = np.bincount(y).min(initial=len(y))
+    if not 2 <= count <= smallest:
+        raise ParameterError(
+            f"count must be at least 2 and at most the size of the smallest class, {smallest}, not {count}."
+        )
+    fold = _stratified(y, count, np.random.default_rng(seed))
+    splits = []
+    for number in range(count):
+        rest = np.flatnonzero(fold != number)
+        train, stop, _ = hold_out(y[rest], validation, [seed, number])
+        splits.append(Split(rest[train], rest[stop], np.flatnonzero(fold == number)))
+    return splits
+
+
+def hold_out(y: NDArray[np.int64], share: float, seed: int | list[int] = 0) -> Split:
+    """Graphs for training and a stratified share of them for stopping; no test graphs.
+
+    >>> [len(part) for part in hold_out(np.repeat([0, 1], 20), 0.25)]
+    [30, 10, 0]
+    """
+    # A share of 1/m: one of m stratified parts.
+    part = _stratified(y, max(2, round(1 / share)), np.random.default_rng(seed))
+    return Split(np.flatnonzero(part > 0), np.flatnonzero(part == 0), np.zeros(0, np.int64))
+
+
+def _stratified(y: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A part number for every graph: each class is shuffled and dealt out, one class after another.
+
+    Written out here so that the folds of published tables do not change with a library's version.
+    """
+    order = np.concatenate([rng.permutation(np.flatnonzero(y == c)) for c in range(int(y.max()) + 1)])
+    part = np.empty(len(y), np.int64)
+    part[order] = np.arange(len(y)) % count
+    return part

@@ -27,7 +27,9 @@ def kind_of_graph(obj: Any) -> str:
     kind = _kind_of_object(obj)
     if kind is not None:
         return kind
-    if isinstance(obj, (list, tuple)) and obj:
+    if isinstance(obj, (list, tuple)):
+        if not obj:
+            raise GraphError("the graph is an empty list: give edges, or at least one graph.")
         if all(isinstance(item, BaseGraph) for item in obj):
             return "graphs"
         pair = isinstance(obj, tuple) and len(obj) == 2
@@ -35,7 +37,9 @@ def kind_of_graph(obj: Any) -> str:
             # Only a graph is no feature matrix.
             both = _kind_of_object(obj[1]) in ("graph", "networkx", "igraph", "pyg")
             return "graphs" if both else "graph and features"
-        if all(_is_graph_like(item) or _is_graph_with_features(item) for item in obj):
+        if all(
+            _is_graph_like(item[0] if isinstance(item, tuple) and len(item) == 2 else item) for item in obj
+        ):
             return "graphs"
         if all(isinstance(item, (list, tuple)) and len(item) == 2 for item in obj):
             if any(isinstance(end, str) for pair in obj for end in pair):
@@ -49,9 +53,7 @@ def kind_of_graph(obj: Any) -> str:
                 return "edges"
         if len(obj) > 2 and all(isinstance(item, (list, tuple)) and len(item) == 3 for item in obj):
             _refuse_weighted_edges(obj)
-    if isinstance(obj, (list, tuple)) and not obj:
-        raise GraphError("the graph is an empty list: give edges, or at least one graph.")
-    if isinstance(obj, (np.ndarray, list, tuple)) or hasattr(obj, "__array__"):
+    if isinstance(obj, (list, tuple)) or hasattr(obj, "__array__"):
         return _kind_of_array(as_array(obj, "graph"))
     if isinstance(obj, (str, bytes)) or hasattr(obj, "__fspath__"):
         raise GraphError(f"the graph is a path, {obj!r}: read it with softcut.read_graph first.")
@@ -115,10 +117,6 @@ def _is_graph_like(value: Any) -> bool:
     return _kind_of_object(value) is not None or (hasattr(value, "ndim") and value.ndim == 2)
 
 
-def _is_graph_with_features(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and _is_graph_like(value[0])
-
-
 def _is_nested(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, (list, tuple)) for row in value)
 
@@ -142,9 +140,7 @@ def edges_of_networkx(
         values.append(value)
     attributes = [graph.nodes[node] for node in nodes]
     weights = None if weight is None else _attribute_weights(values, weight)
-    return _parts(
-        ends, bool(graph.is_directed()), weights, nodes, *_attribute_features(attributes, nodes, features)
-    )
+    return _parts(graph, ends, weights, nodes, attributes, features)
 
 
 def edges_of_igraph(
@@ -162,19 +158,19 @@ def edges_of_igraph(
     # A vertex without a value has None where networkx has no key.
     attributes = [{k: v[i] for k, v in columns.items() if v[i] is not None} for i in range(n)]
     nodes = list(graph.vs["name"]) if "name" in graph.vs.attributes() else list(range(n))
-    return _parts(
-        ends, bool(graph.is_directed()), weights, nodes, *_attribute_features(attributes, nodes, features)
-    )
+    return _parts(graph, ends, weights, nodes, attributes, features)
 
 
 def _parts(
+    graph: Any,
     ends: np.ndarray,
-    directed: bool,
     weights: np.ndarray | None,
     nodes: list[Any],
-    x: np.ndarray | None,
-    titles: list[str] | None,
+    attributes: list[Any],
+    features: Any,
 ) -> dict[str, Any]:
+    directed = bool(graph.is_directed())
+    x, titles = _attribute_features(attributes, nodes, features)
     names: list[str] | None = [str(node) for node in nodes]
     if nodes == list(range(len(nodes))):
         names = None
@@ -267,10 +263,13 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
         y = None  # labels of the whole graph, or targets
     if ptr is None and batch is not None:
         member = as_array(batch, "batch")
-        if member.shape != (num_nodes,) or member.dtype.kind not in "iu" or np.any(np.diff(member) < 0):
-            raise GraphError("data.batch must hold one non-decreasing graph index per node.")
-        if member.size and (member[0] != 0 or member[-1] >= num_nodes):
-            raise GraphError("data.batch must number the graphs from 0, without gaps.")
+        rising = (
+            member.shape == (num_nodes,) and member.dtype.kind in "iu" and not np.any(np.diff(member) < 0)
+        )
+        if not rising or (member.size and (member[0] != 0 or member[-1] >= num_nodes)):
+            raise GraphError(
+                "data.batch must hold one graph index per node: non-decreasing, from 0, without gaps."
+            )
         ptr = np.concatenate([[0], np.cumsum(np.bincount(member))])
     parts = {"edge_index": edge_index, "edge_weight": weight, "num_nodes": int(num_nodes)}
     return {**parts, "x": x, "y": y, "ptr": ptr}

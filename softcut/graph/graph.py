@@ -1,9 +1,4 @@
-"""The graph every part of softcut works on, and the only place where a graph is validated.
-
-A :class:`Graph` holds a symmetric, non-negative, sparse adjacency matrix and, optionally, node features,
-labels (used for scoring only), node names and the node ranges of a batch. Whatever reaches the mathematics
-has passed through here: no NaN, no negative weight, no duplicate, no explicit zero, sorted indices.
-"""
+"""The graph every part of softcut works on, made from whatever holds one and checked once."""
 
 from __future__ import annotations
 
@@ -36,18 +31,12 @@ class Graph(BaseGraph):
     """An undirected graph: symmetric non-negative adjacency matrix, optional node features.
 
     >>> from softcut.graph import Graph
-    >>> g = Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> g
-    Graph(3 nodes, 3 edges, 2 features)
-    >>> g.adjacency.toarray()
-    array([[0., 1., 1.],
-           [1., 0., 1.],
-           [1., 1., 0.]])
+    >>> g = Graph.from_edges([[0, 1], [1, 2]], x=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> g, g.adjacency.toarray().tolist()
+    (Graph(3 nodes, 2 edges, 2 features), [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
 
-    Use one of the constructors: :meth:`from_edges`, :meth:`from_scipy`, :meth:`from_dense`,
-    :meth:`from_networkx`, :meth:`from_igraph`, :meth:`from_pyg`, :meth:`from_frame`, :meth:`from_any`, or
-    :func:`softcut.read_graph` for files. Calling ``Graph(adjacency)`` itself is strict: the matrix must already
-    be symmetric, and its self-loops stay.
+    Use one of the constructors ``from_...``, or :func:`softcut.read_graph` for files. Calling ``Graph(adjacency)``
+    itself is strict: the matrix must already be symmetric, and its self-loops stay.
 
     Parameters
     ----------
@@ -69,8 +58,7 @@ class Graph(BaseGraph):
         One name per feature column; taken from the titles when ``x`` is a data frame.
     notes
         What was understood when the graph was made: columns used and ignored, how rows were joined, what was
-        merged and dropped. :meth:`with_features` and the like keep and extend them. Each is a text with a ``code``
-        and ``values`` (:class:`softcut.errors.Note`).
+        merged and dropped. Each is a text with a ``code`` and ``values`` (:class:`softcut.errors.Note`).
 
     Attributes
     ----------
@@ -125,11 +113,6 @@ class Graph(BaseGraph):
             The two directions of an edge are merged with the larger weight of the two. None (default) warns
             when only some edges come with their reverse, or when the directions have different weights. True
             warns about every edge without an equal reverse; False never warns.
-
-        Raises
-        ------
-        GraphError
-            Naming the argument and the first value that is wrong.
         """
         source, target = check_edge_index(edge_index)
         weight = check_weights(edge_weight, source.size, "edge_weight")
@@ -156,21 +139,14 @@ class Graph(BaseGraph):
         notes: Sequence[str] = (),
         directed: bool | None = None,
     ) -> Graph:
-        """Build a graph from a sparse matrix A; an asymmetric one becomes max(A, A').
+        """Build a graph from any sparse matrix A [N, N] of scipy; an asymmetric one becomes max(A, A').
 
         >>> import scipy.sparse as sp
         >>> from softcut.graph import Graph
         >>> Graph.from_scipy(sp.csr_array([[0, 2], [2, 0]]))
         Graph(2 nodes, 1 edge, weighted)
 
-        Parameters
-        ----------
-        adjacency
-            Any scipy sparse matrix or array, N x N; it is not modified.
-        x, self_loops, y, node_names, ptr, name, feature_names, notes
-            See :meth:`from_edges`.
-        directed
-            False symmetrises an asymmetric matrix without a warning.
+        ``directed=False`` symmetrises without a warning; the other arguments are those of :meth:`from_edges`.
         """
         matrix = canonical_csr(adjacency, "adjacency")
         said = list(notes)
@@ -199,12 +175,7 @@ class Graph(BaseGraph):
         >>> Graph.from_dense([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
         Graph(3 nodes, 2 edges)
 
-        Parameters
-        ----------
-        adjacency
-            Array of shape [N, N]; or a data frame, whose labels become the names of the nodes.
-        x, self_loops, y, node_names, ptr, name, feature_names, notes, directed
-            See :meth:`from_edges` and :meth:`from_scipy`.
+        The labels of a data frame become the names of the nodes; the other arguments are those of :meth:`from_scipy`.
         """
         if is_frame(adjacency):
             square = labelled_adjacency(adjacency, "adjacency")
@@ -224,14 +195,9 @@ class Graph(BaseGraph):
             raise GraphError(f"adjacency has dtype {dense.dtype}: pass a matrix of numbers.")
         if dense.dtype == np.float16:  # scipy has no sparse half precision
             dense = dense.astype(np.float32)
-        parts = {
-            "ptr": ptr,
-            "name": name,
-            "feature_names": feature_names,
-            "notes": notes,
-            "directed": directed,
-        }
-        return cls.from_scipy(sp.csr_array(dense), x, self_loops, y, node_names, **parts)
+        parts = {"ptr": ptr, "name": name, "feature_names": feature_names, "notes": notes}
+        matrix = sp.csr_array(dense)
+        return cls.from_scipy(matrix, x, self_loops, y, node_names, directed=directed, **parts)
 
     @classmethod
     def from_networkx(
@@ -316,8 +282,7 @@ class Graph(BaseGraph):
             A square frame whose rows and columns have the same labels is an adjacency matrix, whatever their
             order. Any other frame is a list of edges.
         x
-            Node features. A data frame is joined by its index, or by the column that holds the node names; other
-            rows than those of the graph's nodes add nodes without edges.
+            Node features; rows of nodes that no edge mentions add nodes without edges.
         source, target, weight
             Titles (or positions) of the columns. By default they are recognised by their titles; a weight is a
             column called weight, w, value, strength, count or similarity.
@@ -344,13 +309,8 @@ class Graph(BaseGraph):
         >>> Graph.from_pyg(Data(edge_index=torch.tensor([[0, 1], [1, 0]]), x=torch.eye(2)))
         Graph(2 nodes, 1 edge, 2 features)
 
-        Parameters
-        ----------
-        data
-            Uses ``edge_index``; ``edge_weight``, or ``edge_attr`` when it has one column; ``x``; ``y`` when
-            it is one integer per node; ``ptr`` or ``batch``.
-        self_loops, name
-            See :meth:`from_edges`.
+        Uses ``edge_index``; ``edge_weight``, or ``edge_attr`` when it has one column; ``x``; ``y`` when it is one
+        integer per node; ``ptr`` or ``batch``. The other arguments are those of :meth:`from_edges`.
         """
         return cls.from_edges(**edges_of_pyg(data), self_loops=self_loops, name=name)
 
@@ -366,11 +326,10 @@ class Graph(BaseGraph):
         Parameters
         ----------
         obj
-            A :class:`Graph`; a scipy sparse matrix; a square array (adjacency matrix); an integer array of
-            shape [2, E] or [E, 2] (edges); a list of pairs of indices or of names; a pandas or polars data frame
-            (see :meth:`from_frame`); a networkx or igraph graph; a PyTorch Geometric ``Data`` or ``Batch``; a
-            torch tensor; a pair ``(adjacency, X)`` of any of these and features; or a list of graphs, which
-            becomes a batch. Four integers, 2 x 2, may be a matrix or edges and are refused as a list.
+            Anything the other constructors take: a :class:`Graph`, a matrix of scipy, NumPy or torch, integer edges
+            [2, E] or [E, 2], pairs of indices or of names, a data frame, a graph of networkx, igraph or PyTorch
+            Geometric; a pair ``(adjacency, X)`` of any of these and features; or a list of graphs, which becomes a
+            batch. Four integers, 2 x 2, may be a matrix or edges and are refused as a list.
         x
             Node features; they replace those of ``obj``.
         """
@@ -378,7 +337,7 @@ class Graph(BaseGraph):
         if kind == "graph and features":
             return cls.from_any(obj[0], x=obj[1] if x is None else x)
         if kind == "named pairs":
-            edges = edge_table_of_labels([str(u) for u, _ in obj], [str(v) for _, v in obj])
+            edges = edge_table_of_labels((str(u), str(v)) for u, v in obj)
             return cls.from_edges(**edges_with_features(edges, x))
         takes_features: dict[str, Callable[..., Graph]] = {
             "frame": cls.from_frame,
@@ -403,11 +362,11 @@ class Graph(BaseGraph):
     def to_networkx(self) -> Any:
         """The graph as a ``networkx.Graph``: ``weight`` on edges when weighted, ``y`` on nodes when known.
 
+        Nodes are called by their names, or by their indices when they have none (or names repeat in a batch).
+
         >>> from softcut.graph import Graph
         >>> Graph.from_edges([[0, 1], [1, 2]]).to_networkx().number_of_edges()
         2
-
-        Nodes are called by their names, or by their indices when they have none (or names repeat in a batch).
         """
         return networkx_of(self)
 

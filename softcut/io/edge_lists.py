@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from softcut.errors import Argument, FileFormatError, GraphError, Note, Sentence
+from softcut.errors import Argument, FileFormatError, Note, Sentence
 from softcut.io.options import ReadOptions
-from softcut.io.text_tables import TextTable, open_table
+from softcut.io.text_files import TextTable, errors_of_files, open_table
 from softcut.tables.arrays import shown
 from softcut.tables.columns import is_number, mixed_commas, numbers_of_fields, position_of
 from softcut.tables.edge_columns import (
@@ -19,7 +19,7 @@ from softcut.tables.edge_columns import (
     EdgeColumns,
     EdgeTable,
     choose_edge_columns,
-    whole_numbers,
+    edge_table_of_labels,
 )
 
 # networkx writes "0 1 {'weight': 2.0}" by default; only the number is taken, nothing is evaluated.
@@ -82,22 +82,18 @@ def _find_layout(table: TextTable, sample: Rows, options: ReadOptions) -> Layout
     header = (
         _Header(True, "its titles are in a comment") if commented else _find_header(table, sample, options)
     )
-    why = header.why
-    try:
-        if header.there:
-            titles = commented or [field.strip("\"' ") for field in first]
-            if len(titles) < 2:
-                raise _column_count(table, line, len(titles))
-            rows = [fields for _, fields in sample if fields != first or commented]
-            asked = options.source, options.target, options.weight, options.weighted
+    if header.there:
+        titles = commented or [field.strip("\"' ") for field in first]
+        if len(titles) < 2:
+            raise _column_count(table, line, len(titles))
+        rows = [fields for _, fields in sample if fields != first or commented]
+        asked = options.source, options.target, options.weight, options.weighted
+        with errors_of_files():
             columns = choose_edge_columns(titles, table.label, *asked, rows)
-            where = f", header on line {line - 1 if commented else line} ("
-            why = Sentence(where, why, ")")
-        else:
-            columns = _untitled_columns(table, sample, options)
-            why = Sentence(", no header", why)
-    except GraphError as error:
-        raise FileFormatError(error.sentence) from None
+        why = Sentence(f", header on line {line - 1 if commented else line} (", header.why, ")")
+    else:
+        columns = _untitled_columns(table, sample, options)
+        why = Sentence(", no header", header.why)
     separated = f"{table.label}: edge list separated by {table.separated_by()}"
     note = Note("format", separated, why, format="edges", header=header.there)
     begin = line + 1 if header.there and not commented else line
@@ -211,7 +207,7 @@ def _untitled_columns(table: TextTable, sample: Rows, options: ReadOptions) -> E
     elif options.weighted is not False and len(first) == 3:
         weight = next(i for i in range(3) if i not in (source, target))
     elif options.weighted is True:
-        raise GraphError(
+        raise FileFormatError(
             f"{table.label}, line {line}: ",
             Argument("weighted", True),
             f" but there is no column of weights: {shown(table.line(line))}.",
@@ -219,12 +215,12 @@ def _untitled_columns(table: TextTable, sample: Rows, options: ReadOptions) -> E
     return EdgeColumns.of(titles, source, target, weight, word=str)
 
 
-def _column_count(table: TextTable, line: int, count: int) -> GraphError:
+def _column_count(table: TextTable, line: int, count: int) -> FileFormatError:
     seen = f"{table.label}, line {line}: expected 2 or 3 columns, found {count}: {shown(table.line(line))}"
     if count < 2:
-        return GraphError(f"{seen}.")
+        return FileFormatError(f"{seen}.")
     way = "; name the columns source, target and weight in a header, or pass "
-    return GraphError(seen, way, SOURCE_AND_TARGET, ".")
+    return FileFormatError(seen, way, SOURCE_AND_TARGET, ".")
 
 
 # ---------------------------------------------------------------------- rows
@@ -233,8 +229,8 @@ def _column_count(table: TextTable, line: int, count: int) -> GraphError:
 def _parse_rows(table: TextTable, layout: Layout) -> tuple[EdgeTable, list[Note]]:
     """Any ids, row by row, naming the line of the first mistake."""
     columns, count = layout.columns, layout.count
-    position: dict[str, int] = {}
-    ends, weights, lines = [], [], []  # type: list[int], list[str], list[int]
+    ends: list[tuple[str, str]] = []
+    weights, lines = [], []
     for number, fields in table.rows():
         if number < layout.first_line:
             continue
@@ -251,15 +247,14 @@ def _parse_rows(table: TextTable, layout: Layout) -> tuple[EdgeTable, list[Note]
             raise FileFormatError(
                 f"{table.label}, line {number}: a node id is empty: {shown(table.line(number))}."
             )
-        ends += position.setdefault(u, len(position)), position.setdefault(v, len(position))
+        ends.append((u, v))
         if columns.weight is not None:
             weights.append(fields[columns.weight])
             lines.append(number)
     if not ends:
         raise FileFormatError(f"{table.label} has no edges.")
     values, said = (None, None) if columns.weight is None else _weights(weights, lines, table)
-    pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    return whole_numbers(EdgeTable(pairs, list(position), values)), [said] if said else []
+    return edge_table_of_labels(ends, values), [said] if said else []
 
 
 def _weights(fields: list[str], lines: list[int], table: TextTable) -> tuple[np.ndarray, Note | None]:

@@ -10,8 +10,7 @@ import numpy as np
 from softcut.errors import FileFormatError, GraphError, Note
 from softcut.graph.checks import check_features
 from softcut.io.matrix_files import load_archive
-from softcut.io.text_files import kind_of, label_of, read_bytes, reason_of
-from softcut.io.text_tables import TextTable, open_table
+from softcut.io.text_files import TextTable, kind_of, label_of, open_table, read_bytes, reason_of
 from softcut.tables.arrays import shown
 from softcut.tables.columns import (
     Column,

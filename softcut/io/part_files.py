@@ -130,88 +130,81 @@ def write_parts(
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as staged:
         whole = Path(staged, folder.name)
         whole.mkdir()
-        manifest = _write(whole, adjacency, owner, x, words, axes, names, dict(about or {}))
-        whole.replace(folder)
-    return manifest
-
-
-def _write(
-    folder: Path,
-    adjacency: sp.csr_array,
-    owner: np.ndarray,
-    x: np.ndarray | None,
-    words: sp.csr_array | None,
-    axes: tuple[np.ndarray, np.ndarray] | None,
-    names: Sequence[str] | None,
-    about: dict[str, Any],
-) -> Manifest:
-    n, parts = adjacency.shape[0], int(owner.max()) + 1
-    weighted = bool((adjacency.data != 1).any())
-    members = [np.flatnonzero(owner == p) for p in range(parts)]
-    place = np.empty(n, dtype=np.int64)  # of every node among those of its part
-    for nodes in members:
-        place[nodes] = np.arange(len(nodes))
-    counts = np.zeros((parts, parts), dtype=np.int64)  # [receiver, sender]
-    sent: list[list[np.ndarray]] = [[] for _ in range(parts)]
-    entries, number = [], place.copy()  # number: of a node as a column of the part being written
-    index = np.int32 if n < 2**31 else np.int64
-    for p, nodes in enumerate(members):
-        rows = adjacency[nodes]
-        outside = np.unique(rows.indices[owner[rows.indices] != p])
-        halo = outside[np.argsort(owner[outside], kind="stable")]
-        counts[p] = np.bincount(owner[halo], minlength=parts)
-        for q, piece in enumerate(np.split(halo, np.cumsum(counts[p])[:-1])):
-            sent[q].append(place[piece])
-        number[halo] = len(nodes) + np.arange(len(halo))
-        local = sp.csr_array(
-            (rows.data, number[rows.indices], rows.indptr), shape=(len(nodes), len(nodes) + len(halo))
+        parts = len(sizes)
+        weighted = bool((adjacency.data != 1).any())
+        members = [np.flatnonzero(owner == p) for p in range(parts)]
+        place = np.empty(n, dtype=np.int64)  # of every node among those of its part
+        for nodes in members:
+            place[nodes] = np.arange(len(nodes))
+        counts = np.zeros((parts, parts), dtype=np.int64)  # [receiver, sender]
+        sent: list[list[np.ndarray]] = [[] for _ in range(parts)]
+        entries, number = [], place.copy()  # number: of a node as a column of the part being written
+        index = np.int32 if n < 2**31 else np.int64
+        for p, nodes in enumerate(members):
+            rows = adjacency[nodes]
+            outside = np.unique(rows.indices[owner[rows.indices] != p])
+            halo = outside[np.argsort(owner[outside], kind="stable")]
+            counts[p] = np.bincount(owner[halo], minlength=parts)
+            for q, piece in enumerate(np.split(halo, np.cumsum(counts[p])[:-1])):
+                sent[q].append(place[piece])
+            number[halo] = len(nodes) + np.arange(len(halo))
+            local = sp.csr_array(
+                (rows.data, number[rows.indices], rows.indptr), shape=(len(nodes), len(nodes) + len(halo))
+            )
+            number[halo] = place[halo]
+            local.sort_indices()
+            entries.append(int(local.nnz))
+            arrays = {
+                "nodes": nodes,
+                "rowptr": local.indptr.astype(np.int64),
+                "col": local.indices.astype(index),
+            }
+            if weighted:
+                arrays["val"] = np.asarray(local.data, dtype=np.float64)
+            if x is not None:
+                arrays["x"] = np.ascontiguousarray(x[nodes])
+            if words is not None:
+                own = words[nodes]
+                arrays |= {
+                    "words_rowptr": own.indptr.astype(np.int64),
+                    "words_col": own.indices.astype(np.int32),
+                }
+            if axes is not None:
+                own_axes = owner[axes[0]] == p
+                arrays |= {"axes_rows": place[axes[0][own_axes]], "axes": axes[1][own_axes]}
+            for name, array in arrays.items():
+                np.save(_file(whole, p, name), array)
+        for p in range(parts):
+            np.save(_file(whole, p, "send"), np.concatenate(sent[p]).astype(index))
+            np.save(_file(whole, p, "counts"), np.stack([counts[:, p], counts[p]]))
+        if names is not None:
+            with (whole / "names.jsonl").open("w", encoding="utf-8") as file:
+                file.writelines(json.dumps(name) + "\n" for name in names)
+        weight = adjacency.data / adjacency.data.max() if adjacency.nnz else adjacency.data
+        total, squares = float(weight.sum()), float(np.square(weight).sum())
+        loops = int(np.count_nonzero(adjacency.diagonal()))
+        manifest = Manifest(
+            parts=parts,
+            nodes=n,
+            edges=(int(adjacency.nnz) + loops) // 2,
+            edge_worth=total * total / squares / 2 if squares else 0.0,
+            columns=0 if x is None else int(x.shape[1]),
+            vocabulary=0 if words is None else int(words.shape[1]),
+            num_words=0 if words is None else int(words.nnz),
+            axes=0 if axes is None else int(axes[1].shape[1]),
+            weighted=weighted,
+            named=names is not None,
+            rows=tuple(len(nodes) for nodes in members),
+            halo=tuple(int(row.sum()) for row in counts),
+            entries=tuple(entries),
+            about=dict(about or {}),
+            files={
+                file.name: {"bytes": file.stat().st_size, "sha256": _checksum(file)}
+                for file in sorted(whole.iterdir())
+            },
         )
-        number[halo] = place[halo]
-        local.sort_indices()
-        entries.append(int(local.nnz))
-        arrays = {"nodes": nodes, "rowptr": local.indptr.astype(np.int64), "col": local.indices.astype(index)}
-        if weighted:
-            arrays["val"] = np.asarray(local.data, dtype=np.float64)
-        if x is not None:
-            arrays["x"] = np.ascontiguousarray(x[nodes])
-        if words is not None:
-            own = words[nodes]
-            arrays |= {"words_rowptr": own.indptr.astype(np.int64), "words_col": own.indices.astype(np.int32)}
-        if axes is not None:
-            own_axes = owner[axes[0]] == p
-            arrays |= {"axes_rows": place[axes[0][own_axes]], "axes": axes[1][own_axes]}
-        for name, array in arrays.items():
-            np.save(_file(folder, p, name), array)
-    for p in range(parts):
-        np.save(_file(folder, p, "send"), np.concatenate(sent[p]).astype(index))
-        np.save(_file(folder, p, "counts"), np.stack([counts[:, p], counts[p]]))
-    if names is not None:
-        with (folder / "names.jsonl").open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(name) + "\n" for name in names)
-    weight = adjacency.data / adjacency.data.max() if adjacency.nnz else adjacency.data
-    total, squares = float(weight.sum()), float(np.square(weight).sum())
-    loops = int(np.count_nonzero(adjacency.diagonal()))
-    manifest = Manifest(
-        parts=parts,
-        nodes=n,
-        edges=(int(adjacency.nnz) + loops) // 2,
-        edge_worth=total * total / squares / 2 if squares else 0.0,
-        columns=0 if x is None else int(x.shape[1]),
-        vocabulary=0 if words is None else int(words.shape[1]),
-        num_words=0 if words is None else int(words.nnz),
-        axes=0 if axes is None else int(axes[1].shape[1]),
-        weighted=weighted,
-        named=names is not None,
-        rows=tuple(len(nodes) for nodes in members),
-        halo=tuple(int(row.sum()) for row in counts),
-        entries=tuple(entries),
-        about=about,
-        files={
-            file.name: {"bytes": file.stat().st_size, "sha256": _checksum(file)}
-            for file in sorted(folder.iterdir())
-        },
-    )
-    atomic_json(folder / "manifest.json", {"format": _FORMAT, **vars(manifest)})
+        atomic_json(whole / "manifest.json", {"format": _FORMAT, **vars(manifest)})
+        whole.replace(folder)
     return manifest
 
 

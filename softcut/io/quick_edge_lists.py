@@ -8,15 +8,16 @@ that :mod:`softcut.io.edge_lists` uses; a file with anything unusual in it is le
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 import numpy as np
 
-from softcut.errors import DependencyError, FileFormatError, GraphError, Note, require
+from softcut.errors import DependencyError, FileFormatError, Note, require
+from softcut.graph.checks import check_edge_index
 from softcut.io.edge_lists import Layout, understand
 from softcut.io.options import ReadOptions
-from softcut.io.text_files import plain_text_bytes, reason_of
+from softcut.io.text_files import errors_of_files, plain_text_bytes, reason_of
 from softcut.tables.edge_columns import EdgeTable, choose_edge_columns, whole_numbers
 
 # Smaller texts are read row by row: loading Arrow would take longer.
@@ -40,36 +41,32 @@ class _NotPlainError(Exception):
     """The text holds something that only the row-by-row reader understands, or Arrow is not installed."""
 
 
-class _Edges:
-    """Edges gathered block by block; ids that are text are numbered in the order of their first mention."""
+def _edge_table(blocks: Iterable[tuple[Any, Any, np.ndarray | None]]) -> EdgeTable | None:
+    """All edges of blocks of source, target and weight; None where there are none.
 
-    def __init__(self) -> None:
-        self.ends: list[Any] = []
-        self.weights: list[np.ndarray] = []
+    Ids are Arrow arrays of integers or of text; text is numbered in the order of the first mention.
+    """
+    import pyarrow
 
-    def add(self, u: Any, v: Any, weight: np.ndarray | None) -> None:
-        """The columns of a block: ids as Arrow arrays of integers or of text."""
-        import pyarrow
-
+    ends: list[Any] = []
+    weights: list[np.ndarray] = []
+    for u, v, weight in blocks:
         if pyarrow.types.is_integer(u.type) and pyarrow.types.is_integer(v.type):
-            self.ends.append(np.stack([u.to_numpy(), v.to_numpy()], axis=1).astype(np.int64, copy=False))
+            ends.append(np.stack([u.to_numpy(), v.to_numpy()], axis=1).astype(np.int64, copy=False))
         else:
             both = pyarrow.concat_arrays([*u.cast("string").chunks, *v.cast("string").chunks])
             turns = np.arange(2 * len(u)).reshape(2, -1).T.ravel()  # u[0], v[0], u[1], v[1], ...
-            self.ends.append(both.take(pyarrow.array(turns)).dictionary_encode())
+            ends.append(both.take(pyarrow.array(turns)).dictionary_encode())
         if weight is not None:
-            self.weights.append(weight)
-
-    def table(self) -> EdgeTable:
-        """All edges."""
-        import pyarrow
-
-        weight = np.concatenate(self.weights) if self.weights else None
-        if isinstance(self.ends[0], np.ndarray):
-            return EdgeTable(np.concatenate(self.ends), None, weight)
-        chunks = pyarrow.chunked_array(self.ends).unify_dictionaries().chunks
-        ends = np.concatenate([chunk.indices.to_numpy() for chunk in chunks]).astype(np.int64)
-        return whole_numbers(EdgeTable(ends.reshape(-1, 2), chunks[0].dictionary.to_pylist(), weight))
+            weights.append(weight)
+    if not ends:
+        return None
+    weight = np.concatenate(weights) if weights else None
+    if isinstance(ends[0], np.ndarray):
+        return EdgeTable(np.concatenate(ends), None, weight)
+    chunks = pyarrow.chunked_array(ends).unify_dictionaries().chunks
+    places = np.concatenate([chunk.indices.to_numpy() for chunk in chunks]).astype(np.int64)
+    return whole_numbers(EdgeTable(places.reshape(-1, 2), chunks[0].dictionary.to_pylist(), weight))
 
 
 # ---------------------------------------------------------------------- plain text
@@ -91,13 +88,11 @@ def read_plain_edges(
         return None
     for kind in ("int64", "string"):
         stream.seek(0)
-        edges = _Edges()
+        blocks = _blocks(stream, size, layout, delimiter, progress)
         try:
-            for block in _blocks(stream, size, layout, delimiter, progress):
-                edges.add(*_columns(block, layout, delimiter, kind))
+            table = _edge_table(_columns(block, layout, delimiter, kind) for block in blocks)
         except _NotPlainError:
             continue
-        table = edges.table() if edges.ends else None
         return None if table is None or "" in (table.names or ()) else (table, notes)
     return None
 
@@ -200,17 +195,10 @@ def _are_ids(*columns: Any) -> bool:
 
 def _written_differently(data: bytes, delimiter: str) -> bool:
     """Whether a number has a leading zero or plus: then ids are text, since 01 and 1 are two of them."""
-    symbols = np.frombuffer(data, dtype=np.uint8)
-    separators = [10, 32, 9, ord(delimiter) % 256]
-
-    def begins(places: np.ndarray) -> np.ndarray:
-        return (places == 0) | np.isin(symbols[places - 1], separators)
-
-    zeros = np.flatnonzero(symbols[:-1] == 48)
-    after = symbols[zeros + 1]
-    if bool(begins(zeros[(after >= 48) & (after <= 57)]).any()):
-        return True
-    return b"+" in data and bool(begins(np.flatnonzero(symbols == 43)).any())
+    symbols = np.frombuffer(b"\n" + data + b"\n", dtype=np.uint8)
+    before, here, after = symbols[:-2], symbols[1:-1], symbols[2:]
+    odd = (here == ord("+")) | ((here == ord("0")) & (after >= ord("0")) & (after <= ord("9")))
+    return bool(np.isin(before[odd], np.frombuffer(b"\n \t" + delimiter.encode(), np.uint8)).any())
 
 
 # ---------------------------------------------------------------------- Parquet and NumPy
@@ -234,11 +222,9 @@ def read_parquet_edges(
     if head is None or not total:
         raise FileFormatError(f"{label} has no edges.")
     rows = [[str(value) for value in row.values()] for row in head.to_pylist()]
-    try:
-        asked = options.source, options.target, options.weight, options.weighted
+    asked = options.source, options.target, options.weight, options.weighted
+    with errors_of_files():
         columns = choose_edge_columns([str(name) for name in schema.names], label, *asked, rows)
-    except GraphError as error:
-        raise FileFormatError(error.sentence) from None
     places = [columns.source, columns.target, *([] if columns.weight is None else [columns.weight])]
     titles = [schema.names[i] for i in places]
     for title in titles[:2]:
@@ -249,60 +235,44 @@ def read_parquet_edges(
                 f"{label}: column {title!r} holds {kind}, which is no id of a node; store ids as integers or text."
             )
     integers = all(types.is_integer(schema.field(title).type) for title in titles[:2])
-    edges, read = _Edges(), 0
-    for batch in file.iter_batches(batch_size=_ROWS, columns=titles):
-        block = pyarrow.Table.from_batches([batch]).select(titles)
-        for title, column in zip(titles, block.columns, strict=True):
-            if column.null_count:
-                row = read + int(np.flatnonzero(column.is_null().to_numpy())[0])
-                raise FileFormatError(
-                    f"{label}, row {row}: column {title!r} is empty; fill or drop that row."
-                )
-        u, v, *weight = block.columns
-        if integers and not _are_ids(u, v):
-            raise FileFormatError(f"{label}: ids must lie between 0 and 10^18; store others as text.")
-        edges.add(u, v, _weights(weight[0], titles[2], read, label) if weight else None)
-        read += batch.num_rows
-        if progress is not None:
-            progress(read, total)
-    return edges.table(), [Note("format", f"{label}: Parquet file", format="parquet"), columns.note()]
 
+    def blocks() -> Iterator[tuple[Any, Any, np.ndarray | None]]:
+        read = 0
+        for batch in file.iter_batches(batch_size=_ROWS, columns=titles):
+            block = pyarrow.Table.from_batches([batch]).select(titles)
+            for title, column in zip(titles, block.columns, strict=True):
+                if column.null_count:
+                    row = read + int(np.flatnonzero(column.is_null().to_numpy())[0])
+                    raise FileFormatError(
+                        f"{label}, row {row}: column {title!r} is empty; fill or drop that row."
+                    )
+            u, v, *weight = block.columns
+            if integers and not _are_ids(u, v):
+                raise FileFormatError(f"{label}: ids must lie between 0 and 10^18; store others as text.")
+            try:
+                values = weight[0].cast("float64").to_numpy() if weight else None
+            except pyarrow.ArrowException:
+                said = f"column {titles[2]!r} holds {weight[0].type}, not numbers; name another column of weights."
+                raise FileFormatError(f"{label}: {said}") from None
+            yield u, v, values
+            read += batch.num_rows
+            if progress is not None:
+                progress(read, total)
 
-def _weights(column: Any, title: str, read: int, label: str) -> np.ndarray:
-    """The weights of a block of a Parquet file that begins after `read` rows."""
-    try:
-        weight = column.cast("float64").to_numpy()
-    except Exception:
-        raise FileFormatError(
-            f"{label}: column {title!r} holds {column.type}, not numbers; name another column of weights."
-        ) from None
-    wrong = np.flatnonzero(~((weight >= 0) & (weight < np.inf)))
-    if wrong.size:
-        row = int(wrong[0])
-        raise FileFormatError(
-            f"{label}, row {read + row}: the weight {weight[row]:g} is not a non-negative, finite number."
-        )
-    return weight
+    table = _edge_table(blocks())
+    assert table is not None
+    return table, [Note("format", f"{label}: Parquet file", format="parquet"), columns.note()]
 
 
 def read_npy_edges(path: str, options: ReadOptions) -> tuple[EdgeTable, list[Note]]:
     """The edges of a NumPy array [2, E] or [E, 2] of integer ids."""
     try:
-        array = np.lib.format.open_memmap(path, mode="r")
+        source, target = check_edge_index(np.lib.format.open_memmap(path, mode="r"))
     except Exception as error:  # a damaged header fails in many ways
-        raise FileFormatError(
-            f"{options.label} cannot be read as a NumPy array: {reason_of(error)}."
-        ) from None
-    if array.ndim != 2 or 2 not in array.shape or array.dtype.kind not in "iu":
-        raise FileFormatError(
-            f"{options.label} holds {array.dtype} of shape {list(array.shape)}: save integers of shape [2, E] or "
-            "[E, 2]."
-        )
-    ends = np.array(array.T if array.shape[0] == 2 else array, dtype=np.int64)
-    if not len(ends):
+        raise FileFormatError(f"{options.label} cannot be read as edges: {reason_of(error)}.") from None
+    if not source.size:
         raise FileFormatError(f"{options.label} has no edges.")
-    if ends.min() < 0:
-        raise FileFormatError(f"{options.label} has the id {ends.min()}: ids must not be negative.")
+    ends = np.stack([source, target], axis=1).astype(np.int64, copy=False)
     return EdgeTable(ends, None, None), [
         Note("format", f"{options.label}: NumPy array of edges", format="npy")
     ]

@@ -33,14 +33,16 @@ from softcut.io.quick_edge_lists import (
     read_plain_edges,
 )
 from softcut.io.text_files import (
+    check_comments,
+    check_delimiter,
     check_max_bytes,
+    errors_of_files,
     is_standard_input,
     kind_of,
     label_of,
     read_bytes,
     stem_of,
 )
-from softcut.io.text_tables import check_comments, check_delimiter
 from softcut.tables.arrays import plural, shown
 from softcut.tables.columns import FeatureOptions, FeatureTable, Table
 from softcut.tables.edge_columns import (
@@ -53,19 +55,9 @@ from softcut.tables.edge_columns import (
 from softcut.tables.feature_columns import feature_table
 from softcut.tables.frames import edges_of_frame, is_frame, labelled_adjacency
 
-_GRAPH_FORMATS = {
-    ".csv": "edges",
-    ".tsv": "edges",
-    ".txt": "edges",
-    ".edges": "edges",
-    ".edgelist": "edges",
-    ".graphml": "graphml",
-    ".gml": "gml",
-    ".mtx": "mtx",
-    ".npz": "npz",
-    ".npy": "npy",
-    ".parquet": "parquet",
-}
+_EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
+_OTHER_FORMATS = ("graphml", "gml", "mtx", "npz", "npy", "parquet")
+_GRAPH_FORMATS = dict.fromkeys(_EDGE_LISTS, "edges") | {f".{kind}": kind for kind in _OTHER_FORMATS}
 
 
 def read_graph(
@@ -109,19 +101,12 @@ def read_graph(
     ----------
     path
         The file, or "-" for standard input; or a pandas or polars data frame, see
-        :meth:`softcut.graph.Graph.from_frame`. The extension says what a file is (add ``.gz`` to any but ``.npz``):
-
-        - ``.csv .tsv .txt .edges .edgelist``: one edge per line, two ids and perhaps a weight. Comma, tab,
-          semicolon or spaces, with or without a header; lines that start with ``#`` or ``%`` are comments.
-        - ``.graphml``, ``.gml``: read with networkx.
-        - ``.mtx``: Matrix Market.
-        - ``.npz``: a matrix of ``scipy.sparse.save_npz``; or the arrays ``edges`` (2 x E), ``num_nodes`` and
-          perhaps ``edge_weight``, ``x``, ``y``.
-        - ``.npy``: an array of integer ids, 2 x E or E x 2.
-        - ``.parquet``: one edge per row, columns as in an edge list with a header (needs pyarrow).
-
-        Plain edge lists of more than 1 MiB are read block by block where pyarrow is installed: the result is the
-        same, many times faster, and the memory is that of the edges.
+        :meth:`softcut.graph.Graph.from_frame`. The extension says what a file is: ``.csv .tsv .txt .edges .edgelist``,
+        one edge per line; ``.graphml``, ``.gml``; ``.mtx``, Matrix Market; ``.npz``, a matrix of
+        ``scipy.sparse.save_npz``, or the arrays ``edges`` (2 x E), ``num_nodes`` and perhaps ``edge_weight``, ``x``,
+        ``y``; ``.npy``, integer ids, 2 x E or E x 2; ``.parquet``, one edge per row. Text files and XML may end in
+        ``.gz``. Plain edge lists of more than 1 MiB are read block by block where pyarrow is installed, many times
+        faster.
     features
         Features of the nodes: a file (see :func:`read_features`), a data frame, an array with one row per node;
         for GraphML and GML also ``"attributes"``, the node attributes that are numbers, or a list of attributes.
@@ -129,8 +114,8 @@ def read_graph(
         rows of other nodes add nodes without edges. Without such a column, row i belongs to node i.
     weighted
         ``"auto"`` uses weights where the file has them, True insists on them, False ignores them.
-    self_loops
-        ``"drop"`` or ``"keep"``, see :meth:`softcut.graph.Graph.from_edges`.
+    self_loops, directed
+        See :meth:`softcut.graph.Graph.from_edges`.
     format
         ``"edges"``, ``"graphml"``, ``"gml"``, ``"mtx"``, ``"npz"``, ``"npy"`` or ``"parquet"``, where the extension
         does not tell.
@@ -140,11 +125,9 @@ def read_graph(
         Titles or positions (from 0) of the columns of an edge list; ``weight`` also names an edge attribute. With
         a header, a column is a weight only when it is called weight, w, value, strength, count or similarity, or
         is named here. Without a header, the third of three columns is the weight.
-    directed
-        See :meth:`softcut.graph.Graph.from_edges`: False merges the two directions of an edge without a warning.
-    header
-        Whether the first row of an edge list holds titles; None decides by known titles, by types that differ
-        from the rows below, and by names that occur on no other line.
+    header, features_header
+        Whether the first row of an edge list, or of a text file of features, holds titles; None decides by known
+        titles, by types that differ from the rows below, and by names that occur on no other line.
     comments
         Characters that start comment lines; ``""`` for none. None takes ``#`` and ``%``, except where lines
         that begin so are evidently edges.
@@ -156,34 +139,25 @@ def read_graph(
         the column) to fill them in, also for nodes without a row; ``"drop"`` to leave such columns out.
     one_hot
         Columns of text to turn into one column of 0 and 1 per value: titles, or True for all.
-    features_header
-        As ``header``, for a text file of features.
     max_bytes
         The most a compressed file may unpack to; by default 64 MiB, or 100 times its size if that is more.
     verbose
         Print what was understood, ``graph.notes``, as one line on standard error.
     progress
-        Called while a large file is read, with the bytes read so far and the size of the file (rows of a Parquet
-        file).
+        Called while a large file is read, with the bytes (Parquet: rows) read so far and in all.
 
     Returns
     -------
     Graph
-        Ids are text, unless all are integers without leading zeros. Integer ids that fill 0 to N-1 (at least half
-        of them occur), or that stay below the number of feature rows, are node indices; ids that fill 1 to N
-        become nodes 0 to N-1 with the ids as names. All other ids are names, in the order in which the file
-        mentions them. ``graph.notes`` says what was understood.
-
-    Raises
-    ------
-    FileFormatError, GraphError
-        For anything that cannot be read, naming the file and the line.
+        Integer ids that fill 0 to N-1 (at least half of them occur), or that stay below the number of feature rows,
+        are node indices; ids that fill 1 to N become nodes 0 to N-1 with the ids as names. All other ids are names,
+        in the order in which the file mentions them.
     """
-    if not (weighted == "auto" or isinstance(weighted, (bool, np.bool_))):
+    if weighted != "auto" and not isinstance(weighted, bool):
         raise ParameterError(f"weighted is {weighted!r}: choose 'auto', True or False.", argument="weighted")
     check_self_loops(self_loops)
     kinds = sorted(set(_GRAPH_FORMATS.values()))
-    if format is not None and format not in kinds:
+    if format not in (None, *kinds):
         raise ParameterError(f"format is {format!r}: choose one of {', '.join(kinds)}.", argument="format")
     if is_standard_input(path) and is_standard_input(features):
         raise ParameterError("graph and features cannot both be '-': standard input can be read once.")
@@ -276,10 +250,8 @@ def _attributes(features: Any, kind: str) -> str | list[str] | None:
 def _graph_of_edges(
     edges: EdgeTable, notes: list[Note], table: Table | FeatureTable | None, options: ReadOptions
 ) -> Graph:
-    try:
+    with errors_of_files():
         parts = edges_of_table(edges, options.label, table, options.features)
-    except GraphError as error:  # the sentence names the files
-        raise FileFormatError(error.sentence) from None
     parts["notes"] = [*notes, *parts["notes"]]
     return Graph.from_edges(
         **parts, self_loops=options.self_loops, directed=options.directed, name=options.name or None
@@ -295,20 +267,11 @@ def _graph_of_data(data: Any, kind: str, attributes: str | list[str] | None, opt
     return (read_mtx if kind == "mtx" else read_npz)(data, options)
 
 
-def _joined(table: Table | FeatureTable, wanted: FeatureOptions, known: list[str] | None) -> FeatureTable:
-    """The features of nodes whose order is known."""
-    try:
-        return feature_table(table, wanted, known)
-    except GraphError as error:
-        if not isinstance(table, Table) or table.lines is None:
-            raise
-        raise FileFormatError(error.sentence) from None  # the sentence names the file and the line
-
-
 def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions) -> Graph:
     """Features for a graph whose nodes have an order of their own (not an edge list)."""
     n = graph.num_nodes
-    table = _joined(features, options.features, graph.node_names or [str(i) for i in range(n)])
+    with errors_of_files():
+        table = feature_table(features, options.features, graph.node_names or [str(i) for i in range(n)])
     if table.ids is None:
         if table.x.shape[0] != n:
             raise FileFormatError(
@@ -325,7 +288,8 @@ def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions) 
         raise FileFormatError(
             f"{table.label} has node {shown(extra[0])}, which {options.label} with its {n} nodes does not have."
         )
-    x, said_how = _rows(table, [*names, *extra], options.features.missing, options.label)
+    with errors_of_files():
+        x, said_how = rows_of_nodes(table, [*names, *extra], options.features.missing, options.label)
     notes = [Note("features", f"features of {table.label} {said_how}"), *table.notes]
     if not extra:
         return graph.with_features(x, table.names).with_notes(*notes)
@@ -335,13 +299,6 @@ def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions) 
     return Graph(
         larger, x, node_names=[*names, *extra], name=graph.name, feature_names=table.names, notes=said
     )
-
-
-def _rows(table: FeatureTable, names: Sequence[str], missing: str, label: str) -> tuple[Any, str]:
-    try:
-        return rows_of_nodes(table, names, missing, label)
-    except GraphError as error:  # the sentence names the files
-        raise FileFormatError(error.sentence) from None
 
 
 def read_features(
@@ -362,9 +319,8 @@ def read_features(
     >>> from softcut import read_features
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "x.csv"
     >>> _ = file.write_text("id,height,width\\nb,1,2\\na,3,4\\n")
-    >>> read_features(file, node_names=["a", "b"])
-    array([[3., 4.],
-           [1., 2.]], dtype=float32)
+    >>> read_features(file, node_names=["a", "b"]).tolist()
+    [[3.0, 4.0], [1.0, 2.0]]
 
     Parameters
     ----------
@@ -374,17 +330,17 @@ def read_features(
         ``scipy.sparse.save_npz``, which stays sparse; "-": text from standard input; or a data frame.
     node_names
         Return the rows of these nodes, in this order. A table without ids must then have one row for each.
-    ids, missing, one_hot, delimiter, comments, max_bytes
+    ids, missing, one_hot, header, delimiter, comments, max_bytes
         See :func:`read_graph`.
-    header
-        Whether the first row holds titles.
     """
     wanted = FeatureOptions.checked(ids, one_hot, missing)
     checked = check_delimiter(delimiter), check_comments(comments), check_max_bytes(max_bytes)
     names = None if node_names is None else [str(name) for name in node_names]
-    table = _joined(features_from(path, header, *checked), wanted, names)
+    with errors_of_files():
+        table = feature_table(features_from(path, header, *checked), wanted, names)
     if names is not None and table.ids is not None:
-        return _rows(table, names, missing, "node_names")[0]
+        with errors_of_files():
+            return rows_of_nodes(table, names, missing, "node_names")[0]
     if names is not None and table.x.shape[0] != len(names):
         raise FileFormatError(
             f"{table.label} has {table.x.shape[0]} rows but there are {len(names)} nodes: "

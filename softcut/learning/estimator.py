@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from softcut.clustering.arguments import seed_from
 from softcut.device import choose_device
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
-from softcut.graph.collection import GraphCollection, from_graphs
-from softcut.graph.splits import Split, hold_out
+from softcut.graph.collection import GraphCollection, Split, from_graphs, hold_out
 from softcut.io.model_files import read_model, write_model
 from softcut.learning.experiment import (
     METHODS,

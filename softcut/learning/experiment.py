@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from softcut.errors import ParameterError
-from softcut.graph.collection import GraphCollection
-from softcut.graph.splits import Split, folds
+from softcut.graph.collection import GraphCollection, Split, folds
 from softcut.learning.fold_task import FoldTask
 from softcut.learning.hierarchy import HIERARCHIES, Hierarchy, HierarchyStore, coarsen_collection
 from softcut.learning.replica_net import replica_net

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from softcut.graph.splits import Split
+from softcut.graph.collection import Split
 from softcut.learning.hierarchy import HierarchyStore
 from softcut.learning.store import BatchPlan, GraphStore
 from softcut.nn import DenseSelection, Selection

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.errors import ParameterError
-from softcut.graph.splits import Split, hold_out
+from softcut.graph.collection import Split, hold_out
 from softcut.nn.models import GraphRegressor
 from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_folds, say
 from softcut.paper.comparison import FOLDS

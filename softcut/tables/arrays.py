@@ -28,6 +28,12 @@ def as_array(value: Any, argument: str) -> np.ndarray:
         ) from None
 
 
+def are_whole(values: np.ndarray) -> np.ndarray:
+    """Which floats are integers that a float holds exactly."""
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < 2**53)
+
+
 def to_dense(x: Any) -> np.ndarray:
     """A dense array of a dense or sparse one."""
     return x.toarray() if sp.issparse(x) else x
@@ -35,11 +41,7 @@ def to_dense(x: Any) -> np.ndarray:
 
 def is_torch_sparse(value: Any) -> bool:
     """Whether a value is a sparse tensor of torch."""
-    return hasattr(value, "detach") and str(getattr(value, "layout", "")) in (
-        "torch.sparse_coo",
-        "torch.sparse_csr",
-        "torch.sparse_csc",
-    )
+    return str(getattr(value, "layout", "")).startswith("torch.sparse")
 
 
 def torch_sparse_to_scipy(value: Any) -> sp.csr_array:

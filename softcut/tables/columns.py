@@ -1,8 +1,4 @@
-"""Tables of node features: what a column holds, and what can be asked of it.
-
-Text files, data frames and node attributes become a :class:`Table` first, so that all follow the same rules:
-:func:`column_of_fields` decides what a column of text fields is, :func:`column_of_values` what a column of objects is.
-"""
+"""Tables of node features, which text files, data frames and node attributes become first: what a column holds."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from softcut.errors import Note, ParameterError
-from softcut.tables.arrays import listed, shown
+from softcut.tables.arrays import are_whole, listed, shown
 
 Missing = Literal["error", "zero", "mean", "drop"]
 
@@ -45,9 +41,7 @@ class Column:
         assert self.numbers is not None
         values = self.numbers
         if values.dtype.kind == "f":
-            if not (np.isfinite(values).all() and np.all(values == np.floor(values))):
-                return None
-            if values.size and np.abs(values).max() >= 2**53:
+            if not are_whole(values).all():
                 return None
             values = values.astype(np.int64)
         return [str(value) for value in values.tolist()] if values.dtype.kind in "iu" else None
@@ -86,6 +80,11 @@ class FeatureOptions:
     one_hot: bool | tuple[str, ...] = False
     missing: Missing = "error"
 
+    @property
+    def hot(self) -> tuple[str, ...]:
+        """The titles of the columns that were asked for as one-hot columns."""
+        return self.one_hot if isinstance(self.one_hot, tuple) else ()
+
     @classmethod
     def checked(cls, ids: Any, one_hot: Any, missing: Any) -> FeatureOptions:
         """Options of arguments as a caller passes them."""
@@ -93,13 +92,8 @@ class FeatureOptions:
             raise ParameterError(
                 f"missing is {missing!r}: choose 'error', 'zero', 'mean' or 'drop'.", argument="missing"
             )
-        if isinstance(one_hot, str):
-            one_hot = (one_hot,)
         if not isinstance(one_hot, bool):
-            try:
-                one_hot = tuple(one_hot)
-            except TypeError:
-                one_hot = (None,)
+            one_hot = (one_hot,) if isinstance(one_hot, str) or not np.iterable(one_hot) else tuple(one_hot)
             if not all(isinstance(title, str) for title in one_hot):
                 raise ParameterError(
                     "one_hot must be True, False or a list of column titles.", argument="one_hot"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -166,16 +166,11 @@ def _only_numbers_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], lab
     return True
 
 
-def edge_table_of_labels(
-    source: Sequence[str], target: Sequence[str], weight: np.ndarray | None = None
-) -> EdgeTable:
+def edge_table_of_labels(edges: Iterable[tuple[str, str]], weight: np.ndarray | None = None) -> EdgeTable:
     """Edges between ids given as text; ids that are all plain integers become integers."""
     position: dict[str, int] = {}
-    ends = np.empty((len(source), 2), dtype=np.int64)
-    for i, (u, v) in enumerate(zip(source, target, strict=True)):
-        ends[i, 0] = position.setdefault(u, len(position))
-        ends[i, 1] = position.setdefault(v, len(position))
-    return whole_numbers(EdgeTable(ends, list(position), weight))
+    ends = [position.setdefault(end, len(position)) for edge in edges for end in edge]
+    return whole_numbers(EdgeTable(np.array(ends, np.int64).reshape(-1, 2), list(position), weight))
 
 
 def whole_numbers(edges: EdgeTable) -> EdgeTable:
@@ -237,15 +232,10 @@ def _counted(edges: EdgeTable) -> int | None:
     if edges.names is not None or edges.ends.size == 0:
         return None
     low, high = int(edges.ends.min()), int(edges.ends.max())
-    if low >= 0 and high <= 4 * edges.ends.size:
-        seen = np.zeros(high + 1, dtype=bool)  # sorting many ids takes longer than everything else
-        seen[edges.ends] = True
-        distinct = int(np.count_nonzero(seen))
-    else:
-        distinct = int(np.unique(edges.ends).size)
-    if low == 0 and high < 2 * distinct:
-        return 0
-    return 1 if low == 1 and high <= 2 * distinct else None
+    if low not in (0, 1) or high > 2 * edges.ends.size:
+        return None
+    distinct = int(np.count_nonzero(np.bincount(edges.ends.ravel())))  # sorting many ids would take longer
+    return low if high < 2 * distinct + low else None
 
 
 def _by_name(edges: EdgeTable) -> tuple[np.ndarray, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -53,8 +54,7 @@ def feature_table(
         place = f"{table.label}, line {table.lines[0]}" if table.lines else table.label
         raise GraphError(f"{place}: expected at least one feature beside the node id.")
     titles = [table.columns[i].title for i in columns]
-    hot = options.one_hot if isinstance(options.one_hot, tuple) else ()
-    for title in hot:
+    for title in options.hot:
         if title not in titles:
             raise ParameterError(
                 f"one_hot names {title!r}, which is no feature column of {table.label}: "
@@ -128,11 +128,10 @@ def _candidates(
     table: Table, options: FeatureOptions, known: Sequence[str] | None
 ) -> list[tuple[int | None, list[str]]]:
     """Columns that may hold the ids, best first, with their values as ids; None stands for the index."""
-    hot = options.one_hot if isinstance(options.one_hot, tuple) else ()
     result: list[tuple[int | None, list[str]]] = [] if table.index is None else [(None, table.index)]
     for i in sorted(range(len(table.columns)), key=lambda i: (not _titled_id(table, i), i)):
         column = table.columns[i]
-        if column.title in hot and table.titled:
+        if column.title in options.hot and table.titled:
             continue
         if column.text is None and column.numbers is not None and not _titled_id(table, i):
             # Numbers under another title can only be known by the names of nodes; those that repeat are a feature.
@@ -235,10 +234,9 @@ def _matrix(
     names: list[str] = []
     notes: list[Note] = []
     filled, dropped = 0, []
-    hot = options.one_hot if isinstance(options.one_hot, tuple) else ()
     for i in columns:
         column = table.columns[i]
-        if column.title in hot or (options.one_hot is True and column.numbers is None):
+        if column.title in options.hot or (options.one_hot is True and column.numbers is None):
             values, titles = _one_hot(table, i)
             said = f"{_origin(table, i)} became {len(titles)} columns of 0 and 1"
             notes.append(Note("one_hot", said, column=column.title, columns=len(titles)))
@@ -335,14 +333,10 @@ def _filled(
 
 def _distinct(names: list[str]) -> list[str]:
     """Names made unique: a second 'a' becomes 'a (2)'."""
-    seen: dict[str, int] = {}
-    taken, result = set(names), []
+    taken, result = set(names), dict[str, None]()
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        unique = name
-        while seen[name] > 1 and unique in taken:
-            unique = f"{name} ({seen[name]})"
-            seen[name] += unique in taken
-        taken.add(unique)
-        result.append(unique)
-    return result
+        if name in result:
+            name = next(other for i in count(2) if (other := f"{name} ({i})") not in taken)
+            taken.add(name)
+        result[name] = None
+    return list(result)

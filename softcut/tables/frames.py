@@ -140,7 +140,7 @@ def edges_of_frame(
                 Argument("weighted", False),
                 f" or another of {listed(titles)}.",
             )
-    return edge_table_of_labels(ends[0], ends[1], weights), columns
+    return edge_table_of_labels(zip(*ends, strict=True), weights), columns
 
 
 def aligned_series(values: Any, node_names: list[str] | None) -> Any:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from softcut.errors import ParameterError
-from softcut.graph.splits import Split
+from softcut.graph.collection import Split
 from softcut.training.task import LoopSettings, Patience, Task
 
 # From what a model returns for a batch, and the targets, to named losses with one number per example: [B] each.

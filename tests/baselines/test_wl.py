@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from softcut.baselines.wl import WL_SETTINGS, wl_features, wl_folds, wl_kernel
 from softcut.errors import ParameterError
 from softcut.graph import Graph, GraphCollection, from_graphs
-from softcut.graph.splits import folds
+from softcut.graph.collection import folds
 from softcut.learning import with_structure
 
 

@@ -105,34 +105,17 @@ def test_the_type_of_indices_and_values():
     assert made.indices.dtype == made.indptr.dtype == np.int32
     assert made.dtype == np.float64
     assert adjacency.canonical_csr(matrix.astype(np.float32), "a").dtype == np.float32
-    for dtype in (bool, float):
-        graph = Graph.from_edges([[0], [1]], edge_weight=np.array([1], dtype=dtype))
-        assert graph.adjacency.indices.dtype == np.int32
 
 
 @pytest.mark.parametrize(
-    ("matrix", "words"),
+    "matrix",
     [
-        (np.eye(2), "is a ndarray"),
-        (sp.csr_array((2, 3)), r"has shape \(2, 3\)"),
-        (sp.csr_array((0, 0)), "has no nodes"),
-        (sp.csr_array(np.array([[0, 1j], [1j, 0]])), "has dtype complex128"),
-        (sp.coo_array(([1.0, -3.0, 5.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2)), "is negative at position 1"),
-        (
-            sp.csr_array(
-                (np.array([1.0, 2.0, 1e308, 1e308]), np.array([1, 0, 1, 1]), np.array([0, 1, 2, 4])),
-                shape=(3, 3),
-            ),
-            r"the repeated edge \(2, 1\) sums to more",
-        ),
-        (
-            sp.coo_array(([1.0, 1e308, 1e308], ([0, 2, 2], [1, 1, 1])), shape=(3, 3)),
-            r"the repeated edge \(2, 1\) sums to more",
-        ),
+        sp.csr_array(([1.0, 2.0, 1e308, 1e308], [1, 0, 1, 1], [0, 1, 2, 4]), shape=(3, 3)),
+        sp.coo_array(([1.0, 1e308, 1e308], ([0, 2, 2], [1, 1, 1])), shape=(3, 3)),
     ],
 )
-def test_matrices_that_are_refused(matrix, words):
-    with pytest.raises(GraphError, match=words):
+def test_repeats_whose_sum_is_too_large(matrix):
+    with pytest.raises(GraphError, match=r"the repeated edge \(2, 1\) sums to more"):
         adjacency.canonical_csr(matrix, "a")
 
 
@@ -162,16 +145,3 @@ def test_repeats_of_a_boolean_matrix_are_one_entry(kind):
     assert graph.num_edges == 1 and not graph.weighted
     assert graph.x.toarray().tolist() == [[0, 1], [1, 0]]
     assert matrix.dtype == bool and matrix.nnz == 4, "the caller's matrix is left alone"
-
-
-def test_blocks():
-    blocks = [
-        sp.csr_array(np.array([[0.0, 1], [1, 0]])),
-        sp.csr_array((1, 1)),
-        sp.csr_array(np.array([[0.0, 2], [2, 0]])),
-    ]
-    whole = adjacency.block_diagonal(blocks)
-    np.testing.assert_array_equal(whole.toarray(), sp.block_diag(blocks).toarray())
-    assert whole.indices.dtype == np.int32
-    for block, (start, end) in zip(blocks, ((0, 2), (2, 3), (3, 5)), strict=True):
-        np.testing.assert_array_equal(adjacency.diagonal_block(whole, start, end).toarray(), block.toarray())

@@ -70,22 +70,6 @@ def test_features_by_id(tmp_path: Path) -> None:
     assert "features: 1 column, rows joined by position" in g.notes
 
 
-@pytest.mark.parametrize(
-    ("edges", "features", "names", "x"),
-    [
-        ("2,1\n1,0\n", "node,a\n2,20\n0,0\n1,10\n3,30\n", None, [[0], [10], [20], [30]]),
-        ("3,1\n1,2\n", "id,a\n1,1\n3,3\n2,2\n", ["1", "2", "3"], [[1], [2], [3]]),
-        ("70,10\n", "id,a\n10,1\n70,7\n", ["70", "10"], [[7], [1]]),
-    ],
-)
-def test_integer_ids_in_features(tmp_path: Path, edges: str, features: str, names: Any, x: Any) -> None:
-    g = quiet(write(tmp_path, "g.csv", edges), features=write(tmp_path, "x.csv", features))
-    assert g.node_names == names
-    np.testing.assert_array_equal(g.x, x)
-    u, v = (names.index(end) if names else int(end) for end in edges.split("\n")[0].split(","))
-    assert g.adjacency[u, v] == 1
-
-
 def test_features_of_a_matrix(tmp_path: Path) -> None:
     scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(PATH))
     x = write(tmp_path, "x.csv", "node,a\n2,20\n0,0\n1,10\n3,30\n")
@@ -96,7 +80,6 @@ def test_features_of_a_matrix(tmp_path: Path) -> None:
 
 def test_read_features(tmp_path: Path) -> None:
     path = write(tmp_path, "x.csv", "id,a\nann,1\nbob,2\n")
-    np.testing.assert_array_equal(read_features(path), [[1], [2]])
     np.testing.assert_array_equal(read_features(path, ["bob"]), [[2]])
     with pytest.raises(FileFormatError, match="no row for node 'cy'"):
         read_features(path, ["cy"])

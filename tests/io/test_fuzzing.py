@@ -1,20 +1,19 @@
 """Damaged files of every format: a graph or a SoftcutError, nothing else."""
 
-import gzip
 import json
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers.fuzzed_files import damaged, valid
-from helpers.graph_checks import check_invariants
+from helpers.fuzzed_files import check_read
 from helpers.reading import PATH, saved
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from softcut.errors import SoftcutError
@@ -28,40 +27,12 @@ FUZZ = settings(
 )
 
 
-def either_graph_or_error(path: Path, data: bytes, **options: Any) -> None:
-    path.write_bytes(data)
-    g, message = None, ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            g = read_graph(path, **options)
-        except SoftcutError as error:
-            message = str(error)
-    assert "\n" not in message
-    if g is not None:
-        check_invariants(g)
-
-
-def either_features_or_error(path: Path, data: bytes) -> None:
+def read_or_refused(read: Any, path: Path, data: bytes, **options: Any) -> None:
     path.write_bytes(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            x = read_features(path)
-        except SoftcutError:
-            return
-    assert x.dtype == np.float32
-    assert np.isfinite(x.data if sp.issparse(x) else x).all()
-
-
-@FUZZ
-@given(st.integers(0, 10**6), st.sampled_from(["auto", True, False]))
-def test_damaged_files(tmp_path: Path, seed: int, weighted: Any) -> None:
-    rng = np.random.default_rng(seed)
-    for suffix, data in valid(rng):
-        path, data = tmp_path / f"g{suffix}", damaged(data, rng)
-        either_graph_or_error(path, data, weighted=weighted)
-        either_features_or_error(path, data)
+        with suppress(SoftcutError):
+            check_read(read(path, **options))
 
 
 @st.composite
@@ -93,22 +64,8 @@ def archives(draw: st.DrawFn) -> bytes:
 @settings(FUZZ, max_examples=300)
 @given(archives())
 def test_archives_of_nonsense(tmp_path: Path, data: bytes) -> None:
-    either_graph_or_error(tmp_path / "g.npz", data)
-    either_features_or_error(tmp_path / "g.npz", data)
-
-
-TEXT = st.text(st.sampled_from("01a,;\t #%\"'{}\n\r-.e_é"), max_size=40).map(str.encode)
-
-
-@FUZZ
-@given(st.one_of(st.binary(max_size=60), TEXT, TEXT.map(gzip.compress)))
-@example(b"\x1f\x8b")
-@example(b"PK\x05\x06" + bytes(18))
-@example(b"\x93NUMPY\x01\x00\xff\xff")
-def test_random_bytes(tmp_path: Path, data: bytes) -> None:
-    for name in ("g.csv", "g.txt", "g.csv.gz", "g.graphml", "g.gml", "g.mtx", "g.npz", "g.npy"):
-        either_graph_or_error(tmp_path / name, data)
-        either_features_or_error(tmp_path / name, data)
+    for read in (read_graph, read_features):
+        read_or_refused(read, tmp_path / "g.npz", data)
 
 
 CELLS = st.sampled_from(["0", "1", "2", "3", "a", "b", "id", "", "1.5", "nan"])
@@ -119,10 +76,10 @@ TABLES = st.lists(st.lists(CELLS, min_size=1, max_size=3).map(",".join), min_siz
 @given(TABLES, TABLES)
 def test_tables_joined_with_graphs(tmp_path: Path, edges: list[str], rows: list[str]) -> None:
     (tmp_path / "x.csv").write_text("\n".join(rows))
-    either_graph_or_error(tmp_path / "g.csv", "\n".join(edges).encode(), features=tmp_path / "x.csv")
+    read_or_refused(read_graph, tmp_path / "g.csv", "\n".join(edges).encode(), features=tmp_path / "x.csv")
 
 
-@pytest.mark.parametrize(("seed", "count"), [(1, 40), pytest.param(0, 500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "count"), [(1, 100), pytest.param(0, 500, marks=pytest.mark.slow)])
 def test_fuzzed_files_give_a_graph_or_one_sentence(seed: int, count: int) -> None:
     command = [sys.executable, "-m", "helpers.fuzzed_files", str(seed), str(count)]
     folder = Path(__file__).parents[1]

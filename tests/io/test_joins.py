@@ -47,14 +47,6 @@ def test_every_node_gets_its_row(tmp_path: Path, kind: str, data: st.DataObject)
     np.testing.assert_array_equal(g.x, np.array([values[name] for name in known], np.float32))
 
 
-def test_whole_floats_are_the_integers_they_show(tmp_path: Path) -> None:
-    graph = write(tmp_path, "g.csv", "10,20\n20,30\n")
-    g = quiet(graph, features=write(tmp_path, "x.csv", "id,a\n30.0,3\n10.0,1\n20.0,2\n"))
-    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
-    with pytest.raises(FileFormatError, match="no row for node '10'"):
-        read_graph(graph, features=write(tmp_path, "x.csv", "id,a\n030,3\n010,1\n020,2\n"))
-
-
 def test_names_that_look_like_nothing(tmp_path: Path) -> None:
     graph = write(tmp_path, "g.csv", "a,NA\nNA,True\n")
     x = write(tmp_path, "x.csv", "id,v\nTrue,3\nNA,2\na,1\n")

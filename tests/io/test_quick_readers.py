@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from softcut.errors import FileFormatError, ParameterError, SoftcutError
+from softcut.errors import FileFormatError, GraphError, ParameterError, SoftcutError
 from softcut.io import quick_edge_lists, read_graph, readers
 from softcut.io.edge_lists import read_edge_list
 from softcut.io.options import ReadOptions
@@ -130,15 +130,10 @@ def test_the_size_of_a_file_decides_and_progress_is_told(
     assert (made.adjacency != whole.adjacency).nnz == 0
     size = file.stat().st_size
     assert told[-1] == (size, size) and len(told) == -(-size // 300) and told == sorted(told)
-
-
-def test_compressed_files_are_read_quickly_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "g.csv.gz"
-    file.write_bytes(gzip.compress(b"ann,bob\nbob,cy\n"))
-    whole = read_graph(file)
-    monkeypatch.setattr(readers, "PLAIN_BYTES", 1)
+    packed = tmp_path / "g.csv.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
     monkeypatch.setattr(readers, "read_edge_list", lambda *a: pytest.fail("row by row"))
-    assert read_graph(file).notes == whole.notes
+    assert read_graph(packed).notes[1:] == whole.notes[1:]
 
 
 def test_without_arrow_large_files_are_read_at_once(tmp_path: Path) -> None:
@@ -194,16 +189,19 @@ def test_edges_and_features_from_a_pair_of_arrays(tmp_path: Path, turned: bool) 
     [
         ({"source": [0.5, 1.0], "target": [1, 2]}, "column 'source' holds double"),
         ({"source": ["a", None], "target": ["b", "c"]}, "row 1: column 'source' is empty"),
-        ({"source": [0, 1], "target": [1, 2], "weight": [1.0, -2.0]}, "row 1: the weight -2"),
+        (
+            {"source": [0, 1], "target": [1, 2], "weight": [1.0, -2.0]},
+            "edge_weight is negative at position 1",
+        ),
         ({"source": [0, 1], "target": [1, 2], "weight": ["x", "y"]}, "column 'weight' holds"),
         ({"source": [0, -1], "target": [1, 2]}, "ids must lie between"),
         ({"x": [0, 1], "y": [1, 2], "z": [1, 2], "t": [1, 2]}, "name two of them source and target"),
         ({"source": [], "target": []}, "has no edges"),
-        (np.zeros((3, 3), dtype=int), "shape \\[3, 3\\]"),
-        (np.zeros((3, 2)), "holds float64"),
+        (np.zeros((3, 3), dtype=int), "shape \\(3, 3\\)"),
+        (np.full((3, 2), 0.5), "which is not an integer node index"),
         (np.zeros((2, 0), dtype=int), "has no edges"),
-        (np.array([[0, -1], [1, 2], [3, 4]]), "has the id -1"),
-        (np.array([{}], dtype=object), "cannot be read as a NumPy array: .*"),
+        (np.array([[0, -1], [1, 2], [3, 4]]), "has the negative index -1"),
+        (np.array([{}], dtype=object), "cannot be read as edges: .*"),
     ],
 )
 def test_mistakes_are_named(content: Any, sentence: str, tmp_path: Path) -> None:
@@ -211,7 +209,7 @@ def test_mistakes_are_named(content: Any, sentence: str, tmp_path: Path) -> None
         pd.DataFrame(content).to_parquet(tmp_path / "g.parquet")
     else:
         np.save(tmp_path / "g.npy", content, allow_pickle=True)
-    with pytest.raises(FileFormatError, match=sentence):
+    with pytest.raises((FileFormatError, GraphError), match=sentence):
         read_graph(next(tmp_path.iterdir()))
 
 
@@ -221,7 +219,7 @@ def test_damaged_and_absent_files(kind: str, tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="does not exist"):
         read_graph(file)
     file.write_bytes(b"nothing of the kind")
-    with pytest.raises(FileFormatError, match="cannot be read as a"):
+    with pytest.raises(FileFormatError, match="cannot be read as"):
         read_graph(file)
     with pytest.raises(ParameterError, match="cannot be read from standard input"):
         read_graph("-", format=kind)

@@ -79,23 +79,6 @@ def test_the_third_of_three_untitled_columns_is_the_weight_and_that_is_said(tmp_
     assert "no header; source column 1, target column 2, weight column 3" in line_of(g)
 
 
-def test_columns_asked_for(tmp_path: Path) -> None:
-    path = write(tmp_path, "g.csv", "boss,since,member,hours\na,2001,b,3\nb,2002,c,2\n")
-    g = quiet(path, source="member", target="boss", weight="hours")
-    assert named_edges(g) == {("a", "b", 3.0), ("b", "c", 2.0)}
-    assert "source 'member', target 'boss', weight 'hours', ignored 'since'" in line_of(g)
-    untitled = write(tmp_path, "h.csv", "2001,a,b,3\n2002,b,c,2\n")
-    g = quiet(untitled, source=1, target=2, weight=3, header=False)
-    assert named_edges(g) == {("a", "b", 3.0), ("b", "c", 2.0)}
-    assert named_edges(quiet(untitled, source="1", target="2", weight="3", header=False)) == named_edges(g)
-    with pytest.raises(
-        ParameterError, match=r"source is 'nobody', which is no column of .*choose from 'boss'"
-    ):
-        read_graph(path, source="nobody", target="boss", header=True)
-    with pytest.raises(FileFormatError, match="name two of them source and target"):
-        read_graph(path)
-
-
 def test_a_matrix_is_not_read_as_edges(tmp_path: Path) -> None:
     for text in (
         ",x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n",
@@ -167,7 +150,6 @@ def test_leading_zeros_make_ids_text(tmp_path: Path) -> None:
     g = quiet(write(tmp_path, "g.csv", "01234,1234\n1234,5\n"))
     assert g.node_names == ["01234", "1234", "5"]
     assert "ids are text" in line_of(g)
-    assert quiet(write(tmp_path, "g.csv", "00501,00502\n00502,3\n")).node_names == ["00501", "00502", "3"]
     assert quiet(write(tmp_path, "g.csv", "+1,1\n1,2\n")).node_names == ["+1", "1", "2"]
     # A weight with a leading zero does not make ids text.
     assert quiet(write(tmp_path, "g.csv", "0,1,007\n1,2,3\n")).node_names is None
@@ -204,12 +186,6 @@ def test_ids_with_gaps_are_found_in_any_column(tmp_path: Path) -> None:
     assert g.node_names == ["900", "17", "55"]
     np.testing.assert_array_equal(g.x, [[1], [2], [3]])
     assert "joined by column 'who'" in line_of(g)
-
-
-def test_a_feature_that_counts_is_no_id_by_chance(tmp_path: Path) -> None:
-    two = quiet(write(tmp_path, "h.csv", "0,1\n"), features=write(tmp_path, "x.csv", "1,0\n0,1\n"))
-    np.testing.assert_array_equal(two.x, [[1, 0], [0, 1]])
-    assert "rows joined by position" in line_of(two)
 
 
 def test_ids_that_repeat_and_features_that_repeat(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from softcut.tables.edge_columns import (
     EdgeTable,
     choose_edge_columns,
     edges_of_table,
-    names_of_rows,
     rows_of_nodes,
 )
 from softcut.tables.feature_columns import feature_table
@@ -153,11 +152,8 @@ def test_rows_that_are_missing():
     x, said = rows_of_nodes(table, ["z", "a", "y"], "mean", "g")
     assert x.tolist() == [[1, 2], [0, 1], [1, 2]]
     assert "2 nodes without a row filled with means" in said
-    for names, words in (
-        (["z"], "no row for node 'z' of g"), (["z", "a", "y"], "no row for node 'z' and 1 more of g"),
-    ):  # fmt: skip
-        with pytest.raises(GraphError, match=words):
-            rows_of_nodes(table, names, "error", "g")
+    with pytest.raises(GraphError, match="no row for node 'z' of g"):
+        rows_of_nodes(table, ["z"], "error", "g")
     with pytest.raises(GraphError, match="more than one row for node 'a'"):
         rows_of_nodes(rows(2, ["a", "a"]), ["a"], "error", "g")
     with pytest.raises(GraphError, match="'07' is another id"):
@@ -165,12 +161,6 @@ def test_rows_that_are_missing():
     with pytest.raises(GraphError) as caught:
         rows_of_nodes(rows(1, ["07"]), ["8"], "error", "g")
     assert "another id" not in str(caught.value)
-
-
-def test_names_of_unnamed_nodes():
-    assert names_of_rows(3, rows(3)) == ["0", "1", "2"]
-    assert names_of_rows(3, rows(3, ["2", "0", "1"])) == ["0", "1", "2"]
-    assert names_of_rows(3, rows(3, ["2", "3", "1"])) == ["1", "2", "3"]
 
 
 # --------------------------------------------------------------------------------------- tables of features
@@ -233,24 +223,15 @@ def test_ids_by_request():
 
 
 def test_one_hot_columns():
-    made_of = table(age=[1, 2, 3], city=["b", "a", "b"])
-    for hot in (True, ("city",)):
-        features = feature_table(made_of, FeatureOptions(one_hot=hot))
-        assert features.names == ["age", "city=a", "city=b"]
-        assert features.x.tolist() == [[1, 0, 1], [2, 1, 0], [3, 0, 1]]
-        assert features.notes == ("column 'city' became 2 columns of 0 and 1",)
     ids = chosen(table(city=["p", "q"], who=["b", "a"], age=[1, 2]), ["a", "b"], one_hot=("city",))
     assert ids == (["b", "a"], ["city=p", "city=q", "age"])
     numbers = feature_table(table(age=[1.5, 2.5, 1.5]), FeatureOptions(one_hot=("age",)))
     assert numbers.names == ["age=1.5", "age=2.5"]
     assert numbers.x.tolist() == [[1, 0], [0, 1], [1, 0]]
+    thousand = table(age=[1] * 1000, city=[f"c{i}" for i in range(1000)])
+    assert feature_table(thousand, FeatureOptions(one_hot=("city",))).x.shape == (1000, 1001)
     gap = feature_table(table(age=[1, 2], city=["b", ""]), FeatureOptions(one_hot=True, missing="zero"))
     assert gap.x.tolist() == [[1, 1], [2, 0]]
-
-
-def test_too_many_categories():
-    made_of = table(age=[1] * 1000, city=[f"c{i}" for i in range(1000)])
-    assert feature_table(made_of, FeatureOptions(one_hot=("city",))).x.shape == (1000, 1001)
 
 
 def test_every_column_a_feature():
@@ -301,3 +282,70 @@ def test_options_are_checked(arguments, words):
     with pytest.raises(ParameterError, match=words):
         FeatureOptions.checked(*arguments)
     assert FeatureOptions.checked(0, "city", "drop") == FeatureOptions(0, ("city",), "drop")
+
+
+# ------------------------------------------------------- numbers that count the rows or the nodes
+
+
+NAMES = [("ann", "bob"), ("bob", "cy"), ("cy", "ann")]
+
+
+def ends_of(rows, titles=("row", "employee", "manager")):
+    columns = choose_edge_columns(titles, "t", rows=rows)
+    return columns.source, columns.target
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_first_column_that_counts_the_rows_is_no_node(first):
+    rows = [(str(i + first), u, v) for i, (u, v) in enumerate(NAMES)]
+    assert ends_of([*rows, ("total", "3")]) == (1, 2), "a short row says nothing"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(str(i + 2), u, v) for i, (u, v) in enumerate(NAMES)],  # counts from elsewhere
+        [("0", *NAMES[0]), ("2", *NAMES[1]), ("1", *NAMES[2])],  # in another order
+        [(str(i), u, v) for i, (u, v) in enumerate(NAMES[:2])],  # too few to tell
+        [("0", "ann", "2001"), ("1", "bob", "2002"), ("2", "cy", "2001")],  # two columns of other things
+        [(str(i), u, v, "x") for i, (u, v) in enumerate(NAMES)],  # not the columns of the titles
+    ],
+)
+def test_otherwise_the_first_two_columns_are_the_ends(rows):
+    assert ends_of(rows) == (0, 1)
+
+
+# ------------------------------------------------------------------------------------------ ids or a feature
+
+
+def ids_of(values: list[int], known: list[str]) -> list[str] | None:
+    """The ids found in a table whose second column holds these values."""
+    columns = [Column("age", np.full(len(values), 0.5)), Column("level", np.array(values))]
+    return feature_table(Table("x", columns), FeatureOptions(), known, ordered=False).ids
+
+
+@pytest.mark.parametrize(
+    ("known", "ids"),
+    [
+        (["1", "2", "6"], False),  # as many as half of the numbers up to 6: nodes that are counted
+        (["1", "2", "7"], True),  # names that happen to be numbers
+        (["0", "1", "5"], False),
+        (["0", "1", "6"], True),
+    ],
+)
+def test_a_later_column_is_ids_only_where_the_names_do_not_count(known, ids):
+    values = [*map(int, known), 9]
+    assert ids_of(values, known) == ([str(v) for v in values] if ids else None)
+
+
+@pytest.mark.parametrize(("nodes", "refused"), [(9, False), (10, True)])
+def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(nodes, refused):
+    columns = [Column("age", np.full(nodes, 0.5)), Column("rank", np.arange(nodes)[::-1].copy())]
+    table, known = Table("x", columns), [str(i) for i in range(nodes)]
+    if refused:
+        with pytest.raises(
+            GraphError, match="column 'rank': the values are the ids of the nodes in another order"
+        ):
+            feature_table(table, FeatureOptions(), known)
+    else:
+        assert feature_table(table, FeatureOptions(), known).names == ["age", "rank"]
