@@ -128,17 +128,16 @@ def test_to_pyg_of_every_kind():
         (DiffPool(3, 4, link_weight=0.3, entropy_weight=0.0), {"link": 0.3, "entropy": 0.0}),
     ],
 )
-def test_losses_come_raw_and_weighted(pool, weights):
+def test_losses_come_weighted(pool, weights):
     out = pool.double()(features(), sparse(weighted(ptr=PTR), BATCH))
     plain = type(pool)(3, 4, objective=pool.objective) if isinstance(pool, MinCutPool) else type(pool)(3, 4)
     plain.load_state_dict(pool.state_dict())
     unweighted = plain.double()(features(), sparse(weighted(ptr=PTR), BATCH)).graph_losses
-    assert set(out.raw_losses) == set(weights)
+    assert set(out.losses) == set(weights)
     for name, weight in weights.items():
-        torch.testing.assert_close(out.graph_losses[name], weight * out.raw_losses[name])
         torch.testing.assert_close(out.losses[name], out.graph_losses[name].mean())
         if name in unweighted:
-            torch.testing.assert_close(out.raw_losses[name], unweighted[name])
+            torch.testing.assert_close(out.graph_losses[name], weight * unweighted[name])
     torch.testing.assert_close(out.loss, sum(out.losses.values()))
 
 

@@ -17,7 +17,8 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from softcut.errors import GraphError, ParameterError
 from softcut.nn import DiffPool, GCNConv, GraphConv, SAGPool, SkipConv, TopKPool
-from softcut.nn.pool.node_selection import KeepSelection, top_k
+from softcut.nn.pool.score_pools import top_k
+from softcut.nn.pool.selection import KeepSelection
 from softcut.ops import Dense, Segments
 from softcut.ops.batching import Padded
 

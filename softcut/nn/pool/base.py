@@ -48,8 +48,6 @@ class PoolOutput:
         How nodes were chosen; pass it to ``pool.lift``.
     losses, graph_losses : dict
         Auxiliary losses, weighted: mean over the graphs (add the sum to the task's loss), and one value per graph.
-    raw_losses, weights : dict
-        The losses of every graph before they are weighted, and their weights (1 where none is named).
     """
 
     def __init__(
@@ -59,14 +57,10 @@ class PoolOutput:
         selection: Selection,
         batch: Tensor | None = None,
         mask: Tensor | None = None,
-        raw_losses: dict[str, Tensor] | None = None,
-        weights: dict[str, float] | None = None,
+        graph_losses: dict[str, Tensor] | None = None,
     ) -> None:
         self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
-        self.raw_losses, self.weights = raw_losses or {}, weights or {}
-        self.graph_losses = {
-            name: self.weights.get(name, 1.0) * values for name, values in self.raw_losses.items()
-        }
+        self.graph_losses = graph_losses or {}
         self.losses = {name: values.mean(0) for name, values in self.graph_losses.items()}
         # One graph of operations cannot return a function.
         self._adj = adj() if torch.compiler.is_compiling() and callable(adj) else adj
@@ -229,12 +223,12 @@ class DensePool(Pool):
         with no_autocast(s):
             op = self.operator(op)
             products = pooled_products(op, s, features.to(s.dtype))  # the only product with A
+            weights, losses = self.weights(), self.auxiliary(op, s, products)
             return PoolOutput(
                 x=self.activate(products.x).to(features.dtype),
                 adj=self.connect(op, products.quadratic),
                 selection=selection,
-                raw_losses=self.auxiliary(op, s, products),
-                weights=self.weights(),
+                graph_losses={name: weights.get(name, 1.0) * values for name, values in losses.items()},
             )
 
     def pool_by(self, s: Tensor, x: Tensor, op: Operator) -> PoolOutput:

@@ -1,4 +1,4 @@
-"""Poolers whose assignments come from an MLP and are trained by an objective: MinCutPool, DMoN, Just Balance."""
+"""Soft clusters without a graph network: MinCutPool, DMoN, Just Balance (S by an MLP), and RandomPool, the control."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import Activation, check_number, graph_input
+from softcut.nn.layers import Activation, check_number, check_size, graph_input
 from softcut.nn.pool.base import DensePool, MLPPool, PoolOutput
-from softcut.ops import ClusterTables, Dense, Operator, get_objective, orthogonality, pooled_adjacency
+from softcut.nn.pool.selection import DenseSelection
+from softcut.ops import (
+    ClusterTables,
+    Dense,
+    Operator,
+    Segments,
+    get_objective,
+    orthogonality,
+    pooled_adjacency,
+)
+from softcut.ops.numerics import zero_padding
 from softcut.ops.products import PooledProducts
 from softcut.ops.tensor_checks import can_be_read
+
+RANDOM_KINDS = ("normal", "uniform", "hard")
+_BLOCK = 1024  # rows of the random table drawn at a time, each block from its own seed
 
 
 class ObjectivePool(DensePool):
@@ -287,3 +300,69 @@ class JustBalancePool(ObjectivePool, MLPPool):
 
     def weights(self) -> dict[str, float]:
         return {"balance": self.balance_weight}
+
+
+class RandomPool(DensePool):
+    r"""Pooling with a random S that is never trained.
+
+    A node's row of S depends on the seed and on its place in its graph alone: the same graph is
+    pooled the same way in every epoch and in any batch.
+
+    >>> import torch
+    >>> from softcut.nn import RandomPool
+    >>> out = RandomPool(k=2, seed=0)(torch.rand(4, 8), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+    >>> out.x.shape, out.losses
+    (torch.Size([1, 2, 8]), {})
+
+    Parameters
+    ----------
+    k : int
+        Clusters of every graph.
+    kind : {"normal", "uniform", "hard"}
+        Softmax of normal numbers, uniform numbers divided by their sum, or one cluster per node.
+    seed : int
+        Of the table of random numbers.
+    """
+
+    def __init__(self, k: int, kind: str = "normal", seed: int = 0) -> None:
+        super().__init__()
+        if kind not in RANDOM_KINDS:
+            raise ParameterError(f"kind must be one of {', '.join(RANDOM_KINDS)}, got {kind!r}.")
+        self.k, self.kind, self.seed = check_size(k, "k"), kind, check_size(seed, "seed", least=0)
+        self._table: Tensor
+        self.register_buffer("_table", torch.zeros(0, self.k), persistent=False)
+        self._rows(_BLOCK)  # enough for most graphs, so that a compiled call draws nothing
+
+    def _rows(self, n: int) -> Tensor:
+        """The first n rows of the table; it grows when a larger graph comes."""
+        table = self._table
+        if table.shape[0] < n:
+            blocks = [table]
+            for start in range(table.shape[0], n, _BLOCK):
+                generator = torch.Generator().manual_seed(self.seed * 1_000_003 + start // _BLOCK)
+                blocks.append(torch.randn(_BLOCK, self.k, generator=generator).to(table))
+            self._table = table = torch.cat(blocks)
+        return table[:n]
+
+    def logits(self, x: Tensor, op: Operator) -> Tensor:
+        layout = op.layout
+        if isinstance(layout, Segments) and layout.ptr is not None:
+            place = torch.arange(layout.num_rows, device=x.device) - layout.ptr[:-1][layout.batch]
+            largest = int((layout.ptr[1:] - layout.ptr[:-1]).max())
+            return self._rows(largest)[place].to(x.dtype)
+        rows = self._rows(op.num_rows).to(device=x.device, dtype=x.dtype)
+        return rows if isinstance(layout, Segments) else rows.expand(op.num_graphs, *rows.shape)
+
+    def select(self, x: Tensor, op: Operator) -> DenseSelection:
+        if self.kind == "normal":
+            return super().select(x, op)
+        logits = self.logits(x, op)
+        if self.kind == "uniform":
+            s = 0.5 + 0.5 * torch.erf(logits / 2**0.5)  # normal numbers to uniform ones
+            s = s / s.sum(-1, keepdim=True)
+        else:
+            s = torch.nn.functional.one_hot(logits.argmax(-1), self.k).to(x.dtype)
+        return DenseSelection(zero_padding(s, op.mask), op.layout)
+
+    def extra_repr(self) -> str:
+        return f"k={self.k}, kind={self.kind!r}, seed={self.seed}"

@@ -18,8 +18,7 @@ from softcut.coarsening import CoarseningCache, Graclus, Level, NodeDecimation, 
 from softcut.errors import ParameterError
 from softcut.nn.layers import check_number, check_size
 from softcut.nn.pool.base import Pool, PoolOutput
-from softcut.nn.pool.node_selection import KeepSelection
-from softcut.nn.pool.selection import Selection, same_rows
+from softcut.nn.pool.selection import KeepSelection, Selection, same_rows
 from softcut.ops import CSR, CSRPattern, Dense, Operator, Segments
 from softcut.ops.batching import Padded
 from softcut.ops.spmm import constants
