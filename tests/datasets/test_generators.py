@@ -13,13 +13,13 @@ from softcut.datasets import (
     attributed_communities,
     community_graph,
     generate,
+    generators,
     grid_graph,
     planted_graph,
     power_law_graph,
-    random_edges,
     ring_graph,
 )
-from softcut.datasets.random_edges import pattern_of_chunks
+from softcut.datasets.generators import pattern_of_chunks
 from softcut.errors import ParameterError
 
 
@@ -44,7 +44,7 @@ def test_pattern_of_chunks_is_the_merged_symmetric_pattern(
     chunks = [([u for u, _ in part], [v for _, v in part]) for part in pairs]
     tensors = [(torch.tensor(u, dtype=torch.long), torch.tensor(v, dtype=torch.long)) for u, v in chunks]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(random_edges._BLOCK, "cpu", block)
+        patch.setitem(generators._SORTED, "cpu", block)
         pattern = pattern_of_chunks(tensors, 7)
     wanted = oracle(chunks, 7)
     assert pattern.rowptr.tolist() == wanted.indptr.tolist()
@@ -107,7 +107,7 @@ def test_words_are_binary_and_depend_on_the_community_only_through_the_signal() 
 def test_a_seed_gives_one_graph_and_chunks_are_no_repetitions(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(random_edges._CHUNK, "cpu", 700)
+    monkeypatch.setitem(generators._CHUNK, "cpu", 700)
     first, again, other = (generate(kind, 3000, 2000, 3, 4, seed=seed, device="cpu") for seed in (5, 5, 6))
     assert first.op.pattern.same_as(again.op.pattern) and torch.equal(first.x, again.x)
     assert torch.equal(first.y, again.y)

@@ -107,7 +107,6 @@ CHOICES = [
     ("link_scale must be one of", lambda: DiffPool(3, 2, link_scale="half")),
     ("link_scale must be one of", lambda: diff_pool(X, PATH, S, link_scale="half")),
     ("reduction must be one of", lambda: get_pool("graclus", reduction="median")),
-    ("kind must be one of", lambda: get_pool("random", k=2, kind="soft")),
     ("assignment must be one of gcn, skip, mlp, a module", lambda: DiffPool(3, 2, assignment="gat")),
     ("assignment must be one of", lambda: DiffPool(3, 2, assignment=3)),
     ("embed must be a module", lambda: DiffPool(3, 2, embed="gcn")),

@@ -39,7 +39,6 @@ VARIANTS = [
     ("sagpool", {"k": 3, "gnn": "graphconv", "connect": "two_hop"}),
     ("graclus", {"levels": 2, "reduction": "mean"}),
     ("ndp", {"levels": 2, "delta": 0.0}),
-    ("random", {"k": 3, "kind": "hard"}),
 ]
 LEARNED = ("mincut", "diffpool", "topk", "sagpool", "dmon", "justbalance")
 DENSE = ("mincut", "diffpool", "random", "dmon", "justbalance")
@@ -303,6 +302,6 @@ def test_s_is_the_assignment_matrix(name: str, options: dict) -> None:
 
 def test_pools_by_name():
     assert not pool_options("nopool")
-    assert list(pool_options("random")) == ["k", "kind", "seed"]
+    assert list(pool_options("random")) == ["k", "seed"]
     with pytest.raises(ParameterError, match=r"unknown pooler 'minkut': .* Did you mean 'mincut'\?"):
         get_pool("minkut", 3, k=2)

@@ -11,7 +11,6 @@ from torch import Tensor
 from softcut.errors import ParameterError
 from softcut.nn.layers import Activation, check_number, check_size, graph_input
 from softcut.nn.pool.base import DensePool, MLPPool, PoolOutput
-from softcut.nn.pool.selection import DenseSelection
 from softcut.ops import (
     ClusterTables,
     Dense,
@@ -21,11 +20,9 @@ from softcut.ops import (
     orthogonality,
     pooled_adjacency,
 )
-from softcut.ops.numerics import zero_padding
 from softcut.ops.products import PooledProducts
 from softcut.ops.tensor_checks import can_be_read
 
-RANDOM_KINDS = ("normal", "uniform", "hard")
 _BLOCK = 1024  # rows of the random table drawn at a time, each block from its own seed
 
 
@@ -174,15 +171,9 @@ def mincut_pool(
     >>> out.x.shape, out.losses["cut"].item(), out.losses["ortho"].item()
     (torch.Size([1, 2, 3]), -1.0, 0.0)
 
-    Parameters
-    ----------
-    x, adj, mask, edge_weight, batch
-        As for the layer: [N, F] with an edge_index, or [B, N, F] with a dense adjacency and a mask.
-    s : Tensor
-        Assignments [N, K] or [B, N, K]: 0 or more, 1 in sum per node. Not the scores before the softmax, which
-        PyTorch Geometric's ``dense_mincut_pool`` takes: pass ``scores.softmax(-1)``.
-    objective, normalise, count_words
-        As for :class:`~softcut.nn.MinCutPool`.
+    `s` holds assignments [N, K] or [B, N, K]: 0 or more, 1 in sum per node. Not the scores before the softmax, which
+    PyTorch Geometric's ``dense_mincut_pool`` takes: pass ``scores.softmax(-1)``. The other arguments are those of
+    :class:`~softcut.nn.MinCutPool` and of its call.
     """
     layer = ObjectivePool()
     layer.choose(objective, normalise, count_words)
@@ -196,7 +187,6 @@ class DMoNPool(ObjectivePool, MLPPool):
         L_{spectral} = -\frac{Tr(S^T B S)}{2m}, \quad B = A - \frac{d d^T}{2m}, \qquad
         L_{cluster} = \frac{\sqrt{K}}{N} \Big\|\sum_i s_i\Big\|_2 - 1
 
-    The N x N matrix B is never made: Tr(S'BS) = Tr(S'AS) - ||S'd||^2 / 2m.
     ``MinCutPool(objective="dmon")`` has the same losses; this layer is the published one, which passes S'X through
     a SELU, and can add the third loss of PyTorch Geometric's.
 
@@ -303,7 +293,7 @@ class JustBalancePool(ObjectivePool, MLPPool):
 
 
 class RandomPool(DensePool):
-    r"""Pooling with a random S that is never trained.
+    r"""Pooling with a random S, the softmax of normal numbers, that is never trained.
 
     A node's row of S depends on the seed and on its place in its graph alone: the same graph is
     pooled the same way in every epoch and in any batch.
@@ -318,17 +308,13 @@ class RandomPool(DensePool):
     ----------
     k : int
         Clusters of every graph.
-    kind : {"normal", "uniform", "hard"}
-        Softmax of normal numbers, uniform numbers divided by their sum, or one cluster per node.
     seed : int
         Of the table of random numbers.
     """
 
-    def __init__(self, k: int, kind: str = "normal", seed: int = 0) -> None:
+    def __init__(self, k: int, seed: int = 0) -> None:
         super().__init__()
-        if kind not in RANDOM_KINDS:
-            raise ParameterError(f"kind must be one of {', '.join(RANDOM_KINDS)}, got {kind!r}.")
-        self.k, self.kind, self.seed = check_size(k, "k"), kind, check_size(seed, "seed", least=0)
+        self.k, self.seed = check_size(k, "k"), check_size(seed, "seed", least=0)
         self._table: Tensor
         self.register_buffer("_table", torch.zeros(0, self.k), persistent=False)
         self._rows(_BLOCK)  # enough for most graphs, so that a compiled call draws nothing
@@ -353,16 +339,5 @@ class RandomPool(DensePool):
         rows = self._rows(op.num_rows).to(device=x.device, dtype=x.dtype)
         return rows if isinstance(layout, Segments) else rows.expand(op.num_graphs, *rows.shape)
 
-    def select(self, x: Tensor, op: Operator) -> DenseSelection:
-        if self.kind == "normal":
-            return super().select(x, op)
-        logits = self.logits(x, op)
-        if self.kind == "uniform":
-            s = 0.5 + 0.5 * torch.erf(logits / 2**0.5)  # normal numbers to uniform ones
-            s = s / s.sum(-1, keepdim=True)
-        else:
-            s = torch.nn.functional.one_hot(logits.argmax(-1), self.k).to(x.dtype)
-        return DenseSelection(zero_padding(s, op.mask), op.layout)
-
     def extra_repr(self) -> str:
-        return f"k={self.k}, kind={self.kind!r}, seed={self.seed}"
+        return f"k={self.k}, seed={self.seed}"
