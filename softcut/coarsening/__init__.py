@@ -2,11 +2,10 @@
 
 from softcut.coarsening.graclus import Graclus, graclus_matching
 from softcut.coarsening.kron import kron_reduction
-from softcut.coarsening.levels import Coarsening, CoarseningCache, Level, clean, hierarchy
+from softcut.coarsening.levels import CoarseningCache, Level, clean, hierarchy
 from softcut.coarsening.node_decimation import NodeDecimation, max_cut_split
 
 __all__ = [
-    "Coarsening",
     "CoarseningCache",
     "Graclus",
     "Level",

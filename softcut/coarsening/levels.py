@@ -7,7 +7,7 @@ import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -74,17 +74,6 @@ class Level:
     ptr: np.ndarray
 
 
-class Coarsening(Protocol):
-    """A way to coarsen graphs, such as :class:`~softcut.coarsening.Graclus`."""
-
-    @property
-    def recipe(self) -> str:
-        """Everything besides the graph that decides the coarsening."""
-
-    def __call__(self, adjacency: sp.csr_array, ptr: np.ndarray | None = None) -> Level:
-        """One level; `ptr` tells the graphs of a block-diagonal batch apart."""
-
-
 class CoarseningCache:
     """Coarsenings by content: the last few in memory, all of them in a folder if one is given.
 
@@ -138,7 +127,7 @@ class CoarseningCache:
 
 
 def hierarchy(
-    coarsening: Coarsening,
+    coarsening: Any,
     adjacency: sp.csr_array,
     levels: int = 1,
     ptr: np.ndarray | None = None,
@@ -154,8 +143,8 @@ def hierarchy(
 
     Parameters
     ----------
-    coarsening : Coarsening
-        :class:`~softcut.coarsening.Graclus` or :class:`~softcut.coarsening.NodeDecimation`.
+    coarsening : Graclus or NodeDecimation
+        Or another function of a graph and `ptr` that makes a level and has a `recipe`, the key of the cache.
     adjacency : csr_array
         Symmetric, non-negative, without self-loops (see :func:`~softcut.coarsening.clean`).
     levels : int
