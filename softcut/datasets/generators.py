@@ -113,41 +113,22 @@ def power_law_graph(
     clusters: int,
     features: int = 64,
     *,
-    edge_signal: float = 0.5,
-    feature_signal: float = 0.2,
-    words_per_node: float | None = None,
     corners: tuple[float, float, float, float] = (0.57, 0.19, 0.19, 0.05),
-    seed: int = 0,
+    **options: Any,
 ) -> Graph:
     """An R-MAT graph with planted communities: hubs, and many nodes with few edges or none.
 
-    Every community is an R-MAT graph (Chakrabarti et al., 2004), and so is the graph between them. Hubs meet
-    often: of the edges asked for, a tenth or more may be repeated, and these are left out.
+    Every community is an R-MAT graph (Chakrabarti et al., 2004), and so is the graph between them: `corners` are the
+    probabilities of the four quarters of the adjacency matrix at every level. Hubs meet often: of the edges asked for,
+    a tenth or more may be repeated, and these are left out. The other arguments are those of :func:`planted_graph`.
 
     >>> from softcut.datasets import power_law_graph
     >>> graph = power_law_graph(4096, 40_000, clusters=4, features=16, seed=0)
     >>> graph.num_nodes, graph.x.shape
     (4096, (4096, 16))
-
-    Parameters
-    ----------
-    nodes, edges, clusters, features, edge_signal, feature_signal, words_per_node, seed
-        As for :func:`planted_graph`.
-    corners : tuple of float
-        Probabilities of the four quarters of the adjacency matrix at every level, summing to one.
     """
     return generate(
-        "power_law",
-        nodes,
-        edges,
-        clusters,
-        features,
-        edge_signal=edge_signal,
-        feature_signal=feature_signal,
-        words_per_node=words_per_node,
-        corners=corners,
-        seed=seed,
-        device="cpu",
+        "power_law", nodes, edges, clusters, features, corners=corners, device="cpu", **options
     ).to_graph()
 
 

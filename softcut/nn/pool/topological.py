@@ -323,21 +323,18 @@ class NDPPool(PrecomputedPool):
 
     Parameters
     ----------
-    levels : int
-        Decimations in a row: 1 halves the nodes, 2 leaves a quarter.
+    levels, cache
+        As for :class:`~softcut.nn.GraclusPool`, of decimations in a row.
     delta : float
         Edges lighter than `delta` times the heaviest edge are dropped after each reduction.
     seed : int
         Of the random splits, used where the spectral cut is worse than a random one.
-    cache : path, optional
-        Folder where decimations are kept between runs.
 
     Notes
     -----
     Nothing is learned; the coarse graph is constant (no gradient reaches edge weights through it). The
     split is made in every connected component on its own, so that no component disappears and a node
-    without edges stays. Decimation happens on the CPU, once per graph: see
-    :class:`~softcut.nn.PreCoarsen` to keep it out of a training loop.
+    without edges stays.
     """
 
     kind = KeepSelection
