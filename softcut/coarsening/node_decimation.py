@@ -29,18 +29,13 @@ _PURPOSE = "NDP pooling of a graph this large"
 class NodeDecimation:
     """Coarsening by node decimation: about half of the nodes stay.
 
+    Edges lighter than `delta` times the heaviest edge are dropped after the reduction; `seed` is that of random splits.
+
     >>> import numpy as np, scipy.sparse as sp
     >>> path = sp.csr_array(np.diag([1.0, 1.0, 1.0], 1) + np.diag([1.0, 1.0, 1.0], -1))
     >>> level = NodeDecimation()(path)
     >>> level.index.tolist(), level.adjacency.toarray().tolist()
     ([1, 3], [[0.0, 0.5], [0.5, 0.0]])
-
-    Parameters
-    ----------
-    delta : float
-        Edges lighter than `delta` times the heaviest edge are dropped after the reduction.
-    seed : int
-        Of the random splits.
     """
 
     delta: float = 1e-2
@@ -113,16 +108,8 @@ def max_cut_split(adjacency: sp.csr_array, ptr: np.ndarray | None = None, seed: 
     [False, True, False, True]
 
     The sides are the signs of the eigenvector of the largest eigenvalue of the normalised Laplacian. Where the cut
-    holds less than half of the edge weight, which a random split reaches on average, the split is random.
-
-    Parameters
-    ----------
-    adjacency : csr_array
-        Symmetric, non-negative, without self-loops.
-    ptr : ndarray, optional
-        Where the graphs of a block-diagonal batch begin.
-    seed : int
-        Of the random splits.
+    holds less than half of the edge weight, which a random split reaches on average, the split is random, by `seed`.
+    `adjacency` and `ptr` are those of :func:`~softcut.coarsening.graclus_matching`.
     """
     chance = node_hash(local_index(adjacency.shape[0], ptr), seed)
     label = connected_components(adjacency, directed=False)[1]

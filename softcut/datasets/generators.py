@@ -317,12 +317,6 @@ def pattern_of_chunks(chunks: Iterable[tuple[Tensor, Tensor]], nodes: int) -> CS
 
     `chunks` are the two ends of some edges each. They are read twice (to count and to place), so they must be the
     same every time; the memory is that of the result and of one chunk.
-
-    >>> import torch
-    >>> ends = torch.tensor([0, 1, 1]), torch.tensor([1, 0, 2])
-    >>> pattern = pattern_of_chunks([ends], nodes=3)
-    >>> pattern.rowptr.tolist(), pattern.col.tolist()
-    ([0, 1, 3, 4], [1, 0, 2, 1])
     """
     first = next(iter(chunks), None)
     device = torch.device("cpu") if first is None else first[0].device

@@ -30,11 +30,7 @@ POOLS: dict[str, type[Pool]] = {
 
 
 def pool_options(name: str) -> dict[str, inspect.Parameter]:
-    """The keywords a pooler takes.
-
-    >>> list(pool_options("topk"))
-    ['in_channels', 'ratio', 'k', 'connect', 'min_score', 'multiplier', 'nonlinearity']
-    """
+    """The keywords a pooler takes."""
     if name not in POOLS:
         near = difflib.get_close_matches(str(name).lower(), POOLS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
