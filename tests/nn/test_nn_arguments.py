@@ -119,7 +119,6 @@ CHOICES = [
     ),
     ("assignment must return", lambda: DiffPool(3, 2, assignment=nn.Linear(3, 3))(X, PATH)),
     ("embed must return", lambda: DiffPool(3, 2, 4, embed=nn.Linear(3, 3))(X, PATH)),
-    ("unknown pooler 'minkut': choose one of mincut, diffpool", lambda: get_pool("minkut", 3, k=2)),
     ("in_channels must be given for 'mincut'", lambda: get_pool("mincut", k=2)),
     ("'mincut' needs k", lambda: get_pool("mincut", 3)),
     ("'graclus' does not take 'k'; its options are: reduction, levels,", lambda: get_pool("graclus", 3, k=2)),
