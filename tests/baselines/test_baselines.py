@@ -145,12 +145,9 @@ def test_spectral_separates_components() -> None:
     assert metrics.ari(np.repeat([0, 1, 2], [20, 25, 30]), labels) == 1.0
 
 
-def test_leiden_modularity_and_resolution() -> None:
+def test_leiden_searches_the_number_of_communities() -> None:
     graph = Graph.from_scipy(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
     assert metrics.modularity(graph, leiden(graph)) == pytest.approx(0.4198, abs=1e-3)  # the known optimum
-    counts = [metrics.clusters_used(leiden(graph, resolution=r)) for r in (0.1, 1.0, 4.0)]
-    assert counts == sorted(counts)
-    assert counts[0] < counts[-1]
     for k in (2, 3, 4, 6):
         assert metrics.clusters_used(leiden(graph, k)) == k
 

@@ -167,46 +167,32 @@ def test_community_graph(seed: int) -> None:
     same = community_graph(6, 150, seed=seed)
     assert np.array_equal(graph.x, same.x)
     assert abs(graph.adjacency - same.adjacency).nnz == 0
-    rows, columns = graph.adjacency.nonzero()
-    assert (graph.y[rows] == graph.y[columns]).mean() > 0.85
+    assert mixing(graph) > 0.85
     assert np.bincount(graph.y).min() >= 8
     assert np.diff(graph.adjacency.indptr).min() >= 1
     assert graph.adjacency.diagonal().sum() == 0
 
 
-@pytest.mark.parametrize("degree", [4.0, 20.0, 100.0])
-@pytest.mark.parametrize("features", [16, 2000])
-def test_attributed_communities(degree: float, features: int) -> None:
-    graph = attributed_communities(1000, 5, degree, features, edge_signal=0.7, feature_signal=0.5, seed=3)
+@pytest.mark.parametrize(
+    ("degree", "features", "signal"), [(4.0, 16, 0.7), (20.0, 2000, 0.0), (100.0, 16, 1.0)]
+)
+def test_attributed_communities(degree: float, features: int, signal: float) -> None:
+    graph = attributed_communities(1000, 5, degree, features, edge_signal=signal, seed=3)
     assert graph.num_edges == round(1000 * degree / 2)
     assert graph.x.shape == (1000, features)
     assert set(np.unique(graph.x.data)) == {1.0}
     assert np.diff(graph.x.indptr).min() >= 1
-    rows, columns = graph.adjacency.nonzero()
-    inside = (graph.y[rows] == graph.y[columns]).mean()
-    assert inside == pytest.approx(0.7 + 0.3 / 5, abs=0.06)
+    assert mixing(graph) == pytest.approx(signal + (1 - signal) / 5, abs=0.06 if signal < 1 else 0)
+    assert attributed_communities(1000, 4, 10, 0).x is None
 
 
-def test_attributed_communities_signal() -> None:
-    def share_inside(signal: float) -> float:
-        graph = attributed_communities(1000, 4, 10, 0, edge_signal=signal)
-        assert graph.x is None
-        rows, columns = graph.adjacency.nonzero()
-        return float((graph.y[rows] == graph.y[columns]).mean())
-
-    assert share_inside(0.0) == pytest.approx(0.25, abs=0.04)
-    assert share_inside(1.0) == 1.0
-
-    def feature_information(signal: float) -> float:
-        """How well the class whose words a node uses most tells the class."""
-        graph = attributed_communities(1000, 4, 10, 100, feature_signal=signal)
-        profile = np.stack([graph.x[graph.y == c].mean(axis=0) for c in range(4)])
-        profile = np.asarray(profile).reshape(4, -1)
-        guess = (graph.x @ np.log(profile + 1e-2).T - (1 - graph.x.toarray()) @ profile.T).argmax(axis=1)
-        return float(normalized_mutual_info_score(graph.y, guess))
-
-    assert feature_information(0.0) < 0.1
-    assert feature_information(0.9) > 0.8
+@pytest.mark.parametrize(("signal", "least", "most"), [(0.0, 0.0, 0.1), (0.9, 0.8, 1.0)])
+def test_words_tell_the_class_by_the_feature_signal(signal: float, least: float, most: float) -> None:
+    """How well the class whose words a node uses most tells the class."""
+    graph = attributed_communities(1000, 4, 10, 100, feature_signal=signal)
+    profile = np.stack([np.asarray(graph.x[graph.y == c].mean(axis=0)).ravel() for c in range(4)])
+    guess = (graph.x @ np.log(profile + 1e-2).T - (1 - graph.x.toarray()) @ profile.T).argmax(axis=1)
+    assert least <= normalized_mutual_info_score(graph.y, guess) <= most
 
 
 def test_attributed_communities_degrees_and_sizes() -> None:

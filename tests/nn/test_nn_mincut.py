@@ -274,15 +274,10 @@ def counts(sample):
     return (2 * sample.rand(sample.n, 3, salt=2)).abs().round()
 
 
-def make(**options) -> MinCutPool:
-    torch.manual_seed(0)
-    return MinCutPool(3, 2, 4, **options).double()
-
-
 @pytest.mark.parametrize("objective", LOSSES)
 @pytest.mark.parametrize("normalise", [True, False])
 def test_the_losses_are_those_of_ops(sample, objective, normalise):
-    out = make(objective=objective, normalise=normalise)(
+    out = make_pool(3, 2, 4, objective=objective, normalise=normalise)(
         counts(sample), sample.edge_index, sample.edge_weight, sample.batch
     )
     expected = LOSSES[objective](out.s, sample.edge_index, sample.edge_weight, batch=sample.batch)
@@ -299,12 +294,14 @@ def test_the_losses_are_those_of_ops(sample, objective, normalise):
 def test_words_count_where_they_are_asked_for(sample):
     x, graph = counts(sample), (sample.edge_index, sample.edge_weight, sample.batch)
     edges, both = (
-        make(objective="evidence")(x, *graph),
-        make(objective="evidence", count_words=True)(x, *graph),
+        make_pool(3, 2, 4, objective="evidence")(x, *graph),
+        make_pool(3, 2, 4, objective="evidence", count_words=True)(x, *graph),
     )
     torch.testing.assert_close(edges.s, both.s)
     assert edges.losses["evidence"] != both.losses["evidence"]
-    dense = make(objective="evidence", count_words=True)(sample.pad(x), sample.padded(), mask=sample.mask)
+    dense = make_pool(3, 2, 4, objective="evidence", count_words=True)(
+        sample.pad(x), sample.padded(), mask=sample.mask
+    )
     torch.testing.assert_close(dense.graph_losses, both.graph_losses)
     # The layer counts every word; presence is what ops.evidence_loss counts the same way.
     present = (x > 0).double()
@@ -319,25 +316,17 @@ def test_words_count_where_they_are_asked_for(sample):
 
 @pytest.mark.parametrize("objective", LOSSES)
 def test_gradients_of_the_layer(sample, objective):
-    pool, x = make(objective=objective, count_words=objective == "evidence"), counts(sample)
-    names = [name for name, _ in pool.named_parameters()]
-    values = tuple(p.detach().clone().requires_grad_() for p in pool.parameters())
-
-    def loss(*values):
-        return torch.func.functional_call(
-            pool,
-            dict(zip(names, values, strict=True)),
-            (x, sample.edge_index, sample.edge_weight, sample.batch),
-        ).loss
-
-    assert gradcheck(loss, values)
+    pool, x = make_pool(3, 2, 4, objective=objective, count_words=objective == "evidence"), counts(sample)
+    graph = (x, sample.edge_index, sample.edge_weight, sample.batch)
+    names, values = zip(*pool.named_parameters(), strict=True)
+    assert gradcheck(
+        lambda *values: functional_call(pool, dict(zip(names, values, strict=True)), graph).loss, values
+    )
 
 
 @pytest.mark.parametrize("objective", LOSSES)
 def test_a_second_level_reads_the_pooled_graph(sample, objective):
-    torch.manual_seed(0)
-    first, second = MinCutPool(3, 4, objective=objective), MinCutPool(3, 2, objective=objective)
-    first, second = first.double(), second.double()
+    first, second = make_pool(3, 4, objective=objective), make_pool(3, 2, objective=objective)
     below = first(counts(sample), sample.edge_index, sample.edge_weight, sample.batch)
     above = second(below.x, below.adj)
     torch.testing.assert_close(above.loss, LOSSES[objective](above.s, below.adj))

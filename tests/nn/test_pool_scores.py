@@ -1,8 +1,5 @@
 """Top-K and SAGPool by threshold and on other features; any module as scorer, assigner or embedder."""
 
-import math
-from itertools import chain, pairwise
-
 import numpy as np
 import pytest
 import torch
@@ -223,40 +220,31 @@ def test_dense_layers_of_pytorch_geometric():
 
 
 @pytest.mark.parametrize(
-    ("ratio", "k"), [(0.5, None), (0.25, None), (0.3, None), (1.0, None), (0.5, 2), (0.5, 7)]
+    ("ratio", "k", "sizes"),
+    [(0.5, None, [2, 1, 2]), (0.3, None, [2, 1, 2]), (1.0, None, [4, 1, 4]), (0.5, 2, [2, 1, 2])],
 )
-def test_the_best_nodes_of_every_graph(ratio, k):
+def test_the_best_nodes_of_every_graph(ratio, k, sizes):
     score = features(9, 1)[:, 0]
-    wanted = []
-    for start, end in pairwise(PTR.tolist()):
-        size = min(k, end - start) if k is not None else math.ceil(ratio * (end - start))
-        order = sorted(range(start, end), key=lambda i: -float(score[i]))
-        wanted.append(order[:size])
     best = top_k(score, sparse(weighted(ptr=PTR), BATCH), ratio, k)
-    assert best.index.tolist() == list(chain(*wanted))
-    assert best.ptr.tolist() == np.cumsum([0, *map(len, wanted)]).tolist()
-    assert best.batch.tolist() == [b for b, part in enumerate(wanted) for _ in part]
-    single = top_k(score, sparse(weighted()), ratio, k)
-    size = min(k, 9) if k is not None else math.ceil(ratio * 9)
-    assert single.index.tolist() == sorted(range(9), key=lambda i: -float(score[i]))[:size]
-    assert single.ptr is None
-    # The same three graphs, padded to four rows.
+    wanted = []
+    for start, end, size in zip(PTR[:-1].tolist(), PTR[1:].tolist(), sizes, strict=True):
+        wanted += sorted(range(start, end), key=lambda i: -float(score[i]))[:size]
+    assert best.index.tolist() == wanted
+    assert best.ptr.tolist() == np.cumsum([0, *sizes]).tolist()
+    # The same three graphs, padded to four rows; padding scores highest, and is not chosen.
     mask = torch.tensor([[True] * 4, [True] + [False] * 3, [True] * 4])
-    ranked = torch.full((3, 4), 9.0, dtype=torch.float64)  # padding scores highest, and is not chosen
+    ranked = torch.full((3, 4), 9.0, dtype=torch.float64)
     ranked[mask] = score
     padded = top_k(ranked, Dense(torch.zeros(3, 4, 4), mask), ratio, k)
-    for b, part in enumerate(wanted):
-        real = padded.index[b][padded.mask[b]]
-        assert (real + PTR[b]).tolist() == part
-    plain = top_k(ranked, Dense(torch.zeros(3, 4, 4)), ratio, k)
-    assert plain.mask is None
+    assert (padded.index + PTR[:-1, None])[padded.mask].tolist() == wanted
+    assert top_k(ranked, Dense(torch.zeros(3, 4, 4)), ratio, k).mask is None
 
 
 def test_a_share_that_rounding_would_exceed():
     """0.1 * 30 is 3.0000000000000004: three nodes, not four."""
-    score = torch.arange(30.0)
-    for op in (sparse(weighted(30)), sparse(weighted(30), torch.zeros(30, dtype=torch.long))):
-        assert len(top_k(score, op, 0.1, None).index) == 3
+    score, zeros = torch.arange(30.0), torch.zeros(30, dtype=torch.long)
+    for op in (sparse(weighted(30)), sparse(weighted(30), zeros)):
+        assert top_k(score, op, 0.1, None).index.tolist() == [29, 28, 27]
     two = sparse(weighted(60, ptr=[0, 30, 60]), torch.arange(60) // 30)
     assert top_k(torch.arange(60.0), two, 0.1, None).ptr.tolist() == [0, 3, 6]
     mask = torch.ones(1, 30, dtype=torch.bool)
