@@ -127,15 +127,6 @@ def test_svd_for_large_sparse_features(easy: Graph, monkeypatch: pytest.MonkeyPa
     assert metrics.nmi(easy.y, kmeans_propagated(easy, 4)) > 0.8
 
 
-def test_features_are_needed() -> None:
-    graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
-    for method in (kmeans_features, kmeans_propagated):
-        with pytest.raises(GraphError, match="no node features"):
-            method(graph, 2)
-    with pytest.raises(ParameterError, match="hops"):
-        propagate(datasets.ring_graph(5), hops=-1)
-
-
 def test_spectral_separates_components() -> None:
     blocks = [nx.to_scipy_sparse_array(nx.complete_graph(size)) for size in (20, 25, 30)]
     graph = Graph.from_scipy(sp.csr_matrix(sp.block_diag(blocks)))
@@ -161,15 +152,20 @@ def test_leiden_merges_what_is_left_over() -> None:
         assert len(set(labels[start:end].tolist())) == 1
 
 
-def test_leiden_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = datasets.ring_graph(10)
-    with pytest.raises(ParameterError, match="not both"):
-        leiden(graph, 2, resolution=1.0)
-    with pytest.raises(ParameterError, match="resolution"):
-        leiden(graph, resolution=-1.0)
+def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ring, bare = datasets.ring_graph(10), Graph.from_edges([[0, 1, 2], [1, 2, 3]])
+    for error, words, call in (
+        (GraphError, "no node features", lambda: kmeans_features(bare, 2)),
+        (GraphError, "no node features", lambda: kmeans_propagated(bare, 2)),
+        (ParameterError, "hops", lambda: propagate(ring, hops=-1)),
+        (ParameterError, "not both", lambda: leiden(ring, 2, resolution=1.0)),
+        (ParameterError, "resolution", lambda: leiden(ring, resolution=-1.0)),
+    ):
+        with pytest.raises(error, match=words):
+            call()
     monkeypatch.setitem(__import__("sys").modules, "leidenalg", None)
     with pytest.raises(DependencyError, match=r"softcut\[leiden\]"):
-        leiden(graph, 2)
+        leiden(ring, 2)
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,8 @@ def test_validation_images_are_verified(tmp_path, monkeypatch):
 def test_what_is_missing_is_downloaded_and_checked(tmp_path, monkeypatch):
     write(tmp_path / "source", "1")
     monkeypatch.setattr(bsds500, "_VALIDATION_NAMES", "1")
-    monkeypatch.setattr(
-        bsds500, "_VALIDATION_CHECKSUM", bsds500._checksum(bsds500._images(tmp_path / "source"))
-    )
+    digest = bsds500._checksum(bsds500._images(tmp_path / "source"))
+    monkeypatch.setattr(bsds500, "_VALIDATION_CHECKSUM", digest)
     asked = []
 
     def fetch(url, target, check, name):

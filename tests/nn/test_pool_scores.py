@@ -47,13 +47,6 @@ def same_as_peer(out, peer_out, x):
     torch.testing.assert_close(out.adj.to_dense(), adj[index][:, index])
 
 
-def topk_pair(**options):
-    torch.manual_seed(0)
-    pool, peer = TopKPool(WIDTH, **options).double(), TopKPooling(WIDTH, **options).double()
-    pool.load_state_dict(peer.state_dict())
-    return pool, peer
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -68,12 +61,12 @@ def topk_pair(**options):
 @pytest.mark.parametrize("own", [True, False])
 def test_topk_agrees(options, own):
     x, edge_index, weight, batch, attn = inputs()
-    pool, peer = topk_pair(**options)
-    features = attn if own else x
-    given = None if own else attn
-    peer_out = peer(features, edge_index, weight, batch, given)
-    out = pool(features, edge_index, weight, batch, attn=given)
-    same_as_peer(out, peer_out, x)
+    torch.manual_seed(0)
+    pool, peer = TopKPool(WIDTH, **options).double(), TopKPooling(WIDTH, **options).double()
+    pool.load_state_dict(peer.state_dict())
+    scored, given = (attn, None) if own else (x, attn)
+    out = pool(scored, edge_index, weight, batch, attn=given)
+    same_as_peer(out, peer(scored, edge_index, weight, batch, given), x)
     if "min_score" in options:
         assert (torch.bincount(out.batch, minlength=len(SMALL)) > 0).all()  # no graph is lost
 
@@ -93,10 +86,10 @@ def test_sagpool_agrees(options, gnn, factor, own):
     again = SAGPool(WIDTH, gnn=gnn, **options).double()
     again.load_state_dict(pool.state_dict())
     assert torch.equal(again.scale, pool.scale)
-    given = None if own else attn
+    scored, given = (attn, None) if own else (x, attn)
     ones = torch.ones_like(weight)  # the peer scores without weights
-    peer_out = peer(attn if own else x, edge_index, ones, batch, given)
-    same_as_peer(pool(attn if own else x, edge_index, ones, batch, attn=given), peer_out, x)
+    peer_out = peer(scored, edge_index, ones, batch, given)
+    same_as_peer(pool(scored, edge_index, ones, batch, attn=given), peer_out, x)
 
 
 @pytest.mark.parametrize("make", [TopKPool, SAGPool])
@@ -156,24 +149,24 @@ class OnOperators(nn.Module):
         return op.product(self.lin(x))
 
 
+def called(module, x, edge_index, weight):
+    """The output of a module, called as its own authors would."""
+    if isinstance(module, nn.Linear | nn.Sequential):
+        return module(x)
+    if isinstance(module, OnOperators):
+        block = torch.zeros(len(x), len(x), dtype=torch.double)
+        block[edge_index[0], edge_index[1]] = weight
+        return block @ module.lin(x)
+    return module(x, edge_index) if isinstance(module, GATConv) else module(x, edge_index, weight)
+
+
 @pytest.mark.parametrize("given", [GraphConv, OnOperators, GATConv, PeerGraphConv, nn.Linear])
 @pytest.mark.parametrize("made", [True, False])
 def test_any_module_scores(given, made):
     x, edge_index, weight, batch, _ = inputs()
     torch.manual_seed(0)
-    module = given(F, 1)
-    pool = SAGPool(F, k=2, gnn=given if made else module).double()
-    module = pool.gnn
-    if given is nn.Linear:
-        score = module(x)
-    elif given is GATConv:
-        score = module(x, edge_index)
-    elif given is OnOperators:
-        block = torch.zeros(len(x), len(x), dtype=torch.double)
-        block[edge_index[0], edge_index[1]] = weight
-        score = block @ module.lin(x)
-    else:
-        score = module(x, edge_index, weight)
+    pool = SAGPool(F, k=2, gnn=given if made else given(F, 1)).double()
+    score = called(pool.gnn, x, edge_index, weight)
     out = pool(x, edge_index, weight, batch)
     torch.testing.assert_close(out.selection.gate, torch.tanh(score.flatten())[out.selection.index])
     dense, adj, mask = padded(x, edge_index, weight, batch)
@@ -192,12 +185,7 @@ def test_any_module_assigns_and_embeds(given):
     torch.manual_seed(0)
     assigner, embedder = given(F, 3), given(F, 5)
     pool = DiffPool(F, 3, assignment=assigner, embed=embedder).double()
-    if isinstance(assigner, nn.Sequential):
-        scores, z = assigner(x), embedder(x)
-    elif isinstance(assigner, GATConv):
-        scores, z = assigner(x, edge_index), embedder(x, edge_index)
-    else:
-        scores, z = (m(x, edge_index, weight, batch) for m in (assigner, embedder))
+    scores, z = (called(module, x, edge_index, weight) for module in (assigner, embedder))
     out = pool(x, edge_index, weight, batch)
     torch.testing.assert_close(out.s, scores.softmax(-1))
     expected = torch.stack([out.s[batch == g].mT @ z[batch == g] for g in range(len(SMALL))])
