@@ -57,21 +57,11 @@ def node_hash(place: np.ndarray, seed: int) -> np.ndarray:
 
 @dataclass
 class Level:
-    """One coarsening step of a graph or a block-diagonal batch.
+    """One coarsening step of a graph or a block-diagonal batch."""
 
-    Attributes
-    ----------
-    index : ndarray
-        Graclus: the cluster of every node [N]. NDP: the nodes that stay [N'].
-    adjacency : csr_array
-        The coarse graph, N' x N', without self-loops.
-    ptr : ndarray
-        Where each graph's coarse nodes begin [B + 1].
-    """
-
-    index: np.ndarray
-    adjacency: sp.csr_array
-    ptr: np.ndarray
+    index: np.ndarray  # Graclus: the cluster of every node [N]; NDP: the nodes that stay [N']
+    adjacency: sp.csr_array  # the coarse graph, N' x N', without self-loops
+    ptr: np.ndarray  # where each graph's coarse nodes begin [B + 1]
 
 
 class CoarseningCache:
@@ -141,18 +131,9 @@ def hierarchy(
     >>> [level.index.tolist() for level in hierarchy(Graclus(), path, levels=2)]
     [[0, 0, 1, 1], [0, 0]]
 
-    Parameters
-    ----------
-    coarsening : Graclus or NodeDecimation
-        Or another function of a graph and `ptr` that makes a level and has a `recipe`, the key of the cache.
-    adjacency : csr_array
-        Symmetric, non-negative, without self-loops (see :func:`~softcut.coarsening.clean`).
-    levels : int
-        How often.
-    ptr : ndarray, optional
-        Where the graphs of a block-diagonal batch begin.
-    cache : CoarseningCache, optional
-        Where levels are looked up and kept.
+    `coarsening` is Graclus or NodeDecimation, or another function of a graph and `ptr` that makes a level and has a
+    `recipe`, its part of the key of the cache. `adjacency` and `ptr` are those of
+    :func:`~softcut.coarsening.graclus_matching`; :func:`~softcut.coarsening.clean` makes such a matrix.
     """
     if levels < 1:
         raise ParameterError(f"levels must be at least 1, got {levels}.")

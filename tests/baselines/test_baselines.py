@@ -127,15 +127,6 @@ def test_svd_for_large_sparse_features(easy: Graph, monkeypatch: pytest.MonkeyPa
     assert metrics.nmi(easy.y, kmeans_propagated(easy, 4)) > 0.8
 
 
-def test_spectral_separates_components() -> None:
-    blocks = [nx.to_scipy_sparse_array(nx.complete_graph(size)) for size in (20, 25, 30)]
-    graph = Graph.from_scipy(sp.csr_matrix(sp.block_diag(blocks)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        labels = spectral(graph, 3)
-    assert metrics.ari(np.repeat([0, 1, 2], [20, 25, 30]), labels) == 1.0
-
-
 def test_leiden_searches_the_number_of_communities() -> None:
     graph = Graph.from_scipy(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
     assert metrics.modularity(graph, leiden(graph)) == pytest.approx(0.4198, abs=1e-3)  # the known optimum

@@ -68,9 +68,3 @@ def test_a_pool_first_used_in_inference_mode_trains_later(make) -> None:
     again = pool(x, edges)
     (again.x.sum() + again.adj.to_dense().sum() * x.sum()).backward()
     assert x.grad is not None
-
-
-def test_the_coarse_graph_has_the_precision_of_the_features() -> None:
-    edges, pool = torch.from_numpy(np.stack(knn(40).nonzero())), NDPPool()
-    for dtype in (torch.float32, torch.float64):
-        assert pool(torch.rand(40, 3, dtype=dtype), edges).adj.val.dtype == dtype

@@ -137,21 +137,15 @@ def test_lift_takes_the_pooled_features_only(name, options):
 
 
 def test_dense_selections_of_batches():
-    s = torch.softmax(features(9, 2), -1)
+    s, x = torch.softmax(features(9, 2), -1), features()
     selection = DenseSelection(s, Segments(9, PTR))
-    x = features()
-    pooled = selection.reduce(x)
-    wanted = torch.stack([s[a:b].T @ x[a:b] for a, b in pairwise(PTR.tolist())])
-    torch.testing.assert_close(pooled, wanted)
+    parts = [slice(a, b) for a, b in pairwise(PTR.tolist())]
+    pooled = torch.stack([s[part].T @ x[part] for part in parts])
+    torch.testing.assert_close(selection.reduce(x), pooled)
     assert selection.pooled_rows == (3, 2)
-    torch.testing.assert_close(
-        selection.lift(pooled),
-        torch.cat([s[a:b] @ wanted[i] for i, (a, b) in enumerate(pairwise(PTR.tolist()))]),
-    )
-    back = torch.cat(
-        [torch.linalg.pinv(s[a:b]).T @ wanted[i] for i, (a, b) in enumerate(pairwise(PTR.tolist()))]
-    )
-    torch.testing.assert_close(selection.lift(pooled, pinv=True), back)
+    for pinv, back in ((False, lambda s: s), (True, lambda s: torch.linalg.pinv(s).T)):
+        wanted = torch.cat([back(s[part]) @ rows for part, rows in zip(parts, pooled, strict=True)])
+        torch.testing.assert_close(selection.lift(pooled, pinv=pinv), wanted)
     with pytest.raises(ParameterError, match=r"x_pool must have the shape \[3, 2, F\]"):
         selection.lift(pooled[:2])
     with pytest.raises(ParameterError, match="x_pool must hold floating-point numbers"):
