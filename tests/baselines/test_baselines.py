@@ -206,13 +206,13 @@ def test_what_is_left_over_joins_where_most_weight_is(joined):
 def test_kmeans_is_that_of_sklearn(easy: Graph) -> None:
     dense = Graph.from_scipy(easy.adjacency, x=easy.x.toarray())
     x = dense.x / np.linalg.norm(dense.x, axis=1, keepdims=True)
-    for found, rows in (
+    for labels, rows in (
         (kmeans_features(dense, 4, random_state=3, unit_norm=False), dense.x),
         (kmeans_features(dense, 4, random_state=3), x),
         (kmeans_features(easy, 4, random_state=3), x),  # many entries: dense from there on
         (kmeans_propagated(dense, 4, random_state=3), propagate(dense, 2)),
     ):
-        assert np.array_equal(found, KMeans(4, n_init=10, random_state=3).fit_predict(rows))
+        assert np.array_equal(labels, KMeans(4, n_init=10, random_state=3).fit_predict(rows))
 
 
 @pytest.mark.parametrize(("p", "solver"), [(0.05, "arpack"), (0.3, "lobpcg")])  # average degrees of 10 and 60

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers.coarsening_samples import as_graph, knn
 
 from softcut.coarsening import CoarseningCache, Graclus, NodeDecimation, hierarchy
@@ -72,6 +73,18 @@ def test_what_cannot_be_coarsened_is_named():
         hierarchy(Graclus(), knn(20), levels=0)
     with pytest.raises(GraphError, match="adjacency must not hold negative weights to be coarsened, got -1"):
         hierarchy(Graclus(), -knn(20))
+
+
+def test_a_batch_is_coarsened_graph_by_graph():
+    graphs = [knn(30), as_graph("ring"), knn(41, seed=2)]
+    both = sp.csr_array(sp.block_diag(graphs, format="csr"))
+    ptr = np.cumsum([0, *(g.shape[0] for g in graphs)])
+    for coarsening in (Graclus(), NodeDecimation()):
+        together = coarsening(both, ptr)
+        alone = [coarsening(g) for g in graphs]
+        assert np.array_equal(np.diff(together.ptr), [level.adjacency.shape[0] for level in alone])
+        expected = sp.block_diag([level.adjacency for level in alone])
+        assert abs(together.adjacency - expected).max() < 1e-6
 
 
 def test_coarsening_does_not_load_torch():

@@ -70,10 +70,10 @@ def test_textons_tell_textures_apart():
 
 @pytest.mark.parametrize("weights", ["colour", "adjacency"])
 def test_weights(weights):
-    found = region_graph(IMAGE, REGIONS, weights=weights)
+    made = region_graph(IMAGE, REGIONS, weights=weights)
     lab = rgb2lab(COLOURS[None])[0]
     lengths = {1: 5, 3: 4}  # tiles beside each other share 5 pixels, tiles above each other 4
-    dense = found.graph.adjacency.toarray()
+    dense = made.graph.adjacency.toarray()
     for i, j in itertools.combinations(range(6), 2):
         touch = (j - i == 1 and i % 3 != 2) or j - i == 3
         length = lengths.get(j - i, 0) if touch else 0
@@ -96,14 +96,14 @@ def test_likeness_is_the_length_times_the_exponential_of_the_distance():
 
 
 def test_features():
-    found = region_graph(IMAGE, REGIONS, features=("paper", "position"), weights="adjacency")
+    made = region_graph(IMAGE, REGIONS, features=("paper", "position"), weights="adjacency")
     total = COLOURS * 20
     expected = np.concatenate([COLOURS / COLOURS.max(0), total / total.max(0)], axis=1)
-    np.testing.assert_allclose(found.graph.x[:, :6], expected, rtol=1e-5)
-    np.testing.assert_allclose(found.graph.x[4, 6:], [(4 + 1.5) / 12, (5 + 2) / 12], rtol=1e-6)
+    np.testing.assert_allclose(made.graph.x[:, :6], expected, rtol=1e-5)
+    np.testing.assert_allclose(made.graph.x[4, 6:], [(4 + 1.5) / 12, (5 + 2) / 12], rtol=1e-6)
     colour = region_graph(IMAGE, REGIONS, weights="adjacency").graph.x
     np.testing.assert_allclose(colour, rgb2lab(COLOURS[None])[0], rtol=1e-3, atol=1e-2)
-    assert found.paint(np.arange(6) * 2).tolist() == (REGIONS * 2).tolist()
+    assert made.paint(np.arange(6) * 2).tolist() == (REGIONS * 2).tolist()
 
 
 def test_kinds_of_regions():
