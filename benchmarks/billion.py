@@ -30,7 +30,7 @@ from streams import product_in_blocks, propagate_in_blocks
 from torch import Tensor
 
 from softcut.clustering.kmeans import assign, kmeans
-from softcut.datasets.random_edges import Communities, RandomEdges, generator_of, pattern_of_chunks
+from softcut.datasets.generators import RandomEdges, generator_of, pattern_of_chunks
 from softcut.files import atomic_json
 from softcut.ops import CSR, CSRPattern
 from softcut.ops.numerics import inverse_sqrt
@@ -64,10 +64,11 @@ class EdgeList:
 
 def draw(arguments: argparse.Namespace, device: torch.device) -> tuple[EdgeList, Tensor, Tensor]:
     """The edge list, the features and the communities, in main memory."""
-    communities = Communities.draw(arguments.nodes, arguments.clusters, device, arguments.seed)
-    drawn = RandomEdges(communities, arguments.edges, arguments.edge_signal, arguments.seed)
+    drawn = RandomEdges.draw(
+        arguments.nodes, arguments.clusters, arguments.edges, arguments.edge_signal, device, arguments.seed
+    )
     chunks = [(u.to(torch.int32).cpu(), v.to(torch.int32).cpu()) for u, v in drawn]
-    y = communities.labels()
+    y = drawn.labels()
     centre = arguments.feature_signal * torch.randn(
         arguments.clusters,
         arguments.features,

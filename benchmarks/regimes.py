@@ -106,7 +106,9 @@ def main() -> None:
         assert graph.y is not None
         k = len(np.unique(graph.y))
         measured = rows[name]["methods"] if name in rows else {}
-        measured = {method: measured[method] for method in METHODS if method in measured}  # of methods that are left
+        measured = {
+            method: measured[method] for method in METHODS if method in measured
+        }  # of methods that are left
         for method in given.method:
             if graph.x is None and method.startswith("kmeans"):
                 continue

@@ -10,12 +10,14 @@
 To add a baseline, write a function of this signature and name it in :data:`BASELINES`.
 """
 
-from softcut.baselines.base import Baseline
+from collections.abc import Callable
+from typing import Any
+
 from softcut.baselines.leiden import leiden
 from softcut.baselines.scikit import kmeans_features, kmeans_propagated, propagate, spectral
 from softcut.baselines.trained import diffpool, diffpool_replicas, dmon, dmon_replicas
 
-BASELINES: dict[str, Baseline] = {
+BASELINES: dict[str, Callable[..., Any]] = {
     "sc": spectral,
     "kmeans": kmeans_features,
     "kmeans_propagated": kmeans_propagated,
@@ -27,7 +29,6 @@ BASELINES: dict[str, Baseline] = {
 
 __all__ = [
     "BASELINES",
-    "Baseline",
     "diffpool",
     "diffpool_replicas",
     "dmon",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from softcut.baselines.base import check_n_clusters
 from softcut.errors import GraphError, ParameterError
 from softcut.graph import Graph
 
@@ -23,6 +22,16 @@ MAX_DENSE_ENTRIES = 50_000_000
 SVD_COMPONENTS = 256
 # Up to this many products per k-means iteration one thread does the work.
 SINGLE_THREAD_PRODUCTS = 200_000_000
+
+
+def check_n_clusters(graph: Graph, n_clusters: int) -> int:
+    """The number of clusters as an int, or an error that names the argument."""
+    if n_clusters != int(n_clusters) or not 1 <= n_clusters <= graph.num_nodes:
+        raise ParameterError(
+            f"n_clusters must be a whole number from 1 to the number of nodes ({graph.num_nodes}), "
+            f"not {n_clusters}."
+        )
+    return int(n_clusters)
 
 
 def kmeans_features(
@@ -118,23 +127,13 @@ def spectral(
     random_state: int = 0,
     *,
     n_init: int = 10,
-    eigen_solver: Literal["auto", "arpack", "lobpcg"] = "auto",
 ) -> NDArray[np.int64]:
     """k-means on the eigenvectors of the normalised Laplacian; node features are ignored.
 
     This is :class:`sklearn.cluster.SpectralClustering` with the adjacency matrix as affinity. A graph of
     several components is accepted (without scikit-learn's warning), but then the method mostly separates
-    small components from the rest.
-
-    Parameters
-    ----------
-    graph, n_clusters, random_state
-        As in every baseline.
-    n_init
-        Number of k-means starts.
-    eigen_solver
-        ``"arpack"`` factorises the Laplacian: exact, but slow on large or dense graphs. ``"lobpcg"`` only
-        multiplies. ``"auto"`` takes ARPACK up to 50,000 nodes with an average degree of at most 20.
+    small components from the rest. Eigenvectors are those of ARPACK up to 50,000 nodes with an average degree
+    of at most 20; LOBPCG, which does not factorise the Laplacian, finds those of larger or denser graphs.
 
     >>> from softcut.baselines import spectral
     >>> from softcut.datasets import community_graph
@@ -144,23 +143,18 @@ def spectral(
     True
     """
     k = check_n_clusters(graph, n_clusters)
-    if eigen_solver not in ("auto", "arpack", "lobpcg"):
-        raise ParameterError(f"eigen_solver must be 'auto', 'arpack' or 'lobpcg', not {eigen_solver!r}.")
     n = graph.num_nodes
     if k == 1:
         return np.zeros(n, dtype=np.int64)
     if k == n:
         return np.arange(n, dtype=np.int64)
-    if eigen_solver == "auto":
-        eigen_solver = "arpack" if n <= 50_000 and graph.adjacency.nnz <= 20 * n else "lobpcg"
-    if n < 5 * k + 1:
-        eigen_solver = "lobpcg"  # scikit-learn solves such small problems densely
+    # scikit-learn solves problems of few nodes densely with LOBPCG.
+    solver = "arpack" if 5 * k < n <= 50_000 and graph.adjacency.nnz <= 20 * n else "lobpcg"
     model = SpectralClustering(
-        k, affinity="precomputed", eigen_solver=eigen_solver, n_init=n_init, random_state=random_state
+        k, affinity="precomputed", eigen_solver=solver, n_init=n_init, random_state=random_state
     )
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # several components, few distinct rows, eigenvectors that are not exact
+        # Several components, few distinct rows, eigenvectors that are not exact.
+        warnings.simplefilter("ignore")
         labels = model.fit_predict(graph.adjacency.astype(np.float64))
     return labels.astype(np.int64)

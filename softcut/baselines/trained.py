@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softcut.baselines.base import check_n_clusters
+from softcut.baselines.scikit import check_n_clusters
 from softcut.clustering.node_features import rows_that_sum_to_one
 from softcut.graph import Graph
 from softcut.ops import CSR, Operator, cut_terms

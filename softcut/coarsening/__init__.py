@@ -1,12 +1,10 @@
 """Coarsening of graphs ahead of training, without PyTorch: Graclus, node decimation, and their cache."""
 
 from softcut.coarsening.graclus import Graclus, graclus_matching
-from softcut.coarsening.kron import kron_reduction
-from softcut.coarsening.levels import Coarsening, CoarseningCache, Level, clean, hierarchy
-from softcut.coarsening.node_decimation import NodeDecimation, max_cut_split
+from softcut.coarsening.levels import CoarseningCache, Level, clean, hierarchy
+from softcut.coarsening.node_decimation import NodeDecimation, kron_reduction, max_cut_split
 
 __all__ = [
-    "Coarsening",
     "CoarseningCache",
     "Graclus",
     "Level",

@@ -82,17 +82,9 @@ def graclus_matching(adjacency: sp.csr_array, ptr: np.ndarray | None = None, see
     >>> graclus_matching(path).tolist()
     [0, 0, 1, 1]
 
-    Parameters
-    ----------
-    adjacency : csr_array
-        Symmetric, non-negative, without self-loops.
-    ptr : ndarray, optional
-        Where the graphs of a block-diagonal batch begin; each is matched as it would be alone.
-    seed : int
-        Decides between nodes of one degree.
+    `adjacency` is symmetric, non-negative and without self-loops; `ptr` says where the graphs of a block-diagonal batch
+    begin, each of which is matched as it would be alone; `seed` decides between nodes of one degree.
 
-    Notes
-    -----
     Nodes are visited by increasing degree, those with a single free neighbour first: nearly every node
     finds a partner, where visiting in random order leaves one in seven of a ring alone. O(E + N log N).
     """
@@ -115,18 +107,13 @@ def graclus_matching(adjacency: sp.csr_array, ptr: np.ndarray | None = None, see
 
 @dataclass(frozen=True)
 class Graclus:
-    """Coarsening by Graclus: the number of nodes about halves.
+    """Coarsening by Graclus: the number of nodes about halves; `seed` decides between nodes of one degree.
 
     >>> import numpy as np, scipy.sparse as sp
     >>> path = sp.csr_array(np.diag([1.0, 1.0, 1.0], 1) + np.diag([1.0, 1.0, 1.0], -1))
     >>> level = Graclus()(path)
     >>> level.index.tolist(), level.adjacency.toarray().tolist()
     ([0, 0, 1, 1], [[0.0, 1.0], [1.0, 0.0]])
-
-    Parameters
-    ----------
-    seed : int
-        Decides between nodes of one degree.
     """
 
     seed: int = 0

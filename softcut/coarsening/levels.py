@@ -7,7 +7,7 @@ import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -57,32 +57,11 @@ def node_hash(place: np.ndarray, seed: int) -> np.ndarray:
 
 @dataclass
 class Level:
-    """One coarsening step of a graph or a block-diagonal batch.
+    """One coarsening step of a graph or a block-diagonal batch."""
 
-    Attributes
-    ----------
-    index : ndarray
-        Graclus: the cluster of every node [N]. NDP: the nodes that stay [N'].
-    adjacency : csr_array
-        The coarse graph, N' x N', without self-loops.
-    ptr : ndarray
-        Where each graph's coarse nodes begin [B + 1].
-    """
-
-    index: np.ndarray
-    adjacency: sp.csr_array
-    ptr: np.ndarray
-
-
-class Coarsening(Protocol):
-    """A way to coarsen graphs, such as :class:`~softcut.coarsening.Graclus`."""
-
-    @property
-    def recipe(self) -> str:
-        """Everything besides the graph that decides the coarsening."""
-
-    def __call__(self, adjacency: sp.csr_array, ptr: np.ndarray | None = None) -> Level:
-        """One level; `ptr` tells the graphs of a block-diagonal batch apart."""
+    index: np.ndarray  # Graclus: the cluster of every node [N]; NDP: the nodes that stay [N']
+    adjacency: sp.csr_array  # the coarse graph, N' x N', without self-loops
+    ptr: np.ndarray  # where each graph's coarse nodes begin [B + 1]
 
 
 class CoarseningCache:
@@ -138,7 +117,7 @@ class CoarseningCache:
 
 
 def hierarchy(
-    coarsening: Coarsening,
+    coarsening: Any,
     adjacency: sp.csr_array,
     levels: int = 1,
     ptr: np.ndarray | None = None,
@@ -152,18 +131,9 @@ def hierarchy(
     >>> [level.index.tolist() for level in hierarchy(Graclus(), path, levels=2)]
     [[0, 0, 1, 1], [0, 0]]
 
-    Parameters
-    ----------
-    coarsening : Coarsening
-        :class:`~softcut.coarsening.Graclus` or :class:`~softcut.coarsening.NodeDecimation`.
-    adjacency : csr_array
-        Symmetric, non-negative, without self-loops (see :func:`~softcut.coarsening.clean`).
-    levels : int
-        How often.
-    ptr : ndarray, optional
-        Where the graphs of a block-diagonal batch begin.
-    cache : CoarseningCache, optional
-        Where levels are looked up and kept.
+    `coarsening` is Graclus or NodeDecimation, or another function of a graph and `ptr` that makes a level and has a
+    `recipe`, its part of the key of the cache. `adjacency` and `ptr` are those of
+    :func:`~softcut.coarsening.graclus_matching`; :func:`~softcut.coarsening.clean` makes such a matrix.
     """
     if levels < 1:
         raise ParameterError(f"levels must be at least 1, got {levels}.")

@@ -8,9 +8,8 @@
 """
 
 from softcut.datasets.collections import available_collections, load_graphs
-from softcut.datasets.fetching import cache_dir
+from softcut.datasets.fetching import DatasetInfo, cache_dir
 from softcut.datasets.generators import GeneratedGraph, generate, planted_graph, power_law_graph
-from softcut.datasets.info import DatasetInfo
 from softcut.datasets.registry import available, load
 from softcut.datasets.synthetic import attributed_communities, community_graph, grid_graph, ring_graph
 

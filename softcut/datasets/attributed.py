@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.datasets.fetching import reading
-from softcut.datasets.info import DatasetInfo, Entry, RawGraph
+from softcut.datasets.fetching import DatasetInfo, Entry, RawGraph, reading
 from softcut.errors import DataError
 
 GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz/"

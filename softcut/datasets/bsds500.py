@@ -63,11 +63,6 @@ def load_bsds500(
 
     Only the validation images have a known checksum and are downloaded, unless `download` is False. `root` is a folder
     that holds ``bsds500``, in place of ``$SOFTCUT_DATA`` and the cache.
-
-    >>> from softcut.datasets.bsds500 import load_bsds500
-    >>> images = load_bsds500()                                                   # doctest: +SKIP
-    >>> len(images), images[0].image().shape, len(images[0].people())             # doctest: +SKIP
-    (100, (481, 321, 3), 5)
     """
     if split not in SPLITS:
         raise ParameterError(f"split must be one of {', '.join(map(repr, SPLITS))}, got {split!r}.")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from softcut.datasets import bench, fetching, tu
-from softcut.datasets.info import DatasetInfo
-from softcut.datasets.raw_graphs import RawGraphs, read_packed, write_packed
+from softcut.datasets import fetching, tu
+from softcut.datasets.fetching import DatasetInfo
+from softcut.datasets.raw_graphs import RawGraphs, read_bench, read_packed, write_packed
 from softcut.errors import DataError, ParameterError
 from softcut.graph.collection import GraphCollection
 from softcut.learning.hierarchy import Hierarchy, coarsen_collection
@@ -126,8 +126,8 @@ def _bench(
     counts = (graphs, nodes, edges, 0, 5, 3)
     info = DatasetInfo(name, name, "graph classification", *counts, BENCH_URL, licence, BENCH_CITATION)
     file, checksum = f"bench/{kind.replace('-', '_')}.npz", CHECKSUMS[name]
-    original = Source(file, bench.read_bench, None if averages else checksum)
-    drawn = Source(f"bench/resampled/{kind}_resampled.npz", bench.read_bench, checksum, FRESH_DRAW)
+    original = Source(file, read_bench, None if averages else checksum)
+    drawn = Source(f"bench/resampled/{kind}_resampled.npz", read_bench, checksum, FRESH_DRAW)
     both = 2  # its authors count both directions of an edge
     return Collection(
         info,

@@ -1,4 +1,4 @@
-"""Where data files lie and how missing ones are fetched: local folder first, then the cache, then the web."""
+"""What a data set is, where its files lie (local folder, then cache), and how missing ones are fetched from the web."""
 
 from __future__ import annotations
 
@@ -9,17 +9,71 @@ import shutil
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from softcut.errors import DataError, SoftcutError
 
 TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What a data set is and where it comes from.
+
+    ``edges`` counts every undirected edge once and no self-loops. ``path`` is the folder that holds the
+    files on this computer, or None when they would be downloaded.
+
+    >>> from softcut.datasets import available
+    >>> available()[0].title
+    'Cora'
+    """
+
+    name: str
+    title: str
+    task: str
+    graphs: int
+    nodes: int
+    edges: int
+    self_loops: int
+    features: int
+    classes: int
+    url: str
+    licence: str
+    citation: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True)
+class RawGraph:
+    """What a reader returns: plain arrays, before they become a :class:`~softcut.Graph`."""
+
+    adjacency: sp.csr_matrix
+    x: sp.csr_matrix | None
+    y: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set: its description, the folders it may lie in, its files and its reader.
+
+    ``files`` maps the name of each file to its web address, empty where it cannot be downloaded. ``read(folder)``
+    parses the files and verifies their content; ``check(path, file)`` raises for a download that is not that file.
+    """
+
+    info: DatasetInfo
+    folders: Sequence[str]
+    files: Mapping[str, str]
+    read: Callable[[Path], RawGraph]
+    check: Callable[..., object]
+    aliases: Sequence[str] = ()
 
 
 def cache_dir() -> Path:

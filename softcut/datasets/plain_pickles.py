@@ -118,14 +118,6 @@ def read_plain_pickle(content: bytes) -> Any:
     """The array, CSR matrix, dictionary, list, number or string that a pickle holds.
 
     Raises :class:`pickle.UnpicklingError` for anything else, before any code of the file could run.
-
-    >>> import pickle
-    >>> from softcut.datasets.plain_pickles import read_plain_pickle
-    >>> read_plain_pickle(pickle.dumps({0: [1, 2]}))
-    {0: [1, 2]}
-    >>> read_plain_pickle(pickle.dumps(print))
-    Traceback (most recent call last):
-    _pickle.UnpicklingError: it asks for builtins.print, which is not plain data
     """
     try:
         value = _PlainUnpickler(io.BytesIO(content), encoding="latin1").load()

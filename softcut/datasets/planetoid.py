@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.datasets.fetching import check_sha256, reading
-from softcut.datasets.info import DatasetInfo, Entry, RawGraph
+from softcut.datasets.fetching import DatasetInfo, Entry, RawGraph, check_sha256, reading
 from softcut.datasets.plain_pickles import read_plain_pickle
 
 URL = "https://github.com/kimiyoung/planetoid/raw/master/data/"

@@ -36,19 +36,7 @@ _AROMATIC = 4  # the number of an aromatic bond in `bond_type`; 1, 2 and 3 are s
 
 @dataclass(frozen=True)
 class Molecules:
-    """Molecules one after another: heavy atoms, the bonds between them, and numbers to predict.
-
-    >>> import numpy as np
-    >>> carbon_monoxide_and_methane = Molecules(
-    ...     sizes=np.array([2, 1]), atoms=np.array([0, 2, 0]), num_bonds=np.array([1, 0]),
-    ...     bonds=np.array([[0], [1]]), bond_type=np.array([3]), targets=np.zeros((2, 9)), number=np.array([1, 2]))
-    >>> adjacency, mask = carbon_monoxide_and_methane.dense_adjacency()
-    >>> adjacency.tolist(), mask.tolist()
-    ([[[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]]], [[True, True], [True, False]])
-    >>> carbon_monoxide_and_methane.dense_features()[1].tolist()
-    [[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
-
-    """
+    """Molecules one after another: heavy atoms, the bonds between them, and numbers to predict."""
 
     sizes: NDArray[Any]  # heavy atoms of every molecule [G]
     atoms: NDArray[Any]  # positions in ATOMS, molecule after molecule
@@ -108,12 +96,8 @@ class Molecules:
 def load_molecules(root: str | os.PathLike[str] | None = None) -> Molecules:
     """QM9 from the compact file ``QM9.npz``, or from the table ``qm9/qm9.csv.gz`` (needs rdkit, half a minute).
 
-    Both are looked for in ``$SOFTCUT_DATA`` and in the cache, where the compact file is kept once it was made.
-
-    `root` is a folder to use instead of both.
-
-    >>> load_molecules()                                                     # doctest: +SKIP
-    Molecules(130831 molecules, 1150724 heavy atoms, 1231874 bonds)
+    Both are looked for in `root`, or in ``$SOFTCUT_DATA`` and in the cache, where the compact file is kept once it was
+    made.
     """
     roots = fetching.search_roots(root)
     packed, table = fetching.find_file(roots, _PACKED), fetching.find_file(roots, [_TABLE])

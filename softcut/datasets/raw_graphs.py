@@ -1,16 +1,19 @@
-"""Lists of graphs as they are stored: edges once, labels as they come; checksum, compact file, features."""
+"""Lists of graphs as they are stored: edges once, labels as they come; checksum, features, compact and Bench files."""
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from softcut.datasets.fetching import checksum, reading
+from softcut.datasets.plain_pickles import read_plain_pickle
 from softcut.files import atomic_write
 from softcut.graph.collection import GraphCollection, class_numbers, pointer
 from softcut.learning.structure_features import clustering_coefficients, one_hot_columns, with_structure
@@ -144,3 +147,39 @@ def read_packed(path: Path) -> RawGraphs:
             structure=bool(file["structure"]),
             **{name: file[name] for name in _OPTIONAL if name in file.files},
         )
+
+
+def read_bench(path: Path) -> RawGraphs:
+    """The Bench sets of Bianchi et al.: adjacency matrices, one-hot colours and classes, and the split they come in.
+
+    The file holds pickled lists of matrices; they are read without running any code of the file.
+    """
+    with reading(f"{path} cannot be read as a Bench file", "; delete it and load again"):
+        with zipfile.ZipFile(path) as archive:
+            matrices, colours, classes = (
+                [_read_member(archive, f"{part}_{kind}.npy") for part in ("tr", "val", "te")]
+                for kind in ("adj", "feat", "class")
+            )
+        split = np.repeat(np.arange(3, dtype=np.int8), [len(part) for part in matrices])
+        matrices, colours = ([each for part in parts for each in part] for parts in (matrices, colours))
+        y = np.concatenate(classes).argmax(1).astype(np.int64)
+        sizes = np.array([matrix.shape[0] for matrix in matrices])
+        if sizes.tolist() != [len(colour) for colour in colours] or len(sizes) != len(y):
+            raise ValueError("its parts do not belong together")
+        labels = np.concatenate(colours).argmax(1).astype(np.int64)
+        blocks = sp.coo_array(sp.block_diag(matrices, format="coo"))
+        first, second = (axis.astype(np.int64) for axis in blocks.coords)
+        return RawGraphs.from_edges(
+            sizes, first, second, y=y, node_labels=labels, split=split, structure=False
+        )
+
+
+def _read_member(archive: zipfile.ZipFile, name: str) -> Any:
+    with archive.open(name) as file:
+        read_header = (
+            npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+        )
+        if read_header(file)[2].hasobject:
+            return read_plain_pickle(file.read())
+    with archive.open(name) as file:
+        return npy.read_array(file, allow_pickle=False)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from softcut.datasets import attributed, fetching, planetoid
 from softcut.datasets.collections import COLLECTIONS
-from softcut.datasets.info import DatasetInfo, Entry
+from softcut.datasets.fetching import DatasetInfo, Entry
 from softcut.errors import DataError, ParameterError
 from softcut.graph import Graph, SelfLoops
 from softcut.graph.checks import check_self_loops

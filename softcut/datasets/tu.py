@@ -49,18 +49,10 @@ def read_compact(path: Path) -> RawGraphs:
 
 @dataclass(frozen=True)
 class NodeFeatures:
-    """How the labels and attributes of nodes become features; taken from the training graphs.
+    """How the labels and attributes of nodes become features; taken from the training graphs."""
 
-    Attributes
-    ----------
-    labels : list of int
-        The node labels there are, in order; one feature for each.
-    mean, std : list of float
-        Of every attribute; it is given as (value - mean) / std.
-    """
-
-    labels: list[int]
-    mean: list[float]
+    labels: list[int]  # the node labels there are, in order; one feature for each
+    mean: list[float]  # of every attribute, which becomes (value - mean) / std
     std: list[float]
 
 
@@ -72,15 +64,6 @@ def read_tu_folder(
     Node labels become one-hot features, node attributes become numbers scaled to mean 0 and deviation 1, both as in
     `features` (those of the training graphs) where it is given. Graph labels may be missing. Edge labels and attributes
     are not read.
-
-    >>> import tempfile
-    >>> files = {"A": "1, 2\\n2, 1\\n3, 4\\n", "graph_indicator": "1\\n1\\n2\\n2\\n", "graph_labels": "1\\n-1\\n"}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for part, text in files.items():
-    ...         _ = Path(folder, f"PAIRS_{part}.txt").write_text(text)
-    ...     graphs, _ = read_tu_folder(folder)
-    >>> graphs, graphs.classes
-    (GraphCollection('PAIRS': 2 graphs, 4 nodes, 2 edges, 0 features, 2 classes), ('-1', '1'))
     """
     folder = Path(folder)
     name = _name(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -103,9 +102,9 @@ class FoldTask(Task):
         weight = None if full else (finest.chosen >= 0).to(store.dtype)
         return Batch(store.x[finest.row], finest.op, selections, store.y[finest.chosen], weight)
 
-    def forward(self, batch: Batch, net: GraphClassifier | None = None) -> tuple[ModelOutput, Tensor]:
+    def forward(self, batch: Batch) -> tuple[ModelOutput, Tensor]:
         """What the network says, and the cross entropy of every graph [R, B]."""
-        out = (net or self.net)(batch.x, batch.op, selections=batch.selections)
+        out = self.net(batch.x, batch.op, selections=batch.selections)
         logits = batch.per_graph(out.y)
         task = nn.functional.cross_entropy(logits.flatten(0, 1), batch.y.flatten(), reduction="none")
         return out, task.view(batch.y.shape)
@@ -158,15 +157,14 @@ class FoldTask(Task):
 
         The poolers' own losses are those before their weights, so that they can be read where a weight is 0.
         """
-        net, weights = _unweighted(self.net)
 
         def measured(batch: Batch) -> dict[str, Tensor]:
-            out, task = self.forward(batch, net)
+            out, task = self.forward(batch)
             values = {"accuracy": _hits(batch, out), "loss": task, "task": task}
             for level, pooled in enumerate(out.pooled, start=1):
-                for name, value in pooled.graph_losses.items():
-                    own = values[f"{name}{level}"] = batch.per_graph(value)
-                    values["loss"] = values["loss"] + weights[level - 1].get(name, 1.0) * own
+                for name, value in pooled.raw_losses.items():
+                    values[f"{name}{level}"] = batch.per_graph(value)
+                    values["loss"] = values["loss"] + batch.per_graph(pooled.graph_losses[name])
                 if isinstance(pooled.selection, DenseSelection):
                     values[f"clusters{level}"] = batch.per_graph(_clusters_used(pooled.selection))
             return values
@@ -186,16 +184,6 @@ def _auxiliary(batch: Batch, out: ModelOutput) -> Tensor:
     """The sum of the poolers' losses of every graph: [R, B], or 0 where there are none."""
     losses = [value for pooled in out.pooled for value in pooled.graph_losses.values()]
     return batch.per_graph(sum(losses[1:], losses[0])) if losses else out.y.new_zeros(())
-
-
-def _unweighted(net: GraphClassifier) -> tuple[GraphClassifier, list[dict[str, float]]]:
-    """A copy of the network whose poolers give their losses with weight 1, and the weights that they have."""
-    net, weights = copy.deepcopy(net), []
-    for pool in net.pools:
-        named = {name: value for name, value in vars(pool).items() if name.endswith("_weight")}
-        vars(pool).update(dict.fromkeys(named, 1.0))
-        weights.append({name.removesuffix("_weight"): value for name, value in named.items()})
-    return net, weights
 
 
 def _hits(batch: Batch, out: ModelOutput) -> Tensor:

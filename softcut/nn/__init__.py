@@ -9,11 +9,9 @@ from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor,
 from softcut.nn.pool import get_pool
 from softcut.nn.pool.base import DensePool, Pool, PoolOutput
 from softcut.nn.pool.diffpool import DiffPool, diff_pool
-from softcut.nn.pool.mincut import DMoNPool, JustBalancePool, MinCutPool, mincut_pool
-from softcut.nn.pool.node_selection import KeepSelection, NoPool
-from softcut.nn.pool.random import RandomPool
-from softcut.nn.pool.score_pools import SAGPool, TopKPool
-from softcut.nn.pool.selection import DenseSelection, Selection
+from softcut.nn.pool.mincut import DMoNPool, JustBalancePool, MinCutPool, RandomPool, mincut_pool
+from softcut.nn.pool.score_pools import NoPool, SAGPool, TopKPool
+from softcut.nn.pool.selection import DenseSelection, KeepSelection, Selection
 from softcut.nn.pool.topological import ClusterSelection, GraclusPool, NDPPool
 
 if TYPE_CHECKING:

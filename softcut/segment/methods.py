@@ -95,23 +95,15 @@ def cluster_regions(
     *,
     area: NDArray[np.integer] | None = None,
 ) -> NDArray[np.int64]:
-    """Cluster of every region.
+    """Cluster of every region: `k` clusters of a region graph with features.
 
-    Parameters
-    ----------
-    graph : Graph
-        A region graph with features.
-    k : int
-        Clusters.
-    method : {"mincut", "ncut", "diffpool"}
-        See :func:`mincut_regions`; spectral clustering (:func:`softcut.baselines.spectral`); the auxiliary losses of
-        DiffPool (:func:`softcut.baselines.diffpool_replicas`).
-    random_state : int
-        Of k-means and of the networks.
-    device : str
-        Where networks are trained.
-    area : array [N], optional
-        Pixels of every region, for minCUT: see there.
+    By :func:`mincut_regions`, by spectral clustering (:func:`softcut.baselines.spectral`) or by the auxiliary losses of
+    DiffPool (:func:`softcut.baselines.diffpool_replicas`). `random_state` is that of k-means and of the networks, which
+    are trained on `device`; `area`, the pixels of every region, is for minCUT.
+
+    >>> from softcut.datasets import community_graph
+    >>> cluster_regions(community_graph(4, 80, seed=0), 4, "ncut").shape
+    (80,)
     """
     check_choice("method", method, METHODS)
     if k >= graph.num_nodes:
@@ -158,19 +150,9 @@ def mincut_regions(
     >>> nmi(graph.y, mincut_regions(graph, 4)) > 0.9
     True
 
-    Parameters
-    ----------
-    graph : Graph
-        A region graph with features.
-    k : int
-        Clusters, fewer than regions.
-    settings : MincutSettings, optional
-        See there.
-    area : array [N], optional
-        Pixels of every region: a region counts as many times as it has pixels in k-means, at the start and in the
-        consensus. By default all regions count the same.
-    random_state, device
-        As for :func:`cluster_regions`.
+    A region counts as many times in k-means, at the start and in the consensus, as it has pixels by `area` [N]; by
+    default all regions count the same. There must be fewer clusters than regions. The other arguments are those of
+    :func:`cluster_regions`.
     """
     settings = settings or MincutSettings()
     # What the networks read, [scales, N, F].

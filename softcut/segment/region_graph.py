@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,20 +10,91 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy import ndimage
+from scipy.cluster.vq import kmeans2, vq
 
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 from softcut.segment.images import check_choice
-from softcut.segment.texture import COLOUR_BINS, TEXTONS, chi_square, colour_codes, histograms, textons
 
 REGION_KINDS = ("felzenszwalb", "slic")
-FEATURES = ("colour", "paper", "texture", "position")
-WEIGHTS = ("likeness", "colour", "borders", "adjacency")
+FEATURES = ("colour", "paper", "position")
+WEIGHTS = ("likeness", "colour", "adjacency")
 # How fast the weight of an edge falls with the distance of its regions: of histograms, and of mean colours in Lab.
 HISTOGRAM_WIDTH = 0.25
 COLOUR_WIDTH = 10.0
 # Regions that touch are never quite apart, or the smallest of them would be components of their own.
 _LEAST_LIKENESS = 1e-6
+COLOUR_BINS = 25
+TEXTONS = 24
+# Range of a and b that is told apart; stronger colours fall into the outer bins.
+_CHROMA = (-73.0, 95.0)
+_SIZES = (1.0, 2.0, 4.0)
+_DIRECTIONS = 4
+_SAMPLE = 8000
+
+
+def colour_codes(lab: NDArray[np.floating]) -> list[NDArray[np.int64]]:
+    """Bin of L, of a and of b at every pixel of a Lab image, slightly smoothed."""
+    codes = []
+    for channel, (low, high) in zip(range(3), ((0.0, 100.0), _CHROMA, _CHROMA), strict=True):
+        smooth = ndimage.gaussian_filter(np.asarray(lab[..., channel], dtype=np.float32), 1.0)
+        bins = (smooth - low) / (high - low) * COLOUR_BINS
+        codes.append(np.clip(bins, 0, COLOUR_BINS - 1).astype(np.int64))
+    return codes
+
+
+def _responses(grey: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Filter responses [H, W, 27], strong ones compressed."""
+    grey = np.asarray(grey, dtype=np.float32)
+    layers = []
+    for size in _SIZES:
+
+        def filtered(order: tuple[int, int], size: float = size) -> NDArray[np.float32]:
+            return ndimage.gaussian_filter(grey, size, order=order) * size ** sum(order)
+
+        x, y, xx, xy, yy = map(filtered, ((0, 1), (1, 0), (0, 2), (1, 1), (2, 0)))
+        for angle in np.arange(_DIRECTIONS) * np.pi / _DIRECTIONS:
+            c, s = np.float32(np.cos(angle)), np.float32(np.sin(angle))
+            layers.append(np.abs(c * x + s * y))
+            layers.append(c * c * xx + 2 * s * c * xy + s * s * yy)
+        layers.append(xx + yy)
+    responses = np.stack(layers, axis=-1)
+    length = np.linalg.norm(responses, axis=-1, keepdims=True)
+    return np.asarray(responses * (np.log1p(length / 3) / np.maximum(length, 1e-9)), dtype=np.float32)
+
+
+def textons(grey: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Texton of every pixel of a grey image in [0, 100]: the cluster of its responses to filters for edges and lines.
+
+    Clusters are those of this image.
+    """
+    height, width = grey.shape
+    responses = _responses(grey).reshape(height * width, -1)
+    rng = np.random.default_rng(0)
+    sample = responses
+    if len(responses) > _SAMPLE:
+        sample = responses[rng.choice(len(responses), _SAMPLE, replace=False)]
+    count = min(TEXTONS, len(np.unique(sample, axis=0)))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "One of the clusters is empty")  # it keeps its centre
+        centres, _ = kmeans2(sample, count, iter=20, minit="++", rng=rng, missing="warn")
+    return vq(responses, centres)[0].astype(np.int64).reshape(height, width)
+
+
+def histograms(regions: NDArray[np.int64], codes: NDArray[np.int64], bins: int) -> NDArray[np.float64]:
+    """Share of every code in each region: [N, bins], rows sum to one."""
+    count = int(regions.max()) + 1
+    table = np.bincount((regions * bins + codes).ravel(), minlength=count * bins).reshape(count, bins)
+    return table / table.sum(axis=1, keepdims=True)
+
+
+def chi_square(table: NDArray[np.float64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Chi-square distance, in [0, 1], of the histograms of each pair of rows."""
+    a, b = table[pairs[:, 0]], table[pairs[:, 1]]
+    total = a + b
+    part = np.divide((a - b) ** 2, total, out=np.zeros_like(total), where=total > 0)
+    return np.asarray(part.sum(axis=1) / 2)
 
 
 def over_segment(
@@ -31,8 +103,6 @@ def over_segment(
     *,
     scale: float = 100.0,
     sigma: float = 1.0,
-    min_size: int = 50,
-    n_segments: int = 400,
 ) -> NDArray[np.int64]:
     """Region numbers [H, W] from 0 on, none left out.
 
@@ -47,19 +117,17 @@ def over_segment(
     rgb : array [H, W, 3]
         In [0, 1].
     kind : {"felzenszwalb", "slic"}
-        The graph-based method of Felzenszwalb and Huttenlocher, which the paper uses; or SLIC superpixels, of nearly
-        equal size.
-    scale, sigma, min_size
+        The graph-based method of Felzenszwalb and Huttenlocher, which the paper uses; or about 400 superpixels of
+        nearly equal size by SLIC.
+    scale, sigma
         Of felzenszwalb; the defaults are the paper's. A larger scale gives larger regions.
-    n_segments : int
-        About how many superpixels SLIC makes.
     """
     check_choice("regions", kind, REGION_KINDS)
     methods = require("skimage.segmentation", "images", "Segmenting images")
     if kind == "felzenszwalb":
-        parts = methods.felzenszwalb(rgb, scale=scale, sigma=sigma, min_size=min_size)
+        parts = methods.felzenszwalb(rgb, scale=scale, sigma=sigma, min_size=50)
     else:
-        parts = methods.slic(rgb, n_segments=n_segments, compactness=10.0, start_label=0)
+        parts = methods.slic(rgb, n_segments=400, compactness=10.0, start_label=0)
     numbers = np.unique(parts, return_inverse=True)[1]
     return np.asarray(numbers, dtype=np.int64).reshape(parts.shape)
 
@@ -121,13 +189,12 @@ def region_graph(
         In [0, 1].
     regions : array [H, W]
         Region of every pixel, from 0 on.
-    features : sequence of {"colour", "paper", "texture", "position"}
-        Mean colour (Lab); the paper's mean and total colour (RGB), each divided by its maximum; shares of textons;
-        position of the centre.
-    weights : {"likeness", "colour", "borders", "adjacency"}
+    features : sequence of {"colour", "paper", "position"}
+        Mean colour (Lab); the paper's mean and total colour (RGB), each divided by its maximum; position of the centre.
+    weights : {"likeness", "colour", "adjacency"}
         "likeness": length of the border times exp(-d / 0.25), d the chi-square distance of both regions' histograms
         of L, a, b and textons. "colour": length times exp(-(d / 10)^2), d the distance of mean colours in Lab.
-        "borders": the length alone. "adjacency": 1.
+        "adjacency": 1.
     """
     unknown = [name for name in features if name not in FEATURES]
     if unknown or not features or isinstance(features, str):
@@ -143,27 +210,20 @@ def region_graph(
     position = region_means(regions, np.stack(np.meshgrid(range(width), range(height)), axis=2)) / max(
         height, width
     )
-    texture = np.zeros((len(area), 0))
-    if weights == "likeness" or "texture" in features:
-        texture = histograms(regions, textons(lab[..., 0]), TEXTONS)
     pairs, lengths = region_borders(regions)
     if weights == "likeness":
         colours = (histograms(regions, codes, COLOUR_BINS) for codes in colour_codes(lab))
+        texture = histograms(regions, textons(lab[..., 0]), TEXTONS)
         distance = sum(chi_square(table, pairs) for table in (*colours, texture))
         values = lengths * np.exp(-distance / HISTOGRAM_WIDTH)
     elif weights == "colour":
         distance = np.linalg.norm(mean_lab[pairs[:, 0]] - mean_lab[pairs[:, 1]], axis=1)
         values = lengths * np.exp(-((distance / COLOUR_WIDTH) ** 2))
     else:
-        values = lengths if weights == "borders" else np.ones_like(lengths)
+        values = np.ones_like(lengths)
     total = np.concatenate([mean_rgb, mean_rgb * area[:, None]], axis=1)
     most = total.max(axis=0)
-    columns = {
-        "colour": mean_lab,
-        "paper": total / np.where(most > 0, most, 1),
-        "texture": texture,
-        "position": position,
-    }
+    columns = {"colour": mean_lab, "paper": total / np.where(most > 0, most, 1), "position": position}
     x = np.concatenate([columns[name] for name in features], axis=1)
     values = np.maximum(values, _LEAST_LIKENESS * lengths)
     half = sp.coo_array((values, (pairs[:, 0], pairs[:, 1])), shape=(len(area), len(area)))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from softcut import datasets
 from softcut.datasets import attributed, registry
-from softcut.datasets.info import RawGraph
+from softcut.datasets.fetching import RawGraph
 from softcut.errors import DataError
 
 ADJACENCY = np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]])

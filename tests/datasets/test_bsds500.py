@@ -30,9 +30,9 @@ def write(folder: Path, name: str, people: int = 2, seed: int = 0) -> tuple[np.n
 
 def test_images_and_people_are_read_in_order(tmp_path):
     made = {name: write(tmp_path / "bsds500/test", name, seed=i) for i, name in enumerate(("30", "200", "4"))}
-    found = load_bsds500("test", tmp_path)
-    assert [image.name for image in found] == sorted(made)
-    for each in found:
+    images = load_bsds500("test", tmp_path)
+    assert [image.name for image in images] == sorted(made)
+    for each in images:
         image, drawn = made[each.name]
         assert np.abs(each.image().astype(int) - image).max() <= 2
         assert all(np.array_equal(a, b) for a, b in zip(each.people(), drawn, strict=True))
@@ -51,9 +51,8 @@ def test_validation_images_are_verified(tmp_path, monkeypatch):
 def test_what_is_missing_is_downloaded_and_checked(tmp_path, monkeypatch):
     write(tmp_path / "source", "1")
     monkeypatch.setattr(bsds500, "_VALIDATION_NAMES", "1")
-    monkeypatch.setattr(
-        bsds500, "_VALIDATION_CHECKSUM", bsds500._checksum(bsds500._images(tmp_path / "source"))
-    )
+    digest = bsds500._checksum(bsds500._images(tmp_path / "source"))
+    monkeypatch.setattr(bsds500, "_VALIDATION_CHECKSUM", digest)
     asked = []
 
     def fetch(url, target, check, name):

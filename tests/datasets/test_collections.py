@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from softcut.datasets import available_collections, bench, collections, load, load_graphs, pack, tu
-from softcut.datasets.raw_graphs import RawGraphs, read_packed, write_packed
+from softcut.datasets import available_collections, collections, load, load_graphs, pack, tu
+from softcut.datasets.raw_graphs import RawGraphs, read_bench, read_packed, write_packed
 from softcut.errors import DataError, ParameterError
 from softcut.graph import Graph, from_graphs
 from softcut.learning import with_structure
@@ -100,7 +100,7 @@ def write_bench(path: Path) -> None:
 
 def test_bench_equals_unpickling(tmp_path: Path) -> None:
     write_bench(tmp_path / "b.npz")
-    graphs = bench.read_bench(tmp_path / "b.npz").collection("b")
+    graphs = read_bench(tmp_path / "b.npz").collection("b")
     with np.load(tmp_path / "b.npz", allow_pickle=True) as file:  # our own file
         matrices = [m for part in ("tr", "val", "te") for m in file[f"{part}_adj"]]
         colours = np.concatenate([f for part in ("tr", "val", "te") for f in file[f"{part}_feat"]])
@@ -123,7 +123,7 @@ def test_bench_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     evil[0] = _Evil()
     np.savez(tmp_path / "b.npz", tr_adj=evil)
     with pytest.raises(DataError, match="cannot be read as a Bench file"):
-        bench.read_bench(tmp_path / "b.npz")
+        read_bench(tmp_path / "b.npz")
     assert not (tmp_path / "evil").exists()
 
 

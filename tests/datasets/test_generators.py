@@ -13,13 +13,13 @@ from softcut.datasets import (
     attributed_communities,
     community_graph,
     generate,
+    generators,
     grid_graph,
     planted_graph,
     power_law_graph,
-    random_edges,
     ring_graph,
 )
-from softcut.datasets.random_edges import pattern_of_chunks
+from softcut.datasets.generators import pattern_of_chunks
 from softcut.errors import ParameterError
 
 
@@ -44,7 +44,7 @@ def test_pattern_of_chunks_is_the_merged_symmetric_pattern(
     chunks = [([u for u, _ in part], [v for _, v in part]) for part in pairs]
     tensors = [(torch.tensor(u, dtype=torch.long), torch.tensor(v, dtype=torch.long)) for u, v in chunks]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(random_edges._BLOCK, "cpu", block)
+        patch.setitem(generators._SORTED, "cpu", block)
         pattern = pattern_of_chunks(tensors, 7)
     wanted = oracle(chunks, 7)
     assert pattern.rowptr.tolist() == wanted.indptr.tolist()
@@ -107,7 +107,7 @@ def test_words_are_binary_and_depend_on_the_community_only_through_the_signal() 
 def test_a_seed_gives_one_graph_and_chunks_are_no_repetitions(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(random_edges._CHUNK, "cpu", 700)
+    monkeypatch.setitem(generators._CHUNK, "cpu", 700)
     first, again, other = (generate(kind, 3000, 2000, 3, 4, seed=seed, device="cpu") for seed in (5, 5, 6))
     assert first.op.pattern.same_as(again.op.pattern) and torch.equal(first.x, again.x)
     assert torch.equal(first.y, again.y)
@@ -120,28 +120,6 @@ def test_a_seed_gives_one_graph_and_chunks_are_no_repetitions(
 def test_features_in_the_asked_precision_and_none() -> None:
     assert generate("planted", 10, 10, 2, 4, device="cpu", dtype=torch.bfloat16).x.dtype == torch.bfloat16
     assert generate("planted", 10, 10, 2, 0, device="cpu").x is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"kind": "grid"}, "kind"),
-        ({"clusters": 0}, "clusters"),
-        ({"clusters": 11}, "clusters"),
-        ({"edges": -1}, "edges"),
-        ({"features": -1}, "features"),
-        ({"edge_signal": 1.5}, "edge_signal"),
-        ({"feature_signal": -0.1}, "feature_signal"),
-        ({"words_per_node": 5, "feature_signal": 1.5}, "feature_signal"),
-        ({"words_per_node": 0}, "words_per_node"),
-        ({"corners": (0.25, 0.25, 0.25, 0.25)}, "corners"),
-        ({"kind": "power_law", "corners": (0.5, 0.5, 0.5, 0.5)}, "corners"),
-    ],
-)
-def test_wrong_arguments_are_named(changes: dict, name: str) -> None:  # type: ignore[type-arg]
-    arguments = {"kind": "planted", "nodes": 10, "edges": 20, "clusters": 2, **changes}
-    with pytest.raises(ParameterError, match=f"^{name} "):
-        generate(**arguments, device="cpu")
 
 
 def test_corners_change_the_skew() -> None:
@@ -167,46 +145,32 @@ def test_community_graph(seed: int) -> None:
     same = community_graph(6, 150, seed=seed)
     assert np.array_equal(graph.x, same.x)
     assert abs(graph.adjacency - same.adjacency).nnz == 0
-    rows, columns = graph.adjacency.nonzero()
-    assert (graph.y[rows] == graph.y[columns]).mean() > 0.85
+    assert mixing(graph) > 0.85
     assert np.bincount(graph.y).min() >= 8
     assert np.diff(graph.adjacency.indptr).min() >= 1
     assert graph.adjacency.diagonal().sum() == 0
 
 
-@pytest.mark.parametrize("degree", [4.0, 20.0, 100.0])
-@pytest.mark.parametrize("features", [16, 2000])
-def test_attributed_communities(degree: float, features: int) -> None:
-    graph = attributed_communities(1000, 5, degree, features, edge_signal=0.7, feature_signal=0.5, seed=3)
+@pytest.mark.parametrize(
+    ("degree", "features", "signal"), [(4.0, 16, 0.7), (20.0, 2000, 0.0), (100.0, 16, 1.0)]
+)
+def test_attributed_communities(degree: float, features: int, signal: float) -> None:
+    graph = attributed_communities(1000, 5, degree, features, edge_signal=signal, seed=3)
     assert graph.num_edges == round(1000 * degree / 2)
     assert graph.x.shape == (1000, features)
     assert set(np.unique(graph.x.data)) == {1.0}
     assert np.diff(graph.x.indptr).min() >= 1
-    rows, columns = graph.adjacency.nonzero()
-    inside = (graph.y[rows] == graph.y[columns]).mean()
-    assert inside == pytest.approx(0.7 + 0.3 / 5, abs=0.06)
+    assert mixing(graph) == pytest.approx(signal + (1 - signal) / 5, abs=0.06 if signal < 1 else 0)
+    assert attributed_communities(1000, 4, 10, 0).x is None
 
 
-def test_attributed_communities_signal() -> None:
-    def share_inside(signal: float) -> float:
-        graph = attributed_communities(1000, 4, 10, 0, edge_signal=signal)
-        assert graph.x is None
-        rows, columns = graph.adjacency.nonzero()
-        return float((graph.y[rows] == graph.y[columns]).mean())
-
-    assert share_inside(0.0) == pytest.approx(0.25, abs=0.04)
-    assert share_inside(1.0) == 1.0
-
-    def feature_information(signal: float) -> float:
-        """How well the class whose words a node uses most tells the class."""
-        graph = attributed_communities(1000, 4, 10, 100, feature_signal=signal)
-        profile = np.stack([graph.x[graph.y == c].mean(axis=0) for c in range(4)])
-        profile = np.asarray(profile).reshape(4, -1)
-        guess = (graph.x @ np.log(profile + 1e-2).T - (1 - graph.x.toarray()) @ profile.T).argmax(axis=1)
-        return float(normalized_mutual_info_score(graph.y, guess))
-
-    assert feature_information(0.0) < 0.1
-    assert feature_information(0.9) > 0.8
+@pytest.mark.parametrize(("signal", "least", "most"), [(0.0, 0.0, 0.1), (0.9, 0.8, 1.0)])
+def test_words_tell_the_class_by_the_feature_signal(signal: float, least: float, most: float) -> None:
+    """How well the class whose words a node uses most tells the class."""
+    graph = attributed_communities(1000, 4, 10, 100, feature_signal=signal)
+    profile = np.stack([np.asarray(graph.x[graph.y == c].mean(axis=0)).ravel() for c in range(4)])
+    guess = (graph.x @ np.log(profile + 1e-2).T - (1 - graph.x.toarray()) @ profile.T).argmax(axis=1)
+    assert least <= normalized_mutual_info_score(graph.y, guess) <= most
 
 
 def test_attributed_communities_degrees_and_sizes() -> None:
@@ -229,7 +193,18 @@ def test_generators_are_deterministic_and_take_extremes() -> None:
 @pytest.mark.parametrize(
     ("make", "arguments", "words"),
     [
-        (ring_graph, {"n_nodes": 2}, "at least 3"),
+        (generate, {"kind": "grid"}, "kind"),
+        (generate, {"clusters": 0}, "clusters"),
+        (generate, {"clusters": 11}, "clusters"),
+        (generate, {"edges": -1}, "edges"),
+        (generate, {"features": -1}, "features"),
+        (generate, {"edge_signal": 1.5}, "edge_signal"),
+        (generate, {"feature_signal": -0.1}, "feature_signal"),
+        (generate, {"words_per_node": 5, "feature_signal": 1.5}, "feature_signal"),
+        (generate, {"words_per_node": 0}, "words_per_node"),
+        (generate, {"corners": (0.25, 0.25, 0.25, 0.25)}, "corners"),
+        (generate, {"kind": "power_law", "corners": (0.5, 0.5, 0.5, 0.5)}, "corners"),
+        (ring_graph, {"n_nodes": 2}, "n_nodes must be at least 3"),
         (grid_graph, {"height": 0}, "height"),
         (community_graph, {"n_nodes": 10}, "n_nodes"),
         (attributed_communities, {"n_nodes": 10, "n_clusters": 11}, "n_clusters"),
@@ -241,6 +216,8 @@ def test_generators_are_deterministic_and_take_extremes() -> None:
         (attributed_communities, {"size_spread": 6}, "size_spread"),
     ],
 )
-def test_bad_arguments_are_named(make, arguments: dict, words: str) -> None:  # type: ignore[type-arg, no-untyped-def]
-    with pytest.raises(ParameterError, match=words):
+def test_wrong_arguments_are_named(make, arguments: dict, words: str) -> None:  # type: ignore[type-arg, no-untyped-def]
+    if make is generate:
+        arguments = {"kind": "planted", "nodes": 10, "edges": 20, "clusters": 2, **arguments}
+    with pytest.raises(ParameterError, match=f"^{words} "):
         make(**arguments)

@@ -1,12 +1,10 @@
 """A user's folder in the format of the TU data sets."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from softcut.datasets import load_graphs
 from softcut.datasets.tu import NodeFeatures, read_folder, read_tu_folder
 from softcut.errors import DataError
 
@@ -99,16 +97,3 @@ def test_a_folder_must_hold_one_data_set(folder: Path) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(DataError, match="no file NAME_A"):
         read_tu_folder(folder / "empty")
-
-
-def test_a_published_folder_has_the_graphs_of_the_loader() -> None:
-    root = Path(os.environ.get("SOFTCUT_DATA", "none"))
-    if not (root / "tudataset/PROTEINS/raw").is_dir():
-        pytest.skip("PROTEINS is not in SOFTCUT_DATA")
-    own, features = read_tu_folder(root / "tudataset/PROTEINS/raw")
-    known = load_graphs("PROTEINS", root)
-    assert np.array_equal(own.col, known.col)
-    assert np.array_equal(own.rowptr, known.rowptr)
-    assert np.array_equal(own.y, known.y)
-    assert features.labels == [0, 1, 2]
-    assert len(features.mean) == 1

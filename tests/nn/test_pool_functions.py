@@ -3,8 +3,8 @@
 import pytest
 import torch
 from helpers.pool_samples import BATCH, PTR, features, sparse, weighted
-from test_pool_api import GRAPHS, collate, make
-from torch_geometric.nn.dense import dense_mincut_pool
+from test_pool_api import GRAPHS, F, collate, make
+from torch_geometric.nn import DMoNPooling, dense_diff_pool
 from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from softcut.nn import (
@@ -17,7 +17,15 @@ from softcut.nn import (
     diff_pool,
     mincut_pool,
 )
-from softcut.ops import Dense, Sum, mincut_loss, orthogonality_loss, ratio_trace_loss
+from softcut.ops import (
+    Dense,
+    Sum,
+    as_operator,
+    just_balance_loss,
+    mincut_loss,
+    orthogonality_loss,
+    ratio_trace_loss,
+)
 
 SMALL = [GRAPHS[i] for i in (1, 2, 5, 6)]
 K = 3
@@ -33,15 +41,6 @@ def padded():
     x, edge_index, weight, batch, scores = ragged()
     (dense, mask), adj = to_dense_batch(x, batch), to_dense_adj(edge_index, batch, weight)
     return dense, adj, to_dense_batch(scores, batch)[0], mask
-
-
-def test_mincut_pool_is_that_of_pytorch_geometric():
-    x, adj, scores, mask = padded()
-    out = mincut_pool(x, adj, scores.softmax(-1), mask, normalise=False)
-    pooled, graph, cut, ortho = dense_mincut_pool(x, adj, scores, mask)
-    torch.testing.assert_close(out.x, pooled)
-    torch.testing.assert_close(out.adj.to_dense(), graph, rtol=1e-6, atol=1e-8)  # it adds 1e-15 to degrees
-    torch.testing.assert_close((out.losses["cut"], out.losses["ortho"]), (cut, ortho))
 
 
 @pytest.mark.parametrize(("name", "function"), [("mincut", mincut_pool), ("diffpool", diff_pool)])
@@ -86,29 +85,20 @@ def test_an_output_prints_and_unpacks():
 def test_to_pyg_of_every_kind():
     a, x = weighted(ptr=PTR), features()
     op, binary = sparse(a, BATCH), sparse((a > 0).double(), BATCH)
-    for adj in (
-        op,
-        op.normalise(),
-        binary,
-        Sum([op, binary.normalise()], [1.0, 0.5]),
-        sparse(a),
-        Dense(a[None]),
-    ):
+    both = Sum([op, binary.normalise()], [1.0, 0.5])
+    for adj in (op, op.normalise(), binary, both, sparse(a), Dense(a[None])):
         for nodes in (x, x.float()):
             rows, edges, values, graph = NoPool()(nodes, adj).to_pyg()
-            assert torch.equal(rows, nodes)
-            assert isinstance(adj, Dense) or values.dtype == nodes.dtype
+            assert torch.equal(rows, nodes) and values.dtype == nodes.dtype
             dense = torch.zeros(9, 9, dtype=values.dtype).index_put(tuple(edges), values, accumulate=True)
             torch.testing.assert_close(dense, adj.to_dense().view(9, 9).to(values.dtype))
             assert torch.equal(graph, BATCH if adj.num_graphs == 3 else torch.zeros_like(BATCH))
     mask = torch.tensor([[True, False, True], [True, True, True]])
     two = NoPool()(torch.rand(2, 3, 1), torch.stack([a[:3, :3], a[5:8, 5:8]]).float(), mask=mask)
     rows, edges, values, graph = two.to_pyg()
-    assert torch.equal(rows, two.x[mask])
-    assert graph.tolist() == [0, 0, 1, 1, 1]
-    dense = torch.zeros(5, 5).index_put(tuple(edges), values)
+    assert torch.equal(rows, two.x[mask]) and graph.tolist() == [0, 0, 1, 1, 1]
     keep = torch.tensor([0, 2, 5, 6, 7])
-    torch.testing.assert_close(dense, a.float()[keep][:, keep])
+    torch.testing.assert_close(torch.zeros(5, 5).index_put(tuple(edges), values), a.float()[keep][:, keep])
 
 
 @pytest.mark.parametrize(
@@ -128,17 +118,16 @@ def test_to_pyg_of_every_kind():
         (DiffPool(3, 4, link_weight=0.3, entropy_weight=0.0), {"link": 0.3, "entropy": 0.0}),
     ],
 )
-def test_losses_come_raw_and_weighted(pool, weights):
+def test_losses_come_weighted(pool, weights):
     out = pool.double()(features(), sparse(weighted(ptr=PTR), BATCH))
-    plain = type(pool)(3, 4, objective=pool.objective) if isinstance(pool, MinCutPool) else type(pool)(3, 4)
+    options = {MinCutPool: {"objective": getattr(pool, "objective", None)}, DMoNPool: {"ortho_weight": 1.0}}
+    plain = type(pool)(3, 4, **options.get(type(pool), {}))
     plain.load_state_dict(pool.state_dict())
     unweighted = plain.double()(features(), sparse(weighted(ptr=PTR), BATCH)).graph_losses
-    assert set(out.raw_losses) == set(weights)
+    assert set(out.losses) == set(weights)
     for name, weight in weights.items():
-        torch.testing.assert_close(out.graph_losses[name], weight * out.raw_losses[name])
         torch.testing.assert_close(out.losses[name], out.graph_losses[name].mean())
-        if name in unweighted:
-            torch.testing.assert_close(out.raw_losses[name], unweighted[name])
+        torch.testing.assert_close(out.graph_losses[name], weight * unweighted[name])
     torch.testing.assert_close(out.loss, sum(out.losses.values()))
 
 
@@ -153,14 +142,10 @@ def test_the_temperature_divides(make):
 
 def test_assignments_of_diffpool():
     a, x = weighted(), features()
-    outs = {}
-    for assignment_kind in ("gcn", "skip", "mlp"):
-        pool = DiffPool(3, 4, assignment=assignment_kind).double()
-        outs[assignment_kind] = torch.equal(pool(x, sparse(a)).s, pool(x, sparse(torch.zeros_like(a))).s)
-        before = [p.clone() for p in pool.parameters()]
-        pool.reset_parameters()
-        assert any(not torch.equal(p, q) for p, q in zip(before, pool.parameters(), strict=True))
-    assert outs == {"gcn": False, "skip": False, "mlp": True}, "only the last does not look at the graph"
+    for kind in ("gcn", "skip", "mlp"):
+        pool = DiffPool(3, 4, assignment=kind).double()
+        same = torch.equal(pool(x, sparse(a)).s, pool(x, sparse(torch.zeros_like(a))).s)
+        assert same == (kind == "mlp")  # only this one does not look at the graph
 
 
 def test_random_assignments():
@@ -176,14 +161,64 @@ def test_random_assignments():
     torch.testing.assert_close(RandomPool(4, seed=5)(features(), sparse(weighted())).s, first)
     batched = pool(features(), sparse(weighted(ptr=PTR), BATCH)).s
     torch.testing.assert_close(batched, torch.cat([first[:4], first[:1], first[:4]]))
-    hard = RandomPool(4, "hard", 5)(features(), sparse(weighted())).s
-    torch.testing.assert_close(hard, torch.eye(4, dtype=torch.float64)[table[:9].argmax(1)])
-    uniform = RandomPool(4, "uniform", 5)(features(), sparse(weighted())).s
-    numbers = torch.distributions.Normal(0.0, 1.0).cdf(table[:9])
-    torch.testing.assert_close(uniform, numbers / numbers.sum(1, keepdim=True))
-    mask = torch.tensor([[True, True, False]])
-    for kind in ("normal", "hard", "uniform"):
-        s = RandomPool(4, kind, 5)(torch.rand(1, 3, 2), torch.zeros(1, 3, 3), mask=mask).s
-        assert (s[0, 2] == 0).all()
-        torch.testing.assert_close(s[0, :2].sum(-1), torch.ones(2))
     assert not torch.equal(RandomPool(4, seed=1)(features(), sparse(weighted())).s, first)
+
+
+# Against PyTorch Geometric's poolers, given the same weights.
+
+
+@pytest.mark.parametrize("divided", [True, False])
+@pytest.mark.parametrize("graph", [1, 2, 6])
+def test_diffpool_agrees_on_single_graphs(graph: int, divided: bool) -> None:
+    x, e, weight = GRAPHS[graph]
+    x = x.clone().requires_grad_()
+    pool = DiffPool(F, 4, link_scale="divided" if divided else "undivided").double()
+    out = pool(x, e, weight)
+    mine = torch.autograd.grad(out.loss + out.x.sum(), x)[0]
+    adj = to_dense_adj(e, edge_attr=weight, max_num_nodes=len(x))
+    logits = pool.logits(x, as_operator(e, weight, num_nodes=len(x)))
+    want_x, want_a, link, entropy = dense_diff_pool(x, adj, logits, normalize=divided)
+    theirs = torch.autograd.grad(link + entropy + want_x.sum(), x)[0]
+    got = (out.x, out.adj.to_dense(), out.losses["link"], out.losses["entropy"], mine)
+    torch.testing.assert_close(got, (want_x, want_a, link, entropy, theirs), rtol=1e-10, atol=1e-10)
+
+
+def test_dmon_agrees() -> None:
+    x, e, weight, batch = collate([GRAPHS[i] for i in (1, 2, 5, 6)])
+    x.requires_grad_()
+    mine, peer = DMoNPool(F, 4, ortho_weight=1.0).double(), DMoNPooling(F, 4).double()
+    with torch.no_grad():
+        mine.mlp.layers[0].weight.copy_(peer.mlp.lins[0].weight)
+        mine.mlp.layers[0].bias.copy_(peer.mlp.lins[0].bias)
+    padded, mask = to_dense_batch(x, batch)
+    dense = to_dense_adj(e, batch, weight)
+    s, want_x, want_adj, *want_losses = peer(padded, dense, mask)
+    # In a batch the peer divides the cluster loss of each graph by the nodes of every graph: one at a time.
+    alone = [peer(padded[i : i + 1, :n], dense[i : i + 1, :n, :n])[-1] for i, n in enumerate(mask.sum(1))]
+    want_losses[-1] = torch.stack(alone).mean()
+    assert want_adj.isfinite().all()
+    for out in (mine(x, e, weight, batch), mine(padded, dense, mask=mask)):
+        torch.testing.assert_close(out.x, want_x)
+        torch.testing.assert_close(out.adj.to_dense(), want_adj)
+        losses = [out.losses[name] for name in ("spectral", "ortho", "cluster")]
+        torch.testing.assert_close(losses, want_losses)
+        for loss, theirs in zip(losses, want_losses, strict=True):
+            got, want = (torch.autograd.grad(t, x, retain_graph=True)[0] for t in (loss, theirs))
+            torch.testing.assert_close(got, want)
+    torch.testing.assert_close(mine(x, e, weight, batch).s, s[mask])
+
+
+def test_dmon_of_a_graph_without_edges_or_nodes() -> None:
+    x = torch.rand(5, F).double().requires_grad_()
+    edges = torch.tensor([[0, 1], [1, 0]])
+    out = DMoNPool(F, 2).double()(x, edges, batch=torch.tensor([0, 0, 1, 3, 3]))  # graph 2 has no nodes
+    assert out.graph_losses["spectral"][1:].tolist() == [0.0, 0.0, 0.0]
+    assert out.graph_losses["cluster"][2] == 0
+    out.loss.backward()
+    assert x.grad.isfinite().all()
+
+
+def test_just_balance_is_that_of_ops() -> None:
+    x, e, weight, batch = collate(GRAPHS)
+    out = JustBalancePool(F, 4, balance_weight=2.0).double()(x, e, weight, batch)
+    torch.testing.assert_close(out.losses["balance"], 2 * just_balance_loss(out.s, e, weight, batch=batch))

@@ -28,6 +28,7 @@ def test_batches_equal_the_poolers(methods) -> None:
     transform = PreCoarsen(methods, **given)
     assert (transform.levels, repr(transform)) == (2, f"PreCoarsen({', '.join(methods)})")
     batch = Batch.from_data_list([transform(g) for g in graphs()])
+    assert batch.num_levels == len(batch.selections()) == 2
     plain = known = None
     for level, method in enumerate(methods):
         pool = get_pool(method, **options[method])
@@ -80,7 +81,8 @@ def test_weights_count(name, columns):
         assert cluster[0] == cluster[partner] != cluster[2]
         direct = GraclusPool()(made.x, RING, heavy)
         assert torch.equal(cluster, direct.selection.cluster)
-        torch.testing.assert_close(made.selection().adj.to_dense(), direct.adj.to_dense())
+        for adj in (made.selection().adj, direct.adj):  # light edges between the pairs add up
+            assert adj.to_dense().tolist() == [[0, 2], [2, 0]]
 
 
 def test_attributes_of_several_columns_are_no_weights():
@@ -88,48 +90,8 @@ def test_attributes_of_several_columns_are_no_weights():
     other = PreCoarsen("graclus", levels=1)(ring(edge_attr=torch.rand(8, 2)))
     assert torch.equal(plain.cluster_coarse_0, other.cluster_coarse_0)
     assert torch.equal(plain.weights_coarse_0, other.weights_coarse_0)
-    for heavy, light, partner in zip(HEAVY, reversed(HEAVY), (1, 3), strict=True):
-        both = PreCoarsen("graclus", levels=1)(ring(edge_weight=heavy, edge_attr=light))
-        assert both.cluster_coarse_0[0] == both.cluster_coarse_0[partner], (
-            "edge_weight comes before edge_attr"
-        )
-
-
-@pytest.mark.parametrize("method", ["graclus", "ndp"])
-def test_levels_of_a_batch_are_numbered_on(method):
-    generator = torch.Generator().manual_seed(0)
-    graphs = []
-    for n in (9, 4, 6):
-        a = torch.triu(
-            torch.rand(n, n, generator=generator) * (torch.rand(n, n, generator=generator) < 0.6), 1
-        )
-        index = (a + a.T).nonzero().T
-        graphs.append(Data(x=torch.rand(n, 2), edge_index=index, edge_weight=(a + a.T)[index[0], index[1]]))
-    made = [PreCoarsen(method, levels=3)(g) for g in graphs]
-    batch = Batch.from_data_list(made)
-    assert batch.num_levels == made[0].num_levels == 3
-    assert len(batch.selections()) == 3
-    kind = "cluster" if method == "graclus" else "kept"
-    sizes = [[len(g.x) for g in graphs]] + [
-        [int(g[f"nodes_coarse_{level}"]) for g in made] for level in range(3)
-    ]
-    for level in range(3):
-        selection = batch.selection(level)
-        above = torch.tensor([0, *sizes[level + 1]]).cumsum(0)
-        below = torch.tensor([0, *sizes[level]]).cumsum(0)
-        assert selection.ptr.tolist() == above.tolist()
-        assert selection.layout.num_rows == int(below[-1])
-        shift = above if method == "graclus" else below
-        own = [g[f"{kind}_coarse_{level}"] + int(shift[b]) for b, g in enumerate(made)]
-        stored = selection.cluster if method == "graclus" else selection.index
-        assert torch.equal(stored, torch.cat(own))
-        blocks = torch.block_diag(*[g.selection(level).adj.to_dense() for g in made])
-        torch.testing.assert_close(selection.adj.to_dense(), blocks)
-    single = made[0].selection(1)
-    assert single.ptr is None
-    assert single.layout.ptr is None
-    direct = get_pool(method, levels=2)(graphs[0].x, graphs[0].edge_index, graphs[0].edge_weight)
-    torch.testing.assert_close(made[0].selection(1).adj.to_dense(), direct.adj.to_dense())
+    both = PreCoarsen("graclus", levels=1)(ring(edge_weight=HEAVY[1], edge_attr=HEAVY[0]))
+    assert both.cluster_coarse_0[0] == both.cluster_coarse_0[3]  # edge_weight comes before edge_attr
 
 
 def test_what_is_refused():

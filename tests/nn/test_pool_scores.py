@@ -1,8 +1,5 @@
 """Top-K and SAGPool by threshold and on other features; any module as scorer, assigner or embedder."""
 
-import math
-from itertools import chain, pairwise
-
 import numpy as np
 import pytest
 import torch
@@ -17,7 +14,8 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from softcut.errors import GraphError, ParameterError
 from softcut.nn import DiffPool, GCNConv, GraphConv, SAGPool, SkipConv, TopKPool
-from softcut.nn.pool.node_selection import KeepSelection, top_k
+from softcut.nn.pool.score_pools import top_k
+from softcut.nn.pool.selection import KeepSelection
 from softcut.ops import Dense, Segments
 from softcut.ops.batching import Padded
 
@@ -49,13 +47,6 @@ def same_as_peer(out, peer_out, x):
     torch.testing.assert_close(out.adj.to_dense(), adj[index][:, index])
 
 
-def topk_pair(**options):
-    torch.manual_seed(0)
-    pool, peer = TopKPool(WIDTH, **options).double(), TopKPooling(WIDTH, **options).double()
-    pool.load_state_dict(peer.state_dict())
-    return pool, peer
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -70,12 +61,12 @@ def topk_pair(**options):
 @pytest.mark.parametrize("own", [True, False])
 def test_topk_agrees(options, own):
     x, edge_index, weight, batch, attn = inputs()
-    pool, peer = topk_pair(**options)
-    features = attn if own else x
-    given = None if own else attn
-    peer_out = peer(features, edge_index, weight, batch, given)
-    out = pool(features, edge_index, weight, batch, attn=given)
-    same_as_peer(out, peer_out, x)
+    torch.manual_seed(0)
+    pool, peer = TopKPool(WIDTH, **options).double(), TopKPooling(WIDTH, **options).double()
+    pool.load_state_dict(peer.state_dict())
+    scored, given = (attn, None) if own else (x, attn)
+    out = pool(scored, edge_index, weight, batch, attn=given)
+    same_as_peer(out, peer(scored, edge_index, weight, batch, given), x)
     if "min_score" in options:
         assert (torch.bincount(out.batch, minlength=len(SMALL)) > 0).all()  # no graph is lost
 
@@ -95,10 +86,10 @@ def test_sagpool_agrees(options, gnn, factor, own):
     again = SAGPool(WIDTH, gnn=gnn, **options).double()
     again.load_state_dict(pool.state_dict())
     assert torch.equal(again.scale, pool.scale)
-    given = None if own else attn
+    scored, given = (attn, None) if own else (x, attn)
     ones = torch.ones_like(weight)  # the peer scores without weights
-    peer_out = peer(attn if own else x, edge_index, ones, batch, given)
-    same_as_peer(pool(attn if own else x, edge_index, ones, batch, attn=given), peer_out, x)
+    peer_out = peer(scored, edge_index, ones, batch, given)
+    same_as_peer(pool(scored, edge_index, ones, batch, attn=given), peer_out, x)
 
 
 @pytest.mark.parametrize("make", [TopKPool, SAGPool])
@@ -158,24 +149,24 @@ class OnOperators(nn.Module):
         return op.product(self.lin(x))
 
 
+def called(module, x, edge_index, weight):
+    """The output of a module, called as its own authors would."""
+    if isinstance(module, nn.Linear | nn.Sequential):
+        return module(x)
+    if isinstance(module, OnOperators):
+        block = torch.zeros(len(x), len(x), dtype=torch.double)
+        block[edge_index[0], edge_index[1]] = weight
+        return block @ module.lin(x)
+    return module(x, edge_index) if isinstance(module, GATConv) else module(x, edge_index, weight)
+
+
 @pytest.mark.parametrize("given", [GraphConv, OnOperators, GATConv, PeerGraphConv, nn.Linear])
 @pytest.mark.parametrize("made", [True, False])
 def test_any_module_scores(given, made):
     x, edge_index, weight, batch, _ = inputs()
     torch.manual_seed(0)
-    module = given(F, 1)
-    pool = SAGPool(F, k=2, gnn=given if made else module).double()
-    module = pool.gnn
-    if given is nn.Linear:
-        score = module(x)
-    elif given is GATConv:
-        score = module(x, edge_index)
-    elif given is OnOperators:
-        block = torch.zeros(len(x), len(x), dtype=torch.double)
-        block[edge_index[0], edge_index[1]] = weight
-        score = block @ module.lin(x)
-    else:
-        score = module(x, edge_index, weight)
+    pool = SAGPool(F, k=2, gnn=given if made else given(F, 1)).double()
+    score = called(pool.gnn, x, edge_index, weight)
     out = pool(x, edge_index, weight, batch)
     torch.testing.assert_close(out.selection.gate, torch.tanh(score.flatten())[out.selection.index])
     dense, adj, mask = padded(x, edge_index, weight, batch)
@@ -194,12 +185,7 @@ def test_any_module_assigns_and_embeds(given):
     torch.manual_seed(0)
     assigner, embedder = given(F, 3), given(F, 5)
     pool = DiffPool(F, 3, assignment=assigner, embed=embedder).double()
-    if isinstance(assigner, nn.Sequential):
-        scores, z = assigner(x), embedder(x)
-    elif isinstance(assigner, GATConv):
-        scores, z = assigner(x, edge_index), embedder(x, edge_index)
-    else:
-        scores, z = (m(x, edge_index, weight, batch) for m in (assigner, embedder))
+    scores, z = (called(module, x, edge_index, weight) for module in (assigner, embedder))
     out = pool(x, edge_index, weight, batch)
     torch.testing.assert_close(out.s, scores.softmax(-1))
     expected = torch.stack([out.s[batch == g].mT @ z[batch == g] for g in range(len(SMALL))])
@@ -222,40 +208,31 @@ def test_dense_layers_of_pytorch_geometric():
 
 
 @pytest.mark.parametrize(
-    ("ratio", "k"), [(0.5, None), (0.25, None), (0.3, None), (1.0, None), (0.5, 2), (0.5, 7)]
+    ("ratio", "k", "sizes"),
+    [(0.5, None, [2, 1, 2]), (0.3, None, [2, 1, 2]), (1.0, None, [4, 1, 4]), (0.5, 2, [2, 1, 2])],
 )
-def test_the_best_nodes_of_every_graph(ratio, k):
+def test_the_best_nodes_of_every_graph(ratio, k, sizes):
     score = features(9, 1)[:, 0]
-    wanted = []
-    for start, end in pairwise(PTR.tolist()):
-        size = min(k, end - start) if k is not None else math.ceil(ratio * (end - start))
-        order = sorted(range(start, end), key=lambda i: -float(score[i]))
-        wanted.append(order[:size])
     best = top_k(score, sparse(weighted(ptr=PTR), BATCH), ratio, k)
-    assert best.index.tolist() == list(chain(*wanted))
-    assert best.ptr.tolist() == np.cumsum([0, *map(len, wanted)]).tolist()
-    assert best.batch.tolist() == [b for b, part in enumerate(wanted) for _ in part]
-    single = top_k(score, sparse(weighted()), ratio, k)
-    size = min(k, 9) if k is not None else math.ceil(ratio * 9)
-    assert single.index.tolist() == sorted(range(9), key=lambda i: -float(score[i]))[:size]
-    assert single.ptr is None
-    # The same three graphs, padded to four rows.
+    wanted = []
+    for start, end, size in zip(PTR[:-1].tolist(), PTR[1:].tolist(), sizes, strict=True):
+        wanted += sorted(range(start, end), key=lambda i: -float(score[i]))[:size]
+    assert best.index.tolist() == wanted
+    assert best.ptr.tolist() == np.cumsum([0, *sizes]).tolist()
+    # The same three graphs, padded to four rows; padding scores highest, and is not chosen.
     mask = torch.tensor([[True] * 4, [True] + [False] * 3, [True] * 4])
-    ranked = torch.full((3, 4), 9.0, dtype=torch.float64)  # padding scores highest, and is not chosen
+    ranked = torch.full((3, 4), 9.0, dtype=torch.float64)
     ranked[mask] = score
     padded = top_k(ranked, Dense(torch.zeros(3, 4, 4), mask), ratio, k)
-    for b, part in enumerate(wanted):
-        real = padded.index[b][padded.mask[b]]
-        assert (real + PTR[b]).tolist() == part
-    plain = top_k(ranked, Dense(torch.zeros(3, 4, 4)), ratio, k)
-    assert plain.mask is None
+    assert (padded.index + PTR[:-1, None])[padded.mask].tolist() == wanted
+    assert top_k(ranked, Dense(torch.zeros(3, 4, 4)), ratio, k).mask is None
 
 
 def test_a_share_that_rounding_would_exceed():
     """0.1 * 30 is 3.0000000000000004: three nodes, not four."""
-    score = torch.arange(30.0)
-    for op in (sparse(weighted(30)), sparse(weighted(30), torch.zeros(30, dtype=torch.long))):
-        assert len(top_k(score, op, 0.1, None).index) == 3
+    score, zeros = torch.arange(30.0), torch.zeros(30, dtype=torch.long)
+    for op in (sparse(weighted(30)), sparse(weighted(30), zeros)):
+        assert top_k(score, op, 0.1, None).index.tolist() == [29, 28, 27]
     two = sparse(weighted(60, ptr=[0, 30, 60]), torch.arange(60) // 30)
     assert top_k(torch.arange(60.0), two, 0.1, None).ptr.tolist() == [0, 3, 6]
     mask = torch.ones(1, 30, dtype=torch.bool)

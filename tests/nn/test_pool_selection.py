@@ -10,7 +10,6 @@ from test_pool_api import SETTINGS, VARIANTS, F, make, name_of
 from softcut.errors import ParameterError
 from softcut.nn import ClusterSelection, DenseSelection, GraclusPool, MinCutPool, NDPPool
 from softcut.nn.pool import POOLS
-from softcut.nn.pool.topological import FlatSelection
 from softcut.ops import Dense, Segments, Sum, as_operator
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
@@ -138,21 +137,15 @@ def test_lift_takes_the_pooled_features_only(name, options):
 
 
 def test_dense_selections_of_batches():
-    s = torch.softmax(features(9, 2), -1)
+    s, x = torch.softmax(features(9, 2), -1), features()
     selection = DenseSelection(s, Segments(9, PTR))
-    x = features()
-    pooled = selection.reduce(x)
-    wanted = torch.stack([s[a:b].T @ x[a:b] for a, b in pairwise(PTR.tolist())])
-    torch.testing.assert_close(pooled, wanted)
+    parts = [slice(a, b) for a, b in pairwise(PTR.tolist())]
+    pooled = torch.stack([s[part].T @ x[part] for part in parts])
+    torch.testing.assert_close(selection.reduce(x), pooled)
     assert selection.pooled_rows == (3, 2)
-    torch.testing.assert_close(
-        selection.lift(pooled),
-        torch.cat([s[a:b] @ wanted[i] for i, (a, b) in enumerate(pairwise(PTR.tolist()))]),
-    )
-    back = torch.cat(
-        [torch.linalg.pinv(s[a:b]).T @ wanted[i] for i, (a, b) in enumerate(pairwise(PTR.tolist()))]
-    )
-    torch.testing.assert_close(selection.lift(pooled, pinv=True), back)
+    for pinv, back in ((False, lambda s: s), (True, lambda s: torch.linalg.pinv(s).T)):
+        wanted = torch.cat([back(s[part]) @ rows for part, rows in zip(parts, pooled, strict=True)])
+        torch.testing.assert_close(selection.lift(pooled, pinv=pinv), wanted)
     with pytest.raises(ParameterError, match=r"x_pool must have the shape \[3, 2, F\]"):
         selection.lift(pooled[:2])
     with pytest.raises(ParameterError, match="x_pool must hold floating-point numbers"):
@@ -189,25 +182,17 @@ def test_a_cluster_without_nodes():
     assert selection.reduce(torch.tensor([[-1.0], [-2.0]])).flatten().tolist() == [-1, 0, -2]
 
 
-def test_ragged_selections_of_padded_batches():
-    a = torch.zeros(2, 3, 3)
-    a[0, 0, 1] = a[0, 1, 0] = a[1, 1, 2] = a[1, 2, 1] = 1
-    mask = torch.tensor([[True, True, False], [True, True, True]])
-    x = torch.arange(6.0).view(2, 3, 1)
-    for pool in (GraclusPool(), NDPPool()):
-        out = pool(x, a, mask=mask)
-        assert isinstance(out.selection, FlatSelection)
-        back = pool.lift(out.x, out.selection)
-        assert back.shape == x.shape
-        assert back[0, 2] == 0
-        out.selection.check(Dense(a, mask))
-        other = mask.clone()
-        other[0, 0] = False
-        with pytest.raises(ParameterError, match="its mask differs"):
-            pool(x, a, mask=other, selection=out.selection)
+@pytest.mark.parametrize("pool", [GraclusPool(), NDPPool()])
+def test_ragged_selections_of_padded_batches(pool):
+    x, adj = padded()
+    out = pool(x, adj, mask=MASK)
+    assert not pool.lift(out.x, out.selection)[~MASK].any()
+    with pytest.raises(ParameterError, match="its mask differs"):
+        pool(x, adj, mask=MASK.flip(0), selection=out.selection)
+    for wrong in (
+        lambda: pool(x[:1], adj[:1], mask=MASK[:1], selection=out.selection),
+        lambda: out.selection.check(sparse(weighted())),
+        lambda: pool.pool(x, Dense(adj, MASK), out.selection.inner),
+    ):
         with pytest.raises(ParameterError, match="same padded batch"):
-            pool(x[:1], a[:1], mask=mask[:1], selection=out.selection)
-        with pytest.raises(ParameterError, match="same padded batch"):
-            out.selection.check(sparse(weighted()))
-        with pytest.raises(ParameterError, match="same padded batch"):
-            pool.pool(x, Dense(a, mask), out.selection.inner)
+            wrong()

@@ -9,10 +9,8 @@ from typing import Any
 from softcut.errors import ParameterError
 from softcut.nn.pool.base import Pool
 from softcut.nn.pool.diffpool import DiffPool
-from softcut.nn.pool.mincut import DMoNPool, JustBalancePool, MinCutPool
-from softcut.nn.pool.node_selection import NoPool
-from softcut.nn.pool.random import RandomPool
-from softcut.nn.pool.score_pools import SAGPool, TopKPool
+from softcut.nn.pool.mincut import DMoNPool, JustBalancePool, MinCutPool, RandomPool
+from softcut.nn.pool.score_pools import NoPool, SAGPool, TopKPool
 from softcut.nn.pool.topological import GraclusPool, NDPPool
 
 __all__ = ["POOLS", "get_pool", "pool_options"]
@@ -32,11 +30,7 @@ POOLS: dict[str, type[Pool]] = {
 
 
 def pool_options(name: str) -> dict[str, inspect.Parameter]:
-    """The keywords a pooler takes.
-
-    >>> list(pool_options("topk"))
-    ['in_channels', 'ratio', 'k', 'connect', 'min_score', 'multiplier', 'nonlinearity']
-    """
+    """The keywords a pooler takes."""
     if name not in POOLS:
         near = difflib.get_close_matches(str(name).lower(), POOLS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -17,7 +17,7 @@ from softcut.nn.layers import MLP, Activation, check_size, graph_input
 from softcut.nn.pool.selection import DenseSelection, Selection, edges_of
 from softcut.ops import Dense, Operator, pooled_adjacency
 from softcut.ops.coarsen import PooledProducts, pooled_products
-from softcut.ops.convert import entries
+from softcut.ops.convert import entries, to_ragged
 from softcut.ops.numerics import can_be_read, check_assignments, full_precision, no_autocast, zero_padding
 
 
@@ -99,30 +99,15 @@ class PoolOutput:
         )
 
     def to_pyg(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(x, edge_index, edge_weight, batch) for layers of PyTorch Geometric; padding is left out.
-
-        >>> import torch
-        >>> from softcut.nn import MinCutPool
-        >>> out = MinCutPool(3, 2)(torch.rand(4, 3), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
-        >>> x, edge_index, edge_weight, batch = out.to_pyg()
-        >>> x.shape, batch.tolist()
-        (torch.Size([2, 3]), [0, 0])
-        """
-        if self.x.dim() == 3:
-            graphs, k, _ = self.x.shape
-            x = self.x.reshape(graphs * k, -1)
-            batch = torch.arange(graphs, device=x.device).repeat_interleave(k)
-            dense = self.adj.to_dense()
-            graph, row, col = dense.nonzero(as_tuple=True)
-            edges, weight = torch.stack([graph * k + row, graph * k + col]), dense[graph, row, col]
-            if self.mask is not None:  # padding is no node
-                real = self.mask.reshape(-1).bool()
-                x, batch, edges = x[real], batch[real], (real.cumsum(0) - 1)[edges]
-            return x, edges, weight, batch
-        row, col, _ = triplets = entries(self.adj)
-        batch = self.batch if self.batch is not None else self.x.new_zeros(self.x.shape[0], dtype=torch.long)
-        weight = triplets.values(self.x.dtype).to(self.x.dtype)
-        return self.x, torch.stack([row, col]), weight, batch
+        """(x, edge_index, edge_weight, batch) for layers of PyTorch Geometric; padding is left out."""
+        x, adj, batch = self.x, self.adj, self.batch
+        if isinstance(adj, Dense):
+            adj, real = to_ragged(adj)
+            x, batch = x[real], real.nonzero()[:, 0]
+        elif batch is None:
+            batch = x.new_zeros(x.shape[0], dtype=torch.long)
+        row, col, _ = triplets = entries(adj)
+        return x, torch.stack([row, col]), triplets.values(x.dtype).to(x.dtype), batch
 
 
 class Pool(nn.Module, ABC):

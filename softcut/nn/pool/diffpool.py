@@ -67,10 +67,8 @@ class DiffPool(LinkPool):
 
     Parameters
     ----------
-    in_channels : int
-        Size of the node features.
-    k : int
-        Clusters of every graph.
+    in_channels, k, temperature
+        As for :class:`~softcut.nn.MinCutPool`.
     out_channels : int, optional
         Z = GCN(A, X) with this many channels is pooled, as published. None: Z = X.
     assignment : {"gcn", "skip", "mlp"}, module, or class of modules
@@ -81,8 +79,6 @@ class DiffPool(LinkPool):
         What makes Z in place of the GCN; a class is called with (in_channels, out_channels).
     act : str, callable or None
         Activation of Z, where it is made by the GCN.
-    temperature : float
-        Of the softmax.
     link_weight, entropy_weight : float
         Weights of the two losses.
     link_scale : {"undivided", "divided"}
@@ -160,14 +156,6 @@ def diff_pool(
     >>> out.adj.to_dense().tolist(), out.losses["link"].item()
     ([[[2.0, 1.0], [1.0, 2.0]]], 2.4494898319244385)
 
-    Parameters
-    ----------
-    x, adj, mask, edge_weight, batch
-        As for the layer: [N, F] with an edge_index, or [B, N, F] with a dense adjacency and a mask.
-    s : Tensor
-        Assignments [N, K] or [B, N, K]: 0 or more, 1 in sum per node. Not the scores before the softmax, which
-        PyTorch Geometric's ``dense_diff_pool`` takes: pass ``scores.softmax(-1)``.
-    link_scale : {"undivided", "divided"}
-        As for :class:`~softcut.nn.DiffPool`.
+    `s` is that of :func:`~softcut.nn.mincut_pool`, the other arguments are those of :class:`~softcut.nn.DiffPool`.
     """
     return LinkPool(link_scale).pool_by(s, *graph_input(x, adj, edge_weight, batch, mask))

@@ -1,4 +1,4 @@
-"""Poolers whose assignments come from an MLP and are trained by an objective: MinCutPool, DMoN, Just Balance."""
+"""Soft clusters without a graph network: MinCutPool, DMoN, Just Balance (S by an MLP), and RandomPool, the control."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ import torch
 from torch import Tensor
 
 from softcut.errors import ParameterError
-from softcut.nn.layers import Activation, check_number, graph_input
+from softcut.nn.layers import Activation, check_number, check_size, graph_input
 from softcut.nn.pool.base import DensePool, MLPPool, PoolOutput
-from softcut.ops import ClusterTables, Dense, Operator, get_objective, orthogonality, pooled_adjacency
+from softcut.ops import (
+    ClusterTables,
+    Dense,
+    Operator,
+    Segments,
+    get_objective,
+    orthogonality,
+    pooled_adjacency,
+)
 from softcut.ops.coarsen import PooledProducts
 from softcut.ops.numerics import can_be_read
+
+_BLOCK = 1024  # rows of the random table drawn at a time, each block from its own seed
 
 
 class ObjectivePool(DensePool):
@@ -161,15 +171,9 @@ def mincut_pool(
     >>> out.x.shape, out.losses["cut"].item(), out.losses["ortho"].item()
     (torch.Size([1, 2, 3]), -1.0, 0.0)
 
-    Parameters
-    ----------
-    x, adj, mask, edge_weight, batch
-        As for the layer: [N, F] with an edge_index, or [B, N, F] with a dense adjacency and a mask.
-    s : Tensor
-        Assignments [N, K] or [B, N, K]: 0 or more, 1 in sum per node. Not the scores before the softmax, which
-        PyTorch Geometric's ``dense_mincut_pool`` takes: pass ``scores.softmax(-1)``.
-    objective, normalise, count_words
-        As for :class:`~softcut.nn.MinCutPool`.
+    `s` holds assignments [N, K] or [B, N, K]: 0 or more, 1 in sum per node. Not the scores before the softmax, which
+    PyTorch Geometric's ``dense_mincut_pool`` takes: pass ``scores.softmax(-1)``. The other arguments are those of
+    :class:`~softcut.nn.MinCutPool` and of its call.
     """
     layer = ObjectivePool()
     layer.choose(objective, normalise, count_words)
@@ -183,7 +187,6 @@ class DMoNPool(ObjectivePool, MLPPool):
         L_{spectral} = -\frac{Tr(S^T B S)}{2m}, \quad B = A - \frac{d d^T}{2m}, \qquad
         L_{cluster} = \frac{\sqrt{K}}{N} \Big\|\sum_i s_i\Big\|_2 - 1
 
-    The N x N matrix B is never made: Tr(S'BS) = Tr(S'AS) - ||S'd||^2 / 2m.
     ``MinCutPool(objective="dmon")`` has the same losses; this layer is the published one, which passes S'X through
     a SELU, and can add the third loss of PyTorch Geometric's.
 
@@ -287,3 +290,54 @@ class JustBalancePool(ObjectivePool, MLPPool):
 
     def weights(self) -> dict[str, float]:
         return {"balance": self.balance_weight}
+
+
+class RandomPool(DensePool):
+    r"""Pooling with a random S, the softmax of normal numbers, that is never trained.
+
+    A node's row of S depends on the seed and on its place in its graph alone: the same graph is
+    pooled the same way in every epoch and in any batch.
+
+    >>> import torch
+    >>> from softcut.nn import RandomPool
+    >>> out = RandomPool(k=2, seed=0)(torch.rand(4, 8), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+    >>> out.x.shape, out.losses
+    (torch.Size([1, 2, 8]), {})
+
+    Parameters
+    ----------
+    k : int
+        Clusters of every graph.
+    seed : int
+        Of the table of random numbers.
+    """
+
+    def __init__(self, k: int, seed: int = 0) -> None:
+        super().__init__()
+        self.k, self.seed = check_size(k, "k"), check_size(seed, "seed", least=0)
+        self._table: Tensor
+        self.register_buffer("_table", torch.zeros(0, self.k), persistent=False)
+        self._rows(_BLOCK)  # enough for most graphs, so that a compiled call draws nothing
+
+    def _rows(self, n: int) -> Tensor:
+        """The first n rows of the table; it grows when a larger graph comes."""
+        table = self._table
+        if table.shape[0] < n:
+            blocks = [table]
+            for start in range(table.shape[0], n, _BLOCK):
+                generator = torch.Generator().manual_seed(self.seed * 1_000_003 + start // _BLOCK)
+                blocks.append(torch.randn(_BLOCK, self.k, generator=generator).to(table))
+            self._table = table = torch.cat(blocks)
+        return table[:n]
+
+    def logits(self, x: Tensor, op: Operator) -> Tensor:
+        layout = op.layout
+        if isinstance(layout, Segments) and layout.ptr is not None:
+            place = torch.arange(layout.num_rows, device=x.device) - layout.ptr[:-1][layout.batch]
+            largest = int((layout.ptr[1:] - layout.ptr[:-1]).max())
+            return self._rows(largest)[place].to(x.dtype)
+        rows = self._rows(op.num_rows).to(device=x.device, dtype=x.dtype)
+        return rows if isinstance(layout, Segments) else rows.expand(op.num_graphs, *rows.shape)
+
+    def extra_repr(self) -> str:
+        return f"k={self.k}, seed={self.seed}"

@@ -15,8 +15,7 @@ from softcut.coarsening import clean
 from softcut.errors import ParameterError, require
 from softcut.nn.layers import check_size
 from softcut.nn.pool import get_pool, pool_options
-from softcut.nn.pool.node_selection import KeepSelection
-from softcut.nn.pool.selection import Selection
+from softcut.nn.pool.selection import KeepSelection, Selection
 from softcut.nn.pool.topological import ClusterSelection, GraclusPool, NDPPool
 from softcut.ops import CSR, Segments
 from softcut.ops.batching import counts_to_ptr

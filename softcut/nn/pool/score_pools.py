@@ -1,7 +1,8 @@
-"""Poolers that keep the nodes with the highest score: Top-K (Gao and Ji, 2019) and SAGPool (Lee et al., 2019)."""
+"""Poolers that keep nodes: those of the highest score (Top-K, Gao and Ji, 2019; SAGPool, Lee et al., 2019), or all."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from numbers import Real
 from typing import Any
@@ -23,12 +24,112 @@ from softcut.nn.layers import (
     graph_input,
 )
 from softcut.nn.pool.base import Pool, PoolOutput
-from softcut.nn.pool.node_selection import KeepSelection, above, connect_kept, graph_softmax, top_k
-from softcut.nn.pool.selection import Selection
-from softcut.ops import Operator
-from softcut.ops.convert import CONNECTIONS
+from softcut.nn.pool.selection import KeepSelection, Selection
+from softcut.ops import Dense, Operator, Segments
+from softcut.ops.batching import Padded, counts_to_ptr
+from softcut.ops.convert import CONNECTIONS, segments_of, submatrix
+from softcut.ops.numerics import zero_padding
 
+_TIE = 1e-7  # scores this close to the best of their graph count as the best
 SCORES: dict[str, ModuleLike] = {"gcn": GCNConv, "graphconv": GraphConv}
+
+
+def _how_many(n: int, ratio: float, k: int | None) -> int:
+    return min(k, n) if k is not None else math.ceil(ratio * n - 1e-9)
+
+
+def _how_many_each(counts: Tensor, ratio: float, k: int | None) -> Tensor:
+    """The same for every graph of a batch."""
+    if k is not None:
+        return counts.clamp(max=k)
+    return torch.ceil(counts.double() * ratio - 1e-9).to(counts.dtype)
+
+
+def _ranked(score: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Scores as constants, the best first and padding last, and where they stood."""
+    score = score.detach() if mask is None else score.detach().masked_fill(~mask.bool(), -math.inf)
+    return torch.sort(score, dim=-1, descending=True, stable=True)
+
+
+def top_k(score: Tensor, op: Operator, ratio: float, k: int | None) -> KeepSelection:
+    """The highest-scoring nodes of every graph, best first; no loop over the graphs.
+
+    Shapes are static for padded batches and for a single graph (known from N and `ratio` or `k` alone).
+    """
+    layout = op.layout
+    mask = layout.mask if isinstance(layout, Padded) else None
+    order, size = _ranked(score, mask)[1], _how_many(op.num_rows, ratio, k)
+    if isinstance(layout, Padded):
+        if mask is not None:
+            allowed = _how_many_each(mask.sum(-1), ratio, k)
+            mask = torch.arange(size, device=score.device) < allowed.unsqueeze(-1)
+        return KeepSelection(order[..., :size], layout, mask=mask, num_rows=op.num_rows)
+    layout = segments_of(op)
+    if layout.single:
+        ptr = None if layout.ptr is None else layout.ptr.new_tensor([0, size])
+        return KeepSelection(order[..., :size], layout, ptr=ptr)
+    assert layout.ptr is not None
+    order = order[torch.sort(layout.batch[order], stable=True).indices]  # by graph, then by score
+    allowed = _how_many_each(layout.ptr[1:] - layout.ptr[:-1], ratio, k)
+    rank = torch.arange(layout.num_rows, device=score.device) - layout.ptr[:-1][layout.batch]
+    return KeepSelection(order[rank < allowed[layout.batch]], layout, ptr=counts_to_ptr(allowed))
+
+
+def above(score: Tensor, op: Operator, min_score: float) -> KeepSelection:
+    """The nodes that score more than `min_score`, or the best of a graph where none does; in their own order.
+
+    For a padded batch shapes stay static: all rows are kept, the best first, and a mask says which count.
+    """
+    layout = op.layout
+    if isinstance(layout, Padded):
+        ranked, order = _ranked(score, layout.mask)
+        limit = (ranked[..., :1] - _TIE).clamp(max=min_score)
+        return KeepSelection(order, layout, mask=ranked > limit, num_rows=op.num_rows)
+    segments = segments_of(op)
+    limit = (_largest(score, segments) - _TIE).clamp(max=min_score)
+    index = (score.detach() > segments.spread(limit)).nonzero().squeeze(-1)
+    if segments.ptr is None:
+        return KeepSelection(index, segments)
+    counts = torch.bincount(segments.batch[index], minlength=segments.num_graphs)
+    return KeepSelection(index, segments, ptr=counts_to_ptr(counts))
+
+
+def _largest(score: Tensor, layout: Segments) -> Tensor:
+    """The largest score of every graph, as a constant."""
+    low = score.new_full((layout.num_graphs,), -math.inf)
+    graph = torch.zeros_like(score, dtype=torch.long) if layout.ptr is None else layout.batch
+    return low.scatter_reduce(0, graph, score.detach(), "amax")
+
+
+def graph_softmax(score: Tensor, op: Operator) -> Tensor:
+    """The softmax of one score per node over the nodes of every graph; 0 in the padding."""
+    layout = op.layout
+    if isinstance(layout, Padded):
+        if layout.mask is not None:
+            score = score.masked_fill(~layout.mask.bool(), torch.finfo(score.dtype).min)
+        return zero_padding(torch.softmax(score, -1), layout.mask)
+    segments = segments_of(op)
+    if segments.single:
+        return torch.softmax(score, -1)
+    grown = torch.exp(score - segments.spread(_largest(score, segments)))
+    return grown / segments.spread(segments.total(grown))
+
+
+def connect_kept(op: Operator, selection: KeepSelection, connect: str = "adjacency") -> Operator:
+    """The graph on the kept nodes: a precomputed one, A[i, i], or (A A)[i, i]."""
+    if selection.adj is not None:
+        return selection.adj
+    if not isinstance(op, Dense):
+        return submatrix(op, selection.index, selection.ptr, connect)
+    graph = torch.arange(op.num_graphs, device=selection.index.device)[:, None, None]
+    row, col = selection.index.unsqueeze(-1), selection.index.unsqueeze(-2)
+    if connect == "adjacency":
+        data = op.data[graph, row, col]
+    else:
+        data = op.data[graph[..., 0], selection.index] @ op.data.mT[graph[..., 0], selection.index].mT
+    if selection.mask is not None:
+        data = data * selection.mask.unsqueeze(-1) * selection.mask.unsqueeze(-2)
+    return Dense(data, selection.mask, symmetric=op.symmetric)
 
 
 class ScorePool(Pool):
@@ -238,3 +339,25 @@ def _take_scale(pool: nn.Module, state: dict[str, Any], prefix: str, *_: Any) ->
         state[f"{prefix}scale"] = (peer.sign() if pool.min_score is None else peer).reshape(())
     known = state.get(f"{prefix}scale")
     pool.scale = None if known is None else torch.ones_like(known)
+
+
+class NoPool(Pool):
+    """Return the graph as it is.
+
+    >>> import torch
+    >>> from softcut.nn import NoPool
+    >>> x = torch.rand(4, 8)
+    >>> out = NoPool()(x, torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]))
+    >>> bool((out.x == x).all()), out.adj
+    (True, CSR(4 rows, 6 entries, 1 graph(s)))
+    """
+
+    def select(self, x: Tensor, op: Operator) -> KeepSelection:
+        index = torch.arange(op.num_rows, device=x.device)
+        index = index if op.layout.rows == 1 else index.expand(op.num_graphs, -1)
+        return KeepSelection(index, op.layout, ptr=op.ptr, num_rows=op.num_rows)
+
+    def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
+        if not isinstance(selection, KeepSelection) or selection.index.shape[-1] != op.num_rows:
+            raise ParameterError(f"selection must be that of a NoPool, got {type(selection).__name__}.")
+        return PoolOutput(x=x, adj=op, selection=selection, batch=selection.batch, mask=op.mask)

@@ -100,6 +100,88 @@ class DenseSelection(Selection):
         return self.layout.matmul(self.s, coarse).to(x_pool.dtype)  # S X_pool, or S (S'S)^+ X_pool
 
 
+@dataclass
+class KeepSelection(Selection):
+    """Kept nodes, by row number, with an optional gate each.
+
+    Ragged: `index` [N'] numbers rows of the whole batch and `ptr` says which kept rows belong to which
+    graph. Padded: `index` [B, K] numbers rows of each graph and `mask` [B, K] says which are real.
+    `lift` puts kept nodes back and zeros elsewhere; with `pinv` the gates are divided out.
+
+    >>> import torch
+    >>> from softcut.ops import Segments
+    >>> selection = KeepSelection(torch.tensor([2, 0]), Segments(3))
+    >>> selection.lift(selection.reduce(torch.tensor([[1.0], [2.0], [3.0]]))).flatten().tolist()
+    [1.0, 0.0, 3.0]
+    """
+
+    index: Tensor
+    layout: Layout
+    gate: Tensor | None = None
+    ptr: Tensor | None = None
+    mask: Tensor | None = None
+    num_rows: int | None = None
+    adj: Operator | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_rows is None:
+            if not isinstance(self.layout, Segments):
+                raise ParameterError("num_rows must be given for a padded selection.")
+            self.num_rows = self.layout.num_rows
+
+    @property
+    def pooled_rows(self) -> tuple[int, ...]:
+        return tuple(self.index.shape)
+
+    def check(self, op: Operator) -> None:
+        super().check(op)
+        if self.num_rows != op.num_rows:
+            raise ParameterError(
+                f"selection was made for graphs of {self.num_rows} rows, but adj has {op.num_rows}."
+            )
+
+    @property
+    def batch(self) -> Tensor | None:
+        """Graph number of every kept row; None for a single graph and for padded batches."""
+        return None if self.ptr is None else Segments(self.index.numel(), self.ptr).batch
+
+    @property
+    def s(self) -> Tensor:
+        """S as a sparse [N, N'] matrix, or a dense [B, N, K] one for a padded batch."""
+        assert self.num_rows is not None
+        gate = self.gate if self.gate is not None else torch.ones_like(self.index, dtype=torch.float)
+        if isinstance(self.layout, Padded):
+            gate = gate if self.mask is None else gate * self.mask
+            zeros = gate.new_zeros(self.index.shape[0], self.num_rows, self.index.shape[1])
+            return zeros.scatter(1, self.index.unsqueeze(1), gate.unsqueeze(1))
+        column = torch.arange(self.index.numel(), device=self.index.device)
+        shape = (self.num_rows, self.index.numel())
+        return torch.sparse_coo_tensor(torch.stack([self.index, column]), gate, shape, check_invariants=False)
+
+    def _where(self, width: int) -> Tensor:
+        return self.index.unsqueeze(-1).expand(*self.index.shape, width)
+
+    def reduce(self, x: Tensor) -> Tensor:
+        kept = x.gather(self.index.dim() - 1, self._where(x.shape[-1]))
+        if self.gate is not None:
+            kept = kept * self.gate.unsqueeze(-1).to(x.dtype)
+        return kept if self.mask is None else kept * self.mask.unsqueeze(-1)
+
+    def lift(self, x_pool: Tensor, pinv: bool = False) -> Tensor:
+        self.check_pooled(x_pool)
+        if self.mask is not None:
+            x_pool = x_pool * self.mask.unsqueeze(-1)
+        if pinv and self.gate is not None:
+            gate = self.gate.to(x_pool.dtype).unsqueeze(-1)
+            open_ = gate != 0
+            x_pool = torch.where(open_, x_pool / torch.where(open_, gate, 1.0), 0.0)
+        assert self.num_rows is not None
+        rows = self.index.dim() - 1
+        zeros = x_pool.new_zeros(*x_pool.shape[:rows], self.num_rows, x_pool.shape[-1])
+        # Padding repeats no real row (it ranks after them), so places never collide.
+        return zeros.scatter(rows, self._where(x_pool.shape[-1]), x_pool)
+
+
 def same_rows(a: Layout, b: Layout) -> bool:
     """Whether two layouts are of the same graphs, as far as sizes and masks tell."""
     if isinstance(a, Segments) and isinstance(b, Segments):

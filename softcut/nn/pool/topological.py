@@ -18,8 +18,7 @@ from softcut.coarsening import CoarseningCache, Graclus, Level, NodeDecimation, 
 from softcut.errors import ParameterError
 from softcut.nn.layers import check_number, check_size
 from softcut.nn.pool.base import Pool, PoolOutput
-from softcut.nn.pool.node_selection import KeepSelection
-from softcut.nn.pool.selection import Selection, same_rows
+from softcut.nn.pool.selection import KeepSelection, Selection, same_rows
 from softcut.ops import CSR, CSRPattern, Dense, Operator, Segments
 from softcut.ops.batching import Padded
 from softcut.ops.convert import cluster_graph, entries, to_ragged
@@ -324,21 +323,18 @@ class NDPPool(PrecomputedPool):
 
     Parameters
     ----------
-    levels : int
-        Decimations in a row: 1 halves the nodes, 2 leaves a quarter.
+    levels, cache
+        As for :class:`~softcut.nn.GraclusPool`, of decimations in a row.
     delta : float
         Edges lighter than `delta` times the heaviest edge are dropped after each reduction.
     seed : int
         Of the random splits, used where the spectral cut is worse than a random one.
-    cache : path, optional
-        Folder where decimations are kept between runs.
 
     Notes
     -----
     Nothing is learned; the coarse graph is constant (no gradient reaches edge weights through it). The
     split is made in every connected component on its own, so that no component disappears and a node
-    without edges stays. Decimation happens on the CPU, once per graph: see
-    :class:`~softcut.nn.PreCoarsen` to keep it out of a training loop.
+    without edges stays.
     """
 
     kind = KeepSelection
