@@ -17,7 +17,7 @@ from softcut.clustering.recipe import Recipe
 from softcut.errors import Note, ParameterError
 from softcut.graph import Graph
 from softcut.metrics import Evidence
-from softcut.metrics.features_as_words import presence
+from softcut.metrics.features import presence
 from softcut.ops import CSR, Words, get_objective
 from softcut.training import (
     Parts,

@@ -19,7 +19,7 @@ from torch import Tensor
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.metrics.features_as_words import looks_like_words
+from softcut.metrics.features import looks_like_words
 from softcut.ops import CSR, CSRPattern, Operator
 from softcut.ops.numerics import inverse_sqrt
 from softcut.ops.spmm import sparse_product

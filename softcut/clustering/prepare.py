@@ -16,7 +16,7 @@ from softcut.clustering.recipe import Recipe
 from softcut.errors import Note
 from softcut.graph import Graph
 from softcut.metrics import Judge
-from softcut.metrics.features_as_words import looks_like_words, presence
+from softcut.metrics.features import looks_like_words, presence
 from softcut.ops import CSR, Operator, Words
 
 Tell = Callable[[Note], None]  # called with what was decided

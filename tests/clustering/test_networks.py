@@ -237,9 +237,7 @@ def ended(prepared, used, values, losses=None, k=3):
     count = len(used)
     net = ReplicaNet(prepared.encoded.inputs.in_channels, k, seeds=range(count), hidden=2, scales=[0] * count)
     s = torch.softmax(torch.randn(120, count, k, generator=torch.Generator().manual_seed(0)) * 3, -1)
-    parts = Evidence(
-        torch.tensor(values) * 120.0, torch.zeros(count), torch.ones(count), nodes=120, price=1.0
-    )
+    parts = Evidence(torch.tensor(values) * 120.0, torch.zeros(count), torch.ones(count), nodes=120)
     losses = losses or [0.0] * count
     replicas = [Replica(r, "evidence", losses[r], 0.5, values[r], used[r], used[r] < k) for r in range(count)]
     history = np.zeros((4, count))

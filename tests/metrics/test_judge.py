@@ -13,8 +13,15 @@ import softcut as sc
 from softcut.clustering.fitting import candidate
 from softcut.datasets import attributed_communities
 from softcut.metrics import Evidence, Judge, evidence, evidence_parts
-from softcut.metrics.features_as_words import looks_like_words, presence
-from softcut.metrics.measurements import axes_gain, axes_table, looked_at, normal_scores, principal_axes
+from softcut.metrics.features import (
+    axes_gain,
+    axes_table,
+    looked_at,
+    looks_like_words,
+    normal_scores,
+    presence,
+    principal_axes,
+)
 from softcut.ops.information import multinomial_complexity
 
 # ------------------------------------------------------------------------------------------------ prices
@@ -87,19 +94,16 @@ def by_hand(adjacency: np.ndarray, labels: np.ndarray, k: int, words: np.ndarray
     """All parts of the evidence, from dense tables."""
     n, one_hot = len(labels), np.eye(k)[labels]
     entropy = -sum(p * math.log(p) for p in one_hot.mean(0) if p > 0)
-    parts = {"edges": 0.0, "features": 0.0, "entropy": entropy, "price": 0.0, "told": 0.0}
+    parts = {"edges": 0.0, "features": 0.0, "entropy": entropy, "told": 0.0}
     if adjacency.any():
         scaled = adjacency / adjacency.max()
         edges = scaled.sum() ** 2 / (scaled**2).sum() / 2
-        cost = price(k * (k + 1) // 2, edges)
-        parts["edges"] = edges * information(one_hot.T @ scaled @ one_hot) - cost
-        parts["price"] += cost
+        parts["edges"] = edges * information(one_hot.T @ scaled @ one_hot) - price(k * (k + 1) // 2, edges)
     if words is not None:
         words = words[:, words.any(0)]
         table, counts = one_hot.T @ words, words.sum(0)
         costs = np.array([price(k, count) for count in counts])
         parts["features"] = words.sum() * information(table) - costs.sum()
-        parts["price"] += costs.sum()
         # Of the words a share q = 1, 1/2, 1/4, ... tells clusters apart.
         with np.errstate(divide="ignore", invalid="ignore"):
             share = table.sum(1, keepdims=True) / table.sum()
@@ -147,7 +151,7 @@ def some_words(kind: str, n: int = 40) -> tuple[np.ndarray | None, np.ndarray | 
     return None, None
 
 
-PARTS = ("edges", "features", "entropy", "price", "value", "paid", "told", "structure", "description_length")
+PARTS = ("edges", "features", "entropy", "value", "paid", "told", "structure", "description_length")
 
 
 @pytest.mark.parametrize("weights", ["none", "equal", "unequal", "huge", "no edges"])
@@ -167,9 +171,9 @@ def test_the_judge_is_its_formula(weights, kind):
                 continue  # along axes, see below
             got = float(getattr(alone, name))
             assert got == pytest.approx(wanted[name], rel=1e-9, abs=1e-9), name
-            if name not in ("price", "told", "structure"):
+            if name not in ("told", "structure"):
                 assert float(getattr(together, name)[r]) == got, name
-    assert together.price == alone.price and torch.equal(together.structure, together.paid)
+    assert torch.equal(together.structure, together.paid)
     assert together[[1]].value.item() == together.value[1].item()
 
 

@@ -10,7 +10,7 @@ import torch
 import softcut as sc
 from softcut.datasets import attributed_communities
 from softcut.metrics import evidence_parts
-from softcut.metrics.measurements import axes_gain, axes_table, looked_at, normal_scores, principal_axes
+from softcut.metrics.features import axes_gain, axes_table, looked_at, normal_scores, principal_axes
 
 
 def random_graph(nodes, degree, seed=0):

@@ -20,7 +20,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, vmap
 
 from softcut import metrics
-from softcut.metrics.features_as_words import looks_like_words
+from softcut.metrics.features import looks_like_words
 from softcut.ops import (
     ClusterTables,
     CSRPattern,

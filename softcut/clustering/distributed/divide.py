@@ -14,8 +14,7 @@ from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
 from softcut.io.part_files import Manifest, write_parts
-from softcut.metrics.features_as_words import looks_like_words, presence
-from softcut.metrics.measurements import looked_at, principal_axes
+from softcut.metrics.features import looked_at, looks_like_words, presence, principal_axes
 
 
 def partition(
