@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from scipy.special import ndtri
+from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 _BINS = 4  # equally full bins of a column that is not a count
@@ -74,8 +75,6 @@ def principal_axes(x: Any) -> np.ndarray:
     if scores.shape[1] == 0:
         return scores
     if min(scores.shape) > _EXACT_SIDE:
-        from sklearn.utils.extmath import randomized_svd
-
         left, length, _ = randomized_svd(scores, _AXES, n_iter=4, random_state=0)
     elif n > scores.shape[1]:
         square, right = np.linalg.eigh(scores.T @ scores)

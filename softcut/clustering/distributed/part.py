@@ -1,9 +1,10 @@
-"""A part of a graph in a fit: what :mod:`softcut.clustering.prepare` makes of a graph, and one step of the training."""
+"""Parts of a graph: written to disk, prepared for a fit as a whole graph is, and one step of their training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,92 @@ from torch.func import functional_call
 from softcut.clustering.distributed.group import JobGroup, Traffic
 from softcut.clustering.encoder import Encoded, Encoder, scaled_distances
 from softcut.clustering.networks import Start
-from softcut.clustering.node_features import Nodes, sample_rows
-from softcut.clustering.prepare import Prepared
+from softcut.clustering.node_features import (
+    FeatureMap,
+    Nodes,
+    rows_that_sum_to_one,
+    sample_rows,
+    structural_features,
+)
+from softcut.clustering.prepare import Prepared, featureless
 from softcut.clustering.recipe import Recipe
-from softcut.io.part_files import Manifest, Part
+from softcut.errors import GraphError
+from softcut.graph import Graph
+from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
+from softcut.io.part_files import Manifest, Part, write_parts
 from softcut.metrics import Judge
+from softcut.metrics.features import looked_at, looks_like_words, presence, principal_axes
 from softcut.ops import CSRPattern, Words, quadratic_form
 from softcut.ops.halo import Exchange, Group, Halo
 from softcut.training import Checkpoint, DenseInput, FirstLayer, ReplicaNet, TrainSettings
 from softcut.training.mincut import ClusteringTask, named_loss, start_rows
 
-# Nodes whose words are counted at a time.
-_ROWS_AT_ONCE = 1 << 14
+_ROWS_AT_ONCE = 1 << 14  # nodes whose words are counted at a time
+
+
+def partition(
+    graph: Graph,
+    parts: int,
+    out: str | Path,
+    *,
+    method: PartitionMethod = "auto",
+    paper: bool = False,
+    seed: int = 0,
+) -> Manifest:
+    """Divide a graph into parts for :mod:`softcut.clustering.distributed`, and write them into a folder.
+
+    >>> import tempfile
+    >>> from softcut.datasets import attributed_communities
+    >>> graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     manifest = partition(graph, 2, Path(folder, "parts"), method="contiguous")
+    >>> manifest.rows
+    (50, 50)
+
+    Parameters
+    ----------
+    graph : Graph
+        A single graph.
+    parts : int
+        How many: one per process that will train.
+    out : path
+        A new folder.
+    method : {"auto", "metis", "contiguous", "random"}
+        How nodes are divided; see :func:`softcut.graph.partition.partition_nodes`.
+    paper : bool
+        Whether the network of the paper will read the features, as rows that sum to one; if not, they are projected
+        as :class:`softcut.GraphClustering` does, and structural features where there are none.
+    seed : int
+        Of the division.
+    """
+    if graph.num_graphs > 1:
+        raise GraphError(f"graph is a batch of {graph.num_graphs} graphs; divide each of them by itself.")
+    owner, used = partition_nodes(graph.adjacency, parts, method, seed)
+    structural = featureless(graph) is not None
+    words = axes = None  # what clusterings are judged by
+    if paper:
+        rows = rows_that_sum_to_one(graph)
+        x = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float32)
+        source = "rows that sum to one"
+    elif structural:
+        x, source = structural_features(graph), "leading eigenvectors of the normalised adjacency"
+    else:
+        x = FeatureMap.fit(graph.x).transform(graph.x)
+        source = f"{graph.num_features} features projected to {x.shape[1]} columns"
+    if paper or not structural:
+        words = presence(graph.x)
+        if not looks_like_words(graph.x):
+            axes = looked_at(graph.num_nodes), principal_axes(graph.x)
+    about = {
+        "paper": paper,
+        "structural": structural and not paper,
+        "method": used,
+        "features": source,
+        "crossing_share": crossing_share(graph.adjacency, owner),
+    }
+    return write_parts(
+        out, graph.adjacency, owner, x=x, words=words, axes=axes, names=graph.node_names, about=about
+    )
 
 
 def part_operator(
@@ -145,9 +220,16 @@ def prepare_part(
     else:
         z, _ = scaled_distances(op, x, nodes, recipe)
         encoded = Encoded(None, op, x, z, DenseInput(z))
-    adjacency = _at_most_one(op, group)
-    words = _words(part, manifest, nodes, group.device)
-    counts = torch.zeros(0, dtype=torch.float64, device=group.device) if words is None else words.counts
+    adjacency, words = _at_most_one(op, group), None
+    counts = torch.zeros(0, dtype=torch.float64, device=group.device)
+    if (
+        part.words is not None
+    ):  # those of the own nodes, with the counts, and so the price, of those of all nodes
+        rowptr, word = part.words
+        shape = (len(part.nodes), manifest.vocabulary)
+        words = Words(sp.csr_array((np.ones(len(word)), word, rowptr), shape=shape), device=group.device)
+        words.counts = counts = nodes.total(words.counts)
+        words.count = float(manifest.num_words)
     judge = PartJudge(part, adjacency, manifest, counts)
     return Prepared(Encoder(recipe, x.shape[1]), encoded, adjacency, judge, words, nodes)
 
@@ -158,18 +240,6 @@ def _at_most_one(op: Halo, group: JobGroup) -> Halo:
         return op
     most = max(group.gather(float(op.val.max()) if op.val.numel() else 0.0))
     return Halo(op.pattern, op.exchange, op.val / (most if most > 0 else 1.0), symmetric=op.symmetric)
-
-
-def _words(part: Part, manifest: Manifest, nodes: PartNodes, device: torch.device) -> Words | None:
-    """The words of the own nodes, with the counts, and so the price, of those of all nodes."""
-    if part.words is None:
-        return None
-    rowptr, word = part.words
-    matrix = sp.csr_array((np.ones(len(word)), word, rowptr), shape=(len(part.nodes), manifest.vocabulary))
-    words = Words(matrix, device=device)
-    words.counts = nodes.total(words.counts)
-    words.count = float(manifest.num_words)
-    return words
 
 
 # ------------------------------------------------------------------------------------------------ training
@@ -238,23 +308,16 @@ class PartTask(ClusteringTask):
         start: Start | None = None,
     ) -> None:
         worth = torch.tensor([prepared.judge.edges], dtype=torch.float64, device=prepared.device)
-        op, loss = named_loss(
-            prepared.encoded.op,
-            settings,
-            None if start is None else start.sizes,
-            prepared.adjacency,
-            prepared.words,
-            worth,
-        )
+        sizes = None if start is None else start.sizes
+        op, loss = named_loss(prepared.encoded.op, settings, sizes, prepared.adjacency, prepared.words, worth)
         op.degree_like(net.bias)  # constant, and asked of the other processes once: here
         super().__init__(net, prepared.encoded.inputs, op, settings, loss, None)
         self.capturable = False  # messages are no part of a CUDA graph
         self.group, self.began, self.trained = group, Traffic(0, 0), net.replicas
         if start is not None:
             self.start, self.learned = start.labels, prepared.nodes.count
-            if (
-                isinstance(self.inputs, DenseInput) and self.inputs.terms == 1
-            ):  # the nodes that a single process learns it from
+            if isinstance(self.inputs, DenseInput) and self.inputs.terms == 1:
+                # The nodes that a single process learns it from.
                 chosen = start_rows(prepared.nodes.count)
                 rows = torch.from_numpy(np.flatnonzero(own % chosen.step == 0)).to(start.labels.device)
                 self.start, self.start_inputs = start.labels[:, rows], DenseInput(self.inputs.z[:, rows])
