@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from softcut.clustering.consensus import Consensus, Refiner
-from softcut.clustering.encoder import Encoder
 from softcut.clustering.node_features import structural_features
-from softcut.clustering.prepare import silent_nodes, without
+from softcut.clustering.prepare import Encoder, silent_nodes, without
 from softcut.errors import Argument, GraphError
 from softcut.graph import Graph
 from softcut.training import ReplicaNet, assign_in_chunks

@@ -28,7 +28,10 @@ from softcut.ops.spmm import sparse_product
 
 Features: TypeAlias = np.ndarray | sp.csr_array
 _SAME_ROWS = 1e-4  # rows of unit length that differ by less are the same row
-_EXTRA, _STEPS = 10, 4  # directions beside the wanted ones, as in scikit-learn's randomised SVD; products with X'X
+_EXTRA, _STEPS = (
+    10,
+    4,
+)  # directions beside the wanted ones, as in scikit-learn's randomised SVD; products with X'X
 
 
 def sample_rows(n: int, most: int) -> Tensor:

@@ -84,7 +84,7 @@ class Recipe:
     (24, False)
     """
 
-    # ---- encode: features as the networks read them (node_features.py, encoder.py)
+    # ---- encode: features as the networks read them (node_features.py, prepare.py)
     components: int = 64  # columns that features are reduced to
     # How often features are propagated before a network reads them. How far is right differs between graphs and cannot
     # be read off one: the networks read different distances, and the consensus weighs them by what they explain.

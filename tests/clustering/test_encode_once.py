@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import softcut as sc
-from softcut.clustering import encoder, networks, node_features
+from softcut.clustering import networks, node_features, prepare
 from softcut.datasets import attributed_communities
 from softcut.ops import CSR
 from softcut.training import ReplicaNet
@@ -40,7 +40,7 @@ def counts(monkeypatch):
         return from_graph(cls, *args, **kwargs)
 
     monkeypatch.setattr(CSR, "from_graph", classmethod(made))
-    monkeypatch.setattr(encoder, "propagate", counting("propagations", encoder.propagate))
+    monkeypatch.setattr(prepare, "propagate", counting("propagations", prepare.propagate))
     monkeypatch.setattr(networks, "agreement", counting("agreements", networks.agreement))
     monkeypatch.setattr(ReplicaNet, "assign", counting("models", ReplicaNet.assign))
     return found

@@ -7,7 +7,6 @@ import torch
 
 import softcut as sc
 from softcut.clustering import Recipe
-from softcut.clustering.encoder import Encoder, scaled_distances
 from softcut.clustering.node_features import (
     FeatureMap,
     FeatureRows,
@@ -21,6 +20,7 @@ from softcut.clustering.node_features import (
     structural_features,
     unit_rows,
 )
+from softcut.clustering.prepare import Encoder, scaled_distances
 from softcut.datasets import attributed_communities
 from softcut.errors import GraphError
 from softcut.ops import CSR

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from softcut.clustering.distributed.group import JobGroup, Traffic
-from softcut.clustering.encoder import Encoded, Encoder, scaled_distances
 from softcut.clustering.networks import Start
 from softcut.clustering.node_features import (
     FeatureMap,
@@ -23,7 +22,7 @@ from softcut.clustering.node_features import (
     sample_rows,
     structural_features,
 )
-from softcut.clustering.prepare import Prepared, featureless
+from softcut.clustering.prepare import Encoded, Encoder, Prepared, featureless, scaled_distances
 from softcut.clustering.recipe import Recipe
 from softcut.errors import GraphError
 from softcut.graph import Graph
