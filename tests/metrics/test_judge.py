@@ -271,14 +271,16 @@ def test_the_score_of_a_number_of_clusters():
     entropy = torch.full((3,), 4.0)
     found = Evidence(torch.tensor([80.0, 76.0, 10.0]), torch.tensor([-8.0, -8.0, 0.0]), entropy, nodes=5)
     ari = torch.tensor([[1.0, 0.8, 0.1], [0.8, 1.0, 0.1], [0.1, 0.1, 1.0]])
-    told = candidate(found, ari, lambda r: [7.0, 8.0, 9.0][r], 0.3)
+    labels = torch.stack([torch.arange(40) % 3, torch.arange(40) % 2, torch.arange(40) // 20], dim=1)
+    judge = Judge(some_graph("none"))
+    told = candidate(judge, labels, 3, found, ari, 0.3)
     behind = (72 - 68) / 20 / 0.3  # 72 and 68 nats, in units of N H
     weight = 1 / (1 + math.exp(-(behind**2)))
     mean = weight * 80 + (1 - weight) * 76
     assert told["score"] == pytest.approx(mean / (5 * 2) * 0.8, rel=1e-6)
     assert told["agreement"] == pytest.approx(0.8)
-    assert told["structure"] == 7.0, "that of the one with most evidence"
+    assert told["structure"] == judge(labels[:, 0], 3).structure, "that of the one with most evidence"
     assert told["description_length"] == pytest.approx(20 - 72)
-    assert candidate(found, -ari, lambda r: 0.0, 0.3)["score"] == 0.0
+    assert candidate(judge, labels, 3, found, -ari, 0.3)["score"] == 0.0
     alone = Evidence(torch.tensor([80.0, 8.0]), torch.zeros(2), entropy[:2], nodes=5)
-    assert candidate(alone, ari[:2, :2], lambda r: 0.0, 0.3)["agreement"] == 0.0, "there is no pair"
+    assert candidate(judge, labels, 3, alone, ari[:2, :2], 0.3)["agreement"] == 0.0, "there is no pair"
