@@ -41,6 +41,9 @@ class _Tensors:
         """The same with every tensor changed."""
         return type(self)(**{name: change(value) for name, value in vars(self).items()})
 
+    def to(self, device: torch.device) -> Self:
+        return self.mapped(lambda value: value.to(device))
+
 
 @dataclass
 class Consensus(_Tensors):

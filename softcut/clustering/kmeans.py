@@ -1,8 +1,4 @@
-"""k-means on any device, all restarts at once.
-
-scikit-learn's k-means runs its restarts one after another on the CPU. Here they are columns of one matrix
-product, on the CPU or a GPU, so that the last step of a fit takes no longer than the rest of it.
-"""
+"""k-means on any device: all restarts are columns of one matrix product."""
 
 from __future__ import annotations
 
@@ -44,8 +40,7 @@ def kmeans(
 ) -> KMeansResult:
     """Lloyd's algorithm from `n_init` k-means++ starts of x [N, F]; the best of them.
 
-    After ten iterations only the best `finalists` (by default all) go on. Random numbers are drawn on the CPU, so
-    every device sees the same ones.
+    After ten iterations only the best `finalists` (by default all) go on. Random numbers are drawn on the CPU.
     """
     some = finalists is not None and finalists < n_init and max_iter > _TRIAL
     first = _TRIAL if some else max_iter

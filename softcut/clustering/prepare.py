@@ -46,9 +46,6 @@ READS_FEATURES = Note(
 )
 
 
-# ------------------------------------------------------------------------------------------------ the encoder
-
-
 def _clip(z: Tensor, limit: Tensor) -> Tensor:
     """Rows that are longer than the limit, shortened to it."""
     length = z.norm(dim=-1, keepdim=True)
@@ -157,9 +154,6 @@ class Encoder:
         z, measures = scaled_distances(op, x, Nodes(graph.num_nodes), self.recipe, known)
         self.measures = self.measures or measures
         return Encoded(graph, op, x, z, DenseInput(z))
-
-
-# ------------------------------------------------------------------------------------------------ preparing
 
 
 @dataclass(frozen=True)
