@@ -1,20 +1,14 @@
-r"""Evidence: how much of a graph a clustering explains, judged without classes.
+r"""Evidence: how much of a graph a clustering explains, judged without classes (docs/metrics.md has the reasons).
 
 A clustering c of N nodes is a message of N H(c) nats (H: entropy of the cluster sizes). What it tells about the data
-is counted in the same unit:
+is counted in the same unit, less log C, the cost of describing a table that was fitted to the data
+(:func:`softcut.ops.information.multinomial_complexity`):
 
     edges      G_e = E I(c(u); c(v)) - log C(K(K+1)/2, E)      mutual information of the K x K table S'AS of E edges
     features   G_x = W I(word; c) - sum_w log C(K, n_w)        of the K x F table S'X of W words, n_w of them word w
     evidence   (G_e + G_x) / (N H(c))                          nats explained per nat of labels
 
-E I(c(u); c(v)) is the log-likelihood ratio of the edges when the clusters of their ends are drawn from S'AS, over
-when they are drawn independently; W I(word; c) is the same for words. Labels that were fitted to the data find mutual
-information even where there is none, so log C, the stochastic complexity of a multinomial
-(:func:`softcut.ops.information.multinomial_complexity`), is subtracted: the cost of describing the table. Below 1 the
-labels cost more than they explain.
-
-Whether there is anything to find (:attr:`Evidence.structure`) is a question about a graph and not about two clusterings
-of it, so only what pays counts, and columns that go together count once:
+Whether there is anything to find is another question: only what pays counts, and columns that go together count once.
 
     told       words: max_q sum_w log(1 - q + q exp g_w),  g_w = n_w D_w - log C(K, n_w)
                measurements: what clusters say along principal axes (:mod:`softcut.metrics.features`)
@@ -117,16 +111,9 @@ class Judge:
     >>> bool(values[0] > 1 > values[1])
     True
 
-    Parameters
-    ----------
-    adjacency : sparse matrix
-        Symmetric; a graph of unequal weights has as many edges as they are worth, (sum w)^2 / sum w^2.
-    x : array or sparse matrix, optional
-        Features; words count by presence, other columns in bins (:func:`~softcut.metrics.features.presence`).
-    device : torch.device, optional
-        Where labels will be.
-    words : sparse matrix, optional
-        ``presence(x)``, where it is known already.
+    `adjacency` is symmetric; unequal weights count in proportion, as (sum w)^2 / (2 sum w^2) edges. Features `x` count
+    by presence where they are words, other columns in bins; `words` is :func:`~softcut.metrics.features.presence` of
+    them, where it is known already. Labels will be on `device`.
     """
 
     def __init__(

@@ -114,9 +114,8 @@ def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometr
     """
     if average not in ("arithmetic", "geometric"):
         raise ParameterError(f"average must be 'arithmetic' or 'geometric', not {average!r}.")
-    return float(
-        np.clip(_sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average), 0.0, 1.0)
-    )
+    value = _sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average)
+    return float(np.clip(value, 0.0, 1.0))
 
 
 def homogeneity(y: ArrayLike, labels: ArrayLike) -> float:
@@ -264,7 +263,7 @@ def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Eviden
 
 
 def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:
-    """Nats that a clustering explains of the edges and of the features, per nat of its labels.
+    """Nats that a clustering explains of edges and features (`x`, or the graph's own), per nat of its labels.
 
     Compares clusterings of one graph, of one size or of several: the higher, the better. No classes are used. Below 1
     the labels cost more than they explain; 0 for a single cluster. See :mod:`softcut.metrics.judge` for the definition.
@@ -274,15 +273,6 @@ def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:
     >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
     >>> round(evidence(graph, graph.y), 2), evidence(graph, [0] * 200)
     (1.5, 0.0)
-
-    Parameters
-    ----------
-    graph : Graph or adjacency matrix
-        What was clustered.
-    labels : array [N]
-        Clusters.
-    x : array or sparse matrix, optional
-        Features in place of the graph's own.
     """
     return float(evidence_parts(graph, labels, x).value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,21 +58,9 @@ def partition(
     >>> manifest.rows
     (50, 50)
 
-    Parameters
-    ----------
-    graph : Graph
-        A single graph.
-    parts : int
-        How many: one per process that will train.
-    out : path
-        A new folder.
-    method : {"auto", "metis", "contiguous", "random"}
-        How nodes are divided; see :func:`softcut.graph.partition.partition_nodes`.
-    paper : bool
-        Whether the network of the paper will read the features, as rows that sum to one; if not, they are projected
-        as :class:`softcut.GraphClustering` does, and structural features where there are none.
-    seed : int
-        Of the division.
+    There is one of the `parts` per process that will train; `method` and `seed` say how nodes are divided, see
+    :func:`softcut.graph.partition.partition_nodes`. Features are projected as :class:`softcut.GraphClustering` does,
+    or structural where there are none; for the network of the `paper` they are rows that sum to one.
     """
     if graph.num_graphs > 1:
         raise GraphError(f"graph is a batch of {graph.num_graphs} graphs; divide each of them by itself.")
@@ -127,7 +116,7 @@ class PartNodes(Nodes):
         super().__init__(manifest.nodes)
         self.here, self.group = max(manifest.rows), group
         self._own = np.asarray(part.nodes)
-        self._places: dict[int, tuple[int, Tensor, Tensor]] = {}
+        self._of_sample = functools.cache(self._find_sample)
 
     def sample(self, rows: Tensor, most: int) -> Tensor:
         size, mine, place = self._of_sample(most)
@@ -135,14 +124,12 @@ class PartNodes(Nodes):
         out[place.to(rows.device)] = rows[mine.to(rows.device)]
         return self.group.all_reduce(out)  # every row is there once: the sum is the row
 
-    def _of_sample(self, most: int) -> tuple[int, Tensor, Tensor]:
+    def _find_sample(self, most: int) -> tuple[int, Tensor, Tensor]:
         """Size of the sample, which of the own nodes are in it, and where."""
-        if most not in self._places:
-            chosen = sample_rows(self.count, most).numpy()
-            place = np.searchsorted(chosen, self._own)
-            mine = np.flatnonzero(chosen[np.minimum(place, len(chosen) - 1)] == self._own)
-            self._places[most] = len(chosen), torch.from_numpy(mine), torch.from_numpy(place[mine])
-        return self._places[most]
+        chosen = sample_rows(self.count, most).numpy()
+        place = np.searchsorted(chosen, self._own)
+        mine = np.flatnonzero(chosen[np.minimum(place, len(chosen) - 1)] == self._own)
+        return len(chosen), torch.from_numpy(mine), torch.from_numpy(place[mine])
 
     def total(self, values: Tensor) -> Tensor:
         return self.group.all_reduce(values.clone(memory_format=torch.contiguous_format))
