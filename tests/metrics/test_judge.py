@@ -263,6 +263,54 @@ def test_what_clusters_say_of_measurements_is_a_bayes_factor():
     assert looked_at(3).tolist() == [0, 1, 2] and len(looked_at(50_000)) == 20_000
 
 
+def test_a_word_that_says_nothing_takes_nothing_from_one_that_does():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 100)
+    own = np.eye(2)[y]
+    other = (rng.random((200, 300)) < 0.1).astype(float)
+    adjacency = np.zeros((200, 200))
+    alone, among = (
+        evidence_parts(adjacency, y, x) for x in (np.hstack([own, 0 * own]), np.hstack([own, other]))
+    )
+    assert among.features < 0 < among.told
+    assert among.told > 0.5 * alone.told
+
+
+def test_columns_count_once_however_often_they_are_given():
+    rng = np.random.default_rng(1)
+    y = np.arange(120) % 3
+    x = rng.standard_normal((120, 4)) + 3 * rng.standard_normal((3, 4))[y]
+    adjacency = np.zeros((120, 120))
+    once, often = (evidence_parts(adjacency, y, np.tile(x, (1, times))).told for times in (1, 9))
+    assert once > 0
+    assert often == pytest.approx(once, abs=2)
+
+
+def test_no_order_preserving_change_of_a_column_changes_what_is_told():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((80, 5))
+    np.testing.assert_allclose(normal_scores(np.exp(3 * x)), normal_scores(x))
+
+
+def test_axes_are_white_and_few():
+    rng = np.random.default_rng(3)
+    for shape in ((50, 90), (200, 100), (30, 1)):
+        z = principal_axes(rng.standard_normal(shape))
+        assert z.shape[1] == min(shape[0] - 1, shape[1], 64)
+        np.testing.assert_allclose(z.T @ z / len(z), np.eye(z.shape[1]), atol=1e-8)
+    assert principal_axes(np.ones((7, 3))).shape == (7, 0)
+
+
+def test_labels_that_say_nothing_have_a_mean_bayes_factor_of_at_most_one():
+    rng = np.random.default_rng(4)
+    z = torch.from_numpy(principal_axes(rng.standard_normal((60, 3))))
+    factors = [
+        np.exp(axes_gain(axes_table(z, torch.from_numpy(rng.permutation(60) % 3), 3)).item())
+        for _ in range(2000)
+    ]
+    assert np.mean(factors) < 1
+
+
 # ------------------------------------------------------------------------- what speaks for a number of clusters
 
 
