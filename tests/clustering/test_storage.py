@@ -113,6 +113,10 @@ def test_parameters_as_json_knows_them(load):
     tensors, meta = pack(undecided)
     assert meta["fitted"]["agreement_"] is None
     assert math.isnan(load(tensors, meta).agreement_)
+    hops = [0, 1, 2, 4, 8, 1000]  # the largest values
+    _, _, tensors, meta = packed("default")
+    meta["model"]["encoder"]["hops"], meta["recipe"]["distances"], meta["recipe"]["steps"] = hops, hops, 1000
+    assert load(tensors, meta)._model.encoder.recipe.distances[-1] == 1000
 
 
 def test_a_model_of_a_device_that_is_not_here(load):
@@ -280,10 +284,6 @@ def test_values_that_cannot_be_right(case, load):
     for value in WRONG[case]:
         with pytest.raises(ModelFileError, match=named[0] if named else path.split(".")[-1]):
             load(tensors, changed(meta, path.split("."), value))
-    hops = [0, 1, 2, 4, 8, 1000]  # the largest values
-    _, _, tensors, meta = packed("default")
-    meta["model"]["encoder"]["hops"], meta["recipe"]["distances"], meta["recipe"]["steps"] = hops, hops, 1000
-    assert load(tensors, meta)._model.encoder.recipe.distances[-1] == 1000
 
 
 @pytest.mark.parametrize("kind", ["default", "best", "measured", "structural", "placed", "paper"])
