@@ -256,11 +256,10 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     # ------------------------------------------------------------- prediction
 
     def predict(self, graph: Any, X: Any = None) -> Any:
-        """Clusters of the nodes of a graph, seen or unseen, by the learned function.
+        """Clusters of the nodes of a graph, seen or unseen; a list of arrays for a list of graphs.
 
-        A list of graphs gives a list of arrays. Of a graph without features nothing but its own clusters was learned:
-        they are returned for that graph, and for one that has its nodes by name, where new nodes follow their
-        neighbours.
+        Of a graph without features nothing but its own clusters was learned: they are returned for that graph, and for
+        one that has its nodes by name, where new nodes follow their neighbours.
         """
         soft = self.predict_proba(graph, X)
         return [part.argmax(1) for part in soft] if isinstance(soft, list) else soft.argmax(1)

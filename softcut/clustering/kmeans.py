@@ -70,11 +70,10 @@ def kmeans_restarts(
     random_state: int = 0,
     start: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Labels [restarts, N] and centres [restarts, K, F] of every restart.
+    """Labels [restarts, N] and centres [restarts, K, F] of every restart, from `start` or where k-means++ puts them.
 
-    A cluster that shrinks below `least` points gives up its centre for a random point, during the first half
-    of the iterations: no centre is spent on a few outliers while there is a better use for it. Centres begin at `start`
-    [restarts, K, F], or where k-means++ puts them.
+    A cluster that shrinks below `least` points gives up its centre for a random point, during the first half of the
+    iterations: no centre is spent on a few outliers while there is a better use for it.
     """
     generator = torch.Generator().manual_seed(random_state)
     centres = _plus_plus(x, k, restarts, generator) if start is None else start.clone()

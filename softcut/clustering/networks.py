@@ -299,10 +299,7 @@ def mean_agreement(ari: Tensor) -> float:
 
 
 def evidence_weights(evidence: Evidence, width: float) -> Tensor:
-    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence of a network.
-
-    A little less evidence hardly changes the weight, much less takes all of it.
-    """
+    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence of a network."""
     value = evidence.value.double()
     weight = torch.exp(-((value.max() - value) / width).square())
     weight = torch.where(weight < _NO_WEIGHT, 0.0, weight)

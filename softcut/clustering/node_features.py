@@ -156,10 +156,9 @@ def leading_directions(rows: FeatureRows, d: int) -> tuple[Tensor, Tensor]:
 class FeatureMap:
     """From raw node features to a few well-scaled columns, the same way for every graph.
 
-    Bags of words (non-negative, mostly zero) are weighted by inverse document frequency where they are
-    binary, and their rows scaled to unit length; other features are standardised, column by column. Then a
-    truncated SVD, and half whitening: column j is divided by the square root of its standard deviation, so
-    that the leading directions do not hide the others.
+    Bags of words are weighted by inverse document frequency where they are binary, and their rows scaled to unit
+    length; other features are standardised. Then a truncated SVD, and half whitening: column j is divided by the square
+    root of its standard deviation, so that the leading directions do not hide the others.
     """
 
     matrix: np.ndarray  # [F, F'], the projection, whitening included

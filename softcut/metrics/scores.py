@@ -103,8 +103,7 @@ def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) 
 def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometric"] = "arithmetic") -> float:
     r"""Normalised mutual information, in [0, 1].
 
-    :math:`I(y; c) / \mathrm{mean}(H(y), H(c))`. The arithmetic mean gives the V-measure, the usual
-    meaning of "NMI" in the clustering literature; the geometric mean is never smaller.
+    :math:`I(y; c) / \mathrm{mean}(H(y), H(c))`. The arithmetic mean gives the V-measure.
 
     >>> from softcut.metrics import nmi
     >>> nmi([0, 0, 1, 1], [5, 5, 3, 3])

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-# Imported before a group is started: its functions keep the group of that moment as a default argument. PyTorch imports
-# it by itself during a training (with its compiler); then the group would never be closed, and the threads of gloo,
-# still running while Python shuts down, would now and then end a finished process with SIGABRT.
+# Imported before a group is started: its functions keep the group of that moment as a default argument, which would
+# then never be closed, and threads of gloo would now and then end a finished process with SIGABRT.
 import torch.distributed.nn.functional
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
