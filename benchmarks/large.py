@@ -36,7 +36,7 @@ PHASES = (
     ("features: projection", "softcut.clustering.node_features", "FeatureMap", "fit"),
     ("features: projection", "softcut.clustering.node_features", "FeatureMap", "transform"),
     ("features: projection", "softcut.clustering.node_features", "FeatureMap", "project"),
-    ("features: propagation", "softcut.clustering.encoder", "Encoder", "fit"),
+    ("features: propagation", "softcut.clustering.prepare", "Encoder", "fit"),
     ("tables of the evidence", "softcut.clustering.fitting", "", "prepare"),
     ("starts (k-means)", "softcut.clustering.networks", "", "_starts"),
     ("training", "softcut.clustering.networks", "", "train"),

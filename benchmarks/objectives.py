@@ -26,7 +26,7 @@ from softcut.datasets import load
 from softcut.device import choose_device
 from softcut.graph import Graph
 from softcut.metrics import nmi
-from softcut.metrics.features_as_words import presence
+from softcut.metrics.features import presence
 from softcut.metrics.judge import Judge
 from softcut.ops import OBJECTIVES, Words
 from softcut.paper.runs import Records, cells, merge_cells

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 import softcut as sc
 from softcut.clustering import Recipe, edges
 from softcut.clustering.edges import cut, merge_steps
-from softcut.clustering.encoder import Encoder
+from softcut.clustering.prepare import Encoder
 from softcut.datasets import attributed_communities
 from softcut.ops import CSR
 from softcut.report.plots import cluster_colours

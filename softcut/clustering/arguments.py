@@ -61,15 +61,14 @@ def candidates_from(n_clusters: Any, nodes: int, recipe: Recipe) -> tuple[int, .
         n_clusters = [k for k in recipe.auto if k <= nodes] or [nodes]
     if isinstance(n_clusters, range | list | tuple):
         numbers = sorted({_whole("n_clusters", k, 1) for k in n_clusters})
-        if not numbers:
-            said = "n_clusters is an empty range; give at least one number of clusters."
-            raise ParameterError(said, argument="n_clusters")
     else:
         numbers = [_whole("n_clusters", n_clusters, 1, ", a range, or 'auto'")]
-    if numbers[-1] > nodes:
+    if numbers and numbers[-1] <= nodes:
+        return tuple(numbers)
+    said = "n_clusters is an empty range; give at least one number of clusters."
+    if numbers:
         said = f"n_clusters is {numbers[-1]} but the graph has only {nodes} nodes; ask for fewer clusters."
-        raise ParameterError(said, argument="n_clusters")
-    return tuple(numbers)
+    raise ParameterError(said, argument="n_clusters")
 
 
 def batch_size_from(value: Any, objective: str) -> int | str | None:

@@ -1,7 +1,6 @@
 """The last steps of a fit: one consensus of the networks, refined once.
 
-**Consensus.** Networks that start from different seeds and read features from different distances disagree, and where
-they disagree is information. The rows of
+**Consensus.** The rows of
 
     T = [ sqrt(w_r) S_r for every network r ; fusion * sqrt(v_h) Z_h for every distance h ]
 
@@ -9,10 +8,10 @@ they disagree is information. The rows of
 most of the networks that explain the graph put them together. The weights w fall with the evidence of a network
 (:func:`evidence_weights`); v_h is the total weight of the networks that read distance h.
 
-**Refinement.** The consensus looks at features that were propagated already, so a node's own words hardly count in it.
-A softmax regression from the features of single nodes to the clusters found so far takes them into account: its
-prediction and the consensus are averaged, the prediction weighted by how much of the clusters it can tell, and a few
-steps of personalised PageRank let neighbours decide what both leave open.
+**Refinement.** The consensus looks at propagated features, in which a node's own words hardly count. A softmax
+regression from the features of single nodes to the clusters found so far takes them into account: its prediction and
+the consensus are averaged, the prediction weighted by how much of the clusters it can tell, and a few steps of
+personalised PageRank let neighbours decide what both leave open.
 """
 
 from __future__ import annotations
@@ -41,6 +40,9 @@ class _Tensors:
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The same with every tensor changed."""
         return type(self)(**{name: change(value) for name, value in vars(self).items()})
+
+    def to(self, device: torch.device) -> Self:
+        return self.mapped(lambda value: value.to(device))
 
 
 @dataclass
@@ -193,10 +195,9 @@ class Merged:
 def merge(prepared: Prepared, networks: Networks, recipe: Recipe, seed: int, tell: Tell) -> Merged:
     """Weigh the networks, merge them, and refine the result."""
     keep, weights = _select(networks, recipe, tell)
-    every = len(keep) == networks.net.replicas
-    net = networks.net if every else networks.net.keep(keep)
-    s = networks.s if every else networks.s[:, keep]
-    consensus = None
+    net, s, consensus = networks.net, networks.s, None
+    if len(keep) < net.replicas:
+        net, s = net.keep(keep), s[:, keep]
     soft = s[:, 0]
     if recipe.select == "consensus" and networks.full:
         nodes, rows, k = prepared.nodes, prepared.encoded.rows, net.k
@@ -223,7 +224,8 @@ def merge(prepared: Prepared, networks: Networks, recipe: Recipe, seed: int, tel
 
 def _select(networks: Networks, recipe: Recipe, tell: Tell) -> tuple[list[int], Tensor]:
     """Which networks count, and their weights."""
-    keep, count, k = networks.full, networks.net.replicas, networks.net.k
+    keep, replicas, k = networks.full, networks.replicas, networks.net.k
+    count = len(replicas)
     lost = count - len(keep)
     if lost:
         said = f"{lost} of {count} networks used fewer than {k} clusters and were left out."
@@ -232,21 +234,17 @@ def _select(networks: Networks, recipe: Recipe, tell: Tell) -> tuple[list[int], 
                 f"all {lost} networks used fewer than {k} clusters; the one that used most of them was taken."
             )
         tell(Note("clusters_lost", said, networks=lost, of=count))
-    if not keep:  # merging them would invent clusters that none of them has
-        most = max(replica.clusters_used for replica in networks.replicas)
-        members = [r for r in range(count) if networks.replicas[r].clusters_used == most]
-        return [_best(members, networks, recipe)], torch.ones(1)
-    if recipe.select == "best":
-        return [_best(keep, networks, recipe)], torch.ones(1)
-    weights = evidence_weights(networks.evidence[keep], recipe.width).cpu()
-    return [r for r, w in zip(keep, weights.tolist(), strict=True) if w > 0], weights[weights > 0]
+    if keep and recipe.select == "consensus":
+        weights = evidence_weights(networks.evidence[keep], recipe.width).cpu()
+        return [r for r, w in zip(keep, weights.tolist(), strict=True) if w > 0], weights[weights > 0]
+    # One network; also where all lost clusters: merging them would invent clusters that none of them has.
+    most = max(replica.clusters_used for replica in replicas)
 
+    def merit(r: int) -> float:
+        """The evidence; of the paper's networks the loss, the lower the better."""
+        return -replicas[r].loss if recipe.paper else replicas[r].evidence
 
-def _best(among: list[int], networks: Networks, recipe: Recipe) -> int:
-    """The network with most evidence; of the paper's, the one with the lowest loss."""
-    if recipe.paper:
-        return min(among, key=lambda r: networks.replicas[r].loss)
-    return max(among, key=lambda r: networks.replicas[r].evidence)
+    return [max((r for r in range(count) if replicas[r].clusters_used == most), key=merit)], torch.ones(1)
 
 
 def refine(prepared: Prepared, soft: Tensor, recipe: Recipe, tell: Tell) -> tuple[Tensor, Refiner | None]:

@@ -30,10 +30,9 @@ def edge_clusters(
 ) -> dict[int, Tensor]:
     """For each K of `ks`, two or three clusterings [N, C] into at most K clusters, the one with most evidence first.
 
-    Levels, positions and merges are found once for all K. The same `random_state` gives the same labels; weights are
-    counted in whole numbers, so devices differ by no more than the rounding of logarithms and eigenvectors. Nodes
-    without edges get some cluster. `quick` makes one clustering for each K, from groups that were joined: networks can
-    begin with it.
+    Levels, positions and merges are found once for all K. Weights are counted in whole numbers, so devices differ by
+    no more than the rounding of logarithms and eigenvectors. Nodes without edges get some cluster. `quick` makes one
+    clustering for each K, from groups that were joined: networks can begin with it.
     """
     base, n = _Level.of(op), op.num_rows
     device = base.own.device
@@ -46,8 +45,7 @@ def edge_clusters(
     groups = min(_wanted(max(searched), recipe), max(*searched, n // 2))
     starts = [_joined(base, groups, _random(random_state), recipe)]
     where = None if quick else positions(op, random_state=random_state)
-    if where is not None and not where.any():  # a complete graph, say
-        where = None
+    where = where if where is not None and where.any() else None  # none in a complete graph, say
     if where is not None:
         starts.append(_nearest(where, min(groups, recipe.edges.groups * max(searched)), random_state, recipe))
     elif not quick:
@@ -77,20 +75,19 @@ def _best_first(
     base: _Level, labels: list[Tensor], k: int, random: torch.Generator, recipe: Recipe
 ) -> Tensor:
     """Clusterings [N, C] after their moves, by evidence; the best had a second chance to move."""
-    ranked = []
-    for start in labels:
-        settled = _settled(base, start, k, random, recipe)
-        ranked.append((_rank(base, settled, k, recipe), settled))
-    ranked.sort(key=lambda pair: pair[0], reverse=True)
-    again = _settled(base, ranked[0][1], k, random, recipe)  # with groups inside the clusters that were found
-    if _rank(base, again, k, recipe) > ranked[0][0]:
-        ranked[0] = _rank(base, again, k, recipe), again
+
+    def settled(start: Tensor) -> tuple[tuple[bool, float], Tensor]:
+        moved = _settled(base, start, k, random, recipe)
+        return _rank(base, moved, k, recipe), moved
+
+    ranked = sorted(map(settled, labels), key=lambda pair: pair[0], reverse=True)
+    again = settled(ranked[0][1])  # with groups inside the clusters that were found
+    ranked[0] = max(ranked[0], again, key=lambda pair: pair[0])
     return torch.stack([clusters for _, clusters in ranked], dim=1)
 
 
 def _random(seed: int) -> torch.Generator:
-    """Random numbers come from the CPU: the same on every device."""
-    return torch.Generator().manual_seed(seed)
+    return torch.Generator().manual_seed(seed)  # on the CPU: the same numbers for every device
 
 
 def _nearest(where: Tensor, k: int, random_state: int, recipe: Recipe) -> Tensor:
@@ -291,10 +288,9 @@ def _moved(level: _Level, labels: Tensor, k: int, random: torch.Generator, recip
         if risen > recipe.edges.rise * most:
             failed = 0
             continue
-        failed += 1
+        failed, halves = failed + 1, True  # neighbours changed places: from now on half of the nodes move
         if failed == recipe.edges.fails:
             break
-        halves = True  # neighbours changed places: from now on half of the nodes move
     return labels
 
 
@@ -306,9 +302,9 @@ def _better(level: _Level, labels: Tensor, table: Tensor, k: int, recipe: Recipe
     border = torch.zeros(level.nodes, dtype=torch.bool, device=labels.device)
     border[level.row[labels[level.row] != labels[level.col]]] = True
     at, movers = border.nonzero().squeeze(1), []
+    if not len(at):
+        return at, at
     for nodes in at.split(max(1, recipe.edges.table // k)):
-        if not len(nodes):
-            break
         place = torch.full_like(labels, -1)
         place[nodes] = torch.arange(len(nodes), device=nodes.device)
         entry = place[level.row]
@@ -321,8 +317,6 @@ def _better(level: _Level, labels: Tensor, table: Tensor, k: int, recipe: Recipe
         highest, other = score.max(1)
         better = highest > own + 1e-6 * own.abs()
         movers.append((nodes[better], other[better]))
-    if not movers:
-        return at, at
     return torch.cat([nodes for nodes, _ in movers]), torch.cat([other for _, other in movers])
 
 

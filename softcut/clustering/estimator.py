@@ -52,11 +52,9 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         ``range(2, 13)``, and 1 where no number explains more than it costs.
     objective : str, optional
         What networks minimise: "evidence" (its negative), "mincut" (the paper's cut), "ratio_trace" (the classic
-        one), "dmon" or "just_balance". None: the recipe's.
-    n_init : int, optional
-        Networks, trained together. None: the recipe's (24), fewer on very large graphs.
-    max_iter, learning_rate : optional
-        Of the training; None: the recipe's.
+        one), "dmon" or "just_balance". None, here and below: the recipe's.
+    n_init, max_iter, learning_rate : optional
+        Networks, trained together (24, fewer on very large graphs), iterations and step size of the training.
     batch_size : int or "auto", optional
         Nodes that one step of the training takes, for graphs that do not fit the device; see docs/mini-batches.md.
         None: all of them. "auto": as many as the budget of the device allows, where that is less than all.
@@ -74,28 +72,24 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     Attributes
     ----------
     labels_ : array [N]
-        Cluster of each node; clusters are numbered by size, largest first. After ``fit([g1, g2])``: of all
-        nodes, one graph after another; :attr:`graph_labels_` has them graph by graph.
+        Cluster of each node; clusters are numbered by size, largest first. Several graphs come one after another;
+        :attr:`graph_labels_` has them graph by graph.
     soft_ : array [N, K]
         Soft clusters of the training nodes: rows sum to one, the largest entry is the label.
     n_clusters_ : int
         K.
-    structure_ : float
-        Nats that the clusters explain of edges and features for each nat it takes to describe them: below 1 they
-        cost more than they explain.
-    verdict_ : {"none", "weak", "clear"}
-        The same in a word.
+    structure_, verdict_ : float, {"none", "weak", "clear"}
+        Nats that the clusters explain of edges and features for each nat it takes to describe them (below 1 they
+        cost more than they explain), and the same in a word.
     candidates_ : dict
         For each number of clusters, where several were compared: "score" (the highest is taken), "structure",
         "agreement" of restarts and "description_length" in nats.
-    replicas_ : list of Replica
-        How each network ended; empty for graphs without features.
+    replicas_, weights_ : list of Replica, array
+        How each network ended (empty for graphs without features), and the weights of those in the consensus.
     history_ : dict
         "cut" and "ortho", the two terms of the objective, each [iterations, networks].
     agreement_ : float
         Mean adjusted Rand index between pairs of networks, or of clusterings from several starts.
-    weights_ : array
-        Weight of each network in the consensus, of those that have one.
     interrupted_ : bool
         Whether Ctrl-C ended the training; the result is what was learnt until then.
     feature_names_in_ : array
@@ -137,15 +131,10 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     # ---------------------------------------------------------------- fitting
 
     def fit(self, graph: Any, X: Any = None, y: Any = None) -> Any:
-        """Cluster a graph, or learn one clustering function for several.
+        """Cluster a graph, or learn one clustering function for a list of graphs.
 
-        Parameters
-        ----------
-        graph : Graph, adjacency matrix, networkx graph, PyG Data, or a list of these
-            What to cluster.
-        X : array or sparse matrix, optional
-            Node features, where `graph` is an adjacency matrix.
-        y : ignored
+        `graph` is a Graph, an adjacency matrix, which `X` gives node features to, a networkx graph or PyG Data; `y` is
+        ignored.
         """
         began = time.perf_counter()
         self.notes_: list[Note] = []
@@ -222,12 +211,9 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         elif used < k:
             said = f"only {used} of {k} clusters are used; ask for fewer clusters."
             yield Note("clusters_empty", said, used=used)
-        if self.verdict_ == "none" and k == 1 and len(task.numbers) > 1:
-            yield Note(
-                "no_clusters", f"No number of clusters explains more {less}, and all nodes are in one."
-            )
-        elif self.verdict_ == "none" and k > 1:
-            yield Note("no_clusters", f"These clusters explain less {less}.")
+        if self.verdict_ == "none" and (k > 1 or len(task.numbers) > 1):
+            said = f"No number of clusters explains more {less}, and all nodes are in one."
+            yield Note("no_clusters", said if k == 1 else f"These clusters explain less {less}.")
         elif len(self.replicas_) > 1 and used == k > 1 and self.agreement_ < task.recipe.low_agreement:
             said = (
                 f"restarts hardly agree (mean adjusted Rand index {self.agreement_:.2f}): the data do not decide "
@@ -270,11 +256,10 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
     # ------------------------------------------------------------- prediction
 
     def predict(self, graph: Any, X: Any = None) -> Any:
-        """Clusters of the nodes of a graph, seen or unseen, by the learned function.
+        """Clusters of the nodes of a graph, seen or unseen; a list of arrays for a list of graphs.
 
-        A list of graphs gives a list of arrays. Of a graph without features nothing but its own clusters was learned:
-        they are returned for that graph, and for one that has its nodes by name, where new nodes follow their
-        neighbours.
+        Of a graph without features nothing but its own clusters was learned: they are returned for that graph, and for
+        one that has its nodes by name, where new nodes follow their neighbours.
         """
         soft = self.predict_proba(graph, X)
         return [part.argmax(1) for part in soft] if isinstance(soft, list) else soft.argmax(1)
@@ -378,10 +363,8 @@ class MinCutClustering(GraphClustering):
     >>> sc.MinCutClustering(3, n_init=2, max_iter=100).fit(graph).labels_.shape
     (200,)
 
-    Parameters
-    ----------
-    n_clusters, n_init, max_iter, learning_rate, random_state, device, verbose, callbacks
-        As for :class:`GraphClustering`; None: the paper's (10 networks, 10,000 iterations, 5e-4).
+    Arguments and attributes are those of :class:`GraphClustering`; None: the paper's (10 networks, 10,000 iterations,
+    step size 5e-4).
     """
 
     _recipe = PAPER
@@ -399,13 +382,6 @@ class MinCutClustering(GraphClustering):
         callbacks: Sequence[Callable[[Progress], None]] | None = None,
     ) -> None:
         # scikit-learn reads the arguments of an estimator from its own constructor.
-        super().__init__(
-            n_clusters,
-            n_init=n_init,
-            max_iter=max_iter,
-            learning_rate=learning_rate,
-            random_state=random_state,
-            device=device,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
+        training: dict[str, Any] = {"n_init": n_init, "max_iter": max_iter, "learning_rate": learning_rate}
+        running: dict[str, Any] = {"device": device, "verbose": verbose, "callbacks": callbacks}
+        super().__init__(n_clusters, random_state=random_state, **training, **running)

@@ -39,8 +39,9 @@ from softcut.metrics import Evidence, Judge
 from softcut.ops import CSR
 from softcut.training import Progress
 
-# What is known of a number of clusters: "score", "structure", "agreement" and "description_length".
-Candidate = dict[str, float]
+Candidate = dict[
+    str, float
+]  # of a number of clusters: "score", "structure", "agreement", "description_length"
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,7 @@ def _from_edges(graph: Graph, task: Task) -> Fitted:
 
     def judged(k: int) -> Candidate:
         labels = clusters[k]
-
-        def structure(r: int) -> float:
-            return float(judge(labels[:, r], k).structure)
-
-        return candidate(judge(labels, k), agreement(labels, k), structure, task.recipe.width)
+        return candidate(judge, labels, k, judge(labels, k), agreement(labels, k), task.recipe.width)
 
     k, candidates = choose(task.numbers, judged, task.recipe, task.may_be_one, task.tell)
     one = torch.zeros(graph.num_nodes, 1, dtype=torch.long, device=task.device)
@@ -135,12 +132,8 @@ def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
     if graph.num_nodes > recipe.large and not recipe.paper:
         tell(left_out_of_large(recipe))
     edge_labels: dict[int, Tensor] = {}
-    if (
-        len(task.numbers) > 1
-        and recipe.edge_starts > 0
-        and prepared.one_graph
-        and graph.num_nodes <= recipe.large
-    ):
+    several = len(task.numbers) > 1
+    if several and recipe.edge_starts > 0 and prepared.one_graph and graph.num_nodes <= recipe.large:
         assert isinstance(prepared.adjacency, CSR)
         every = edge_clusters(prepared.adjacency, task.numbers, seed, recipe, quick=True)
         edge_labels = {k: labels[:, 0] for k, labels in every.items()}
@@ -154,11 +147,8 @@ def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
         full = trial.full  # networks that lost clusters agree easily: they do not count
         if len(full) < 2:
             return {"score": 0.0, "structure": 0.0, "agreement": 0.0, "description_length": 0.0}
-
-        def structure(r: int) -> float:
-            return float(prepared.judge(trial.s[:, full[r]].argmax(-1), k).structure)
-
-        return candidate(trial.evidence[full], trial.ari[full][:, full], structure, recipe.width)
+        labels, ari = trial.s[:, full].argmax(-1), trial.ari[full][:, full]
+        return candidate(prepared.judge, labels, k, trial.evidence[full], ari, recipe.width)
 
     k, candidates = choose(task.numbers, judged, recipe, task.may_be_one, tell)
     networks = train_networks(
@@ -176,18 +166,17 @@ def _from_networks(graph: Graph, rule: str, task: Task) -> Fitted:
 # ------------------------------------------------------------------------------------- the number of clusters
 
 
-def candidate(evidence: Evidence, ari: Tensor, structure: Callable[[int], float], width: float) -> Candidate:
-    """What speaks for a number of clusters, from clusterings [R] into it and their agreement [R, R].
-
-    `structure` gives that of one of the clusterings; it is asked for the one with most evidence.
+def candidate(
+    judge: Judge, labels: Tensor, k: int, evidence: Evidence, ari: Tensor, width: float
+) -> Candidate:
+    """What speaks for K, from clusterings `labels` [N, R] into it, their evidence and their agreement [R, R].
 
         score(K) = (G_e + G_x) / (N H^1/2) * agreement
 
-    The first factor, which the networks maximise too, is what a clustering explains of edges and features, of the part
-    that pays: it rises with K as long as there is more to explain. The second, the mean adjusted Rand index between
-    networks, falls as soon as there are several equally good ways to divide what belongs together. Both are means
-    weighted by evidence: networks that read a distance without signal do not vote. Without features the clusterings
-    found from several starts take the place of the networks.
+    The first factor is what a clustering explains of edges and features, of the part that pays: it rises with K as
+    long as there is more to explain. The second, the mean adjusted Rand index between networks, falls as soon as there
+    are several equally good ways to divide what belongs together. Both are means weighted by evidence: networks that
+    read a distance without signal do not vote. The structure is that of the clustering with most evidence.
     """
     weight = evidence_weights(evidence, width).double().to(ari.device)
     gain = evidence.paid * evidence.entropy.sqrt()
@@ -197,7 +186,7 @@ def candidate(evidence: Evidence, ari: Tensor, structure: Callable[[int], float]
     best = int(evidence.value.argmax())
     return {
         "score": max(0.0, float((weight.to(gain.device) * gain).sum())) * max(0.0, agreement),
-        "structure": structure(best),
+        "structure": float(judge(labels[:, best].contiguous(), k).structure),
         "agreement": agreement,
         "description_length": float(evidence.description_length[best]),
     }
@@ -242,10 +231,6 @@ def choose(
 def _peaks(candidates: Mapping[int, Candidate], share: float) -> list[int]:
     """Numbers whose score is higher than those of the numbers beside them, and not far below the highest."""
     numbers = sorted(candidates)
-    scores = [candidates[k]["score"] for k in numbers]
-    padded = [-1.0, *scores, -1.0]
-    return [
-        k
-        for i, k in enumerate(numbers)
-        if padded[i] < scores[i] > padded[i + 2] and scores[i] >= share * max(scores)
-    ]
+    scores = [-1.0, *(candidates[k]["score"] for k in numbers), -1.0]
+    beside = zip(numbers, scores, scores[1:], scores[2:], strict=False)
+    return [k for k, left, own, right in beside if left < own > right and own >= share * max(scores)]

@@ -1,8 +1,4 @@
-"""k-means on any device, all restarts at once.
-
-scikit-learn's k-means runs its restarts one after another on the CPU. Here they are columns of one matrix
-product, on the CPU or a GPU, so that the last step of a fit takes no longer than the rest of it.
-"""
+"""k-means on any device: all restarts are columns of one matrix product."""
 
 from __future__ import annotations
 
@@ -44,8 +40,7 @@ def kmeans(
 ) -> KMeansResult:
     """Lloyd's algorithm from `n_init` k-means++ starts of x [N, F]; the best of them.
 
-    After ten iterations only the best `finalists` (by default all) go on. Random numbers are drawn on the CPU, so
-    every device sees the same ones.
+    After ten iterations only the best `finalists` (by default all) go on. Random numbers are drawn on the CPU.
     """
     some = finalists is not None and finalists < n_init and max_iter > _TRIAL
     first = _TRIAL if some else max_iter
@@ -75,11 +70,10 @@ def kmeans_restarts(
     random_state: int = 0,
     start: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Labels [restarts, N] and centres [restarts, K, F] of every restart.
+    """Labels [restarts, N] and centres [restarts, K, F] of every restart, from `start` or where k-means++ puts them.
 
-    A cluster that shrinks below `least` points gives up its centre for a random point, during the first half
-    of the iterations: no centre is spent on a few outliers while there is a better use for it. Centres begin at `start`
-    [restarts, K, F], or where k-means++ puts them.
+    A cluster that shrinks below `least` points gives up its centre for a random point, during the first half of the
+    iterations: no centre is spent on a few outliers while there is a better use for it.
     """
     generator = torch.Generator().manual_seed(random_state)
     centres = _plus_plus(x, k, restarts, generator) if start is None else start.clone()

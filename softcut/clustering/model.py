@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
 from softcut.clustering.consensus import Consensus, Refiner
-from softcut.clustering.encoder import Encoder
 from softcut.clustering.node_features import structural_features
-from softcut.clustering.prepare import silent_nodes, without
+from softcut.clustering.prepare import Encoder, silent_nodes, without
 from softcut.errors import Argument, GraphError
 from softcut.graph import Graph
 from softcut.training import ReplicaNet, assign_in_chunks
@@ -61,17 +59,13 @@ class LearnedModel:
         else:
             s = assign_in_chunks(self.net, encoded.inputs, recipe.temperature, rows, device)
 
-        def at_home(value: Tensor) -> Tensor:
-            return value.to(home)
-
-        soft = s[:, 0] if self.consensus is None else self.consensus.mapped(at_home).proba(s, encoded.rows)
+        soft = s[:, 0] if self.consensus is None else self.consensus.to(home).proba(s, encoded.rows)
         if self.refiner is not None:
-            soft = self.refiner.mapped(at_home).apply(encoded.x, soft, encoded.op, recipe)
+            soft = self.refiner.to(home).apply(encoded.x, soft, encoded.op, recipe)
         return soft.cpu().numpy()[:, self.order]
 
 
-# Steps by which clusters reach nodes that are not beside a known one.
-_REACH = 100
+_REACH = 100  # steps by which clusters reach nodes that are not beside a known one
 
 
 @dataclass

@@ -17,7 +17,7 @@ from softcut.clustering.recipe import Recipe
 from softcut.errors import Note, ParameterError
 from softcut.graph import Graph
 from softcut.metrics import Evidence
-from softcut.metrics.features_as_words import presence
+from softcut.metrics.features import presence
 from softcut.ops import CSR, Words, get_objective
 from softcut.training import (
     Parts,
@@ -113,17 +113,13 @@ def train_networks(
     count = _affordable(prepared, k, recipe, tell, batches)
     scales = _scales(len(recipe.distances), count)
     start = _starts(prepared, scales, k, recipe, seed, edge_labels) if recipe.start == "clusters" else None
-    inputs = prepared.encoded.inputs
+    inputs, op, dtype = prepared.encoded.inputs, prepared.encoded.op, prepared.encoded.x.dtype
     seeds = replica_seeds(seed, count)
-    options: dict[str, Any] = {"scales": scales, "dtype": prepared.encoded.x.dtype}
-    net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, **options).to(prepared.device)
+    net = ReplicaNet(inputs.in_channels, k, seeds, recipe.hidden, inputs.terms, scales=scales, dtype=dtype)
+    net = net.to(prepared.device)
     settings = recipe.training(prepared.nodes.count, prepared.device if batches is None else batches.device)
-    options = {
-        "start": None if start is None else start.labels,
-        "sizes": None if start is None else start.sizes,
-        "adjacency": prepared.adjacency,
-    }
-    op = prepared.encoded.op
+    options: dict[str, Any] = {"adjacency": prepared.adjacency}
+    options |= {} if start is None else {"start": start.labels, "sizes": start.sizes}
     if trainer is not None:
         result = trainer(net, start)
     elif batches is not None:
@@ -144,22 +140,16 @@ def _judged(
     prepared: Prepared, net: ReplicaNet, result: TrainResult, s: Tensor, seeds: list[int], recipe: Recipe
 ) -> Networks:
     """Networks with the evidence of their labels, their losses, and how well they agree."""
-    hard = s.max(-1).indices
+    hard, objective = s.max(-1).indices, recipe.objective
     evidence = prepared.judge(hard, net.k)
     sizes = torch.stack([torch.bincount(column, minlength=net.k) for column in hard.mT])
-    used = (prepared.nodes.total(sizes) > 0).sum(1).tolist()
+    used = (prepared.nodes.total(sizes) > 0).sum(1)
     # With equal sizes in L_o, so that networks that are held to different ones can be compared.
-    normalised = get_objective(recipe.objective).normalised
-    op = prepared.encoded.op.normalise() if normalised else prepared.adjacency
-    edges = prepared.judge.edges
-    losses = replica_losses(op, s, recipe.objective, words=prepared.words, num_edges=edges)
-    cut, ortho = (terms.tolist() for terms in losses)
+    op = prepared.encoded.op.normalise() if get_objective(objective).normalised else prepared.adjacency
+    losses = replica_losses(op, s, objective, words=prepared.words, num_edges=prepared.judge.edges)
+    columns = (each.tolist() for each in (*losses, evidence.value, used, used < net.k))
     hops = [recipe.distances[scale] for scale in net.scales]
-    value = evidence.value.tolist()
-    replicas = [
-        Replica(seeds[r], recipe.objective, cut[r], ortho[r], value[r], used[r], used[r] < net.k, hops[r])
-        for r in range(net.replicas)
-    ]
+    replicas = [Replica(first, objective, *rest) for first, *rest in zip(seeds, *columns, hops, strict=True)]
     ari = agreement(prepared.nodes.sample(hard, recipe.large), net.k)
     return Networks(net, result, s, evidence, ari, replicas)
 
@@ -172,8 +162,7 @@ def _affordable(prepared: Prepared, k: int, recipe: Recipe, tell: Tell, batches:
     if most < recipe.networks:
         each = "" if batches is None else " per step"
         each = each if prepared.nodes.here == prepared.nodes.count else " per process"
-        few = f"{most} networks instead of {recipe.networks}"
-        said = f"{few}: {n:,} nodes{each}, to stay within memory and time."
+        said = f"{most} networks instead of {recipe.networks}: {n:,} nodes{each}, to stay within memory and time."
         tell(Note("fewer_networks", said, networks=most, wanted=recipe.networks))
     return min(recipe.networks, most)
 
@@ -223,11 +212,7 @@ def _starts(
 
 @dataclass(frozen=True)
 class Batches:
-    """How networks are trained on a few parts of a graph at a time, where it does not fit the device that trains.
-
-    Everything but the training and the assignments of the networks is computed on the CPU, in main memory; the
-    features and edges of a batch are copied to the device when their turn comes.
-    """
+    """How networks are trained on a few parts of a graph at a time; all other steps are computed on the CPU."""
 
     parts: Parts  # the parts of the graph
     words: list[Words] | None  # what the evidence counts besides edges, part by part
@@ -253,12 +238,12 @@ def nodes_per_step(
     if isinstance(wanted, str):
         numbers = recipe.networks * (recipe.hidden + most_clusters)
         wanted = max(recipe.least_batch, recipe.budget(device) // numbers)
-    if wanted >= graph.num_nodes:
-        if batch_size != "auto":
-            said = f"batch_size has no effect: the graph has only {graph.num_nodes:,} nodes."
-            tell(Note("batch_size_unused", said, nodes=graph.num_nodes))
-        return None
-    return wanted
+    if wanted < graph.num_nodes:
+        return wanted
+    if batch_size != "auto":
+        said = f"batch_size has no effect: the graph has only {graph.num_nodes:,} nodes."
+        tell(Note("batch_size_unused", said, nodes=graph.num_nodes))
+    return None
 
 
 def make_batches(
@@ -270,12 +255,10 @@ def make_batches(
     graph, each = prepared.encoded.graph, recipe.parts_per_step
     assert graph is not None
     count = each * -(-graph.num_nodes // nodes)
-    metis = recipe.batch_parts == "metis"
-    if metis:
-        parts = Parts.metis(graph.adjacency, count, each, seed)
+    if recipe.batch_parts == "metis":
+        kind, parts = "parts found by METIS", Parts.metis(graph.adjacency, count, each, seed)
     else:
-        parts = Parts.random(graph.num_nodes, count, each, seed)
-    kind = "parts found by METIS" if metis else "random parts"
+        kind, parts = "random parts", Parts.random(graph.num_nodes, count, each, seed)
     said = f"trained on about {nodes:,} of {graph.num_nodes:,} nodes per step: {each} of {count:,} {kind}."
     tell(Note("trained_in_batches", said, nodes=nodes, parts=count))
     words = None
@@ -316,10 +299,7 @@ def mean_agreement(ari: Tensor) -> float:
 
 
 def evidence_weights(evidence: Evidence, width: float) -> Tensor:
-    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence of a network.
-
-    A little less evidence hardly changes the weight, much less takes all of it.
-    """
+    """Weights [R] that sum to one: in proportion to exp(-((e_max - e) / width)^2), with e the evidence of a network."""
     value = evidence.value.double()
     weight = torch.exp(-((value.max() - value) / width).square())
     weight = torch.where(weight < _NO_WEIGHT, 0.0, weight)

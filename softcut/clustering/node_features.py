@@ -14,21 +14,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 import torch
+from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.metrics.features_as_words import looks_like_words
+from softcut.metrics.features import looks_like_words
 from softcut.ops import CSR, CSRPattern, Operator
 from softcut.ops.numerics import inverse_sqrt
 from softcut.ops.spmm import sparse_product
 
 Features: TypeAlias = np.ndarray | sp.csr_array
-# Rows of unit length that differ by less than this are the same row.
-_SAME_ROWS = 1e-4
-# Directions beside the wanted ones, as in scikit-learn's randomised SVD, and products with X'X.
-_EXTRA, _STEPS = 10, 4
+_SAME_ROWS = 1e-4  # rows of unit length that differ by less are the same row
+_EXTRA, _STEPS = (
+    10,
+    4,
+)  # directions beside the wanted ones, as in scikit-learn's randomised SVD; products with X'X
 
 
 def sample_rows(n: int, most: int) -> Tensor:
@@ -81,17 +84,6 @@ def _unit_rows_array(x: Any) -> Any:
     return x / np.where(length > 0, length, 1)
 
 
-def _randomised(rows: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Leading right singular vectors [F, d] and singular values, by a randomised SVD."""
-    from sklearn.utils.extmath import randomized_svd
-    from threadpoolctl import threadpool_limits
-
-    # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
-    with threadpool_limits(1, user_api="blas"):
-        _, s, vt = randomized_svd(rows, d, n_iter=4, power_iteration_normalizer="QR", random_state=0)
-    return vt.T, s
-
-
 class FeatureRows:
     """A constant matrix with rows (x - offset) * weight, of length 1 if `unit`. A sparse x [N, F] has no offset."""
 
@@ -140,13 +132,13 @@ class FeatureRows:
         return sparse_product(turned, self.values[order], y)
 
 
-def leading_directions(rows: FeatureRows, d: int, random_state: int = 0) -> tuple[Tensor, Tensor]:
+def leading_directions(rows: FeatureRows, d: int) -> tuple[Tensor, Tensor]:
     """The d leading right singular vectors [F, d] of X and its singular values [d], float64.
 
     Subspace iteration with X'X: what is made orthogonal has F rows, not N.
     """
     f = rows.shape[1]
-    generator = torch.Generator().manual_seed(random_state)
+    generator = torch.Generator().manual_seed(0)
     block = torch.randn(f, min(f, d + _EXTRA), generator=generator, dtype=torch.float64)
     block = torch.linalg.qr(block)[0].to(rows.values.device)
 
@@ -164,10 +156,9 @@ def leading_directions(rows: FeatureRows, d: int, random_state: int = 0) -> tupl
 class FeatureMap:
     """From raw node features to a few well-scaled columns, the same way for every graph.
 
-    Bags of words (non-negative, mostly zero) are weighted by inverse document frequency where they are
-    binary, and their rows scaled to unit length; other features are standardised, column by column. Then a
-    truncated SVD, and half whitening: column j is divided by the square root of its standard deviation, so
-    that the leading directions do not hide the others.
+    Bags of words are weighted by inverse document frequency where they are binary, and their rows scaled to unit
+    length; other features are standardised. Then a truncated SVD, and half whitening: column j is divided by the square
+    root of its standard deviation, so that the leading directions do not hide the others.
     """
 
     matrix: np.ndarray  # [F, F'], the projection, whitening included
@@ -196,7 +187,11 @@ class FeatureMap:
         if n > recipe.large:
             v, s = (t.cpu().numpy() for t in leading_directions(unprojected._on_device(x, device), d))
         else:
-            v, s = _randomised(unprojected._rows(x), d)
+            # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
+            with threadpool_limits(1, user_api="blas"):
+                options = {"n_iter": 4, "power_iteration_normalizer": "QR", "random_state": 0}
+                _, s, vt = randomized_svd(unprojected._rows(x), d, **options)
+            v = vt.T
         deviation = s / max(1, n) ** 0.5
         keep = deviation > 1e-6 * deviation.max(initial=0)
         matrix = v[:, keep] / np.sqrt(deviation[keep])
@@ -258,41 +253,25 @@ def apart_from_constant(op: Operator, x: Tensor, nodes: Nodes) -> tuple[Tensor, 
     return u, c, torch.addr(x.double(), u, c, alpha=-1).to(x.dtype)
 
 
-def structural_features(
-    graph: Graph, n_components: int = 32, *, local: bool = False, random_state: int = 0
-) -> np.ndarray:
-    """Features for a graph that has none.
+def structural_features(graph: Graph, *, local: bool = False) -> np.ndarray:
+    """Features for a graph that has none: the :func:`positions` of its nodes, which mean nothing in another graph.
 
-    By default the position of each node: the leading eigenvectors of the normalised adjacency, weighted by the
-    squares of their eigenvalues, in rows of unit length. They mean nothing in another graph. Half of the mean
-    degree is added to every degree before the adjacency is normalised: without it the leading eigenvectors are
-    those of nearly isolated nodes and small components. Edge weights count. Where all nodes have the same
-    position (no edges, a complete graph) the features are 0. With ``local=True`` what each node has around it
-    (degrees, and their means over growing neighbourhoods), which carries over to other graphs.
+    With ``local=True`` what each node has around it (degrees, and their means over growing neighbourhoods), which
+    carries over to other graphs.
     """
     op = CSR.from_graph(graph)
     if local:
         degree = torch.log1p(op.degree).unsqueeze(-1)
         return torch.cat([propagate(op, degree, hops) for hops in (0, 1, 2, 4, 8)], dim=1).numpy()
-    return positions(op, n_components, random_state).numpy()
+    return positions(op).numpy()
 
 
 def positions(op: CSR, n_components: int = 32, random_state: int = 0) -> Tensor:
-    """Where each node is in a graph: see :func:`structural_features`."""
-    modes, values = leading_eigenvectors(op, n_components, random_state)
-    joined = op.degree.unsqueeze(-1) > 0  # a node without edges has no position
-    rows = torch.where(joined, unit_rows(modes * values.clamp(min=0).square()), 0.0)
-    own = rows[joined.squeeze(-1)]
-    # All rows alike up to rounding (no edges, a complete graph): there are no positions to tell apart.
-    if not len(own) or float((own - own.mean(0)).abs().max()) < _SAME_ROWS:
-        return torch.zeros_like(rows)
-    return rows
+    """Leading eigenvectors of (D + d/2)^-1/2 A (D + d/2)^-1/2 times their squared eigenvalues, in rows of unit length.
 
-
-def leading_eigenvectors(op: CSR, n_components: int = 32, random_state: int = 0) -> tuple[Tensor, Tensor]:
-    """Leading eigenvectors of (D + d/2)^-1/2 A (D + d/2)^-1/2, d the mean degree, and their eigenvalues.
-
-    By subspace iteration: near enough for features, some eighty sparse products.
+    d is the mean degree: without it the leading eigenvectors are those of nearly isolated nodes and small components.
+    Where all nodes have the same position (no edges, a complete graph) the rows are 0. Found by subspace iteration:
+    near enough for features, some eighty sparse products.
     """
     n = op.num_rows
     degree = op.degree.float()
@@ -310,7 +289,12 @@ def leading_eigenvectors(op: CSR, n_components: int = 32, random_state: int = 0)
         block = torch.linalg.qr(block)[0]
     small = block.mT @ product(block)
     values, turn = torch.linalg.eigh(((small + small.mT) / 2).double())
-    return block @ turn.flip(1).to(block.dtype), values.flip(0).to(block.dtype)
+    modes, values = block @ turn.flip(1).to(block.dtype), values.flip(0).to(block.dtype)
+    joined = op.degree.unsqueeze(-1) > 0  # a node without edges has no position
+    rows = torch.where(joined, unit_rows(modes * values.clamp(min=0).square()), 0.0)
+    own = rows[joined.squeeze(-1)]
+    alike = not len(own) or float((own - own.mean(0)).abs().max()) < _SAME_ROWS
+    return torch.zeros_like(rows) if alike else rows
 
 
 def rows_that_sum_to_one(graph: Graph) -> Any:

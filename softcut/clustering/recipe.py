@@ -84,15 +84,12 @@ class Recipe:
     (24, False)
     """
 
-    # ---- encode: features as the networks read them (node_features.py, encoder.py)
+    # ---- encode: features as the networks read them (node_features.py, prepare.py)
     components: int = 64  # columns that features are reduced to
-    # How often features are propagated before a network reads them. How far is right differs between graphs and cannot
-    # be read off one: the networks read different distances, and the consensus weighs them by what they explain.
+    # How often features are propagated before a network reads them; the consensus weighs the distances by evidence.
     distances: tuple[int, ...] = (0, 1, 2, 4, 8, 16)
-    # From so many columns on only the direction of a row counts: its length is its degree.
-    many_columns: int = 16
-    # After many hops connected nodes are almost alike and isolated ones are not: rows longer than this many times the
-    # median are shortened, or a few isolated nodes would be all that a clustering sees.
+    many_columns: int = 16  # from so many on only the direction of a row counts: its length is its degree
+    # Longer rows, in units of the median, are shortened: after many hops isolated nodes are all that differs.
     longest_row: float = 2.0
     paper: bool = False  # the paper's network: one message-passing layer on rows of X that sum to one
 
@@ -105,24 +102,24 @@ class Recipe:
     tolerance: float | None = 1e-3  # a network has converged that improved by less ...
     patience: int = 50  # ... in so many iterations
     temperature: float = 1.0  # of the softmax
-    # What networks learn first: clusters of the features at their distance or of the edges; or "random", nothing.
-    start: str = "clusters"
+    start: str = "clusters"  # of the features at their distance or of the edges; "random": networks learn nothing first
     start_iterations: int = 10  # enough to begin near them, few enough to leave a bad start
-    # Share of the networks that begin from clusters of the edges: features may hide these.
-    edge_starts: float = 0.25
+    edge_starts: float = (
+        0.25  # share of the networks that begin from clusters of the edges: features may hide these
+    )
     start_restarts: int = 2  # k-means for each start, of which the better one is taken
     start_rounds: int = 30  # iterations of that k-means: it need not converge
-    # Smallest cluster of a start, as a share of the mean size; clusters of the edges that have a smaller one come last.
-    least: float = 0.25
-    # Weight of the L_o that holds clusters to the sizes of their start, beside the evidence.
-    hold: float = 0.2
+    least: float = 0.25  # smallest cluster of a start, as a share of the mean size
+    hold: float = (
+        0.2  # weight of the L_o that holds clusters to the sizes of their start, beside the evidence
+    )
     ortho_weight: float = 2.0  # weight of L_o beside a cut: at 1 some networks lose a cluster
 
     # ---- merge: one consensus (consensus.py)
-    # "best": the network with most evidence, or, of the paper's, with the lowest loss.
-    select: str = "consensus"
-    # A network that explains this much less than the best one, in nats per nat of labels, has 1/e of its weight.
-    width: float = 0.2
+    select: str = (
+        "consensus"  # "best": the network with most evidence, or, of the paper's, with the lowest loss
+    )
+    width: float = 0.2  # a network with this much less evidence than the best one has 1/e of its weight
     fusion: float = 1.0  # weight of the propagated features beside the networks
     consensus_columns: int = 64  # leading directions that its k-means sees
     consensus_restarts: int = 20
@@ -140,15 +137,12 @@ class Recipe:
     auto: tuple[int, ...] = tuple(range(2, 13))  # the numbers that n_clusters="auto" compares
     trial_networks: int = 12  # for each number: two for each distance
     supported: float = 0.5  # a peak of the curve with this share of the highest score is worth a note
-    # From this structure on the verdict is "clear": of 109 plants above it 106 were found with an NMI of at least .7
-    # (benchmarks/noise.py --curve), all with .65; docs/images/structure.png shows the curve.
-    clear: float = 1.5
+    clear: float = 1.5  # from this structure on the verdict is "clear"; docs/images/structure.png shows why
     low_agreement: float = 0.1  # below this mean adjusted Rand index between networks a fit warns
 
     # ---- large graphs: what is left out (a note of the fit says so)
-    # Nodes above which centres, medians, k-means, the consensus and the regression are learned from a sample of this
-    # many nodes; features are propagated in single precision, no network begins from the edges, and networks stop one
-    # by one.
+    # Nodes above which all that is learned before and after the training is learned from a sample of this many nodes,
+    # features are propagated in single precision, no network begins from the edges, and networks stop one by one.
     large: int = 50_000
     start_sample: int = 20_000  # nodes that k-means of the starts see there
     large_restarts: int = 5  # k-means for each start there: networks are few, and a sample costs little
@@ -210,8 +204,7 @@ class Recipe:
 
 
 DEFAULT = Recipe()
-# Section 5.1 of the paper: one message-passing layer, one softmax layer, random weights, Adam, a fixed number of steps;
-# of ten runs the one with the lowest loss.
+# Section 5.1 of the paper.
 PAPER = Recipe(
     paper=True,
     distances=(0,),

@@ -22,10 +22,10 @@ from torch import Tensor
 
 from softcut.clustering.arguments import LIMITS
 from softcut.clustering.consensus import Consensus, Refiner
-from softcut.clustering.encoder import Encoder
 from softcut.clustering.model import LearnedModel, PlacedModel
 from softcut.clustering.networks import Replica
 from softcut.clustering.node_features import FeatureMap
+from softcut.clustering.prepare import Encoder
 from softcut.clustering.recipe import EdgeRecipe, Recipe
 from softcut.device import choose_device
 from softcut.errors import ModelFileError, Note, ParameterError
@@ -58,19 +58,18 @@ _SHAPES = {
 def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the JSON part of a fitted estimator."""
     model, names, sizes = (
-        getattr(estimator, name, None) for name in ("_model", "feature_names_in_", "_graph_sizes")
+        estimator._model,
+        getattr(estimator, "feature_names_in_", None),
+        estimator._graph_sizes,
     )
-    params = estimator.get_params(deep=False)
-    fitted = {name: getattr(estimator, name) for name in _FITTED}
+    params, fitted = estimator.get_params(deep=False), {name: getattr(estimator, name) for name in _FITTED}
+    fitted["agreement_"] = None if math.isnan(fitted["agreement_"]) else float(fitted["agreement_"])
+    fitted["notes_"] = [str(note) for note in fitted["notes_"]]
     meta = {
         "class": type(estimator).__name__,
         "params": {k: _plain(v) for k, v in params.items() if k not in _NOT_KEPT},
         "recipe": asdict(estimator._task_recipe()),
-        "fitted": {
-            **fitted,
-            "agreement_": None if math.isnan(fitted["agreement_"]) else float(fitted["agreement_"]),
-            "notes_": [str(note) for note in fitted["notes_"]],
-        },
+        "fitted": fitted,
         "candidates_": [[int(k), each] for k, each in estimator.candidates_.items()],
         "replicas_": [asdict(r) for r in estimator.replicas_],
         "feature_names_in_": None if names is None else [str(name) for name in names],
@@ -86,7 +85,6 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
     if isinstance(model, PlacedModel):
         return tensors, {**meta, "model": {"names": model.names, "signature": model.signature}}
-    assert isinstance(model, LearnedModel)
     encoder, features = model.encoder, model.encoder.features
     meta["model"] = {
         "net": model.net.meta(),
@@ -132,7 +130,6 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     params, fitted, kind = meta["params"], meta["fitted"], meta["kind"]
     _check(isinstance(params["device"], str), "params.device")
     _check(isinstance(params["verbose"], int), "params.verbose")
-    _check(kind in ("learned", "placed"), "kind")
     recipe = _recipe(meta["recipe"])
     types = {"int": int, "float": float, "str": str, "bool": bool}
     replicas = [
@@ -168,8 +165,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     if names is not None:
         est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
     _check(names is None or len(names) == est.n_features_in_, "feature_names_in_")
-    rows = torch.ones(n, dtype=soft.dtype)
-    _check(bool((soft >= 0).all()) and torch.allclose(soft.sum(1), rows, atol=1e-3), "soft")
+    _check(bool((soft >= 0).all()) and np.allclose(est.soft_.sum(1), 1, atol=1e-3), "soft")
     _check(np.array_equal(est.labels_, tensors["labels"].numpy()), "labels")
     rising = sizes is None or all(a < b for a, b in itertools.pairwise(sizes))
     _check(rising and (sizes is None or [*sizes[:1], *sizes[-1:]] == [0, n]), "graph_sizes")
@@ -201,11 +197,12 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
     _check(len(scales) == len(net["bias"]) and scales == sorted(scales), "model.net.scales")
     _check(scales[0] >= 0 and scales[-1] < len(recipe.distances), "model.net.scales")
     _check(meta["silence"] in ("isolated", "empty", "never"), "model.silence")
+    hidden, terms = net["bias"].shape[1] if "second" in net else 0, 2 if recipe.paper else 1
     sizes = {
         "in_channels": net["first.0"].shape[2],
         "k": k,
-        "hidden": net["bias"].shape[1] if "second" in net else 0,
-        "terms": 2 if recipe.paper else 1,
+        "hidden": hidden,
+        "terms": terms,
         "scales": scales,
     }
     encoder = Encoder(recipe, sizes["in_channels"], bool(meta["encoder"]["structural"]))
@@ -262,10 +259,8 @@ def _check_tensors(tensors: Mapping[str, Tensor], sizes: dict[str, int], recipe:
         elif not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
             _refuse(f"tensor {name}", "holds values that are not finite numbers")
     if "T" in sizes:
-        _check(
-            sizes["T"] == sizes["R"] * sizes["K"] + (0 if recipe.paper else sizes["S"] * sizes["C"]),
-            "consensus",
-        )
+        columns = sizes["R"] * sizes["K"] + (0 if recipe.paper else sizes["S"] * sizes["C"])
+        _check(sizes["T"] == columns, "consensus")
 
 
 def _difference(given: Any, wanted: Any, field: str) -> str | None:

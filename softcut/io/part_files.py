@@ -112,7 +112,7 @@ def write_parts(
     ((1, 1), [2, 3], [1, 2, 0])
 
     Nodes and rows of `owner` (the part of every node, from 0 on, none of them empty), `x`, `words` (what each node
-    has, see :func:`softcut.metrics.features_as_words.presence`) and `names` have one order. `axes` are the numbers of
+    has, see :func:`softcut.metrics.features.presence`) and `names` have one order. `axes` are the numbers of
     some nodes, rising, and the principal axes of their features; `about` holds plain values for the manifest.
     """
     folder, n = Path(folder), adjacency.shape[0]

@@ -1,23 +1,17 @@
-r"""Evidence: how much of a graph a clustering explains, judged without classes.
+r"""Evidence: how much of a graph a clustering explains, judged without classes (docs/metrics.md has the reasons).
 
 A clustering c of N nodes is a message of N H(c) nats (H: entropy of the cluster sizes). What it tells about the data
-is counted in the same unit:
+is counted in the same unit, less log C, the cost of describing a table that was fitted to the data
+(:func:`softcut.ops.information.multinomial_complexity`):
 
     edges      G_e = E I(c(u); c(v)) - log C(K(K+1)/2, E)      mutual information of the K x K table S'AS of E edges
     features   G_x = W I(word; c) - sum_w log C(K, n_w)        of the K x F table S'X of W words, n_w of them word w
     evidence   (G_e + G_x) / (N H(c))                          nats explained per nat of labels
 
-E I(c(u); c(v)) is the log-likelihood ratio of the edges when the clusters of their ends are drawn from S'AS, over
-when they are drawn independently; W I(word; c) is the same for words. Labels that were fitted to the data find mutual
-information even where there is none, so log C, the stochastic complexity of a multinomial
-(:func:`softcut.ops.information.multinomial_complexity`), is subtracted: the cost of describing the table. Below 1 the
-labels cost more than they explain.
-
-Whether there is anything to find (:attr:`Evidence.structure`) is a question about a graph and not about two clusterings
-of it, so only what pays counts, and columns that go together count once:
+Whether there is anything to find is another question: only what pays counts, and columns that go together count once.
 
     told       words: max_q sum_w log(1 - q + q exp g_w),  g_w = n_w D_w - log C(K, n_w)
-               measurements: what clusters say along principal axes (:mod:`softcut.metrics.measurements`)
+               measurements: what clusters say along principal axes (:mod:`softcut.metrics.features`)
     structure  (max(G_e, 0) + max(told, 0)) / (N H(c))
 
 A share q of the words (1, 1/2, 1/4, ...) tells clusters apart, and the others are described without them; D_w is the
@@ -36,24 +30,23 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from softcut.metrics.features_as_words import looks_like_words, presence
-from softcut.metrics.measurements import axes_gain, axes_table, looked_at, principal_axes
-from softcut.ops import entropy
-from softcut.ops.information import (
-    edge_gain,
-    edge_price,
-    multinomial_complexity,
-    word_gain,
-    word_gains,
-    word_price,
+from softcut.metrics.features import (
+    axes_gain,
+    axes_table,
+    looked_at,
+    looks_like_words,
+    presence,
+    principal_axes,
 )
+from softcut.ops import entropy
+from softcut.ops.information import edge_gain, multinomial_complexity, word_gain, word_gains, word_price
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What a clustering explains, in nats: numbers, or one of each per clustering.
 
-    >>> parts = Evidence(edges=30.0, features=-10.0, entropy=0.5, nodes=40, price=12.0)
+    >>> parts = Evidence(edges=30.0, features=-10.0, entropy=0.5, nodes=40)
     >>> parts.value, parts.structure, parts.description_length
     (1.0, 1.5, 0.0)
     """
@@ -62,13 +55,12 @@ class Evidence:
     features: Any  # G_x
     entropy: Any  # H(c), of the cluster sizes
     nodes: int  # N
-    price: float = 0.0  # of both tables; the same for all clusterings of one graph into K
     told: Any = None  # what one clustering says about the features that pay; None, for several: G_x
 
     def __getitem__(self, clusterings: Sequence[int]) -> Evidence:
         """Of some of several clusterings."""
         some = list(clusterings)
-        return Evidence(self.edges[some], self.features[some], self.entropy[some], self.nodes, self.price)
+        return Evidence(self.edges[some], self.features[some], self.entropy[some], self.nodes)
 
     @property
     def value(self) -> Any:
@@ -119,17 +111,9 @@ class Judge:
     >>> bool(values[0] > 1 > values[1])
     True
 
-    Parameters
-    ----------
-    adjacency : sparse matrix
-        Symmetric; edge weights count in proportion, and a graph of unequal weights has as many edges as its
-        weights are worth, (sum w)^2 / sum w^2.
-    x : array or sparse matrix, optional
-        Features; words count by presence, other columns in bins (:func:`~softcut.metrics.features_as_words.presence`).
-    device : torch.device, optional
-        Where labels will be.
-    words : sparse matrix, optional
-        ``presence(x)``, where it is known already.
+    `adjacency` is symmetric; unequal weights count in proportion, as (sum w)^2 / (2 sum w^2) edges. Features `x` count
+    by presence where they are words, other columns in bins; `words` is :func:`~softcut.metrics.features.presence` of
+    them, where it is known already. Labels will be on `device`.
     """
 
     def __init__(
@@ -142,7 +126,11 @@ class Judge:
         device = device or torch.device("cpu")
         entries = sp.coo_array(adjacency)
         self.nodes = int(entries.shape[0])  # N; self.edges is E
-        self._row, self._column = _index(entries.row, device), _index(entries.col, device)
+
+        def index(values: np.ndarray) -> Tensor:
+            return torch.from_numpy(values).to(device).long()
+
+        self._row, self._column = index(entries.row), index(entries.col)
         self._weight: Tensor | None = None
         weight = np.asarray(entries.data)
         if weight.size == 0 or weight.min() == weight.max():
@@ -160,14 +148,14 @@ class Judge:
             words = presence(x) if words is None else words
             if not looks_like_words(x):
                 self.axes = torch.from_numpy(principal_axes(x)).to(device)
-                self._seen = _index(looked_at(self.nodes), device)
+                self._seen = index(looked_at(self.nodes))
         count = np.bincount(words.indices, minlength=words.shape[1])
-        used = np.flatnonzero(count)
-        place = np.zeros(words.shape[1], dtype=np.int64)
-        place[used] = np.arange(len(used))
-        self.counts = torch.from_numpy(count[used].astype(np.float64)).to(device)  # of each word that occurs
-        self._owner = _index(np.repeat(np.arange(self.nodes), np.diff(words.indptr)), device)
-        self._word = _index(place[words.indices], device)
+        place = np.cumsum(count > 0) - 1
+        self.counts = torch.from_numpy(count[count > 0].astype(np.float64)).to(
+            device
+        )  # of each word that occurs
+        self._owner = index(np.repeat(np.arange(self.nodes), np.diff(words.indptr)))
+        self._word = index(place[words.indices])
 
     def tables(self, labels: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         """S'AS [K, K], S'X [K, F] and S'1 [K] of labels [N], float64."""
@@ -180,7 +168,7 @@ class Judge:
         return edges, words, sizes
 
     def axes_table(self, labels: Tensor, k: int) -> Tensor:
-        """What :func:`softcut.metrics.measurements.axes_gain` reads, for labels [N]."""
+        """What :func:`softcut.metrics.features.axes_gain` reads, for labels [N]."""
         assert self.axes is not None
         return axes_table(self.axes, labels[self._seen], k)
 
@@ -196,9 +184,8 @@ class Judge:
             gain = edge_gain(edges, self.edges) if self.edges else edges.new_zeros(())
             parts.append((gain, word_gain(words, num_words, words_price), entropy(sizes)))
         gains = parts[0] if single else tuple(torch.stack(part) for part in zip(*parts, strict=True))
-        price = float(words_price) + (float(edge_price(k, self.edges)) if self.edges else 0.0)
         told = self._told(words, labels, k) if single else None
-        return Evidence(gains[0], gains[1], gains[2], self.nodes, price, told)
+        return Evidence(gains[0], gains[1], gains[2], self.nodes, told)
 
     def _told(self, words: Tensor, labels: Tensor, k: int) -> Tensor:
         """What `labels` say about the features, of which only those count that pay."""
@@ -210,7 +197,3 @@ class Judge:
         share = 0.5 ** torch.arange(halvings, device=each.device, dtype=each.dtype).unsqueeze(1)
         told = torch.logaddexp(torch.log1p(-share), share.log() + each).sum(1)
         return told.max() - math.log(halvings)
-
-
-def _index(values: np.ndarray, device: torch.device) -> Tensor:
-    return torch.from_numpy(values).to(device).long()

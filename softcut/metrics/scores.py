@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,43 +78,32 @@ def _pair(y: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[n
     return _codes(first), _codes(second)
 
 
-class _Parts(NamedTuple):
-    """Of every used cluster: its volume, and the weight of its edges inside, 1_c' A 1_c."""
+def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> dict[str, float]:
+    """What the volume of every used cluster and the weight of its edges inside, 1_c' A 1_c, say."""
+    adjacency, numbers = _adjacency_and_codes(graph, labels)
+    rows = np.repeat(numbers, np.diff(adjacency.indptr))
+    same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
+    used = int(numbers.max()) + 1
+    volume, inside = (np.bincount(rows, w, used).astype(np.float64) for w in (adjacency.data, same))
+    total, cut = volume.sum(), np.maximum(volume - inside, 0.0)
 
-    volume: NDArray[np.float64]
-    inside: NDArray[np.float64]
+    def cut_over(side: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.divide(cut, side, out=np.zeros_like(cut), where=side > 0)
 
-    @classmethod
-    def of(cls, graph: GraphLike, labels: ArrayLike) -> _Parts:
-        adjacency, numbers = _adjacency_and_codes(graph, labels)
-        rows = np.repeat(numbers, np.diff(adjacency.indptr))
-        same = np.where(rows == numbers[adjacency.indices], adjacency.data, 0)
-        used = int(numbers.max()) + 1
-        volume, inside = (np.bincount(rows, w, used).astype(np.float64) for w in (adjacency.data, same))
-        return cls(volume, inside)
-
-    def normalised_cut(self) -> float:
-        return float(self._cut_over(self.volume).sum())
-
-    def modularity(self, resolution: float = 1.0) -> float:
-        total = self.volume.sum()
-        if total <= 0:
-            return 0.0
-        return float((self.inside / total - resolution * (self.volume / total) ** 2).sum())
-
-    def conductances(self) -> NDArray[np.float64]:
-        return np.minimum(self._cut_over(np.minimum(self.volume, self.volume.sum() - self.volume)), 1.0)
-
-    def _cut_over(self, volume: NDArray[np.float64]) -> NDArray[np.float64]:
-        cut = np.maximum(self.volume - self.inside, 0.0)
-        return np.divide(cut, volume, out=np.zeros_like(cut), where=volume > 0)
+    modularity = inside / total - resolution * (volume / total) ** 2 if total > 0 else np.zeros(used)
+    conductances = np.minimum(cut_over(np.minimum(volume, total - volume)), 1.0)
+    return {
+        "normalised_cut": float(cut_over(volume).sum()),
+        "modularity": float(modularity.sum()),
+        "conductance": float(conductances.mean()),
+        "conductance_max": float(conductances.max()),
+    }
 
 
 def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometric"] = "arithmetic") -> float:
     r"""Normalised mutual information, in [0, 1].
 
-    :math:`I(y; c) / \mathrm{mean}(H(y), H(c))`. The arithmetic mean gives the V-measure, the usual
-    meaning of "NMI" in the clustering literature; the geometric mean is never smaller.
+    :math:`I(y; c) / \mathrm{mean}(H(y), H(c))`. The arithmetic mean gives the V-measure.
 
     >>> from softcut.metrics import nmi
     >>> nmi([0, 0, 1, 1], [5, 5, 3, 3])
@@ -124,9 +113,8 @@ def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometr
     """
     if average not in ("arithmetic", "geometric"):
         raise ParameterError(f"average must be 'arithmetic' or 'geometric', not {average!r}.")
-    return float(
-        np.clip(_sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average), 0.0, 1.0)
-    )
+    value = _sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average)
+    return float(np.clip(value, 0.0, 1.0))
 
 
 def homogeneity(y: ArrayLike, labels: ArrayLike) -> float:
@@ -188,7 +176,7 @@ def normalised_cut(graph: GraphLike, labels: ArrayLike) -> float:
     >>> round(normalised_cut(path, [0, 0, 1, 1]), 4)
     0.6667
     """
-    return _Parts.of(graph, labels).normalised_cut()
+    return _graph_scores(graph, labels)["normalised_cut"]
 
 
 def modularity(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> float:
@@ -204,7 +192,7 @@ def modularity(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) -> 
     >>> modularity(two_edges, [0, 0, 1, 1])
     0.5
     """
-    return _Parts.of(graph, labels).modularity(resolution)
+    return _graph_scores(graph, labels, resolution)["modularity"]
 
 
 def conductance(graph: GraphLike, labels: ArrayLike, reduce: Literal["mean", "max"] = "mean") -> float:
@@ -222,8 +210,7 @@ def conductance(graph: GraphLike, labels: ArrayLike, reduce: Literal["mean", "ma
     """
     if reduce not in ("mean", "max"):
         raise ParameterError(f"reduce must be 'mean' or 'max', not {reduce!r}.")
-    values = _Parts.of(graph, labels).conductances()
-    return float(values.mean() if reduce == "mean" else values.max())
+    return _graph_scores(graph, labels)["conductance" if reduce == "mean" else "conductance_max"]
 
 
 def clusters_used(labels: ArrayLike) -> int:
@@ -271,11 +258,11 @@ def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Eviden
         raise ParameterError(f"x has {x.shape[0]} rows but the graph has {adjacency.shape[0]} nodes.")
     parts = Judge(adjacency, x)(torch.from_numpy(numbers), int(numbers.max()) + 1)
     edges, features, entropy_, told = map(float, (parts.edges, parts.features, parts.entropy, parts.told))
-    return Evidence(edges, features, entropy_, parts.nodes, parts.price, told)
+    return Evidence(edges, features, entropy_, parts.nodes, told)
 
 
 def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:
-    """Nats that a clustering explains of the edges and of the features, per nat of its labels.
+    """Nats that a clustering explains of edges and features (`x`, or the graph's own), per nat of its labels.
 
     Compares clusterings of one graph, of one size or of several: the higher, the better. No classes are used. Below 1
     the labels cost more than they explain; 0 for a single cluster. See :mod:`softcut.metrics.judge` for the definition.
@@ -285,15 +272,6 @@ def evidence(graph: GraphLike, labels: ArrayLike, x: Any = None) -> float:
     >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
     >>> round(evidence(graph, graph.y), 2), evidence(graph, [0] * 200)
     (1.5, 0.0)
-
-    Parameters
-    ----------
-    graph : Graph or adjacency matrix
-        What was clustered.
-    labels : array [N]
-        Clusters.
-    x : array or sparse matrix, optional
-        Features in place of the graph's own.
     """
     return float(evidence_parts(graph, labels, x).value)
 
@@ -347,13 +325,9 @@ def evaluate(
             truth, given = truth[known], given[known]
         if len(truth):
             scores = {name: score(truth, given) for name, score in _LABEL_SCORES.items()}
-    parts = _Parts.of(graph, labels)
-    conductances = parts.conductances()
-    return scores | {
-        "normalised_cut": parts.normalised_cut(),
-        "modularity": parts.modularity(),
-        "conductance": float(conductances.mean()),
-        "conductance_max": float(conductances.max()),
+    return {
+        **scores,
+        **_graph_scores(graph, labels),
         "balance": balance(labels, k),
         "clusters_used": clusters_used(labels),
         "evidence": evidence(graph, labels),

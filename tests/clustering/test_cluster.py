@@ -1,5 +1,7 @@
 """The estimator: what it takes, what it finds, and awkward graphs."""
 
+import collections
+import functools
 import itertools
 import subprocess
 import sys
@@ -15,12 +17,13 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 import softcut as sc
-from softcut.clustering import Recipe
+from softcut.clustering import Recipe, networks, node_features, prepare
 from softcut.clustering.edges import edge_clusters, shares
 from softcut.datasets import attributed_communities
-from softcut.errors import GraphError, SoftcutError
+from softcut.errors import SoftcutError
 from softcut.metrics import evidence
 from softcut.ops import CSR
+from softcut.training import ReplicaNet
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +67,6 @@ def test_what_fit_takes(graph, fitted):
     for wrong, words in (([], "empty list"), ("", "path"), ([[0, 1], [1, 0]], "may be a matrix or edges")):
         with pytest.raises(SoftcutError, match=words):
             sc.GraphClustering(2).fit(wrong)
-    with pytest.raises(GraphError, match="features"):
-        fitted.predict(graph.with_features(np.ones((200, 2))))
-
-
-def test_pyg_graphs(graph, fitted):
     pytest.importorskip("torch_geometric")
     np.testing.assert_array_equal(fitted.predict(graph.to_pyg()), fitted.labels_)
 
@@ -184,6 +182,40 @@ def test_degenerate_graphs_give_labels(graph, k, kind):
     assert est.labels_.shape == (graph.num_nodes,)
     assert all(np.isfinite(each).all() for each in (est.soft_, est.history_["cut"], est.structure_))
     np.testing.assert_array_equal(est.predict(graph), est.labels_)
+
+
+def test_a_fit_and_a_prediction_encode_the_graph_once(graph, monkeypatch):
+    """One projection, one operator, one pass of propagations, one table of agreements; also for several numbers."""
+    counts = collections.Counter()
+
+    def count(place, name):
+        real = getattr(place, name)
+
+        @functools.wraps(real)
+        def wrapped(*args, **kwargs):
+            counts[name] += 1
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(place, name, wrapped)
+
+    for place, name in (
+        (node_features.FeatureMap, "transform"),
+        (CSR, "from_graph"),
+        (prepare, "propagate"),
+        (networks, "agreement"),
+        (ReplicaNet, "assign"),
+    ):
+        count(place, name)
+    once = {"transform": 1, "from_graph": 1, "propagate": 16, "agreement": 1, "assign": 1}
+    est = sc.GraphClustering(3, n_init=2, max_iter=3).fit(graph)
+    assert counts == once
+    counts.clear()
+    soft = est.predict_proba(graph)
+    assert counts == collections.Counter({**once, "agreement": 0})
+    np.testing.assert_array_equal(soft, est.predict_proba(graph))
+    counts.clear()
+    sc.GraphClustering([2, 3], n_init=2, max_iter=3).fit(graph)
+    assert counts == {**once, "agreement": 3, "assign": 3}
 
 
 # --------------------------------------------------------------------------------- progress and interrupts

@@ -1,6 +1,12 @@
 """Distributed training: any division of a graph gives the clustering of the whole graph."""
 
 import copy
+import csv
+import json
+import os
+import socket
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -8,6 +14,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers.thread_group import in_parts
+from safetensors.torch import load_file
 
 from softcut import Graph, GraphClustering
 from softcut.clustering import PAPER, Recipe
@@ -19,7 +26,7 @@ from softcut.clustering.distributed import (
     partition,
     train_part,
 )
-from softcut.clustering.distributed.__main__ import all_labels
+from softcut.clustering.distributed.__main__ import all_labels, main
 from softcut.clustering.distributed.group import TorchGroup, Traffic, step_traffic
 from softcut.clustering.distributed.part import PartNodes, prepare_part
 from softcut.clustering.networks import train_networks
@@ -29,7 +36,7 @@ from softcut.datasets import attributed_communities
 from softcut.errors import GraphError, ParameterError
 from softcut.io.part_files import open_part, read_manifest
 from softcut.metrics import evidence, evidence_parts, nmi
-from softcut.metrics.features_as_words import presence
+from softcut.metrics.features import presence
 from softcut.ops import CSR, Words
 from softcut.training import ConvInput, Parts, ReplicaNet, replica_seeds, train, train_in_batches
 
@@ -142,14 +149,9 @@ def test_the_papers_network_is_trained_as_on_the_whole_graph(parts):
             assert difference(found.networks.net, net) < 1e-9
             close(found.networks.result, result)
             assert found.recipe == PAPER.changed(networks=2, iterations=25, learning_rate=0.01)
-            best = min(found.networks.replicas, key=lambda r: (r.collapsed, r.loss)).seed
-            assert found.networks.replicas[best_of(found)].seed == best
-
-
-def best_of(found):
-    """The network whose labels were taken, by its assignments."""
-    own = found.networks.s.amax(-1).numpy()
-    return int(np.abs(own - found.probability[:, None]).sum(0).argmin())
+            replicas = found.networks.replicas
+            best = min(range(2), key=lambda r: (replicas[r].collapsed, replicas[r].loss))
+            np.testing.assert_allclose(found.probability, found.networks.s[:, best].amax(-1).numpy())
 
 
 @pytest.mark.parametrize("kind", ["default", "weighted"])
@@ -158,12 +160,14 @@ def test_labels_are_those_of_the_estimator(parts, kind):
     expected = fitted(graph, n_init=6, recipe=NO_EDGES)
     results = trained(parts[kind, 3], DistributedSettings(3, n_init=6), 3)
     labels, probability = whole_of(results)
+    assert list(np.bincount(labels)) == sorted(np.bincount(labels), reverse=True)  # the largest first
+    assert results[0].evidence == pytest.approx(evidence(graph, labels), rel=1e-6)
     assert nmi(expected.labels_, labels) > 0.99
     assert (expected.labels_ == labels).mean() > 0.98  # numbered alike, too
     assert np.median(np.abs(expected.soft_.max(1) - probability)) < 1e-3
     for found in results:
         assert found.structure == pytest.approx(expected.structure_, rel=1e-3)
-        assert found.verdict == expected.verdict_
+        assert found.recipe.verdict(found.structure) == expected.verdict_
         assert found.recipe.digest == NO_EDGES.changed(networks=6).digest
         np.testing.assert_allclose(found.weights, expected.weights_, atol=1e-3)
 
@@ -229,7 +233,6 @@ def test_the_judge_of_parts_is_that_of_the_whole_graph(parts, kind):
     for found in in_parts(3, work):
         for name in ("edges", "features", "entropy"):
             torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
-        assert found.price == pytest.approx(expected.price, rel=1e-12)
 
 
 @pytest.mark.parametrize(("kind", "settings"), [("default", QUICK), ("paper", PAPERS)])
@@ -245,13 +248,6 @@ def test_a_step_sends_what_the_model_says(parts, kind, settings):
     assert model == Traffic(8 * 7 * 6, 8 * (2 * (9 + 3 + 15 + 9) + 78))
     cut = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, objective="mincut")
     assert cut == Traffic(8 * 7 * 6, 8 * (22 + 78))
-
-
-def test_evidence_is_that_of_the_whole_graph(three):
-    labels, _ = whole_of(three)
-    assert three[0].evidence == pytest.approx(evidence(GRAPH, labels), rel=1e-9)
-    assert three[0].structure == pytest.approx(evidence_parts(GRAPH, labels).structure, rel=1e-9)
-    assert list(np.bincount(labels)) == sorted(np.bincount(labels), reverse=True)  # the largest first
 
 
 def test_a_training_goes_on_from_its_checkpoint(parts, three, tmp_path):
@@ -343,3 +339,92 @@ def test_a_graph_without_features_gets_positions(tmp_path):
     assert found.evidence == pytest.approx(evidence(GRAPH.with_features(None), found.labels))
     assert found.notes[0].startswith("clusters found by networks that read structural features")
     assert found.notes[0].values == {"source": "structure"} and found.notes[1].code == "no_edge_starts"
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def named():
+    first, second = GRAPH.edge_index()[0]
+    names = [f"n{i}" for i in range(120)]
+    return Graph.from_edges([first, second], num_nodes=120, x=GRAPH.x, node_names=names)
+
+
+OPTIONS = ["-k", "3", "--n-init", "2", "--max-iter", "5", "--dtype", "float64"]
+
+
+def test_the_command_writes_labels_in_the_order_of_the_names(tmp_path, capsys):
+    partition(named(), 1, tmp_path / "parts")
+    arguments = [str(tmp_path / "parts"), *OPTIONS]
+    assert main(arguments) == 0
+    out = tmp_path / "parts-clusters"
+    names = {"labels.csv", "labels.npy", "networks.safetensors", "result.json"}
+    assert {p.name for p in out.iterdir()} == names
+    labels = np.load(out / "labels.npy")
+    with (out / "labels.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["node", "cluster", "probability"]
+    assert [row[:2] for row in rows[1:]] == [[f"n{i}", str(label)] for i, label in enumerate(labels)]
+    result = json.loads((out / "result.json").read_text())
+    assert result["bytes_per_step"] == result["bytes_per_step_of_the_model"]
+    assert (result["iterations"], result["nodes"]) == (5, 120)
+    said = capsys.readouterr()
+    assert "left out: networks that begin from clusters of the edges" in said.out
+    assert result["recipe"] == Recipe(edge_starts=0.0).changed(networks=2, iterations=5).digest
+    assert result["verdict"] == Recipe().verdict(result["structure"])
+    assert result["structure"] == pytest.approx(evidence_parts(GRAPH, labels).structure)
+    assert f"verdict: {result['verdict']} (structure {result['structure']:.2f}" in said.out
+    assert "iteration 5 of 5" in said.err
+    assert main(arguments) == 2
+    assert "holds the results of an earlier run" in capsys.readouterr().err
+    assert main([*arguments, "--device", "tpu"]) == 2
+    assert "device must be 'auto', 'cpu' or 'cuda', got 'tpu'" in capsys.readouterr().err
+    assert main([*arguments, "--overwrite"]) == 0
+    assert np.array_equal(np.load(out / "labels.npy"), labels)
+
+
+# A process of a training; it ends with 3 where threads of its group are left. Still dropping their last message while
+# Python shuts down, they abort it now and then.
+PROCESS = """
+import os, sys
+from softcut.clustering.distributed.__main__ import main
+code, tasks = main(), "/proc/self/task"
+names = [open(f"{tasks}/{task}/comm").read() for task in os.listdir(tasks)] if os.path.isdir(tasks) else []
+sys.exit(code or (3 if any("gloo" in name for name in names) else 0))
+"""
+
+
+def test_two_real_processes_agree_with_threads(tmp_path, monkeypatch):
+    folder, out = tmp_path / "parts", tmp_path / "out"
+    partition(GRAPH, 2, folder, method="random")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = [str(folder), *OPTIONS, "--out", str(out), "--device", "cpu", "--timeout", "100"]
+    common = {
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    other = subprocess.Popen(
+        [sys.executable, "-c", PROCESS, *arguments],
+        env={**os.environ, **common, "RANK": "1", "LOCAL_RANK": "1", "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for name, value in {**common, "RANK": "0", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    assert main(arguments) == 0  # the first process is this one
+    message = other.communicate(timeout=100)[1]
+    assert other.returncode == 0, message
+    settings = DistributedSettings(3, n_init=2, max_iter=5, dtype="float64")
+    expected = in_parts(2, lambda group: train_part(folder, settings, group))
+    state = load_file(out / "networks.safetensors")
+    for name, value in expected[0].networks.net.state_dict().items():
+        torch.testing.assert_close(state[name], value, atol=1e-12, rtol=0)
+    labels = np.load(out / "labels.npy")
+    for found in expected:
+        assert np.array_equal(labels[found.part.nodes], found.labels)
+    result = json.loads((out / "result.json").read_text())
+    assert result["bytes_per_step"] == result["bytes_per_step_of_the_model"]

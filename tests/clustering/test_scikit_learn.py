@@ -111,10 +111,4 @@ def test_features_are_matched_by_name(graph, tmp_path):
             model.predict(other)
         with pytest.warns(UserWarning, match="have no names"):
             model.predict(graph)
-        repeated = graph.with_features(named(graph, order).x[:, [0, 0]], feature_names=None)
-        with (
-            pytest.raises(GraphError, match="has 2 features but the model was fitted with 30"),
-            pytest.warns(),
-        ):
-            model.predict(repeated)
     assert not hasattr(est.fit(graph), "feature_names_in_")

@@ -3,9 +3,9 @@
 import warnings
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import softcut as sc
 from softcut.clustering import Recipe, fitting, networks
@@ -18,30 +18,60 @@ QUICK = {"n_init": 6, "max_iter": 30}
 
 
 def random_graph(n=150, degree=8, seed=0, x=None):
-    rng = np.random.default_rng(seed)
-    upper = np.triu(rng.random((n, n)) < degree / n, 1)
-    return sc.Graph.from_scipy(sp.csr_array((upper + upper.T).astype(float)), x=x)
+    graph = nx.fast_gnp_random_graph(n, degree / (n - 1), seed=seed)
+    return sc.Graph.from_scipy(nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float32), x=x)
 
 
-def noise(kind, n=150, seed=0):
-    rng = np.random.default_rng(100 + seed)
+def noise(kind, n=150):
+    rng = np.random.default_rng(0)
     if kind == "gauss":
-        return rng.normal(size=(n, 12))
-    return (rng.random((n, 80)) < 0.1).astype(float) if kind == "words" else None
+        return rng.standard_normal((n, 16)).astype(np.float32)
+    if kind == "correlated":  # one cloud of two dimensions, seen in 40 columns
+        cloud = rng.standard_normal((n, 2)) @ rng.standard_normal((2, 40))
+        return (cloud + 0.5 * rng.standard_normal((n, 40))).astype(np.float32)
+    if kind == "skewed":
+        return np.exp(rng.standard_normal((n, 8))).astype(np.float32)
+    return attributed_communities(n, 1, 0, 500, seed=0).x if kind == "words" else None
 
 
 PLANTED = attributed_communities(150, 3, 14, 60, edge_signal=0.9, feature_signal=0.6, seed=0)
 
 
-@pytest.mark.parametrize("kind", ["nothing", "gauss", "words"])
-@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("kind", ["nothing", "gauss", "correlated", "skewed", "words"])
+@pytest.mark.parametrize("k", [2, 7])
 def test_a_random_graph_has_no_clusters(kind, k):
-    graph = random_graph(x=noise(kind))
+    graph = random_graph(300, x=noise(kind, 300))
     with pytest.warns(UserWarning, match="^These clusters explain less") as caught:
         est = sc.GraphClustering(k, **QUICK).fit(graph)
     assert [str(each.message) for each in caught] == [LESS]
     assert est.verdict_ == "none" and est.structure_ < 1 and LESS in est.notes_
     assert len(np.unique(est.labels_)) == est.n_clusters_ == k
+
+
+def measured():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 6, 400)
+    x = rng.standard_normal((400, 64)) + rng.standard_normal((6, 64))[y] * 0.7
+    return random_graph(400, 5, x=x.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("expected", "graph"),
+    [
+        ("none", sc.Graph.from_networkx(nx.random_regular_graph(4, 500, seed=1))),
+        ("none", sc.Graph.from_networkx(nx.barabasi_albert_graph(500, 4, seed=1))),
+        # The limit of what can be found is 1/3 for 3 clusters.
+        ("none", attributed_communities(400, 4, 9, 0, edge_signal=0.1, degree_spread=0, seed=0)),
+        ("clear", attributed_communities(400, 4, 12, 0, edge_signal=0.7, seed=0)),
+        ("clear", attributed_communities(400, 4, 5, 1000, edge_signal=0.0, feature_signal=0.6, seed=0)),
+        ("clear", attributed_communities(400, 4, 12, 2000, edge_signal=0.7, feature_signal=0.0, seed=0)),
+        ("clear", measured()),  # six clusters
+    ],
+    ids=["regular", "hubs", "below the limit", "edges", "words", "edges among words", "measurements"],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_verdict(expected, graph):
+    assert sc.GraphClustering(4, n_init=6).fit(graph).verdict_ == expected
 
 
 @pytest.mark.parametrize("kind", ["nothing", "gauss", "words"])

@@ -13,8 +13,15 @@ import softcut as sc
 from softcut.clustering.fitting import candidate
 from softcut.datasets import attributed_communities
 from softcut.metrics import Evidence, Judge, evidence, evidence_parts
-from softcut.metrics.features_as_words import looks_like_words, presence
-from softcut.metrics.measurements import axes_gain, axes_table, looked_at, normal_scores, principal_axes
+from softcut.metrics.features import (
+    axes_gain,
+    axes_table,
+    looked_at,
+    looks_like_words,
+    normal_scores,
+    presence,
+    principal_axes,
+)
 from softcut.ops.information import multinomial_complexity
 
 # ------------------------------------------------------------------------------------------------ prices
@@ -87,19 +94,16 @@ def by_hand(adjacency: np.ndarray, labels: np.ndarray, k: int, words: np.ndarray
     """All parts of the evidence, from dense tables."""
     n, one_hot = len(labels), np.eye(k)[labels]
     entropy = -sum(p * math.log(p) for p in one_hot.mean(0) if p > 0)
-    parts = {"edges": 0.0, "features": 0.0, "entropy": entropy, "price": 0.0, "told": 0.0}
+    parts = {"edges": 0.0, "features": 0.0, "entropy": entropy, "told": 0.0}
     if adjacency.any():
         scaled = adjacency / adjacency.max()
         edges = scaled.sum() ** 2 / (scaled**2).sum() / 2
-        cost = price(k * (k + 1) // 2, edges)
-        parts["edges"] = edges * information(one_hot.T @ scaled @ one_hot) - cost
-        parts["price"] += cost
+        parts["edges"] = edges * information(one_hot.T @ scaled @ one_hot) - price(k * (k + 1) // 2, edges)
     if words is not None:
         words = words[:, words.any(0)]
         table, counts = one_hot.T @ words, words.sum(0)
         costs = np.array([price(k, count) for count in counts])
         parts["features"] = words.sum() * information(table) - costs.sum()
-        parts["price"] += costs.sum()
         # Of the words a share q = 1, 1/2, 1/4, ... tells clusters apart.
         with np.errstate(divide="ignore", invalid="ignore"):
             share = table.sum(1, keepdims=True) / table.sum()
@@ -147,7 +151,7 @@ def some_words(kind: str, n: int = 40) -> tuple[np.ndarray | None, np.ndarray | 
     return None, None
 
 
-PARTS = ("edges", "features", "entropy", "price", "value", "paid", "told", "structure", "description_length")
+PARTS = ("edges", "features", "entropy", "value", "paid", "told", "structure", "description_length")
 
 
 @pytest.mark.parametrize("weights", ["none", "equal", "unequal", "huge", "no edges"])
@@ -167,9 +171,9 @@ def test_the_judge_is_its_formula(weights, kind):
                 continue  # along axes, see below
             got = float(getattr(alone, name))
             assert got == pytest.approx(wanted[name], rel=1e-9, abs=1e-9), name
-            if name not in ("price", "told", "structure"):
+            if name not in ("told", "structure"):
                 assert float(getattr(together, name)[r]) == got, name
-    assert together.price == alone.price and torch.equal(together.structure, together.paid)
+    assert torch.equal(together.structure, together.paid)
     assert together[[1]].value.item() == together.value[1].item()
 
 
@@ -259,6 +263,54 @@ def test_what_clusters_say_of_measurements_is_a_bayes_factor():
     assert looked_at(3).tolist() == [0, 1, 2] and len(looked_at(50_000)) == 20_000
 
 
+def test_a_word_that_says_nothing_takes_nothing_from_one_that_does():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 100)
+    own = np.eye(2)[y]
+    other = (rng.random((200, 300)) < 0.1).astype(float)
+    adjacency = np.zeros((200, 200))
+    alone, among = (
+        evidence_parts(adjacency, y, x) for x in (np.hstack([own, 0 * own]), np.hstack([own, other]))
+    )
+    assert among.features < 0 < among.told
+    assert among.told > 0.5 * alone.told
+
+
+def test_columns_count_once_however_often_they_are_given():
+    rng = np.random.default_rng(1)
+    y = np.arange(120) % 3
+    x = rng.standard_normal((120, 4)) + 3 * rng.standard_normal((3, 4))[y]
+    adjacency = np.zeros((120, 120))
+    once, often = (evidence_parts(adjacency, y, np.tile(x, (1, times))).told for times in (1, 9))
+    assert once > 0
+    assert often == pytest.approx(once, abs=2)
+
+
+def test_no_order_preserving_change_of_a_column_changes_what_is_told():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((80, 5))
+    np.testing.assert_allclose(normal_scores(np.exp(3 * x)), normal_scores(x))
+
+
+def test_axes_are_white_and_few():
+    rng = np.random.default_rng(3)
+    for shape in ((50, 90), (200, 100), (30, 1)):
+        z = principal_axes(rng.standard_normal(shape))
+        assert z.shape[1] == min(shape[0] - 1, shape[1], 64)
+        np.testing.assert_allclose(z.T @ z / len(z), np.eye(z.shape[1]), atol=1e-8)
+    assert principal_axes(np.ones((7, 3))).shape == (7, 0)
+
+
+def test_labels_that_say_nothing_have_a_mean_bayes_factor_of_at_most_one():
+    rng = np.random.default_rng(4)
+    z = torch.from_numpy(principal_axes(rng.standard_normal((60, 3))))
+    factors = [
+        np.exp(axes_gain(axes_table(z, torch.from_numpy(rng.permutation(60) % 3), 3)).item())
+        for _ in range(2000)
+    ]
+    assert np.mean(factors) < 1
+
+
 # ------------------------------------------------------------------------- what speaks for a number of clusters
 
 
@@ -267,14 +319,16 @@ def test_the_score_of_a_number_of_clusters():
     entropy = torch.full((3,), 4.0)
     found = Evidence(torch.tensor([80.0, 76.0, 10.0]), torch.tensor([-8.0, -8.0, 0.0]), entropy, nodes=5)
     ari = torch.tensor([[1.0, 0.8, 0.1], [0.8, 1.0, 0.1], [0.1, 0.1, 1.0]])
-    told = candidate(found, ari, lambda r: [7.0, 8.0, 9.0][r], 0.3)
+    labels = torch.stack([torch.arange(40) % 3, torch.arange(40) % 2, torch.arange(40) // 20], dim=1)
+    judge = Judge(some_graph("none"))
+    told = candidate(judge, labels, 3, found, ari, 0.3)
     behind = (72 - 68) / 20 / 0.3  # 72 and 68 nats, in units of N H
     weight = 1 / (1 + math.exp(-(behind**2)))
     mean = weight * 80 + (1 - weight) * 76
     assert told["score"] == pytest.approx(mean / (5 * 2) * 0.8, rel=1e-6)
     assert told["agreement"] == pytest.approx(0.8)
-    assert told["structure"] == 7.0, "that of the one with most evidence"
+    assert told["structure"] == judge(labels[:, 0], 3).structure, "that of the one with most evidence"
     assert told["description_length"] == pytest.approx(20 - 72)
-    assert candidate(found, -ari, lambda r: 0.0, 0.3)["score"] == 0.0
+    assert candidate(judge, labels, 3, found, -ari, 0.3)["score"] == 0.0
     alone = Evidence(torch.tensor([80.0, 8.0]), torch.zeros(2), entropy[:2], nodes=5)
-    assert candidate(alone, ari[:2, :2], lambda r: 0.0, 0.3)["agreement"] == 0.0, "there is no pair"
+    assert candidate(judge, labels, 3, alone, ari[:2, :2], 0.3)["agreement"] == 0.0, "there is no pair"

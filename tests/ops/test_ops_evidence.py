@@ -20,8 +20,14 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, vmap
 
 from softcut import metrics
-from softcut.metrics.features_as_words import looks_like_words
-from softcut.ops import Words, as_operator, entropy, evidence_loss, mutual_information
+from softcut.metrics.features import looks_like_words
+from softcut.ops import (
+    Words,
+    as_operator,
+    entropy,
+    evidence_loss,
+    mutual_information,
+)
 from softcut.ops.information import multinomial_complexity, word_gain, word_gains, word_price
 from softcut.ops.objectives import edge_count
 

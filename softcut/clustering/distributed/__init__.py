@@ -9,9 +9,9 @@ over all processes, so every process makes the same step as a single process wit
 agree up to rounding. See docs/distributed.md for what a step costs.
 """
 
-from softcut.clustering.distributed.divide import partition
 from softcut.clustering.distributed.group import JobError, JobGroup, ProcessError, process_group
 from softcut.clustering.distributed.job import DistributedSettings, train_part
+from softcut.clustering.distributed.part import partition
 
 __all__ = [
     "DistributedSettings",

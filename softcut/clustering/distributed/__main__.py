@@ -19,13 +19,7 @@ import torch
 from safetensors.torch import save
 
 from softcut import __version__
-from softcut.clustering.distributed.group import (
-    JobGroup,
-    ProcessError,
-    Traffic,
-    process_group,
-    step_traffic,
-)
+from softcut.clustering.distributed.group import JobGroup, ProcessError, Traffic, process_group, step_traffic
 from softcut.clustering.distributed.job import DTYPES, DistributedResult, DistributedSettings, train_part
 from softcut.errors import ParameterError, SoftcutError
 from softcut.files import atomic_json, atomic_write
@@ -34,19 +28,7 @@ from softcut.provenance import command_line, commit
 from softcut.training import Progress
 
 _CHECKPOINT = "checkpoint.pt"
-# Rows that a process sends to process 0 at a time.
-_AT_ONCE = 1 << 20
-
-
-def check_folder(folder: str | Path, overwrite: bool) -> None:
-    """A sentence, before the work, where results of an earlier run are in the way."""
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ParameterError(f"--out {folder} is a file; name a folder.")
-    if (folder / "result.json").exists() and not overwrite:
-        raise ParameterError(
-            f"--out {folder} holds the results of an earlier run; name another folder or add --overwrite."
-        )
+_AT_ONCE = 1 << 20  # rows that a process sends to process 0 at a time
 
 
 def all_labels(
@@ -55,10 +37,8 @@ def all_labels(
     """Labels and probabilities of all nodes on process 0, in the original order; empty arrays on the others."""
     total = sum(rows) if group.rank == 0 else 0
     labels, probability = np.zeros(total, dtype=np.int32), np.zeros(total, dtype=np.float32)
-    # Numbers of nodes are exact in float64.
-    own = torch.from_numpy(
-        np.stack([result.part.nodes, result.labels, result.probability], axis=1).astype(np.float64)
-    )
+    columns = [result.part.nodes, result.labels, result.probability]
+    own = torch.from_numpy(np.stack(columns, axis=1).astype(np.float64))  # numbers of nodes are exact in it
     for begin in range(0, max(rows), _AT_ONCE):
         counts = [min(_AT_ONCE, max(0, n - begin)) for n in rows]
         piece = own[begin : begin + _AT_ONCE].to(group.device)
@@ -71,8 +51,8 @@ def all_labels(
 
 
 def write_result(
-    parts: str | Path,
-    out: str | Path,
+    parts: Path,
+    out: Path,
     settings: DistributedSettings,
     result: DistributedResult,
     group: JobGroup,
@@ -82,12 +62,12 @@ def write_result(
 
     Returns what result.json holds. Files are written whole or not at all, result.json last.
     """
-    out, manifest = Path(out), read_manifest(parts)
+    manifest = read_manifest(parts)
     labels, probability = all_labels(result, manifest.rows, group)
     sent = torch.tensor([result.step.halo, result.step.reduced], dtype=torch.float64, device=group.device)
     halo, reduced = (int(v) for v in group.all_reduce(sent))
     networks, recipe = result.networks, result.recipe
-    net = networks.net
+    net, trained = networks.net, networks.result
     model = step_traffic(
         sum(manifest.halo),
         net.k,
@@ -110,7 +90,7 @@ def write_result(
         "settings": asdict(settings),
         "recipe": recipe.digest,
         "structure": result.structure,
-        "verdict": result.verdict,
+        "verdict": recipe.verdict(result.structure),
         "evidence_of_labels": result.evidence,
         "agreement": networks.agreement,
         "objective": recipe.objective,
@@ -120,8 +100,8 @@ def write_result(
             for name in ("hops", "cut", "ortho", "evidence", "clusters_used")
         },
         "weights": result.weights.tolist(),
-        "iterations": networks.result.iterations,
-        "converged": networks.result.converged,
+        "iterations": trained.iterations,
+        "converged": trained.converged,
         # Rows sent by all processes in the last step; each of them adds up the same numbers.
         "networks_in_the_last_step": result.step_networks,
         "bytes_per_step": asdict(Traffic(halo, reduced // group.size)),
@@ -196,21 +176,21 @@ def _run(given: dict[str, Any], group: JobGroup) -> None:
     names = ("n_clusters", "n_init", "max_iter", "learning_rate", "random_state", "dtype")
     chosen = {name: given[name] for name in names if given[name] is not None}
     settings = group.together(lambda: DistributedSettings(**chosen))
-    group.shared(lambda: check_folder(out, given["overwrite"]))
-    result = train_part(
-        parts,
-        settings,
-        group,
-        checkpoint=out / _CHECKPOINT,
-        checkpoint_every=given["checkpoint_every"],
-        callback=_tell if group.rank == 0 else None,
-    )
+
+    def check_folder() -> None:
+        if out.exists() and not out.is_dir():
+            raise ParameterError(f"--out {out} is a file; name a folder.")
+        if (out / "result.json").exists() and not given["overwrite"]:
+            raise ParameterError(
+                f"--out {out} holds the results of an earlier run; name another folder or add --overwrite."
+            )
+
+    group.shared(check_folder)
+    saving = {"checkpoint": out / _CHECKPOINT, "checkpoint_every": given["checkpoint_every"]}
+    result = train_part(parts, settings, group, **saving, callback=_tell if group.rank == 0 else None)
     said = write_result(parts, out, settings, result, group, time.perf_counter() - began)
-    if group.rank == 0:
-        _close(said, out)
-
-
-def _close(said: dict[str, Any], out: Path) -> None:
+    if group.rank != 0:
+        return
     traffic, model = said["bytes_per_step"], said["bytes_per_step_of_the_model"]
     print(
         f"{said['nodes']:,} nodes, {said['edges']:,} edges, {said['processes']} processes: "

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-# Imported before a group is started: its functions keep the group of that moment as a default argument. PyTorch imports
-# it by itself during a training (with its compiler); then the group would never be closed, and the threads of gloo,
-# still running while Python shuts down, would now and then end a finished process with SIGABRT.
+# Imported before a group is started: its functions keep the group of that moment as a default argument, which would
+# then never be closed, and threads of gloo would now and then end a finished process with SIGABRT.
 import torch.distributed.nn.functional
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
@@ -93,19 +92,12 @@ class JobGroup:
     >>> group = JobGroup()
     >>> group.all_reduce(torch.ones(2)).tolist(), group.traffic
     ([1.0, 1.0], Traffic(halo=0, reduced=8))
-
-    Attributes
-    ----------
-    rank, size : int
-        Which process this is, and how many there are.
-    device : torch.device
-        Where tensors are exchanged.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, device: torch.device | str = "cpu") -> None:
-        self.rank, self.size, self.device = rank, size, torch.device(device)
-        # Bytes that this process sent as rows, and bytes of the numbers it added up, so far.
-        self.traffic = Traffic(0, 0)
+        self.rank, self.size = rank, size  # which process this is, and how many there are
+        self.device = torch.device(device)  # where tensors are exchanged
+        self.traffic = Traffic(0, 0)  # what this process sent so far
 
     def add_up(self, values: Tensor) -> Tensor:
         """The sum over all processes."""
@@ -179,13 +171,8 @@ def process_group(device: str = "auto", timeout: float = 600.0) -> Iterator[JobG
     ...     group.size, group.all_reduce(torch.ones(2)).tolist()
     (1, [1.0, 1.0])
 
-    Parameters
-    ----------
-    device : {"auto", "cpu", "cuda"}
-        "cuda": one GPU per process and nccl; "cpu": gloo. "auto": GPUs where there are enough for all processes of
-        this machine.
-    timeout : float
-        Seconds to wait for another process before giving up.
+    The `device` "cuda" is one GPU per process and nccl, "cpu" is gloo, "auto" takes GPUs where there are enough for
+    all processes of this machine. A process waits `timeout` seconds for another one before it gives up.
     """
     if device not in ("auto", "cpu", "cuda"):
         raise ParameterError(f"device must be 'auto', 'cpu' or 'cuda', got {device!r}.")

@@ -26,16 +26,10 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclass(frozen=True)
 class DistributedSettings:
-    """How a graph in parts is clustered: the arguments of :class:`softcut.GraphClustering`.
+    """How a graph in parts is clustered: the arguments of :class:`softcut.GraphClustering`, and a precision.
 
-    Attributes
-    ----------
-    n_clusters, n_init, max_iter, learning_rate, random_state
-        As in :class:`softcut.GraphClustering`.
-    dtype : {"float32", "float64"}
-        Of the training.
-    recipe : Recipe, optional
-        Other constants; by default those of the estimator, or the paper's for parts that were written for it.
+    `dtype` ("float32" or "float64") is that of the training; `recipe` is by default that of the estimator, or the
+    paper's for parts that were written for it.
     """
 
     n_clusters: int
@@ -71,8 +65,7 @@ class DistributedResult:
     weights: np.ndarray  # of the networks that count in the consensus
     recipe: Recipe  # what was done
     evidence: float  # of the labels of all nodes; see softcut.metrics.Evidence
-    structure: float  # of the labels of all nodes
-    verdict: str  # what the structure says: "none", "weak" or "clear"
+    structure: float  # of the labels of all nodes; `recipe.verdict` puts it in a word
     step: Traffic  # what this process sent in the last iteration
     step_networks: int  # networks that were still trained in it
     notes: list[Note]  # what was decided, and what is left out
@@ -89,20 +82,9 @@ def train_part(
 ) -> DistributedResult:
     """Cluster the parts of a graph, together with the other processes; all of them call this.
 
-    Parameters
-    ----------
-    folder : path
-        The parts, as ``softcut partition`` writes them; process p opens part p.
-    settings : DistributedSettings
-        The same on every process.
-    group : JobGroup
-        The processes; as many as there are parts.
-    checkpoint : path, optional
-        Where process 0 saves the training now and then; it is resumed from there.
-    checkpoint_every : float
-        Seconds between two savings.
-    callback : callable, optional
-        Told how the training goes on.
+    Process p opens part p of the `folder` that ``softcut partition`` wrote; the `settings` are the same on every
+    process. Process 0 saves the training into the file `checkpoint` every `checkpoint_every` seconds, and all resume
+    from it. The `callback` is told how the training goes on.
     """
     manifest, recipe = group.together(lambda: _checked(folder, settings, group.size))
     part = group.together(lambda: open_part(folder, group.rank))
@@ -132,7 +114,6 @@ def train_part(
         soft = merged.soft[:, torch.from_numpy(by_size(sizes)).to(merged.soft.device)]
         labels = soft.argmax(1)
         evidence = prepared.judge(labels, k)
-    structure = float(evidence.structure)
     return DistributedResult(
         part=part,
         labels=labels.cpu().numpy(),
@@ -141,8 +122,7 @@ def train_part(
         weights=merged.weights.cpu().numpy(),
         recipe=recipe,
         evidence=float(evidence.value),
-        structure=structure,
-        verdict=recipe.verdict(structure),
+        structure=float(evidence.structure),
         step=sent[0][0],
         step_networks=sent[0][1],
         notes=notes,

@@ -1,9 +1,11 @@
-"""A part of a graph in a fit: what :mod:`softcut.clustering.prepare` makes of a graph, and one step of the training."""
+"""Parts of a graph: written to disk, prepared for a fit as a whole graph is, and one step of their training."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,21 +15,82 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from softcut.clustering.distributed.group import JobGroup, Traffic
-from softcut.clustering.encoder import Encoded, Encoder, scaled_distances
 from softcut.clustering.networks import Start
-from softcut.clustering.node_features import Nodes, sample_rows
-from softcut.clustering.prepare import Prepared
+from softcut.clustering.node_features import (
+    FeatureMap,
+    Nodes,
+    rows_that_sum_to_one,
+    sample_rows,
+    structural_features,
+)
+from softcut.clustering.prepare import Encoded, Encoder, Prepared, featureless, scaled_distances
 from softcut.clustering.recipe import Recipe
-from softcut.io.part_files import Manifest, Part
+from softcut.errors import GraphError
+from softcut.graph import Graph
+from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
+from softcut.io.part_files import Manifest, Part, write_parts
 from softcut.metrics import Judge
+from softcut.metrics.features import looked_at, looks_like_words, presence, principal_axes
 from softcut.ops import CSRPattern, Words, quadratic_form
 from softcut.ops.halo import Exchange, Group, Halo
 from softcut.training import Checkpoint, DenseInput, ReplicaNet, TrainSettings
 from softcut.training.mincut import ClusteringTask, start_rows
 from softcut.training.net import FirstLayer
 
-# Nodes whose words are counted at a time.
-_ROWS_AT_ONCE = 1 << 14
+_ROWS_AT_ONCE = 1 << 14  # nodes whose words are counted at a time
+
+
+def partition(
+    graph: Graph,
+    parts: int,
+    out: str | Path,
+    *,
+    method: PartitionMethod = "auto",
+    paper: bool = False,
+    seed: int = 0,
+) -> Manifest:
+    """Divide a graph into parts for :mod:`softcut.clustering.distributed`, and write them into a folder.
+
+    >>> import tempfile
+    >>> from softcut.datasets import attributed_communities
+    >>> graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     manifest = partition(graph, 2, Path(folder, "parts"), method="contiguous")
+    >>> manifest.rows
+    (50, 50)
+
+    There is one of the `parts` per process that will train; `method` and `seed` say how nodes are divided, see
+    :func:`softcut.graph.partition.partition_nodes`. Features are projected as :class:`softcut.GraphClustering` does,
+    or structural where there are none; for the network of the `paper` they are rows that sum to one.
+    """
+    if graph.num_graphs > 1:
+        raise GraphError(f"graph is a batch of {graph.num_graphs} graphs; divide each of them by itself.")
+    owner, used = partition_nodes(graph.adjacency, parts, method, seed)
+    structural = featureless(graph) is not None
+    words = axes = None  # what clusterings are judged by
+    if paper:
+        rows = rows_that_sum_to_one(graph)
+        x = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float32)
+        source = "rows that sum to one"
+    elif structural:
+        x, source = structural_features(graph), "leading eigenvectors of the normalised adjacency"
+    else:
+        x = FeatureMap.fit(graph.x).transform(graph.x)
+        source = f"{graph.num_features} features projected to {x.shape[1]} columns"
+    if paper or not structural:
+        words = presence(graph.x)
+        if not looks_like_words(graph.x):
+            axes = looked_at(graph.num_nodes), principal_axes(graph.x)
+    about = {
+        "paper": paper,
+        "structural": structural and not paper,
+        "method": used,
+        "features": source,
+        "crossing_share": crossing_share(graph.adjacency, owner),
+    }
+    return write_parts(
+        out, graph.adjacency, owner, x=x, words=words, axes=axes, names=graph.node_names, about=about
+    )
 
 
 def part_operator(
@@ -54,7 +117,7 @@ class PartNodes(Nodes):
         super().__init__(manifest.nodes)
         self.here, self.group = max(manifest.rows), group
         self._own = np.asarray(part.nodes)
-        self._places: dict[int, tuple[int, Tensor, Tensor]] = {}
+        self._of_sample = functools.cache(self._find_sample)
 
     def sample(self, rows: Tensor, most: int) -> Tensor:
         size, mine, place = self._of_sample(most)
@@ -62,14 +125,12 @@ class PartNodes(Nodes):
         out[place.to(rows.device)] = rows[mine.to(rows.device)]
         return self.group.all_reduce(out)  # every row is there once: the sum is the row
 
-    def _of_sample(self, most: int) -> tuple[int, Tensor, Tensor]:
+    def _find_sample(self, most: int) -> tuple[int, Tensor, Tensor]:
         """Size of the sample, which of the own nodes are in it, and where."""
-        if most not in self._places:
-            chosen = sample_rows(self.count, most).numpy()
-            place = np.searchsorted(chosen, self._own)
-            mine = np.flatnonzero(chosen[np.minimum(place, len(chosen) - 1)] == self._own)
-            self._places[most] = len(chosen), torch.from_numpy(mine), torch.from_numpy(place[mine])
-        return self._places[most]
+        chosen = sample_rows(self.count, most).numpy()
+        place = np.searchsorted(chosen, self._own)
+        mine = np.flatnonzero(chosen[np.minimum(place, len(chosen) - 1)] == self._own)
+        return len(chosen), torch.from_numpy(mine), torch.from_numpy(place[mine])
 
     def total(self, values: Tensor) -> Tensor:
         return self.group.all_reduce(values.clone(memory_format=torch.contiguous_format))
@@ -146,9 +207,16 @@ def prepare_part(
     else:
         z, _ = scaled_distances(op, x, nodes, recipe)
         encoded = Encoded(None, op, x, z, DenseInput(z))
-    adjacency = _at_most_one(op, group)
-    words = _words(part, manifest, nodes, group.device)
-    counts = torch.zeros(0, dtype=torch.float64, device=group.device) if words is None else words.counts
+    adjacency, words = _at_most_one(op, group), None
+    counts = torch.zeros(0, dtype=torch.float64, device=group.device)
+    if (
+        part.words is not None
+    ):  # those of the own nodes, with the counts, and so the price, of those of all nodes
+        rowptr, word = part.words
+        shape = (len(part.nodes), manifest.vocabulary)
+        words = Words(sp.csr_array((np.ones(len(word)), word, rowptr), shape=shape), device=group.device)
+        words.counts = counts = nodes.total(words.counts)
+        words.count = float(manifest.num_words)
     judge = PartJudge(part, adjacency, manifest, counts)
     return Prepared(Encoder(recipe, x.shape[1]), encoded, adjacency, judge, words, nodes)
 
@@ -159,18 +227,6 @@ def _at_most_one(op: Halo, group: JobGroup) -> Halo:
         return op
     most = max(group.gather(float(op.val.max()) if op.val.numel() else 0.0))
     return Halo(op.pattern, op.exchange, op.val / (most if most > 0 else 1.0), symmetric=op.symmetric)
-
-
-def _words(part: Part, manifest: Manifest, nodes: PartNodes, device: torch.device) -> Words | None:
-    """The words of the own nodes, with the counts, and so the price, of those of all nodes."""
-    if part.words is None:
-        return None
-    rowptr, word = part.words
-    matrix = sp.csr_array((np.ones(len(word)), word, rowptr), shape=(len(part.nodes), manifest.vocabulary))
-    words = Words(matrix, device=device)
-    words.counts = nodes.total(words.counts)
-    words.count = float(manifest.num_words)
-    return words
 
 
 # ------------------------------------------------------------------------------------------------ training

@@ -1,8 +1,8 @@
-r"""Features that are measurements: what clusters say about them along their principal axes.
+r"""Features as the evidence counts them: words that nodes have, or measurements along their principal axes.
 
-Columns that go together say the same thing, and must not count many times. Each column is replaced by normal scores of
-its ranks (no outlier counts for more than its rank), and all of them by their leading principal axes, white. Clusters
-with a mean each, compared with one mean for all, then explain
+Columns of measurements that go together say the same thing, and must not count many times. Each column is replaced by
+normal scores of its ranks (no outlier counts for more than its rank), and all of them by their leading principal axes,
+white. Clusters with a mean each, compared with one mean for all, then explain
 
     G_d = d (N - K) / 2 log(1 + N) - (N - 1) / 2 log det(I + N (I - M))        M = Z'S (S'S)^-1 S'Z / N
 
@@ -19,17 +19,39 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from scipy.special import ndtri
+from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
-AXES = 64  # leading axes that count
-ROWS = 20_000  # nodes that are looked at; they count for all
+_BINS = 4  # equally full bins of a column that is not a count
+_AXES = 64  # leading axes that count
+_ROWS = 20_000  # nodes that are looked at; they count for all
 _EXACT_SIDE = 1000  # the smaller side of a matrix whose axes are found exactly
 _SAME = 1e-5  # share of the longest axis below which an axis is rounding
 
 
+def looks_like_words(x: np.ndarray | sp.csr_array) -> bool:
+    """Whether features are counts of words or the like: non-negative and at most half of them not 0."""
+    values = np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
+    return bool(values.size == 0 or values.min() >= 0) and values.size <= 0.5 * x.shape[0] * x.shape[1]
+
+
+def presence(x: Any) -> sp.csr_array:
+    """Words of each node, [N, F'] of ones: words that it has, or in which bin each of its columns lies."""
+    if looks_like_words(x):
+        words = sp.csr_array(x)
+        words.eliminate_zeros()
+        return sp.csr_array((np.ones(words.nnz), words.indices, words.indptr), shape=words.shape)
+    dense = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
+    n, f = dense.shape
+    limits = np.quantile(dense, np.arange(1, _BINS) / _BINS, axis=0)
+    place = (dense[None] > limits[:, None]).sum(0) if n else np.zeros((0, f), dtype=int)
+    columns = (place + _BINS * np.arange(f)).ravel()
+    return sp.csr_array((np.ones(n * f), columns, np.arange(n + 1) * f), shape=(n, f * _BINS))
+
+
 def looked_at(nodes: int) -> np.ndarray:
     """Nodes that stand for all, evenly spread."""
-    return np.arange(nodes) if nodes <= ROWS else np.linspace(0, nodes - 1, ROWS).astype(np.int64)
+    return np.arange(nodes) if nodes <= _ROWS else np.linspace(0, nodes - 1, _ROWS).astype(np.int64)
 
 
 def normal_scores(x: np.ndarray) -> np.ndarray:
@@ -53,17 +75,15 @@ def principal_axes(x: Any) -> np.ndarray:
     if scores.shape[1] == 0:
         return scores
     if min(scores.shape) > _EXACT_SIDE:
-        from sklearn.utils.extmath import randomized_svd
-
-        left, length, _ = randomized_svd(scores, AXES, n_iter=4, random_state=0)
+        left, length, _ = randomized_svd(scores, _AXES, n_iter=4, random_state=0)
     elif n > scores.shape[1]:
         square, right = np.linalg.eigh(scores.T @ scores)
-        length = np.sqrt(square.clip(min=0))[::-1][:AXES]
-        left = scores @ right[:, ::-1][:, :AXES] / np.where(length > 0, length, 1.0)
+        length = np.sqrt(square.clip(min=0))[::-1][:_AXES]
+        left = scores @ right[:, ::-1][:, :_AXES] / np.where(length > 0, length, 1.0)
     else:
         left, length, _ = np.linalg.svd(scores, full_matrices=False)
-    told_apart = length[:AXES] > _SAME * length[0]
-    return left[:, :AXES][:, told_apart] * math.sqrt(n)
+    told_apart = length[:_AXES] > _SAME * length[0]
+    return left[:, :_AXES][:, told_apart] * math.sqrt(n)
 
 
 def axes_table(axes: Tensor, labels: Tensor, k: int) -> Tensor:
@@ -73,14 +93,7 @@ def axes_table(axes: Tensor, labels: Tensor, k: int) -> Tensor:
 
 
 def axes_gain(table: Tensor) -> Tensor:
-    """max over d of G_d, less log(D + 1), in nats, from the :func:`axes_table` of all nodes looked at.
-
-    >>> rng = np.random.default_rng(0)
-    >>> classes = torch.arange(90) % 3
-    >>> axes = torch.from_numpy(principal_axes(rng.standard_normal((90, 4)) + 3 * np.eye(3, 4)[classes]))
-    >>> [axes_gain(axes_table(axes, labels, 3)).item() > 0 for labels in (classes, torch.arange(90) // 30)]
-    [True, False]
-    """
+    """max over d of G_d, less log(D + 1), in nats, from the :func:`axes_table` of all nodes looked at."""
     k, d = table.shape[0], table.shape[1] - 1
     sizes, n = table[:, -1], float(table[:, -1].sum())
     if d == 0 or n <= k:
