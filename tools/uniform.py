@@ -35,10 +35,10 @@ from softcut.graph.collection import GraphCollection
 from softcut.graph.splits import folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes
 from softcut.ops import Segments
-from softcut.paper.common import experiment_parser, run_experiment
+from softcut.paper.common import DATA, Screen, choices, command, runs_option
 from softcut.paper.table2 import DATASETS
 from softcut.provenance import origin
-from softcut.report.tables import Table, to_markdown
+from softcut.report.tables import Table
 
 FILE = "table2_uniform.json"
 _GRAPHS = 64  # of each fold
@@ -145,16 +145,10 @@ def table(found: Sequence[dict[str, Any]]) -> Table:
     return Table(["data", "K", "smallest q", "left below", "weight of L_o that leaves it"], rows)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m tools.uniform --dataset PROTEINS DD``."""
-    parser = experiment_parser("uniform", "Smoothness of the poolers' features.", 10, DATASETS)
-    parser.prog = "python -m tools.uniform"
-    parser.add_argument("--data", help="folder of the data sets")
-    run_experiment(
-        parser,
-        lambda given: to_markdown(table(run(given.out, given.dataset, given.runs, given.data))),
-        arguments,
-    )
+@command("tools.uniform", choices("--dataset", DATASETS, "default all"), runs_option(10), DATA)
+def main(given: Any, screen: Screen) -> None:
+    """Smoothness of the poolers' features."""
+    screen.show(table(run(given.out, given.dataset or DATASETS, given.runs, given.data)))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from softcut.datasets import community_graph, load
 from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.paper.common import check_names, experiment_parser, run_experiment
+from softcut.paper.common import Screen, check_names, choices, command
 from softcut.paper.report_sections import VIEWS, VIEWS_COMMAND
 from softcut.provenance import commit, device_name
 from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
@@ -76,11 +76,10 @@ def run(
     return atomic_write(Path(out) / VIEWS, (text + "\n").encode())
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m tools.views --out results``."""
-    parser = experiment_parser("views", "Clusterings to look at in the report.", 1, tuple(GRAPHS))
-    parser.prog = "python -m tools.views"
-    run_experiment(parser, lambda given: str(run(given.out, given.dataset, device=given.device)), arguments)
+@command("tools.views", choices("--dataset", tuple(GRAPHS), "default all"))
+def main(given: Any, screen: Screen) -> None:
+    """Clusterings to look at in the report."""
+    screen.show(str(run(given.out, given.dataset or tuple(GRAPHS), device=given.device)))
 
 
 if __name__ == "__main__":

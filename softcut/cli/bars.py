@@ -29,7 +29,7 @@ class TrainingBar:
 
     def __init__(self, console: Console, jobs: int = 0) -> None:
         self._console, self._jobs, self._job = console, jobs, 0
-        self._key: tuple[str, tuple[int, ...]] = ("", ())
+        self._key: tuple[str, Sequence[int]] = ("", ())
         columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn()]
         columns += [TextColumn("{task.fields[count]}"), TimeElapsedColumn()]
         if jobs:
@@ -60,22 +60,19 @@ class TrainingBar:
         losses = f"training  loss {state.cut.mean():+.3f}  ortho {state.ortho.mean():.3f}"
         self._draw(state, losses, f"{state.iteration}/{state.iterations}")
 
-    def update(self, dataset: str, method: str, folds: Sequence[int], state: LoopProgress) -> None:
-        """An epoch of a classifier has ended."""
-        accuracy = 100 * float(state.validation["accuracy"].mean())
-        count = f"{len(state.active)} of {len(folds)} folds training, validation accuracy {accuracy:.1f} %"
-        self._advance(f"{dataset} {method}", tuple(folds), state, count)
-
-    def update_regression(self, method: str, state: LoopProgress) -> None:
-        """An epoch of a method's regressors has ended."""
-        count = f"{len(state.active)} networks, validation MSE {state.validation['mse'].mean():.3f}"
-        self._advance(method, (), state, count)
-
-    def _advance(self, job: str, folds: tuple[int, ...], state: LoopProgress, count: str) -> None:
+    def update(self, job: str, folds: Sequence[int], state: LoopProgress) -> None:
+        """An epoch of classifiers (which have an accuracy) or regressors has ended."""
         if (job, folds) != self._key:
             self._job += job != self._key[0]
             self._key = (job, folds)
             self._progress.reset(self._task, total=state.iterations, completed=0, count="")
+        if "accuracy" in state.validation:
+            accuracy = 100 * float(state.validation["accuracy"].mean())
+            count = (
+                f"{len(state.active)} of {len(folds)} folds training, validation accuracy {accuracy:.1f} %"
+            )
+        else:
+            count = f"{len(state.active)} networks, validation MSE {state.validation['mse'].mean():.3f}"
         self._draw(state, f"{job} ({self._job} of {self._jobs})", count)
 
     def _draw(self, state: Any, description: str, count: str) -> None:

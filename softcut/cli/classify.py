@@ -153,7 +153,7 @@ def _train(source: str, pool: str, held_out: float, settings: dict[str, Any]) ->
         pool,
         # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
         features="auto" if features is None else "both",
-        callbacks=[lambda state: bar.update(collection.name, pool, networks, state)],
+        callbacks=[lambda state: bar.update(f"{collection.name} {pool}", networks, state)],
         **settings,
     )
     with bar:

@@ -27,11 +27,21 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
-from softcut.paper.common import check_names, experiment_parser, quiet, run_experiment, say
+from softcut.paper.common import (
+    MINUTES,
+    Screen,
+    check_names,
+    choices,
+    command,
+    numeric,
+    option,
+    quiet,
+    runs_option,
+)
 from softcut.paper.runs import Job, cells, merge_cells, read_cells, settings_hash
 from softcut.provenance import command_line
 from softcut.report.plots import figure, save_figure
-from softcut.report.tables import Cell, Table, to_markdown
+from softcut.report.tables import Cell, Table
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopSettings, Patience, Task
 
 DATASETS: dict[str, Callable[[], Graph]] = {
@@ -323,23 +333,27 @@ def _draw(axis: Any, graph: Graph, points: np.ndarray, title: str) -> None:
     axis.scatter(points[:, 0], points[:, 1], s=5, c=colour, cmap="viridis", zorder=2)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.autoencoder --runs 10 --out results``."""
-    about = "E4: ring and grid, from a quarter of the nodes."
-    parser = experiment_parser("autoencoder", about, 10, tuple(DATASETS), METHODS, ["--minutes"])
-    parser.add_argument("--decay", action="store_true", help="let the learning rate fall to 0")
-    parser.add_argument("--iterations", type=int, default=Settings().iterations, help="the most iterations")
+@command(
+    "softcut.paper.autoencoder",
+    choices("--dataset", tuple(DATASETS), "ring, grid (default both)"),
+    choices("--method", METHODS, "poolers (default all)"),
+    runs_option(10),
+    MINUTES,
+    option("--decay", action="store_true", help="not the paper's: let the learning rate fall to 0"),
+    option("--iterations", type=numeric(int, 1), default=Settings().iterations, help="the most iterations"),
+)
+def main(given: Any, screen: Screen) -> None:
+    """E4: ring and grid, reconstructed from a quarter of the nodes by each pooler."""
+    settings = Settings(decay=given.decay, iterations=given.iterations)
+    chosen = (given.dataset or tuple(DATASETS), given.method or METHODS, settings, given.minutes)
+    with screen.working() as bar:
 
-    def show(cell: str, i: int, of: int, mse: float) -> None:
-        if i % 500 == 0:
-            say(f"{cell}: iteration {i} of {of}, median MSE {mse:.2e}")
+        def tell(cell: str, iteration: int, iterations: int, mse: float) -> None:
+            if iteration % 500 == 0:
+                bar.tell(f"{cell}: iteration {iteration} of at most {iterations}, median MSE {mse:.2e}")
 
-    def run_it(given: Any) -> str:
-        settings = Settings(decay=given.decay, iterations=given.iterations)
-        chosen = (given.dataset, given.method, settings, given.minutes)
-        return to_markdown(table(run(given.runs, given.out, given.device, show, *chosen)))
-
-    run_experiment(parser, run_it, arguments)
+        made = run(given.runs, given.out, given.device, tell, *chosen)
+    screen.show(table(made))
 
 
 if __name__ == "__main__":

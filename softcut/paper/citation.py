@@ -7,6 +7,7 @@ Leiden, DMoN and softcut's own default. Labels only score.
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,21 +25,24 @@ from softcut.graph import Graph
 from softcut.metrics import nmi
 from softcut.ops import CSR
 from softcut.paper.common import (
+    MAX_ITER,
+    Screen,
     Tell,
     baseline,
     check_names,
+    choices,
     classes_of,
-    experiment_parser,
+    command,
     keyword_settings,
+    option,
     quiet,
-    run_experiment,
-    say,
+    runs_option,
 )
 from softcut.paper.comparison import paper_numbers
 from softcut.paper.runs import Job, cells
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
-from softcut.report.tables import cell_table, to_markdown
+from softcut.report.tables import cell_table
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 
 DATASETS = ("cora", "citeseer", "pubmed")
@@ -217,19 +221,26 @@ def draw_curves(path: Path, dataset: str, by_method: dict[str, list[dict[str, An
     return save_figure(fig, path)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.citation --dataset cora --method mincut --runs 10``."""
-    about = "E3: table 1 on the citation networks, and the curves."
-    parser = experiment_parser("citation", about, 10, DATASETS, METHODS, ["--max-iter"])
-    parser.add_argument("--no-curves", action="store_true", help="leave the curves on Cora out")
-
-    def run_it(given: Any) -> str:
-        made = run(given.out, given.dataset, given.method, given.runs, given.device, say, given.max_iter)
-        if not given.no_curves and "cora" in given.dataset and given.max_iter is None:
-            say(f"curves: {curves(given.out, device=given.device)}")
-        return to_markdown(cell_table(made))
-
-    run_experiment(parser, run_it, arguments)
+@command(
+    "softcut.paper.citation",
+    choices("--dataset", DATASETS, "data sets (default all)"),
+    choices("--method", METHODS, "methods (default all)"),
+    runs_option(10),
+    MAX_ITER,
+    option(
+        "--curves", action=BooleanOptionalAction, default=True, help="also the loss and NMI curves on Cora"
+    ),
+)
+def main(given: Any, screen: Screen) -> None:
+    """E3: table 1 on the citation networks, and the curves; an interrupted run resumes."""
+    datasets, methods = given.dataset or DATASETS, given.method or METHODS
+    with screen.working() as bar:
+        made = run(given.out, datasets, methods, given.runs, given.device, bar.tell, given.max_iter)
+        pictures = []
+        if given.curves and "cora" in datasets and given.max_iter is None:
+            bar.tell("curves on cora")
+            pictures.append(f"Curves: {curves(given.out, device=given.device)}")
+    screen.show(cell_table(made, "Table 1: clustering the citation networks"), *pictures)
 
 
 if __name__ == "__main__":

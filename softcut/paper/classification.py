@@ -6,7 +6,7 @@ All folds of a data set and method train side by side (:mod:`softcut.learning`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,8 +26,17 @@ from softcut.learning.experiment import (
     train_folds,
 )
 from softcut.learning.hierarchy import HIERARCHIES
-from softcut.paper.common import Tell, experiment_parser, quiet, run_folds
-from softcut.paper.runs import Job, Pair, cells, settings_hash
+from softcut.paper.common import (
+    OF_FOLDS,
+    Screen,
+    Tell,
+    choices,
+    command,
+    given_settings,
+    quiet,
+    settings_options,
+)
+from softcut.paper.runs import Job, Pair, Progress, cells, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.paper.table2 import (
     ABLATIONS,
@@ -43,10 +52,8 @@ from softcut.paper.table2 import (
     network_of,
     table_of,
 )
+from softcut.report.tables import cell_table
 from softcut.training import LoopProgress, LoopResult
-
-# Told the data set, the method, the folds in training, and what the loop says after an epoch.
-Progress = Callable[[str, str, Sequence[int], LoopProgress], None]
 
 
 def settings_of(
@@ -108,7 +115,7 @@ def run(
             return
         name, start = f"{graphs.name}: {method}", time.perf_counter()
         job.tell(f"{name}, folds {', '.join(map(str, numbers))}")
-        identity = {"dataset": graphs.name, "method": method, "folds": numbers, **known}
+        identity = {"dataset": graphs.name, "method": method, **known, "folds": numbers}
         checkpoint = job.checkpoint(f"{graphs.name}-{method}", identity)
         shared: dict[str, Any] = {"dataset": graphs.name, "method": method, "settings": known}
         shared["note"] = graphs.note
@@ -133,7 +140,7 @@ def run(
             device=job.device,
             hierarchy=hierarchy,
             callback=job.watch(
-                name, known["epochs"], _describe, partial(progress, graphs.name, method, numbers)
+                name, known["epochs"], _describe, partial(progress, f"{graphs.name} {method}", numbers)
             ),
             checkpoint=checkpoint,
             time_limit=job.left,
@@ -204,23 +211,39 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]
     return merge_folders(out, folders, TABLES, _cells)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.classification --dataset PROTEINS --method mincut --folds 2 --minutes 10``."""
-    about, every = "E5: table 2, graph classification.", (*DATASETS, *SMALL_DATASETS)
-    parser = experiment_parser("classification", about, 10, every)
-    parser.set_defaults(dataset=list(DATASETS))
-    said = f"among {', '.join((*METHODS, *ABLATIONS))}, or with other settings: mincut+lr=0.002+batch=8"
-    parser.add_argument("--method", nargs="+", default=list(METHODS), metavar="NAME", help=said)
-    names = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": float}
-    for name, kind in names.items():
-        default = getattr(ClassifierSettings(), name)
-        parser.add_argument(f"--{name}", type=kind, default=default, help=f"default {default}")
+_NUMBERS = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": float}
 
-    def run_it(given: Any, **options: Any) -> list[dict[str, Any]]:
-        settings = ClassifierSettings(**{name: getattr(given, name) for name in names})
-        return run(given.out, given.dataset, given.method, settings=settings, **options)
 
-    run_folds(parser, arguments, run_it, merge, digits=1)
+@command(
+    "softcut.paper.classification",
+    choices(
+        "--dataset", None, f"among {', '.join((*DATASETS, *SMALL_DATASETS))} (default: all but the last two)"
+    ),
+    choices(
+        "--method", None, f"among {', '.join((*METHODS, *ABLATIONS))}, or a trial: mincut+lr=0.002+batch=8"
+    ),
+    *OF_FOLDS,
+    *settings_options(ClassifierSettings(), _NUMBERS),
+)
+def main(given: Any, screen: Screen) -> None:
+    """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
+    if given.merge:
+        screen.show(cell_table(merge(given.out, given.merge), digits=1))
+        return
+    datasets = dataset_names(given.dataset or DATASETS, "--dataset")
+    check_methods(methods := given.method or METHODS, "--method")
+    settings = ClassifierSettings(**given_settings(given, _NUMBERS))
+    options = {name: getattr(given, name) for name in ("folds", "minutes", "seed", "device", "data")}
+    with screen.working(len(datasets) * len(methods)) as bar:
+        options |= {"settings": settings, "tell": bar.tell, "progress": bar.update}
+        made = run(given.out, datasets, methods, **options)
+    if made:
+        screen.show(cell_table(made, "Table 2: test accuracy in percent", digits=1))
+    finished = {(cell["dataset"], cell["method"]): cell["n"] for cell in made}
+    left = [f"{d}: {m}" for d in datasets for m in methods if finished.get((d.lower(), m), 0) < given.folds]
+    if left:
+        shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+        screen.note(f"the time was up; not finished: {shown}. The same command continues.")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ All folds and properties of a method train side by side, 90 networks in one step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,14 +21,25 @@ from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.errors import ParameterError
 from softcut.graph.splits import Split, hold_out
 from softcut.nn.models import GraphRegressor
-from softcut.paper.common import Tell, check_names, experiment_parser, quiet, run_folds, say
+from softcut.paper.common import (
+    OF_FOLDS,
+    Screen,
+    Tell,
+    check_names,
+    choices,
+    command,
+    given_settings,
+    option,
+    quiet,
+    settings_options,
+)
 from softcut.paper.comparison import FOLDS
-from softcut.paper.runs import Job, Pair, cells, settings_hash
+from softcut.paper.runs import Job, Pair, Progress, cells, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.paper.table3 import METHODS, PAPER, PROPERTIES, command_for
+from softcut.report.tables import cell_table
 from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopProgress, LoopResult
 
-Progress = Callable[[str, LoopProgress], None]
 VALIDATION = 0.1  # share of each training part
 POOLERS = {"topk": "topk", "diffpool": "diffpool", "mincut": "mincut", "flat": "nopool"}
 
@@ -223,7 +234,7 @@ def run(
         task = build_task(molecules, method, pairs, settings, seed=seed, device=job.device, compiled=compiled)
         identity = {"method": method, "replicas": [list(pair) for pair in pairs], **known}
         checkpoint = job.checkpoint(f"{table}-{method}", identity)
-        watch = job.watch(method, settings.epochs, _describe, partial(progress, method))
+        watch = job.watch(method, settings.epochs, _describe, partial(progress, method, range(len(pairs))))
         # The poolers' losses do not count in the choice of the best epoch.
         steps = task.settings(settings.epochs, settings.lr, {"mse": 1.0, "auxiliary": 1.0}, watch="mse")
         result = Loop(task, steps).run(watch, Checkpoint(checkpoint, identity), job.left)
@@ -296,32 +307,37 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]
     return merge_folders(out, folders, ("table3", "table3_trials"), _cells)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.regression --method mincut --property mu alpha --folds 2 --minutes 9``."""
-    parser = experiment_parser("regression", "E6: table 3, graph regression on QM9.", FOLDS, (), METHODS)
-    shown: dict[str, Any] = {"choices": PROPERTIES, "metavar": "NAME", "help": "default all"}
-    parser.add_argument("--property", nargs="+", default=list(PROPERTIES), **shown)
-    numbers = {"batch": int, "epochs": int, "lr": float, "k": int, "molecules": int}
-    for name, kind in numbers.items():
-        default = getattr(RegressionSettings(), name) or "all"
-        parser.add_argument(f"--{name}", type=kind, help=f"default {default}")
-    for option, said in (
-        ("--unmasked", "padding counts as atoms: all molecules have 9 nodes"),
-        ("--quick", f"a trial, not the table: {dict(QUICK)}"),
-        ("--compile", "compile the step (a minute per method, then faster)"),
-    ):
-        parser.add_argument(option, action="store_true", help=said)
+_NUMBERS = {"batch": int, "epochs": int, "lr": float, "k": int, "molecules": int}
 
-    def run_it(given: Any, **options: Any) -> list[dict[str, Any]]:
-        chosen = {name: getattr(given, name) for name in numbers if getattr(given, name) is not None}
-        quick = QUICK if given.quick else {}
-        settings = RegressionSettings(**{**quick, **chosen, "unmasked": given.unmasked})
-        if given.quick:
-            say(f"a trial with {settings.changed()}, not the table of the paper")
-        options |= {"settings": settings, "compiled": given.compile}
-        return run(given.out, given.property, given.method, **options)
 
-    run_folds(parser, arguments, run_it, merge, digits=3)
+@command(
+    "softcut.paper.regression",
+    choices("--property", PROPERTIES, "properties (default all)"),
+    choices("--method", METHODS, "methods (default all)"),
+    *OF_FOLDS,
+    *settings_options(RegressionSettings(), _NUMBERS),
+    option("--unmasked", action="store_true", help="padding counts as atoms: all molecules have 9 nodes"),
+    option("--quick", action="store_true", help=f"a trial, not the table: {dict(QUICK)}"),
+    option("--compile", action="store_true", help="compile the step (a minute per method, then faster)"),
+)
+def main(given: Any, screen: Screen) -> None:
+    """E6: table 3, nine properties of molecules (QM9) by four methods; an interrupted run resumes."""
+    if given.merge:
+        screen.show(cell_table(merge(given.out, given.merge)))
+        return
+    changed = {**(QUICK if given.quick else {}), **given_settings(given, _NUMBERS)}
+    settings = RegressionSettings(**changed, unmasked=given.unmasked)
+    if settings.changed():
+        screen.note(f"a trial with {settings.changed()}, not the table of the paper.")
+    properties, methods = given.property or PROPERTIES, given.method or METHODS
+    options = {name: getattr(given, name) for name in ("folds", "minutes", "seed", "device", "data")}
+    with screen.working(len(methods)) as bar:
+        options |= {"compiled": given.compile, "tell": bar.tell, "progress": bar.update}
+        made = run(given.out, properties, methods, settings=settings, **options)
+    if made:
+        screen.show(cell_table(made, "Table 3: test MSE of standardised properties"))
+    if len(made) < 2 * len(properties) * len(methods):
+        screen.note("the time was up before everything was finished. The same command continues.")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ from softcut.provenance import commit, device_name
 from softcut.training import LoopProgress
 
 Pair = tuple[str, int]  # a data set (or property) and a seed (or fold)
+# Told the name of a training, its folds, and what the loop says after an epoch.
+Progress = Callable[[str, Sequence[int], LoopProgress], None]
 CellsOf = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
 _EVERY = 10.0  # seconds between two sentences about one training
 

@@ -20,7 +20,7 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper.citation import paper_replicas
-from softcut.paper.common import Tell, experiment_parser, quiet, run_and_show
+from softcut.paper.common import MAX_ITER, Screen, Tell, command, quiet, runs_option
 from softcut.provenance import commit, device_name
 from softcut.report.plots import draw_partition, figure, save_figure
 from softcut.report.tables import Cell, Table, mean_and_deviation
@@ -40,7 +40,7 @@ def run(
 ) -> list[dict[str, Any]]:
     """Six panels and their scores: ``synthetic.png`` and ``synthetic.json``."""
     out = Path(out)
-    files = "synthetic" if max_iter == _ITERATIONS else f"synthetic_{max_iter}_iterations"
+    files = file_name(max_iter)
     graphs = {"community": (community_graph(), 6), "grid": (grid_graph(15, 10), 5)}
     fig, axes = figure(2, 3, figsize=(12, 8))
     rows: list[dict[str, Any]] = []
@@ -72,6 +72,11 @@ def run(
     return rows
 
 
+def file_name(max_iter: int) -> str:
+    """The name of both files, without an ending: a trial with fewer iterations has its own."""
+    return "synthetic" if max_iter == _ITERATIONS else f"synthetic_{max_iter}_iterations"
+
+
 def _cluster(
     method: str, graph: Graph, k: int, runs: int, device: torch.device | str, max_iter: int
 ) -> tuple[list[np.ndarray], int]:
@@ -98,11 +103,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(["graph", "method", *(key.replace("_", " ") for key in _SCORES)], lines, caption, heads=2)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.synthetic --runs 10``."""
-    about = "E1: communities and a grid, clustered by three methods."
-    parser = experiment_parser("synthetic", about, 10, options=["--max-iter"])
-    run_and_show(parser, arguments, run, table)
+@command("softcut.paper.synthetic", runs_option(10), MAX_ITER)
+def main(given: Any, screen: Screen) -> None:
+    """E1: communities and a grid, clustered by three methods; a picture and scores."""
+    max_iter = given.max_iter or _ITERATIONS
+    with screen.working() as bar:
+        rows = run(given.out, given.runs, given.device, bar.tell, max_iter)
+    screen.show(table(rows), f"Picture: {Path(given.out) / file_name(max_iter)}.png")
 
 
 if __name__ == "__main__":

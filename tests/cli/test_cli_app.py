@@ -88,10 +88,11 @@ reproduce citation --dataset cara: --dataset must be one of cora, citeseer, pubm
 reproduce evidence --dataset cara: polblogs, got 'cara'.
 reproduce classification --dataset cora: --dataset must be among Bench-easy,
 reproduce classification --method median: --method must be one of wl,
-reproduce classification --folds 11: Invalid value for '--folds'
+reproduce classification --folds 11: --folds must be a whole number from 1 to 10, got '11'.
+reproduce citation --runs 0: --runs must be a whole number of at least 1, got '0'.
+reproduce citation --runs 2 --fast: unrecognized arguments: --fast.
 reproduce regression --property mass: --property must be one of mu, alpha,
 reproduce regression --method sagpool: --method must be one of topk, diffpool, mincut, flat, got 'sagpool'.
-reproduce regression --folds 11: Invalid value for '--folds'
 reproduce segmentation --method magic: --method must be one of mincut,
 """
 

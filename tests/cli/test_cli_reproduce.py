@@ -61,13 +61,13 @@ def test_ctrl_c_leaves_a_checkpoint_that_the_same_command_continues(
     words = (*WORDS, "--epochs", 6, "--device", "cpu")
     seen = []
 
-    def press(bar, method, state):
+    def press(bar, job, folds, state):
         seen.append(state)
         if len(seen) == press_at:
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(TrainingBar, "update_regression", press)
+        patch.setattr(TrainingBar, "update", press)
         code, out, err = run(*words, "-o", "stopped")
     assert (code, out) == (130, "")
     assert "interrupted" in err and "Traceback" not in err
@@ -120,12 +120,12 @@ def test_evidence_ends_with_a_table(done, monkeypatch):
 def test_segmentation_passes_its_options_on(done, monkeypatch):
     asked = {}
 
-    def fake_run(out, methods, images, **options):
-        asked.update(out=out.name, methods=methods, images=images, **options)
+    def fake_run(out, methods, **options):
+        asked.update(out=out, methods=methods, **options)
         return []
 
     monkeypatch.setattr(segmentation, "run", fake_run)
-    monkeypatch.setattr(segmentation_figure, "draw", lambda out, **options: [out / "picture.png"])
+    monkeypatch.setattr(segmentation_figure, "draw", lambda out, **options: [f"{out}/picture.png"])
     words = ("--method", "mincut", "--images", 3, "--minutes", 1, "--split", "test", "-o", "there")
     out, _ = done("reproduce", "segmentation", *words)
     assert (asked["methods"], asked["images"], asked["minutes"]) == (["mincut"], 3, 1.0)
@@ -140,9 +140,9 @@ def test_a_terminal_sees_bars(terminal):
     console = Console(file=screen, force_terminal=terminal, width=160)
     errors, hits = {"mse": np.array([0.2, 0.4])}, {"accuracy": np.array([0.5, 0.75])}
     with TrainingBar(console, jobs=4) as bar:
-        bar.update_regression("topk", LoopProgress(20, 50, {}, errors, (0, 1)))
-        bar.update_regression("mincut", LoopProgress(50, 50, {}, errors, (0, 1)))
-        bar.update("PROTEINS", "mincut", range(3), LoopProgress(50, 50, {}, hits, (0, 1)))
+        bar.update("topk", range(2), LoopProgress(20, 50, {}, errors, (0, 1)))
+        bar.update("mincut", range(2), LoopProgress(50, 50, {}, errors, (0, 1)))
+        bar.update("PROTEINS mincut", range(3), LoopProgress(50, 50, {}, hits, (0, 1)))
         bar.tell("writing")
     with TrainingBar(console) as bar:
         bar(SimpleNamespace(iteration=30, iterations=30, cut=np.array([-0.5, -1]), ortho=np.array([0.25])))

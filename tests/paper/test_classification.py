@@ -176,7 +176,7 @@ def test_one_seed_gives_identical_runs_and_curves_are_means_over_folds(data: str
     seen: list[tuple[float, float]] = []
     found = []
 
-    def watch(dataset: str, method: str, folds: object, state: object) -> None:
+    def watch(job: str, folds: object, state: object) -> None:
         values = state.validation  # type: ignore[attr-defined]
         seen.append((values["loss"].mean(), 100 * values["accuracy"].mean()))
 
@@ -197,9 +197,17 @@ def test_large_graphs_train_in_groups_on_a_cpu(data: str, tmp_path: Path, monkey
     classification.run(tmp_path / "together", [SMALL], ["mincut"], 3, settings=QUICK, data=data)
     monkeypatch.setattr(classification, "folds_at_once", lambda *given: 2)
     said: list[str] = []
+    checkpoints = set()
+
+    def noted(*given, checkpoint, **options):
+        checkpoints.add(checkpoint)
+        return train_folds(*given, checkpoint=checkpoint, **options)
+
+    monkeypatch.setattr(classification, "train_folds", noted)
     options = {"settings": QUICK, "data": data, "tell": said.append}
     classification.run(tmp_path / "groups", [SMALL], ["mincut"], 3, **options)
     assert [line.rpartition("folds ")[2] for line in said if "folds " in line] == ["0, 1", "2"]
+    assert len(checkpoints) == 2  # one cannot be taken for the other's
     together, groups = (read(tmp_path / folder / "table2_runs.json") for folder in ("together", "groups"))
     for one, other in zip(together, groups, strict=True):
         assert one["validation_loss"] == pytest.approx(other["validation_loss"], abs=1e-4)

@@ -108,7 +108,7 @@ from softcut.training import Checkpoint
 Checkpoint.__init__.__defaults__ = (*Checkpoint.__init__.__defaults__[:-1], 0.0)
 regression.load_molecules = lambda data: made_molecules()
 seen = []
-def kill(method, state):
+def kill(job, folds, state):
     seen.append(state)
     if len(seen) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
