@@ -19,7 +19,7 @@ from softcut.metrics import evaluate
 from softcut.paper.common import Screen, check_names, choices, command
 from softcut.paper.report_sections import VIEWS, VIEWS_COMMAND
 from softcut.provenance import commit, device_name
-from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
+from softcut.report.html_clustering import assignment_view, cluster_view, evidence_view, graph_view, loss_view
 
 GRAPHS: dict[str, tuple[str, Callable[[], Graph], int]] = {
     "communities": ("Communities, a generated graph", community_graph, 6),

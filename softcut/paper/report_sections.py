@@ -20,7 +20,6 @@ from softcut.files import atomic_write
 from softcut.paper import autoencoder, citation, evidence, segmentation, synthetic, table2, table3
 from softcut.paper.comparison import Results, compared, longest_curves
 from softcut.paper.report_files import any_table, load_result, origin_of_cells, origin_of_file
-from softcut.paper.report_schemata import schemata_section
 from softcut.paper.runs import read_cells
 from softcut.provenance import commit
 from softcut.report.html_page import (
@@ -36,6 +35,7 @@ from softcut.report.html_page import (
     render_page,
 )
 from softcut.report.plots import cluster_colours, line_styles
+from softcut.report.schemata import schemata_section
 from softcut.report.tables import Cell, Table, number_table
 
 VIEWS, VIEWS_COMMAND = "views.json", "python -m tools.views --out results"
@@ -95,18 +95,16 @@ def report_sections(folder: str | Path) -> list[Section]:
     ]
 
 
-def write_report(folder: str | Path, out: str | Path, extra: Sequence[Section] = ()) -> Path:
-    """Write the report of a folder of results; `extra` sections come first."""
+def write_report(folder: str | Path, out: str | Path) -> Path:
+    """Write the report of a folder of results."""
     if not Path(folder).is_dir():
         raise DataError(
             f"there is no folder {folder} with results; run softcut reproduce, or name it with --results."
         )
     today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     subtitle = f"Made on {today} by softcut report at commit {commit()} from {Path(folder).name}/."
-    sections = [*extra, *report_sections(folder)]
-    return atomic_write(
-        out, render_page("softcut: the paper's experiments, measured", sections, subtitle).encode()
-    )
+    page = render_page("softcut: the paper's experiments, measured", report_sections(folder), subtitle)
+    return atomic_write(out, page.encode())
 
 
 def _counts(rows: Iterable[Sequence[str | Cell]]) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from softcut.clustering import Replica
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
-from softcut.report.html_views import (
+from softcut.report.html_clustering import (
     assignment_view,
     cluster_view,
     evidence_view,
@@ -86,15 +86,15 @@ def test_samples_keep_every_cluster_and_its_share(labels, most):
 
 
 def test_a_large_graph_is_sampled_and_says_so(monkeypatch, graph, soft):
-    monkeypatch.setattr("softcut.report.html_views._EDGES", 20)
-    monkeypatch.setattr("softcut.report.html_views.shown_nodes", lambda labels: np.arange(0, 120, 2))
+    monkeypatch.setattr("softcut.report.html_clustering._EDGES", 20)
+    monkeypatch.setattr("softcut.report.html_clustering.shown_nodes", lambda labels: np.arange(0, 120, 2))
     view = graph_view(graph, soft)
     assert "60 of 120 nodes are shown" in view.caption
     assert "20 of" in view.caption
     assert view.data["index"] == list(range(0, 120, 2))
     for a, b in np.array(view.data["edges"]).reshape(-1, 2):  # numbers of what is shown, not of the whole
         assert graph.adjacency[2 * a, 2 * b] != 0
-    monkeypatch.setattr("softcut.report.html_views._PLACED", 100)  # a very large graph gets no positions
+    monkeypatch.setattr("softcut.report.html_clustering._PLACED", 100)  # a very large graph gets no positions
     data = graph_view(graph, soft).data
     assert data["x"] is None and data["y"] is None and data["start_with_discs"] is False
 
@@ -116,13 +116,13 @@ def test_the_heat_map_is_sorted_by_cluster_and_certainty(graph, soft, monkeypatc
     assert (values[np.arange(120), first] == values.max(1)).all()
     for cluster in range(4):
         assert (np.diff(values[first == cluster, cluster]) <= 0).all()
-    monkeypatch.setattr("softcut.report.html_views._COLUMNS", 10)
+    monkeypatch.setattr("softcut.report.html_clustering._COLUMNS", 10)
     few = assignment_view(graph, soft)
     np.testing.assert_allclose(
         np.mean(np.reshape(few.data["values"], (10, 4)), 0), 100 * soft.mean(0), atol=1
     )
     assert "about 12 nodes" in few.caption
-    monkeypatch.setattr("softcut.report.html_views._COLUMNS", 80)  # a column holds one node or two
+    monkeypatch.setattr("softcut.report.html_clustering._COLUMNS", 80)  # a column holds one node or two
     first = np.reshape(assignment_view(graph, soft).data["values"], (80, 4)).argmax(1)
     assert np.abs(np.bincount(first, minlength=4) - np.bincount(soft.argmax(1)) * 80 / 120).max() <= 1
 
