@@ -14,6 +14,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ from softcut.paper.common import (
     quiet,
     runs_option,
 )
-from softcut.paper.runs import Job, cells, merge_cells, read_cells, settings_hash
+from softcut.paper.runs import Job, Pair, cells, read_cells, settings_hash
 from softcut.provenance import command_line
 from softcut.report.plots import figure, save_figure
 from softcut.report.tables import Cell, Table
@@ -212,22 +213,15 @@ def run(
     check_names(datasets, tuple(DATASETS), "datasets")
     check_names(methods, METHODS, "methods")
     settings = settings or Settings()
-    known, seeds, job = asdict(settings), range(runs), Job(out_dir, device, minutes)
+    known, job = asdict(settings), Job(out_dir, device, minutes)
     stem, records = str(job.out / settings.name), job.records(settings.name)
     arrays: dict[str, np.ndarray] = {}
     if Path(f"{stem}.npz").exists():
         with np.load(f"{stem}.npz", allow_pickle=False) as stored:
             arrays = dict(stored)
     for dataset, method in itertools.product(datasets, methods):
-        cell = f"{dataset}/{method}"
-        if cell not in arrays or records.missing(dataset, method, seeds, known):
-            if job.out_of_time:
-                break
-            _train(job, dataset, method, list(seeds), settings, arrays, progress)
-        done = records.of(dataset, method, seeds, known)
-        recorded = {(c["dataset"], c["method"]): c["seeds"] for c in read_cells(f"{stem}.json")}
-        if done and recorded.get((dataset, method)) != list(seeds):
-            merge_cells(f"{stem}.json", [_cell(done)])
+        train = partial(_train, job, dataset, method, list(range(runs)), settings, arrays, progress)
+        job.fill(settings.name, method, [dataset], runs, known, train, _cells)
     made = read_cells(f"{stem}.json")
     shown = [run for c in made for run in records.of(c["dataset"], c["method"], c["seeds"], c["settings"])]
     draw_reconstructions(f"{stem}.png", shown, arrays)
@@ -242,8 +236,9 @@ def _train(
     settings: Settings,
     arrays: dict[str, np.ndarray],
     progress: Callback,
+    missing: list[Pair],
 ) -> None:
-    """Train all seeds of a cell and record them; a checkpoint is left where the time is up."""
+    """Train all seeds of a cell, where one is missing, and record them; out of time, a checkpoint is left."""
     graph, cell, known = DATASETS[dataset](), f"{dataset}/{method}", asdict(settings)
     checkpoint = job.checkpoint(f"{dataset}-{method}", {"cell": cell, "seeds": seeds, **known})
 
@@ -266,11 +261,11 @@ def _train(
     job.keep(settings.name, runs, checkpoint)
 
 
-def _cell(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     (cell,) = cells(runs, ["mse"], {}, command_line(), digits=None)
     cell["median"] = statistics.median(run["mse"] for run in runs)
     cell["median_over_variance"] = statistics.median(run["mse_over_variance"] for run in runs)
-    return {**cell, "settings": runs[0]["settings"], "seeds": [run["seed"] for run in runs]}
+    return [{**cell, "settings": runs[0]["settings"], "seeds": [run["seed"] for run in runs]}]
 
 
 def table(made: Iterable[Mapping[str, Any]]) -> Table:

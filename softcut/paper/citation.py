@@ -85,13 +85,12 @@ def run(
     job = Job(out, device, tell=tell)
     group = _GROUP if job.device.type == "cuda" else _GROUP // 10
     made: list[dict[str, Any]] = []
-    program = "softcut reproduce citation" if max_iter is None else "python -m softcut.paper.citation"
     short = "" if max_iter is None else f" --max-iter {max_iter}"
     for name in datasets:
         # The authors' data keep the self-loops of the raw files.
         graph, plain = load(name, self_loops="keep"), load(name)
         for method in methods:
-            command = f"{program} --dataset {name} --method {method} --runs {runs}{short}"
+            command = f"softcut reproduce citation --dataset {name} --method {method} --runs {runs}{short}"
             known = settings_of(method, max_iter)
             labels_of = partial(_labels, method, graph, plain, job.device, max_iter)
             train = partial(job.cluster, table, method, known, classes_of(graph), labels_of, group)

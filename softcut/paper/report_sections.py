@@ -15,9 +15,10 @@ import numpy as np
 
 from softcut.datasets import available
 from softcut.datasets.collections import COLLECTIONS
+from softcut.datasets.qm9 import PROPERTIES
 from softcut.errors import DataError
 from softcut.files import atomic_write
-from softcut.paper import autoencoder, citation, evidence, segmentation, synthetic, table2, table3
+from softcut.paper import autoencoder, citation, evidence, regression, segmentation, synthetic, table2
 from softcut.paper.comparison import Results, compared, longest_curves
 from softcut.paper.report_files import any_table, load_result, origin_of_cells, origin_of_file
 from softcut.paper.runs import read_cells
@@ -151,12 +152,11 @@ def table2_section(folder: Path) -> Section:
 
 def table3_section(folder: Path) -> Section:
     """Graph regression."""
-    results = table3.results(folder)
-    missing = results.missing(table3.PROPERTIES, table3.METHODS)
-    commands = {f"{m} for {name}": table3.command_for(m, name) for name, m, count in missing if not count}
-    return _folds_section(
-        "Table 3: graph regression on QM9", folder, results, table3.table(results), commands
-    )
+    results = regression.results(folder)
+    missing = results.missing(PROPERTIES, regression.METHODS)
+    commands = {f"{m} for {name}": regression.command_for(m, name) for name, m, count in missing if not count}
+    title = "Table 3: graph regression on QM9"
+    return _folds_section(title, folder, results, regression.table(results), commands)
 
 
 def _folds_section(
@@ -321,12 +321,16 @@ def _curves(folder: Path) -> Section:
         ]
     else:
         parts.append(Missing("the curves on Cora", command))
-    for module, names, key, what, command in (
-        (table2, table2.DATASETS, "accuracy", "Validation accuracy (table 2)", "classification"),
-        (table3, table3.PROPERTIES, "validation", "Validation MSE (table 3)", "regression"),
-    ):
-        methods = module.METHODS
-        curves = read_cells(folder / f"{module.__name__.rpartition('.')[2]}_curves.json")
+    classified = (
+        table2.DATASETS,
+        table2.METHODS,
+        "accuracy",
+        "Validation accuracy (table 2)",
+        "classification",
+    )
+    regressed = (PROPERTIES, regression.METHODS, "validation", "Validation MSE (table 3)", "regression")
+    for file, (names, methods, key, what, command) in (("table2", classified), ("table3", regressed)):
+        curves = read_cells(folder / f"{file}_curves.json")
         if not curves:
             parts.append(Missing(what.lower(), f"softcut reproduce {command}"))
             continue

@@ -120,17 +120,12 @@ def cells(
                 "paper_mean": published[0],
                 "paper_std": published[1],
                 "seconds": round(float(sum(run["seconds"] for run in runs)), 2),
-                "device": distinct(runs, "device"),
-                "commit": distinct(runs, "commit"),
+                "device": ", ".join(dict.fromkeys(run["device"] for run in runs)),
+                "commit": ", ".join(dict.fromkeys(run["commit"] for run in runs)),
                 "command": command,
             }
         )
     return made
-
-
-def distinct(runs: Iterable[Mapping[str, Any]], name: str) -> str:
-    """What the runs say under a name, each value once."""
-    return ", ".join(dict.fromkeys(run[name] for run in runs))
 
 
 def read_cells(path: str | Path, what: str = "cells") -> list[dict[str, Any]]:

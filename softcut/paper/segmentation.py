@@ -39,7 +39,7 @@ from softcut.paper.common import (
     option,
     quiet,
 )
-from softcut.paper.runs import Job, Records, distinct
+from softcut.paper.runs import Job, Records, cells
 from softcut.paper.segmentation_figure import RECURSIVE_CUTS, OverSegmented, paper_mincut, recursive_cut
 from softcut.report.tables import Cell, Table
 from softcut.segment import MincutSettings, as_rgb, mincut_regions, over_segment
@@ -226,25 +226,11 @@ def summary(
                 metric = f"{name}_{kind}"
                 own = dict(zip((run["dataset"] for run in runs), values.tolist(), strict=True))
                 by_image[method, metric] = own
-                published = PUBLISHED.get(method, {}).get(name, (None, None))
-                made.append(
-                    {
-                        "dataset": f"bsds500-{split}",
-                        "method": method,
-                        "metric": metric,
-                        "mean": round(float(values.mean()), 4),
-                        "std": round(float(values.std()), 4),
-                        "n": len(values),
-                        "paper_mean": published[kind == "ois"],
-                        "paper_std": None,
-                        "scale": at,
-                        **_against(by_image.get((OURS, metric), {}), own, method),
-                        "seconds": round(sum(run["seconds"] for run in runs), 1),
-                        "device": distinct(runs, "device"),
-                        "commit": distinct(runs, "commit"),
-                        "command": command,
-                    }
-                )
+                published = PUBLISHED.get(method, {}).get(name, (None, None))[kind == "ois"]
+                scored = [{**run, metric: value} for run, value in zip(runs, values, strict=True)]
+                (cell,) = cells(scored, [metric], {}, command)
+                cell |= {"dataset": f"bsds500-{split}", "paper_mean": published, "scale": at}
+                made.append(cell | _against(by_image.get((OURS, metric), {}), own, method))
     return made
 
 

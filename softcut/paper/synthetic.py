@@ -64,10 +64,9 @@ def run(
             ax.set_xlabel("coordinates")
     fig.suptitle("Clustering by connection: 6 communities, and a 15 x 10 grid in 5")
     save_figure(fig, out / f"{files}.png")
-    command = f"softcut reproduce synthetic --runs {runs}"
-    if max_iter != _ITERATIONS:
-        command = f"python -m softcut.paper.synthetic --runs {runs} --max-iter {max_iter}"
-    origin = {"commit": commit(), "device": device_name(device), "command": command}
+    short = "" if max_iter == _ITERATIONS else f" --max-iter {max_iter}"
+    origin = {"commit": commit(), "device": device_name(device)}
+    origin["command"] = f"softcut reproduce synthetic --runs {runs}{short}"
     atomic_json(out / f"{files}.json", [{**row, **origin} for row in rows])
     return rows
 

@@ -68,11 +68,11 @@ partition g.csv --out parts --parts 0: --parts must be a whole number from 1 to 
 partition g.csv --out parts --parts 2 --method best: --method must be one of auto, metis
 classify nowhere: nowhere is neither a folder nor a data set; the data sets are Bench-easy,
 classify empty: empty holds no file NAME_A.txt
-classify shapes --pool median: pool must be one of
+classify shapes --pool median: --pool must be one of
 classify shapes --held-out 0.9: --held-out must be above 0 and at most 0.5, got 0.9.
 classify shapes --model a --model-out b: leave it out with --model.
 classify shapes --model none: no model at none
-classify shapes --epochs 0: --epochs must be positive, got 0.
+classify shapes --epochs 0: --epochs must be positive, not 0.
 classify unlabelled: unlabelled has no graph labels (SHAPES_graph_labels.txt)
 classify few: few holds 1 graphs: too few to train
 segment missing.png: missing.png is not a file

@@ -13,8 +13,8 @@ from helpers.molecule_samples import made_molecules
 from rich.console import Console
 
 from softcut.cli.bars import TrainingBar
-from softcut.datasets import attributed_communities, qm9
-from softcut.paper import evidence, regression, segmentation, segmentation_figure
+from softcut.datasets import qm9
+from softcut.paper import regression, segmentation, segmentation_figure
 from softcut.training import LoopProgress
 
 WORDS = ("reproduce", "regression", "--quick", "--property", "mu", "--method", "mincut", "--folds", 2)
@@ -43,15 +43,8 @@ def test_a_quick_regression_ends_with_a_table_and_says_what_it_is(done, molecule
     assert not Path("results/table3.json").exists()
     _, err = done(*words)
     assert "networks" not in err  # nothing is left to train
-
-
-def test_padding_and_k_reach_the_settings_and_no_time_left_is_said(done, molecules):
-    done(*WORDS, "--epochs", 1, "--unmasked", "--k", 3, "--device", "cpu")
-    known = runs("results")[0]["settings"]
-    assert (known["unmasked"], known["k"], known["epochs"]) == (True, 3, 1)
-    out, err = done(*WORDS, "--minutes", 0, "-o", "none")
-    assert out == ""
-    assert "The same command continues" in err
+    out, err = done(*words, "--minutes", 0, "-o", "none")
+    assert out == "" and "The same command continues" in err
 
 
 @pytest.mark.parametrize("press_at", [1, 4])
@@ -106,15 +99,6 @@ def test_a_classification_ends_with_a_table_and_resumes(done, data, monkeypatch,
     assert "nopool, folds 1" in err  # the other fold is not repeated
     _, err = done(*words, "--method", "mincut", "--folds", 2, "--minutes", 0)
     assert "not finished: Bench-easy-small: mincut. The same command continues" in " ".join(err.split())
-
-
-def test_evidence_ends_with_a_table(done, monkeypatch):
-    small = attributed_communities(60, 3, n_features=30, seed=0)
-    monkeypatch.setattr(evidence, "load", lambda name, **options: small)
-    out, _ = done("reproduce", "evidence", "--dataset", "cora", "--device", "cpu", "--out", "here")
-    assert "Rank correlation with NMI" in out and "cora" in out
-    (row,) = json.loads(Path("here/evidence.json").read_text())
-    assert f"{row['best_nmi']:.3f}" in out
 
 
 def test_segmentation_passes_its_options_on(done, monkeypatch):

@@ -9,18 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from softcut import Graph
 from softcut.datasets import collections, load_graphs
 from softcut.errors import ParameterError
-from softcut.graph import folds, from_graphs
+from softcut.graph import from_graphs
 from softcut.learning import ClassifierSettings, train_folds, with_structure
-from softcut.learning.experiment import build_task
-from softcut.paper import classification, table2, table3
+from softcut.paper import classification, regression, table2
 from softcut.paper.runs import Records
 from softcut.paper.table2 import read_trial, with_degree
-from softcut.report.tables import to_markdown
 
 QUICK = ClassifierSettings(batch=32, epochs=2, patience=2)
 SMALL = "Bench-easy-small"
@@ -46,9 +43,9 @@ def test_paper_tables_are_complete() -> None:
     assert table2.PAPER["Bench-easy", "wl", "accuracy"] == (92.6, None)
     assert set(table2.DATASETS) <= set(collections.COLLECTIONS)
     assert table2.POOLERS == ("graclus", "ndp", "diffpool", "topk", "sagpool", "mincut")
-    assert len(table3.PAPER) == 36
-    assert table3.PAPER["mu", "topk", "mse"] == (0.6, 0.085)
-    assert table3.PAPER["cv", "flat", "mse"] == (0.127, 0.002)
+    assert len(regression.PAPER) == 36
+    assert regression.PAPER["mu", "topk", "mse"] == (0.6, 0.085)
+    assert regression.PAPER["cv", "flat", "mse"] == (0.127, 0.002)
 
 
 def test_finished_folds_are_not_repeated_and_more_can_be_asked_for(data: str, tmp_path: Path) -> None:
@@ -130,18 +127,6 @@ def test_kill_9_at_20_random_moments_gives_the_undisturbed_result(data: str, tmp
 def _newest(folder: Path) -> int:
     """When a checkpoint was last written there; 0 for never."""
     return max((path.stat().st_mtime_ns for path in folder.glob("*.pt")), default=0)
-
-
-def test_runs_of_several_folders_are_merged(data: str, tmp_path: Path) -> None:
-    for method in ("nopool", "dense"):
-        classification.run(tmp_path / method, [SMALL], [method], 1, settings=QUICK, data=data)
-    found = classification.merge(tmp_path / "all", [tmp_path / "nopool", tmp_path / "dense"])
-    assert [(cell["dataset"], cell["method"]) for cell in found] == [
-        (SMALL.lower(), m) for m in ("dense", "nopool")
-    ]
-    assert len(read(tmp_path / "all/table2_runs.json")) == 2
-    table = to_markdown(table2.table(table2.results(tmp_path / "all"), [SMALL], ["dense", "nopool"]))
-    assert table.startswith("| data | dense | nopool |")
 
 
 def test_committed_runs_are_those_that_the_runner_would_make(data: str) -> None:
@@ -290,18 +275,3 @@ def test_what_training_stops_on() -> None:
         assert result.validation_accuracy == loop.validation["accuracy"][best, 0]
         assert np.allclose(loop.validation["error"], 1 - loop.validation["accuracy"])
     assert len(set(epochs.values())) > 1
-
-
-def test_validation_numbers_are_those_of_the_validation_graphs() -> None:
-    rng = np.random.default_rng(1)
-    made = [Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=rng.normal(size=(3, 2))) for _ in range(40)]
-    graphs = from_graphs(made, y=[i % 2 for i in range(40)])
-    split = folds(graphs, 4)[0]
-    task = build_task(graphs, "mincut", [split], [0], ClassifierSettings(hidden=4))
-    probabilities = task.predict(split.validation)[0].double()
-    y, validated = torch.as_tensor(graphs.y[split.validation]), task.validate()
-    expected = torch.nn.functional.nll_loss(probabilities.log(), y).item()
-    assert validated["task"].item() == pytest.approx(expected)
-    assert validated["accuracy"].item() == pytest.approx(
-        (probabilities.argmax(1) == y).double().mean().item()
-    )

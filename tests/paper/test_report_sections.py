@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from softcut.errors import DataError
-from softcut.paper import citation, report_sections, table2, table3
+from softcut.paper import citation, regression, report_sections, table2
 from softcut.paper.comparison import compared
 from softcut.paper.report_files import any_table, origin_of_file
 from softcut.paper.report_sections import table1_section, table2_section, table3_section, view_sections
@@ -103,7 +103,7 @@ def test_no_folder_is_one_sentence(tmp_path):
     [
         (table1_section, 3 * len(citation.METHODS), 6),
         (table2_section, len(table2.DATASETS), 1 + len(table2.METHODS)),
-        (table3_section, len(table3.PROPERTIES), 1 + len(table3.METHODS)),
+        (table3_section, len(regression.PROPERTIES), 1 + len(regression.METHODS)),
     ],
 )
 def test_the_tables_have_every_row(section, rows, columns):

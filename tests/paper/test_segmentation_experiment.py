@@ -146,11 +146,7 @@ def test_the_figure(tmp_path, monkeypatch):
     assert rows[-1]["segments"] == 4
 
 
-def test_wrong_arguments(data, tmp_path):
-    with pytest.raises(ParameterError, match="methods must be among mincut"):
-        segmentation.run(tmp_path, ["magic"], split="test", data=data)
-    with pytest.raises(ParameterError, match="images must be at least 1"):
-        segmentation.run(tmp_path, images=0, split="test", data=data)
+def test_pictures_that_cannot_be_drawn(tmp_path):
     with pytest.raises(ParameterError, match="more than 4"):
         segmentation_figure.panels(np.zeros((20, 20, 3), dtype=np.uint8))
     with pytest.raises(ParameterError, match="pictures must be among horse"):
