@@ -35,7 +35,7 @@ from softcut.graph.collection import GraphCollection
 from softcut.graph.splits import folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes
 from softcut.ops import Segments
-from softcut.paper.common import DATA, Screen, choices, command, runs_option
+from softcut.paper import commands
 from softcut.paper.table2 import DATASETS
 from softcut.provenance import origin
 from softcut.report.tables import Table
@@ -145,8 +145,8 @@ def table(found: Sequence[dict[str, Any]]) -> Table:
     return Table(["data", "K", "smallest q", "left below", "weight of L_o that leaves it"], rows)
 
 
-@command("tools.uniform", choices("--dataset", DATASETS, "default all"), runs_option(10), DATA)
-def main(given: Any, screen: Screen) -> None:
+@commands.command("tools.uniform", commands.choices("--dataset", DATASETS), commands.runs(10), commands.DATA)
+def main(given: Any, screen: commands.Screen) -> None:
     """Smoothness of the poolers' features."""
     screen.show(table(run(given.out, given.dataset or DATASETS, given.runs, given.data)))
 

@@ -16,7 +16,8 @@ from softcut.datasets import community_graph, load
 from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.paper.common import Screen, check_names, choices, command
+from softcut.paper import commands
+from softcut.paper.common import check_names
 from softcut.paper.report_sections import VIEWS, VIEWS_COMMAND
 from softcut.provenance import commit, device_name
 from softcut.report.html_clustering import assignment_view, cluster_view, evidence_view, graph_view, loss_view
@@ -76,8 +77,8 @@ def run(
     return atomic_write(Path(out) / VIEWS, (text + "\n").encode())
 
 
-@command("tools.views", choices("--dataset", tuple(GRAPHS), "default all"))
-def main(given: Any, screen: Screen) -> None:
+@commands.command("tools.views", commands.choices("--dataset", tuple(GRAPHS)))
+def main(given: Any, screen: commands.Screen) -> None:
     """Clusterings to look at in the report."""
     screen.show(str(run(given.out, given.dataset or tuple(GRAPHS), device=given.device)))
 

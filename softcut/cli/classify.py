@@ -12,8 +12,7 @@ import numpy as np
 import typer
 
 from softcut import __version__
-from softcut.cli.bars import TrainingBar
-from softcut.cli.console import err, note, say_written, show_facts, spoken_warnings
+from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
 from softcut.errors import DataError, ModelFileError, ParameterError
 from softcut.files import atomic_json

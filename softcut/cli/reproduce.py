@@ -1,6 +1,6 @@
 """``softcut reproduce``: the paper's tables and figures, and the tables beyond it.
 
-The options of each are declared in its module (:func:`softcut.paper.common.command`).
+The options of each are declared in its module (:func:`softcut.paper.commands.command`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import typer
 
-from softcut.cli.bars import TrainingBar
-from softcut.cli.console import err, note, out, show
+from softcut.cli.console import TrainingBar, err, note, out, show
 from softcut.report.tables import Table
 
 reproduce = typer.Typer(help="The paper's tables and figures, measured.", no_args_is_help=True)
@@ -29,7 +28,7 @@ EXPERIMENTS = {
 
 
 class RichScreen:
-    """The :class:`softcut.paper.common.Screen` of a terminal: a bar while it works, tables with lines."""
+    """The :class:`softcut.paper.commands.Screen` of a terminal: a bar while it works, tables with lines."""
 
     note = staticmethod(note)
 

@@ -1,11 +1,8 @@
 """E4, the autoencoder: reconstruct the coordinates of a ring and a grid from a quarter of the nodes.
 
-conv 32, conv 32 (tanh), pool, lift, conv 32, conv 32 (tanh), conv 2 (linear); the decoder sees the original graph and
-the lifted features only. Trained and stopped on MSE + auxiliary losses; reported is the MSE at the best value of that
-sum. The paper shows pictures and no numbers here: MinCutPool near perfect on both, DiffPool poor on the ring, Top-K
-failing on both. DiffPool is run with its link loss undivided, as the paper's authors have it, and divided by N^2, as
-PyTorch Geometric has it. ``Settings(decay=True)`` lets the learning rate fall to zero: without it, what is compared is
-partly how much Adam still shakes each pooler at the end.
+Trained and stopped on MSE + auxiliary losses; reported is the MSE at the best value of that sum. The paper shows
+pictures and no numbers here. DiffPool is run with its link loss undivided, as the paper's authors have it, and divided
+by N^2, as PyTorch Geometric has it.
 """
 
 from __future__ import annotations
@@ -28,17 +25,8 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
-from softcut.paper.common import (
-    MINUTES,
-    Screen,
-    check_names,
-    choices,
-    command,
-    numeric,
-    option,
-    quiet,
-    runs_option,
-)
+from softcut.paper import commands
+from softcut.paper.common import check_names, quiet
 from softcut.paper.runs import Job, Pair, cells, read_cells, settings_hash
 from softcut.provenance import command_line
 from softcut.report.plots import figure, save_figure
@@ -328,18 +316,18 @@ def _draw(axis: Any, graph: Graph, points: np.ndarray, title: str) -> None:
     axis.scatter(points[:, 0], points[:, 1], s=5, c=colour, cmap="viridis", zorder=2)
 
 
-@command(
+@commands.command(
     "softcut.paper.autoencoder",
-    choices("--dataset", tuple(DATASETS), "ring, grid (default both)"),
-    choices("--method", METHODS, "poolers (default all)"),
-    runs_option(10),
-    MINUTES,
-    option("--decay", action="store_true", help="not the paper's: let the learning rate fall to 0"),
-    option("--iterations", type=numeric(int, 1), default=Settings().iterations, help="the most iterations"),
+    commands.choices("--dataset", tuple(DATASETS)),
+    commands.choices("--method", METHODS),
+    commands.runs(10),
+    commands.MINUTES,
+    commands.option("--decay", action="store_true", help="not the paper's: let the learning rate fall to 0"),
+    commands.MAX_ITER,
 )
-def main(given: Any, screen: Screen) -> None:
+def main(given: Any, screen: commands.Screen) -> None:
     """E4: ring and grid, reconstructed from a quarter of the nodes by each pooler."""
-    settings = Settings(decay=given.decay, iterations=given.iterations)
+    settings = Settings(decay=given.decay, iterations=given.max_iter or Settings.iterations)
     chosen = (given.dataset or tuple(DATASETS), given.method or METHODS, settings, given.minutes)
     with screen.working() as bar:
 

@@ -24,20 +24,8 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import nmi
 from softcut.ops import CSR
-from softcut.paper.common import (
-    MAX_ITER,
-    Screen,
-    Tell,
-    baseline,
-    check_names,
-    choices,
-    classes_of,
-    command,
-    keyword_settings,
-    option,
-    quiet,
-    runs_option,
-)
+from softcut.paper import commands
+from softcut.paper.common import Tell, baseline, check_names, classes_of, keyword_settings, quiet
 from softcut.paper.comparison import paper_numbers
 from softcut.paper.runs import Job, cells
 from softcut.provenance import commit, device_name
@@ -220,17 +208,17 @@ def draw_curves(path: Path, dataset: str, by_method: dict[str, list[dict[str, An
     return save_figure(fig, path)
 
 
-@command(
+@commands.command(
     "softcut.paper.citation",
-    choices("--dataset", DATASETS, "data sets (default all)"),
-    choices("--method", METHODS, "methods (default all)"),
-    runs_option(10),
-    MAX_ITER,
-    option(
+    commands.choices("--dataset", DATASETS),
+    commands.choices("--method", METHODS),
+    commands.runs(10),
+    commands.MAX_ITER,
+    commands.option(
         "--curves", action=BooleanOptionalAction, default=True, help="also the loss and NMI curves on Cora"
     ),
 )
-def main(given: Any, screen: Screen) -> None:
+def main(given: Any, screen: commands.Screen) -> None:
     """E3: table 1 on the citation networks, and the curves; an interrupted run resumes."""
     datasets, methods = given.dataset or DATASETS, given.method or METHODS
     with screen.working() as bar:

@@ -26,16 +26,8 @@ from softcut.learning.experiment import (
     train_folds,
 )
 from softcut.learning.hierarchy import HIERARCHIES
-from softcut.paper.common import (
-    OF_FOLDS,
-    Screen,
-    Tell,
-    choices,
-    command,
-    given_settings,
-    quiet,
-    settings_options,
-)
+from softcut.paper import commands
+from softcut.paper.common import Tell, quiet
 from softcut.paper.runs import Job, Pair, Progress, cells, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.paper.table2 import (
@@ -214,25 +206,25 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]
 _NUMBERS = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": float}
 
 
-@command(
+@commands.command(
     "softcut.paper.classification",
-    choices(
+    commands.choices(
         "--dataset", None, f"among {', '.join((*DATASETS, *SMALL_DATASETS))} (default: all but the last two)"
     ),
-    choices(
+    commands.choices(
         "--method", None, f"among {', '.join((*METHODS, *ABLATIONS))}, or a trial: mincut+lr=0.002+batch=8"
     ),
-    *OF_FOLDS,
-    *settings_options(ClassifierSettings(), _NUMBERS),
+    *commands.OF_FOLDS,
+    *commands.settings_options(ClassifierSettings(), _NUMBERS),
 )
-def main(given: Any, screen: Screen) -> None:
+def main(given: Any, screen: commands.Screen) -> None:
     """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
     if given.merge:
         screen.show(cell_table(merge(given.out, given.merge), digits=1))
         return
     datasets = dataset_names(given.dataset or DATASETS, "--dataset")
     check_methods(methods := given.method or METHODS, "--method")
-    settings = ClassifierSettings(**given_settings(given, _NUMBERS))
+    settings = ClassifierSettings(**commands.given_settings(given, _NUMBERS))
     options = {name: getattr(given, name) for name in ("folds", "minutes", "seed", "device", "data")}
     with screen.working(len(datasets) * len(methods)) as bar:
         options |= {"settings": settings, "tell": bar.tell, "progress": bar.update}

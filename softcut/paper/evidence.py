@@ -26,17 +26,8 @@ from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
-from softcut.paper.common import (
-    DATA,
-    Screen,
-    Tell,
-    check_names,
-    choices,
-    classes_of,
-    command,
-    quiet,
-    runs_option,
-)
+from softcut.paper import commands
+from softcut.paper.common import Tell, check_names, classes_of, quiet
 from softcut.paper.quality import DATASETS
 from softcut.paper.runs import read_cells
 from softcut.provenance import commit, device_name
@@ -168,10 +159,10 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
     return Table(["data", *SCORES, "NMI of most evidence", "best NMI"], lines, "Rank correlation with NMI")
 
 
-@command(
-    "softcut.paper.evidence", choices("--dataset", DATASETS, "data sets (default all)"), runs_option(1), DATA
+@commands.command(
+    "softcut.paper.evidence", commands.choices("--dataset", DATASETS), commands.runs(1), commands.DATA
 )
-def main(given: Any, screen: Screen) -> None:
+def main(given: Any, screen: commands.Screen) -> None:
     """Beyond the paper: rank correlation of evidence, and of other scores, with NMI over a pool of clusterings."""
     with screen.working() as bar:
         rows = run(given.out, given.dataset or DATASETS, given.runs, given.device, bar.tell, given.data)

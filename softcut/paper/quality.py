@@ -24,19 +24,15 @@ from softcut.clustering.prepare import prepare, silence_rule, silent_nodes, with
 from softcut.clustering.recipe import DEFAULT
 from softcut.datasets import load
 from softcut.graph import Graph
+from softcut.paper import commands
 from softcut.paper.common import (
-    DATA,
-    Screen,
     Tell,
     baseline,
     check_names,
-    choices,
     classes_of,
-    command,
     estimator_settings,
     keyword_settings,
     quiet,
-    runs_option,
 )
 from softcut.paper.runs import Job, cells
 from softcut.report.tables import pivot
@@ -173,14 +169,14 @@ def _kmeans_on_features(graph: Graph, k: int, seed: int, device: torch.device, r
     return every
 
 
-@command(
+@commands.command(
     "softcut.paper.quality",
-    choices("--dataset", DATASETS, "data sets (default all)"),
-    choices("--method", METHODS, "methods (default all)"),
-    runs_option(5),
-    DATA,
+    commands.choices("--dataset", DATASETS),
+    commands.choices("--method", METHODS),
+    commands.runs(5),
+    commands.DATA,
 )
-def main(given: Any, screen: Screen) -> None:
+def main(given: Any, screen: commands.Screen) -> None:
     """Beyond the paper: the default clustering, its ablations and every baseline on eight data sets."""
     chosen = (given.dataset or DATASETS, given.method, given.runs, given.device)
     with screen.working() as bar:

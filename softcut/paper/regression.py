@@ -21,18 +21,8 @@ from softcut.datasets.qm9 import PROPERTIES, Molecules, load_molecules
 from softcut.errors import ParameterError
 from softcut.graph.splits import Split, hold_out
 from softcut.nn.models import GraphRegressor
-from softcut.paper.common import (
-    OF_FOLDS,
-    Screen,
-    Tell,
-    check_names,
-    choices,
-    command,
-    given_settings,
-    option,
-    quiet,
-    settings_options,
-)
+from softcut.paper import commands
+from softcut.paper.common import Tell, check_names, quiet
 from softcut.paper.comparison import FOLDS, Results, grid, paper_numbers
 from softcut.paper.runs import Job, Pair, Progress, cells, settings_hash
 from softcut.paper.runs import merge as merge_folders
@@ -346,22 +336,26 @@ def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]
 _NUMBERS = {"batch": int, "epochs": int, "lr": float, "k": int, "molecules": int}
 
 
-@command(
+@commands.command(
     "softcut.paper.regression",
-    choices("--property", PROPERTIES, "properties (default all)"),
-    choices("--method", METHODS, "methods (default all)"),
-    *OF_FOLDS,
-    *settings_options(RegressionSettings(), _NUMBERS),
-    option("--unmasked", action="store_true", help="padding counts as atoms: all molecules have 9 nodes"),
-    option("--quick", action="store_true", help=f"a trial, not the table: {dict(QUICK)}"),
-    option("--compile", action="store_true", help="compile the step (a minute per method, then faster)"),
+    commands.choices("--property", PROPERTIES),
+    commands.choices("--method", METHODS),
+    *commands.OF_FOLDS,
+    *commands.settings_options(RegressionSettings(), _NUMBERS),
+    commands.option(
+        "--unmasked", action="store_true", help="padding counts as atoms: all molecules have 9 nodes"
+    ),
+    commands.option("--quick", action="store_true", help=f"a trial, not the table: {dict(QUICK)}"),
+    commands.option(
+        "--compile", action="store_true", help="compile the step (a minute per method, then faster)"
+    ),
 )
-def main(given: Any, screen: Screen) -> None:
+def main(given: Any, screen: commands.Screen) -> None:
     """E6: table 3, nine properties of molecules (QM9) by four methods; an interrupted run resumes."""
     if given.merge:
         screen.show(cell_table(merge(given.out, given.merge)))
         return
-    changed = {**(QUICK if given.quick else {}), **given_settings(given, _NUMBERS)}
+    changed = {**(QUICK if given.quick else {}), **commands.given_settings(given, _NUMBERS)}
     settings = RegressionSettings(**changed, unmasked=given.unmasked)
     if settings.changed():
         screen.note(f"a trial with {settings.changed()}, not the table of the paper.")

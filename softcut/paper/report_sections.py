@@ -73,11 +73,7 @@ _CITATION_STATISTICS = {
 
 
 def report_sections(folder: str | Path) -> list[Section]:
-    """All sections of a folder of results.
-
-    >>> [section.title for section in report_sections("no such folder")][:2]
-    ['Table 1: clustering the citation networks', 'Table 2: graph classification']
-    """
+    """All sections of a folder of results."""
     folder = Path(folder)
     return [
         table1_section(folder),

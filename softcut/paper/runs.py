@@ -44,16 +44,7 @@ def run_id(dataset: str, method: str, seed: int, settings: Mapping[str, Any]) ->
 
 
 class Records:
-    """Finished runs in a JSON file, which is made with the first of them.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     records = Records(folder + "/runs.json")
-    ...     records.add([{"dataset": "cora", "method": "sc", "seed": 0, "settings": {"n_init": 10}, "nmi": 0.02}])
-    ...     again = Records(folder + "/runs.json")
-    ...     again.missing("cora", "sc", range(3), {"n_init": 10}), again.missing("cora", "sc", [0], {"n_init": 1})
-    ([1, 2], [0])
-    """
+    """Finished runs in a JSON file, which is made with the first of them."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

@@ -23,22 +23,8 @@ from softcut.clustering import GraphClustering
 from softcut.datasets.bsds500 import SPLITS, DividedImage, load_bsds500
 from softcut.errors import ParameterError
 from softcut.files import atomic_json
-from softcut.paper import segmentation_figure
-from softcut.paper.common import (
-    DATA,
-    MINUTES,
-    Screen,
-    Tell,
-    check_names,
-    choices,
-    command,
-    estimator_settings,
-    keyword_settings,
-    numeric,
-    one_of,
-    option,
-    quiet,
-)
+from softcut.paper import commands, segmentation_figure
+from softcut.paper.common import Tell, check_names, estimator_settings, keyword_settings, quiet
 from softcut.paper.runs import Job, Records, cells
 from softcut.paper.segmentation_figure import RECURSIVE_CUTS, OverSegmented, paper_mincut, recursive_cut
 from softcut.report.tables import Cell, Table
@@ -272,16 +258,23 @@ def _short(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".removeprefix("0")
 
 
-@command(
+@commands.command(
     "softcut.paper.segmentation",
-    choices("--method", METHODS, "methods (default all)"),
-    option("--images", type=numeric(int, 1), help="only the first so many"),
-    option("--split", type=one_of(SPLITS), default="val", help="images: val, test or train (default val)"),
-    option("--figure", action=BooleanOptionalAction, default=True, help="also the figure of some pictures"),
-    MINUTES,
-    DATA,
+    commands.choices("--method", METHODS),
+    commands.option("--images", type=commands.numeric(int, 1), help="only the first so many"),
+    commands.option(
+        "--split",
+        type=commands.one_of(SPLITS),
+        default="val",
+        help="images: val, test or train (default val)",
+    ),
+    commands.option(
+        "--figure", action=BooleanOptionalAction, default=True, help="also the figure of some pictures"
+    ),
+    commands.MINUTES,
+    commands.DATA,
 )
-def main(given: Any, screen: Screen) -> None:
+def main(given: Any, screen: commands.Screen) -> None:
     """E2: images of BSDS500 scored against what people drew, and the figure; an interrupted run resumes."""
     options = {name: getattr(given, name) for name in ("images", "split", "minutes", "data")}
     with screen.working() as bar:

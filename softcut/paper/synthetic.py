@@ -19,8 +19,9 @@ from softcut.datasets import community_graph, grid_graph
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
+from softcut.paper import commands
 from softcut.paper.citation import paper_replicas
-from softcut.paper.common import MAX_ITER, Screen, Tell, command, quiet, runs_option
+from softcut.paper.common import Tell, quiet
 from softcut.provenance import commit, device_name
 from softcut.report.plots import draw_partition, figure, save_figure
 from softcut.report.tables import Cell, Table, mean_and_deviation
@@ -102,8 +103,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(["graph", "method", *(key.replace("_", " ") for key in _SCORES)], lines, caption, heads=2)
 
 
-@command("softcut.paper.synthetic", runs_option(10), MAX_ITER)
-def main(given: Any, screen: Screen) -> None:
+@commands.command("softcut.paper.synthetic", commands.runs(10), commands.MAX_ITER)
+def main(given: Any, screen: commands.Screen) -> None:
     """E1: communities and a grid, clustered by three methods; a picture and scores."""
     max_iter = given.max_iter or _ITERATIONS
     with screen.working() as bar:

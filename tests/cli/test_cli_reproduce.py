@@ -12,7 +12,7 @@ import pytest
 from helpers.molecule_samples import made_molecules
 from rich.console import Console
 
-from softcut.cli.bars import TrainingBar
+from softcut.cli.console import TrainingBar
 from softcut.datasets import qm9
 from softcut.paper import regression, segmentation, segmentation_figure
 from softcut.training import LoopProgress

@@ -159,7 +159,7 @@ def test_variants_have_settings_and_files_of_their_own(data: str, tmp_path: Path
 
 def test_one_seed_gives_identical_runs_and_curves_are_means_over_folds(data: str, tmp_path: Path) -> None:
     seen: list[tuple[float, float]] = []
-    found = []
+    contents = []
 
     def watch(job: str, folds: object, state: object) -> None:
         values = state.validation  # type: ignore[attr-defined]
@@ -169,8 +169,8 @@ def test_one_seed_gives_identical_runs_and_curves_are_means_over_folds(data: str
         seen.clear()
         classification.run(folder, [SMALL], ["mincut", "topk"], 2, settings=QUICK, data=data, progress=watch)
         runs, curves = read(folder / "table2_runs.json"), read(folder / "table2_curves.json")
-        found.append([*without_seconds(runs), *curves])
-    assert found[0] == found[1]
+        contents.append([*without_seconds(runs), *curves])
+    assert contents[0] == contents[1]
     assert [curve["training"] for curve in curves] == [[2, 2], [2, 2]]
     for name, place in (("loss", 0), ("accuracy", 1)):
         values = [value for curve in curves for value in curve[name]]

@@ -43,7 +43,7 @@ COMMANDS = {
     "quality": (LIGHT, "--dataset cora --method kmeans_raw no_fusion --runs 1", "| kmeans_raw |"),
     "evidence": (LIGHT, "--dataset cora --runs 1", "| cora |"),
     "synthetic": (LIGHT, "--max-iter 3 --runs 2", "| grid | MinCutPool |"),
-    "autoencoder": (LIGHT, "--dataset ring --method topk --iterations 3 --runs 2", "| ring | Top-K |"),
+    "autoencoder": (LIGHT, "--dataset ring --method topk --max-iter 3 --runs 2", "| ring | Top-K |"),
     "regression": (PACKED, "--quick --epochs 1 --molecules 100 --folds 1 --property mu", "| mu | flat ("),
     "classification": (
         PACKED,

@@ -220,13 +220,13 @@ def ragged(x, adjacency, mask):
 def test_same_predictions_losses_and_gradients_as_the_ragged_model(method, options):
     net = regressor(method, 4, seed=3, hidden=8, k=3, pool_args=options).double()
     x, adjacency, mask = padded()
-    found, auxiliary = net(x, adjacency, mask)
+    predicted, auxiliary = net(x, adjacency, mask)
     features, edges, weight, batch = ragged(x, adjacency, mask)
     # A node without edges in a later graph must not be lost: the ragged call is told the number of each node's graph.
     expected = net.net(features, edges, weight, batch)
-    assert torch.allclose(found, expected.y[:, 0], atol=1e-12, rtol=0)
+    assert torch.allclose(predicted, expected.y[:, 0], atol=1e-12, rtol=0)
     assert torch.allclose(auxiliary.mean(), expected.loss, atol=1e-12, rtol=0)
-    losses = squared_error((found, auxiliary), torch.ones(len(x), dtype=torch.float64))
+    losses = squared_error((predicted, auxiliary), torch.ones(len(x), dtype=torch.float64))
     total = sum(loss.mean() for loss in losses.values())
     other = (expected.y[:, 0] - 1).square().mean() + expected.loss
     assert torch.allclose(total, other, atol=1e-12, rtol=0)
@@ -246,12 +246,12 @@ def test_unmasked_padding_is_nodes_without_edges_and_features(method):
         for name, parameter in net.named_parameters():
             if name.endswith("bias"):
                 parameter.uniform_(-0.5, 0.5)
-    found, auxiliary = net(x, adjacency, every)
+    predicted, auxiliary = net(x, adjacency, every)
     features, edges, weight, batch = ragged(x, adjacency, every)
     expected = net.net(features, edges, weight, batch)
-    assert torch.allclose(found, expected.y[:, 0], atol=1e-12, rtol=0)
+    assert torch.allclose(predicted, expected.y[:, 0], atol=1e-12, rtol=0)
     assert torch.allclose(auxiliary.mean(), expected.loss, atol=1e-12, rtol=0)
     masked = net(x, adjacency, mask)[0]
     full = mask.all(1)
-    assert torch.allclose(found[full], masked[full], atol=1e-12, rtol=0)
-    assert (found[~full] - masked[~full]).abs().max() > 1e-3
+    assert torch.allclose(predicted[full], masked[full], atol=1e-12, rtol=0)
+    assert (predicted[~full] - masked[~full]).abs().max() > 1e-3

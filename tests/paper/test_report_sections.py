@@ -20,11 +20,11 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
 def parts_of(sections, kind):
-    found = []
+    parts = []
     for part in [part for section in sections for part in section.parts]:
         inner = part.parts if isinstance(part, Details) else [part]
-        found += [one for one in inner if isinstance(one, kind)]
-    return found
+        parts += [one for one in inner if isinstance(one, kind)]
+    return parts
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def test_the_report_is_one_file_below_5_mb_with_every_number_beside_the_papers(p
 
 
 def test_missing_results_name_their_command(tmp_path):
-    found = {part.command for part in parts_of(report_sections.report_sections(tmp_path), Missing)}
-    assert {f"softcut reproduce {name}" for name in ("classification", "regression", "synthetic")} <= found
-    assert any(command.startswith("softcut reproduce citation") for command in found)
+    commands = {part.command for part in parts_of(report_sections.report_sections(tmp_path), Missing)}
+    assert {f"softcut reproduce {name}" for name in ("classification", "regression", "synthetic")} <= commands
+    assert any(command.startswith("softcut reproduce citation") for command in commands)
     shutil.copy(RESULTS / "table1.json", tmp_path)
     cells = json.loads((tmp_path / "table1.json").read_text())
     kept = [c for c in cells if (c["dataset"], c["method"]) != ("cora", "mincut")]

@@ -143,8 +143,8 @@ def test_without_overlap_it_is_the_paired_t_test() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(70, 3, 10), rng.normal(71, 3, 10)
     expected = stats.ttest_rel(a, b, alternative="less")
-    found = worse_by_folds(dict(enumerate(a)), dict(enumerate(b)), overlap=0.0)
-    assert found == pytest.approx(expected.pvalue, rel=1e-12)
+    p = worse_by_folds(dict(enumerate(a)), dict(enumerate(b)), overlap=0.0)
+    assert p == pytest.approx(expected.pvalue, rel=1e-12)
     # The correction divides t by sqrt(1 + n test / train).
     t = -expected.statistic / math.sqrt(1 + 10 / 9)
     assert worse_by_folds(dict(enumerate(a)), dict(enumerate(b))) == pytest.approx(
@@ -158,6 +158,9 @@ def test_folds_are_compared_with_themselves() -> None:
     assert worse_by_folds({0: 60.0, 1: 80.0}, {0: 60.0, 1: 80.0}) == 1.0
     assert worse_by_folds({0: 60.0, 1: 80.0}, {0: 61.0, 1: 81.0}) == 0.0
     assert math.isnan(worse_by_folds({0: 1.0, 1: 2.0}, {1: 3.0, 2: 4.0}))
+    assert worse_by_folds({0: 70.0, 1: 72.0, 2: 71.0}, {0: 75.0, 1: 76.0, 2: 77.0}) == pytest.approx(
+        0.0087, abs=5e-5
+    )
 
 
 def test_runs_are_compared_by_welchs_test_and_deterministic_ones_count_as_they_are() -> None:
@@ -179,10 +182,10 @@ def test_the_best_and_those_not_worse() -> None:
         "once": {0: 79.0},
     }
     for folds in (True, False):
-        found = not_worse_than_the_best(runs, folds=folds)
-        assert set(found) == {"best", "close"}
-        assert found["best"] == 1.0
-        assert 0.05 <= found["close"] < 1.0
+        p_values = not_worse_than_the_best(runs, folds=folds)
+        assert set(p_values) == {"best", "close"}
+        assert p_values["best"] == 1.0
+        assert 0.05 <= p_values["close"] < 1.0
 
 
 def test_differences_are_tested_as_welch_does():
