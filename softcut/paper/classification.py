@@ -26,24 +26,10 @@ from softcut.learning.experiment import (
     train_folds,
 )
 from softcut.learning.hierarchy import HIERARCHIES
-from softcut.paper import commands
+from softcut.paper import commands, table2
 from softcut.paper.common import Tell, quiet
 from softcut.paper.runs import Job, Pair, Progress, cells, settings_hash
 from softcut.paper.runs import merge as merge_folders
-from softcut.paper.table2 import (
-    ABLATIONS,
-    DATASETS,
-    METHODS,
-    PAPER,
-    SMALL_DATASETS,
-    TABLES,
-    check_methods,
-    command_for,
-    dataset_names,
-    graphs_for,
-    network_of,
-    table_of,
-)
 from softcut.report.tables import cell_table
 from softcut.training import LoopProgress, LoopResult
 
@@ -56,7 +42,7 @@ def settings_of(
         from softcut.baselines.wl import WL_SETTINGS
 
         return {**WL_SETTINGS, "split_seed": seed, "folds": folds}
-    _, settings = network_of(method, settings)
+    _, settings = table2.network_of(method, settings)
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
     if settings.stop_on == "loss":
         del known["stop_on"]  # runs on disk are known without it
@@ -72,8 +58,8 @@ def settings_of(
 
 def run(
     out: str | Path,
-    datasets: Sequence[str] = DATASETS,
-    methods: Sequence[str] = METHODS,
+    datasets: Sequence[str] = table2.DATASETS,
+    methods: Sequence[str] = table2.METHODS,
     folds: int = 10,
     *,
     minutes: float | None = None,
@@ -90,14 +76,14 @@ def run(
     ``table2_ablation.json`` and ``table2_trials.json``; validation curves, mean over the folds, to
     ``table2_curves.json``.
     """
-    datasets = dataset_names(datasets)
-    check_methods(methods)
+    datasets = table2.dataset_names(datasets)
+    table2.check_methods(methods)
     settings = ClassifierSettings() if settings is None else settings
     job = Job(out, device, minutes, tell)
 
     def train(graphs: GraphCollection, method: str, known: Mapping[str, Any], missing: list[Pair]) -> None:
         """Train folds side by side, in groups where that is faster; out of time, a checkpoint is left."""
-        network, own = network_of(method, settings)
+        network, own = table2.network_of(method, settings)
         numbers = [fold for _, fold in missing]
         size = None if method == "wl" else folds_at_once(graphs, own, job.device)
         if size is not None and size < len(numbers):
@@ -117,7 +103,7 @@ def run(
             accuracies = wl_folds(graphs, numbers, seed)
             shared |= {"seconds": (time.perf_counter() - start) / len(numbers)}
             runs = [{**shared, "seed": fold, "accuracy": 100 * hits} for fold, hits in accuracies]
-            job.keep(table_of(method), runs, checkpoint, device="cpu")
+            job.keep(table2.table_of(method), runs, checkpoint, device="cpu")
             return
         hierarchy = None
         if NETWORKS[network] in HIERARCHIES:
@@ -145,17 +131,19 @@ def run(
             return
         runs = [{**shared, **_record(result, loop.seconds / len(results))} for result in results]
         curve = {"dataset": graphs.name, "method": method, "settings": settings_hash(known), "folds": numbers}
-        job.keep(table_of(method), runs, checkpoint, [{**curve, **_means(loop)}], TABLES[0])
+        job.keep(table2.table_of(method), runs, checkpoint, [{**curve, **_means(loop)}], table2.TABLES[0])
         job.tell(f"{name} took {loop.seconds:.0f} s")
 
     made: list[dict[str, Any]] = []
     for dataset in datasets:
         plain = load_graphs(dataset, data)
         for method in methods:
-            graphs = graphs_for(method, plain)
+            graphs = table2.graphs_for(method, plain)
             known = settings_of(method, graphs, settings, seed)
             missing_folds = partial(train, graphs, method, known)
-            made += job.fill(table_of(method), method, [graphs.name], folds, known, missing_folds, _cells)
+            made += job.fill(
+                table2.table_of(method), method, [graphs.name], folds, known, missing_folds, _cells
+            )
             if job.out_of_time:
                 return made
     return made
@@ -195,12 +183,15 @@ def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     dataset, method = runs[0]["dataset"], runs[0]["method"]
     # Tables name data sets in small letters and the metric "acc"; runs keep the loader's name.
     named = {"dataset": dataset.lower(), "metric": "acc", "note": runs[0]["note"]}
-    return [{**cell, **named} for cell in cells(runs, ["accuracy"], PAPER, command_for(dataset, method))]
+    return [
+        {**cell, **named}
+        for cell in cells(runs, ["accuracy"], table2.PAPER, table2.command_for(dataset, method))
+    ]
 
 
 def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]]:
     """Put the runs of several folders into `out`, and write its cells; see :func:`softcut.paper.runs.merge`."""
-    return merge_folders(out, folders, TABLES, _cells)
+    return merge_folders(out, folders, table2.TABLES, _cells)
 
 
 _NUMBERS = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": float}
@@ -209,10 +200,14 @@ _NUMBERS = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": flo
 @commands.command(
     "softcut.paper.classification",
     commands.choices(
-        "--dataset", None, f"among {', '.join((*DATASETS, *SMALL_DATASETS))} (default: all but the last two)"
+        "--dataset",
+        None,
+        f"among {', '.join((*table2.DATASETS, *table2.SMALL_DATASETS))} (default: all but the last two)",
     ),
     commands.choices(
-        "--method", None, f"among {', '.join((*METHODS, *ABLATIONS))}, or a trial: mincut+lr=0.002+batch=8"
+        "--method",
+        None,
+        f"among {', '.join((*table2.METHODS, *table2.ABLATIONS))}, or a trial: mincut+lr=0.002+batch=8",
     ),
     *commands.OF_FOLDS,
     *commands.settings_options(ClassifierSettings(), _NUMBERS),
@@ -222,8 +217,8 @@ def main(given: Any, screen: commands.Screen) -> None:
     if given.merge:
         screen.show(cell_table(merge(given.out, given.merge), digits=1))
         return
-    datasets = dataset_names(given.dataset or DATASETS, "--dataset")
-    check_methods(methods := given.method or METHODS, "--method")
+    datasets = table2.dataset_names(given.dataset or table2.DATASETS, "--dataset")
+    table2.check_methods(methods := given.method or table2.METHODS, "--method")
     settings = ClassifierSettings(**commands.given_settings(given, _NUMBERS))
     options = {name: getattr(given, name) for name in ("folds", "minutes", "seed", "device", "data")}
     with screen.working(len(datasets) * len(methods)) as bar:

@@ -166,20 +166,11 @@ def draw(
             continue
         parts, by_method = panels(image, max_iter)
         written.append(_draw(out / f"segmentation_{name}.png", parts, by_method))
-        origin = {
-            "commit": commit(),
-            "device": device_name("cpu"),
-            "command": "softcut reproduce segmentation",
-        }
         for method, labels in by_method.items():
-            row = {
-                "picture": name,
-                "method": method,
-                "regions": parts.count,
-                "segments": len(np.unique(labels)),
-            }
-            rows.append({**row, **origin})
-    atomic_json(out / "segmentation_figure.json", rows)
+            segments = len(np.unique(labels))
+            rows.append({"picture": name, "method": method, "regions": parts.count, "segments": segments})
+    origin = {"commit": commit(), "device": device_name("cpu"), "command": "softcut reproduce segmentation"}
+    atomic_json(out / "segmentation_figure.json", [{**row, **origin} for row in rows])
     return written
 
 
