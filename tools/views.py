@@ -17,8 +17,8 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper import commands
-from softcut.paper.common import check_names
 from softcut.paper.report_sections import VIEWS, VIEWS_COMMAND
+from softcut.paper.runs import check_names
 from softcut.provenance import commit, device_name
 from softcut.report.html_clustering import assignment_view, cluster_view, evidence_view, graph_view, loss_view
 

@@ -26,8 +26,7 @@ from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
 from softcut.paper import commands
-from softcut.paper.common import check_names, quiet
-from softcut.paper.runs import Job, Pair, cells, read_cells, settings_hash
+from softcut.paper.runs import Job, Pair, cells, check_names, quiet, read_cells, settings_hash
 from softcut.provenance import command_line
 from softcut.report.plots import figure, save_figure
 from softcut.report.tables import Cell, Table

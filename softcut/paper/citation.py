@@ -25,9 +25,8 @@ from softcut.graph import Graph
 from softcut.metrics import nmi
 from softcut.ops import CSR
 from softcut.paper import commands
-from softcut.paper.common import Tell, baseline, check_names, classes_of, keyword_settings, quiet
 from softcut.paper.comparison import paper_numbers
-from softcut.paper.runs import Job, cells
+from softcut.paper.runs import Job, Tell, baseline, cells, check_names, classes_of, keyword_settings, quiet
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
 from softcut.report.tables import cell_table

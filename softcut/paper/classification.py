@@ -27,8 +27,7 @@ from softcut.learning.experiment import (
 )
 from softcut.learning.hierarchy import HIERARCHIES
 from softcut.paper import commands, table2
-from softcut.paper.common import Tell, quiet
-from softcut.paper.runs import Job, Pair, Progress, cells, settings_hash
+from softcut.paper.runs import Job, Pair, Progress, Tell, cells, quiet, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.report.tables import cell_table
 from softcut.training import LoopProgress, LoopResult

@@ -27,9 +27,8 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
 from softcut.paper import commands
-from softcut.paper.common import Tell, check_names, classes_of, quiet
 from softcut.paper.quality import DATASETS
-from softcut.paper.runs import read_cells
+from softcut.paper.runs import Tell, check_names, classes_of, quiet, read_cells
 from softcut.provenance import commit, device_name
 from softcut.report.tables import Cell, Table
 from softcut.training import ReplicaNet, replica_seeds, train

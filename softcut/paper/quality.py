@@ -25,16 +25,17 @@ from softcut.clustering.recipe import DEFAULT
 from softcut.datasets import load
 from softcut.graph import Graph
 from softcut.paper import commands
-from softcut.paper.common import (
+from softcut.paper.runs import (
+    Job,
     Tell,
     baseline,
+    cells,
     check_names,
     classes_of,
     estimator_settings,
     keyword_settings,
     quiet,
 )
-from softcut.paper.runs import Job, cells
 from softcut.report.tables import pivot
 from softcut.training import replica_seeds
 

@@ -22,9 +22,8 @@ from softcut.errors import ParameterError
 from softcut.graph.splits import Split, hold_out
 from softcut.nn.models import GraphRegressor
 from softcut.paper import commands
-from softcut.paper.common import Tell, check_names, quiet
 from softcut.paper.comparison import FOLDS, Results, grid, paper_numbers
-from softcut.paper.runs import Job, Pair, Progress, cells, settings_hash
+from softcut.paper.runs import Job, Pair, Progress, Tell, cells, check_names, quiet, settings_hash
 from softcut.paper.runs import merge as merge_folders
 from softcut.report.tables import Table, cell_table
 from softcut.training import Checkpoint, DenseBatchTask, Loop, LoopProgress, LoopResult

@@ -24,8 +24,16 @@ from softcut.datasets.bsds500 import SPLITS, DividedImage, load_bsds500
 from softcut.errors import ParameterError
 from softcut.files import atomic_json
 from softcut.paper import commands, segmentation_figure
-from softcut.paper.common import Tell, check_names, estimator_settings, keyword_settings, quiet
-from softcut.paper.runs import Job, Records, cells
+from softcut.paper.runs import (
+    Job,
+    Records,
+    Tell,
+    cells,
+    check_names,
+    estimator_settings,
+    keyword_settings,
+    quiet,
+)
 from softcut.paper.segmentation_figure import RECURSIVE_CUTS, OverSegmented, paper_mincut, recursive_cut
 from softcut.report.tables import Cell, Table
 from softcut.segment import MincutSettings, as_rgb, mincut_regions, over_segment

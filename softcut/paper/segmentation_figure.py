@@ -27,7 +27,7 @@ from softcut.errors import DataError, ParameterError, require
 from softcut.files import atomic_json, atomic_write
 from softcut.graph import Graph
 from softcut.ops import CSR
-from softcut.paper.common import Tell, quiet
+from softcut.paper.runs import Tell, quiet
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
 from softcut.segment import RegionGraph, as_rgb, mincut_regions, over_segment, read_image, region_graph

@@ -21,7 +21,7 @@ from softcut.graph import Graph
 from softcut.metrics import evaluate
 from softcut.paper import commands
 from softcut.paper.citation import paper_replicas
-from softcut.paper.common import Tell, quiet
+from softcut.paper.runs import Tell, quiet
 from softcut.provenance import commit, device_name
 from softcut.report.plots import draw_partition, figure, save_figure
 from softcut.report.tables import Cell, Table, mean_and_deviation
