@@ -25,9 +25,8 @@ from softcut.datasets.qm9 import Molecules, load_molecules
 from softcut.device import choose_device
 from softcut.files import atomic_json
 from softcut.paper.comparison import FOLDS
-from softcut.paper.regression import RegressionSettings, build_task, squared_error
+from softcut.paper.regression import METHODS, PROPERTIES, RegressionSettings, build_task, squared_error
 from softcut.paper.runs import Pair
-from softcut.paper.table3 import METHODS, PROPERTIES
 from softcut.provenance import command_line, commit, device_name
 from softcut.report.tables import markdown_table
 from softcut.training import Loop, LoopProgress, LoopSettings

@@ -26,9 +26,9 @@ def run(tmp_path, monkeypatch, capsys):
 
 
 def number(pattern: str, text: str) -> float:
-    found = re.search(pattern + r" ([0-9.]+\d)", text)
-    assert found, text
-    return float(found[1])
+    match = re.search(pattern + r" ([0-9.]+\d)", text)
+    assert match, text
+    return float(match[1])
 
 
 def test_own_csv(run, tmp_path):

@@ -45,12 +45,12 @@ def test_links_lead_to_files(page):
 
 
 def test_links_out_of_docs_lead_into_the_site():
-    found = hook("outside").targets(
+    targets = hook("outside").targets(
         "[a](../results/table1.json) [b](quality.md#x) [c](none.md)", "reproduction.md", ROOT
     )
-    assert found == {"../results/table1.json": "results/table1.json", "quality.md": "quality.md"}
-    found = hook("outside").targets("[a](docs/how-to/scale-out.md)", "README.md", ROOT)
-    assert found == {"docs/how-to/scale-out.md": "how-to/scale-out.md"}
+    assert targets == {"../results/table1.json": "results/table1.json", "quality.md": "quality.md"}
+    targets = hook("outside").targets("[a](docs/how-to/scale-out.md)", "README.md", ROOT)
+    assert targets == {"docs/how-to/scale-out.md": "how-to/scale-out.md"}
 
 
 def test_docstrings_become_markdown():

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from softcut.paper import table3
+from softcut.paper import regression
 from softcut.paper.comparison import FOLDS, Results, longest_curves
-from softcut.paper.regression import label_of
+from softcut.paper.regression import METHODS, PAPER, PROPERTIES, command_for, label_of
 from softcut.paper.runs import Records
-from softcut.paper.table3 import METHODS, PAPER, PROPERTIES, command_for
 from softcut.report.tables import markdown_table, mean_and_deviation, to_markdown
 from tools.results import read_json
 from tools.verdicts import table3_verdicts
@@ -116,9 +115,9 @@ def missing(table: Results) -> str:
 
 def page_text(out: str | Path) -> str:
     """What stands on the page between the two marks."""
-    table, tried = table3.results(out), _read_trials(out)
+    table, tried = regression.results(out), _read_trials(out)
     parts = [
-        to_markdown(table3.table(table)),
+        to_markdown(regression.table(table)),
         missing(table),
         "### MinCutPool",
         to_markdown(table3_verdicts(table)),

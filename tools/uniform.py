@@ -34,10 +34,10 @@ from softcut.files import atomic_json
 from softcut.graph.collection import GraphCollection, folds
 from softcut.learning.experiment import ClassifierSettings, build_task, cluster_sizes
 from softcut.ops import Segments
-from softcut.paper.common import experiment_parser, run_experiment
+from softcut.paper import commands
 from softcut.paper.table2 import DATASETS
 from softcut.provenance import origin
-from softcut.report.tables import Table, to_markdown
+from softcut.report.tables import Table
 
 FILE = "table2_uniform.json"
 _GRAPHS = 64  # of each fold
@@ -144,16 +144,10 @@ def table(listed: Sequence[dict[str, Any]]) -> Table:
     return Table(["data", "K", "smallest q", "left below", "weight of L_o that leaves it"], rows)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m tools.uniform --dataset PROTEINS DD``."""
-    parser = experiment_parser("uniform", "Smoothness of the poolers' features.", 10, DATASETS)
-    parser.prog = "python -m tools.uniform"
-    parser.add_argument("--data", help="folder of the data sets")
-    run_experiment(
-        parser,
-        lambda given: to_markdown(table(run(given.out, given.dataset, given.runs, given.data))),
-        arguments,
-    )
+@commands.command("tools.uniform", commands.choices("--dataset", DATASETS), commands.runs(10), commands.DATA)
+def main(given: Any, screen: commands.Screen) -> None:
+    """Smoothness of the poolers' features."""
+    screen.show(table(run(given.out, given.dataset or DATASETS, given.runs, given.data)))
 
 
 if __name__ == "__main__":

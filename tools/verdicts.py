@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from softcut.paper import table2, table3
+from softcut.paper import regression, table2
 from softcut.paper.comparison import Results, worse_by_folds
 from softcut.report.tables import Table, mean_and_deviation
 
@@ -93,9 +93,9 @@ def table3_verdicts(table: Results) -> Table:
         return texts + ["-"] * (len(_RIVALS) - len(rivals))
 
     rows, reached = _beside_targets(
-        table, table3.PROPERTIES, table3.PAPER, lambda name, std: std, beside_rivals
+        table, regression.PROPERTIES, regression.PAPER, lambda name, std: std, beside_rivals
     )
-    of = len(table3.PROPERTIES)
+    of = len(regression.PROPERTIES)
     note = (
         "The error of MinCutPool is at most the paper's mean plus one of the paper's "
         f"standard deviations on {reached} of {of} properties. It is lower than those of Top-K and DiffPool on {lower} "

@@ -16,10 +16,11 @@ from softcut.datasets import community_graph, load
 from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.paper.common import check_names, experiment_parser, run_experiment
+from softcut.paper import commands
 from softcut.paper.report_sections import VIEWS, VIEWS_COMMAND
+from softcut.paper.runs import check_names
 from softcut.provenance import commit, device_name
-from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view, loss_view
+from softcut.report.html_clustering import assignment_view, cluster_view, evidence_view, graph_view, loss_view
 
 GRAPHS: dict[str, tuple[str, Callable[[], Graph], int]] = {
     "communities": ("Communities, a generated graph", community_graph, 6),
@@ -76,11 +77,10 @@ def run(
     return atomic_write(Path(out) / VIEWS, (text + "\n").encode())
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m tools.views --out results``."""
-    parser = experiment_parser("views", "Clusterings to look at in the report.", 1, tuple(GRAPHS))
-    parser.prog = "python -m tools.views"
-    run_experiment(parser, lambda given: str(run(given.out, given.dataset, device=given.device)), arguments)
+@commands.command("tools.views", commands.choices("--dataset", tuple(GRAPHS)))
+def main(given: Any, screen: commands.Screen) -> None:
+    """Clusterings to look at in the report."""
+    screen.show(str(run(given.out, given.dataset or tuple(GRAPHS), device=given.device)))
 
 
 if __name__ == "__main__":

@@ -11,10 +11,9 @@ import typer
 from softcut import __version__
 from softcut.cli.classify import classify
 from softcut.cli.cluster import cluster, predict
-from softcut.cli.commands import datasets, demo, partition, report, serve
+from softcut.cli.commands import datasets, demo, partition, report, segment, serve
 from softcut.cli.console import err, out, use_options_of, worded
 from softcut.cli.reproduce import reproduce
-from softcut.cli.segment import segment
 from softcut.errors import SoftcutError
 
 app = typer.Typer(

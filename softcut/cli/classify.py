@@ -12,8 +12,7 @@ import numpy as np
 import typer
 
 from softcut import __version__
-from softcut.cli.bars import TrainingBar
-from softcut.cli.console import err, note, say_written, show_facts, spoken_warnings
+from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
 from softcut.errors import DataError, ModelFileError, ParameterError
 from softcut.files import atomic_json
@@ -42,13 +41,13 @@ def classify(
         float, typer.Option(help="Share of the graphs that is not trained on and tests the model.")
     ] = 0.1,
     n_init: Annotated[int, typer.Option(help="Networks trained side by side and averaged.")] = 1,
-    epochs: Annotated[int, typer.Option(help="The most epochs.")] = 500,
+    max_iter: Annotated[int, typer.Option("--epochs", help="The most epochs.")] = 500,
     patience: Annotated[
         int, typer.Option(help="Stop after so many epochs without a lower validation loss.")
     ] = 50,
-    batch: Annotated[int, typer.Option(help="Graphs in a step.")] = 32,
-    lr: Annotated[float, typer.Option(help="Adam's step size.")] = 5e-4,
-    seed: Annotated[int, typer.Option(help="Random state.")] = 0,
+    batch_size: Annotated[int, typer.Option("--batch", help="Graphs in a step.")] = 32,
+    learning_rate: Annotated[float, typer.Option("--lr", help="Adam's step size.")] = 5e-4,
+    random_state: Annotated[int, typer.Option("--seed", help="Random state.")] = 0,
     device: Device = "auto",
 ) -> None:
     """Classify graphs: train on a part of them and test on the rest, or use a model that was saved.
@@ -60,20 +59,17 @@ def classify(
         raise ParameterError("--model-out saves a model that is trained now: leave it out with --model.")
     if not 0 < held_out <= 0.5:
         raise ParameterError(f"--held-out must be above 0 and at most 0.5, got {held_out}.")
-    for option, value in (("--epochs", epochs), ("--batch", batch), ("--lr", lr)):
-        if not value > 0:
-            raise ParameterError(f"{option} must be positive, got {value}.")
     output = Output(overwrite)
     place = out_dir or Path(f"{Path(graphs).name or 'graphs'}-classes")
     folder = output.folder(place, RESULT_FILES, model_out)
     models = output.model(model_out)
     settings = {
         "n_init": n_init,
-        "max_iter": epochs,
+        "max_iter": max_iter,
         "patience": patience,
-        "batch_size": batch,
-        "learning_rate": lr,
-        "random_state": seed,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "random_state": random_state,
         "device": device,
     }
     with spoken_warnings():
@@ -153,7 +149,7 @@ def _train(source: str, pool: str, held_out: float, settings: dict[str, Any]) ->
         pool,
         # A folder's own labels and attributes, and degree and clustering coefficient as in the paper.
         features="auto" if features is None else "both",
-        callbacks=[lambda state: bar.update(collection.name, pool, networks, state)],
+        callbacks=[lambda state: bar.update(f"{collection.name} {pool}", networks, state)],
         **settings,
     )
     with bar:

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from softcut.cli.bars import TrainingBar
-from softcut.cli.console import err, note, out, say_written, show_facts, spoken_warnings
+from softcut.cli.console import TrainingBar, err, note, out, say_written, show_facts, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
 from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
 from softcut.errors import DependencyError, ParameterError, require

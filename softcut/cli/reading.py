@@ -10,8 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from softcut.cli.bars import reading_bar
-from softcut.cli.console import READ_OPTIONS, err, worded
+from softcut.cli.console import READ_OPTIONS, err, reading_bar, worded
 from softcut.errors import Sentence
 from softcut.graph import Graph
 from softcut.io.options import Option

@@ -155,11 +155,14 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
 
     def _settings(self) -> ClassifierSettings:
         if self.pool not in METHODS:
-            raise ParameterError(f"pool must be one of {', '.join(METHODS)}, not {self.pool!r}.")
+            raise ParameterError(
+                f"pool must be one of {', '.join(METHODS)}, not {self.pool!r}.", argument="pool"
+            )
         if self.features not in FEATURES:
             raise ParameterError(f"features must be one of {', '.join(FEATURES)}, not {self.features!r}.")
         if not isinstance(self.n_init, int) or self.n_init < 1:
-            raise ParameterError(f"n_init must be a whole number of at least 1, not {self.n_init!r}.")
+            said = f"n_init must be a whole number of at least 1, not {self.n_init!r}."
+            raise ParameterError(said, argument="n_init")
         if not 0 < self.validation <= 0.5:
             raise ParameterError(f"validation must be above 0 and at most 0.5, not {self.validation}.")
         check_numbers(self, tuple(_RECORDED))

@@ -1,11 +1,8 @@
 """E4, the autoencoder: reconstruct the coordinates of a ring and a grid from a quarter of the nodes.
 
-conv 32, conv 32 (tanh), pool, lift, conv 32, conv 32 (tanh), conv 2 (linear); the decoder sees the original graph and
-the lifted features only. Trained and stopped on MSE + auxiliary losses; reported is the MSE at the best value of that
-sum. The paper shows pictures and no numbers here: MinCutPool near perfect on both, DiffPool poor on the ring, Top-K
-failing on both. DiffPool is run with its link loss undivided, as the paper's authors have it, and divided by N^2, as
-PyTorch Geometric has it. ``Settings(decay=True)`` lets the learning rate fall to zero: without it, what is compared is
-partly how much Adam still shakes each pooler at the end.
+Trained and stopped on MSE + auxiliary losses; reported is the MSE at the best value of that sum. The paper shows
+pictures and no numbers here. DiffPool is run with its link loss undivided, as the paper's authors have it, and divided
+by N^2, as PyTorch Geometric has it.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,11 +25,11 @@ from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.nn.models import GraphAutoencoder
 from softcut.ops import as_operator
-from softcut.paper.common import check_names, experiment_parser, quiet, run_experiment, say
-from softcut.paper.runs import Job, cells, merge_cells, read_cells, settings_hash
+from softcut.paper import commands
+from softcut.paper.runs import Job, Pair, cells, check_names, quiet, read_cells, settings_hash
 from softcut.provenance import command_line
 from softcut.report.plots import figure, save_figure
-from softcut.report.tables import Cell, Table, to_markdown
+from softcut.report.tables import Cell, Table
 from softcut.training import Checkpoint, Loop, LoopProgress, LoopSettings, Patience, Task
 
 DATASETS: dict[str, Callable[[], Graph]] = {
@@ -202,22 +200,15 @@ def run(
     check_names(datasets, tuple(DATASETS), "datasets")
     check_names(methods, METHODS, "methods")
     settings = settings or Settings()
-    known, seeds, job = asdict(settings), range(runs), Job(out_dir, device, minutes)
+    known, job = asdict(settings), Job(out_dir, device, minutes)
     stem, records = str(job.out / settings.name), job.records(settings.name)
     arrays: dict[str, np.ndarray] = {}
     if Path(f"{stem}.npz").exists():
         with np.load(f"{stem}.npz", allow_pickle=False) as stored:
             arrays = dict(stored)
     for dataset, method in itertools.product(datasets, methods):
-        cell = f"{dataset}/{method}"
-        if cell not in arrays or records.missing(dataset, method, seeds, known):
-            if job.out_of_time:
-                break
-            _train(job, dataset, method, list(seeds), settings, arrays, progress)
-        done = records.of(dataset, method, seeds, known)
-        recorded = {(c["dataset"], c["method"]): c["seeds"] for c in read_cells(f"{stem}.json")}
-        if done and recorded.get((dataset, method)) != list(seeds):
-            merge_cells(f"{stem}.json", [_cell(done)])
+        train = partial(_train, job, dataset, method, list(range(runs)), settings, arrays, progress)
+        job.fill(settings.name, method, [dataset], runs, known, train, _cells)
     made = read_cells(f"{stem}.json")
     shown = [run for c in made for run in records.of(c["dataset"], c["method"], c["seeds"], c["settings"])]
     draw_reconstructions(f"{stem}.png", shown, arrays)
@@ -232,8 +223,9 @@ def _train(
     settings: Settings,
     arrays: dict[str, np.ndarray],
     progress: Callback,
+    missing: list[Pair],
 ) -> None:
-    """Train all seeds of a cell and record them; a checkpoint is left where the time is up."""
+    """Train all seeds of a cell, where one is missing, and record them; out of time, a checkpoint is left."""
     graph, cell, known = DATASETS[dataset](), f"{dataset}/{method}", asdict(settings)
     checkpoint = job.checkpoint(f"{dataset}-{method}", {"cell": cell, "seeds": seeds, **known})
 
@@ -256,11 +248,11 @@ def _train(
     job.keep(settings.name, runs, checkpoint)
 
 
-def _cell(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     (cell,) = cells(runs, ["mse"], {}, command_line(), digits=None)
     cell["median"] = statistics.median(run["mse"] for run in runs)
     cell["median_over_variance"] = statistics.median(run["mse_over_variance"] for run in runs)
-    return {**cell, "settings": runs[0]["settings"], "seeds": [run["seed"] for run in runs]}
+    return [{**cell, "settings": runs[0]["settings"], "seeds": [run["seed"] for run in runs]}]
 
 
 def table(made: Iterable[Mapping[str, Any]]) -> Table:
@@ -323,23 +315,27 @@ def _draw(axis: Any, graph: Graph, points: np.ndarray, title: str) -> None:
     axis.scatter(points[:, 0], points[:, 1], s=5, c=colour, cmap="viridis", zorder=2)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.autoencoder --runs 10 --out results``."""
-    about = "E4: ring and grid, from a quarter of the nodes."
-    parser = experiment_parser("autoencoder", about, 10, tuple(DATASETS), METHODS, ["--minutes"])
-    parser.add_argument("--decay", action="store_true", help="let the learning rate fall to 0")
-    parser.add_argument("--iterations", type=int, default=Settings().iterations, help="the most iterations")
+@commands.command(
+    "softcut.paper.autoencoder",
+    commands.choices("--dataset", tuple(DATASETS)),
+    commands.choices("--method", METHODS),
+    commands.runs(10),
+    commands.MINUTES,
+    commands.option("--decay", action="store_true", help="not the paper's: let the learning rate fall to 0"),
+    commands.MAX_ITER,
+)
+def main(given: Any, screen: commands.Screen) -> None:
+    """E4: ring and grid, reconstructed from a quarter of the nodes by each pooler."""
+    settings = Settings(decay=given.decay, iterations=given.max_iter or Settings.iterations)
+    chosen = (given.dataset or tuple(DATASETS), given.method or METHODS, settings, given.minutes)
+    with screen.working() as bar:
 
-    def show(cell: str, i: int, of: int, mse: float) -> None:
-        if i % 500 == 0:
-            say(f"{cell}: iteration {i} of {of}, median MSE {mse:.2e}")
+        def tell(cell: str, iteration: int, iterations: int, mse: float) -> None:
+            if iteration % 500 == 0:
+                bar.tell(f"{cell}: iteration {iteration} of at most {iterations}, median MSE {mse:.2e}")
 
-    def run_it(given: Any) -> str:
-        settings = Settings(decay=given.decay, iterations=given.iterations)
-        chosen = (given.dataset, given.method, settings, given.minutes)
-        return to_markdown(table(run(given.runs, given.out, given.device, show, *chosen)))
-
-    run_experiment(parser, run_it, arguments)
+        made = run(given.runs, given.out, given.device, tell, *chosen)
+    screen.show(table(made))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Leiden, DMoN and softcut's own default. Labels only score.
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,22 +24,12 @@ from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import nmi
 from softcut.ops import CSR
-from softcut.paper.common import (
-    Tell,
-    baseline,
-    check_names,
-    classes_of,
-    experiment_parser,
-    keyword_settings,
-    quiet,
-    run_experiment,
-    say,
-)
+from softcut.paper import commands
 from softcut.paper.comparison import paper_numbers
-from softcut.paper.runs import Job, cells
+from softcut.paper.runs import Job, Tell, baseline, cells, check_names, classes_of, keyword_settings, quiet
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
-from softcut.report.tables import cell_table, to_markdown
+from softcut.report.tables import cell_table
 from softcut.training import ConvInput, Progress, ReplicaNet, TrainResult, TrainSettings, replica_seeds, train
 
 DATASETS = ("cora", "citeseer", "pubmed")
@@ -81,13 +72,12 @@ def run(
     job = Job(out, device, tell=tell)
     group = _GROUP if job.device.type == "cuda" else _GROUP // 10
     made: list[dict[str, Any]] = []
-    program = "softcut reproduce citation" if max_iter is None else "python -m softcut.paper.citation"
     short = "" if max_iter is None else f" --max-iter {max_iter}"
     for name in datasets:
         # The authors' data keep the self-loops of the raw files.
         graph, plain = load(name, self_loops="keep"), load(name)
         for method in methods:
-            command = f"{program} --dataset {name} --method {method} --runs {runs}{short}"
+            command = f"softcut reproduce citation --dataset {name} --method {method} --runs {runs}{short}"
             known = settings_of(method, max_iter)
             labels_of = partial(_labels, method, graph, plain, job.device, max_iter)
             train = partial(job.cluster, table, method, known, classes_of(graph), labels_of, group)
@@ -217,19 +207,26 @@ def draw_curves(path: Path, dataset: str, by_method: dict[str, list[dict[str, An
     return save_figure(fig, path)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.citation --dataset cora --method mincut --runs 10``."""
-    about = "E3: table 1 on the citation networks, and the curves."
-    parser = experiment_parser("citation", about, 10, DATASETS, METHODS, ["--max-iter"])
-    parser.add_argument("--no-curves", action="store_true", help="leave the curves on Cora out")
-
-    def run_it(given: Any) -> str:
-        made = run(given.out, given.dataset, given.method, given.runs, given.device, say, given.max_iter)
-        if not given.no_curves and "cora" in given.dataset and given.max_iter is None:
-            say(f"curves: {curves(given.out, device=given.device)}")
-        return to_markdown(cell_table(made))
-
-    run_experiment(parser, run_it, arguments)
+@commands.command(
+    "softcut.paper.citation",
+    commands.choices("--dataset", DATASETS),
+    commands.choices("--method", METHODS),
+    commands.runs(10),
+    commands.MAX_ITER,
+    commands.option(
+        "--curves", action=BooleanOptionalAction, default=True, help="also the loss and NMI curves on Cora"
+    ),
+)
+def main(given: Any, screen: commands.Screen) -> None:
+    """E3: table 1 on the citation networks, and the curves; an interrupted run resumes."""
+    datasets, methods = given.dataset or DATASETS, given.method or METHODS
+    with screen.working() as bar:
+        made = run(given.out, datasets, methods, given.runs, given.device, bar.tell, given.max_iter)
+        pictures = []
+        if given.curves and "cora" in datasets and given.max_iter is None:
+            bar.tell("curves on cora")
+            pictures.append(f"Curves: {curves(given.out, device=given.device)}")
+    screen.show(cell_table(made, "Table 1: clustering the citation networks"), *pictures)
 
 
 if __name__ == "__main__":

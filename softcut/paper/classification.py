@@ -6,7 +6,7 @@ All folds of a data set and method train side by side (:mod:`softcut.learning`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,27 +26,11 @@ from softcut.learning.experiment import (
     train_folds,
 )
 from softcut.learning.hierarchy import HIERARCHIES
-from softcut.paper.common import Tell, experiment_parser, quiet, run_folds
-from softcut.paper.runs import Job, Pair, cells, settings_hash
+from softcut.paper import commands, table2
+from softcut.paper.runs import Job, Pair, Progress, Tell, cells, quiet, settings_hash
 from softcut.paper.runs import merge as merge_folders
-from softcut.paper.table2 import (
-    ABLATIONS,
-    DATASETS,
-    METHODS,
-    PAPER,
-    SMALL_DATASETS,
-    TABLES,
-    check_methods,
-    command_for,
-    dataset_names,
-    graphs_for,
-    network_of,
-    table_of,
-)
+from softcut.report.tables import cell_table
 from softcut.training import LoopProgress, LoopResult
-
-# Told the data set, the method, the folds in training, and what the loop says after an epoch.
-Progress = Callable[[str, str, Sequence[int], LoopProgress], None]
 
 
 def settings_of(
@@ -57,7 +41,7 @@ def settings_of(
         from softcut.baselines.wl import WL_SETTINGS
 
         return {**WL_SETTINGS, "split_seed": seed, "folds": folds}
-    _, settings = network_of(method, settings)
+    _, settings = table2.network_of(method, settings)
     known = {**asdict(settings), "pool_args": dict(settings.pool_args)}
     if settings.stop_on == "loss":
         del known["stop_on"]  # runs on disk are known without it
@@ -73,8 +57,8 @@ def settings_of(
 
 def run(
     out: str | Path,
-    datasets: Sequence[str] = DATASETS,
-    methods: Sequence[str] = METHODS,
+    datasets: Sequence[str] = table2.DATASETS,
+    methods: Sequence[str] = table2.METHODS,
     folds: int = 10,
     *,
     minutes: float | None = None,
@@ -91,14 +75,14 @@ def run(
     ``table2_ablation.json`` and ``table2_trials.json``; validation curves, mean over the folds, to
     ``table2_curves.json``.
     """
-    datasets = dataset_names(datasets)
-    check_methods(methods)
+    datasets = table2.dataset_names(datasets)
+    table2.check_methods(methods)
     settings = ClassifierSettings() if settings is None else settings
     job = Job(out, device, minutes, tell)
 
     def train(graphs: GraphCollection, method: str, known: Mapping[str, Any], missing: list[Pair]) -> None:
         """Train folds side by side, in groups where that is faster; out of time, a checkpoint is left."""
-        network, own = network_of(method, settings)
+        network, own = table2.network_of(method, settings)
         numbers = [fold for _, fold in missing]
         size = None if method == "wl" else folds_at_once(graphs, own, job.device)
         if size is not None and size < len(numbers):
@@ -108,7 +92,7 @@ def run(
             return
         name, start = f"{graphs.name}: {method}", time.perf_counter()
         job.tell(f"{name}, folds {', '.join(map(str, numbers))}")
-        identity = {"dataset": graphs.name, "method": method, "folds": numbers, **known}
+        identity = {"dataset": graphs.name, "method": method, **known, "folds": numbers}
         checkpoint = job.checkpoint(f"{graphs.name}-{method}", identity)
         shared: dict[str, Any] = {"dataset": graphs.name, "method": method, "settings": known}
         shared["note"] = graphs.note
@@ -118,7 +102,7 @@ def run(
             accuracies = wl_folds(graphs, numbers, seed)
             shared |= {"seconds": (time.perf_counter() - start) / len(numbers)}
             runs = [{**shared, "seed": fold, "accuracy": 100 * hits} for fold, hits in accuracies]
-            job.keep(table_of(method), runs, checkpoint, device="cpu")
+            job.keep(table2.table_of(method), runs, checkpoint, device="cpu")
             return
         hierarchy = None
         if NETWORKS[network] in HIERARCHIES:
@@ -133,7 +117,7 @@ def run(
             device=job.device,
             hierarchy=hierarchy,
             callback=job.watch(
-                name, known["epochs"], _describe, partial(progress, graphs.name, method, numbers)
+                name, known["epochs"], _describe, partial(progress, f"{graphs.name} {method}", numbers)
             ),
             checkpoint=checkpoint,
             time_limit=job.left,
@@ -146,17 +130,19 @@ def run(
             return
         runs = [{**shared, **_record(result, loop.seconds / len(results))} for result in results]
         curve = {"dataset": graphs.name, "method": method, "settings": settings_hash(known), "folds": numbers}
-        job.keep(table_of(method), runs, checkpoint, [{**curve, **_means(loop)}], TABLES[0])
+        job.keep(table2.table_of(method), runs, checkpoint, [{**curve, **_means(loop)}], table2.TABLES[0])
         job.tell(f"{name} took {loop.seconds:.0f} s")
 
     made: list[dict[str, Any]] = []
     for dataset in datasets:
         plain = load_graphs(dataset, data)
         for method in methods:
-            graphs = graphs_for(method, plain)
+            graphs = table2.graphs_for(method, plain)
             known = settings_of(method, graphs, settings, seed)
             missing_folds = partial(train, graphs, method, known)
-            made += job.fill(table_of(method), method, [graphs.name], folds, known, missing_folds, _cells)
+            made += job.fill(
+                table2.table_of(method), method, [graphs.name], folds, known, missing_folds, _cells
+            )
             if job.out_of_time:
                 return made
     return made
@@ -196,31 +182,54 @@ def _cells(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     dataset, method = runs[0]["dataset"], runs[0]["method"]
     # Tables name data sets in small letters and the metric "acc"; runs keep the loader's name.
     named = {"dataset": dataset.lower(), "metric": "acc", "note": runs[0]["note"]}
-    return [{**cell, **named} for cell in cells(runs, ["accuracy"], PAPER, command_for(dataset, method))]
+    return [
+        {**cell, **named}
+        for cell in cells(runs, ["accuracy"], table2.PAPER, table2.command_for(dataset, method))
+    ]
 
 
 def merge(out: str | Path, folders: Sequence[str | Path]) -> list[dict[str, Any]]:
     """Put the runs of several folders into `out`, and write its cells; see :func:`softcut.paper.runs.merge`."""
-    return merge_folders(out, folders, TABLES, _cells)
+    return merge_folders(out, folders, table2.TABLES, _cells)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.classification --dataset PROTEINS --method mincut --folds 2 --minutes 10``."""
-    about, every = "E5: table 2, graph classification.", (*DATASETS, *SMALL_DATASETS)
-    parser = experiment_parser("classification", about, 10, every)
-    parser.set_defaults(dataset=list(DATASETS))
-    said = f"among {', '.join((*METHODS, *ABLATIONS))}, or with other settings: mincut+lr=0.002+batch=8"
-    parser.add_argument("--method", nargs="+", default=list(METHODS), metavar="NAME", help=said)
-    names = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": float}
-    for name, kind in names.items():
-        default = getattr(ClassifierSettings(), name)
-        parser.add_argument(f"--{name}", type=kind, default=default, help=f"default {default}")
+_NUMBERS = {"batch": int, "epochs": int, "patience": int, "lr": float, "l2": float}
 
-    def run_it(given: Any, **options: Any) -> list[dict[str, Any]]:
-        settings = ClassifierSettings(**{name: getattr(given, name) for name in names})
-        return run(given.out, given.dataset, given.method, settings=settings, **options)
 
-    run_folds(parser, arguments, run_it, merge, digits=1)
+@commands.command(
+    "softcut.paper.classification",
+    commands.choices(
+        "--dataset",
+        None,
+        f"among {', '.join((*table2.DATASETS, *table2.SMALL_DATASETS))} (default: all but the last two)",
+    ),
+    commands.choices(
+        "--method",
+        None,
+        f"among {', '.join((*table2.METHODS, *table2.ABLATIONS))}, or a trial: mincut+lr=0.002+batch=8",
+    ),
+    *commands.OF_FOLDS,
+    *commands.settings_options(ClassifierSettings(), _NUMBERS),
+)
+def main(given: Any, screen: commands.Screen) -> None:
+    """E5: table 2, graph classification by every pooler; an interrupted run resumes."""
+    if given.merge:
+        screen.show(cell_table(merge(given.out, given.merge), digits=1))
+        return
+    datasets = table2.dataset_names(given.dataset or table2.DATASETS, "--dataset")
+    table2.check_methods(methods := given.method or table2.METHODS, "--method")
+    settings = ClassifierSettings(**commands.given_settings(given, _NUMBERS))
+    options = {name: getattr(given, name) for name in ("folds", "minutes", "seed", "device", "data")}
+    with screen.working(len(datasets) * len(methods)) as bar:
+        options |= {"settings": settings, "tell": bar.tell, "progress": bar.update}
+        made = run(given.out, datasets, methods, **options)
+    if made:
+        screen.show(cell_table(made, "Table 2: test accuracy in percent", digits=1))
+    finished = {(cell["dataset"], cell["method"]): cell["n"] for cell in made}
+    left = [f"{d}: {m}" for d in datasets for m in methods if finished.get((d.lower(), m), 0) < given.folds]
+    if left:
+        shown = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+        screen.note(f"the time was up; not finished: {shown}. The same command continues.")
 
 
 if __name__ == "__main__":

@@ -30,13 +30,7 @@ def worse_by_folds(
     """p-value that `one` is worse than `other`, over the folds that both have (Nadeau and Bengio, 2003).
 
     Training parts of folds overlap: the variance of the mean difference is taken as (1/n + test/train) times the
-    variance of a difference, in place of 1/n; `overlap` is test/train.
-
-    >>> one, other = {0: 70.0, 1: 72.0, 2: 71.0}, {0: 75.0, 1: 76.0, 2: 77.0}
-    >>> round(worse_by_folds(one, other), 4)
-    0.0087
-    >>> worse_by_folds({0: 70.0}, {0: 75.0})
-    nan
+    variance of a difference, in place of 1/n; `overlap` is test/train. NaN for fewer than two folds.
     """
     folds = sorted(set(one) & set(other))
     if len(folds) < 2:
@@ -189,13 +183,7 @@ def compared(
     strong: bool = False,
     folds: int | None = None,
 ) -> Cell:
-    """A measured number, the paper's, and whether they differ; a note where it is of fewer than all folds.
-
-    >>> cell = {"mean": 0.39, "std": 0.038, "n": 100, "paper_mean": 0.45, "paper_std": 0.01}
-    >>> made = compared(cell, digits=3)
-    >>> made.text, made.kind, made.below
-    ('0.390 ± 0.038', 'worse', 'paper 0.450 ± 0.010, p < 0.001')
-    """
+    """A measured number, the paper's, and whether they differ; a note where it is of fewer than all folds."""
     if cell is None:
         return Cell("-", title="not measured")
     mean, published, std = cell["mean"], cell.get("paper_mean"), cell.get("paper_std")

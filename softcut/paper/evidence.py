@@ -26,9 +26,9 @@ from softcut.datasets import load
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import modularity, nmi, normalised_cut
-from softcut.paper.common import Tell, check_names, classes_of, experiment_parser, quiet, run_and_show
+from softcut.paper import commands
 from softcut.paper.quality import DATASETS
-from softcut.paper.runs import read_cells
+from softcut.paper.runs import Tell, check_names, classes_of, quiet, read_cells
 from softcut.provenance import commit, device_name
 from softcut.report.tables import Cell, Table
 from softcut.training import ReplicaNet, replica_seeds, train
@@ -158,11 +158,14 @@ def table(rows: Sequence[dict[str, Any]]) -> Table:
     return Table(["data", *SCORES, "NMI of most evidence", "best NMI"], lines, "Rank correlation with NMI")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.evidence --dataset cora citeseer``."""
-    about = "Rank correlation of evidence with NMI."
-    parser = experiment_parser("evidence", about, 1, DATASETS, options=["--data"])
-    run_and_show(parser, arguments, run, table)
+@commands.command(
+    "softcut.paper.evidence", commands.choices("--dataset", DATASETS), commands.runs(1), commands.DATA
+)
+def main(given: Any, screen: commands.Screen) -> None:
+    """Beyond the paper: rank correlation of evidence, and of other scores, with NMI over a pool of clusterings."""
+    with screen.working() as bar:
+        rows = run(given.out, given.dataset or DATASETS, given.runs, given.device, bar.tell, given.data)
+    screen.show(table(rows))
 
 
 if __name__ == "__main__":

@@ -33,12 +33,7 @@ def load_result(path: Path) -> Any:
 
 
 def any_table(value: Any, title: str = "") -> list[Part]:
-    """Whatever a JSON file holds, as tables: lists of objects become rows, objects inside them columns.
-
-    >>> (table,) = any_table([{"a": 1, "b": {"c": 0.5}}, {"a": 2}])
-    >>> table.columns, [[cell.text for cell in row] for row in table.rows]
-    (['a', 'b, c'], [['1', '0.5'], ['2', '-']])
-    """
+    """Whatever a JSON file holds, as tables: lists of objects become rows, objects inside them columns."""
     if _is_rows(value):
         if all({"dataset", "method", "metric", "mean", "std"} <= set(item) for item in value):
             return _cell_tables(value)

@@ -15,12 +15,12 @@ import numpy as np
 
 from softcut.datasets import available
 from softcut.datasets.collections import COLLECTIONS
+from softcut.datasets.qm9 import PROPERTIES
 from softcut.errors import DataError
 from softcut.files import atomic_write
-from softcut.paper import autoencoder, citation, evidence, segmentation, synthetic, table2, table3
+from softcut.paper import autoencoder, citation, evidence, regression, segmentation, synthetic, table2
 from softcut.paper.comparison import Results, compared, longest_curves
 from softcut.paper.report_files import any_table, load_result, origin_of_cells, origin_of_file
-from softcut.paper.report_schemata import schemata_section
 from softcut.paper.runs import read_cells
 from softcut.provenance import commit
 from softcut.report.html_page import (
@@ -36,6 +36,7 @@ from softcut.report.html_page import (
     render_page,
 )
 from softcut.report.plots import cluster_colours, line_styles
+from softcut.report.schemata import schemata_section
 from softcut.report.tables import Cell, Table, number_table
 
 VIEWS, VIEWS_COMMAND = "views.json", "python -m tools.views --out results"
@@ -72,11 +73,7 @@ _CITATION_STATISTICS = {
 
 
 def report_sections(folder: str | Path) -> list[Section]:
-    """All sections of a folder of results.
-
-    >>> [section.title for section in report_sections("no such folder")][:2]
-    ['Table 1: clustering the citation networks', 'Table 2: graph classification']
-    """
+    """All sections of a folder of results."""
     folder = Path(folder)
     return [
         table1_section(folder),
@@ -95,18 +92,16 @@ def report_sections(folder: str | Path) -> list[Section]:
     ]
 
 
-def write_report(folder: str | Path, out: str | Path, extra: Sequence[Section] = ()) -> Path:
-    """Write the report of a folder of results; `extra` sections come first."""
+def write_report(folder: str | Path, out: str | Path) -> Path:
+    """Write the report of a folder of results."""
     if not Path(folder).is_dir():
         raise DataError(
             f"there is no folder {folder} with results; run softcut reproduce, or name it with --results."
         )
     today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     subtitle = f"Made on {today} by softcut report at commit {commit()} from {Path(folder).name}/."
-    sections = [*extra, *report_sections(folder)]
-    return atomic_write(
-        out, render_page("softcut: the paper's experiments, measured", sections, subtitle).encode()
-    )
+    page = render_page("softcut: the paper's experiments, measured", report_sections(folder), subtitle)
+    return atomic_write(out, page.encode())
 
 
 def _counts(rows: Iterable[Sequence[str | Cell]]) -> str:
@@ -153,12 +148,11 @@ def table2_section(folder: Path) -> Section:
 
 def table3_section(folder: Path) -> Section:
     """Graph regression."""
-    results = table3.results(folder)
-    missing = results.missing(table3.PROPERTIES, table3.METHODS)
-    commands = {f"{m} for {name}": table3.command_for(m, name) for name, m, count in missing if not count}
-    return _folds_section(
-        "Table 3: graph regression on QM9", folder, results, table3.table(results), commands
-    )
+    results = regression.results(folder)
+    missing = results.missing(PROPERTIES, regression.METHODS)
+    commands = {f"{m} for {name}": regression.command_for(m, name) for name, m, count in missing if not count}
+    title = "Table 3: graph regression on QM9"
+    return _folds_section(title, folder, results, regression.table(results), commands)
 
 
 def _folds_section(
@@ -323,12 +317,16 @@ def _curves(folder: Path) -> Section:
         ]
     else:
         parts.append(Missing("the curves on Cora", command))
-    for module, names, key, what, command in (
-        (table2, table2.DATASETS, "accuracy", "Validation accuracy (table 2)", "classification"),
-        (table3, table3.PROPERTIES, "validation", "Validation MSE (table 3)", "regression"),
-    ):
-        methods = module.METHODS
-        curves = read_cells(folder / f"{module.__name__.rpartition('.')[2]}_curves.json")
+    classified = (
+        table2.DATASETS,
+        table2.METHODS,
+        "accuracy",
+        "Validation accuracy (table 2)",
+        "classification",
+    )
+    regressed = (PROPERTIES, regression.METHODS, "validation", "Validation MSE (table 3)", "regression")
+    for file, (names, methods, key, what, command) in (("table2", classified), ("table3", regressed)):
+        curves = read_cells(folder / f"{file}_curves.json")
         if not curves:
             parts.append(Missing(what.lower(), f"softcut reproduce {command}"))
             continue

@@ -1,4 +1,4 @@
-"""Results on disk: one record per finished run, the cells of a table made of them, and the work of one call.
+"""Results on disk: what a run is known by, one record per finished run, the cells made of them, the work of one call.
 
 A run is known by its data set, method, seed and all settings that decide its result. A table is a list of
 cells {dataset, method, metric, mean, std, n, paper_mean, paper_std, seconds, device, commit, command}; its runs
@@ -9,6 +9,7 @@ killed loses nothing that was finished; a training that is stopped continues fro
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,16 +19,57 @@ from typing import Any
 import numpy as np
 import torch
 
-from softcut.errors import FileFormatError
+from softcut.baselines import BASELINES
+from softcut.clustering import GraphClustering
+from softcut.errors import FileFormatError, ParameterError
 from softcut.files import atomic_json
+from softcut.graph import Graph
 from softcut.metrics import ari, clusters_used, completeness, matched_accuracy, nmi
-from softcut.paper.common import Tell, quiet
 from softcut.provenance import commit, device_name
 from softcut.training import LoopProgress
 
+Tell = Callable[[str], None]
+# Arguments that do not decide a result: they say on which data and device it is computed, and who is told.
+_NOT_SETTINGS = {"n_clusters", "random_state", "device", "verbose", "callbacks", "callback", "x"}
 Pair = tuple[str, int]  # a data set (or property) and a seed (or fold)
+# Told the name of a training, its folds, and what the loop says after an epoch.
+Progress = Callable[[str, Sequence[int], LoopProgress], None]
 CellsOf = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
 _EVERY = 10.0  # seconds between two sentences about one training
+
+
+def keyword_settings(function: Callable[..., Any], **changed: Any) -> dict[str, Any]:
+    """All keyword-only arguments of a function with their defaults, those in `changed` replaced."""
+    parameters = inspect.signature(function).parameters.values()
+    known = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return {name: value for name, value in {**known, **changed}.items() if name not in _NOT_SETTINGS}
+
+
+def estimator_settings(estimator: GraphClustering) -> dict[str, Any]:
+    """What decides the result of an estimator: the digest of its recipe, with its own arguments in place."""
+    return {"estimator": type(estimator).__name__, "recipe": estimator._task_recipe().digest}
+
+
+def baseline(method: str) -> Callable[..., np.ndarray]:
+    """A baseline by its name in the tables: "kmeans" is that on propagated features."""
+    return BASELINES[{"kmeans": "kmeans_propagated", "kmeans_raw": "kmeans"}.get(method, method)]
+
+
+def classes_of(graph: Graph) -> np.ndarray:
+    """The known classes of a data set."""
+    assert graph.y is not None
+    return graph.y
+
+
+def check_names(given: Iterable[str], valid: Sequence[str], argument: str) -> None:
+    """An error that names the argument where a name is not among the valid ones."""
+    unknown = [name for name in given if name not in valid]
+    if unknown:
+        raise ParameterError(f"{argument} must be among {', '.join(valid)}, got {', '.join(unknown)}.")
+
+
+def quiet(*said: Any) -> None:
+    """Tell nobody what is being done."""
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:
@@ -42,16 +84,7 @@ def run_id(dataset: str, method: str, seed: int, settings: Mapping[str, Any]) ->
 
 
 class Records:
-    """Finished runs in a JSON file, which is made with the first of them.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     records = Records(folder + "/runs.json")
-    ...     records.add([{"dataset": "cora", "method": "sc", "seed": 0, "settings": {"n_init": 10}, "nmi": 0.02}])
-    ...     again = Records(folder + "/runs.json")
-    ...     again.missing("cora", "sc", range(3), {"n_init": 10}), again.missing("cora", "sc", [0], {"n_init": 1})
-    ([1, 2], [0])
-    """
+    """Finished runs in a JSON file, which is made with the first of them."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -118,17 +151,12 @@ def cells(
                 "paper_mean": published[0],
                 "paper_std": published[1],
                 "seconds": round(float(sum(run["seconds"] for run in runs)), 2),
-                "device": distinct(runs, "device"),
-                "commit": distinct(runs, "commit"),
+                "device": ", ".join(dict.fromkeys(run["device"] for run in runs)),
+                "commit": ", ".join(dict.fromkeys(run["commit"] for run in runs)),
                 "command": command,
             }
         )
     return made
-
-
-def distinct(runs: Iterable[Mapping[str, Any]], name: str) -> str:
-    """What the runs say under a name, each value once."""
-    return ", ".join(dict.fromkeys(run[name] for run in runs))
 
 
 def read_cells(path: str | Path, what: str = "cells") -> list[dict[str, Any]]:

@@ -8,43 +8,39 @@ else is chosen by what people drew. Settings were found on the validation images
 from __future__ import annotations
 
 import time
+from argparse import BooleanOptionalAction
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
-import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.sparse.linalg import ArpackError
 
 from softcut.baselines import spectral
 from softcut.clustering import GraphClustering
 from softcut.datasets.bsds500 import SPLITS, DividedImage, load_bsds500
-from softcut.errors import ParameterError, require
+from softcut.errors import ParameterError
 from softcut.files import atomic_json
-from softcut.graph import Graph
-from softcut.ops import CSR
-from softcut.paper.common import (
+from softcut.paper import commands, segmentation_figure
+from softcut.paper.runs import (
+    Job,
+    Records,
     Tell,
+    cells,
     check_names,
     estimator_settings,
-    experiment_parser,
     keyword_settings,
     quiet,
-    run_and_show,
 )
-from softcut.paper.runs import Job, Records, distinct
+from softcut.paper.segmentation_figure import RECURSIVE_CUTS, OverSegmented, paper_mincut, recursive_cut
 from softcut.report.tables import Cell, Table
-from softcut.segment import MincutSettings, RegionGraph, as_rgb, mincut_regions, over_segment, region_graph
+from softcut.segment import MincutSettings, as_rgb, mincut_regions, over_segment
 from softcut.segment.methods import weighted_kmeans
 from softcut.segment.region_graph import COLOUR_WIDTH, HISTOGRAM_WIDTH
 from softcut.segment.scores import SegmentationScores, overlap_table, table_scores
-from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_losses, replica_seeds, train
+from softcut.training import replica_seeds
 
 # Names of the scores, and whether the highest is best.
 METRICS = {"covering": True, "rand_index": True, "variation": False}
@@ -71,92 +67,10 @@ SCALES: dict[str, Sequence[float]] = {
     "estimator": CLUSTERS,
 }
 METHODS = tuple(SCALES)
-_RECURSIVE_CUTS = 20  # tries of each cut, as in the paper
-_SEEDS = 5  # of a cut whose eigenvectors were not found
 # The paper's network takes up to 40,000 steps of 1e-3; on the benchmark's 1,000 graphs fewer and longer ones.
 _BENCHMARK_STEPS: dict[str, Any] = {"max_iter": 200, "learning_rate": 2e-2}
 _BENCHMARK_SEEDS = 2
 _WIDTHS = {"histogram_width": HISTOGRAM_WIDTH, "colour_width": COLOUR_WIDTH}
-
-
-@dataclass(frozen=True)
-class OverSegmented:
-    """An image, its regions (the paper's over-segmentation), and the graphs that methods read."""
-
-    image: NDArray[np.uint8]
-
-    @cached_property
-    def regions(self) -> NDArray[np.int64]:
-        """Region of every pixel."""
-        return over_segment(as_rgb(self.image))
-
-    @property
-    def count(self) -> int:
-        """How many regions there are."""
-        return int(self.regions.max()) + 1
-
-    @cached_property
-    def described(self) -> RegionGraph:
-        """Regions joined by how alike their colour and texture are, with colour as features."""
-        return region_graph(as_rgb(self.image), self.regions)
-
-    @property
-    def graph(self) -> Graph:
-        """The graph of :attr:`described`."""
-        return self.described.graph
-
-    @cached_property
-    def adjacency(self) -> nx.Graph:
-        """scikit-image's region adjacency graph with the similarity of mean colours, as in the paper."""
-        graphs = require("skimage.graph", "images", "Segmenting images")
-        return graphs.rag_mean_color(self.image, self.regions, mode="similarity")
-
-    @cached_property
-    def similarity(self) -> Graph:
-        """The same as a graph whose features are the paper's: mean and total colour."""
-        order = range(self.count)
-        matrix = nx.to_scipy_sparse_array(self.adjacency, nodelist=order, weight="weight", format="csr")
-        x = region_graph(as_rgb(self.image), self.regions, features=("paper",), weights="adjacency").graph.x
-        return Graph.from_scipy(sp.csr_array(matrix), x=x, self_loops="drop")
-
-
-def paper_mincut(
-    graph: Graph,
-    k: int,
-    seeds: Sequence[int],
-    *,
-    max_iter: int = 40_000,
-    learning_rate: float = 1e-3,
-    device: torch.device | str = "cpu",
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The paper's MinCutPool on a region graph: one softmax layer on the features, A not normalised.
-
-    Returns labels [R, N] and the losses L_c + L_o at the end, [R].
-    """
-    op = CSR.from_graph(graph, device=device)
-    inputs = DenseInput(torch.as_tensor(np.asarray(graph.x), dtype=torch.float32, device=device))
-    net = ReplicaNet(inputs.in_channels, k, seeds, hidden=0, terms=1).to(device)
-    settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=1e-6, patience=1000)
-    result = train(net, inputs, op, settings, loss=partial(replica_losses, objective="mincut"))
-    if result.interrupted:
-        raise KeyboardInterrupt
-    return net.assign(inputs).argmax(-1).T.cpu().numpy(), result.cut[-1] + result.ortho[-1]
-
-
-def recursive_cut(image: OverSegmented, threshold: float) -> NDArray[np.int64]:
-    """scikit-image's recursive normalised cut: cuts while one costs less than the threshold."""
-    graphs = require("skimage.graph", "images", "Segmenting images")
-    order, options = np.arange(image.count), {"num_cuts": _RECURSIVE_CUTS, "in_place": False}
-    seed = 0
-    while True:
-        try:
-            return np.asarray(
-                graphs.cut_normalized(order, image.adjacency, thresh=threshold, rng=seed, **options)
-            )
-        except ArpackError:  # eigenvectors are looked for from a random start, and rarely not found
-            seed += 1
-            if seed == _SEEDS:
-                raise
 
 
 def _paper(image: OverSegmented, k: float) -> NDArray[np.int64]:
@@ -194,7 +108,7 @@ def settings_of(method: str) -> dict[str, Any]:
         "mincut": _WIDTHS | {"weight": "area"} | asdict(MincutSettings()),
         "estimator": _WIDTHS | estimator_settings(GraphClustering()),
         "MinCutPool": {"seeds": _BENCHMARK_SEEDS} | keyword_settings(paper_mincut, **_BENCHMARK_STEPS),
-        "cut_normalized": {"num_cuts": _RECURSIVE_CUTS},
+        "cut_normalized": {"num_cuts": RECURSIVE_CUTS},
         "spectral": _WIDTHS | keyword_settings(spectral),
     }
     return {"scales": list(SCALES[method]), **own.get(method, {})}
@@ -306,25 +220,11 @@ def summary(
                 metric = f"{name}_{kind}"
                 own = dict(zip((run["dataset"] for run in runs), values.tolist(), strict=True))
                 by_image[method, metric] = own
-                published = PUBLISHED.get(method, {}).get(name, (None, None))
-                made.append(
-                    {
-                        "dataset": f"bsds500-{split}",
-                        "method": method,
-                        "metric": metric,
-                        "mean": round(float(values.mean()), 4),
-                        "std": round(float(values.std()), 4),
-                        "n": len(values),
-                        "paper_mean": published[kind == "ois"],
-                        "paper_std": None,
-                        "scale": at,
-                        **_against(by_image.get((OURS, metric), {}), own, method),
-                        "seconds": round(sum(run["seconds"] for run in runs), 1),
-                        "device": distinct(runs, "device"),
-                        "commit": distinct(runs, "commit"),
-                        "command": command,
-                    }
-                )
+                published = PUBLISHED.get(method, {}).get(name, (None, None))[kind == "ois"]
+                scored = [{**run, metric: value} for run, value in zip(runs, values, strict=True)]
+                (cell,) = cells(scored, [metric], {}, command)
+                cell |= {"dataset": f"bsds500-{split}", "paper_mean": published, "scale": at}
+                made.append(cell | _against(by_image.get((OURS, metric), {}), own, method))
     return made
 
 
@@ -366,13 +266,29 @@ def _short(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".removeprefix("0")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.segmentation --method mincut --images 20``."""
-    about = "Images of BSDS500 divided into segments."
-    parser = experiment_parser("segmentation", about, 1, (), METHODS, ["--minutes", "--data"])
-    parser.add_argument("--images", type=int, help="only the first so many")
-    parser.add_argument("--split", default="val", choices=SPLITS, help="which images (default: val)")
-    run_and_show(parser, arguments, run, table)
+@commands.command(
+    "softcut.paper.segmentation",
+    commands.choices("--method", METHODS),
+    commands.option("--images", type=commands.numeric(int, 1), help="only the first so many"),
+    commands.option(
+        "--split",
+        type=commands.one_of(SPLITS),
+        default="val",
+        help="images: val, test or train (default val)",
+    ),
+    commands.option(
+        "--figure", action=BooleanOptionalAction, default=True, help="also the figure of some pictures"
+    ),
+    commands.MINUTES,
+    commands.DATA,
+)
+def main(given: Any, screen: commands.Screen) -> None:
+    """E2: images of BSDS500 scored against what people drew, and the figure; an interrupted run resumes."""
+    options = {name: getattr(given, name) for name in ("images", "split", "minutes", "data")}
+    with screen.working() as bar:
+        made = run(given.out, given.method, **options, tell=bar.tell)
+        pictures = segmentation_figure.draw(given.out, data=given.data, tell=bar.tell) if given.figure else []
+    screen.show(table(made), *(f"Picture: {picture}" for picture in pictures))
 
 
 if __name__ == "__main__":

@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
+import scipy.sparse as sp
+import torch
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
+from scipy.sparse.linalg import ArpackError
 
 from softcut.baselines import diffpool_replicas
 from softcut.clustering import GraphClustering
 from softcut.datasets.fetching import find_folder, search_roots
 from softcut.errors import DataError, ParameterError, require
 from softcut.files import atomic_json, atomic_write
-from softcut.paper.common import Tell, quiet
-from softcut.paper.segmentation import OverSegmented, paper_mincut, recursive_cut
+from softcut.graph import Graph
+from softcut.ops import CSR
+from softcut.paper.runs import Tell, quiet
 from softcut.provenance import commit, device_name
 from softcut.report.plots import cluster_colours, figure, save_figure
-from softcut.segment import mincut_regions, read_image
-from softcut.training import replica_seeds
+from softcut.segment import RegionGraph, as_rgb, mincut_regions, over_segment, read_image, region_graph
+from softcut.training import DenseInput, ReplicaNet, TrainSettings, replica_losses, replica_seeds, train
 
 K = 4
 # The paper's picture, and photographs that come with scikit-image.
@@ -34,6 +40,88 @@ PAPER_PICTURE = "horse2.jpeg"
 _THRESHOLD = 2e-4
 _ITERATIONS = 4000
 _SEEDS = 4
+RECURSIVE_CUTS = 20  # tries of each cut, as in the paper
+_CUT_SEEDS = 5  # of a cut whose eigenvectors were not found
+
+
+@dataclass(frozen=True)
+class OverSegmented:
+    """An image, its regions (the paper's over-segmentation), and the graphs that methods read."""
+
+    image: NDArray[np.uint8]
+
+    @cached_property
+    def regions(self) -> NDArray[np.int64]:
+        """Region of every pixel."""
+        return over_segment(as_rgb(self.image))
+
+    @property
+    def count(self) -> int:
+        """How many regions there are."""
+        return int(self.regions.max()) + 1
+
+    @cached_property
+    def described(self) -> RegionGraph:
+        """Regions joined by how alike their colour and texture are, with colour as features."""
+        return region_graph(as_rgb(self.image), self.regions)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of :attr:`described`."""
+        return self.described.graph
+
+    @cached_property
+    def adjacency(self) -> nx.Graph:
+        """scikit-image's region adjacency graph with the similarity of mean colours, as in the paper."""
+        graphs = require("skimage.graph", "images", "Segmenting images")
+        return graphs.rag_mean_color(self.image, self.regions, mode="similarity")
+
+    @cached_property
+    def similarity(self) -> Graph:
+        """The same as a graph whose features are the paper's: mean and total colour."""
+        order = range(self.count)
+        matrix = nx.to_scipy_sparse_array(self.adjacency, nodelist=order, weight="weight", format="csr")
+        x = region_graph(as_rgb(self.image), self.regions, features=("paper",), weights="adjacency").graph.x
+        return Graph.from_scipy(sp.csr_array(matrix), x=x, self_loops="drop")
+
+
+def paper_mincut(
+    graph: Graph,
+    k: int,
+    seeds: Sequence[int],
+    *,
+    max_iter: int = 40_000,
+    learning_rate: float = 1e-3,
+    device: torch.device | str = "cpu",
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The paper's MinCutPool on a region graph: one softmax layer on the features, A not normalised.
+
+    Returns labels [R, N] and the losses L_c + L_o at the end, [R].
+    """
+    op = CSR.from_graph(graph, device=device)
+    inputs = DenseInput(torch.as_tensor(np.asarray(graph.x), dtype=torch.float32, device=device))
+    net = ReplicaNet(inputs.in_channels, k, seeds, hidden=0, terms=1).to(device)
+    settings = TrainSettings(iterations=max_iter, lr=learning_rate, tolerance=1e-6, patience=1000)
+    result = train(net, inputs, op, settings, loss=partial(replica_losses, objective="mincut"))
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return net.assign(inputs).argmax(-1).T.cpu().numpy(), result.cut[-1] + result.ortho[-1]
+
+
+def recursive_cut(image: OverSegmented, threshold: float) -> NDArray[np.int64]:
+    """scikit-image's recursive normalised cut: cuts while one costs less than the threshold."""
+    graphs = require("skimage.graph", "images", "Segmenting images")
+    order, options = np.arange(image.count), {"num_cuts": RECURSIVE_CUTS, "in_place": False}
+    seed = 0
+    while True:
+        try:
+            return np.asarray(
+                graphs.cut_normalized(order, image.adjacency, thresh=threshold, rng=seed, **options)
+            )
+        except ArpackError:  # eigenvectors are looked for from a random start, and rarely not found
+            seed += 1
+            if seed == _CUT_SEEDS:
+                raise
 
 
 def panels(
@@ -78,20 +166,11 @@ def draw(
             continue
         parts, by_method = panels(image, max_iter)
         written.append(_draw(out / f"segmentation_{name}.png", parts, by_method))
-        origin = {
-            "commit": commit(),
-            "device": device_name("cpu"),
-            "command": "softcut reproduce segmentation",
-        }
         for method, labels in by_method.items():
-            row = {
-                "picture": name,
-                "method": method,
-                "regions": parts.count,
-                "segments": len(np.unique(labels)),
-            }
-            rows.append({**row, **origin})
-    atomic_json(out / "segmentation_figure.json", rows)
+            segments = len(np.unique(labels))
+            rows.append({"picture": name, "method": method, "regions": parts.count, "segments": segments})
+    origin = {"commit": commit(), "device": device_name("cpu"), "command": "softcut reproduce segmentation"}
+    atomic_json(out / "segmentation_figure.json", [{**row, **origin} for row in rows])
     return written
 
 
@@ -151,7 +230,7 @@ def _draw_graph(ax: Any, parts: OverSegmented) -> None:
     described = parts.described
     places = described.position * max(parts.image.shape[:2])
     ax.imshow(255 - (255 - parts.image) // 4)
-    edges = coo_array(described.graph.adjacency)
+    edges = sp.coo_array(described.graph.adjacency)
     upper = edges.row < edges.col
     ends = np.stack([edges.row[upper], edges.col[upper]], axis=1)
     strength = np.log1p(edges.data[upper])

@@ -19,8 +19,9 @@ from softcut.datasets import community_graph, grid_graph
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
+from softcut.paper import commands
 from softcut.paper.citation import paper_replicas
-from softcut.paper.common import Tell, experiment_parser, quiet, run_and_show
+from softcut.paper.runs import Tell, quiet
 from softcut.provenance import commit, device_name
 from softcut.report.plots import draw_partition, figure, save_figure
 from softcut.report.tables import Cell, Table, mean_and_deviation
@@ -40,7 +41,7 @@ def run(
 ) -> list[dict[str, Any]]:
     """Six panels and their scores: ``synthetic.png`` and ``synthetic.json``."""
     out = Path(out)
-    files = "synthetic" if max_iter == _ITERATIONS else f"synthetic_{max_iter}_iterations"
+    files = file_name(max_iter)
     graphs = {"community": (community_graph(), 6), "grid": (grid_graph(15, 10), 5)}
     fig, axes = figure(2, 3, figsize=(12, 8))
     rows: list[dict[str, Any]] = []
@@ -64,12 +65,16 @@ def run(
             ax.set_xlabel("coordinates")
     fig.suptitle("Clustering by connection: 6 communities, and a 15 x 10 grid in 5")
     save_figure(fig, out / f"{files}.png")
-    command = f"softcut reproduce synthetic --runs {runs}"
-    if max_iter != _ITERATIONS:
-        command = f"python -m softcut.paper.synthetic --runs {runs} --max-iter {max_iter}"
-    origin = {"commit": commit(), "device": device_name(device), "command": command}
+    short = "" if max_iter == _ITERATIONS else f" --max-iter {max_iter}"
+    origin = {"commit": commit(), "device": device_name(device)}
+    origin["command"] = f"softcut reproduce synthetic --runs {runs}{short}"
     atomic_json(out / f"{files}.json", [{**row, **origin} for row in rows])
     return rows
+
+
+def file_name(max_iter: int) -> str:
+    """The name of both files, without an ending: a trial with fewer iterations has its own."""
+    return "synthetic" if max_iter == _ITERATIONS else f"synthetic_{max_iter}_iterations"
 
 
 def _cluster(
@@ -98,11 +103,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(["graph", "method", *(key.replace("_", " ") for key in _SCORES)], lines, caption, heads=2)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """``python -m softcut.paper.synthetic --runs 10``."""
-    about = "E1: communities and a grid, clustered by three methods."
-    parser = experiment_parser("synthetic", about, 10, options=["--max-iter"])
-    run_and_show(parser, arguments, run, table)
+@commands.command("softcut.paper.synthetic", commands.runs(10), commands.MAX_ITER)
+def main(given: Any, screen: commands.Screen) -> None:
+    """E1: communities and a grid, clustered by three methods; a picture and scores."""
+    max_iter = given.max_iter or _ITERATIONS
+    with screen.working() as bar:
+        rows = run(given.out, given.runs, given.device, bar.tell, max_iter)
+    screen.show(table(rows), f"Picture: {Path(given.out) / file_name(max_iter)}.png")
 
 
 if __name__ == "__main__":

@@ -99,11 +99,7 @@ def is_trial(method: str) -> bool:
 
 
 def read_trial(name: str) -> tuple[str, dict[str, str]]:
-    """The network of a trial, and what is changed for it.
-
-    >>> read_trial("mincut+lr=0.002+ortho_weight=4")
-    ('mincut', {'lr': '0.002', 'ortho_weight': '4'})
-    """
+    """The network of a trial, and what is changed for it, as text: mincut and {"lr": "0.002"}."""
     method, _, rest = name.partition("+")
     if method not in NETWORKS:
         raise ParameterError(

@@ -18,8 +18,8 @@ from softcut.datasets import attributed_communities, community_graph, grid_graph
 from softcut.files import atomic_json
 from softcut.graph import Graph
 from softcut.metrics import evaluate
+from softcut.report.html_clustering import assignment_view, cluster_view, graph_view
 from softcut.report.html_page import Part, Section, picture_of
-from softcut.report.html_views import assignment_view, cluster_view, graph_view
 from softcut.report.plots import (
     FEW_NODES,
     cluster_marks,

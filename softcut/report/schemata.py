@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from softcut.datasets import available, community_graph
+from softcut.datasets.collections import COLLECTIONS
 from softcut.errors import require
 from softcut.nn import MinCutPool, PoolOutput
 from softcut.nn.layers import ACTIVATIONS, MLP, SkipConv
+from softcut.nn.models import GraphAutoencoder, GraphClassifier, GraphRegressor, NodeClusterer
+from softcut.report.html_page import Drawings, Section, Text
 
 _WIDTH, _BOX, _GAP = 300, 44, 26
+_RATE = 0.3  # its step size
+_STEPS = 150  # of the training that the drawing of the levels shows
 
 
 @dataclass(frozen=True)
@@ -209,3 +216,62 @@ def _small_graph(places: Tensor, weight: Tensor, left: float, top: float, size: 
         )
     radius = 3.0 if len(at) > 20 else 6.0
     return made + "".join(f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>' for x, y in at)
+
+
+# -------------------------------------------------------------------------------- the paper's schemata
+
+
+@cache
+def schemata_section() -> Section:
+    """Layer, deep network, and the four architectures."""
+    cora = next(info for info in available() if info.name == "cora")
+    proteins, ring = COLLECTIONS["PROTEINS"], 200
+    nodes, width, classes = round(proteins.nodes), proteins.info.features, proteins.info.classes
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        classifier = GraphClassifier(width, classes, k=(-(-nodes // 2), -(-nodes // 4)))
+        clusterer = NodeClusterer(cora.features, cora.classes)
+        autoencoder = GraphAutoencoder(2, hidden=32, k=ring // 4)
+        models: list[tuple[str, nn.Module, int, int]] = [
+            (f"Clustering (table 1; {cora.title})", clusterer, cora.nodes, cora.features),
+            ("Classification (table 2; an average graph of PROTEINS)", classifier, nodes, width),
+            ("Regression (table 3; a molecule of QM9 with nine atoms)", GraphRegressor(4, k=4), 9, 4),
+            ("Autoencoder (ring)", autoencoder, ring, 2),
+        ]
+        layer = classifier.pools[0]
+        assert isinstance(layer, MinCutPool)
+        drawings = [
+            ("The MinCutPool layer (classification, first level)", layer_svg(layer)),
+            ("A deep network: the graph at each level", _levels()),
+        ]
+        for name, model, count, features in models:
+            steps = trace(model, torch.rand(count, features), _ring(count))
+            drawings.append((name, architecture_svg(steps, (count, features), name)))
+    text = (
+        "Read from the models of `softcut.nn.models`: each was called once, and the drawing shows which modules ran, "
+        "in which order, and which shapes (nodes × channels) passed between them. The deep network was trained for "
+        f"{_STEPS} steps on its own losses."
+    )
+    return Section("Figure: the layer and the networks", [Text(text), Drawings(drawings)])
+
+
+def _ring(count: int) -> Tensor:
+    one = torch.arange(count)
+    edges = torch.stack([one, (one + 1) % count])
+    return torch.cat([edges, edges.flip(0)], dim=1)
+
+
+def _levels() -> object:
+    """A small network with two poolers on a graph of communities, after a short training without labels."""
+    graph = community_graph(4, 48, seed=1)
+    edge_index = torch.as_tensor(graph.edge_index()[0])
+    x = torch.as_tensor(graph.x, dtype=torch.float32)
+    x = (x - x.mean(0)) / x.std(0)
+    model = GraphClassifier(2, 2, k=(12, 4), hidden=16)
+    own = [*model.convs[:2].parameters(), *model.pools.parameters()]
+    for _ in range(_STEPS):  # plain gradient descent: torch.optim takes seconds to load
+        slopes = torch.autograd.grad(model(x, edge_index).loss, own)
+        with torch.no_grad():
+            for weight, slope in zip(own, slopes, strict=True):
+                weight.sub_(_RATE * slope)
+    return deep_svg(model, x, edge_index, x, "A graph of 48 nodes, pooled to 12 and to 4 clusters")

@@ -13,12 +13,7 @@ _MARKS = {"better": "▲", "worse": "▼", "same": "="}
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: its text, and how it compares with a published number.
-
-    >>> cell = Cell("0.39", kind="worse", paper="0.45 ± 0.01", test="p < 0.001")
-    >>> cell.classes, cell.mark, cell.below
-    ('number worse', '▼', 'paper 0.45 ± 0.01, p < 0.001')
-    """
+    """A cell of a table: its text, and how it compares with a published number."""
 
     text: str
     below: str = ""  # a second line; by default the published number and the test
@@ -95,11 +90,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 
 def mean_and_deviation(mean: float | None, std: float | None, digits: int = 3) -> str:
-    """A mean and its standard deviation where there is one; "-" without a mean.
-
-    >>> mean_and_deviation(0.39, 0.038), mean_and_deviation(92.6, None, 1), mean_and_deviation(None, None)
-    ('0.390 ± 0.038', '92.6', '-')
-    """
+    """A mean and its standard deviation where there is one; "-" without a mean."""
     if mean is None:
         return "-"
     return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")

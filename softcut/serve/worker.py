@@ -22,8 +22,13 @@ from softcut.clustering import GraphClustering
 from softcut.errors import SoftcutError
 from softcut.io import read_graph
 from softcut.report.clustering_files import clustering_metrics, verdict_of, write_labels, write_segments
-from softcut.report.html_clustering import clustering_page
-from softcut.report.html_views import assignment_view, cluster_view, evidence_view, graph_view
+from softcut.report.html_clustering import (
+    assignment_view,
+    cluster_view,
+    clustering_page,
+    evidence_view,
+    graph_view,
+)
 from softcut.training import Progress
 
 _PIXELS = 20_000_000

@@ -24,10 +24,12 @@ def check_numbers(settings: Any, positive: Sequence[str], not_negative: Sequence
     """An error where a number of the settings is out of its range."""
     for name in positive:
         if not getattr(settings, name) > 0:
-            raise ParameterError(f"{name} must be positive, got {getattr(settings, name)}.")
+            raise ParameterError(f"{name} must be positive, got {getattr(settings, name)}.", argument=name)
     for name in not_negative:
         if not getattr(settings, name) >= 0:
-            raise ParameterError(f"{name} must not be negative, got {getattr(settings, name)}.")
+            raise ParameterError(
+                f"{name} must not be negative, got {getattr(settings, name)}.", argument=name
+            )
 
 
 class Task:

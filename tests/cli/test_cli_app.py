@@ -68,11 +68,11 @@ partition g.csv --out parts --parts 0: --parts must be a whole number from 1 to 
 partition g.csv --out parts --parts 2 --method best: --method must be one of auto, metis
 classify nowhere: nowhere is neither a folder nor a data set; the data sets are Bench-easy,
 classify empty: empty holds no file NAME_A.txt
-classify shapes --pool median: pool must be one of
+classify shapes --pool median: --pool must be one of
 classify shapes --held-out 0.9: --held-out must be above 0 and at most 0.5, got 0.9.
 classify shapes --model a --model-out b: leave it out with --model.
 classify shapes --model none: no model at none
-classify shapes --epochs 0: --epochs must be positive, got 0.
+classify shapes --epochs 0: --epochs must be positive, not 0.
 classify unlabelled: unlabelled has no graph labels (SHAPES_graph_labels.txt)
 classify few: few holds 1 graphs: too few to train
 segment missing.png: missing.png is not a file
@@ -88,10 +88,11 @@ reproduce citation --dataset cara: --dataset must be one of cora, citeseer, pubm
 reproduce evidence --dataset cara: polblogs, got 'cara'.
 reproduce classification --dataset cora: --dataset must be among Bench-easy,
 reproduce classification --method median: --method must be one of wl,
-reproduce classification --folds 11: Invalid value for '--folds'
+reproduce classification --folds 11: --folds must be a whole number from 1 to 10, got '11'.
+reproduce citation --runs 0: --runs must be a whole number of at least 1, got '0'.
+reproduce citation --runs 2 --fast: unrecognized arguments: --fast.
 reproduce regression --property mass: --property must be one of mu, alpha,
 reproduce regression --method sagpool: --method must be one of topk, diffpool, mincut, flat, got 'sagpool'.
-reproduce regression --folds 11: Invalid value for '--folds'
 reproduce segmentation --method magic: --method must be one of mincut,
 """
 

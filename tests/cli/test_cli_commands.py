@@ -33,10 +33,13 @@ def test_the_demo_runs_twice(done, refused, tmp_path, monkeypatch):
     assert [row["method"] for row in rows] == list(methods)
     for row in rows:
         assert f"{row['nmi']:.3f}" in out and f"{row['modularity']:.3f}" in out
+        assert f"{row['clusters_used']} of 6" in out and f"{row['seconds']:.1f}" in out
+    assert rows[1]["nmi"] > 0.9
     assert "--overwrite" in refused("demo", "--out", "shown")
     monkeypatch.setattr(demo, "demo_graphs", lambda: graphs[1:2])
     done("demo", "--out", "shown", "--overwrite")
     assert sorted(p.name for p in Path("shown").iterdir()) == ["grid.png", *files[1:]]
+    assert all("nmi" not in row for row in json.loads(Path("shown/results.json").read_text()))
     Path("shown/holiday.png").write_bytes(b"mine")
     assert "holiday.png" in refused("demo", "--out", "shown", "--overwrite")
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from softcut.cli.bars import TrainingBar
+from softcut.cli.console import TrainingBar
 from softcut.cli.interrupts import Interrupts, Stopped
 
 LONG = ("--model-out", "m", "--paper", "--max-iter", 1000)

@@ -9,18 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from softcut import Graph
 from softcut.datasets import collections, load_graphs
 from softcut.errors import ParameterError
-from softcut.graph import folds, from_graphs
+from softcut.graph import from_graphs
 from softcut.learning import ClassifierSettings, train_folds, with_structure
-from softcut.learning.experiment import build_task
-from softcut.paper import classification, table2, table3
+from softcut.paper import classification, regression, table2
 from softcut.paper.runs import Records
 from softcut.paper.table2 import read_trial, with_degree
-from softcut.report.tables import to_markdown
 
 QUICK = ClassifierSettings(batch=32, epochs=2, patience=2)
 SMALL = "Bench-easy-small"
@@ -46,9 +43,9 @@ def test_paper_tables_are_complete() -> None:
     assert table2.PAPER["Bench-easy", "wl", "accuracy"] == (92.6, None)
     assert set(table2.DATASETS) <= set(collections.COLLECTIONS)
     assert table2.POOLERS == ("graclus", "ndp", "diffpool", "topk", "sagpool", "mincut")
-    assert len(table3.PAPER) == 36
-    assert table3.PAPER["mu", "topk", "mse"] == (0.6, 0.085)
-    assert table3.PAPER["cv", "flat", "mse"] == (0.127, 0.002)
+    assert len(regression.PAPER) == 36
+    assert regression.PAPER["mu", "topk", "mse"] == (0.6, 0.085)
+    assert regression.PAPER["cv", "flat", "mse"] == (0.127, 0.002)
 
 
 def test_finished_folds_are_not_repeated_and_more_can_be_asked_for(data: str, tmp_path: Path) -> None:
@@ -132,18 +129,6 @@ def _newest(folder: Path) -> int:
     return max((path.stat().st_mtime_ns for path in folder.glob("*.pt")), default=0)
 
 
-def test_runs_of_several_folders_are_merged(data: str, tmp_path: Path) -> None:
-    for method in ("nopool", "dense"):
-        classification.run(tmp_path / method, [SMALL], [method], 1, settings=QUICK, data=data)
-    found = classification.merge(tmp_path / "all", [tmp_path / "nopool", tmp_path / "dense"])
-    assert [(cell["dataset"], cell["method"]) for cell in found] == [
-        (SMALL.lower(), m) for m in ("dense", "nopool")
-    ]
-    assert len(read(tmp_path / "all/table2_runs.json")) == 2
-    table = to_markdown(table2.table(table2.results(tmp_path / "all"), [SMALL], ["dense", "nopool"]))
-    assert table.startswith("| data | dense | nopool |")
-
-
 def test_committed_runs_are_those_that_the_runner_would_make(data: str) -> None:
     """A change of the settings' form would orphan every run on disk."""
     records = Records(RESULTS / "table2_runs.json")
@@ -174,9 +159,9 @@ def test_variants_have_settings_and_files_of_their_own(data: str, tmp_path: Path
 
 def test_one_seed_gives_identical_runs_and_curves_are_means_over_folds(data: str, tmp_path: Path) -> None:
     seen: list[tuple[float, float]] = []
-    found = []
+    contents = []
 
-    def watch(dataset: str, method: str, folds: object, state: object) -> None:
+    def watch(job: str, folds: object, state: object) -> None:
         values = state.validation  # type: ignore[attr-defined]
         seen.append((values["loss"].mean(), 100 * values["accuracy"].mean()))
 
@@ -184,8 +169,8 @@ def test_one_seed_gives_identical_runs_and_curves_are_means_over_folds(data: str
         seen.clear()
         classification.run(folder, [SMALL], ["mincut", "topk"], 2, settings=QUICK, data=data, progress=watch)
         runs, curves = read(folder / "table2_runs.json"), read(folder / "table2_curves.json")
-        found.append([*without_seconds(runs), *curves])
-    assert found[0] == found[1]
+        contents.append([*without_seconds(runs), *curves])
+    assert contents[0] == contents[1]
     assert [curve["training"] for curve in curves] == [[2, 2], [2, 2]]
     for name, place in (("loss", 0), ("accuracy", 1)):
         values = [value for curve in curves for value in curve[name]]
@@ -197,9 +182,17 @@ def test_large_graphs_train_in_groups_on_a_cpu(data: str, tmp_path: Path, monkey
     classification.run(tmp_path / "together", [SMALL], ["mincut"], 3, settings=QUICK, data=data)
     monkeypatch.setattr(classification, "folds_at_once", lambda *given: 2)
     said: list[str] = []
+    checkpoints = set()
+
+    def noted(*given, checkpoint, **options):
+        checkpoints.add(checkpoint)
+        return train_folds(*given, checkpoint=checkpoint, **options)
+
+    monkeypatch.setattr(classification, "train_folds", noted)
     options = {"settings": QUICK, "data": data, "tell": said.append}
     classification.run(tmp_path / "groups", [SMALL], ["mincut"], 3, **options)
     assert [line.rpartition("folds ")[2] for line in said if "folds " in line] == ["0, 1", "2"]
+    assert len(checkpoints) == 2  # one cannot be taken for the other's
     together, groups = (read(tmp_path / folder / "table2_runs.json") for folder in ("together", "groups"))
     for one, other in zip(together, groups, strict=True):
         assert one["validation_loss"] == pytest.approx(other["validation_loss"], abs=1e-4)
@@ -282,18 +275,3 @@ def test_what_training_stops_on() -> None:
         assert result.validation_accuracy == loop.validation["accuracy"][best, 0]
         assert np.allclose(loop.validation["error"], 1 - loop.validation["accuracy"])
     assert len(set(epochs.values())) > 1
-
-
-def test_validation_numbers_are_those_of_the_validation_graphs() -> None:
-    rng = np.random.default_rng(1)
-    made = [Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=rng.normal(size=(3, 2))) for _ in range(40)]
-    graphs = from_graphs(made, y=[i % 2 for i in range(40)])
-    split = folds(graphs, 4)[0]
-    task = build_task(graphs, "mincut", [split], [0], ClassifierSettings(hidden=4))
-    probabilities = task.predict(split.validation)[0].double()
-    y, validated = torch.as_tensor(graphs.y[split.validation]), task.validate()
-    expected = torch.nn.functional.nll_loss(probabilities.log(), y).item()
-    assert validated["task"].item() == pytest.approx(expected)
-    assert validated["accuracy"].item() == pytest.approx(
-        (probabilities.argmax(1) == y).double().mean().item()
-    )

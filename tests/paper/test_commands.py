@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from softcut.datasets import pack
-from softcut.paper import autoencoder, citation, evidence, quality, synthetic
+from softcut.errors import ParameterError
+from softcut.paper import autoencoder, citation, evidence, quality, regression, segmentation, synthetic
 
 # Runs a module with some packages blocked, on generated data.
 BLOCKED = """
@@ -42,7 +43,7 @@ COMMANDS = {
     "quality": (LIGHT, "--dataset cora --method kmeans_raw no_fusion --runs 1", "| kmeans_raw |"),
     "evidence": (LIGHT, "--dataset cora --runs 1", "| cora |"),
     "synthetic": (LIGHT, "--max-iter 3 --runs 2", "| grid | MinCutPool |"),
-    "autoencoder": (LIGHT, "--dataset ring --method topk --iterations 3 --runs 2", "| ring | Top-K |"),
+    "autoencoder": (LIGHT, "--dataset ring --method topk --max-iter 3 --runs 2", "| ring | Top-K |"),
     "regression": (PACKED, "--quick --epochs 1 --molecules 100 --folds 1 --property mu", "| mu | flat ("),
     "classification": (
         PACKED,
@@ -78,15 +79,40 @@ def test_runs_without_extra_packages(name, tmp_path, request):
     assert list((tmp_path / "out").glob("*.json"))
 
 
-@pytest.mark.parametrize("module", [autoencoder, citation, evidence, quality, synthetic])
-def test_a_mistake_is_one_sentence_and_exit_code_2(module, tmp_path, capsys):
-    for mistake in (["--runs", "0"], ["--device", "abacus"]):
+def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, capsys):
+    for mistake in (["--runs", "0"], ["--device", "abacus"], ["--max-iter", "few"]):
         with pytest.raises(SystemExit) as exit:
-            module.main(["--out", str(tmp_path), *mistake])
+            synthetic.main(["--out", str(tmp_path), *mistake])
         assert exit.value.code == 2
         said = capsys.readouterr().err
         assert said.startswith("softcut: ") and len(said.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("module", "given", "said"),
+    [
+        *(
+            (module, {"datasets": ["corra"]}, "datasets must be among")
+            for module in (citation, quality, evidence)
+        ),
+        *(
+            (module, {"methods": ["maxcut"]}, "methods must be among")
+            for module in (citation, quality, regression)
+        ),
+        *(
+            (module, {"methods": ["maxcut"]}, "methods must be among")
+            for module in (autoencoder, segmentation)
+        ),
+        (regression, {"properties": ["mass"]}, "properties must be among mu"),
+        (regression, {"folds": 11}, "folds must be between 1 and 10, got 11"),
+        (segmentation, {"images": 0}, "images must be at least 1"),
+    ],
+)
+def test_unknown_names_are_refused(module, given, said, tmp_path):
+    place = {"out_dir" if module is autoencoder else "out": tmp_path}
+    with pytest.raises(ParameterError, match=said):
+        module.run(**place, **given)
 
 
 def test_ctrl_c_is_one_sentence_and_exit_code_130(monkeypatch, tmp_path, capsys):

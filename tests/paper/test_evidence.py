@@ -24,9 +24,9 @@ def small(monkeypatch):
 def test_rank_correlation_is_the_correlation_of_ranks():
     rng = np.random.default_rng(0)
     truth, score = rng.permutation(20), rng.permutation(20)
-    found = evidence.rank_correlations({"a": np.exp(score), "-a": -score}, truth)
+    correlations = evidence.rank_correlations({"a": np.exp(score), "-a": -score}, truth)
     expected = np.corrcoef(score, truth)[0, 1]
-    assert found == {"a": pytest.approx(expected, abs=6e-4), "-a": pytest.approx(-expected, abs=6e-4)}
+    assert correlations == {"a": pytest.approx(expected, abs=6e-4), "-a": pytest.approx(-expected, abs=6e-4)}
 
 
 def test_the_pool_and_its_scores_are_those_of_the_metrics(small, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from softcut.errors import DataError
-from softcut.paper import citation, report_sections, table2, table3
+from softcut.paper import citation, regression, report_sections, table2
 from softcut.paper.comparison import compared
 from softcut.paper.report_files import any_table, origin_of_file
 from softcut.paper.report_sections import table1_section, table2_section, table3_section, view_sections
@@ -20,11 +20,11 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
 def parts_of(sections, kind):
-    found = []
+    parts = []
     for part in [part for section in sections for part in section.parts]:
         inner = part.parts if isinstance(part, Details) else [part]
-        found += [one for one in inner if isinstance(one, kind)]
-    return found
+        parts += [one for one in inner if isinstance(one, kind)]
+    return parts
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def test_the_report_is_one_file_below_5_mb_with_every_number_beside_the_papers(p
 
 
 def test_missing_results_name_their_command(tmp_path):
-    found = {part.command for part in parts_of(report_sections.report_sections(tmp_path), Missing)}
-    assert {f"softcut reproduce {name}" for name in ("classification", "regression", "synthetic")} <= found
-    assert any(command.startswith("softcut reproduce citation") for command in found)
+    commands = {part.command for part in parts_of(report_sections.report_sections(tmp_path), Missing)}
+    assert {f"softcut reproduce {name}" for name in ("classification", "regression", "synthetic")} <= commands
+    assert any(command.startswith("softcut reproduce citation") for command in commands)
     shutil.copy(RESULTS / "table1.json", tmp_path)
     cells = json.loads((tmp_path / "table1.json").read_text())
     kept = [c for c in cells if (c["dataset"], c["method"]) != ("cora", "mincut")]
@@ -103,7 +103,7 @@ def test_no_folder_is_one_sentence(tmp_path):
     [
         (table1_section, 3 * len(citation.METHODS), 6),
         (table2_section, len(table2.DATASETS), 1 + len(table2.METHODS)),
-        (table3_section, len(table3.PROPERTIES), 1 + len(table3.METHODS)),
+        (table3_section, len(regression.PROPERTIES), 1 + len(regression.METHODS)),
     ],
 )
 def test_the_tables_have_every_row(section, rows, columns):

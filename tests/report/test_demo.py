@@ -1,31 +1,10 @@
 """The demo."""
 
-import json
-
 import numpy as np
 import pytest
 
 from softcut.datasets import attributed_communities
 from softcut.report import demo
-
-
-def test_the_demo(tmp_path, monkeypatch):
-    small = [(g, k) for g, k in demo.demo_graphs() if g.num_nodes < 1000]
-    monkeypatch.setattr(demo, "demo_graphs", lambda: small)
-    told = []
-    rows, sections = demo.run_demo(tmp_path, tell=told.append)
-    assert told == [f"{g.name}: {method}" for g, _ in small for method in demo.METHODS]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["communities.png", "grid.png", "results.json"]
-    assert json.loads((tmp_path / "results.json").read_text()) == rows
-    best = {r["method"]: r["nmi"] for r in rows if r["graph"] == "communities"}
-    assert best["softcut (default)"] > 0.9
-    assert all("nmi" not in r for r in rows if r["graph"] == "grid")
-    assert [section.title for section in sections] == ["Demo: communities", "Demo: grid"]
-    lines = [[c if isinstance(c, str) else c.text for c in row] for row in sections[1].parts[0].rows]
-    assert lines[3] == [
-        *("grid", "softcut (default)", "-", "-", f"{rows[7]['normalised_cut']:.3f}"),
-        *(f"{rows[7]['modularity']:.3f}", "5 of 5", f"{rows[7]['seconds']:.1f}"),
-    ]
 
 
 @pytest.mark.parametrize(("nodes", "height"), [(60, 1), (400, 3)])

@@ -14,9 +14,9 @@ import pytest
 from softcut.errors import DataError
 from softcut.learning import ClassifierSettings
 from softcut.paper import classification, regression, table2
+from softcut.paper.regression import METHODS, PAPER, PROPERTIES
 from softcut.paper.runs import Records
 from softcut.paper.table2 import ABLATION_DATASETS, ABLATIONS, DATASETS, PAPER_METHODS
-from softcut.paper.table3 import METHODS, PAPER, PROPERTIES
 from tools import table2_page, table3_page
 
 ROOT = Path(__file__).parents[2]

@@ -67,7 +67,7 @@ def test_the_smallest_quotient_is_that_of_the_hidden_features() -> None:
     edges, a = _random_graph(3)
     x = np.random.default_rng(4).normal(size=(len(a), 6))
     graphs = from_graphs([Graph.from_edges(edges, x=x)] * 20, y=[0, 1] * 10)
-    found = uniform.smallest_quotient(graphs, [7])
+    smallest = uniform.smallest_quotient(graphs, [7])
     (model,) = build_models(6, 2, "mincut", cluster_sizes(graphs), [7], ClassifierSettings())
     first, mlp = model.convs[0], model.pools[0].mlp.layers[0]
     weights = (first.neighbours.weight, first.itself.weight, mlp.weight)
@@ -80,7 +80,7 @@ def test_the_smallest_quotient_is_that_of_the_hidden_features() -> None:
     variance, directions = np.linalg.eigh(spread)
     kept = directions[:, variance > 1e-3 * variance.max()]
     expected = scipy.linalg.eigh(kept.T @ cut @ kept, kept.T @ spread @ kept, eigvals_only=True)[0]
-    assert found == pytest.approx([expected], rel=1e-4)
+    assert smallest == pytest.approx([expected], rel=1e-4)
 
 
 def test_the_command_writes_its_table(tmp_path, capsys, monkeypatch) -> None:
