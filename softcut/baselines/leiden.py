@@ -14,8 +14,6 @@ from softcut.baselines.scikit import check_n_clusters
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 
-_SEARCH_RUNS = 12  # of Leiden at most, while the resolution is searched
-
 
 def leiden(
     graph: Graph,
@@ -23,16 +21,30 @@ def leiden(
     random_state: int = 0,
     *,
     resolution: float | None = None,
+    exact: bool = True,
+    n_steps: int = 12,
 ) -> NDArray[np.int64]:
     """Leiden with the modularity of a resolution; node features are ignored.
 
     Leiden chooses the number of communities itself. With ``n_clusters`` the resolution is searched by
     bisection until that many communities are sizeable (one percent of the nodes, or a fifth of the average
     ``n / n_clusters`` where that is less), or as near as possible. Small components and leftovers are
-    communities of their own; they are then merged until ``n_clusters`` remain: each into the large community
-    it shares most edges with, and those without such edges into the smallest one.
+    communities of their own; with ``exact`` they are then merged until ``n_clusters`` remain: each into the
+    large community it shares most edges with, and those without such edges into the smallest one.
 
-    Without ``n_clusters``, the communities are those of the given ``resolution`` (1 by default).
+    Parameters
+    ----------
+    graph, random_state
+        As in every baseline.
+    n_clusters
+        The number of communities wanted, or None for those of the given resolution.
+    resolution
+        Resolution of the modularity; default 1. Not together with ``n_clusters``.
+    exact
+        Return at most ``n_clusters`` communities rather than about that many.
+    n_steps
+        Most runs of Leiden during the search.
+
     Needs ``pip install 'softcut[leiden]'``.
 
     >>> from softcut.baselines import leiden
@@ -50,7 +62,8 @@ def leiden(
     if n_clusters is None:
         return run(1.0 if resolution is None else resolution)
     k = check_n_clusters(graph, n_clusters)
-    return _merge(graph.adjacency, _search(run, graph.num_nodes, k), k)
+    labels = _search(run, graph.num_nodes, k, n_steps)
+    return _merge(graph.adjacency, labels, k) if exact else labels
 
 
 def _igraph(graph: Graph) -> tuple[Any, list[float] | None]:
@@ -70,12 +83,12 @@ def _leiden(graph: Any, weights: list[float] | None, seed: int, resolution: floa
     return np.asarray(partition.membership, dtype=np.int64)
 
 
-def _search(run: Callable[[float], NDArray[np.int64]], n: int, k: int) -> NDArray[np.int64]:
+def _search(run: Callable[[float], NDArray[np.int64]], n: int, k: int, n_steps: int) -> NDArray[np.int64]:
     """The run whose number of sizeable communities is nearest to k; at equal distance the larger number."""
     runs = []
     low, high = -np.inf, np.inf  # logarithms of resolutions known to give too few and too many
     point, stride = 0.0, np.log(2.0)  # resolution 1, near which most answers lie
-    for _ in range(_SEARCH_RUNS):
+    for _ in range(max(n_steps, 1)):
         labels = run(float(np.exp(point)))
         count = int(np.count_nonzero(np.bincount(labels) >= min(0.01 * n, 0.2 * n / k)))
         runs.append((abs(count - k), count < k, labels))

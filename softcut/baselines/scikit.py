@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -127,13 +127,15 @@ def spectral(
     random_state: int = 0,
     *,
     n_init: int = 10,
+    eigen_solver: Literal["auto", "arpack", "lobpcg"] = "auto",
 ) -> NDArray[np.int64]:
     """k-means on the eigenvectors of the normalised Laplacian; node features are ignored.
 
     This is :class:`sklearn.cluster.SpectralClustering` with the adjacency matrix as affinity. A graph of
     several components is accepted (without scikit-learn's warning), but then the method mostly separates
-    small components from the rest. Eigenvectors are those of ARPACK up to 50,000 nodes with an average degree
-    of at most 20; LOBPCG, which does not factorise the Laplacian, finds those of larger or denser graphs.
+    small components from the rest. ``eigen_solver="arpack"`` factorises the Laplacian: exact, but slow on large or
+    dense graphs; ``"lobpcg"`` only multiplies; ``"auto"`` takes ARPACK up to 50,000 nodes with an average degree of
+    at most 20.
 
     >>> from softcut.baselines import spectral
     >>> from softcut.datasets import community_graph
@@ -149,7 +151,11 @@ def spectral(
     if k == n:
         return np.arange(n, dtype=np.int64)
     # scikit-learn solves problems of few nodes densely with LOBPCG.
-    solver = "arpack" if 5 * k < n <= 50_000 and graph.adjacency.nnz <= 20 * n else "lobpcg"
+    if eigen_solver not in ("auto", "arpack", "lobpcg"):
+        raise ParameterError(f"eigen_solver must be 'auto', 'arpack' or 'lobpcg', not {eigen_solver!r}.")
+    if eigen_solver == "auto":
+        eigen_solver = "arpack" if n <= 50_000 and graph.adjacency.nnz <= 20 * n else "lobpcg"
+    solver = eigen_solver if n > 5 * k else "lobpcg"
     model = SpectralClustering(
         k, affinity="precomputed", eigen_solver=solver, n_init=n_init, random_state=random_state
     )

@@ -72,7 +72,7 @@ classify shapes --pool median: --pool must be one of
 classify shapes --held-out 0.9: --held-out must be above 0 and at most 0.5, got 0.9.
 classify shapes --model a --model-out b: leave it out with --model.
 classify shapes --model none: no model at none
-classify shapes --epochs 0: --epochs must be positive, not 0.
+classify shapes --epochs 0: --epochs must be positive, got 0.
 classify unlabelled: unlabelled has no graph labels (SHAPES_graph_labels.txt)
 classify few: few holds 1 graphs: too few to train
 segment missing.png: missing.png is not a file
