@@ -269,3 +269,15 @@ def test_training_lowers_the_objective(method, easy: Graph) -> None:
     s, loss = run(60)
     assert np.array_equal(method(easy, 4, 4, max_iter=60), s[:, 0].argmax(-1))
     assert loss < run(1)[1] - 1e-3
+
+
+@pytest.mark.parametrize("solver", ["arpack", "lobpcg", "auto"])
+def test_spectral_separates_components(solver):
+    sizes = (20, 25, 30)
+    blocks = [nx.to_scipy_sparse_array(nx.complete_graph(size)) for size in sizes]
+    graph = Graph.from_scipy(sp.csr_matrix(sp.block_diag(blocks)))
+    assert metrics.ari(np.repeat([0, 1, 2], sizes), spectral(graph, 3, eigen_solver=solver)) == 1.0
+    with pytest.raises(ParameterError, match="eigen_solver"):
+        spectral(graph, 3, eigen_solver="amg")
+    assert metrics.clusters_used(leiden(graph, 2, exact=False)) == 3  # not merged
+    assert np.array_equal(leiden(graph, 30, exact=False, n_steps=1), leiden(graph))
