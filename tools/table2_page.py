@@ -229,8 +229,7 @@ def _missing_text(gone: Sequence[tuple[str, str, int]], beyond: Sequence[tuple[s
 
 def _missing_lines(gone: Sequence[tuple[str, str, int]]) -> str:
     return "\n".join(
-        f"- {dataset}, {method}: {'not run yet' if not count else f'{count} of {FOLDS} folds'}; "
-        f"`{table2.command_for(dataset, method)}`"
+        f"- {count} of {FOLDS} folds: `{table2.command_for(dataset, method)}`"
         for dataset, method, count in gone
     )
 
