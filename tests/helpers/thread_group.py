@@ -1,5 +1,6 @@
 """Processes that are threads of one process: the exchange of rows and sums, without torch.distributed."""
 
+import ast
 import copy
 import tempfile
 import threading
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,7 +56,14 @@ def in_parts(parts: int, work: Callable[[ThreadGroup], Any]) -> list[Any]:
             barrier.abort()
             raise
 
-    with ThreadPoolExecutor(parts) as pool:
+    # numpy.load parses headers with ast, which Python 3.11 cannot do in two threads at once.
+    lock, parse = threading.Lock(), ast.parse
+
+    def parse_alone(*source: Any, **options: Any) -> ast.AST:
+        with lock:
+            return parse(*source, **options)
+
+    with patch("ast.parse", parse_alone), ThreadPoolExecutor(parts) as pool:
         futures = [pool.submit(run, rank) for rank in range(parts)]
         errors = [error for error in (future.exception() for future in futures) if error is not None]
         for error in sorted(errors, key=lambda e: isinstance(e, threading.BrokenBarrierError)):
