@@ -250,12 +250,11 @@ def test_several_machines(run, tmp_path, monkeypatch):
     assert len((tmp_path / "labels/labels.csv").read_text().splitlines()) == 301
 
 
-def test_every_example_is_run_here_and_in_the_gallery_and_listed():
+def test_every_example_is_run_here_and_listed():
     scripts = {path.stem for path in EXAMPLES.glob("*.py")}
     tested = set(re.findall(r"run\(\"(\w+)\"", Path(__file__).read_text()))
     listed = set(re.findall(r"\]\((\w+)\.py\)", (EXAMPLES / "README.md").read_text()))
     assert scripts == tested == listed
-    assert scripts == set(hook("gallery").EXAMPLES)
 
 
 def hook(name: str) -> ModuleType:
@@ -267,6 +266,10 @@ def hook(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_gallery_runs_every_example():
+    assert set(hook("gallery").EXAMPLES) == {path.stem for path in EXAMPLES.glob("*.py")}
 
 
 def test_every_page_is_in_the_navigation_once():

@@ -45,11 +45,6 @@ class ThreadProcess:
         self.start, self.join, self.is_alive = self.thread.start, self.thread.join, lambda: False
 
 
-class ThreadContext:
-    Pipe = staticmethod(multiprocessing.Pipe)
-    Process = ThreadProcess
-
-
 @pytest.fixture
 def held():
     """Set: jobs go on. Clear: they wait."""
@@ -76,7 +71,7 @@ def jobs(monkeypatch, held):
     monkeypatch.setattr(serve_jobs, "_work", fake)
     monkeypatch.setattr("multiprocessing.forkserver.ensure_running", lambda: None)
     jobs = Jobs(most_running=2)
-    jobs._context = ThreadContext
+    jobs._context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=ThreadProcess)
     yield jobs
     jobs.close()
 
