@@ -42,6 +42,13 @@ def data() -> str:
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which the test works in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def products(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The shapes of what has been multiplied by a sparse matrix, in order."""
     module = importlib.import_module("softcut.ops.spmm")  # the name in softcut.ops is the function

@@ -222,3 +222,8 @@ def test_a_bad_tree_is_caught(tmp_path, rule, module, source):
     (problem,) = RULES[rule](write_tree(tmp_path, GOOD | {file: source + "\n"}))
     # A cycle may be named by any of its members.
     assert problem.startswith(file if rule != "cycles" else "softcut/")
+
+
+def test_dir_lists_public_names_only_and_all_of_them_exist():
+    assert dir(softcut) == sorted(softcut.__all__)
+    assert all(getattr(softcut, name) is not None for name in dir(softcut))

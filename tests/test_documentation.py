@@ -1,11 +1,15 @@
-"""What the pages say is so: scores, attributes, data sets, files; their code and commands run."""
+"""What the pages say is so: scores, attributes, data sets, files, links; code, commands and examples run."""
 
 import dataclasses
+import importlib.util
 import re
+import runpy
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import networkx as nx
 import numpy as np
@@ -22,10 +26,12 @@ from softcut.cli.app import app
 from softcut.clustering import GraphClustering, Recipe
 from softcut.datasets import attributed_communities, available, available_collections
 from softcut.ops import OBJECTIVES
+from tools.tables import pages
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
-HOW_TO = [*sorted((ROOT / "docs/how-to").glob("*.md")), README, ROOT / "examples/README.md"]
+README, EXAMPLES = ROOT / "README.md", ROOT / "examples"
+HOW_TO = [*sorted((ROOT / "docs/how-to").glob("*.md")), README, EXAMPLES / "README.md"]
+NAVIGATION = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), flags=re.MULTILINE)
 # Default fits take seconds: here only that the code runs is looked at.
 QUICK = {
     "random_state=0).fit(": "max_iter=5).fit(",
@@ -99,9 +105,8 @@ def test_files_and_tests_that_pages_name_exist():
 
 
 @pytest.fixture
-def people(tmp_path, monkeypatch):
+def people(here):
     """The files that docs/clustering.md works on; a ring joins all nodes."""
-    monkeypatch.chdir(tmp_path)
     ring = sp.csr_array(nx.to_scipy_sparse_array(nx.cycle_graph(60)))
     for name, words, seed in (("people", "words", 0), ("others", "other_words", 1)):
         graph = attributed_communities(60, 3, n_features=20, seed=seed)
@@ -127,11 +132,9 @@ def test_the_page_of_the_estimator(people, monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch) -> Path:
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    Image.fromarray(data.astronaut()[::8, ::8]).save(tmp_path / "photo.jpg")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(here) -> None:
+    shutil.copytree(EXAMPLES, here / "examples")
+    Image.fromarray(data.astronaut()[::8, ::8]).save(here / "photo.jpg")
 
 
 def given() -> dict[str, object]:
@@ -187,3 +190,132 @@ def test_options_that_pages_name_exist(name, used):
 
 def options_of(command) -> set[str]:
     return {option for parameter in command.params for option in parameter.opts}
+
+
+@pytest.fixture
+def run(here, monkeypatch, capsys):
+    """Runs an example in an empty folder; what it prints."""
+
+    def run_example(name: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_example
+
+
+def number(pattern: str, text: str) -> float:
+    match = re.search(pattern + r" ([0-9.]+\d)", text)
+    assert match, text
+    return float(match[1])
+
+
+def test_own_csv(run, tmp_path):
+    said = run("own_csv")
+    assert "joined by column 'name'" in said
+    assert re.search(r"verdict: (none|weak|clear), \d", said)
+    assert len(re.findall(r"cluster \d: 20 people", said)) == 3  # the three clubs
+    lines = (tmp_path / "labels.csv").read_text().splitlines()
+    assert lines[0] == "node,cluster,probability" and len(lines) == 61
+    assert (tmp_path / "friends.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pyg_classifier(run):
+    said = run("pyg_classifier", "150")
+    assert len(re.findall(r"epoch \d+: loss", said)) == 3
+    assert number("test accuracy", said.splitlines()[-1]) > 0.5  # of three classes
+
+
+def test_photo(run, tmp_path):
+    image = np.zeros((60, 80, 3), dtype=np.uint8)
+    image[:, 40:] = (240, 200, 40)
+    Image.fromarray(image).save(tmp_path / "halves.png")
+    said = run("photo", "halves.png", "2")
+    assert "80 x 60 pixels" in said and said.count("50% of the photo") == 2
+    with Image.open(tmp_path / "photo-segments.png") as picture:
+        assert picture.size == (80, 60)
+
+
+def test_millions_of_edges(run):
+    said = run("millions_of_edges", "10000")
+    assert number("NMI with the communities", said) > 0.9
+
+
+@pytest.mark.slow  # starts three processes, a quarter of a minute
+def test_several_machines(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    said = run("several_machines", "300")
+    assert "2 processes" in said
+    assert number("NMI with the communities:", said) > 0.9
+    assert len((tmp_path / "labels/labels.csv").read_text().splitlines()) == 301
+
+
+def test_every_example_is_run_here_and_listed():
+    scripts = {path.stem for path in EXAMPLES.glob("*.py")}
+    tested = set(re.findall(r"run\(\"(\w+)\"", Path(__file__).read_text()))
+    listed = set(re.findall(r"\]\((\w+)\.py\)", (EXAMPLES / "README.md").read_text()))
+    assert scripts == tested == listed
+
+
+def hook(name: str) -> ModuleType:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("griffe")
+    spec = importlib.util.spec_from_file_location(f"hook_{name}", ROOT / f"docs/hooks/{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_gallery_runs_every_example():
+    assert set(hook("gallery").EXAMPLES) == {path.stem for path in EXAMPLES.glob("*.py")}
+
+
+def test_every_page_is_in_the_navigation_once():
+    written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    examples = {f"gallery/{path.stem}.md" for path in EXAMPLES.glob("*.py")}
+    outside = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "gallery/index.md"}
+    assert sorted(NAVIGATION) == sorted(written | examples | outside)
+
+
+@pytest.mark.parametrize("page", pages(ROOT), ids=name)
+def test_links_lead_to_files(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    targets = [target for target in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in target]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_links_out_of_docs_lead_into_the_site():
+    targets = hook("outside").targets(
+        "[a](../results/table1.json) [b](quality.md#x) [c](none.md)", "reproduction.md", ROOT
+    )
+    assert targets == {"../results/table1.json": "results/table1.json", "quality.md": "quality.md"}
+    targets = hook("outside").targets("[a](docs/how-to/scale-out.md)", "README.md", ROOT)
+    assert targets == {"docs/how-to/scale-out.md": "how-to/scale-out.md"}
+
+
+def test_docstrings_become_markdown():
+    made = hook("docstrings").as_markdown(
+        "One of :class:`~softcut.Graph`.\n\n>>> 1 + 1\n2\n\nMore.\n\nParameters\n----------\nx\n    It.\n\n>>> 2\n2"
+    )
+    assert made == (
+        "One of `softcut.Graph`.\n\n\n```pycon\n>>> 1 + 1\n2\n```\n\nMore.\n\nParameters\n----------\nx\n    It.\n\n"
+        "Examples\n--------\n>>> 2\n2"
+    )
+    formula = hook("docstrings").as_markdown("Loss\n\n.. math::\n    \\frac{a}{b}\n    + c\n\nafter")
+    assert re.fullmatch(
+        r'Loss\n\n<img class="formula" alt="\\frac{a}{b} \+ c" src="data:image/svg[^"]+">\n+after', formula
+    )
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_warnings(tmp_path):
+    pytest.importorskip("material")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    loaded = re.findall(
+        r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)"', (tmp_path / "index.html").read_text()
+    )
+    assert loaded == []  # nothing is fetched from elsewhere

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from softcut import Graph, provenance
-from softcut.device import choose_device
 from softcut.errors import Argument, GraphError, Note, ParameterError, Sentence
 from softcut.files import atomic_json, atomic_write
 from softcut.io import read_features, read_graph
@@ -97,9 +96,3 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         atomic_write(tmp_path / "a.json", half)
     assert json.loads((tmp_path / "a.json").read_text()) == [1]
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
-
-
-def test_a_device_that_is_not_there_is_one_sentence():
-    assert choose_device("auto").type in ("cpu", "cuda")
-    with pytest.raises(ParameterError, match="device 'abacus' cannot be used here"):
-        choose_device("abacus")

@@ -1,5 +1,6 @@
-"""``softcut demo``, ``partition``, ``report`` and ``serve``."""
+"""The commands other than ``cluster`` and ``predict``."""
 
+import csv
 import importlib.util
 import json
 import os
@@ -7,14 +8,25 @@ import re
 import signal
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from helpers.molecule_samples import made_molecules
+from PIL import Image
+from rich.console import Console
 
+from softcut.cli.console import TrainingBar
+from softcut.datasets import qm9
 from softcut.io.part_files import open_part, read_manifest, read_names
+from softcut.metrics import ari
+from softcut.paper import regression, segmentation, segmentation_figure
 from softcut.report import demo
 from softcut.report.html_page import Section
+from softcut.training import LoopProgress
 
 HAVE_METIS = importlib.util.find_spec("pymetis") is not None
 
@@ -65,7 +77,7 @@ def test_parts_are_written_and_described(done, refused, people, monkeypatch):
     assert "METIS is not installed (pip install 'softcut[parts]')" in err
 
 
-def test_options_have_an_effect(done, people):
+def test_options_of_partition_have_an_effect(done, people):
     words = ("partition", "people.csv", "-f", "words.csv", "--parts", 2)
     done(*words, "-o", "a", "--method", "random", "--paper")
     done(*words, "-o", "b", "--method", "random", "--seed", 1)
@@ -127,3 +139,197 @@ def test_a_server_of_its_own(tmp_path):
     assert process.returncode == 0, err
     assert out == "Ended.\n"
     assert not list(tmp_path.glob("softcut-serve-*"))
+
+
+def predictions(folder):
+    with Path(folder, "predictions.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_train_save_and_predict(done, refused, shapes):
+    classes = shapes("shapes", 60)
+    words = ["--epochs", 60, "--lr", 0.01, "--device", "cpu", "--held-out", 0.2, "--model-out", "m"]
+    out, _ = done("classify", "shapes", *words)
+    rows = predictions("shapes-classes")
+    assert len(rows) == 12
+    assert all(int(row["class"]) == classes[int(row["graph"]) - 1] for row in rows)
+    metrics = json.loads(Path("shapes-classes/metrics.json").read_text())
+    hits = np.array([row["class"] == row["predicted"] for row in rows])
+    assert metrics["accuracy"] == pytest.approx(hits.mean()) and hits.mean() > 0.9
+    second = np.array([row["class"] == "2" for row in rows])
+    assert metrics["accuracy_per_class"]["2"] == pytest.approx(hits[second].mean())
+    assert (metrics["trained_on"], metrics["tested_on"], metrics["graphs"]) == (48, 12, 60)
+    assert f"{100 * hits.mean():.1f} %" in out and "of class 2" in out
+    said = refused("classify", "shapes", *words)  # an earlier result is not replaced
+    assert "--overwrite" in said
+
+    truth = shapes("others", 10, seed=1, labels=False)
+    out, _ = done("classify", "others", "--model", "m", "--device", "cpu", "-o", "told")
+    assert "accuracy" not in out
+    told = predictions("told")
+    assert [row["class"] for row in told] == [""] * 10
+    assert np.mean([int(row["predicted"]) == y for row, y in zip(told, truth, strict=True)]) > 0.8
+    # The graphs that tested the model get the same answers from the file.
+    done("classify", "shapes", "--model", "m", "--device", "cpu", "-o", "again")
+    again = {row["graph"]: row for row in predictions("again")}
+    for row in rows:
+        assert again[row["graph"]]["predicted"] == row["predicted"]
+        assert float(again[row["graph"]]["probability"]) == pytest.approx(float(row["probability"]), abs=1e-4)
+    done("classify", "shapes", "--epochs", 1, "--device", "cpu", "-o", "again", "--overwrite")
+    assert len(predictions("again")) == 6
+
+
+def test_a_data_set_by_name_uses_its_own_split(done, refused, shapes, data, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    words = ("bench-easy-small", "--epochs", 2, "--device", "cpu", "--model-out", "m", "-o", "r")
+    out, _ = done("classify", *words)
+    metrics = json.loads(Path("r/metrics.json").read_text())
+    assert metrics["trained_on"] + metrics["tested_on"] == 300
+    assert "Bench-easy-small: 300 graphs, 3 classes" in out
+    shapes("shapes", 4)
+    said = refused("classify", "shapes", "--model", "m")
+    assert "was trained on Bench-easy-small, not on a folder" in said
+
+
+def test_labels_overlay_and_sizes_are_written(done, refused, photo):
+    out, _ = done("segment", "photo.png", "-k", 3)
+    assert "3 segments" in out and "photo-segments/overlay.png" in out
+    labels = np.asarray(Image.open("photo-segments/labels.png"))
+    assert ari(photo.ravel(), labels.ravel()) > 0.9
+    about = json.loads(Path("photo-segments/segments.json").read_text())
+    assert (about["width"], about["height"], about["method"]) == (90, 40, "mincut")
+    pixels = np.asarray(Image.open("photo.png"), dtype=float)
+    for number, described in enumerate(about["segments"]):
+        inside = labels == number
+        assert described["share"] == pytest.approx(inside.mean())
+        colour = [int(described["colour"][i : i + 2], 16) for i in (1, 3, 5)]
+        np.testing.assert_allclose(colour, pixels[inside].mean(0), atol=1)
+        assert f"{100 * inside.mean():.1f} %" in out and described["colour"] in out
+    assert Image.open("photo-segments/overlay.png").size == (90, 40)
+    assert "--overwrite" in refused("segment", "photo.png", "-k", 3)
+
+
+def test_options_of_segment_have_an_effect(done, photo):
+    words = ("--method", "ncut", "--regions", "slic", "--max-pixels", 1000, "--no-texture", "--position")
+    _, err = done("segment", "photo.png", "-k", "auto", "-o", "other", *words)
+    assert "--segments auto" in err and "1/2 of the image's size" in err and "--max-pixels" in err
+    assert json.loads(Path("other/segments.json").read_text())["method"] == "ncut"
+    assert np.asarray(Image.open("other/labels.png")).shape == (40, 90)
+
+
+WORDS = ("reproduce", "regression", "--quick", "--property", "mu", "--method", "mincut", "--folds", 2)
+
+
+@pytest.fixture
+def molecules(monkeypatch):
+    monkeypatch.setattr(regression, "load_molecules", lambda data: made_molecules())
+
+
+def runs(folder):
+    recorded = json.loads(Path(folder, "table3_trials_runs.json").read_text())
+    return [{name: value for name, value in run.items() if name != "seconds"} for run in recorded]
+
+
+def test_a_quick_regression_ends_with_a_table_and_says_what_it_is(done, molecules):
+    words = (*WORDS, "--property", "cv", "--epochs", 2, "--device", "cpu")
+    out, err = done(*words)
+    assert "not the table of the paper" in err
+    assert "mincut: 4 networks, 2 epochs" in err
+    assert "Table 3" in out and "mse_last" in out
+    cells = json.loads(Path("results/table3_trials.json").read_text())
+    assert {(c["dataset"], c["n"]) for c in cells} == {("mu", 2), ("cv", 2)}
+    for cell in cells:
+        assert f"{cell['mean']:.3f} ± {cell['std']:.3f}" in out
+    assert not Path("results/table3.json").exists()
+    _, err = done(*words)
+    assert "networks" not in err  # nothing is left to train
+    out, err = done(*words, "--minutes", 0, "-o", "none")
+    assert out == "" and "The same command continues" in err
+
+
+@pytest.mark.parametrize("press_at", [1, 4])
+def test_ctrl_c_leaves_a_checkpoint_that_the_same_command_continues(
+    run, done, molecules, monkeypatch, press_at
+):
+    words = (*WORDS, "--epochs", 6, "--device", "cpu")
+    seen = []
+
+    def press(bar, job, folds, state):
+        seen.append(state)
+        if len(seen) == press_at:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingBar, "update", press)
+        code, out, err = run(*words, "-o", "stopped")
+    assert (code, out) == (130, "")
+    assert "interrupted" in err and "Traceback" not in err
+    assert list(Path("stopped/checkpoints").glob("*.pt"))
+    done(*words, "-o", "stopped")
+    done(*words, "-o", "straight")
+    assert runs("stopped") == runs("straight")
+    assert not list(Path("stopped/checkpoints").glob("*.pt"))
+
+
+def test_missing_data_and_missing_rdkit_are_one_sentence(run, tmp_path, monkeypatch):
+    for said in (
+        "'QM9' is not in",
+        "reading molecules from SMILES needs the package 'rdkit': run pip install 'softcut[molecules]' "
+        "(in a clone of the source: pip install -e '.[molecules]').",
+    ):
+        code, out, err = run(*WORDS, "--data", tmp_path)
+        assert (code, out) == (2, "")
+        assert said in " ".join(err.split()).partition("softcut: ")[2]
+        (tmp_path / "qm9").mkdir(exist_ok=True)
+        (tmp_path / "qm9/qm9.csv.gz").write_bytes(b"")
+        monkeypatch.setattr(qm9.fetching, "check_sha256", lambda *given: None)
+        monkeypatch.setitem(sys.modules, "rdkit", None)
+        monkeypatch.setitem(sys.modules, "rdkit.Chem", None)
+
+
+def test_a_classification_ends_with_a_table_and_resumes(done, data, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    words = ["reproduce", "classification", "--dataset", "bench_easy_small", "--epochs", 2, "--device", "cpu"]
+    out, err = done(*words, "--method", "nopool", "--method", "wl", "--folds", 1)
+    assert "Table 2" in out and "nopool, folds 0" in err
+    cells = json.loads(Path("results/table2.json").read_text())
+    assert {(c["method"], c["n"]) for c in cells} == {("nopool", 1), ("wl", 1)}
+    assert all(f"{cell['mean']:.1f}" in out for cell in cells)
+    _, err = done(*words, "--method", "nopool", "--folds", 2)
+    assert "nopool, folds 1" in err  # the other fold is not repeated
+    _, err = done(*words, "--method", "mincut", "--folds", 2, "--minutes", 0)
+    assert "not finished: Bench-easy-small: mincut. The same command continues" in " ".join(err.split())
+
+
+def test_segmentation_passes_its_options_on(done, monkeypatch):
+    asked = Mock(return_value=[])
+    monkeypatch.setattr(segmentation, "run", asked)
+    monkeypatch.setattr(segmentation_figure, "draw", lambda out, **options: [f"{out}/picture.png"])
+    words = ("--method", "mincut", "--images", 3, "--minutes", 1, "--split", "test", "-o", "there")
+    out, _ = done("reproduce", "segmentation", *words)
+    (folder, methods), options = asked.call_args
+    assert (folder, methods) == ("there", ["mincut"])
+    assert (options["images"], options["minutes"], options["split"]) == (3, 1.0, "test")
+    assert "there/picture.png" in out and "gPb-owt-ucm" in out
+    assert "Picture" not in done("reproduce", "segmentation", "--no-figure")[0]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_sees_bars(terminal):
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=terminal, width=160)
+    errors, hits = {"mse": np.array([0.2, 0.4])}, {"accuracy": np.array([0.5, 0.75])}
+    with TrainingBar(console, jobs=4) as bar:
+        bar.update("topk", range(2), LoopProgress(20, 50, {}, errors, (0, 1)))
+        bar.update("mincut", range(2), LoopProgress(50, 50, {}, errors, (0, 1)))
+        bar.update("PROTEINS mincut", range(3), LoopProgress(50, 50, {}, hits, (0, 1)))
+        bar.tell("writing")
+    with TrainingBar(console) as bar:
+        bar(SimpleNamespace(iteration=30, iterations=30, cut=np.array([-0.5, -1]), ortho=np.array([0.25])))
+    shown = screen.getvalue()
+    for text in (
+        *("mincut (2 of 4)", "2 networks, validation MSE 0.300", "PROTEINS mincut (3 of 4)"),
+        *("2 of 3 folds training, validation accuracy 62.5 %", "training  loss -0.750  ortho 0.250", "30/30"),
+    ):
+        assert (text in shown) is terminal
+    assert terminal or shown == "writing\n"

@@ -2,13 +2,13 @@
 
 import gzip
 import io
-import warnings
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+from helpers import graph_checks
 
 from softcut.graph import Graph
 from softcut.io import read_graph
@@ -22,9 +22,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def quiet(*args: Any, **kwargs: Any) -> Graph:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return read_graph(*args, **kwargs)
+    return graph_checks.quiet(read_graph, *args, **kwargs)
 
 
 def line_of(g: Graph) -> str:

@@ -1,4 +1,4 @@
-"""Pictures: what is drawn for which size, and colours people can tell apart."""
+"""Pictures: what is drawn for which size, colours people can tell apart, and the demo."""
 
 import itertools
 import warnings
@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgb
 
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
-from softcut.report import plots
+from softcut.report import demo, plots
 from softcut.report.plots import (
     cluster_colours,
     draw_adjacency,
@@ -66,15 +66,16 @@ def texts_of(ax):
     return [t.get_text() for t in ax.texts]
 
 
-def drawn(graph, labels):
+def drawn(draw, graph, labels):
     _, ax = figure()
-    draw_partition(ax, graph, labels, np.random.default_rng(0).random((graph.num_nodes, 2)), "title")
+    at = [np.random.default_rng(0).random((graph.num_nodes, 2))] if draw is draw_partition else []
+    draw(ax, graph, labels, *at, "title")
     return ax
 
 
 def test_few_nodes_have_names_and_edges_and_more_nodes_cluster_numbers():
     graph = Graph.from_networkx(nx.relabel_nodes(nx.path_graph(3), {0: "ann", 1: "bob", 2: "x" * 30}))
-    ax = drawn(graph, np.array([0, 1, 1]))
+    ax = drawn(draw_partition, graph, np.array([0, 1, 1]))
     assert texts_of(ax) == ["ann", "bob", "x" * 17 + "…"]
     places = np.random.default_rng(0).random((3, 2))
     np.testing.assert_allclose([note.xy for note in ax.texts], places)
@@ -89,7 +90,7 @@ def test_few_nodes_have_names_and_edges_and_more_nodes_cluster_numbers():
     wanted = [to_rgb(cluster_colours(2)[c]) for c in (0, 1, 1)]
     np.testing.assert_allclose(dots.get_facecolors()[:, :3], [wanted[node] for node in order])
     graph, labels = grid_graph(10, 10), np.arange(100) // 50
-    ax = drawn(graph, labels)
+    ax = drawn(draw_partition, graph, labels)
     assert texts_of(ax) == ["0", "1"]
     places = np.random.default_rng(0).random((100, 2))
     np.testing.assert_allclose(ax.texts[1].get_position(), np.median(places[50:], axis=0))
@@ -98,7 +99,7 @@ def test_few_nodes_have_names_and_edges_and_more_nodes_cluster_numbers():
 
 def test_many_nodes_have_no_edges(monkeypatch):
     graph = grid_graph(20, 20)
-    ax = drawn(graph, np.arange(400) // 200)
+    ax = drawn(draw_partition, graph, np.arange(400) // 200)
     assert not lines_of(ax)
     assert len(ax.collections[0].get_offsets()) == 400
     assert ax.collections[0].get_sizes().tolist() == [15]
@@ -109,7 +110,7 @@ def test_many_nodes_have_no_edges(monkeypatch):
         np.array([ax.get_xlim(), ax.get_ylim()]).T, [low - room, high + room], rtol=1e-6
     )
     monkeypatch.setattr(plots, "_DOTS", 100)
-    assert len(drawn(graph, np.arange(400) // 200).collections[0].get_offsets()) == 100
+    assert len(drawn(draw_partition, graph, np.arange(400) // 200).collections[0].get_offsets()) == 100
 
 
 def test_groups_show_sizes_and_cuts():
@@ -117,8 +118,7 @@ def test_groups_show_sizes_and_cuts():
     edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3), (5, 6)]
     graph = Graph.from_edges(np.array(edges).T, edge_weight=[1.0] * 7 + [5.0])
     labels = np.array([0, 0, 0, 1, 1, 1, 4])  # an empty cluster is not drawn
-    _, ax = figure()
-    draw_groups(ax, graph, labels, "groups")
+    ax = drawn(draw_groups, graph, labels)
     sizes = ax.collections[0].get_sizes()
     np.testing.assert_allclose(sizes / sizes.max(), [1, 1, 1 / 3])
     assert texts_of(ax) == ["1", "5", "0", "1", "4"]  # two cuts, three clusters
@@ -132,15 +132,13 @@ def test_groups_show_sizes_and_cuts():
     at = [text.get_position() for text in ax.texts[::2]]
     np.testing.assert_allclose(at, [between, corners[0], corners[2]], atol=1e-12)
     graph = attributed_communities(600, 20, edge_signal=0.1, seed=0)  # dense: only the largest cuts are drawn
-    _, ax = figure()
-    draw_groups(ax, graph, graph.y, "groups")
+    ax = drawn(draw_groups, graph, graph.y)
     assert len(ax.lines) <= 45
 
 
 def test_the_matrix_is_sorted_by_cluster(monkeypatch):
     graph = Graph.from_edges([[0, 1, 0], [2, 3, 1]])  # 0-2 and 1-3 inside, 0-1 between
-    _, ax = figure()
-    draw_adjacency(ax, graph, np.array([0, 1, 0, 1]), "matrix")
+    ax = drawn(draw_adjacency, graph, np.array([0, 1, 0, 1]))
     image = ax.images[0].get_array().filled(0) > 0
     expected = np.zeros((4, 4), dtype=bool)  # rows in the order 0, 2, 1, 3
     for a, b in ((0, 1), (2, 3), (0, 2)):
@@ -154,17 +152,15 @@ def test_the_matrix_is_sorted_by_cluster(monkeypatch):
     ]
     monkeypatch.setattr(plots, "_BINS", 7)  # a large one is counted in squares
     graph = attributed_communities(100, 3, seed=0)
-    _, ax = figure()
-    draw_adjacency(ax, graph, graph.y, "matrix")
+    ax = drawn(draw_adjacency, graph, graph.y)
     image = ax.images[0].get_array().filled(0)
     assert image.shape == (7, 7)
     np.testing.assert_allclose(image.sum() * (100 / 7) ** 2, graph.adjacency.nnz)
 
 
 def test_axes_have_whole_numbers():
-    fig, ax = figure()
-    draw_adjacency(ax, grid_graph(1, 3), np.array([0, 0, 1]), "matrix")
-    fig.canvas.draw()
+    ax = drawn(draw_adjacency, grid_graph(1, 3), np.array([0, 0, 1]))
+    ax.figure.canvas.draw()
     for ticks in (ax.get_xticks(), ax.get_yticks()):
         assert (ticks == np.round(ticks)).all()
 
@@ -213,13 +209,10 @@ def test_a_single_edge_between_clusters_can_be_seen(nodes):
     # Dense inside one cluster, one edge to the other: its pixel must not be white.
     block = itertools.combinations(range(30), 2)
     graph = Graph.from_edges(np.array([*block, (0, nodes - 1)]).T, num_nodes=nodes)
-    _, ax = figure()
-    draw_adjacency(ax, graph, (np.arange(nodes) >= nodes // 2).astype(int), "matrix")
-    drawn = ax.images[0].to_rgba(ax.images[0].get_array())
-    corner = drawn[0, -1]
-    assert corner[3] == 1
-    assert (corner[:3] < 0.75).all()
-    assert drawn[-1, -1][3] == 0
+    ax = drawn(draw_adjacency, graph, (np.arange(nodes) >= nodes // 2).astype(int))
+    pixels = ax.images[0].to_rgba(ax.images[0].get_array())
+    assert pixels[0, -1, 3] == 1 and (pixels[0, -1, :3] < 0.75).all()
+    assert pixels[-1, -1, 3] == 0
 
 
 # ----------------------------------------------------------------------------- where nodes stand
@@ -270,3 +263,29 @@ def test_few_features_give_two_coordinates(columns):
         walk = graph.adjacency.toarray() + np.eye(400)
         walk /= walk.sum(1, keepdims=True)
         np.testing.assert_allclose(positions, np.hstack([walk @ walk @ x, 0 * x]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("nodes", "height"), [(60, 1), (400, 3)])
+def test_every_method_has_a_legend_and_large_graphs_more_panels(tmp_path, monkeypatch, nodes, height):
+    graph = attributed_communities(nodes, 2, seed=0)
+    by_method = {"other": 1 - graph.y, "softcut (default)": graph.y}  # matched: the same numbers
+    kept = []
+    monkeypatch.setattr(demo, "save_figure", lambda fig, path: kept.append(fig))
+    demo.draw_methods(tmp_path / "a.png", graph, by_method, [{"k": 2, "normalised_cut": 0.5, "nmi": 1.0}] * 2)
+    assert len(kept[0].axes) == 2 * height
+    assert [ax.get_title() for ax in kept[0].axes[:2]] == [f"{m}\ncut 0.50, NMI 1.00" for m in by_method]
+    sizes = np.bincount(graph.y)
+    for ax in kept[0].axes[-2:]:
+        said = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert [text.split(",")[0] for text in said] == [f"{i}: {size} nodes" for i, size in enumerate(sizes)]
+
+
+def test_labels_that_match_get_the_same_number():
+    rng = np.random.default_rng(0)
+    reference = rng.integers(0, 5, 200)
+    renamed = np.array([3, 9, 0, 7, 1])[reference]
+    np.testing.assert_array_equal(demo.numbered_like(renamed, reference), reference)
+    split = np.where(np.arange(200) < 150, renamed, 20)  # one more cluster than the reference
+    again = demo.numbered_like(split, reference)
+    assert len(np.unique(again)) == 6
+    assert (again == reference)[:150].all()

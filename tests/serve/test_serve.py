@@ -9,6 +9,7 @@ import warnings
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -44,11 +45,6 @@ class ThreadProcess:
         self.start, self.join, self.is_alive = self.thread.start, self.thread.join, lambda: False
 
 
-class ThreadContext:
-    Pipe = staticmethod(multiprocessing.Pipe)
-    Process = ThreadProcess
-
-
 @pytest.fixture
 def held():
     """Set: jobs go on. Clear: they wait."""
@@ -75,7 +71,7 @@ def jobs(monkeypatch, held):
     monkeypatch.setattr(serve_jobs, "_work", fake)
     monkeypatch.setattr("multiprocessing.forkserver.ensure_running", lambda: None)
     jobs = Jobs(most_running=2)
-    jobs._context = ThreadContext
+    jobs._context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=ThreadProcess)
     yield jobs
     jobs.close()
 
@@ -151,13 +147,6 @@ def test_this_page_is_served_and_may_load_nothing_from_elsewhere(client):
         assert client.get(f"/static/{path}").status_code == 404
 
 
-def test_large_uploads_are_refused(client, jobs):
-    answer = send(client, content=b"1 2\n" * 50_000)
-    assert answer.status_code == 413
-    assert "larger than 0 MB" in answer.json()["error"]
-    assert not list(jobs._root.iterdir())
-
-
 @pytest.mark.parametrize(
     ("name", "k", "seed", "said"),
     [
@@ -177,6 +166,8 @@ def test_bad_orders_are_one_sentence_and_leave_no_files(client, jobs, name, k, s
     assert "no file was sent" in client.post("/jobs", data={"k": "2"}).json()["error"]
     same = {"file": ("a.csv", EDGES), "features": ("a.csv", b"1")}
     assert "same file name" in client.post("/jobs", files=same).json()["error"]
+    large = send(client, content=b"1 2\n" * 50_000)
+    assert large.status_code == 413 and "larger than 0 MB" in large.json()["error"]
     assert not list(jobs._root.iterdir())
 
 
@@ -256,18 +247,19 @@ def outcome(file, k, **order) -> list[tuple]:
     return told
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def failure(file, **order) -> str:
+    """The one sentence of a job that fails."""
+    ((kind, sentence),) = outcome(file, 2, **order)
+    assert kind == "failed"
+    return sentence
 
 
 @pytest.mark.parametrize("features", [False, True])
-def test_work_clusters_a_graph(folder, features):
+def test_work_clusters_a_graph(here, features):
     graph = attributed_communities(60, 2, n_features=8, edge_signal=0.9, seed=0)
     names = write_csv(graph, Path("g.csv"), Path("x.csv"), "<b>{}")
     first, *progress, last = outcome("g.csv", 2, features="x.csv" if features else None, n_init=4)
-    assert first[0] == "read" and "g.csv" in first[1] and str(folder) not in first[1]
+    assert first[0] == "read" and "g.csv" in first[1] and str(here) not in first[1]
     assert [message[0] for message in progress] == ["progress"] * len(progress)
     assert {message[1] for message in progress} == (
         {0} if features else set()
@@ -285,22 +277,17 @@ def test_work_clusters_a_graph(folder, features):
     assert [view["view"] for view in views] == ["graph", "groups", "heat", *(["dots"] if features else [])]
 
 
-def test_bad_files_are_one_sentence(folder, capsys, monkeypatch):
+def test_bad_files_are_one_sentence(here, capsys, monkeypatch):
     Path("bad.csv").write_text("a,b\n1,2,3\n")
-    ((kind, sentence),) = outcome("bad.csv", 2)
-    assert kind == "failed" and "bad.csv, line 2" in sentence
+    assert "bad.csv, line 2" in failure("bad.csv")
     for error, said in ((MemoryError(), "memory is full"), (RuntimeError("secret"), "something went wrong")):
-
-        def fail(*args, error=error, **kwargs):
-            raise error
-
-        monkeypatch.setattr(serve_worker, "read_graph", fail)
-        ((kind, sentence),) = outcome("bad.csv", 2)
-        assert kind == "failed" and said in sentence and "secret" not in sentence
+        monkeypatch.setattr(serve_worker, "read_graph", Mock(side_effect=error))
+        sentence = failure("bad.csv")
+        assert said in sentence and "secret" not in sentence
     assert "secret" in capsys.readouterr().err
 
 
-def test_pictures_are_segmented_and_bad_ones_are_one_sentence(folder, monkeypatch):
+def test_pictures_are_segmented_and_bad_ones_are_one_sentence(here, monkeypatch):
     pytest.importorskip("softcut.segment")
     image = np.zeros((40, 60, 3), np.uint8)
     image[:, 30:] = (250, 200, 0)
@@ -311,11 +298,9 @@ def test_pictures_are_segmented_and_bad_ones_are_one_sentence(folder, monkeypatc
     assert (labels[:, :30] == labels[0, 0]).mean() > 0.9 and labels[0, 0] != labels[0, -1]
     assert Image.open("overlay.png").size == (60, 40)
     Path("a.png").write_bytes(b"no picture")
-    ((kind, sentence),) = outcome("a.png", 2, picture=True)
-    assert kind == "failed" and "a.png cannot be read as an image" in sentence
+    assert "a.png cannot be read as an image" in failure("a.png", picture=True)
     monkeypatch.setattr(serve_worker, "_PIXELS", 100)
-    ((kind, sentence),) = outcome("b.png", 2, picture=True)
-    assert kind == "failed" and "60 x 40 pixels" in sentence
+    assert "60 x 40 pixels" in failure("b.png", picture=True)
 
 
 def test_jobs_are_processes_that_can_be_ended():
