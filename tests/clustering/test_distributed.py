@@ -161,11 +161,12 @@ def test_labels_are_those_of_the_estimator(parts, kind):
     results = trained(parts[kind, 3], DistributedSettings(3, n_init=6), 3)
     labels, probability = whole_of(results)
     assert list(np.bincount(labels)) == sorted(np.bincount(labels), reverse=True)  # the largest first
-    assert results[0].evidence == pytest.approx(evidence(graph, labels), rel=1e-6)
+    assert results[0].evidence == pytest.approx(evidence(graph, labels), rel=1e-9)
     assert nmi(expected.labels_, labels) > 0.99
     assert (expected.labels_ == labels).mean() > 0.98  # numbered alike, too
     assert np.median(np.abs(expected.soft_.max(1) - probability)) < 1e-3
     for found in results:
+        assert found.structure == pytest.approx(evidence_parts(graph, labels).structure, rel=1e-9)
         assert found.structure == pytest.approx(expected.structure_, rel=1e-3)
         assert found.recipe.verdict(found.structure) == expected.verdict_
         assert found.recipe.digest == NO_EDGES.changed(networks=6).digest

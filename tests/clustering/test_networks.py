@@ -1,4 +1,4 @@
-"""The steps of a fit, each on its own: preparing, budgets, starts, judging, selection, merging, numbering."""
+"""The steps of a fit: preparing, budgets, starts, judging, selection, merging, numbering; and training in batches."""
 
 from dataclasses import replace
 
@@ -7,17 +7,18 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-import softcut as sc
+from softcut import Graph, GraphClustering
 from softcut.clustering import PAPER, Recipe, Replica
 from softcut.clustering.consensus import Consensus, merge
 from softcut.clustering.edges import edge_clusters
 from softcut.clustering.kmeans import assign, kmeans_restarts
-from softcut.clustering.networks import Networks, agreement, train_networks
+from softcut.clustering.networks import Networks, agreement, make_batches, nodes_per_step, train_networks
 from softcut.clustering.node_features import sample_rows
 from softcut.clustering.prepare import is_constant, prepare, silence_rule, silent_nodes
 from softcut.datasets import attributed_communities
-from softcut.metrics import Evidence
-from softcut.training import ReplicaNet, TrainResult, replica_losses, replica_seeds
+from softcut.errors import ParameterError
+from softcut.metrics import Evidence, nmi
+from softcut.training import ReplicaNet, TrainResult, minibatch, replica_losses, replica_seeds
 
 CPU = torch.device("cpu")
 QUICK = Recipe(networks=4, iterations=6)
@@ -44,7 +45,7 @@ def test_features_that_are_the_same_for_all_nodes(kind):
 
 
 def test_which_nodes_say_nothing():
-    bare = sc.Graph.from_edges([[0, 1], [1, 2]], num_nodes=5)
+    bare = Graph.from_edges([[0, 1], [1, 2]], num_nodes=5)
     assert silence_rule(bare) == silence_rule(bare.with_features(np.ones((5, 2)))) == "isolated"
     words = np.array([[1, 0, 0], [0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0.0]])
     assert silence_rule(bare.with_features(words)) == "empty"
@@ -64,7 +65,7 @@ def test_local_structure_serves_several_graphs_and_positions_one():
     single = prepare(graph, PAPER, CPU, notes.append)
     assert single.encoder.structural and single.words is None, "positions are not words"
     assert single.encoded.graph.num_features == 32
-    several = prepare(sc.Graph.batch([graph, graph]), Recipe(), CPU, notes.append)
+    several = prepare(Graph.batch([graph, graph]), Recipe(), CPU, notes.append)
     assert several.encoder.structural and several.encoded.graph.num_features == 5
     assert len(several.judge.counts) == 0
     same = prepare(graph.with_features(np.ones((60, 2))), PAPER, CPU, notes.append)
@@ -78,7 +79,7 @@ def test_local_structure_serves_several_graphs_and_positions_one():
 
 def test_each_of_several_graphs_is_propagated_by_itself():
     parts = [GRAPH, GRAPH.subgraph(range(30))]
-    both = prepare(sc.Graph.batch(parts), Recipe(), CPU, [].append)
+    both = prepare(Graph.batch(parts), Recipe(), CPU, [].append)
     assert both.encoded.op.to_dense()[:120, 120:].abs().max() == 0
     for part, rows in zip(parts, (slice(0, 120), slice(120, 150)), strict=True):
         alone = both.encoder.encode(part, CPU)
@@ -155,7 +156,7 @@ def test_starts_follow_the_recipe(prepared):
     assert not (single.labels == known).all(1).any(), "a single one at each distance reads features"
     _, pairs = starts_of(prepared, 4, replace(QUICK, networks=12), edge_labels=known)
     assert (pairs.labels == known).all(1).tolist() == [True, False] * 6, "one of two begins from the edges"
-    several = prepare(sc.Graph.batch([GRAPH, GRAPH]), Recipe(), CPU, [].append)
+    several = prepare(Graph.batch([GRAPH, GRAPH]), Recipe(), CPU, [].append)
     _, both = starts_of(several, 4, replace(QUICK, networks=12), edge_labels=known.repeat(2))
     assert not (both.labels == known.repeat(2)).all(1).any(), "edges of one graph mean nothing in another"
     _, all_of_them = starts_of(prepared, 4, replace(QUICK, edge_starts=1.0), edge_labels=known)
@@ -303,3 +304,112 @@ def test_large_graphs_are_merged_on_a_sample(prepared, large, said):
     wanted = Consensus.fit(networks.s[rows], prepared.encoded.rows[rows], 3, **options)
     torch.testing.assert_close(merged.consensus.mean, wanted.mean)
     torch.testing.assert_close(merged.consensus.centres, wanted.centres)
+
+
+# ------------------------------------------------------------------------ batches
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return attributed_communities(240, 3, average_degree=12, n_features=24, edge_signal=0.85, seed=2)
+
+
+def estimator(**arguments):
+    return GraphClustering(**{"n_clusters": 3, "n_init": 4, "max_iter": 15, "device": "cpu", **arguments})
+
+
+@pytest.fixture(scope="module")
+def whole(graph):
+    return estimator().fit(graph)
+
+
+@pytest.mark.parametrize("parts", ["random", "metis"])
+def test_the_clusters_are_those_of_the_whole_graph(graph, whole, parts):
+    fitted = estimator(batch_size=40, recipe=Recipe(batch_parts=parts)).fit(graph)
+    assert nmi(graph.y, fitted.labels_) > nmi(graph.y, whole.labels_) - 0.05 > 0.75
+    kind = "random parts" if parts == "random" else "parts found by METIS"
+    assert f"trained on about 40 of 240 nodes per step: 8 of 48 {kind}." in fitted.notes_
+    assert fitted.history_["cut"].shape == (fitted.n_iter_, 4)
+    same = estimator(batch_size=40, recipe=Recipe(batch_parts=parts)).fit(graph)
+    np.testing.assert_array_equal(same.soft_, fitted.soft_)
+
+
+def test_a_step_and_a_prediction_compute_no_more_nodes_than_a_batch(graph, monkeypatch):
+    seen = []
+    original = minibatch.ReplicaNet.soft
+
+    def soft(self, inputs, temperature=1.0):
+        assignments = original(self, inputs, temperature)
+        seen.append(len(assignments))
+        return assignments
+
+    monkeypatch.setattr(minibatch.ReplicaNet, "soft", soft)
+    fitted = estimator(batch_size=80, max_iter=5, n_init=2).fit(graph)
+    fitted.predict(graph)
+    assert max(seen) == 80
+    estimator(max_iter=2, n_init=2).fit(graph)
+    assert max(seen) == 240
+
+
+def test_a_batch_of_the_whole_graph_has_no_effect(graph, whole):
+    same = estimator(batch_size=240).fit(graph)
+    assert "batch_size has no effect: the graph has only 240 nodes." in same.notes_
+    np.testing.assert_array_equal(whole.soft_, same.soft_)
+    assert estimator(batch_size="auto").fit(graph).notes_ == whole.notes_
+
+
+def test_auto_takes_what_the_budget_allows_and_keeps_the_networks(graph):
+    recipe = Recipe(budget_cpu=6 * 19 * 60, least_batch=1)
+    options = {"n_init": 6, "max_iter": 3, "recipe": recipe}
+    fewer, auto = (estimator(batch_size=size, **options).fit(graph) for size in (None, "auto"))
+    assert any("4 networks instead of 6" in note for note in fewer.notes_)
+    assert any("about 60 of 240 nodes per step" in note for note in auto.notes_)
+    assert len(auto.replicas_) == 6 and len(fewer.replicas_) == 4
+    assert (auto.predict(graph) == auto.labels_).all()
+
+
+def test_nodes_of_a_step(graph):
+    def asked(size, recipe=Recipe(), k=3):  # noqa: B008
+        return nodes_per_step(graph, size, k, recipe, CPU, [].append)
+
+    assert asked(None) is None and asked(240) is None and asked(239) == 239 and asked("auto") is None
+    assert asked("auto", Recipe(budget_cpu=24 * 20 * 50, least_batch=1), k=4) == 50
+    assert asked("auto", Recipe(budget_cpu=24 * 20 * 50 - 1, least_batch=1), k=4) == 49
+    assert asked("auto", Recipe(budget_cpu=1, least_batch=100)) == 100
+
+
+def test_networks_are_budgeted_by_the_nodes_of_a_step(graph):
+    recipe = Recipe(budget_cpu=60 * 19 * 5, networks=8, iterations=2)
+    fitted = estimator(n_init=None, max_iter=None, batch_size=60, recipe=recipe).fit(graph)
+    assert len(fitted.replicas_) == 5
+    assert "5 networks instead of 8: 60 nodes per step, to stay within memory and time." in fitted.notes_
+
+
+def test_parts_hold_every_node_once_with_its_words(graph):
+    for kind in ("random", "metis"):
+        recipe, notes = Recipe(batch_parts=kind, parts_per_step=4), []
+        prepared = prepare(graph, recipe, CPU, notes.append)
+        batches = make_batches(prepared, 70, recipe, 0, CPU, notes.append)
+        assert batches is not None and batches.words is not None
+        assert notes[-1].startswith("trained on about 70 of 240 nodes per step: 4 of 16")
+        order = batches.parts.order
+        assert sorted(order.tolist()) == list(range(240)) and len(batches.words) == 16
+        for part in range(16):
+            nodes = order[batches.parts.rows(part)].numpy()
+            wanted = np.asarray((graph.x[nodes] > 0).sum(0)).ravel()
+            np.testing.assert_allclose(batches.words[part].table(torch.ones(len(nodes), 1))[0], wanted)
+    assert make_batches(prepared, None, recipe, 0, CPU, notes.append) is None
+
+
+def test_the_number_of_clusters_is_found_in_batches_too(graph):
+    fitted = estimator(n_clusters=[2, 3], batch_size=80).fit(graph)
+    assert fitted.n_clusters_ == 3 and set(fitted.candidates_) == {2, 3}
+    with pytest.raises(ParameterError, match="batch_size is for a single graph, not for 2; leave it out"):
+        estimator(batch_size=100).fit([graph, graph])
+
+
+def test_a_graph_without_features_needs_no_batches(graph):
+    bare = Graph.from_edges(graph.edge_index()[0], num_nodes=graph.num_nodes + 5)
+    fitted = estimator(batch_size=80).fit(bare)
+    np.testing.assert_array_equal(fitted.labels_, estimator().fit(bare).labels_)
+    assert (fitted.predict(bare) == fitted.labels_).all()

@@ -1,10 +1,13 @@
-"""Operators and losses on a GPU: the numbers of the CPU, the same ones every time."""
+"""Operators, losses and pooling layers on a GPU: the numbers of the CPU, the same ones every time."""
+
+import copy
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
+from softcut.nn import DiffPool, MinCutPool, TopKPool
 from softcut.ops import CSR, Dense, Sum, mincut_loss, orthogonality_loss
 
 
@@ -104,3 +107,38 @@ def test_losses_are_those_of_the_cpu_and_repeat_to_the_bit(make):
         torch.testing.assert_close(b.cpu(), a, rtol=1e-9, atol=1e-12)
     first, again = (losses_and_gradient(matrix, s.float().cuda()) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+POOLS = {
+    "mincut": lambda: MinCutPool(5, k=3, hidden=8),
+    "diffpool": lambda: DiffPool(5, k=3),
+    "topk": lambda: TopKPool(5, ratio=0.5),
+}
+
+
+def batch():
+    """Two rings of 12 and 20 nodes with chords."""
+    edges = []
+    for start, n in ((0, 12), (12, 20)):
+        edges += [(start + i, start + (i + step) % n) for i in range(n) for step in (1, 5)]
+    forward = torch.tensor(edges).T
+    x = torch.rand(32, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return x, torch.cat([forward, forward.flip(0)], dim=1), torch.repeat_interleave(torch.tensor([12, 20]))
+
+
+def pooled(pool, device):
+    x, edge_index, number = (t.to(device) for t in batch())
+    x.requires_grad_()
+    out = pool(x, edge_index, batch=number)
+    total = out.x.square().sum() + sum(out.losses.values(), start=torch.zeros((), device=device))
+    total.backward()
+    return out.x.detach().cpu(), total.detach().cpu(), x.grad.cpu(), [p.grad.cpu() for p in pool.parameters()]
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_layer_computes_what_the_cpu_does(name):
+    torch.manual_seed(0)
+    pool = POOLS[name]().double()
+    there = copy.deepcopy(pool).cuda()
+    for a, b in zip(pooled(pool, "cpu"), pooled(there, "cuda"), strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-8, atol=1e-10)

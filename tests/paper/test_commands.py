@@ -98,11 +98,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, capsys):
         ),
         *(
             (module, {"methods": ["maxcut"]}, "methods must be among")
-            for module in (citation, quality, regression)
-        ),
-        *(
-            (module, {"methods": ["maxcut"]}, "methods must be among")
-            for module in (autoencoder, segmentation)
+            for module in (citation, quality, regression, autoencoder, segmentation)
         ),
         (regression, {"properties": ["mass"]}, "properties must be among mu"),
         (regression, {"folds": 11}, "folds must be between 1 and 10, got 11"),

@@ -62,12 +62,6 @@ def test_a_broken_file_is_refused(tmp_path, content):
 
 ENDLESS = """
 import sys
-from softcut.paper.comparison import (
-    differs_from_published,
-    not_worse_than_the_best,
-    worse_by_folds,
-    worse_by_runs,
-)
 from softcut.paper.runs import Records
 records = Records(sys.argv[1])
 for seed in range(10_000):

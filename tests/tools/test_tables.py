@@ -1,14 +1,23 @@
-"""Tables of the pages: they are those of results/, and nothing that differs goes unnoticed."""
+"""Tables of the pages: those of results/ and of made-up results; nothing that differs goes unnoticed."""
 
 import json
 import re
 import shutil
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from softcut.errors import DataError
-from tools import tables
+from softcut.learning import ClassifierSettings
+from softcut.paper import classification, regression, table2
+from softcut.paper.regression import METHODS, PAPER, PROPERTIES
+from softcut.paper.runs import Records
+from softcut.paper.table2 import ABLATION_DATASETS, ABLATIONS, DATASETS, PAPER_METHODS
+from tools import table2_page, table3_page, tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,3 +119,171 @@ def test_the_largest_graph_has_a_row_per_run_or_the_command_that_measures_it(tmp
     (tmp_path / "billion.json").write_text(json.dumps({"runs": [run]}))
     *_, row = tables.TABLES["billion"](tmp_path).splitlines()
     assert row == "| all nodes at every step | 25.0 | 10.0 | 88.0 | 0.500 | 0.988 |"
+
+
+RESULTS = ROOT / "results"
+SMALL = "Bench-easy-small"
+QUICK = ClassifierSettings(batch=32, epochs=2, patience=2)
+ORIGIN = {"seconds": 1.0, "device": "x", "commit": "y"}
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    """Cells of the first table by the name of their row."""
+    lines = [line.strip("| ").split(" | ") for line in text.split("\n\n")[0].split("\n")]
+    return {line[0].strip(" *"): line[1:] for line in lines}
+
+
+def test_every_cell_of_table_2_is_shown_or_listed_as_missing() -> None:
+    cells = {(c["dataset"], c["method"]): c for c in json.loads((RESULTS / "table2.json").read_text())}
+    text = table2_page.page_text(RESULTS)
+    shown = rows_of(text)
+    for dataset, method in product(DATASETS, PAPER_METHODS):
+        cell = cells.get((dataset.lower(), method))
+        if cell is None or cell["n"] < 10:
+            assert f"--dataset {dataset} --method {method}`" in text
+        if cell is not None:
+            (mean, *_) = re.findall(r"[0-9.]+", shown[dataset][shown["data"].index(method)])
+            assert float(mean) == round(cell["mean"], 1)
+
+
+def test_a_page_with_all_runs_lists_nothing_as_missing(tmp_path: Path) -> None:
+    """Made-up results of every cell: MinCutPool is clearly the best but on DD, where Top-K is."""
+    shared: dict[str, Any] = {
+        "settings": {"k": [4, 2]},
+        "note": "",
+        "epochs": 60,
+        "clusters1": 3.0,
+        "clusters2": 2.0,
+    }
+    shared |= {"cut1": -0.9, "ortho1": 0.3, "cut2": -0.8, "ortho2": 0.2, **ORIGIN}
+    for dataset in DATASETS:
+        for method in (*PAPER_METHODS, *(ABLATIONS if dataset in ABLATION_DATASETS else ())):
+            mean = {"mincut": 99.0, "topk": 99.5 if dataset == "DD" else 70.0}.get(method, 60.0)
+            accuracies = (mean + (-0.1 if (seed + len(method)) % 2 else 0.1) for seed in range(10))
+            known = {"dataset": dataset, "method": method, **shared}
+            runs = [{**known, "seed": seed, "accuracy": accuracy} for seed, accuracy in enumerate(accuracies)]
+            Records(tmp_path / f"{table2.table_of(method)}_runs.json").add(runs)
+    classification.merge(tmp_path, [])
+    text = table2_page.page_text(tmp_path)
+    assert "every cell has ten folds" in text
+    assert "six poolers on 6 of 7." in text
+    assert "| DD | 99.0 ± 0.1 | 78.5 | yes | worse than topk |" in text
+    losses = "-0.900 | 0.300 (1.000) | -0.800 | 0.200 (0.765)"
+    assert f"| DD | mincut-noortho | 60.0 ± 0.1 | 3.0 of 4 | 2.0 of 2 | {losses} |" in text
+
+
+@pytest.mark.parametrize(
+    ("page", "table", "dataset"), [(table2_page, "table2", "DD"), (table3_page, "table3", "mu")]
+)
+def test_a_table_that_its_runs_do_not_make_is_refused(tmp_path: Path, page, table: str, dataset: str) -> None:
+    for name in (f"{table}.json", f"{table}_runs.json"):
+        shutil.copy(RESULTS / name, tmp_path)
+    cells = json.loads((tmp_path / f"{table}.json").read_text())
+    next(c for c in cells if (c["dataset"], c["method"]) == (dataset.lower(), "mincut"))["mean"] += 1
+    (tmp_path / f"{table}.json").write_text(json.dumps(cells))
+    with pytest.raises(DataError, match=f"disagree on mincut for {dataset}"):
+        page.page_text(tmp_path)
+
+
+def test_trials_have_records_and_a_place_on_the_page(data, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    names = ["mincut", "mincut+table", "mincut+lr=0.01+k=6,3", "nopool+batch=8"]
+    classification.run(tmp_path, [SMALL], names, 2, settings=QUICK, data=data)
+    (plain, _) = json.loads((tmp_path / "table2_runs.json").read_text())
+    runs = json.loads((tmp_path / "table2_trials_runs.json").read_text())
+    by_name = {(run["method"], run["seed"]): run for run in runs}
+    same, changed = by_name["mincut+table", 0], by_name["mincut+lr=0.01+k=6,3", 0]
+    assert same["settings"] == plain["settings"]
+    assert all(
+        same[name] == value for name, value in plain.items() if name not in ("id", "method", "seconds")
+    )
+    assert (changed["settings"]["lr"], changed["settings"]["k"]) == (0.01, [6, 3])
+    assert changed["accuracy"] != plain["accuracy"] or changed["task"] != plain["task"]
+    classification.merge(tmp_path / "all", [tmp_path])
+    text = table2_page.trials(table2.results(tmp_path / "all"))
+    assert text == table2_page.trials(table2.results(tmp_path))
+    assert text.startswith(f"**{SMALL}, mincut**\n\n| changed | validation accuracy |")
+    shown = [
+        float(line.split("|")[2])
+        for line in text.split("\n")
+        if line.startswith(("| lr=0.01, k", "| nothing"))
+    ]
+    assert len(shown) == 2 and shown == sorted(shown, reverse=True)
+    # Each fold takes the trial that is better on its own validation graphs.
+    chosen = []
+    for fold in range(2):
+        mine = [run for run in runs if run["seed"] == fold and run["method"].startswith("mincut")]
+        chosen.append(max(mine, key=lambda r: (r["validation_accuracy"], -r["validation_task"]))["accuracy"])
+    assert f"own validation graphs: {np.mean(chosen):.1f} ± {np.std(chosen):.1f}." in text
+
+
+def test_every_cell_of_table_3_stands_beside_the_papers() -> None:
+    cells = json.loads((RESULTS / "table3.json").read_text())
+    means = {(c["dataset"], c["method"]): c["mean"] for c in cells if c["metric"] == "mse"}
+    shown = rows_of(table3_page.page_text(RESULTS))
+    assert len(means) == len(PROPERTIES) * len(METHODS)
+    for (name, method), mean in means.items():
+        ours, paper = re.findall(r"([0-9.]+) ± ", shown[name][METHODS.index(method)])
+        assert float(ours) == pytest.approx(mean, abs=5.1e-4)
+        assert float(paper) == PAPER[name, method, "mse"][0]
+
+
+def write_results(
+    folder: Path, means: dict[tuple[str, str], float], trial: float, folds: Callable[[str, str], int]
+) -> None:
+    """Made-up runs of every cell (folds differ by 0.02), and one trial of MinCutPool on three folds."""
+    runs: list[dict[str, Any]] = []
+    for name, (place, method) in product(PROPERTIES, enumerate(METHODS)):
+        for fold in range(folds(name, method)):
+            mse = means.get((name, method), 0.5) + 0.01 * (-1) ** (fold + place)
+            run = {
+                "dataset": name,
+                "method": method,
+                "seed": fold,
+                "settings": {"k": 4},
+                "mse": mse,
+                **ORIGIN,
+            }
+            runs.append({**run, "mse_last": mse + 0.1, "best_epoch": 7, "epochs": 50, "seconds": 2.0})
+    known = {"dataset": "mu", "method": "mincut", "settings": {"k": 6}, **ORIGIN}
+    trials = [{**known, "seed": fold, "mse": trial, "mse_last": trial} for fold in range(3)]
+    curve = {"dataset": "mu", "method": "mincut", "settings": "z", "folds": [0, 1], "validation": [0.9, 0.8]}
+    speed = {"method": "mincut", "way": "alone", "replicas": 1, "step_s": 0.002, "replica_steps_per_s": 500}
+    speed = {"device": "x", "torch": "2", "steps": 9, "rows": [{**speed, "ratio": 33.3}]}
+    for name, content in (("table3_curves", [curve]), ("table3_speed", speed)):
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    Records(folder / "table3_runs.json").add(runs)
+    Records(folder / "table3_trials_runs.json").add(trials)
+    regression.merge(folder, [])
+
+
+def test_the_page_of_table_3_from_made_up_results(tmp_path: Path) -> None:
+    means = {(name, "mincut"): 0.3 for name in PROPERTIES}
+    means |= {("alpha", "mincut"): 0.08, ("cv", "mincut"): 0.6, ("mu", "flat"): 0.301}
+    write_results(tmp_path, means, 0.25, lambda *cell: 10)
+    text = table3_page.page_text(tmp_path)
+    shown = rows_of(text)
+    # 0.301 and 0.300 cannot be told apart from folds that differ by 0.02; 0.5 can.
+    assert shown["mu"][2] == "**0.300 ± 0.010** (0.538 ± 0.012)"
+    assert [cell.startswith("**") for cell in shown["mu"]] == [False, False, True, True]
+    assert [cell.startswith("**") for cell in shown["cv"]] == [True, True, False, True]
+    assert "| alpha | 0.080 ± 0.010 | 0.085 | yes | yes (" in text
+    assert "| r2 | 0.300 ± 0.010 | 0.267 | no | yes (" in text
+    # u0_atom, r2 and cv are above the paper's; cv is above the other poolers, too.
+    assert "deviations on 6 of 9 properties" in text
+    assert "Top-K and DiffPool on 8 of 9, significantly so (5 %) on 8." in text
+    assert "| mincut | 90 | 180 s | 7 of 50 | x |" in text
+    assert "| mu | 0.600 ± 0.010 | 0.600 ± 0.010 | 0.400 ± 0.010 | 0.401 ± 0.010 |" in text
+    assert "| mincut | alone | 1 | 2.000 ms | 500 | 33.3 |" in text
+    empty = " | -" * 8
+    assert f"| mincut (k 6) | 3 | 0.250{empty} |" in text
+    assert "| mincut | 3 | 0.303 |" in text  # the same three folds with the table's settings
+    assert "Every one of the 36 cells has 10 folds." in text
+
+
+def test_cells_that_are_not_finished_are_named_with_their_command(tmp_path: Path) -> None:
+    write_results(tmp_path, {}, 0.25, lambda *cell: 2 if cell == ("mu", "flat") else 0)
+    text = table3_page.page_text(tmp_path)
+    assert "36 cells are not finished:" in text
+    assert "- mu, flat: 2 of 10 folds; `softcut reproduce regression --method flat --property mu`" in text
+    assert "- cv, topk: 0 of 10 folds;" in text
