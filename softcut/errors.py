@@ -15,6 +15,21 @@ from typing import Any, Self
 
 from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
+__all__ = [
+    "Argument",
+    "DataError",
+    "DependencyError",
+    "FileFormatError",
+    "GraphError",
+    "ModelFileError",
+    "NotFittedError",
+    "Note",
+    "ParameterError",
+    "Sentence",
+    "SoftcutError",
+    "require",
+]
+
 
 @dataclass(frozen=True)
 class Argument:

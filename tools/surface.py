@@ -17,12 +17,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # Run in a process of each checkout.
 LIST = """
-import importlib, inspect, json, pkgutil, warnings
+import importlib, inspect, json, pkgutil, re, warnings
 
 warnings.simplefilter("ignore")
 import softcut
 import typer.main
 from softcut.cli.app import app
+from typer.testing import CliRunner
 
 lines = [f"softcut.{name}" for name in softcut.__all__]
 for room in pkgutil.iter_modules(softcut.__path__):
@@ -40,6 +41,9 @@ def commands(command, path):
     for name, each in getattr(command, "commands", {}).items():
         lines.append(f"{path} {name}")
         commands(each, f"{path} {name}")
+        if path == "$ softcut reproduce" and not each.params:  # read by argparse, in softcut.paper
+            text = CliRunner().invoke(app, ["reproduce", name, "--help"]).output
+            lines.extend(f"{path} {name} {word}" for word in re.findall(r"(?<=[[ ,])--?[a-z0-9][-a-z0-9]*", text))
 
 
 commands(typer.main.get_command(app), "$ softcut")

@@ -126,7 +126,7 @@ def command(module: str, *options: Option) -> Callable[[Callable[[Any, Screen], 
         def main(arguments: Sequence[str] | None = None, screen: Screen | None = None) -> None:
             name = module.rpartition(".")[2]
             program = f"python -m {module}" if screen is None else f"softcut reproduce {name}"
-            parser = _Parser(prog=program, description=run.__doc__)
+            parser = _Parser(prog=program, description=run.__doc__, allow_abbrev=False)
             for flags, keywords in options:
                 parser.add_argument(*flags, **keywords)
             parser.add_argument(
