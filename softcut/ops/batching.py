@@ -294,7 +294,8 @@ class _SegmentTotal(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, layout, v):  # type: ignore[no-untyped-def]
-        return _SegmentTotal.apply(layout, v.movedim(in_dims[1], -1)), -1
+        last = v.dim() - 1  # not -1, which torch 2.6 takes for another axis in a gradient
+        return _SegmentTotal.apply(layout, v.movedim(in_dims[1], last)), last
 
 
 class _SegmentProduct(torch.autograd.Function):

@@ -46,9 +46,9 @@ def test_a_data_set_is_loaded_by_name(run, monkeypatch, name, function):
 
 MISTAKES = """
 nonsense: No such command 'nonsense'
---nonsense: No such option: --nonsense
+--nonsense: No such option
 datasets --get nothing: There is no data set named 'nothing'; the names are: cora, citeseer,
-cluster: Missing argument 'graph'
+cluster: Missing argument
 cluster g.csv: Missing option '--clusters' / '-k'
 cluster g.csv -k 0: --clusters must be a whole number of at least 1, a range, or 'auto', got 0.
 cluster g.csv -k many: --clusters must be a whole number, a range such as 2:20, or 'auto', got 'many'.
@@ -75,7 +75,7 @@ cluster g.csv -k 2 --features none.npy: none.npy does not exist
 cluster g.csv -k 2 --features short.npy: short.npy has 3 rows but g.csv has node 3
 cluster g.csv -k 2 --features nan.npy: nan.npy: x[0, 0] is nan, which is not finite
 cluster g.csv -k 2 --features pickle.npy: pickle.npy is not a valid .npy file
-cluster g.csv -k 2 --no-such-option: No such option: --no-such-option
+cluster g.csv -k 2 --no-such-option: No such option
 predict none g.csv: no model at none
 partition g.csv --out parts --parts 0: --parts must be a whole number from 1 to the number of nodes, 4, got 0.
 partition g.csv --out parts --parts 2 --method best: --method must be one of auto, metis

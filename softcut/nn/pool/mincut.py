@@ -143,8 +143,8 @@ class MinCutPool(ObjectivePool, MLPPool):
         self.keep_diagonal = bool(keep_diagonal)
 
     def weights(self) -> dict[str, float]:
-        names = get_objective(self.objective).names  # one or two
-        return dict(zip(names, (self.cut_weight, self.ortho_weight), strict=False))
+        first, *second = get_objective(self.objective).names
+        return {first: self.cut_weight, **dict.fromkeys(second, self.ortho_weight)}
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, objective={self.objective!r}, normalise={self.normalise}"
