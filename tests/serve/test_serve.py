@@ -231,6 +231,14 @@ def test_old_results_are_removed(jobs, client, held):
     assert jobs.get(names[1]) is not None
 
 
+def test_the_server_tidies_while_it_runs(jobs, monkeypatch):
+    monkeypatch.setattr("softcut.serve.app._TIDY_SECONDS", 0.01)
+    twice = threading.Event()
+    jobs.tidy = Mock(side_effect=lambda: twice.set() if jobs.tidy.call_count > 1 else None)
+    with TestClient(create_app(jobs, ["a:1"]), "http://a:1"):
+        assert twice.wait(10)
+
+
 def test_a_job_that_dies_is_one_sentence(client, monkeypatch):
     monkeypatch.setattr(serve_jobs, "_work", lambda folder, order, sender: sender.close())
     assert "ended without a result" in finished(client, send(client).json()["id"], "failed")["error"]
