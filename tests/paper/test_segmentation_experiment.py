@@ -1,6 +1,7 @@
 """The segmentation experiment: what is run, kept and counted, on three small images."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,3 +154,16 @@ def test_pictures_that_cannot_be_drawn(tmp_path):
         segmentation_figure.picture("monalisa")
     with pytest.raises(DataError, match=r"images/horse2\.jpeg"):
         segmentation_figure.picture("horse", tmp_path)
+
+
+def test_recorded_runs_are_those_of_the_default_settings():
+    runs = json.loads((Path(__file__).parents[2] / "results/segmentation_runs.json").read_text())
+    assert {run["method"] for run in runs} >= {
+        "mincut",
+        "spectral",
+        "kmeans",
+        "cut_normalized",
+        "felzenszwalb",
+    }
+    for run in runs:
+        assert run["settings"] == json.loads(json.dumps(settings_of(run["method"]))), run["method"]
