@@ -92,3 +92,9 @@ def test_folds_need_enough_graphs() -> None:
         folds(labelled([10, 3]), 5)
     with pytest.raises(ParameterError, match="classes y"):
         folds(from_graphs([Graph.from_edges([[0], [1]])] * 4), 2)
+
+
+def test_a_graph_that_cannot_be_read_is_named():
+    triangle = Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=np.ones((3, 1)))
+    with pytest.raises(GraphError, match=r"^graphs\[1\]: "):
+        from_graphs([triangle, np.ones((2, 3))])

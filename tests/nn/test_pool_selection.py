@@ -196,3 +196,12 @@ def test_ragged_selections_of_padded_batches(pool):
     ):
         with pytest.raises(ParameterError, match="same padded batch"):
             wrong()
+
+
+def test_a_selection_of_other_graphs_of_the_same_total_size_is_refused():
+    edges = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 0, 3, 2, 5, 4]])
+    ours, others = ([0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1])
+    x, pool = torch.rand(6, 3), MinCutPool(3, 2)
+    out = pool(x, edges, batch=torch.tensor(ours))
+    with pytest.raises(ParameterError, match="other rows"):
+        pool(x, edges, batch=torch.tensor(others), selection=out.selection)
