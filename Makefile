@@ -50,7 +50,7 @@ $(MUTANTS)/.ready: pyproject.toml constraints.txt
 	@$(MUTANTS)/bin/python -m pip install $(QUIET) --constraint constraints.txt torch==2.13.0
 	@$(MUTANTS)/bin/python -m pip install $(QUIET) --constraint constraints.txt setuptools
 	@$(MUTANTS)/bin/python -m pip install $(QUIET) --constraint constraints.txt --no-build-isolation --editable ".[test]"
-	@$(MUTANTS)/bin/python -m pip install $(QUIET) --constraint constraints.txt cosmic-ray==8.7.0
+	@$(MUTANTS)/bin/python -m pip install $(QUIET) --constraint constraints.txt cosmic-ray==8.7.0 pytest-cov==7.1.0 pytest-reportlog==1.0.0
 	@touch $@
 
 setup: $(VENV)/.dev  ## everything for development, in .venv

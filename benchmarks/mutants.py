@@ -1,8 +1,12 @@
 """How many small wrong changes the tests notice.
 
 Every place in the rooms below where one of cosmic-ray's operators can change something is found, a seeded sample
-of places is drawn, and at each of them one change is made, in a copy of the checkout. The tests of the room run
-on the copy until the first one fails: the change is noticed. A change that all of them pass has survived.
+of places is drawn, and at each of them one change is made, in a copy of the checkout. The tests that execute the
+changed line (by coverage; those of its room first) run on the copy until the first one fails: the change is noticed.
+A change that all of them pass has survived. Code that runs at import or is compiled by Numba has no such tests: there
+all tests of the room run.
+
+Left out are annotations, messages, and places where any change is right: see ``_cannot_be_tested``.
 
     make mutants SEED=0 SAMPLE=200
 
@@ -14,9 +18,9 @@ tried again when the tests of its room have changed. The counts of a whole run, 
 from __future__ import annotations
 
 import argparse
+import ast
 import compileall
 import contextlib
-import functools
 import hashlib
 import importlib
 import json
@@ -42,6 +46,7 @@ import parso
 import pytest
 from cosmic_ray.ast import ast_nodes
 from cosmic_ray.mutating import mutate_code
+from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parent.parent
 # Room: the folder that is changed with its examples (docstrings), and the tests that must notice.
@@ -50,8 +55,22 @@ ROOMS = {
     for path in sorted((ROOT / "softcut").glob("*/__init__.py"))
 }
 ELSEWHERE = "softcut/ops/kernels"  # programs for GPUs: tests/gpu checks them
-# Of a room's tests the quickest that together take this many seconds of a processor on the code as it is.
+# Of the tests of a stage the quickest that together take this many seconds on the code as it is.
 LIMIT = 60.0
+# Arguments that change the speed, or how a picture looks, but no value.
+NO_VALUE = {
+    "copy",
+    "nogil",
+    "cache",
+    "zorder",
+    "lw",
+    "linewidth",
+    "alpha",
+    "fontsize",
+    "figsize",
+    "pad",
+    "dpi",
+}
 # A mutant is too slow, and noticed, when one test takes this many times as long as before, and these seconds more.
 SLOWER, MORE = 5.0, 30.0
 MEMORY = 8 << 30  # bytes one mutant may have
@@ -126,6 +145,25 @@ def _is_text_or_type(node: Any) -> bool:
     return False
 
 
+def _cannot_be_tested(node: Any) -> bool:
+    """Whether a place is an argument without a value, the limit of an integer type, or a decorator of a protocol."""
+    while node is not None and node.parent is not None:
+        parent = node.parent
+        if parent.type == "argument" and parent.children[0].get_code().strip() in NO_VALUE:
+            return True
+        if parent.type == "power" and parent.get_code().replace(" ", "") in (
+            "2**31",
+            "2**32",
+            "2**53",
+            "2**63",
+        ):
+            return True
+        if parent.type == "classdef" and node.type == "suite" and "Protocol" in parent.children[3].get_code():
+            return True
+        node = parent
+    return False
+
+
 def places(room: str) -> Iterator[tuple[tuple[str, int, int], Mutant]]:
     """Every possible mutant of a room with the place it changes."""
     names = [
@@ -148,7 +186,12 @@ def places(room: str) -> Iterator[tuple[tuple[str, int, int], Mutant]]:
                 own = node.children[1] if node.type == "if_stmt" else node
                 # cosmic-ray cannot replace an exception with a dot in its name.
                 dotted = name == "core/ExceptionReplacer" and "." in lines[line - 1]
-                if not (_is_text_or_type(own) or dotted or "# pragma" in lines[line - 1]):
+                if not (
+                    _is_text_or_type(own)
+                    or _cannot_be_tested(node)
+                    or dotted
+                    or "# pragma" in lines[line - 1]
+                ):
                     yield (file, line, column), Mutant(room, file, line, column, name, occurrence)
 
 
@@ -172,36 +215,25 @@ def draw(seed: int, sample: int) -> tuple[list[Mutant], dict[str, tuple[int, int
 
 
 class Watch:
-    """A pytest plugin: quick tests first, the time of each, and the first that failed."""
+    """A pytest plugin: only some tests, quick ones first, and the first that failed."""
 
-    def __init__(self, seconds: dict[str, float], left_out: set[str], now: Path) -> None:
-        self.known, self.left_out, self.now = seconds, left_out, now
-        self.seconds: dict[str, float] = {}
+    def __init__(self, seconds: dict[str, float], now: Path) -> None:
+        self.known, self.now = seconds, now
         self.failed: str | None = None
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = [item for item in items if item.nodeid not in self.left_out]
         total: dict[str, float] = {}
-        for item in items:
-            module = item.nodeid.split("::")[0]
-            total[module] = total.get(module, 0.0) + self.known.get(item.nodeid, 0.0)
+        for test, seconds in self.known.items():
+            module = test.split("::")[0]
+            total[module] = total.get(module, 0.0) + seconds
+        items[:] = [item for item in items if item.nodeid in self.known]
         items.sort(
-            key=lambda i: (
-                total[i.nodeid.split("::")[0]],
-                i.nodeid.split("::")[0],
-                self.known.get(i.nodeid, 0),
-            )
+            key=lambda i: (total[i.nodeid.split("::")[0]], i.nodeid.split("::")[0], self.known[i.nodeid])
         )
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.began = sum(
-            os.times()[:4]
-        )  # of this process and its children: other work on the machine does not count
-        allowed = SLOWER * self.known.get(nodeid, LIMIT) + MORE
-        self.now.write_text(json.dumps({"test": nodeid, "until": time.monotonic() + allowed}))
-
-    def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self.seconds[nodeid] = round(sum(os.times()[:4]) - self.began, 2)
+        until = time.monotonic() + SLOWER * self.known[nodeid] + MORE
+        self.now.write_text(json.dumps({"test": nodeid, "until": until}))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and self.failed is None:
@@ -212,9 +244,7 @@ class Watch:
             self.failed = f"{report.nodeid} (collection)"
 
 
-def run_tests(
-    copy: Path, paths: list[str], answer: Path, seconds: dict[str, float], left_out: list[str]
-) -> None:
+def run_tests(copy: Path, answer: Path, seconds: dict[str, float]) -> None:
     """In a process of its own: tests on a copy; the outcome goes into a file."""
     os.setsid()
     with contextlib.suppress(ValueError, OSError):
@@ -229,10 +259,11 @@ def run_tests(
     output = os.open(answer.with_suffix(".txt"), os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    watch = Watch(seconds, set(left_out), answer.with_suffix(".now"))
+    watch = Watch(seconds, answer.with_suffix(".now"))
+    paths = sorted({test.split("::")[0] for test in seconds})
     options = ["-x", "-p", "no:cacheprovider", "--basetemp", str(answer.parent / "tmp"), "--tb=line"]
     code = pytest.main([*options, *paths], plugins=[watch])
-    answer.write_text(json.dumps({"code": int(code), "failed": watch.failed, "seconds": watch.seconds}))
+    answer.write_text(json.dumps({"code": int(code), "failed": watch.failed}))
     os._exit(0)
 
 
@@ -256,18 +287,15 @@ class Copy:
         compileall.compile_dir(
             self.folder / "softcut", quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH
         )
-        self.mutant: Mutant | None = None
 
-    def start(self, paths: list[str], mutant: Mutant | None, tests: dict[str, Any]) -> None:
-        """Begin tests, on a mutant or on the code as it is."""
+    def start(self, mutant: Mutant, seconds: dict[str, float]) -> None:
+        """Begin these tests on a mutant."""
         self.mutant = mutant
-        if mutant is not None:
-            (self.folder / mutant.file).write_text(mutant.code())
+        (self.folder / mutant.file).write_text(mutant.code())
         for suffix in (".json", ".now"):
             self.answer.with_suffix(suffix).unlink(missing_ok=True)
         context: Any = multiprocessing.get_context("fork")
-        arguments = (self.folder, paths, self.answer, tests["seconds"], tests["left_out"])
-        self.process = context.Process(target=run_tests, args=arguments)
+        self.process = context.Process(target=run_tests, args=(self.folder, self.answer, seconds))
         self.began = time.monotonic()
         self.process.start()
 
@@ -285,8 +313,7 @@ class Copy:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.join()
-        if self.mutant is not None:
-            shutil.copy2(ROOT / self.mutant.file, self.folder / self.mutant.file)
+        shutil.copy2(ROOT / self.mutant.file, self.folder / self.mutant.file)
         for path in self.answer.parent.iterdir():
             if path != self.folder and path.stem != self.answer.stem:
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
@@ -297,53 +324,101 @@ class Copy:
             return {"outcome": "crashed", "took": took}
         said = json.loads(self.answer.read_text())
         outcome = "survived" if said["code"] == 0 else "noticed"
-        return {"outcome": outcome, "test": said["failed"], "took": took, "seconds": said["seconds"]}
+        return {"outcome": outcome, "test": said["failed"], "took": took}
 
 
-def unchanged(room: str, copy: Copy, folder: Path) -> dict[str, Any]:
-    """Times of a room's tests on the code as it is, and the slow ones that are left out to stay within the limit.
+class Reach:
+    """Which tests execute which lines, and how long each takes: one run of all tests on the code as it is.
 
     Files of tests that were run before are not run again while the package stays as it is.
     """
-    kept = folder / f"unchanged-{room}.json"
-    root = copy.folder  # as it was when the run began
-    package = digest_of(sorted((root / "softcut").rglob("*.py")))
-    files = {str(p.relative_to(root)): digest_of([p]) for f in ROOMS[room] for p in (root / f).rglob("*.py")}
-    known = json.loads(kept.read_text()) if kept.exists() else {}
-    if known.get("package") != package:
-        known = {"files": {}, "seconds": {}}
-    new = [file for file, digest in files.items() if known["files"].get(file) != digest]
-    seconds = {
-        test: time for test, time in known["seconds"].items() if test.split("::")[0] in set(files) - set(new)
-    }
-    if new:
-        print(f"{room}: {len(new)} files of tests on the code as it is ...", flush=True)
-        copy.start(new, None, {"seconds": {}, "left_out": []})
-        copy.process.join()
-        result = copy.finish()
-        if result["outcome"] != "survived":
-            said = copy.answer.with_suffix(".txt")
-            text = said.read_text()[-3000:] if said.exists() else ""
-            raise SystemExit(f"{room}: its tests fail without any change ({result.get('test')}).\n{text}")
-        seconds |= result["seconds"]
-    slowest = sorted(seconds, key=lambda test: -seconds[test])
-    left_out: list[str] = []
-    while sum(seconds[test] for test in slowest[len(left_out) :]) > LIMIT:
-        left_out.append(slowest[len(left_out)])
-    known = {"package": package, "files": files, "seconds": seconds, "left_out": left_out}
-    kept.write_text(json.dumps(known))
-    return known
+
+    def __init__(self, root: Path, folder: Path, jobs: int) -> None:
+        kept, data = folder / "reach.json", folder / "reach.coverage"
+        package = digest_of(sorted((root / "softcut").rglob("*.py")))
+        rooms = [path for paths in ROOMS.values() for path in paths]
+        files = {str(p.relative_to(root)): digest_of([p]) for f in rooms for p in (root / f).rglob("*.py")}
+        known = json.loads(kept.read_text()) if kept.exists() else {}
+        if known.get("package") != package or not data.exists():
+            known = {"files": {}, "seconds": {}}
+            data.unlink(missing_ok=True)
+        new = sorted(file for file, digest in files.items() if known["files"].get(file) != digest)
+        stay = set(files) - set(new)
+        self.seconds = {test: s for test, s in known["seconds"].items() if test.split("::")[0] in stay}
+        if new:
+            print(f"{len(new)} files of tests on the code as it is ...", flush=True)
+            self._run(root, new, data, folder, jobs)
+            kept.write_text(json.dumps({"package": package, "files": files, "seconds": self.seconds}))
+        self._coverage = CoverageData(basename=str(data))
+        self._coverage.read()
+
+    def _run(self, root: Path, files: list[str], data: Path, folder: Path, jobs: int) -> None:
+        log, settings = folder / "reach.jsonl", folder / "reach.rc"
+        log.unlink(missing_ok=True)
+        settings.write_text("[run]\nrelative_files = true\n")
+        plugins = [
+            "--cov=softcut",
+            "--cov-append",
+            "--cov-context=test",
+            "--cov-report=",
+            f"--cov-config={settings}",
+        ]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--report-log={log}", *plugins]
+        run = subprocess.run(
+            [*command, "--numprocesses", str(jobs), "--dist", "worksteal", *files],
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root), "COVERAGE_FILE": str(data)},
+            capture_output=True,
+            text=True,
+        )
+        if run.returncode not in (0, 5):  # 5: files without tests
+            raise SystemExit(f"Tests fail without any change.\n{run.stdout[-3000:]}{run.stderr[-1000:]}")
+        for line in map(json.loads, log.read_text().splitlines()):
+            if line.get("$report_type") == "TestReport" and line["outcome"] != "skipped":
+                test = line["nodeid"]
+                self.seconds[test] = round(self.seconds.get(test, 0.0) + line["duration"], 3)
+
+    def stages(self, mutant: Mutant) -> list[dict[str, float]]:
+        """The tests that can notice a mutant: those of its room, then the others."""
+        lines = self._coverage.contexts_by_lineno(mutant.file)
+        first, last = statement((ROOT / mutant.file).read_text(), mutant.line)
+        reached = {c.rpartition("|")[0] for n in range(first, last + 1) for c in lines.get(n, ()) if c}
+        own = tuple(f"{folder}/" for folder in ROOMS[mutant.room])
+        reached &= set(self.seconds)
+        if not reached:  # at import, or compiled: every test of the room may notice
+            reached = {test for test in self.seconds if test.startswith(own)}
+        stages = []
+        for tests in (
+            [t for t in reached if t.startswith(own)],
+            [t for t in reached if not t.startswith(own)],
+        ):
+            total, chosen = 0.0, {}
+            for test in sorted(tests, key=self.seconds.__getitem__):
+                total += self.seconds[test]
+                if total > LIMIT:
+                    break
+                chosen[test] = self.seconds[test]
+            if chosen:
+                stages.append(chosen)
+        return stages
+
+
+def statement(source: str, line: int) -> tuple[int, int]:
+    """First and last line of the innermost statement at a line; of a compound one its head."""
+    best = (line, line)
+    size = sys.maxsize
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt | ast.ExceptHandler):
+            body = getattr(node, "body", None)
+            last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+            if node.lineno <= line <= last and last - node.lineno < size:
+                best, size = (node.lineno, last), last - node.lineno
+    return best
 
 
 def digest_of(paths: list[Path]) -> str:
     """Of the content of files."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
-
-
-@functools.cache  # files that change during a run are not in the copies
-def tests_digest(room: str) -> str:
-    """Of all files with tests of a room."""
-    return digest_of(sorted((ROOT / ROOMS[room][1]).rglob("*.py")))
 
 
 # ------------------------------------------------------------------------------------------------ report
@@ -354,7 +429,6 @@ def keep_counts(
     seed: int,
     results: list[dict[str, Any]],
     count: dict[str, tuple[int, int]],
-    tests: dict[str, Any],
 ) -> None:
     """Put the counts of a seed into the file of results; what was noticed first, of the same places, stays."""
     from softcut.files import atomic_json
@@ -371,7 +445,6 @@ def keep_counts(
             continue
         noticed = sum(r["outcome"] != "survived" for r in own)
         same = room in old and (old[room]["places"], old[room]["run"]) == (places, len(own))
-        known = tests[room]
         rooms.append(
             {
                 "room": room,
@@ -379,28 +452,24 @@ def keep_counts(
                 "run": len(own),
                 "noticed_first": old[room]["noticed_first"] if same else noticed,
                 "noticed_now": noticed,
-                "tests": len(known["seconds"]),
-                "tests_left_out": len(known["left_out"]),
             }
         )
     before[seed] = {"seed": seed, "rooms": rooms, **origin()}
     atomic_json(path, {**recorded, "seeds": [before[key] for key in sorted(before)]})
 
 
-def report(results: list[dict[str, Any]], count: dict[str, tuple[int, int]], tests: dict[str, Any]) -> str:
+def report(results: list[dict[str, Any]], count: dict[str, tuple[int, int]]) -> str:
     """The table by room and the list of survivors, as Markdown."""
     lines = [
-        "| room | places | run | noticed | survived | share noticed | tests (left out as slow) |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| room | places | run | noticed | survived | share noticed |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for room in [*ROOMS, "all"]:
         own = [r for r in results if room in (r["room"], "all")]
         lost = sum(r["outcome"] == "survived" for r in own)
         share = f"{100 * (len(own) - lost) / len(own):.0f} %" if own else ""
-        known = tests.get(room)
-        words = f"{len(known['seconds'])} ({len(known['left_out'])})" if known else ""
         total = count[room][0] if room in count else sum(places for places, _ in count.values())
-        lines.append(f"| {room} | {total} | {len(own)} | {len(own) - lost} | {lost} | {share} | {words} |")
+        lines.append(f"| {room} | {total} | {len(own)} | {len(own) - lost} | {lost} | {share} |")
     lines += ["", "Survivors:", ""]
     for r in sorted(results, key=lambda r: (r["file"], r["line"])):
         if r["outcome"] == "survived":
@@ -424,12 +493,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "mutants")
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "mutants.json")
     options = parser.parse_args()
+    options.out = options.out.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     mutants, count = draw(options.seed, options.sample)
     mutants = [m for m in mutants if m.room in options.rooms]
     kept = options.out / f"seed-{options.seed}.jsonl"
     known = {key(r): r for r in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
     results, waiting = [], []
+    tests = digest_of(sorted((ROOT / "tests").rglob("*.py")))
     for mutant in mutants:
         digest = digest_of([ROOT / mutant.file])
         before, after = mutant.change()
@@ -438,7 +509,7 @@ def main() -> None:
             "digest": digest,
             "before": before,
             "after": after,
-            "tests": tests_digest(mutant.room),
+            "tests": tests,
         }
         old = known.get(key(record))
         current = old is not None and (old["outcome"] != "survived" or old["tests"] == record["tests"])
@@ -446,11 +517,8 @@ def main() -> None:
             results.append(old)
         else:
             waiting.append((mutant, record))
-    tests: dict[str, Any] = {}
     if options.report:
-        for path in options.out.glob("unchanged-*.json"):
-            tests[path.stem.removeprefix("unchanged-")] = json.loads(path.read_text())
-        print(report(results, count, tests))
+        print(report(results, count))
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core for each of the jobs
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported; the tests of kernels need it
@@ -458,21 +526,26 @@ def main() -> None:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies = [Copy(Path(folder) / str(i)) for i in range(max(1, options.jobs))]
-        for room in {m.room: None for m in mutants}:
-            tests[room] = unchanged(room, copies[0], options.out)
+        reach = Reach(copies[0].folder, options.out, options.jobs)
         free, busy = copies, {}
         while waiting or busy:
             while waiting and free:
                 mutant, record = waiting.pop(0)
                 copy = free.pop()
-                copy.start(list(reversed(ROOMS[mutant.room])), mutant, tests[mutant.room])
-                busy[copy.process.sentinel] = (copy, record)
+                stages = reach.stages(mutant)
+                copy.start(mutant, stages.pop(0))
+                busy[copy.process.sentinel] = (copy, record, stages)
             wait(list(busy), timeout=1.0)
-            for sentinel, (copy, record) in list(busy.items()):
+            for sentinel, (copy, record, stages) in list(busy.items()):
                 if copy.process.is_alive() and copy.late() is None:
                     continue
                 del busy[sentinel]
-                record |= {name: value for name, value in copy.finish().items() if name != "seconds"}
+                outcome = copy.finish()
+                if outcome["outcome"] == "survived" and stages:
+                    copy.start(copy.mutant, stages.pop(0))
+                    busy[copy.process.sentinel] = (copy, record, stages)
+                    continue
+                record |= outcome
                 free.append(copy)
                 results.append(record)
                 with kept.open("a") as file:
@@ -482,10 +555,10 @@ def main() -> None:
                     f"{len(results)}/{len(mutants)} {record['outcome']} ({record['took']} s) {place}",
                     flush=True,
                 )
-    text = report(results, count, tests)
+    text = report(results, count)
     (options.out / f"seed-{options.seed}.md").write_text(text + "\n")
     if options.rooms == list(ROOMS):
-        keep_counts(options.results, options.seed, results, count, tests)
+        keep_counts(options.results, options.seed, results, count)
     print(text)
 
 
