@@ -8,30 +8,19 @@ a product with a narrow dense matrix however many features there are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from sklearn.utils.extmath import randomized_svd
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.metrics.features import looks_like_words
-from softcut.ops import CSR, CSRPattern, Operator
+from softcut.ops import CSR, Operator
 from softcut.ops.numerics import inverse_sqrt
-from softcut.ops.spmm import sparse_product
 
-Features: TypeAlias = np.ndarray | sp.csr_array
 _SAME_ROWS = 1e-4  # rows of unit length that differ by less are the same row
-_EXTRA, _STEPS = (
-    10,
-    4,
-)  # directions beside the wanted ones, as in scikit-learn's randomised SVD; products with X'X
 
 
 def sample_rows(n: int, most: int) -> Tensor:
@@ -70,166 +59,6 @@ class Nodes:
 def unit_rows(x: Tensor) -> Tensor:
     """Rows scaled to length 1; a zero row stays zero."""
     return x / x.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
-
-
-def _dense(x: Any) -> np.ndarray:
-    return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
-
-
-def _unit_rows_array(x: Any) -> Any:
-    if sp.issparse(x):
-        length = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).ravel())
-        return sp.csr_array(sp.diags_array(1 / np.where(length > 0, length, 1)) @ x)
-    length = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / np.where(length > 0, length, 1)
-
-
-class FeatureRows:
-    """A constant matrix with rows (x - offset) * weight, of length 1 if `unit`. A sparse x [N, F] has no offset."""
-
-    def __init__(
-        self,
-        x: Any,
-        *,
-        weight: np.ndarray | None = None,
-        offset: np.ndarray | None = None,
-        unit: bool = False,
-        device: torch.device | None = None,
-    ) -> None:
-        self.shape: tuple[int, int] = x.shape
-        factor = None if weight is None else torch.from_numpy(weight).to(device)
-        self.pattern: CSRPattern | None = None
-        if not sp.issparse(x):
-            self.values = torch.as_tensor(x).to(device=device, dtype=torch.float32)
-            if offset is not None:
-                self.values = self.values - torch.from_numpy(offset).to(device)
-            self.values = self.values if factor is None else self.values * factor
-            length = self.values.norm(dim=1, keepdim=True) if unit else None
-        else:
-            matrix = sp.csr_array(x)
-            if not matrix.has_sorted_indices:
-                matrix = matrix.sorted_indices()
-            self.pattern = CSRPattern.from_scipy(matrix).to(device or torch.device("cpu"))
-            self.values = torch.as_tensor(matrix.data).to(device=device, dtype=torch.float32)
-            if factor is not None:
-                self.values = self.values * factor[self.pattern.col]
-            # Sums of squares of the rows: a product with a single column of ones.
-            ones = self.values.new_ones(self.shape[1], 1)
-            squares = sparse_product(self.pattern, self.values.square(), ones).squeeze(1) if unit else None
-            length = None if squares is None else squares.sqrt()[self.pattern.rows]
-        if length is not None:
-            self.values = self.values / torch.where(length > 0, length, 1.0)
-
-    def times(self, v: Tensor) -> Tensor:
-        """X V, [N, d]."""
-        return self.values @ v if self.pattern is None else sparse_product(self.pattern, self.values, v)
-
-    def turned_times(self, y: Tensor) -> Tensor:
-        """X' Y, [F, d]."""
-        if self.pattern is None:
-            return self.values.mT @ y
-        turned, order = self.pattern.transpose
-        return sparse_product(turned, self.values[order], y)
-
-
-def leading_directions(rows: FeatureRows, d: int) -> tuple[Tensor, Tensor]:
-    """The d leading right singular vectors [F, d] of X and its singular values [d], float64.
-
-    Subspace iteration with X'X: what is made orthogonal has F rows, not N.
-    """
-    f = rows.shape[1]
-    generator = torch.Generator().manual_seed(0)
-    block = torch.randn(f, min(f, d + _EXTRA), generator=generator, dtype=torch.float64)
-    block = torch.linalg.qr(block)[0].to(rows.values.device)
-
-    def product(v: Tensor) -> Tensor:
-        return rows.turned_times(rows.times(v.float())).double()
-
-    for _ in range(_STEPS):
-        block = torch.linalg.qr(product(block))[0]
-    small = block.mT @ product(block)
-    values, turn = torch.linalg.eigh((small + small.mT) / 2)
-    return (block @ turn).flip(1)[:, :d], values.flip(0)[:d].clamp(min=0).sqrt()
-
-
-@dataclass
-class FeatureMap:
-    """From raw node features to a few well-scaled columns, the same way for every graph.
-
-    Bags of words are weighted by inverse document frequency where they are binary, and their rows scaled to unit
-    length; other features are standardised. Then a truncated SVD, and half whitening: column j is divided by the square
-    root of its standard deviation, so that the leading directions do not hide the others.
-    """
-
-    matrix: np.ndarray  # [F, F'], the projection, whitening included
-    weight: np.ndarray | None = None  # [F], inverse document frequencies of words; scale of other features
-    offset: np.ndarray | None = None  # [F], mean of features that are not words
-    recipe: Recipe = DEFAULT
-
-    @classmethod
-    def fit(cls, x: Features, recipe: Recipe = DEFAULT, device: torch.device | None = None) -> FeatureMap:
-        """Learn the map from the features of the training graph; those of a large one on `device`."""
-        n, f = x.shape
-        values = np.asarray(x.data if sp.issparse(x) else x[np.nonzero(x)])
-        weight = offset = None
-        if not looks_like_words(x):
-            dense = _dense(x)
-            offset, deviation = dense.mean(axis=0), dense.std(axis=0)
-            least = 1e-6 * max(1e-12, float(deviation.max(initial=0)))
-            weight = (1 / np.where(deviation > least, deviation, np.inf)).astype(np.float32)
-        elif values.size and values.min() == values.max():
-            count = np.bincount(sp.csr_array(x).indices, minlength=f)
-            weight = (np.log((1 + n) / (1 + count)) + 1).astype(np.float32)
-        unprojected = cls(np.zeros((f, 0), dtype=np.float32), weight, offset, recipe)
-        d = min(recipe.components, n, f)
-        if d == 0:
-            return unprojected
-        if n > recipe.large:
-            v, s = (t.cpu().numpy() for t in leading_directions(unprojected._on_device(x, device), d))
-        else:
-            # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
-            with threadpool_limits(1, user_api="blas"):
-                options = {"n_iter": 4, "power_iteration_normalizer": "QR", "random_state": 0}
-                _, s, vt = randomized_svd(unprojected._rows(x), d, **options)
-            v = vt.T
-        deviation = s / max(1, n) ** 0.5
-        keep = deviation > 1e-6 * deviation.max(initial=0)
-        matrix = v[:, keep] / np.sqrt(deviation[keep])
-        return replace(unprojected, matrix=np.ascontiguousarray(matrix, dtype=np.float32))
-
-    @property
-    def words(self) -> bool:
-        """Whether the features are treated as a bag of words."""
-        return self.offset is None
-
-    @property
-    def directions(self) -> bool:
-        """Whether propagated columns are so many that only the direction of a row counts."""
-        return self.matrix.shape[1] >= self.recipe.many_columns
-
-    def _on_device(self, x: Features, device: torch.device | None) -> FeatureRows:
-        given = sp.csr_array(x) if self.words else _dense(x)
-        unit = self.words or x.shape[1] >= self.recipe.many_columns
-        return FeatureRows(given, weight=self.weight, offset=self.offset, unit=unit, device=device)
-
-    def _rows(self, x: Features) -> Any:
-        if self.words:
-            if self.weight is not None:
-                x = sp.csr_array(x) @ sp.diags_array(self.weight)
-            return _unit_rows_array(x)
-        rows = (_dense(x) - self.offset) * self.weight
-        # A few columns are positions or measurements, where length means something; many are a direction.
-        return _unit_rows_array(rows) if rows.shape[1] >= self.recipe.many_columns else rows
-
-    def transform(self, x: Features) -> np.ndarray:
-        """Columns [N, F'], float32."""
-        return np.asarray(self._rows(x) @ self.matrix, dtype=np.float32)
-
-    def project(self, x: Features, device: torch.device) -> Tensor:
-        """The same columns on a device; the rows of a large graph are scaled and projected there."""
-        if x.shape[0] <= self.recipe.large:
-            return torch.from_numpy(self.transform(x)).to(device)
-        return self._on_device(x, device).times(torch.from_numpy(self.matrix).to(device))
 
 
 def propagate(op: Operator, x: Tensor, hops: int) -> Tensor:

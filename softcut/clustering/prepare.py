@@ -1,6 +1,6 @@
 """The first step of a fit: the graph with its features, encoded once, and what judges its clusterings.
 
-The default encoder projects the features (:class:`softcut.clustering.node_features.FeatureMap`), propagates them over
+The default encoder projects the features (:class:`softcut.clustering.feature_map.FeatureMap`), propagates them over
 several distances, and gives centred, evenly scaled columns Z for each, which helps to keep networks away from the
 minimum with a single cluster. The paper's takes rows of X that sum to one and leaves the propagation to the network
 (eq. 1).
@@ -17,8 +17,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from softcut.clustering.feature_map import FeatureMap
 from softcut.clustering.node_features import (
-    FeatureMap,
     Nodes,
     apart_from_constant,
     propagate,
@@ -30,8 +30,9 @@ from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.errors import GraphError, Note
 from softcut.graph import Graph
 from softcut.metrics import Judge
-from softcut.metrics.features import looks_like_words, presence
+from softcut.metrics.features import presence
 from softcut.ops import CSR, Operator, Words
+from softcut.tables.kinds import WORD, kinds_of_columns
 from softcut.training import ConvInput, DenseInput
 
 _CPU = torch.device("cpu")
@@ -132,7 +133,9 @@ class Encoder:
         cls, graph: Graph, recipe: Recipe = DEFAULT, structural: bool = False, device: torch.device = _CPU
     ) -> tuple[Encoder, Encoded]:
         """Learn projection, centre and scale; also returns the encoded training graph."""
-        features = None if recipe.paper else FeatureMap.fit(graph.x, recipe, device)
+        features = (
+            None if recipe.paper else FeatureMap.fit(graph.x, recipe, device, adjacency=graph.adjacency)
+        )
         encoder = cls(recipe, graph.num_features, structural, features)
         return encoder, encoder.encode(graph, device)
 
@@ -243,7 +246,7 @@ def silence_rule(graph: Graph) -> str:
     """
     if featureless(graph) is not None:
         return "isolated"
-    return "empty" if looks_like_words(graph.x) else "never"
+    return "empty" if (kinds_of_columns(graph.x) == WORD).all() else "never"
 
 
 def silent_nodes(graph: Graph, rule: str) -> np.ndarray:

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from softcut.clustering.arguments import LIMITS
 from softcut.clustering.consensus import Consensus, Refiner
+from softcut.clustering.feature_map import FeatureMap
 from softcut.clustering.model import LearnedModel, PlacedModel
 from softcut.clustering.networks import Replica
-from softcut.clustering.node_features import FeatureMap
 from softcut.clustering.prepare import Encoder
 from softcut.clustering.recipe import EdgeRecipe, Recipe
 from softcut.device import choose_device

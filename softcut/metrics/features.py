@@ -22,31 +22,42 @@ from scipy.special import ndtri
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
-_BINS = 4  # equally full bins of a column that is not a count
+from softcut.tables.kinds import NUMBER, kinds_of_columns
+
+BINS = 4  # equally full bins of a column that is not a count
 _AXES = 64  # leading axes that count
 _ROWS = 20_000  # nodes that are looked at; they count for all
 _EXACT_SIDE = 1000  # the smaller side of a matrix whose axes are found exactly
 _SAME = 1e-5  # share of the longest axis below which an axis is rounding
 
 
-def looks_like_words(x: np.ndarray | sp.csr_array) -> bool:
-    """Whether features are counts of words or the like: non-negative and at most half of them not 0."""
-    values = np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
-    return bool(values.size == 0 or values.min() >= 0) and values.size <= 0.5 * x.shape[0] * x.shape[1]
+def presence(x: Any, kinds: np.ndarray | None = None) -> sp.csr_array:
+    """Words of each node, [N, F'] of ones: words that it has, values of categories, bins of its numbers.
+
+    `kinds` are those of the columns (:mod:`softcut.tables.kinds`), where they are known.
+    """
+    kinds = kinds_of_columns(x) if kinds is None else kinds
+    numbers = kinds == NUMBER
+    if not numbers.any():
+        return _ones(sp.csr_array(x))
+    if numbers.all():
+        return _bins(x)
+    return sp.csr_array(sp.hstack([_ones(sp.csr_array(x[:, ~numbers])), _bins(x[:, numbers])]))
 
 
-def presence(x: Any) -> sp.csr_array:
-    """Words of each node, [N, F'] of ones: words that it has, or in which bin each of its columns lies."""
-    if looks_like_words(x):
-        words = sp.csr_array(x)
-        words.eliminate_zeros()
-        return sp.csr_array((np.ones(words.nnz), words.indices, words.indptr), shape=words.shape)
+def _ones(words: sp.csr_array) -> sp.csr_array:
+    words = words.copy()
+    words.eliminate_zeros()
+    return sp.csr_array((np.ones(words.nnz), words.indices, words.indptr), shape=words.shape)
+
+
+def _bins(x: Any) -> sp.csr_array:
     dense = np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64)
     n, f = dense.shape
-    limits = np.quantile(dense, np.arange(1, _BINS) / _BINS, axis=0)
+    limits = np.quantile(dense, np.arange(1, BINS) / BINS, axis=0)
     place = (dense[None] > limits[:, None]).sum(0) if n else np.zeros((0, f), dtype=int)
-    columns = (place + _BINS * np.arange(f)).ravel()
-    return sp.csr_array((np.ones(n * f), columns, np.arange(n + 1) * f), shape=(n, f * _BINS))
+    columns = (place + BINS * np.arange(f)).ravel()
+    return sp.csr_array((np.ones(n * f), columns, np.arange(n + 1) * f), shape=(n, f * BINS))
 
 
 def looked_at(nodes: int) -> np.ndarray:

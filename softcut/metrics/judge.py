@@ -31,15 +31,16 @@ import torch
 from torch import Tensor
 
 from softcut.metrics.features import (
+    BINS,
     axes_gain,
     axes_table,
     looked_at,
-    looks_like_words,
     presence,
     principal_axes,
 )
 from softcut.ops import entropy
 from softcut.ops.information import edge_gain, multinomial_complexity, word_gain, word_gains, word_price
+from softcut.tables.kinds import NUMBER, kinds_of_columns
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class Judge:
         x: Any = None,
         device: torch.device | None = None,
         words: sp.csr_array | None = None,
+        kinds: np.ndarray | None = None,
     ) -> None:
         device = device or torch.device("cpu")
         entries = sp.coo_array(adjacency)
@@ -142,15 +144,21 @@ class Judge:
             # Whole numbers whose sums are exact: a GPU adds in any order, and the result is the same to the bit.
             self._weight = torch.from_numpy(np.rint(weight * (_EXACT / total))).to(device)
         self.axes: Tensor | None = None  # of features that are measurements, of the nodes looked at
+        bins = 0  # the last columns of `words` that are bins of measurements
         if x is None:
             words = sp.csr_array((self.nodes, 0))
         else:
-            words = presence(x) if words is None else words
-            if not looks_like_words(x):
-                self.axes = torch.from_numpy(principal_axes(x)).to(device)
+            kinds = kinds_of_columns(x) if kinds is None else kinds
+            words = presence(x, kinds) if words is None else words
+            numbers = kinds == NUMBER
+            if numbers.any():
+                measured = x if numbers.all() else x[:, numbers]
+                self.axes = torch.from_numpy(principal_axes(measured)).to(device)
                 self._seen = index(looked_at(self.nodes))
+                bins = int(numbers.sum()) * BINS
         count = np.bincount(words.indices, minlength=words.shape[1])
         place = np.cumsum(count > 0) - 1
+        self._own_words = int((count[: len(count) - bins] > 0).sum())
         self.counts = torch.from_numpy(count[count > 0].astype(np.float64)).to(
             device
         )  # of each word that occurs
@@ -189,11 +197,15 @@ class Judge:
 
     def _told(self, words: Tensor, labels: Tensor, k: int) -> Tensor:
         """What `labels` say about the features, of which only those count that pay."""
+        told = labels.new_zeros((), dtype=torch.float64)
         if self.axes is not None:
             table = self.axes_table(labels, k)
-            return axes_gain(table) * (self.nodes / table[:, -1].sum().clamp(min=1))
-        each = word_gains(words) - multinomial_complexity(k, self.counts)
+            told = axes_gain(table) * (self.nodes / table[:, -1].sum().clamp(min=1))
+        if self._own_words == 0 and self.axes is not None:
+            return told
+        own = words[:, : self._own_words]
+        each = word_gains(own) - multinomial_complexity(k, self.counts[: self._own_words])
         halvings = math.ceil(math.log2(max(1, len(each)))) + 1
         share = 0.5 ** torch.arange(halvings, device=each.device, dtype=each.dtype).unsqueeze(1)
-        told = torch.logaddexp(torch.log1p(-share), share.log() + each).sum(1)
-        return told.max() - math.log(halvings)
+        of_words = torch.logaddexp(torch.log1p(-share), share.log() + each).sum(1).max() - math.log(halvings)
+        return of_words if self.axes is None else told.clamp(min=0) + of_words.clamp(min=0)

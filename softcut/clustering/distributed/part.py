@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from softcut.clustering.distributed.group import JobGroup, Traffic
+from softcut.clustering.feature_map import FeatureMap
 from softcut.clustering.networks import Start
 from softcut.clustering.node_features import (
-    FeatureMap,
     Nodes,
     rows_that_sum_to_one,
     sample_rows,
@@ -30,7 +30,8 @@ from softcut.graph import Graph
 from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
 from softcut.io.part_files import Manifest, Part, write_parts
 from softcut.metrics import Judge
-from softcut.metrics.features import looked_at, looks_like_words, presence, principal_axes
+from softcut.metrics.features import looked_at, presence, principal_axes
+from softcut.tables.kinds import NUMBER, kinds_of_columns
 from softcut.ops import CSRPattern, Words, quadratic_form
 from softcut.ops.halo import Exchange, Group, Halo
 from softcut.training import Checkpoint, DenseInput, ReplicaNet, TrainSettings
@@ -75,12 +76,13 @@ def partition(
     elif structural:
         x, source = structural_features(graph), "leading eigenvectors of the normalised adjacency"
     else:
-        x = FeatureMap.fit(graph.x).transform(graph.x)
+        x = FeatureMap.fit(graph.x, adjacency=graph.adjacency).transform(graph.x)
         source = f"{graph.num_features} features projected to {x.shape[1]} columns"
     if paper or not structural:
         words = presence(graph.x)
-        if not looks_like_words(graph.x):
-            axes = looked_at(graph.num_nodes), principal_axes(graph.x)
+        numbers = kinds_of_columns(graph.x) == NUMBER
+        if numbers.any():
+            axes = looked_at(graph.num_nodes), principal_axes(graph.x[:, numbers])
     about = {
         "paper": paper,
         "structural": structural and not paper,

@@ -1,0 +1,353 @@
+"""Raw node features as a few well-scaled columns.
+
+    X -> scaled rows -> projection V (truncated SVD, half whitened)
+
+Words are weighted by inverse document frequency where they are binary, and their rows scaled to unit length. Numbers
+are standardised, robustly, and the values of a category share the variance of one column. Where there are several
+kinds, each column of numbers, each category and all words together have a variance in proportion to what they hold:
+how alike neighbours in the graph are in them, beyond chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from softcut.clustering.recipe import DEFAULT, Recipe
+from softcut.ops import CSRPattern
+from softcut.ops.spmm import sparse_product
+from softcut.tables.kinds import CATEGORY, NUMBER, WORD, kinds_of_columns
+
+Features: TypeAlias = np.ndarray | sp.csr_array
+_EXTRA, _STEPS = (
+    10,
+    4,
+)  # directions beside the wanted ones, as in scikit-learn's randomised SVD; products with X'X
+_LIMIT = 5.0  # standardised numbers are clipped here
+_LEAST = 0.05  # of the largest factor: no column is left out altogether
+
+
+def _dense(x: Any) -> np.ndarray:
+    return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float32)
+
+
+def _unit_rows_array(x: Any) -> Any:
+    if sp.issparse(x):
+        length = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).ravel())
+        return sp.csr_array(sp.diags_array(1 / np.where(length > 0, length, 1)) @ x)
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(length > 0, length, 1)
+
+
+class FeatureRows:
+    """A constant matrix with rows (x - offset) * weight, of length 1 if `unit`. A sparse x [N, F] has no offset."""
+
+    def __init__(
+        self,
+        x: Any,
+        *,
+        weight: np.ndarray | None = None,
+        offset: np.ndarray | None = None,
+        unit: bool = False,
+        device: torch.device | None = None,
+    ) -> None:
+        self.shape: tuple[int, int] = x.shape
+        factor = None if weight is None else torch.from_numpy(weight).to(device)
+        self.pattern: CSRPattern | None = None
+        if not sp.issparse(x):
+            self.values = torch.as_tensor(x).to(device=device, dtype=torch.float32)
+            if offset is not None:
+                self.values = self.values - torch.from_numpy(offset).to(device)
+            self.values = self.values if factor is None else self.values * factor
+            length = self.values.norm(dim=1, keepdim=True) if unit else None
+        else:
+            matrix = sp.csr_array(x)
+            if not matrix.has_sorted_indices:
+                matrix = matrix.sorted_indices()
+            self.pattern = CSRPattern.from_scipy(matrix).to(device or torch.device("cpu"))
+            self.values = torch.as_tensor(matrix.data).to(device=device, dtype=torch.float32)
+            if factor is not None:
+                self.values = self.values * factor[self.pattern.col]
+            # Sums of squares of the rows: a product with a single column of ones.
+            ones = self.values.new_ones(self.shape[1], 1)
+            squares = sparse_product(self.pattern, self.values.square(), ones).squeeze(1) if unit else None
+            length = None if squares is None else squares.sqrt()[self.pattern.rows]
+        if length is not None:
+            self.values = self.values / torch.where(length > 0, length, 1.0)
+
+    def times(self, v: Tensor) -> Tensor:
+        """X V, [N, d]."""
+        return self.values @ v if self.pattern is None else sparse_product(self.pattern, self.values, v)
+
+    def turned_times(self, y: Tensor) -> Tensor:
+        """X' Y, [F, d]."""
+        if self.pattern is None:
+            return self.values.mT @ y
+        turned, order = self.pattern.transpose
+        return sparse_product(turned, self.values[order], y)
+
+
+def leading_directions(rows: FeatureRows, d: int) -> tuple[Tensor, Tensor]:
+    """The d leading right singular vectors [F, d] of X and its singular values [d], float64.
+
+    Subspace iteration with X'X: what is made orthogonal has F rows, not N.
+    """
+    f = rows.shape[1]
+    generator = torch.Generator().manual_seed(0)
+    block = torch.randn(f, min(f, d + _EXTRA), generator=generator, dtype=torch.float64)
+    block = torch.linalg.qr(block)[0].to(rows.values.device)
+
+    def product(v: Tensor) -> Tensor:
+        return rows.turned_times(rows.times(v.float())).double()
+
+    for _ in range(_STEPS):
+        block = torch.linalg.qr(product(block))[0]
+    small = block.mT @ product(block)
+    values, turn = torch.linalg.eigh((small + small.mT) / 2)
+    return (block @ turn).flip(1)[:, :d], values.flip(0)[:d].clamp(min=0).sqrt()
+
+
+class Beside:
+    """Several matrices beside each other, each with the columns `at` of the whole times a `scale`."""
+
+    def __init__(self, parts: list[tuple[np.ndarray, FeatureRows, np.ndarray]]) -> None:
+        device = parts[0][1].values.device
+        self.values = parts[0][1].values
+        self.shape = (parts[0][1].shape[0], sum(len(at) for at, _, _ in parts))
+        self._parts = [
+            (torch.from_numpy(at).to(device), rows, torch.from_numpy(scale).to(device).unsqueeze(1))
+            for at, rows, scale in parts
+        ]
+
+    def times(self, v: Tensor) -> Tensor:
+        """X V, [N, d]."""
+        return torch.stack([rows.times(v[at] * scale) for at, rows, scale in self._parts]).sum(0)
+
+    def turned_times(self, y: Tensor) -> Tensor:
+        """X' Y, [F, d]."""
+        result = y.new_empty(self.shape[1], y.shape[1])
+        for at, rows, scale in self._parts:
+            result[at] = rows.turned_times(y) * scale
+        return result
+
+
+@dataclass
+class FeatureMap:
+    """From raw node features to a few well-scaled columns, the same way for every graph.
+
+    After scaling, a truncated SVD, and half whitening: column j is divided by the square root of its standard
+    deviation, so that the leading directions do not hide the others.
+    """
+
+    matrix: np.ndarray  # [F, F'], the projection, say of columns and whitening included
+    kinds: np.ndarray  # [F], see softcut.tables.kinds
+    weight: np.ndarray | None = None  # [F], inverse document frequencies of words; scale of other features
+    offset: np.ndarray | None = None  # [F], centre of features that are not words
+    recipe: Recipe = DEFAULT
+
+    @classmethod
+    def fit(
+        cls,
+        x: Features,
+        recipe: Recipe = DEFAULT,
+        device: torch.device | None = None,
+        kinds: np.ndarray | None = None,
+        adjacency: Any = None,
+    ) -> FeatureMap:
+        """Learn the map from the features of the training graph; those of a large one on `device`.
+
+        Columns of several kinds are compared by `adjacency`.
+        """
+        n, f = x.shape
+        kinds = kinds_of_columns(x) if kinds is None else kinds
+        weight = offset = None
+        if (kinds != WORD).any():
+            offset, weight = np.zeros(f, np.float32), np.ones(f, np.float32)
+            others = kinds != WORD
+            offset[others], weight[others] = _standard(_dense(x[:, others]), kinds[others])
+        words = kinds == WORD
+        if words.any():
+            counted = sp.csr_array(x[:, words])
+            if counted.nnz and counted.data.min() == counted.data.max():
+                count = np.bincount(counted.indices, minlength=counted.shape[1])
+                weight = np.ones(f, np.float32) if weight is None else weight
+                weight[words] = np.log((1 + n) / (1 + count)) + 1
+        raw = cls(np.zeros((f, 0), dtype=np.float32), kinds, weight, offset, recipe)
+        d = min(recipe.components, n, f)
+        if d == 0:
+            return raw
+        say = raw._say(x, adjacency)
+        v, s = raw._directions(x, d, say, device)
+        deviation = s / max(1, n) ** 0.5
+        keep = deviation > 1e-6 * deviation.max(initial=0)
+        matrix = v[:, keep] / np.sqrt(deviation[keep])
+        matrix = matrix if say is None else matrix * say[:, None]
+        return replace(raw, matrix=np.ascontiguousarray(matrix, dtype=np.float32))
+
+    def _directions(
+        self, x: Features, d: int, say: np.ndarray | None, device: torch.device | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Leading right singular vectors of the scaled rows [F, d], and singular values."""
+        if x.shape[0] > self.recipe.large:
+            parts = [
+                (at, rows, np.ones(len(at), np.float32) if say is None else say[at])
+                for at, rows in self._on_device(x, device)
+            ]
+            rows = parts[0][1] if say is None else Beside(parts)
+            v, s = leading_directions(rows, d)  # type: ignore[arg-type]
+            return v.cpu().numpy(), s.cpu().numpy()
+        blocks = list(self._rows(x))
+        if say is None:
+            rows = blocks[0][1]
+        else:
+            scaled = [sp.csr_array(rows) @ sp.diags_array(say[at]) for at, rows in blocks]
+            rows = sp.hstack(scaled).tocsr()
+            if not sp.issparse(x) or rows.nnz > 0.2 * np.prod(rows.shape):
+                rows = rows.toarray()
+        # One thread: the QR steps inside are small, and threads fighting for cores make them many times slower.
+        with threadpool_limits(1, user_api="blas"):
+            options = {"n_iter": 4, "power_iteration_normalizer": "QR", "random_state": 0}
+            _, s, vt = randomized_svd(rows, d, **options)
+        v = np.empty_like(vt.T)
+        v[np.concatenate([at for at, _ in blocks])] = vt.T
+        return v, s
+
+    @property
+    def words(self) -> bool:
+        """Whether all features are words."""
+        return self.offset is None
+
+    @property
+    def mixed(self) -> bool:
+        """Whether there are several kinds, which are compared by what they hold."""
+        return len(np.unique(self.kinds)) > 1
+
+    @property
+    def directions(self) -> bool:
+        """Whether propagated columns are so many that only the direction of a row counts."""
+        return self.matrix.shape[1] >= self.recipe.many_columns
+
+    def _blocks(self) -> Iterator[np.ndarray]:
+        """Places of columns that are scaled together: words, then numbers and categories."""
+        for block in (np.flatnonzero(self.kinds == WORD), np.flatnonzero(self.kinds != WORD)):
+            if len(block):
+                yield block
+
+    def _standardised(self, x: Features, at: np.ndarray) -> np.ndarray:
+        """Columns of numbers and categories, centred and scaled; numbers clipped."""
+        assert self.offset is not None and self.weight is not None
+        rows = (_dense(x[:, at]) - self.offset[at]) * self.weight[at]
+        np.clip(rows, -_LIMIT, _LIMIT, out=rows)
+        # A few columns are positions or measurements, where length means something; many are a direction.
+        if len(at) >= self.recipe.many_columns and not self.mixed:
+            rows = _unit_rows_array(rows)
+        return rows
+
+    def _weighed_words(self, x: Features, at: np.ndarray) -> sp.csr_array:
+        words = sp.csr_array(x if self.words else x[:, at])
+        return words if self.weight is None else words @ sp.diags_array(self.weight[at])
+
+    def _rows(self, x: Features) -> Iterator[tuple[np.ndarray, Any]]:
+        """Scaled rows of each block of columns, with the places of its columns."""
+        for at in self._blocks():
+            if self.kinds[at[0]] == WORD:
+                yield at, _unit_rows_array(self._weighed_words(x, at))
+            else:
+                yield at, self._standardised(x, at)
+
+    def _on_device(
+        self, x: Features, device: torch.device | None
+    ) -> Iterator[tuple[np.ndarray, FeatureRows]]:
+        """The same on a device."""
+        for at in self._blocks():
+            if self.kinds[at[0]] == WORD:
+                words = sp.csr_array(x if self.words else x[:, at])
+                weight = None if self.weight is None else self.weight[at]
+                yield at, FeatureRows(words, weight=weight, unit=True, device=device)
+            else:
+                yield at, FeatureRows(self._standardised(x, at), device=device)
+
+    def _say(self, x: Features, adjacency: Any) -> np.ndarray | None:
+        """The factor of each column [F] after scaling: the square root of what its number, category or words hold.
+
+        None where all columns are of one kind.
+        """
+        if not self.mixed:
+            return None
+        say = np.zeros(self.matrix.shape[0], np.float32)
+        for at, rows in self._rows(x):
+            if self.kinds[at[0]] == WORD:
+                own = FeatureMap.fit(x[:, at], self.recipe, kinds=np.full(len(at), WORD))
+                axes = own.transform(x[:, at])
+                say[at] = np.sqrt(_alike(axes, adjacency).sum())
+            else:
+                alike = _alike(rows, adjacency)
+                variance = rows.var(axis=0)
+                for kind in np.unique(self.kinds[at]):
+                    group = self.kinds[at] == kind
+                    if kind == NUMBER:
+                        say[at[group]] = np.sqrt(alike[group])
+                    else:
+                        share = variance[group] / max(float(variance[group].sum()), 1e-12)
+                        say[at[group]] = np.sqrt(float(share @ alike[group]))
+        most = float(say.max())
+        return np.maximum(say, _LEAST * most) if most > 0 else np.ones_like(say)
+
+    def transform(self, x: Features) -> np.ndarray:
+        """Columns [N, F'], float32."""
+        parts = [np.asarray(rows @ self.matrix[at], dtype=np.float32) for at, rows in self._rows(x)]
+        return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
+
+    def project(self, x: Features, device: torch.device) -> Tensor:
+        """The same columns on a device; the rows of a large graph are scaled and projected there."""
+        if x.shape[0] <= self.recipe.large:
+            return torch.from_numpy(self.transform(x)).to(device)
+        parts = [
+            rows.times(torch.from_numpy(self.matrix[at]).to(device))
+            for at, rows in self._on_device(x, device)
+        ]
+        return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+
+
+def _standard(x: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centre and scale of columns: medians and quartiles of numbers, shares of the values of a category.
+
+    Quartiles that are equal tell no scale: there, the standard deviation. A column is constant by its own magnitude.
+    """
+    x = x.astype(np.float64)
+    low, centre, high = np.quantile(x, [0.25, 0.5, 0.75], axis=0)
+    mean, deviation = x.mean(axis=0), x.std(axis=0)
+    scale = (high - low) / 1.349
+    robust = scale > 1e-3 * deviation
+    centre, scale = np.where(robust, centre, mean), np.where(robust, scale, deviation)
+    for kind in np.unique(kinds[kinds >= CATEGORY]):
+        group = kinds == kind
+        centre[group], scale[group] = mean[group], np.sqrt((deviation[group] ** 2).sum())
+    constant = deviation <= 1e-6 * np.abs(x).max(axis=0)
+    return centre, np.where(constant, 0.0, 1 / np.where(constant, 1.0, scale))
+
+
+def _alike(x: np.ndarray, adjacency: Any) -> np.ndarray:
+    """How alike neighbours are in each column [F], from 0 (no more than by chance) to 1.
+
+    z'Az / z'Dz of columns z that are centred by degree: for values that have nothing to do with the edges it has
+    mean 0 and standard deviation E^-1/2.
+    """
+    degree = np.asarray(adjacency.sum(axis=1)).ravel()
+    total = float(degree.sum())
+    if total == 0:
+        return np.zeros(x.shape[1])
+    edges = total**2 / (2 * float((adjacency.data.astype(np.float64) ** 2).sum()))
+    z = x.astype(np.float64)
+    z -= degree @ z / total
+    length = degree @ z**2
+    ratio = (z * (adjacency @ z)).sum(axis=0) / np.where(length > 0, length, 1.0)
+    return np.clip(ratio - 2 / edges**0.5, 0.0, 1.0)

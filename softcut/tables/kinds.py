@@ -1,0 +1,102 @@
+"""What the columns of a feature matrix are: words, numbers, or values of a category.
+
+A matrix of one kind is words where it is non-negative and at most half full (counts of words, flags, TF-IDF), else
+numbers. It has two kinds where some columns are clearly measurements (negative, or hardly ever 0) and differ from the
+others, which are flags, counts or much smaller: then the others are the values of a category where they are 0 and 1
+and each row has exactly one of them, words where they are many, and numbers where they are few.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+WORD, NUMBER, CATEGORY = 0, 1, 2  # CATEGORY + c: a value of category c
+_FULL = 0.95  # a column with more values that are not 0 is a measurement, unless all columns are alike
+_OTHER_SCALE = 10.0  # a column this many times larger than others is of another kind
+_FEW = 10  # fewer columns of counts beside numbers are numbers, too
+_LONGEST = 1000  # values of a category
+
+
+def looks_like_words(x: Any) -> bool:
+    """Whether features are counts of words or the like: non-negative and at most half of them not 0."""
+    values = np.asarray(x.data) if sp.issparse(x) else np.asarray(x)[np.nonzero(x)]
+    return bool(values.size == 0 or values.min() >= 0) and values.size <= 0.5 * x.shape[0] * x.shape[1]
+
+
+def kinds_of_columns(x: Any) -> np.ndarray:
+    """The kind of each column [F], by its values: `WORD`, `NUMBER`, or `CATEGORY` + c for the values of category c.
+
+    >>> city = np.eye(3)[[0, 1, 2, 0, 1, 2]]
+    >>> kinds_of_columns(np.column_stack([[41e3, 39e3, 52e3, 47e3, 61e3, 58e3], city])).tolist()
+    [1, 2, 2, 2]
+    """
+    n, f = x.shape
+    alike = np.full(f, WORD if looks_like_words(x) else NUMBER)
+    if n == 0 or f < 2:
+        return alike
+    share, low, size, fractions, binary = _of_columns(x)
+    constant = size == 0
+    measured = ((low < 0) | (share > _FULL)) & ~constant
+    others = ~measured & ~constant
+    if not measured.any() or not others.any():
+        return alike
+    flags, whole = bool(binary[others].all()), not fractions[others].any()
+    different = low < 0
+    different |= ~binary if flags else fractions if whole else False
+    different |= size > _OTHER_SCALE * np.median(size[others])
+    measured &= different
+    if not measured.any():
+        return alike
+    kinds = np.full(f, NUMBER)
+    rest = np.flatnonzero(~measured & ~constant)
+    groups = _one_hot_groups(x, rest[binary[rest]])
+    for c, group in enumerate(groups):
+        kinds[group] = CATEGORY + c
+    rest = rest[kinds[rest] == NUMBER]
+    if len(rest) >= _FEW and looks_like_words(x[:, rest]):
+        kinds[rest] = WORD
+    return kinds
+
+
+def _of_columns(x: Any) -> tuple[np.ndarray, ...]:
+    """Share of values that are not 0, smallest value, median size of values that are not 0 (0 where the column is
+    constant), whether some are fractions, whether there are two values, one of them 0."""
+    n, f = x.shape
+    columns = sp.csc_array(x)
+    columns.eliminate_zeros()
+    share = np.diff(columns.indptr) / n
+    low, size = np.zeros(f), np.zeros(f)
+    fractions, binary = np.zeros(f, bool), np.zeros(f, bool)
+    for j in range(f):
+        values = columns.data[columns.indptr[j] : columns.indptr[j + 1]]
+        if not len(values):
+            continue
+        least, most = float(values.min()), float(values.max())
+        full = len(values) == n
+        low[j] = least if full else min(least, 0.0)
+        if full and least == most:
+            continue
+        size[j] = np.median(np.abs(values))
+        fractions[j] = bool((values != np.rint(values)).any())
+        binary[j] = not full and least == most
+    return share, low, size, fractions, binary
+
+
+def _one_hot_groups(x: Any, columns: np.ndarray) -> list[np.ndarray]:
+    """Neighbouring columns of 0 and 1 of which every row has exactly one 1."""
+    groups: list[np.ndarray] = []
+    start, total = 0, np.zeros(x.shape[0])
+    for end, j in enumerate(columns):
+        column = x[:, [j]]
+        total = total + np.asarray(column.toarray() if sp.issparse(column) else column).ravel()
+        while start <= end and (total.max() > 1 or end - start >= _LONGEST):
+            first = x[:, [columns[start]]]
+            total = total - np.asarray(first.toarray() if sp.issparse(first) else first).ravel()
+            start += 1
+        if start < end and total.min() == 1 and columns[end] - columns[start] == end - start:
+            groups.append(columns[start : end + 1])
+            start, total = end + 1, np.zeros(x.shape[0])
+    return groups
