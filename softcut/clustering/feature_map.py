@@ -326,7 +326,7 @@ def _standard(x: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     low, centre, high = np.quantile(x, [0.25, 0.5, 0.75], axis=0)
     mean, deviation = x.mean(axis=0), x.std(axis=0)
     scale = (high - low) / 1.349
-    robust = scale > 1e-3 * deviation
+    robust = scale > 1e-6 * np.maximum(np.abs(low), np.abs(high))
     centre, scale = np.where(robust, centre, mean), np.where(robust, scale, deviation)
     for kind in np.unique(kinds[kinds >= CATEGORY]):
         group = kinds == kind

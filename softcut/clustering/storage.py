@@ -29,6 +29,7 @@ from softcut.clustering.prepare import Encoder
 from softcut.clustering.recipe import EdgeRecipe, Recipe
 from softcut.device import choose_device
 from softcut.errors import ModelFileError, Note, ParameterError
+from softcut.tables.kinds import WORD
 from softcut.training import ReplicaNet
 
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
@@ -39,14 +40,15 @@ _FITTED = {
     **{"agreement_": float, "converged_": bool, "interrupted_": bool, "fit_seconds_": float, "notes_": list},
 }
 _CANDIDATE = ("score", "structure", "agreement", "description_length")
-_ARRAYS = ("matrix", "weight", "offset")  # of the projection of features
+_ARRAYS = ("matrix", "kinds", "weight", "offset")  # of the projection of features
+_WHOLE = ("labels", "encoder.kinds")  # tensors of integers
 _MEASURES = ("centre", "limit", "scale")  # of the features at each distance
 # The axes of every tensor; those with one letter have one size: nodes N, clusters K, networks R and their units W,
 # features F and projected ones C, distances S, columns T and directions D of the consensus, history of I x Q losses.
 _SHAPES = {
     **{"labels": "N", "soft": "NK", "weights": "R", "history.cut": "IQ", "history.ortho": "IQ"},
     **{"net.first": "RWC", "net.bias": "RW", "net.second": "RKW", "net.second_bias": "RK"},
-    **{"encoder.matrix": "FC", "encoder.weight": "F", "encoder.offset": "F"},
+    **{"encoder.matrix": "FC", "encoder.kinds": "F", "encoder.weight": "F", "encoder.offset": "F"},
     **{"encoder.centre": "SC", "encoder.limit": "S", "encoder.scale": "S"},
     **{"consensus.mean": "T", "consensus.scale": "T", "consensus.basis": "TD", "consensus.centres": "KD"},
     **{"consensus.spread": "", "consensus.weights": "R"},
@@ -210,6 +212,7 @@ def _learned(tensors: Mapping[str, Tensor], meta: Mapping[str, Any], recipe: Rec
         arrays = {name: value.numpy() for name, value in parts["encoder"].items() if name in _ARRAYS}
         encoder.features = FeatureMap(recipe=recipe, **arrays)
         _check(encoder.features.words or encoder.features.weight is not None, "encoder.weight")
+        _check(encoder.features.words == bool((arrays["kinds"] == WORD).all()), "encoder.kinds")
         encoder.in_channels = len(encoder.features.matrix)
         encoder.measures = list(zip(*(parts["encoder"][name] for name in _MEASURES), strict=True))
     return LearnedModel(
@@ -254,8 +257,8 @@ def _check_tensors(tensors: Mapping[str, Tensor], sizes: dict[str, int], recipe:
             sizes.setdefault(*each) for each in zip(axes, shape, strict=True)
         ]:
             _refuse(f"tensor {name}", f"has a shape that does not fit the others: {shape}")
-        if name == "labels":
-            _check(tensor.dtype == torch.int64, "labels")
+        if name in _WHOLE:
+            _check(tensor.dtype == torch.int64 and bool((tensor >= 0).all()), name)
         elif not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
             _refuse(f"tensor {name}", "holds values that are not finite numbers")
     if "T" in sizes:
