@@ -25,7 +25,9 @@ NODES, CLUSTERS = 400, 4
 Block = tuple[str, np.ndarray]
 
 
-def numbers(rng: np.random.Generator, y: np.ndarray, signal: float, width: int, unit: float = 1.0) -> np.ndarray:
+def numbers(
+    rng: np.random.Generator, y: np.ndarray, signal: float, width: int, unit: float = 1.0
+) -> np.ndarray:
     """Measurements around a mean for each class, `signal` standard deviations apart."""
     mean = rng.standard_normal((y.max() + 1, width)) * signal
     return (50 + mean[y] + rng.standard_normal((len(y), width))) * unit
@@ -72,7 +74,9 @@ def cases(seed: int) -> list[tuple[str, np.ndarray, Graph, list[Block]]]:
     for repeat, signal in ((0, 0.6), (1, 0.35)):
         for i, (name, blocks) in enumerate(plan):
             rng = np.random.default_rng([seed, repeat, i])
-            graph = attributed_communities(NODES, CLUSTERS, 8, 0, edge_signal=signal, seed=int(rng.integers(1 << 30)))
+            graph = attributed_communities(
+                NODES, CLUSTERS, 8, 0, edge_signal=signal, seed=int(rng.integers(1 << 30))
+            )
             y = graph.y
             assert y is not None
             made: list[Block] = []
@@ -88,7 +92,9 @@ def cases(seed: int) -> list[tuple[str, np.ndarray, Graph, list[Block]]]:
                 elif kind == "k":
                     made.append(("numbers", np.full((NODES, 1), 7.0)))
                 elif kind == "c":
-                    made.append((f"category of {int(values[1])}", category(rng, y, values[0], int(values[1]))))
+                    made.append(
+                        (f"category of {int(values[1])}", category(rng, y, values[0], int(values[1])))
+                    )
                 else:
                     made.append(("words", words(rng, y, values[0])))
             result.append((f"{name}, edges {signal}", y, graph, made))
@@ -104,7 +110,9 @@ def score(graph: Graph, x: np.ndarray, y: np.ndarray) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, nargs="+")
     parser.add_argument("--out", type=Path, default=Path("results/mixed_tables.json"))
@@ -120,7 +128,9 @@ def main() -> None:
         best = max(alone.values())
         rows.append({"case": name, "all": together, "alone": alone, "within": together >= best - 0.05})
         told = ", ".join(f"{kind} {value:.2f}" for kind, value in alone.items())
-        print(f"{i:2} {'ok  ' if rows[-1]['within'] else 'MISS'} {together:.2f} | {told} | {name}", flush=True)
+        print(
+            f"{i:2} {'ok  ' if rows[-1]['within'] else 'MISS'} {together:.2f} | {told} | {name}", flush=True
+        )
     print(f"{sum(row['within'] for row in rows)} of {len(rows)} within .05 of the best kind alone")
     if not options.only:
         atomic_json(options.out, {"cases": rows, "seed": options.seed, **origin()})

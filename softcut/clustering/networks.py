@@ -264,7 +264,7 @@ def make_batches(
     words = None
     if prepared.words is not None:
         assert parts.order is not None
-        present = presence(graph.x)[parts.order.numpy()]
+        present = presence(graph.x, graph.kinds)[parts.order.numpy()]
         words = [Words(present[parts.rows(p)]) for p in range(count)]
     return Batches(parts, words, device)
 

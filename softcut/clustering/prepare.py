@@ -32,7 +32,7 @@ from softcut.graph import Graph
 from softcut.metrics import Judge
 from softcut.metrics.features import presence
 from softcut.ops import CSR, Operator, Words
-from softcut.tables.kinds import WORD, kinds_of_columns
+from softcut.tables.kinds import WORD
 from softcut.training import ConvInput, DenseInput
 
 _CPU = torch.device("cpu")
@@ -134,7 +134,7 @@ class Encoder:
     ) -> tuple[Encoder, Encoded]:
         """Learn projection, centre and scale; also returns the encoded training graph."""
         features = (
-            None if recipe.paper else FeatureMap.fit(graph.x, recipe, device, adjacency=graph.adjacency)
+            None if recipe.paper else FeatureMap.fit(graph.x, recipe, device, graph.kinds, graph.adjacency)
         )
         encoder = cls(recipe, graph.num_features, structural, features)
         return encoder, encoder.encode(graph, device)
@@ -197,8 +197,11 @@ def prepare(graph: Graph, recipe: Recipe, device: torch.device, tell: Tell) -> P
     if structural:
         words, judge = None, Judge(graph.adjacency, None, device)
     else:
-        present = presence(graph.x)
-        words, judge = Words(present, device=device), Judge(graph.adjacency, graph.x, device, present)
+        present = presence(graph.x, graph.kinds)
+        words, judge = (
+            Words(present, device=device),
+            Judge(graph.adjacency, graph.x, device, present, graph.kinds),
+        )
     assert isinstance(encoded.op, CSR)
     return Prepared(encoder, encoded, at_most_one(encoded.op), judge, words, Nodes(graph.num_nodes))
 
@@ -246,7 +249,7 @@ def silence_rule(graph: Graph) -> str:
     """
     if featureless(graph) is not None:
         return "isolated"
-    return "empty" if (kinds_of_columns(graph.x) == WORD).all() else "never"
+    return "empty" if (graph.kinds == WORD).all() else "never"
 
 
 def silent_nodes(graph: Graph, rule: str) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
@@ -22,6 +23,7 @@ from softcut.graph.checks import (
 )
 from softcut.tables.arrays import listed, plural, to_dense
 from softcut.tables.frames import aligned_series, features_of_frame, is_frame
+from softcut.tables.kinds import kinds_of_columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,6 +141,11 @@ class BaseGraph:
         """Number of feature columns; 0 without features."""
         return 0 if self.x is None else int(self.x.shape[1])
 
+    @cached_property
+    def kinds(self) -> np.ndarray:
+        """The kind of each feature column [F]: a word, a number or a value of a category (softcut.tables.kinds)."""
+        return np.zeros(0, dtype=np.int64) if self.x is None else kinds_of_columns(self.x)
+
     @property
     def num_graphs(self) -> int:
         """Number of graphs of the batch; 1 for a single graph."""
@@ -178,7 +185,9 @@ class BaseGraph:
         Both arguments are those of :class:`Graph`.
         """
         features, titles, said = _features(x, self.num_nodes, self.node_names, feature_names)
-        return self._replace(x=features, feature_names=titles, notes=[*self.notes, *said])
+        graph = self._replace(x=features, feature_names=titles, notes=[*self.notes, *said])
+        vars(graph).pop("kinds", None)  # those of the features before
+        return graph
 
     def with_notes(self, *notes: str) -> Self:
         """The same graph with more notes.

@@ -37,9 +37,15 @@ def kinds_of_columns(x: Any) -> np.ndarray:
     alike = np.full(f, WORD if looks_like_words(x) else NUMBER)
     if n == 0 or f < 2:
         return alike
-    share, low, size, fractions, binary = _of_columns(x)
+    columns = sp.csc_array(x)
+    columns.eliminate_zeros()
+    low, share = columns.min(axis=0).toarray().ravel(), np.diff(columns.indptr) / n
+    measured = (low < 0) | (share > _FULL)
+    if not measured.any() or measured.all():
+        return alike
+    size, fractions, binary = _of_columns(columns)
     constant = size == 0
-    measured = ((low < 0) | (share > _FULL)) & ~constant
+    measured &= ~constant
     others = ~measured & ~constant
     if not measured.any() or not others.any():
         return alike
@@ -61,28 +67,21 @@ def kinds_of_columns(x: Any) -> np.ndarray:
     return kinds
 
 
-def _of_columns(x: Any) -> tuple[np.ndarray, ...]:
-    """Share of values that are not 0, smallest value, median size of values that are not 0 (0 where the column is
-    constant), whether some are fractions, whether there are two values, one of them 0."""
-    n, f = x.shape
-    columns = sp.csc_array(x)
-    columns.eliminate_zeros()
-    share = np.diff(columns.indptr) / n
-    low, size = np.zeros(f), np.zeros(f)
-    fractions, binary = np.zeros(f, bool), np.zeros(f, bool)
+def _of_columns(columns: sp.csc_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Median size of values that are not 0 (0 where a column is constant); whether some values are fractions; whether
+    there are two values, one of them 0."""
+    n, f = columns.shape
+    size, fractions, binary = np.zeros(f), np.zeros(f, bool), np.zeros(f, bool)
     for j in range(f):
         values = columns.data[columns.indptr[j] : columns.indptr[j + 1]]
-        if not len(values):
-            continue
-        least, most = float(values.min()), float(values.max())
         full = len(values) == n
-        low[j] = least if full else min(least, 0.0)
-        if full and least == most:
+        one = not len(values) or values.min() == values.max()
+        if one and (full or not len(values)):
             continue
         size[j] = np.median(np.abs(values))
         fractions[j] = bool((values != np.rint(values)).any())
-        binary[j] = not full and least == most
-    return share, low, size, fractions, binary
+        binary[j] = one
+    return size, fractions, binary
 
 
 def _one_hot_groups(x: Any, columns: np.ndarray) -> list[np.ndarray]:

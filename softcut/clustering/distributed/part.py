@@ -31,9 +31,9 @@ from softcut.graph.partition import PartitionMethod, crossing_share, partition_n
 from softcut.io.part_files import Manifest, Part, write_parts
 from softcut.metrics import Judge
 from softcut.metrics.features import looked_at, presence, principal_axes
-from softcut.tables.kinds import NUMBER, kinds_of_columns
 from softcut.ops import CSRPattern, Words, quadratic_form
 from softcut.ops.halo import Exchange, Group, Halo
+from softcut.tables.kinds import NUMBER
 from softcut.training import Checkpoint, DenseInput, ReplicaNet, TrainSettings
 from softcut.training.mincut import ClusteringTask, start_rows
 from softcut.training.net import FirstLayer
@@ -76,11 +76,11 @@ def partition(
     elif structural:
         x, source = structural_features(graph), "leading eigenvectors of the normalised adjacency"
     else:
-        x = FeatureMap.fit(graph.x, adjacency=graph.adjacency).transform(graph.x)
+        x = FeatureMap.fit(graph.x, kinds=graph.kinds, adjacency=graph.adjacency).transform(graph.x)
         source = f"{graph.num_features} features projected to {x.shape[1]} columns"
     if paper or not structural:
-        words = presence(graph.x)
-        numbers = kinds_of_columns(graph.x) == NUMBER
+        words = presence(graph.x, graph.kinds)
+        numbers = graph.kinds == NUMBER
         if numbers.any():
             axes = looked_at(graph.num_nodes), principal_axes(graph.x[:, numbers])
     about = {
