@@ -31,7 +31,8 @@ _EXTRA, _STEPS = (
     10,
     4,
 )  # directions beside the wanted ones, as in scikit-learn's randomised SVD; products with X'X
-_LIMIT = 5.0  # standardised numbers are clipped here
+_OUTLIER = 6.0  # times the distance of the quartiles (1.35 standard deviations) from the median
+_LIMIT = 6.0  # standardised numbers are clipped here
 _LEAST = 0.05  # of the largest factor: no column is left out altogether
 
 
@@ -318,20 +319,20 @@ class FeatureMap:
 
 
 def _standard(x: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Centre and scale of columns: medians and quartiles of numbers, shares of the values of a category.
+    """Centre and scale of columns: mean and standard deviation, for which outliers of numbers are drawn in.
 
-    Quartiles that are equal tell no scale: there, the standard deviation. A column is constant by its own magnitude.
+    Outliers are judged by median and quartiles. A column is constant by its own magnitude; the values of a category
+    share one variance.
     """
     x = x.astype(np.float64)
+    constant = x.std(axis=0) <= 1e-6 * np.abs(x).max(axis=0)
     low, centre, high = np.quantile(x, [0.25, 0.5, 0.75], axis=0)
-    mean, deviation = x.mean(axis=0), x.std(axis=0)
-    scale = (high - low) / 1.349
-    robust = scale > 1e-6 * np.maximum(np.abs(low), np.abs(high))
-    centre, scale = np.where(robust, centre, mean), np.where(robust, scale, deviation)
+    reach = np.where((high > low) & (kinds == NUMBER), _OUTLIER * (high - low), np.inf)
+    x = np.clip(x, centre - reach, centre + reach)
+    centre, scale = x.mean(axis=0), x.std(axis=0)
     for kind in np.unique(kinds[kinds >= CATEGORY]):
         group = kinds == kind
-        centre[group], scale[group] = mean[group], np.sqrt((deviation[group] ** 2).sum())
-    constant = deviation <= 1e-6 * np.abs(x).max(axis=0)
+        scale[group] = np.sqrt((scale[group] ** 2).sum())
     return centre, np.where(constant, 0.0, 1 / np.where(constant, 1.0, scale))
 
 
