@@ -5,7 +5,6 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 from helpers.reading import MTX, PATH, line_of, named_edges, quiet, write
@@ -79,14 +78,6 @@ def test_weights_that_are_words_or_absent(tmp_path: Path) -> None:
         read_graph(write(tmp_path, "g.csv", "0,1\n"), weighted=True)
 
 
-def test_networkx_edge_lists(tmp_path: Path) -> None:
-    graph = nx.path_graph(4)
-    nx.set_edge_attributes(graph, {(0, 1): 2.0, (1, 2): 3.5}, "weight")
-    nx.write_edgelist(graph, tmp_path / "weights.edgelist")
-    edges = {("0", "1", 2.0), ("1", "2", 3.5), ("2", "3", 1.0)}
-    assert named_edges(quiet(tmp_path / "weights.edgelist")) == edges
-
-
 def test_directed_files_warn_and_one_way_lists_do_not(tmp_path: Path) -> None:
     quiet(write(tmp_path, "a.csv", "0,1\n1,2\n"))
     path = write(tmp_path, "a.csv", "0,1\n1,0\n1,2\n")
@@ -96,21 +87,6 @@ def test_directed_files_warn_and_one_way_lists_do_not(tmp_path: Path) -> None:
     mtx = write(tmp_path, "g.mtx", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n2 1\n")
     assert quiet(mtx, directed=False).num_edges == 1
     assert quiet(write(tmp_path, "a.csv", "0,0\n0,1\n"), self_loops="keep").has_self_loops
-
-
-@pytest.mark.parametrize(
-    ("text", "count", "names"),
-    [
-        ("0,1\n3,5\n", 6, None),  # from 0: indices; up to half of the ids may be missing
-        ("1,2\n2,3\n", 3, ["1", "2", "3"]),  # from 1: names, nothing is added for 0
-        ("900,17\n17,1000000000000\n", 3, ["900", "17", "1000000000000"]),  # names in order of mention
-        ("-1,2\n2,3\n", 3, ["-1", "2", "3"]),
-        (f"{10**40},2\n2,3\n", 3, [str(10**40), "2", "3"]),
-    ],
-)
-def test_integer_ids(tmp_path: Path, text: str, count: int, names: list[str] | None) -> None:
-    g = quiet(write(tmp_path, "g.csv", text))
-    assert (g.num_nodes, g.num_edges, g.node_names) == (count, 2, names)
 
 
 def test_delimiter_and_format(tmp_path: Path) -> None:

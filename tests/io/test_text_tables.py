@@ -138,6 +138,7 @@ def test_the_delimiter_cuts_the_first_fifty_lines_evenly(before, delimiter):
         ("# source target weight\na b\nb c\n", "no header", 2),  # more titles than columns
         ("u,v,1\nv,x,2\nx,u,3\n", "no header", 3),  # nodes called u and v
         ("u,v,w\na,b,2\nb,c,3\n", "header on line 1", 2),
+        ("a,b\n0,1\n1,2\n", "header on line 1 (its types differ from those below)", 2),
         ("u,v,w,when\nu,v,2,x\nv,c,3,y\n", "header on line 1", 2),  # four columns without titles: no edges
     ],
 )
@@ -171,6 +172,7 @@ def test_names_that_never_come_again_are_titles_unless_one_edge_in_fifty_stands_
         ("0 1 {'weight': 2.5}\n1 2 {}", {}, [["0", "1"], ["1", "2"]], [2.5, 1.0]),
         ("0 1 {'weight': 2.5}\n1 2 {}", {"weighted": False}, [["0", "1"], ["1", "2"]], None),
         ("a,b,1\nb,c,2", {}, [["a", "b"], ["b", "c"]], [1.0, 2.0]),
+        (f"-1,2\n2,{10**40}", {}, [["-1", "2"], ["2", str(10**40)]], None),
     ],
 )
 def test_edges_and_weights(text, options, ends, weight):
@@ -192,7 +194,7 @@ def features(tmp_path, text: str, known=None, **options):
         ("a,b\n1,2\n3,4", [[1, 2], [3, 4]], None, ["a", "b"]),
         ("id,b\nx,2\ny,4", [[2], [4]], ["x", "y"], ["b"]),
         ("a,b\nx,2,3\ny,4,5", [[2, 3], [4, 5]], ["x", "y"], ["a", "b"]),
-        ("a,b\nTrue,2\nFalse,4", [[1, 2], [0, 4]], None, ["a", "b"]),
+        ("a,b\nTrue,2\nfalse,4\n,6\nTRUE,8", [[1, 2], [0, 4], [0, 6], [1, 8]], None, ["a", "b"]),
         ("a;b\n1,5;2\n3;4", [[1.5, 2], [3, 4]], None, ["a", "b"]),
         ('a,b\n"1",2\n"3",4', [[1, 2], [3, 4]], None, ["a", "b"]),
         ("b,id\n2,007\n4,7", [[2], [4]], ["007", "7"], ["b"]),
@@ -200,4 +202,4 @@ def features(tmp_path, text: str, known=None, **options):
     ],
 )
 def test_tables_of_features(tmp_path, text, x, ids, names):
-    assert features(tmp_path, text) == (x, ids, names)
+    assert features(tmp_path, text, missing="zero") == (x, ids, names)

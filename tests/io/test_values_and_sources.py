@@ -62,11 +62,6 @@ def test_quoted_new_lines(tmp_path: Path) -> None:
         read_graph(write(tmp_path, "h.csv", 'a,b\n"b\nx",c\nc,d\ne,f,g\n'))
 
 
-def test_true_and_false(tmp_path: Path) -> None:
-    x = read_features(write(tmp_path, "x.csv", "id,ok,n\na,True,1\nb,false,2\nc,TRUE,3\n"))
-    np.testing.assert_array_equal(x, [[1, 1], [0, 2], [1, 3]])
-
-
 def test_missing_values(tmp_path: Path) -> None:
     path = write(tmp_path, "x.csv", "id,a,b\np,1,NA\nq,2,4\nr,,8\n")
     with pytest.raises(FileFormatError, match=r"line 4, column 2 \('a'\): the value is missing"):

@@ -50,29 +50,6 @@ def test_notes_are_kept_by_what_is_made_of_a_graph(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- weights
 
 
-@pytest.mark.parametrize("title", ["year", "id"])
-def test_a_third_column_is_no_weight_by_its_place(tmp_path: Path, title: str) -> None:
-    g = quiet(write(tmp_path, "g.csv", f"source,target,{title}\na,b,2001\nb,c,7\n"))
-    assert not g.weighted
-    assert f"no weight, ignored '{title}'" in line_of(g)
-    asked = quiet(tmp_path / "g.csv", weight=title)
-    assert named_edges(asked) == {("a", "b", 2001.0), ("b", "c", 7.0)}
-    assert f"weight '{title}'" in line_of(asked)
-    assert named_edges(quiet(tmp_path / "g.csv", weight=2)) == named_edges(asked)
-    first = quiet(write(tmp_path, "h.csv", f"{title},source,target\n1,a,b\n2,b,c\n"))
-    assert named_edges(first) == {("a", "b", 1.0), ("b", "c", 1.0)}
-
-
-@pytest.mark.parametrize("title", ["weight", "W", "value", "Strength", "count", "similarity"])
-def test_a_weight_is_known_by_its_title(tmp_path: Path, title: str) -> None:
-    g = quiet(write(tmp_path, "g.csv", f"source,target,year,{title}\na,b,2001,3\nb,c,2002,2\n"))
-    assert named_edges(g) == {("a", "b", 3.0), ("b", "c", 2.0)}
-    assert "ignored 'year'" in line_of(g)
-    ignored = quiet(tmp_path / "g.csv", weighted=False)
-    assert not ignored.weighted
-    assert f"ignored 'year', '{title}'" in line_of(ignored)
-
-
 def test_the_third_of_three_untitled_columns_is_the_weight_and_that_is_said(tmp_path: Path) -> None:
     g = quiet(write(tmp_path, "g.csv", "0,1,2.5\n1,2,3\n"))
     assert named_edges(g) == {("0", "1", 2.5), ("1", "2", 3.0)}
@@ -124,12 +101,6 @@ def test_a_header_far_from_the_next_mention_of_its_nodes(tmp_path: Path) -> None
     assert "(though 'ann' and 'bob' occur on no other line: header=True if they are titles)" in line_of(alone)
 
 
-def test_types_that_differ_make_a_header(tmp_path: Path) -> None:
-    g = quiet(write(tmp_path, "g.csv", "a,b\n0,1\n1,2\n"))
-    assert (g.num_nodes, g.num_edges) == (3, 2)
-    assert "its types differ from those below" in line_of(g)
-
-
 def test_a_first_edge_is_not_taken_for_a_header(tmp_path: Path) -> None:
     for text in (
         "ann,bob\nbob,cy\n",  # a name comes again
@@ -162,30 +133,6 @@ def test_leading_zeros_make_ids_text(tmp_path: Path) -> None:
 
 
 EDGES = "0,1\n1,2\n2,3\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "user_id,age\n3,30\n0,0\n2,20\n1,10\n",
-        "age,userId\n30,3\n0,0\n20,2\n10,1\n",
-        "account,age\n3,30\n0,0\n2,20\n1,10\n",
-        "3,30\n0,0\n2,20\n1,10\n",
-    ],
-)
-def test_rows_are_joined_by_the_column_of_ids(tmp_path: Path, text: str) -> None:
-    g = quiet(write(tmp_path, "g.csv", EDGES), features=write(tmp_path, "x.csv", text))
-    np.testing.assert_array_equal(g.x, [[0], [10], [20], [30]])
-    assert "joined by column" in line_of(g)
-
-
-def test_ids_with_gaps_are_found_in_any_column(tmp_path: Path) -> None:
-    graph = write(tmp_path, "g.csv", "900,17\n17,55\n")
-    x = write(tmp_path, "x.csv", "age,who\n3,55\n1,900\n2,17\n")
-    g = quiet(graph, features=x)
-    assert g.node_names == ["900", "17", "55"]
-    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
-    assert "joined by column 'who'" in line_of(g)
 
 
 def test_ids_that_repeat_and_features_that_repeat(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import scipy.sparse as sp
 from helpers.graph_checks import check_invariants, quiet
 
 from softcut.errors import GraphError, ParameterError
@@ -100,8 +99,10 @@ def test_three_edges_with_weights_are_no_matrix(frame: Any) -> None:
         with pytest.raises(GraphError, match=r"matrix or edges: call Graph.from_dense .* Graph.from_frame"):
             Graph.from_any(square)
         assert Graph.from_frame(square, source="a", target="b").num_edges in (1, 3)
-    with pytest.raises(GraphError, match="matrix or edges"):
-        Graph.from_any(pd.DataFrame([[0, 1, 5], [1, 2, 6], [2, 3, 7]]))
+    for rows in ([[0, 1, 5], [1, 2, 6], [2, 3, 7]], [[0, 1], [2, 3]]):
+        with pytest.raises(GraphError, match="matrix or edges"):
+            Graph.from_any(pd.DataFrame(rows))
+    assert Graph.from_any(pd.DataFrame({"x": ["y"], "y": ["z"]})).node_names == ["y", "z"]
     with pytest.warns(UserWarning, match="directed"):  # four columns are no edges
         assert Graph.from_any(pd.DataFrame(np.triu(np.ones((4, 4)), 1))).num_edges == 6
 
@@ -137,7 +138,11 @@ def test_features_are_joined_by_a_column() -> None:
     x = pl.DataFrame({"age": [28, 31, 45], "who": ["cy", "ann", "bob"]})
     made = g.with_features(x)
     np.testing.assert_array_equal(made.x, [[31], [45], [28]])
-    assert made.feature_names == ["age"]
+    assert (made.feature_names, made.notes) == (["age"], ["features joined by column 'who'"])
+    assert g.with_features(x, feature_names=["years"]).feature_names == ["years"]
+    shared = pd.DataFrame({"v": [1, 2, 3, 4]}, index=list("baab"))  # names of two graphs tell nothing
+    pair = Graph.from_edges([[0, 2], [1, 3]], x=shared, node_names=list("abab"), ptr=[0, 2, 4])
+    assert pair.x.ravel().tolist() == [1, 2, 3, 4]
     more = pd.DataFrame({"age": [1, 2, 3, 4]}, index=["zoe", "cy", "ann", "bob"])
     made = g.with_features(more)
     np.testing.assert_array_equal(made.x, [[3], [4], [2]])
@@ -177,6 +182,10 @@ def test_labels_in_a_series_are_joined_by_its_index() -> None:
     g = Graph.from_edges([[0, 1], [1, 2]], node_names=["ann", "bob", "cy"], y=y)
     np.testing.assert_array_equal(g.y, [0, 1, 2])
     np.testing.assert_array_equal(Graph.from_edges([[0, 1], [1, 2]], y=pd.Series([5, 6, 7])).y, [5, 6, 7])
+    for index in (["ann", "ann", "bob"], [7, 8, 9], [0, 1, 2]):
+        y = pd.Series([5, 6, 7], index=index)
+        assert Graph.from_edges([[0, 1], [1, 2]], y=y, node_names=["ann", "bob", "0"]).y.tolist() == [5, 6, 7]
+    y = pd.Series([2, 0, 1], index=["cy", "ann", "bob"])
     with pytest.raises(GraphError, match="y has no value for node 'dan'"):
         Graph.from_edges([[0], [1]], node_names=["ann", "dan"], y=y.iloc[:2])
 
@@ -232,12 +241,6 @@ def test_rows_of_source_target_and_weight_are_no_matrix() -> None:
     assert Graph.from_any([[0, 1, 2], [1, 2, 0]]).num_edges == 3
 
 
-@pytest.mark.parametrize("source", [[[0, 1], [1, 0]], [[0, 1], [2, 3]], np.array([[0, 1], [2, 3]])])
-def test_what_may_be_a_matrix_or_edges_is_refused(source: Any) -> None:
-    with pytest.raises(GraphError, match=r"matrix or edges: call Graph.from_dense .* Graph.from_edges"):
-        Graph.from_any(source)
-
-
 # ---------------------------------------------------------------------- igraph and 64-bit indices
 
 
@@ -262,23 +265,6 @@ def test_igraph() -> None:
     assert dense(directed).tolist() == [[0, 3, 0], [3, 0, 5], [0, 5, 0]], "the larger weight"
     with pytest.raises(GraphError, match="no nodes"):
         Graph.from_igraph(igraph.Graph())
-
-
-def test_matrices_with_64_bit_indices() -> None:
-    from sklearn.cluster import KMeans
-
-    def wide(matrix: np.ndarray) -> sp.csr_array:
-        result = sp.csr_array(matrix)
-        return sp.csr_array(
-            (result.data, result.indices.astype(np.int64), result.indptr.astype(np.int64)), shape=result.shape
-        )
-
-    g = Graph.from_scipy(wide(PATH), x=wide(PATH))
-    assert isinstance(g.x, sp.csr_array)
-    assert g.x.indices.dtype == g.x.indptr.dtype == np.int32
-    assert g.adjacency.indices.dtype == np.int32
-    np.testing.assert_array_equal(g.x.toarray(), PATH)
-    assert KMeans(2, n_init=1, random_state=0).fit(g.x).labels_.shape == (3,)
 
 
 def test_nothing_needs_pandas_polars_or_igraph() -> None:
