@@ -50,6 +50,7 @@ def test_loops_and_zeros():
     assert notes == ["2 self-loops dropped"]
     assert said == ["2 self-loops dropped; pass self_loops='keep' to keep them."]
     assert of_edges([1], [1], n=2)[2] == ["1 self-loop dropped; pass self_loops='keep' to keep it."]
+    assert "1 self-loop dropped" in caught(Graph.from_scipy, sp.eye_array(1))[1][0]
     assert of_edges([0, 1], [1, 1], [1, 7], n=2, self_loops="keep")[0] == [[0, 1], [1, 7]]
     made, notes, _ = of_edges([0, 1, 0], [1, 2, 2], [1, 0, 0], n=3)
     assert made == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]

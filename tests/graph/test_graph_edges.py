@@ -12,7 +12,7 @@ from helpers.graph_checks import check_invariants, quiet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softcut.errors import GraphError, ParameterError
+from softcut.errors import GraphError
 from softcut.graph import Graph
 
 
@@ -117,16 +117,6 @@ def test_directed_input_warns_once_at_the_caller() -> None:
     with pytest.warns(UserWarning, match="2 of 2 edges have no edge"):
         Graph.from_networkx(nx.DiGraph([(0, 1), (1, 2)]))
     quiet(Graph.from_edges, [[0, 1], [1, 2]], edge_weight=[2.0, 3.0])
-
-
-def test_self_loops() -> None:
-    g = quiet(Graph.from_edges, [[0, 1, 2], [0, 1, 1]], self_loops="keep")
-    assert g.num_edges == 3
-    assert "2 self-loops" in repr(g)
-    with pytest.warns(UserWarning, match="1 self-loop dropped; pass self_loops='keep' to keep it"):
-        Graph.from_scipy(sp.eye_array(1))
-    with pytest.raises(ParameterError, match="'drop' or 'keep'"):
-        Graph.from_edges([[0], [1]], self_loops="maybe")  # type: ignore[arg-type]
 
 
 def test_huge_weights_stay_finite_or_fail() -> None:

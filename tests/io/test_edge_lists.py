@@ -74,6 +74,9 @@ def test_names_with_commas_and_accents(tmp_path: Path) -> None:
 def test_weights_that_are_words_or_absent(tmp_path: Path) -> None:
     words = write(tmp_path, "t.csv", "0,1,friend\n1,2,colleague\n")
     assert quiet(words, weighted=False).num_edges == 2
+    for option in ({"header": True}, {"source": 0}):
+        with pytest.raises(FileFormatError, match="line 1: expected 2 or 3 columns, found 1: 'abc'"):
+            read_graph(write(tmp_path, "g.csv", "abc\ndef\n"), **option)
     with pytest.raises(FileFormatError, match="no column of weights"):
         read_graph(write(tmp_path, "g.csv", "0,1\n"), weighted=True)
 
@@ -122,11 +125,13 @@ def test_delimiter_and_format(tmp_path: Path) -> None:
         ("g.csv", "0,1,1\n1,2,heavy\n", r"line 2: the weight 'heavy' is not a number; .*weighted=False"),
         ("g.csv", "0,1,1\n#\n1,2,nan\n", r"line 3: the weight 'nan' is not finite"),
         ("g.csv", "0,1,1\n1,2,1e999\n", r"line 2: the weight '1e999' is not finite"),
-        ("g.csv", "0,1,1\n1,2,-3\n", r"line 2: the weight '-3' is negative"),
+        ("g.csv", "0,1,1\n1,2,-3\n2,3,-4\n", r"line 2: the weight '-3' is negative"),
+        ("g.csv", "0,1,1\n1,2,-inf\n", r"line 2: the weight '-inf' is not finite"),
         ("g.csv", "0,1,1\n1,2,\n", r"line 2: the weight '' is not a number"),
         ("g.csv", "a,b\n,c\n", r"line 2: a node id is empty"),
         ("g.csv", b"0,1\n1,\xff\n", r"line 2: byte 0xff is not UTF-8"),
         ("g.csv", b"0,1\n\x00\x01", r"line 2: a zero byte"),
+        ("g.csv", b"\x00,1\n", r"line 1: a zero byte"),
         ("g.csv", "0,1\n".encode("utf-16"), r"line 1: a zero byte"),
         ("g.txt", "a " + "b" * 10_000 + " c d e\n", r"found 5: 'a b+\.\.\.'"),
         ("g.csv", '"' + "b" * 200_000 + '",c\n', r"line 1: field larger"),

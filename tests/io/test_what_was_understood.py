@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from helpers.reading import line_of, named_edges, quiet, write
 
-from softcut.errors import FileFormatError, GraphError, ParameterError
+from softcut.errors import FileFormatError, GraphError
 from softcut.graph import Graph
 from softcut.io import read_graph
 
@@ -117,21 +117,6 @@ def test_a_first_edge_is_not_taken_for_a_header(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- ids
 
 
-def test_leading_zeros_make_ids_text(tmp_path: Path) -> None:
-    g = quiet(write(tmp_path, "g.csv", "01234,1234\n1234,5\n"))
-    assert g.node_names == ["01234", "1234", "5"]
-    assert "ids are text" in line_of(g)
-    assert quiet(write(tmp_path, "g.csv", "+1,1\n1,2\n")).node_names == ["+1", "1", "2"]
-    # A weight with a leading zero does not make ids text.
-    assert quiet(write(tmp_path, "g.csv", "0,1,007\n1,2,3\n")).node_names is None
-    x = write(tmp_path, "x.csv", "id,a\n70,7\n07,1\n")
-    np.testing.assert_array_equal(quiet(write(tmp_path, "g.csv", "07,70\n"), features=x).x, [[1], [7]])
-    with pytest.raises(
-        FileFormatError, match=r"no row for node '7' .* compared as text, and '07' is another id"
-    ):
-        read_graph(write(tmp_path, "g.csv", "7,70\n"), features=x)
-
-
 EDGES = "0,1\n1,2\n2,3\n"
 
 
@@ -145,13 +130,8 @@ def test_ids_that_repeat_and_features_that_repeat(tmp_path: Path) -> None:
         read_graph(graph, features=write(tmp_path, "x.csv", "city,age\nRome,30\nRome,5\nOslo,20\nOslo,10\n"))
 
 
-def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
+def test_ids_that_match_nothing(tmp_path: Path) -> None:
     graph = write(tmp_path, "g.csv", EDGES)
-    x = write(tmp_path, "x.csv", "age,rank\n30,3\n0,0\n20,2\n10,1\n")
-    np.testing.assert_array_equal(quiet(graph, features=x, ids="rank").x, [[0], [10], [20], [30]])
-    np.testing.assert_array_equal(quiet(graph, features=x, ids=1).x, [[0], [10], [20], [30]])
-    with pytest.raises(ParameterError, match="ids is 'nothing', which is no column"):
-        read_graph(graph, features=x, ids="nothing")
     other = write(tmp_path, "y.csv", "user_id,age\n77,1\n78,2\n79,3\n80,4\n")
     g = quiet(graph, features=other)
     np.testing.assert_array_equal(g.x, [[1], [2], [3], [4]])
