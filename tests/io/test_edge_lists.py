@@ -66,11 +66,6 @@ def test_columns_by_name(tmp_path: Path) -> None:
     assert quiet(write(tmp_path, "g.txt", "person friend hours\nann bob 3\n")).num_edges == 1
 
 
-def test_names_with_commas_and_accents(tmp_path: Path) -> None:
-    g = quiet(write(tmp_path, "g.csv", '\ufeff"Smith, Ann",Zoë\n"Smith, Ann",Łukasz\n'))
-    assert g.node_names == ["Smith, Ann", "Zoë", "Łukasz"]
-
-
 def test_weights_that_are_words_or_absent(tmp_path: Path) -> None:
     words = write(tmp_path, "t.csv", "0,1,friend\n1,2,colleague\n")
     assert quiet(words, weighted=False).num_edges == 2

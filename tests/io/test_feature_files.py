@@ -30,12 +30,6 @@ def test_features_by_row(tmp_path: Path) -> None:
         g = quiet(graph, features=file)
         np.testing.assert_array_equal(g.x.toarray() if sp.issparse(g.x) else g.x, x)  # type: ignore[union-attr]
     assert sp.issparse(quiet(graph, features=tmp_path / "s.npz").x)
-    # More rows than ids: isolated nodes at the end. Ids from 1 with as many rows: row 0 is node 1.
-    assert quiet(graph, features=np.ones((9, 1))).num_nodes == 9
-    g = quiet(write(tmp_path, "one.csv", "1,2\n2,3\n"), features=x)
-    assert g.node_names == ["1", "2", "3"]
-    # Sparse ids are indices when there are enough rows.
-    assert quiet(write(tmp_path, "far.csv", "0,90\n"), features=np.ones((100, 1))).num_nodes == 100
 
 
 def test_features_by_id(tmp_path: Path) -> None:

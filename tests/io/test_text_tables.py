@@ -157,6 +157,10 @@ def test_the_delimiter_cuts_the_first_fifty_lines_evenly(before, delimiter):
         ("# source target\na b\nb c\n", "header on line 1 (its titles are in a comment)", 2),
         ("# source target\na b 1\nb c 2\n", "no header", 2),  # fewer titles than columns
         ("a,b\nb,c\n# source,target", "no header", 2),  # titles stand above the rows
+        ("ann,bob\ncy,dan\neve,fay\n", "no header", 3),  # pairs that never come again are common here
+        ("x,y,1\na,b,2\nb,c,3\n", "no header", 3),  # a number is no title
+        ("ann,2\n3,4\n", "no header", 2),
+        ("ann,bob\n", "no header", 1),
         ("a,b\nc,a\n", "no header", 2),
         ("a,b\nb,c\n", "no header", 2),
         ("# source target weight\na b\nb c\n", "no header", 2),  # more titles than columns

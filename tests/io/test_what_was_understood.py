@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.reading import line_of, named_edges, quiet, write
+from helpers.reading import line_of, quiet, write
 
 from softcut.errors import FileFormatError, GraphError
 from softcut.graph import Graph
@@ -47,13 +47,7 @@ def test_notes_are_kept_by_what_is_made_of_a_graph(tmp_path: Path) -> None:
     assert both.split()[0].notes == both.notes
 
 
-# ---------------------------------------------------------------------- weights
-
-
-def test_the_third_of_three_untitled_columns_is_the_weight_and_that_is_said(tmp_path: Path) -> None:
-    g = quiet(write(tmp_path, "g.csv", "0,1,2.5\n1,2,3\n"))
-    assert named_edges(g) == {("0", "1", 2.5), ("1", "2", 3.0)}
-    assert "no header; source column 1, target column 2, weight column 3" in line_of(g)
+# ---------------------------------------------------------------------- matrices
 
 
 def test_a_matrix_is_not_read_as_edges(tmp_path: Path) -> None:
@@ -67,14 +61,7 @@ def test_a_matrix_is_not_read_as_edges(tmp_path: Path) -> None:
     for text in ("0,1,0\n1,0,1\n0,1,0\n", "0 1 0 2\n1 0 1 0\n0 1 0 1\n2 0 1 0\n"):
         with pytest.raises(FileFormatError, match="may be a matrix or edges"):
             read_graph(write(tmp_path, "m.txt", text))
-    three = write(tmp_path, "m.txt", "0,1,0\n1,0,1\n0,1,0\n")
-    assert quiet(three, source=0, target=1, directed=False).num_edges == 1
-    for edges in (
-        "0,1,5\n1,2,6\n2,3,7\n",
-        "0,1,2\n1,2,3\n2,0,1\n",
-        "0,1,2\n1,2,3\n2,3,4\n",
-        "a,b,1\nb,c,2\nc,d,3\n",
-    ):
+    for edges in ("0,1,2\n1,2,3\n2,0,1\n", "0,1,2\n1,2,3\n2,3,4\n", "a,b,1\nb,c,2\nc,d,3\n"):
         assert quiet(write(tmp_path, "e.csv", edges)).num_edges == 3
 
 
@@ -101,49 +88,17 @@ def test_a_header_far_from_the_next_mention_of_its_nodes(tmp_path: Path) -> None
     assert "(though 'ann' and 'bob' occur on no other line: header=True if they are titles)" in line_of(alone)
 
 
-def test_a_first_edge_is_not_taken_for_a_header(tmp_path: Path) -> None:
-    for text in (
-        "ann,bob\nbob,cy\n",  # a name comes again
-        "ann,bob\ncy,dan\neve,fay\n",  # pairs that never come again are common here
-        "ann,bob\n",
-        "x,y,1\na,b,2\nb,c,3\n",  # a number is no title
-        "ann,2\n3,4\n",
-    ):
-        g = quiet(write(tmp_path, "g.csv", text))
-        assert g.num_edges == text.count("\n")
-        assert "no header" in line_of(g)
-
-
 # ---------------------------------------------------------------------- ids
 
 
-EDGES = "0,1\n1,2\n2,3\n"
-
-
 def test_ids_that_repeat_and_features_that_repeat(tmp_path: Path) -> None:
-    graph = write(tmp_path, "g.csv", EDGES)
+    graph = write(tmp_path, "g.csv", "0,1\n1,2\n2,3\n")
     g = quiet(graph, features=write(tmp_path, "x.csv", "group_id,age\n0,30\n0,5\n1,20\n1,10\n"))
     np.testing.assert_array_equal(g.x, [[0, 30], [0, 5], [1, 20], [1, 10]])
     with pytest.raises(FileFormatError, match="line 3: node '0' has a row already"):
         read_graph(graph, features=write(tmp_path, "x.csv", "node_id,age\n0,30\n0,5\n1,20\n1,10\n"))
     with pytest.raises(FileFormatError, match=r"column 1 \('city'\): 'Rome' is not a number"):
         read_graph(graph, features=write(tmp_path, "x.csv", "city,age\nRome,30\nRome,5\nOslo,20\nOslo,10\n"))
-
-
-def test_ids_that_match_nothing(tmp_path: Path) -> None:
-    graph = write(tmp_path, "g.csv", EDGES)
-    other = write(tmp_path, "y.csv", "user_id,age\n77,1\n78,2\n79,3\n80,4\n")
-    g = quiet(graph, features=other)
-    np.testing.assert_array_equal(g.x, [[1], [2], [3], [4]])
-    assert "no id of column 'user_id' is a node: rows joined by position" in line_of(g)
-    # Names have the order in which they are mentioned, which may be another than that of the rows: a warning.
-    named = write(tmp_path, "n.csv", "a,b\nb,c\n")
-    with pytest.warns(
-        UserWarning, match=r"w.csv has no node ids: its rows were joined to the nodes of .*n.csv"
-    ):
-        g = read_graph(named, features=write(tmp_path, "w.csv", "1\n2\n3\n"))
-    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
-    assert "rows joined by position" in line_of(g)
 
 
 def test_a_column_that_numbers_the_rows_is_no_node(tmp_path: Path) -> None:
