@@ -69,7 +69,7 @@ def test_what_a_damaged_file_may_announce():
         ("a;b\nc,d\ne,f", ";", [["a", "b"], ["c,d"], ["e,f"]]),
         ("a,b;c\nd,e\nf,g", ",", [["a", "b;c"], ["d", "e"], ["f", "g"]]),
         ('"a,b",c\n"d,e",f', ",", [["a,b", "c"], ["d,e", "f"]]),
-        ('d,e\n"a\nb",c', ",", [["d", "e"], ["a\nb", "c"]]),
+        ('d,e\n"a\nb", "c\nf"', ",", [["d", "e"], ["a\nb", "c\nf"]]),
         ("sep=|\na|b", "|", [["a", "b"]]),
         ("# x,y,z\n\na b\n%q\n", " ", [["a", "b"]]),
         ('"a b" c\nd  e', " ", [["a b", "c"], ["d", "e"]]),
