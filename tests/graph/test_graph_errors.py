@@ -49,7 +49,7 @@ def labelled(value: Any) -> nx.Graph:
         (lambda: make([[0], [1.5]]), r"1.5 at position \(1, 0\), which is not an integer"),
         (lambda: make([[0.0, 2.0**53], [1.0, 2.5], [1.0, 0.0]]), r"at position \(0, 1\)"),
         (lambda: make([[0, 7, 9], [1, 2, 3]], num_nodes=4), r"node index 7 \(row 0, edge 1\), out of range"),
-        (lambda: make([[0, 3, 1], [1, 2, 4]], num_nodes=4), r"4 \(row 1, edge 2\), out of range for 4 nodes \(num_nodes\)"),
+        (lambda: make([[0, 3, 1], [1, 2, 4]], num_nodes=4), r"4 \(row 1, edge 2\), out of range for 4 nodes"),
         (lambda: make(np.zeros((0, 2, 2))), r"has shape \(0, 2, 2\)"),
         (lambda: make(np.zeros((1, 2, 2), int)), r"has shape \(1, 2, 2\)"),
         (lambda: make([[True], [False]]), "edge_index has dtype bool"),
