@@ -40,7 +40,6 @@ def labelled(value: Any) -> nx.Graph:
         (lambda: make(PAIR, x=np.ones((2, 1, 1))), r"x has shape \(2, 1, 1\)"),
         (lambda: make(PAIR, feature_names=["a"]), "feature_names has 1 names but x has 0 columns"),
         (lambda: make(PAIR, x=[["a"], ["b"]]), "x has dtype"),
-        (lambda: make(PAIR, x=3.0), "x is 3.0: pass one entry per node"),
         (lambda: make(PAIR, y=np.array(3)), "y is array"),
         (lambda: make(PAIR, node_names=3, num_nodes=2), "node_names is 3"),
         (lambda: make(PAIR, x=[[1.0], [1.0, 2.0]]), "x has rows of different lengths"),
