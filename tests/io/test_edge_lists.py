@@ -134,6 +134,7 @@ def test_delimiter_and_format(tmp_path: Path) -> None:
         ("g.mtx", MTX + "999999999 999999999 1\n1 5 1\n", "announces"),
         ("g.graphml", "<graphml", "g.graphml is not valid GraphML"),
         ("g.graphml", "<!DOCTYPE x><graphml/>", "document type"),
+        ("g.graphml", "<graphml/>".encode("utf-16"), "must be UTF-8 XML"),
         ("g.gml", "graph [ node", "g.gml is not valid GML"),
         ("g.npz", "PK\x03\x04 no", "g.npz is not a valid .npz file"),
         ("g.docx", "junk", "extension '.docx'"),

@@ -75,10 +75,10 @@ def test_a_labelled_matrix_is_aligned_by_label() -> None:
     plain = Graph.from_any(pd.DataFrame(PATH))
     assert plain.node_names is None
     np.testing.assert_array_equal(dense(plain), PATH)
-    labelled = pl.DataFrame({"who": names, "cy": PATH[2], "ann": PATH[0], "bob": PATH[1]})
-    g = Graph.from_any(labelled)
-    assert g.node_names == names
-    np.testing.assert_array_equal(dense(g), PATH)
+    labelled = {"who": names, "cy": PATH[2], "ann": PATH[0], "bob": PATH[1]}
+    for g in (Graph.from_any(pl.DataFrame(labelled)), Graph.from_any(pd.DataFrame(labelled))):
+        assert g.node_names == names
+        np.testing.assert_array_equal(dense(g), PATH)
     with pytest.raises(GraphError, match="same label 'ann'"):
         Graph.from_any(pd.DataFrame(PATH, index=["ann", "ann", "cy"], columns=["ann", "cy", "cy"]))
     with pytest.raises(GraphError, match="different labels"):
