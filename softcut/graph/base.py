@@ -24,7 +24,7 @@ from softcut.tables.arrays import listed, plural, to_dense
 from softcut.tables.frames import aligned_series, features_of_frame, is_frame
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class BaseGraph:
     """The contents of a graph, checked when it is made; see :class:`softcut.graph.Graph`."""
 

@@ -1,11 +1,13 @@
 """Collections from lists of graphs, and folds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from softcut.errors import GraphError, ParameterError
-from softcut.graph import Graph, folds, from_graphs
+from softcut.graph import Graph, folds, from_graphs, hold_out
 
 
 def some_graphs(count: int = 6, weighted: bool = False) -> list[Graph]:
@@ -29,6 +31,8 @@ def test_selecting_graphs(weighted: bool) -> None:
     assert np.allclose(chosen.dense_features(), features)
     assert chosen.y.tolist() == [1, 0, 1]
     assert len(graphs[:2]) == 2
+    with pytest.raises(GraphError, match="a list of graph numbers"):
+        graphs[0]
     assert len(chosen.without_edges().col) == 0
 
 
@@ -59,7 +63,9 @@ def test_bad_lists_are_one_sentence() -> None:
 def labelled(counts: list[int]) -> object:
     pair = Graph.from_edges([[0], [1]])
     y = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
-    return from_graphs([pair] * len(y), y=y.tolist())
+    graphs = from_graphs([pair] * len(y), y=y.tolist())
+    assert graphs.value.shape == graphs.index.shape == graphs.dense_features().shape == (2 * len(y), 0)
+    return graphs
 
 
 def test_folds_are_stratified_disjoint_and_fixed() -> None:
@@ -79,7 +85,7 @@ def test_folds_are_stratified_disjoint_and_fixed() -> None:
 
 
 def test_the_folds_of_published_tables_do_not_change() -> None:
-    part = folds(labelled([12, 8]), 4, seed=0)[1]
+    part = folds(labelled([12, 8]), 4)[1]
     assert [p.tolist() for p in part] == [
         [0, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19],
         [2, 16],
@@ -88,8 +94,16 @@ def test_the_folds_of_published_tables_do_not_change() -> None:
 
 
 def test_folds_need_enough_graphs() -> None:
-    with pytest.raises(ParameterError, match="smallest class, 3"):
-        folds(labelled([10, 3]), 5)
+    for count in (1, 4):
+        with pytest.raises(ParameterError, match="smallest class, 3"):
+            folds(labelled([10, 3]), count)
+    assert [len(folds(labelled([10, 3]), count)) for count in (2, 3)] == [2, 3]
+    assert [[len(part) for part in fold] for fold in folds(labelled([10, 10]))] == [[16, 2, 2]] * 10
+    assert [[len(part) for part in hold_out(np.repeat([0, 1], 6), share)] for share in (0.5, 0.9)] == [
+        [6, 6, 0]
+    ] * 2
+    own = replace(labelled([2, 2]), split=np.array([2, 0, 1, 0]))
+    assert [[part.tolist() for part in fold] for fold in folds(own, 2)] == [[[1, 3], [2], [0]]] * 2
     with pytest.raises(ParameterError, match="classes y"):
         folds(from_graphs([Graph.from_edges([[0], [1]])] * 4), 2)
 

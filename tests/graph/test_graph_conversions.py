@@ -24,6 +24,7 @@ def test_networkx_names_weights_and_features() -> None:
     assert g.node_names == ["a", "b"]
     assert g.adjacency[0, 1] == 6.0
     np.testing.assert_array_equal(g.x, [[3, 1, 2], [4, 3, 4]])
+    assert g.feature_names == ["age", "vector[0]", "vector[1]"]
     np.testing.assert_array_equal(quiet(Graph.from_networkx, graph, features="attributes").x, [[3], [4]])
     assert not quiet(Graph.from_networkx, graph, weight=None).weighted
     # 1 and "1" are two nodes.

@@ -30,12 +30,6 @@ def test_features_by_row(tmp_path: Path) -> None:
         g = quiet(graph, features=file)
         np.testing.assert_array_equal(g.x.toarray() if sp.issparse(g.x) else g.x, x)  # type: ignore[union-attr]
     assert sp.issparse(quiet(graph, features=tmp_path / "s.npz").x)
-    # More rows than ids: isolated nodes at the end. Ids from 1 with as many rows: row 0 is node 1.
-    assert quiet(graph, features=np.ones((9, 1))).num_nodes == 9
-    g = quiet(write(tmp_path, "one.csv", "1,2\n2,3\n"), features=x)
-    assert g.node_names == ["1", "2", "3"]
-    # Sparse ids are indices when there are enough rows.
-    assert quiet(write(tmp_path, "far.csv", "0,90\n"), features=np.ones((100, 1))).num_nodes == 100
 
 
 def test_features_by_id(tmp_path: Path) -> None:
@@ -86,6 +80,11 @@ def test_read_features(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="1 rows but there are 2 nodes"):
         read_features(write(tmp_path, "y.csv", "1,2\n"), ["a", "b"])
     np.testing.assert_array_equal(read_features(tmp_path / "y.csv", ["a"]), [[1, 2]])
+    np.save(tmp_path / "one.npy", np.array([1.0, 2.0]))
+    assert read_features(tmp_path / "one.npy").tolist() == [[1], [2]]
+    np.savez(tmp_path / "two.npz", a=np.eye(2), b=np.eye(2))
+    with pytest.raises(FileFormatError, match="holds 'a', 'b': expected a matrix"):
+        read_features(tmp_path / "two.npz")
 
 
 @pytest.mark.parametrize(
@@ -95,10 +94,10 @@ def test_read_features(tmp_path: Path) -> None:
         ("x.csv", "# a\n", "only comments"),
         ("x.csv", "id,a\n", "header but no rows"),
         ("x.csv", "1,2\n3,nan\n", r"x.csv, line 2, column 2: the value is missing; fill it in, or pass missing='zero'"),
-        ("x.csv", "1,2\n3,1e39\n", r"line 2, column 2: 1e\+39 is not finite in float32"),
+        ("x.csv", "1,2\n3,1e39\n4,1e39\n", r"line 2, column 2: 1e\+39 is not finite in float32"),
         ("x.csv", "1,2\n3,word\n", r"line 2, column 2: 'word' is not a number"),
         ("x.csv", "1,2\nword,4\n5,6\n", r"line 2, column 1: 'word' is not a number"),
-        ("x.csv", "1,\n3,4\n", r"line 1, column 2: the value is missing"),
+        ("x.csv", "1,\n3,4\n5,\n", r"line 1, column 2: the value is missing"),
         ("x.csv", "1,2\n3,4,5\n", r"line 2: expected 2 columns, found 3"),
         ("x.csv", "id,a\nann\n", r"line 2: expected 2 columns, found 1"),
         ("x.csv", "id\nann\nbob\n", r"line 2: expected at least one feature"),

@@ -37,12 +37,17 @@ def test_graphml_and_gml(tmp_path: Path, suffix: str) -> None:
 
 def test_gml_without_labels_and_directed_graphml(tmp_path: Path) -> None:
     text = "graph [\n node [ id 7 ]\n node [ id 9 ]\n edge [ source 7 target 9 value 3 ]\n]\n"
-    assert named_edges(quiet(write(tmp_path, "g.gml", text))) == {("7", "9", 3.0)}
+    g = quiet(write(tmp_path, "g.gml", text))
+    assert named_edges(g) == {("7", "9", 3.0)}
+    assert g.notes[1:] == ["weight 'value'", "2 nodes, 1 edge"]
+    with pytest.raises(GraphError, match="found no node attribute that is a number"):
+        read_graph(tmp_path / "g.gml", features="attributes")
     raw = 'graph [\n node [ id 1 label "Zoë" ]\n node [ id 2 label "b" ]\n edge [ source 1 target 2 ]\n]\n'
     assert quiet(write(tmp_path, "g.gml", raw)).node_names == ["Zoë", "b"]
     nx.write_graphml(nx.DiGraph([("a", "b")]), tmp_path / "d.graphml")
     with pytest.warns(UserWarning, match="directed"):
         read_graph(tmp_path / "d.graphml")
+    assert quiet(tmp_path / "d.graphml", directed=False).num_edges == 1
     with pytest.raises(FileFormatError, match="weighted=True"):
         read_graph(tmp_path / "d.graphml", weighted=True)
 
@@ -60,6 +65,8 @@ def test_matrix_market(tmp_path: Path, symmetry: str, field: str) -> None:
 def test_matrix_market_dense_and_repeated(tmp_path: Path) -> None:
     scipy.io.mmwrite(tmp_path / "g.mtx", PATH)
     np.testing.assert_array_equal(quiet(tmp_path / "g.mtx").adjacency.toarray(), PATH)
+    scipy.io.mmwrite(tmp_path / "g.mtx", PATH * 3, symmetry="general")
+    np.testing.assert_array_equal(quiet(tmp_path / "g.mtx").adjacency.toarray(), PATH * 3)
     text = "%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n2 1\n"
     assert not quiet(write(tmp_path, "g.mtx", text)).weighted
     # An entry without a value is there or not: given twice in one direction, it is no heavier there.
@@ -123,6 +130,8 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
     assert g.feature_names == ["age", "height", "word=x", "word=y", "word=z", "score"]
     np.testing.assert_array_equal(g.x[:, 2:], [[1, 0, 0, 2], [0, 1, 0, 0], [0, 0, 1, 0]])  # type: ignore[index]
     assert quiet(path, features=["height"]).feature_names == ["height"]
+    g = quiet(path, features="attributes", one_hot=["word"])
+    assert g.feature_names == ["age", "height", "word=x", "word=y", "word=z"]
     with pytest.raises(ParameterError, match="features names 'weight', which no node"):
         read_graph(path, features=["weight"])
     with pytest.raises(GraphError, match=r"column 1 \('score'\): the value is missing"):
@@ -144,6 +153,10 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
         ("coordinate real symmetric", "3 3 2\n2 1 1\n3 x 1\n", "line 5: expected row, column, value"),
         ("coordinate real symmetric", "3 3 2\n2 1 1\n4 2 1\n", "entry 2 is in row 4, column 2, outside the 3 x 3"),
         ("coordinate real symmetric", "3 3 2\n2 0 1\n3 2 1\n", "entry 1 is in row 2, column 0, outside the 3 x 3"),
+        ("coordinate real general", "3 3 3\n2 1 1\n0 0 1\n9 9 1\n", "entry 2 is in row 0, column 0, outside"),
+        ("coordinate real general", "3 3 2\n1 4 1\n4 4 1\n", "entry 1 is in row 1, column 4, outside the 3 x 3"),
+        ("coordinate real general", "3 3 2\n4 4 1\n0 1 1\n", "entry 1 is in row 4, column 4, outside the 3 x 3"),
+        ("coordinate real general", "3 3 2\n2 1 1\n0 1 1\n", "entry 2 is in row 0, column 1, outside the 3 x 3"),
         ("coordinate real symmetric", "3 3 2\n2 1 1\n", "2 entries announced, 1 found"),
         ("coordinate real symmetric", "3 3 99\n2 1 1\n", "99 entries announced in a smaller file"),
         ("coordinate real general", "3 2 1\n2 1 1\n", "a 3 x 2 matrix is not the adjacency"),
@@ -171,8 +184,10 @@ def test_archives_of_arrays(tmp_path: Path) -> None:
     assert (graph.num_nodes, graph.num_edges, graph.num_features) == (4, 2, 4)
     assert (graph.adjacency[0, 1], graph.adjacency[1, 2]) == (2, 3)
     assert graph.y.tolist() == [0, 1, 0, 1]
-    assert "ignored 'other'" in graph.notes[0]
-    assert not quiet(npz(tmp_path, edges=PAIRS, weight=WEIGHT), weighted=False).weighted
+    used = "arrays 'edges', 'num_nodes', 'edge_weight', 'x', 'y', ignored 'other'"
+    assert graph.notes[0] == f"{tmp_path / 'g.npz'}: {used}"
+    plain = quiet(npz(tmp_path, edges=PAIRS, weight=WEIGHT), weighted=False)
+    assert not plain.weighted and plain.notes[0].endswith("arrays 'edges', ignored 'weight'")
     assert quiet(npz(tmp_path, edge_index=PAIRS, weight=WEIGHT), weighted=True).weighted
 
 

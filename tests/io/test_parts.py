@@ -77,6 +77,29 @@ def test_large_arrays_are_memory_mapped(folder):
     assert isinstance(part.x, np.memmap)
     assert not part.x.flags.writeable
     assert part.val is None and part.words is None
+    assert not isinstance(part.nodes, np.memmap), "small ones are not"
+
+
+def test_the_manifest_says_what_there_is_and_what_not(tmp_path):
+    axes = np.array([1, 2, 3]), np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])
+    for name, more, number in (("bare", {}, 0), ("axes", {"axes": axes}, 2)):
+        made = vars(write_parts(tmp_path / name, PATH, HALVES, about={"a": 1}, **more))
+        counts = {
+            "columns": 0,
+            "vocabulary": 0,
+            "num_words": 0,
+            "axes": number,
+            "weighted": False,
+            "named": False,
+        }
+        parts = {"rows": (2, 2), "halo": (1, 1), "entries": (3, 3), "about": {"a": 1}, "files": made["files"]}
+        assert made == {"parts": 2, "nodes": 4, "edges": 3, "edge_worth": 3.0, **counts, **parts}
+    shares = [open_part(tmp_path / "axes", p).axes for p in (0, 1)]
+    assert [[kept.tolist() for kept in share] for share in shares] == [
+        [[1], [[1.0, 0.0]]],
+        [[0, 1], [[0.0, 1.0], [2.0, 2.0]]],
+    ]
+    assert write_parts(tmp_path / "empty", sp.csr_array((2, 2)), np.array([0, 1])).edge_worth == 0
 
 
 def test_weights_are_worth_fewer_edges(tmp_path):
@@ -130,6 +153,7 @@ def test_nothing_is_left_of_a_writing_that_failed(tmp_path, monkeypatch):
     ("owner", "x", "words"),
     [
         (HALVES[:3], None, "owner has 3 rows, but the graph has 4 nodes"),
+        (np.append(HALVES, 1), None, "owner has 5 rows, but the graph has 4 nodes"),
         (HALVES, np.zeros((2, 1)), "x has 2 rows"),
         (np.array([0, 0, 2, 2]), None, "owner leaves part 1 without nodes"),
     ],
@@ -139,5 +163,6 @@ def test_wrong_arguments(tmp_path, folder, owner, x, words):
         write_parts(tmp_path / "new", PATH, owner, x=x)
     with pytest.raises(ParameterError, match="is not empty; name a new folder"):
         write_parts(folder, PATH, HALVES)
-    with pytest.raises(ParameterError, match="number must be from 0 to 1, the parts of"):
-        open_part(folder, 2)
+    for number in (-1, 2):
+        with pytest.raises(ParameterError, match="number must be from 0 to 1, the parts of"):
+            open_part(folder, number)

@@ -56,15 +56,8 @@ def test_quoted_new_lines(tmp_path: Path) -> None:
     # A quote in the middle of a name quotes nothing.
     inches = quiet(write(tmp_path, "h.csv", '5" disk,bob\nbob,cy\ncy,3" disk\n'))
     assert inches.num_nodes == 4
-    with pytest.raises(FileFormatError, match="line 3: a quote that is never closed"):
-        read_graph(write(tmp_path, "h.csv", 'a,b\nb,c\n"d,e\nf,g\n'))
     with pytest.raises(FileFormatError, match="line 5: expected 2 columns"):
         read_graph(write(tmp_path, "h.csv", 'a,b\n"b\nx",c\nc,d\ne,f,g\n'))
-
-
-def test_true_and_false(tmp_path: Path) -> None:
-    x = read_features(write(tmp_path, "x.csv", "id,ok,n\na,True,1\nb,false,2\nc,TRUE,3\n"))
-    np.testing.assert_array_equal(x, [[1, 1], [0, 2], [1, 3]])
 
 
 def test_missing_values(tmp_path: Path) -> None:
@@ -108,15 +101,6 @@ def test_text_columns_are_one_hot_on_request(tmp_path: Path) -> None:
     rows = "".join(f"{i},w{i}\n" for i in range(1001))
     with pytest.raises(FileFormatError, match="1001 different values are too many"):
         read_features(write(tmp_path, "y.csv", "id,word\n" + rows), one_hot=True, ids="id")
-
-
-def test_feature_names(tmp_path: Path) -> None:
-    graph = write(tmp_path, "g.csv", "a,b\n")
-    g = quiet(graph, features=write(tmp_path, "x.csv", "id,age,age,height\na,1,2,3\nb,4,5,6\n"))
-    assert g.feature_names == ["age", "age (2)", "height"]
-    assert quiet(graph, features=write(tmp_path, "x.csv", "a,1\nb,2\n")).feature_names is None
-    assert g.with_features(np.eye(2)).feature_names is None
-    assert g.subgraph([1]).feature_names == g.feature_names
 
 
 def test_header_of_features(tmp_path: Path) -> None:
@@ -183,7 +167,7 @@ def test_limits_of_unpacking(tmp_path: Path) -> None:
         read_graph(bomb)
     small = write(tmp_path, "h.csv.gz", "0,1\n" * 1000)
     with pytest.raises(FileFormatError, match="unpacks to more than"):
-        read_graph(small, max_bytes=1000)
+        read_graph(small, max_bytes=3999)
     assert quiet(small, max_bytes=4000).num_edges == 1
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", bytes(80 * 2**20))
