@@ -264,7 +264,7 @@ def test_nothing_passes_without_edges_and_features():
     proba = torch.rand(6, 3, generator=torch.Generator().manual_seed(1))
     proba /= proba.sum(1, keepdim=True)
     refiner = Refiner.fit(torch.zeros(6, 2), torch.tensor([0, 1, 2, 0, 1, 2]), k=3)
-    assert refiner.weight < 1e-6
+    assert refiner.weight < 1e-6 and refiner.scale == 0
     op = CSR.from_edge_index(torch.zeros(2, 0, dtype=torch.long), num_nodes=6)
     torch.testing.assert_close(refiner.apply(torch.zeros(6, 2), proba, op), proba)
 
@@ -282,10 +282,10 @@ def test_wrong_nodes_are_put_right_by_features_and_neighbours():
 
 
 def test_the_regression_is_the_minimum_of_its_loss_and_weighs_what_it_explains_of_the_entropy():
-    y = torch.arange(60) % 3
+    y = torch.arange(60) % 2
     x = torch.eye(3)[y] + 0.6 * torch.randn(60, 3, generator=torch.Generator().manual_seed(5)) + 2
     y[:10] = 0
-    refiner = Refiner.fit(x, y, 3)
+    refiner = Refiner.fit(x, y, 3)  # the third cluster is empty
     torch.testing.assert_close(refiner.centre, x.mean(0))
     spread = (x - x.mean(0)).square().mean().sqrt()
     torch.testing.assert_close(refiner.scale, 1 / spread)
@@ -294,7 +294,7 @@ def test_the_regression_is_the_minimum_of_its_loss_and_weighs_what_it_explains_o
     left = torch.nn.functional.cross_entropy(z @ kernel + bias, y)
     (left + 3e-3 * kernel.square().sum()).backward()
     assert max(kernel.grad.abs().max(), bias.grad.abs().max()) < 2e-3
-    share = torch.bincount(y) / 60
+    share = torch.bincount(y) / 60  # less than one nat
     told = 1 - left.detach().float() / -(share * share.log()).sum()
     assert 0.2 < told < 0.9
     torch.testing.assert_close(refiner.weight, told / (1 + told))

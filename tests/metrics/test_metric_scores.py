@@ -143,6 +143,15 @@ def test_unlabelled_nodes_are_left_out() -> None:
     assert tuple(metrics.evaluate(ring, labels, np.full(6, -1))) == metrics.GRAPH_SCORES
 
 
+def nearly_symmetric(difference):
+    return np.array([[1.0, 1.0], [1.0 - difference, 0.0]])
+
+
+def test_weights_may_differ_by_a_millionth_of_the_largest() -> None:
+    for scale in (1e-3, 100):
+        assert metrics.modularity(scale * nearly_symmetric(5e-7), [0, 1]) == pytest.approx(-2 / 9)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -156,6 +165,7 @@ def test_unlabelled_nodes_are_left_out() -> None:
         (lambda: metrics.modularity(-np.ones((2, 2)), [0, 1]), GraphError, "negative"),
         (lambda: metrics.modularity(np.triu(np.ones((2, 2))), [0, 1]), GraphError, "symmetric"),
         (lambda: metrics.conductance(np.ones((2, 2)), [0, 1], reduce="min"), ParameterError, "reduce"),
+        (lambda: metrics.modularity(100 * nearly_symmetric(2e-6), [0, 1]), GraphError, "symmetric"),
         (lambda: metrics.balance([0, 1], k=0), ParameterError, "at least 1"),
     ],
 )
