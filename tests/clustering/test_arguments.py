@@ -145,9 +145,12 @@ def test_the_digest_changes_with_every_constant():
         ),
         ({"distances": (1, 1)}, "distances of a Recipe must be a tuple of rising"),
         ({"distances": [1, 2]}, "distances of a Recipe must be a tuple of rising"),
+        ({"distances": (-1, 1)}, "distances of a Recipe must be a tuple of rising"),
         ({"auto": (0, 1)}, "auto of a Recipe must be a tuple of rising whole numbers of at least 1"),
         ({"width": 0.0}, "width of a Recipe must be a positive number, got 0.0."),
         ({"width": float("nan")}, "width of a Recipe must be a positive number, got nan."),
+        ({"fusion": None}, "fusion of a Recipe must be a number of at least 0, got None."),
+        ({"fusion": True}, "fusion of a Recipe must be a number of at least 0, got True."),
         ({"fusion": -0.1}, "fusion of a Recipe must be a number of at least 0, got -0.1."),
         ({"restart": 1.1}, "restart of a Recipe must be a number from 0 to 1, got 1.1."),
         ({"edge_starts": -0.1}, "edge_starts of a Recipe must be a number from 0 to 1, got -0.1."),
@@ -168,14 +171,6 @@ def test_recorded_results_are_those_of_these_constants():
     runs = json.loads((Path(__file__).parents[2] / "results/quality_runs.json").read_text())
     digests = {run["method"]: run["settings"].get("recipe") for run in runs}
     assert (Recipe().digest, PAPER.digest) == (digests["default"], digests["the paper's model"])
-
-
-def test_the_papers_recipe_is_section_5_of_the_paper():
-    assert PAPER.paper and PAPER.objective == "mincut"
-    assert (PAPER.networks, PAPER.iterations, PAPER.learning_rate) == (10, 10_000, 5e-4)
-    assert (PAPER.hidden, PAPER.ortho_weight, PAPER.temperature) == (16, 1.0, 1.0)
-    assert (PAPER.distances, PAPER.start, PAPER.select) == ((0,), "random", "best")
-    assert (PAPER.refine, PAPER.fusion, PAPER.tolerance) == (False, 0.0, None)
 
 
 @pytest.fixture(scope="module")

@@ -257,6 +257,7 @@ def test_a_step_sends_what_the_model_says(parts, kind, settings):
     # 7 rows of 2 x 3 numbers; S'AS, S'1, S'X of 5 words, S'S of two networks; 2 x (4 x 5 + 4 + 12 + 3) gradients
     model = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, vocabulary=5)
     assert model == Traffic(8 * 7 * 6, 8 * (2 * (9 + 3 + 15 + 9) + 78))
+    assert step_traffic(7, 3, 5) == Traffic(4 * 7 * 3, 4 * (9 + 3 + 9 + 16 * 5 + 16 + 3 * 16 + 3))
     cut = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, objective="mincut")
     assert cut == Traffic(8 * 7 * 6, 8 * (22 + 78))
 
@@ -411,7 +412,10 @@ def test_how_a_process_ends(tmp_path, monkeypatch, capsys):
     assert ends(1, ParameterError("No.")) == (2, ""), "the first process says the same"
     assert ends(1, ProcessError("Lost.")) == (1, "softcut: Lost.\n")
     arguments, asked = given[0]
-    assert asked == ("auto", 600.0) and (arguments["checkpoint_every"], arguments["overwrite"]) == (60.0, False)
+    assert asked == ("auto", 600.0) and (arguments["checkpoint_every"], arguments["overwrite"]) == (
+        60.0,
+        False,
+    )
     monkeypatch.setattr(command, "_run", lambda *arguments: signal.raise_signal(signal.SIGINT))
     with pytest.raises(SystemExit) as caught:
         main([str(tmp_path), "-k", "3"])
