@@ -109,6 +109,7 @@ def test_features_are_matched_by_name(graph, tmp_path):
         )
         with pytest.raises(GraphError, match=r"missing: 'w0'; not known: 'other'"):
             model.predict(other)
-        with pytest.warns(UserWarning, match="have no names"):
-            model.predict(graph)
+        with pytest.warns(UserWarning, match="have no names") as caught:
+            model.predict_proba(graph)
+        assert caught[0].filename == __file__
     assert not hasattr(est.fit(graph), "feature_names_in_")
