@@ -1,7 +1,6 @@
 """Help, version, options of commands that read a graph, and mistakes: one sentence, and nothing is left behind."""
 
 import gzip
-import inspect
 import re
 import shlex
 import socket
@@ -15,16 +14,18 @@ import numpy as np
 import pytest
 import torch
 import typer
+from helpers.kept import check_kept
 from helpers.reading import named_edges, write
 from PIL import Image
 from typer.testing import CliRunner
 
-from softcut.cli.console import READ_OPTIONS, worded
+from softcut.cli import main
+from softcut.cli.app import app as softcut_app
+from softcut.cli.console import worded
 from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
 from softcut.clustering.arguments import LIMITS
 from softcut.errors import Argument, Sentence
 from softcut.graph import Graph
-from softcut.io import read_graph
 
 
 def test_version_help_and_datasets(run, done):
@@ -38,6 +39,19 @@ def test_version_help_and_datasets(run, done):
     assert subprocess.run(program, capture_output=True, text=True, check=True).stdout.startswith("softcut ")
 
 
+def test_the_options_of_every_command():
+    lines = []
+    for name, command in sorted(typer.main.get_command(softcut_app).commands.items()):
+        lines += [f"{name} {experiment}" for experiment in getattr(command, "commands", ())]
+        for each in command.params:
+            kind = getattr(each, "type", each)  # of older versions of typer
+            limits = [getattr(kind, end, None) for end in ("min", "max")]
+            flags = ", ".join((*each.opts, *each.secondary_opts))
+            about = each.required, each.multiple, getattr(each, "is_flag", False)
+            lines.append(f"{name} {flags} {limits} {about} = {each.default}")
+    check_kept(Path(__file__).parent / "kept" / "options.txt", "\n".join(lines), atol=1e-9)
+
+
 @pytest.mark.parametrize(("name", "function"), [("cora", "load"), ("proteins", "load_graphs")])
 def test_a_data_set_is_loaded_by_name(run, monkeypatch, name, function):
     monkeypatch.setattr(f"softcut.datasets.{function}", lambda given: f"{function} {given}")
@@ -49,6 +63,7 @@ nonsense: No such command 'nonsense'
 --nonsense: No such option
 datasets --get nothing: There is no data set named 'nothing'; the names are: cora, citeseer,
 cluster: Missing argument
+cluster [b]none.csv -k 2: [b]none.csv does not exist
 cluster g.csv: Missing option '--clusters' / '-k'
 cluster g.csv -k 0: --clusters must be a whole number of at least 1, a range, or 'auto', got 0.
 cluster g.csv -k many: --clusters must be a whole number, a range such as 2:20, or 'auto', got 'many'.
@@ -82,6 +97,7 @@ partition g.csv --out parts --parts 2 --method best: --method must be one of aut
 classify nowhere: nowhere is neither a folder nor a data set; the data sets are Bench-easy,
 classify empty: empty holds no file NAME_A.txt
 classify shapes --pool median: --pool must be one of
+classify shapes --held-out 0: --held-out must be above 0 and at most 0.5, got 0.0.
 classify shapes --held-out 0.9: --held-out must be above 0 and at most 0.5, got 0.9.
 classify shapes --model a --model-out b: leave it out with --model.
 classify shapes --model none: no model at none
@@ -184,6 +200,18 @@ def test_a_limit_can_be_raised(run, refused, ring, monkeypatch):
 def test_a_full_memory_is_one_sentence(refused, ring, monkeypatch, error):
     monkeypatch.setattr("softcut.clustering.GraphClustering.fit", Mock(side_effect=error))
     assert refused(*ring).startswith("softcut: the memory is full")
+
+
+def test_errors_that_are_no_mistakes_of_a_user(run, ring, monkeypatch):
+    for error, caught in ((RuntimeError("a defect"), RuntimeError), (typer.Abort(), SystemExit)):
+        monkeypatch.setattr("softcut.clustering.GraphClustering.fit", Mock(side_effect=error))
+        monkeypatch.setattr(sys, "argv", ["softcut", *map(str, ring)])
+        with pytest.raises(caught) as raised:
+            main()
+    assert raised.value.code == 130
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: None if package == "rich" else 1)
+    code, out, err = run("--version")
+    assert (code, out) == (2, "") and "needs the package 'rich'" in err
 
 
 def test_a_port_in_use_is_one_sentence(refused):
@@ -291,17 +319,6 @@ def test_arguments_become_options(run, argument, python, typed):
         f"weight=3 is data; pass {typed}.",
     )
     assert worded("pass weight=3.") == "pass weight=3."
-
-
-def test_every_argument_of_reading_is_an_option(run):
-    _, out, _ = run("cluster", "--help")
-    left_out = {"path", "verbose", "progress"}
-    for name, parameter in inspect.signature(read_graph).parameters.items():
-        assert (name in READ_OPTIONS) != (name in left_out)
-        if name in READ_OPTIONS:
-            option, default = READ_OPTIONS[name]
-            assert default is parameter.default
-            assert option.flags[0].split("/")[0][:20] in out
 
 
 @pytest.mark.parametrize(
