@@ -80,12 +80,8 @@ def test_a_page_is_complete_and_only_its_own_script_may_run():
     assert "default-src 'none'" in page
 
 
-def test_sections_are_listed_and_can_be_reached():
-    page = render_page("One", [Section("First thing", []), Section("Second thing", [])])
-    for anchor in ("first-thing", "second-thing"):
-        assert page.count(f'href="#{anchor}"') == 1
-        assert page.count(f'id="{anchor}"') == 1
-    html = Text("| a | b |\n|---|---|\n| 1 | **2** |").html  # a table of Markdown scrolls in its box
+def test_a_table_of_markdown_scrolls_in_its_box():
+    html = Text("| a | b |\n|---|---|\n| 1 | **2** |").html
     assert html.startswith('<div class="box plain" tabindex="0"')
     assert "<b>2</b>" in html
 
@@ -167,8 +163,8 @@ def test_whole_pages(monkeypatch):
     first, second = np.argwhere(np.triu(rng.random((n, n)) < 0.2, 1)).T
     x = np.round(rng.random((n, 13)), 2)
     x[:, 3], x[:, 5], x[:, 6] = 0.1, 1e-7 * x[:, 5], 1e9 + 0.1  # two are the same for all nodes
-    names = ["a" * 60, "b" * 61, *(f"n{i}" for i in range(2, n))]
-    words = [f"w{j}" for j in range(13)]
+    names = ["a" * 60, "b" * 61, *(f"<script>alert({i})</script>" for i in range(2, n))]
+    words = [f"</script><b>{j}" for j in range(13)]
     weights = 1.0 + first % 3
     graph = Graph.from_edges([first, second], edge_weight=weights, x=x, node_names=names, feature_names=words)
     soft = np.zeros((n, 5))  # the second cluster is empty, the last has one node
@@ -181,17 +177,17 @@ def test_whole_pages(monkeypatch):
     history = {"cut": np.arange(25.0).reshape(5, 5) / 3, "ortho": ortho}
     compared = {"score": 1.5, "structure": 2.0, "agreement": None, "description_length": -12345.678}
     metrics = {
-        **{"graph": "people", "n_clusters": 4, "verdict": "weak", "structure": 1.2345, "clusters_used": 4},
+        **{"graph": "<i>people", "n_clusters": 4, "verdict": "weak", "structure": 1.2345, "clusters_used": 4},
         **{
             "replicas": 5,
             "replicas_collapsed": 0,
             "converged": True,
-            "notes": ["second"],
+            "notes": ["<u>"],
             "reading": ["first"],
         },
         **{"candidates": {"10": compared, "4": compared}, "seconds": {"fit": 2.25}, "softcut": "1.2.3"},
     }
-    pages = [clustering_page(graph, soft, metrics, history=history, replicas=replicas, command="softcut x")]
+    pages = [clustering_page(graph, soft, metrics, history=history, replicas=replicas, command="softcut <x>")]
     # Without names, features, networks and other clusters; then only a part of it is shown.
     bare = Graph.from_edges([first, second])
     pages.append(
@@ -203,6 +199,7 @@ def test_whole_pages(monkeypatch):
     pages.append(clustering_page(bare, soft, {"graph": "part"}, history=history))
     bodies = (page.partition("<body>")[2].rpartition("<script>")[0] for page in pages)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|softcut 0[\w.]+", "now", "\n".join(bodies))
+    assert not re.search(r"<(i|u|x|b>\d|script>alert)", text)  # what comes from a user is text
     check_kept(Path(__file__).parent / "kept" / "pages.txt", text, atol=1e-6)
 
 
@@ -256,20 +253,6 @@ def test_features_are_ranked_by_standardised_differences(case, sparse):
     assert rows == expected
 
 
-def test_names_from_a_users_file_are_shown_as_text(case):
-    graph, soft = case
-    evil = [f"<script>alert({i})</script>" for i in range(90)]
-    words = [f"</script><b>{j}" for j in range(graph.num_features)]
-    made = Graph.from_scipy(graph.adjacency, x=graph.x, node_names=evil, feature_names=words, name="<i>x")
-    metrics = {"graph": "<i>x", "notes": ["<u>note</u>"], **evaluate(made, soft.argmax(1))}
-    page = clustering_page(made, soft, metrics, command="softcut <cluster>")
-    for text in ("<script>alert", "<i>x", "<u>", "<b>0", "softcut <cluster>"):
-        assert text not in page
-    assert "&lt;script&gt;alert(" in page  # the table of uncertain nodes
-    assert "\\u003cscript\\u003ealert(" in page  # the data of the view
-    assert "Training" not in page  # there was none
-
-
 def test_a_clustering_without_networks_has_no_training_to_show():
     graph = attributed_communities(90, 3, n_features=0, edge_signal=0.9, seed=0)
     est = GraphClustering(range(2, 5), random_state=0).fit(graph)
@@ -292,23 +275,6 @@ def test_a_clustering_without_networks_has_no_training_to_show():
 # ----------------------------------------------------------------------------- data of the interactive views
 
 
-def test_the_graph_view_holds_the_graph(case):
-    graph, soft = case
-    data = graph_view(graph, soft.astype(np.float32)).data
-    assert max(len(str(p)) for p in data["probability"]) <= 5
-    json.dumps(data, allow_nan=False)
-    assert data["labels"] == soft.argmax(1).tolist()
-    np.testing.assert_allclose(data["probability"], soft.max(1), atol=1e-3)
-    second = np.sort(soft, axis=1)[:, -2]
-    np.testing.assert_allclose(data["second_probability"], second, atol=1e-3)
-    rows, columns = np.array(data["edges"]).reshape(-1, 2).T
-    rebuilt = sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=graph.adjacency.shape)
-    assert abs(sp.triu(graph.adjacency, 1) - rebuilt).nnz == 0
-    members = sorted(i for cluster in data["clusters"] for i in cluster["members"])
-    assert members == list(range(graph.num_nodes))
-    assert min(data["x"]) >= 0 and max(data["x"]) <= 1
-
-
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=300), st.integers(5, 60))
 def test_samples_keep_every_cluster_and_its_share(labels, most):
     labels = np.array(labels)
@@ -319,22 +285,3 @@ def test_samples_keep_every_cluster_and_its_share(labels, most):
     if len(labels) > most:
         for cluster, size in zip(*np.unique(labels, return_counts=True), strict=True):
             assert abs((labels[nodes] == cluster).sum() - most * size / len(labels)) <= 2
-
-
-def test_the_heat_map_is_sorted_by_cluster_and_certainty(case, monkeypatch):
-    graph, soft = case
-    data = assignment_view(graph, soft).data
-    values = np.array(data["values"]).reshape(90, 3)
-    first = np.sort(soft.argmax(1))
-    assert (values[np.arange(90), first] == values.max(1)).all()
-    for cluster in range(3):
-        assert (np.diff(values[first == cluster, cluster]) <= 0).all()
-    monkeypatch.setattr("softcut.report.html_clustering._COLUMNS", 10)
-    few = assignment_view(graph, soft)
-    np.testing.assert_allclose(
-        np.mean(np.reshape(few.data["values"], (10, 3)), 0), 100 * soft.mean(0), atol=1
-    )
-    assert "about 9 nodes" in few.caption
-    monkeypatch.setattr("softcut.report.html_clustering._COLUMNS", 60)  # a column holds one node or two
-    first = np.reshape(assignment_view(graph, soft).data["values"], (60, 3)).argmax(1)
-    assert np.abs(np.bincount(first, minlength=3) - np.bincount(soft.argmax(1)) * 60 / 90).max() <= 1

@@ -34,7 +34,7 @@ def test_the_figure_of_the_paper_shows_the_layer_the_levels_and_four_networks():
     section = schemata_section()
     text, figure = section.parts
     drawings = (f"{name}\n{drawing}" for name, drawing in figure.drawings)
-    check_kept(KEPT / "schemata.txt", below_each_other(section.title, text.markdown, *drawings))
+    check_kept(KEPT / "schemata.txt", below_each_other(section.title, text.markdown, *drawings), atol=0.5)
     assert schemata_section() is section  # its training is not repeated
 
 
@@ -58,7 +58,7 @@ def test_a_trace_leaves_no_hooks_behind():
 def test_the_layer_is_read_from_the_layer():
     layers = (
         MinCutPool(12, 3, hidden=[9, 7], temperature=0.5, ortho_weight=2.0),
-        MinCutPool(12, 3, keep_diagonal=True),
+        MinCutPool(12, 3, keep_diagonal=True, temperature=2.0),
         MinCutPool(12, 3, normalise=False),
     )
     check_kept(KEPT / "layers.txt", below_each_other(*map(layer_svg, layers)))
