@@ -66,11 +66,21 @@ def test_a_failure_leaves_nothing(here):
     assert output.written == []
 
 
-def test_old_results_need_a_word_and_do_not_mix(here):
+def test_old_results_need_a_word_and_do_not_mix(here, monkeypatch):
     fill("result", "a.png")
     not_taken("result", "--overwrite", overwrite=False)
     fill("result", "b.png", overwrite=True)
     assert everything(here) == ["result", "result/b.png"]
+    rename = Path.rename
+
+    def stuck(old, new):
+        return rename(old if old.name in ("result", "old") else here / "none", new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", stuck)
+        with pytest.raises(FileNotFoundError):
+            fill("result", "c.png", overwrite=True)
+    assert everything(here) == ["result", "result/b.png"]  # the old ones come back
     (here / "result" / "thesis.tex").write_text("years of work")  # other files are never replaced
     for overwrite in (False, True):
         not_taken("result", r"thesis\.tex", overwrite)
@@ -108,7 +118,7 @@ def test_files_go_beside_others(here):
 
 def test_a_run_that_fails_while_writing_leaves_nothing(refused, ring, monkeypatch):
     monkeypatch.setattr("numpy.save", Mock(side_effect=OSError(28, "No space left on device")))
-    assert "No space left on device" in refused(*ring, "--model-out", "m")
+    assert refused(*ring, "--model-out", "m") == "softcut: No space left on device."
 
 
 def test_the_model_may_lie_with_the_results(done, ring, tmp_path):
@@ -211,6 +221,11 @@ softcut.cli.app.run = pressed
 atexit.register(signal.raise_signal, signal.SIGINT)
 """
     assert ended(tmp_path, program + MAIN) == (130, "", "softcut: interrupted.\n")
+
+
+def test_a_reader_that_has_enough_is_no_mistake(tmp_path):
+    program = "import softcut.cli.app as a\ndef app(**given):\n    raise BrokenPipeError\na.app = app\n"
+    assert ended(tmp_path, program + MAIN) == (1, "", "")
 
 
 def test_python_m_softcut_is_quiet_from_its_first_line(tmp_path):
