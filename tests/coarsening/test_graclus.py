@@ -1,4 +1,4 @@
-"""Graclus: how much it merges, that it loses nothing, and that its cut is good."""
+"""Graclus: which nodes it merges and how many, and that it loses nothing."""
 
 import numpy as np
 import pytest
@@ -7,25 +7,6 @@ from helpers.coarsening_samples import as_graph, random_graph, star
 
 from softcut.coarsening import Graclus, clean, graclus_matching, hierarchy
 from softcut.coarsening.levels import node_hash
-
-
-def normalised_cut(a: sp.csr_array, cluster: np.ndarray) -> float:
-    n, k = len(cluster), cluster.max() + 1
-    s = sp.csr_array((np.ones(n), (np.arange(n), cluster)), shape=(n, k))
-    volume = s.T @ np.asarray(a.sum(axis=1)).ravel()
-    inside = (s.T @ a @ s).diagonal()
-    return float(((volume - inside) / np.maximum(volume, 1e-300)).sum())
-
-
-def random_matching(a: sp.csr_array, rng: np.random.Generator) -> np.ndarray:
-    n = a.shape[0]
-    mate = np.full(n, -1)
-    for i in rng.permutation(n):
-        if mate[i] < 0:
-            free = [j for j in a.indices[a.indptr[i] : a.indptr[i + 1]] if mate[j] < 0]
-            j = rng.choice(free) if free else i
-            mate[i], mate[j] = j, i
-    return np.unique(np.minimum(mate, np.arange(n)), return_inverse=True)[1]
 
 
 def by_the_rule(a: sp.csr_array, seed: int) -> list[int]:
@@ -72,17 +53,6 @@ def test_stars_lose_no_node(n: int) -> None:
     assert np.array_equal(np.unique(cluster), np.arange(n - 1))
     pooled = hierarchy(Graclus(), star(n), levels=3)
     assert pooled[-1].adjacency.shape[0] == max(1, n - 3)
-
-
-def test_cut_is_no_worse_than_random_matching() -> None:
-    rng = np.random.default_rng(0)
-    worse = 0
-    for trial in range(50):
-        a = random_graph(rng, int(rng.integers(20, 200)), rng.uniform(2, 10), bool(trial % 2))
-        mine = normalised_cut(a, graclus_matching(a, seed=trial))
-        chance = np.mean([normalised_cut(a, random_matching(a, rng)) for _ in range(5)])
-        worse += mine > chance
-    assert worse == 0
 
 
 def test_graphs_without_nodes() -> None:
