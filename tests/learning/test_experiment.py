@@ -58,8 +58,9 @@ def test_seeds_and_folds_are_those_of_their_numbers() -> None:
 
 def test_the_loop_of_an_epoch() -> None:
     splits = [Split(np.arange(n), np.arange(2), np.arange(2)) for n in (15, 17, 9)]
-    expected = LoopSettings(12, 5e-3, {"loss": 1.0, "l2": 1e-4}, check_every=3, drop_finished=True)
-    assert loop_settings(splits, QUICK) == replace(expected, stop=Patience(patience=2, watch="loss"))
+    stop, minimise = Patience(patience=2, watch="loss"), {"loss": 1.0, "l2": 1e-4}
+    expected = LoopSettings(12, 5e-3, minimise, check_every=3, stop=stop, drop_finished=True)
+    assert loop_settings(splits, QUICK) == expected
     assert loop_settings([Split(*[np.arange(0)] * 3)], QUICK).iterations == 4
 
 

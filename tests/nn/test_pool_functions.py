@@ -21,7 +21,6 @@ from softcut.ops import (
     Dense,
     Sum,
     as_operator,
-    just_balance_loss,
     mincut_loss,
     orthogonality_loss,
     ratio_trace_loss,
@@ -220,9 +219,3 @@ def test_dmon_of_a_graph_without_edges_or_nodes() -> None:
     )
     out.loss.backward()
     assert x.grad.isfinite().all()
-
-
-def test_just_balance_is_that_of_ops() -> None:
-    x, e, weight, batch = collate(GRAPHS)
-    out = JustBalancePool(F, 4, balance_weight=2.0).double()(x, e, weight, batch)
-    torch.testing.assert_close(out.losses["balance"], 2 * just_balance_loss(out.s, e, weight, batch=batch))
