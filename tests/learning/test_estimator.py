@@ -10,7 +10,8 @@ from sklearn.base import clone
 import softcut as sc
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
 from softcut.graph import Graph, from_graphs
-from softcut.learning import GraphClassification
+from softcut.learning import ClassifierSettings, GraphClassification
+from softcut.learning.experiment import build_models
 
 
 def rings_and_stars(count: int = 40, x: bool = False, seed: int = 0) -> tuple[list[Graph], list[str]]:
@@ -42,6 +43,40 @@ def test_it_learns_and_names_its_classes(fitted: sc.GraphClassification) -> None
     for values in (fitted.best_epoch_, fitted.validation_loss_, fitted.validation_accuracy_):
         assert values.shape == (2,)
     assert (fitted.best_epoch_ <= fitted.n_iter_).all()
+
+
+def test_what_is_said_of_the_best_epoch_is_true_of_the_network(tmp_path: object) -> None:
+    graphs, y = rings_and_stars(24)
+    seen: list[dict[str, np.ndarray]] = []
+    options = {"max_iter": 9, "batch_size": 8, "learning_rate": 0.05, "validation": 0.5, "n_init": 2}
+    model = sc.GraphClassification(**options, callbacks=[lambda p: seen.append(p.validation)]).fit(graphs, y)
+    losses, hits = (np.stack([each[name] for each in seen]) for name in ("loss", "accuracy"))
+    assert model.n_iter_ == len(seen) == 9
+    assert model.best_epoch_.tolist() == (losses.argmin(0) + 1).tolist()
+    assert np.array_equal(model.validation_loss_, losses.min(0))
+    assert np.array_equal(model.validation_accuracy_, hits[losses.argmin(0), [0, 1]])
+    model.device = "abacus"  # of another machine
+    again = sc.GraphClassification.load(model.save(f"{tmp_path}/model"))
+    assert again.device == "auto" and again._structure == model._structure
+    for name in ("best_epoch_", "n_iter_", "validation_loss_", "validation_accuracy_"):
+        assert np.array_equal(getattr(again, name), getattr(model, name))
+
+
+def test_defaults_are_those_of_the_settings_and_networks_have_seeds_of_their_own() -> None:
+    model = sc.GraphClassification()
+    assert model._settings() == ClassifierSettings()
+    assert (model.n_init, model.validation, model.random_state) == (1, 0.1, 0)
+    graphs, y = rings_and_stars(24)
+    options = {"max_iter": 1, "learning_rate": 1e-12, "hidden": 8, "n_init": 2, "random_state": 3}
+    model = sc.GraphClassification("nopool", **options).fit(graphs, y)
+    twins = build_models(model._columns[2], 2, "nopool", (1, 1), [3000, 3001], model._settings())
+    heads = np.stack([twin.head.weight.detach().numpy() for twin in twins])
+    assert np.allclose(model._net.head.weight.detach().numpy(), heads, atol=1e-9)
+
+    def stop(progress: object) -> None:
+        raise KeyboardInterrupt
+
+    assert sc.GraphClassification(**options, callbacks=[stop]).fit(graphs, y).interrupted_ is True
 
 
 def test_prediction_of_a_graph_does_not_depend_on_the_others(fitted: sc.GraphClassification) -> None:
@@ -132,7 +167,9 @@ def test_the_same_random_state_gives_the_same_model() -> None:
         ({"pool": "maxpool"}, "pool must be one of mincut"),
         ({"features": "all"}, "features must be one of auto"),
         ({"n_init": 0}, "n_init must be a whole number"),
+        ({"n_init": 1.5}, "n_init must be a whole number"),
         ({"validation": 0.0}, "validation must be above 0"),
+        ({"validation": 0.6}, "validation must be above 0"),
         ({"max_iter": 0}, "max_iter must be positive"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
     ],

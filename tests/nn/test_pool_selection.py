@@ -10,7 +10,9 @@ from test_pool_api import SETTINGS, VARIANTS, F, make, name_of
 from softcut.errors import ParameterError
 from softcut.nn import ClusterSelection, DenseSelection, GraclusPool, MinCutPool, NDPPool
 from softcut.nn.pool import POOLS
+from softcut.nn.pool.selection import same_edges, same_rows
 from softcut.ops import Dense, Segments, Sum, as_operator
+from softcut.ops.batching import Padded
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 OTHER = torch.tensor(
@@ -167,6 +169,7 @@ def test_clusters_of_any_size(reduction, members):
     wanted = torch.stack([plain[reduction](x[cluster == c]) for c in range(3)])
     torch.testing.assert_close(selection.reduce(x), wanted)
     assert selection.size.tolist() == [members, 1, 2]
+    assert (selection.members is None) == (members > 16)
     assert selection.pooled_rows == (3,)
     torch.testing.assert_close(selection.lift(wanted), wanted[cluster])
     divided = wanted / torch.tensor([[members], [1], [2]]) if reduction == "sum" else wanted
@@ -176,10 +179,47 @@ def test_clusters_of_any_size(reduction, members):
     assert (s.sum(1) == 1).all()
 
 
-def test_a_cluster_without_nodes():
+def test_clusters_without_nodes_no_clusters_and_too_many():
     selection = ClusterSelection(torch.tensor([0, 2]), 3, Segments(2))
     assert selection.members is None
     assert selection.reduce(torch.tensor([[-1.0], [-2.0]])).flatten().tolist() == [-1, 0, -2]
+    none = ClusterSelection(torch.zeros(0, dtype=torch.long), 0, Segments(0))
+    assert none.members is None and none.reduce(torch.zeros(0, 2)).shape == (0, 2)
+    with pytest.raises(RuntimeError):
+        ClusterSelection(torch.tensor([0, 1, 2]), 2, Segments(3)).reduce(X[:3])
+
+
+def test_layouts_and_edges_are_compared():
+    one, two = torch.tensor([0, 1, 4]), torch.tensor([0, 3, 4])
+    some, others = MASK, MASK.flip(0)
+    layouts = [
+        (Segments(4), Segments(4), True),
+        (Segments(4), Segments(5), False),
+        (Segments(4, one), Segments(4), False),  # two graphs and one
+        (Segments(4, one), Segments(4, one.clone()), True),
+        (Segments(4, one), Segments(4, two), False),
+        (Segments(4, one[[0, 2]]), Segments(4), True),
+        (Segments(2), Padded(2), False),
+        (Padded(2), Padded(2), True),
+        (Padded(2), Padded(3), False),
+        (Padded(2, some), Padded(2, some.clone()), True),
+        (Padded(2, some), Padded(2, others), False),
+        (Padded(2, some), Padded(2), False),
+        (Padded(2, some | others), Padded(2), True),
+    ]
+    dense = torch.tensor([[0.0, -1.0], [3.0, 0.0]])
+    edges = [
+        ((one,), (one.clone(),), True),
+        ((one,), (two,), False),
+        ((one,), (one[:2],), False),
+        ((one,), (one, one), False),
+        ((dense,), (dense * torch.tensor([-2.0, 1.0]),), True),  # other weights
+        ((dense,), (dense.T - 4,), False),
+        ((dense,), (dense[:1],), False),
+    ]
+    for compare, cases in ((same_rows, layouts), (same_edges, edges)):
+        for a, b, same in cases:
+            assert compare(a, b) == compare(b, a) == same
 
 
 @pytest.mark.parametrize("pool", [GraclusPool(), NDPPool()])
@@ -191,6 +231,7 @@ def test_ragged_selections_of_padded_batches(pool):
         pool(x, adj, mask=MASK.flip(0), selection=out.selection)
     for wrong in (
         lambda: pool(x[:1], adj[:1], mask=MASK[:1], selection=out.selection),
+        lambda: pool(*(torch.cat([t, t]) for t in (x, adj)), mask=MASK.repeat(2, 1), selection=out.selection),
         lambda: out.selection.check(sparse(weighted())),
         lambda: pool.pool(x, Dense(adj, MASK), out.selection.inner),
     ):
