@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import torch
 from PIL import Image
 from sklearn.cluster import KMeans
 
