@@ -78,9 +78,6 @@ def test_run_resumes_and_writes_everything(tmp_path, monkeypatch) -> None:
         error = ((arrays["ring/mincut"] - np.asarray(ring_graph(24).x)) ** 2).mean((1, 2))
     recorded = [r["mse"] for r in records.of("ring", "mincut", range(2), asdict(small))]
     np.testing.assert_allclose(error, recorded, rtol=1e-4)
-    wanted = {"dataset", "method", "metric", "mean", "std", "n", "paper_mean", "paper_std"}
-    wanted |= {"seconds", "device", "commit", "command"}
-    assert all(wanted <= set(c) for c in cells)
     assert "MinCutPool" in to_markdown(autoencoder.table(cells))
     autoencoder.run(**arguments)
     assert len(calls) == 7
@@ -114,7 +111,9 @@ def test_recorded_runs_are_those_of_the_settings_and_graphs():
             own = [r for r in runs if (r["dataset"], r["method"]) == (cell["dataset"], cell["method"])]
             (again,) = autoencoder._cells(own)
             for name in set(cell) - {"command"}:
-                assert again[name] == (pytest.approx(value) if isinstance(value := cell[name], float) else value)
+                assert again[name] == (
+                    pytest.approx(value) if isinstance(value := cell[name], float) else value
+                )
         with np.load(RESULTS / f"{settings.name}.npz") as arrays:
             for name, make in autoencoder.DATASETS.items():
                 assert arrays[f"{name}/mincut"].shape == (10, *make().x.shape)

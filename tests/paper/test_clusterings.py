@@ -21,7 +21,6 @@ from softcut.metrics import evidence as evidence_of
 from softcut.metrics import modularity, nmi, normalised_cut
 from softcut.paper import citation, evidence, quality, synthetic
 from softcut.paper.runs import Records, cells, read_cells
-from softcut.report.tables import to_markdown
 from softcut.training import replica_seeds
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -87,16 +86,6 @@ def test_cells_have_the_agreed_form(small, tmp_path):
     records = Records(tmp_path / "table1_3_iterations_runs.json")
     assert records.missing("cora", "mincut", range(3), citation.settings_of("mincut", 3)) == [2]
     assert records.missing("cora", "mincut", range(3), citation.settings_of("mincut")) == [0, 1, 2]
-
-
-def test_seeds_are_the_same_in_any_group(small, tmp_path, monkeypatch):
-    citation.run(tmp_path / "a", ["cora"], ["mincut"], runs=3, max_iter=3)
-    monkeypatch.setattr(citation, "_GROUP", 10)  # one seed at a time
-    said = []
-    citation.run(tmp_path / "b", ["cora"], ["mincut"], runs=3, max_iter=3, tell=said.append)
-    assert said == [f"cora: mincut, 1 runs, {left} to go" for left in (2, 1, 0)]
-    one, other = (read(tmp_path / x / "table1_3_iterations_runs.json") for x in "ab")
-    assert [r["nmi"] for r in one] == pytest.approx([r["nmi"] for r in other], abs=1e-9)
 
 
 def test_ten_seeds_at_once_on_a_cpu(small, graph, tmp_path):
@@ -307,13 +296,3 @@ def test_nodes_that_say_nothing_are_not_scored(monkeypatch, tmp_path):
     (row,) = evidence.run(tmp_path, ["polblogs"])
     assert row["nmi_of_most_evidence"] == 1.0  # out of reach with 20 isolated nodes among the scored
     assert row["rank_correlation"]["features"] is None
-
-
-def test_the_table_has_means_over_seeds():
-    def row(seed, value):
-        known = {**dict.fromkeys(evidence.SCORES), "evidence": value}
-        best = {"nmi_of_most_evidence": 0.5, "best_nmi": 0.6}
-        return {"dataset": "cora", "seed": seed, "rank_correlation": known, **best}
-
-    lines = to_markdown(evidence.table([row(0, 0.2), row(1, 0.6)])).splitlines()
-    assert lines[2:] == ["| cora | 0.40 | - | - | - | - | - | 0.500 | 0.600 |"]

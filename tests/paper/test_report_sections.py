@@ -1,5 +1,6 @@
 """The whole report: every table and figure of a folder of results, and what is missing."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -8,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from softcut.errors import DataError
-from softcut.paper import citation, regression, report_sections, table2
-from softcut.paper.comparison import compared
-from softcut.paper.report_files import any_table, origin_of_file
-from softcut.paper.report_sections import table1_section, table2_section, table3_section, view_sections
-from softcut.report.html_page import Details, Missing, Section, View
+from softcut.paper import regression, report_sections
+from softcut.paper.report_files import any_table
+from softcut.paper.report_sections import view_sections
+from softcut.report.html_page import Details, Section, View
 from softcut.report.tables import Cell, Table
 from tools.views import run as run_views
 
@@ -57,18 +57,6 @@ def test_the_report_is_one_file_below_5_mb_with_every_number_beside_the_papers(p
                 assert cell["command"] in text and cell["device"] in text
 
 
-def test_missing_results_name_their_command(tmp_path):
-    commands = {part.command for part in parts_of(report_sections.report_sections(tmp_path), Missing)}
-    assert {f"softcut reproduce {name}" for name in ("classification", "regression", "synthetic")} <= commands
-    assert any(command.startswith("softcut reproduce citation") for command in commands)
-    shutil.copy(RESULTS / "table1.json", tmp_path)
-    cells = json.loads((tmp_path / "table1.json").read_text())
-    kept = [c for c in cells if (c["dataset"], c["method"]) != ("cora", "mincut")]
-    (tmp_path / "table1.json").write_text(json.dumps(kept))
-    (missing,) = parts_of([table1_section(tmp_path)], Missing)
-    assert missing.command == "softcut reproduce citation --dataset cora --method mincut"
-
-
 def told(part):
     """What a part of the report says, as lines of text."""
     if isinstance(part, Details):
@@ -89,10 +77,22 @@ def test_the_report_of_a_small_folder_is_known_to_the_last_number(tmp_path, monk
         os.utime(path, (1.6e9, 1.6e9))  # the day that is told where commits are not known
     monkeypatch.setattr(report_sections, "schemata_section", lambda: Section("Schemata", []))
     monkeypatch.setattr(report_sections, "picture_of", lambda path, *said: (path.name, *said))
-    sections = report_sections.report_sections(folder)
+    (tmp_path / "empty").mkdir()
+    sections = [s for each in (folder, tmp_path / "empty") for s in report_sections.report_sections(each)]
     lines = [line for section in sections for part in (section.title, *section.parts) for line in told(part)]
     (tmp_path / "report.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     assert lines == (SAMPLE / "report.txt").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(("shift", "runs"), [(1e-4, 10), (-1e-4, 10), (3e-4, 0), (-3e-4, 0)])
+def test_cells_that_are_not_the_means_of_their_runs_are_refused(shift, runs, tmp_path):
+    shutil.copytree(SAMPLE / "results", tmp_path, dirs_exist_ok=True)
+    cells = json.loads((tmp_path / "table3.json").read_text())
+    shifted = [{**cell, "mean": round(cell["mean"], 4) + shift} for cell in cells]
+    (tmp_path / "table3.json").write_text(json.dumps(shifted))
+    results = regression.results(tmp_path)
+    with contextlib.nullcontext() if runs else pytest.raises(DataError, match="disagree on mincut for mu"):
+        assert len(results.runs("mu", "mincut")) == runs
 
 
 def test_long_files_are_cut_off():
@@ -107,45 +107,6 @@ def test_no_folder_is_one_sentence(tmp_path):
     (tmp_path / "objectives.json").write_text("{")
     with pytest.raises(DataError, match="is not JSON"):
         report_sections.report_sections(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("section", "rows", "columns"),
-    [
-        (table1_section, 3 * len(citation.METHODS), 6),
-        (table2_section, len(table2.DATASETS), 1 + len(table2.METHODS)),
-        (table3_section, len(regression.PROPERTIES), 1 + len(regression.METHODS)),
-    ],
-)
-def test_the_tables_have_every_row(section, rows, columns):
-    table = next(part for part in section(RESULTS).parts if isinstance(part, Table))
-    assert len(table.rows) == rows
-    assert {len(row) for row in table.rows} == {len(table.columns)} == {columns}
-    kinds = [cell.kind for row in table.rows for cell in row if isinstance(cell, Cell)]
-    # Every colour has its mark, so that nothing is said by colour alone.
-    said = {"better": "▲", "worse": "▼", "same": "="}
-    assert {kind: Cell("", kind=kind).mark for kind in kinds if kind} == {k: said[k] for k in kinds if k}
-
-
-@pytest.mark.parametrize(
-    ("mean", "higher", "kind"), [(0.6, True, "better"), (0.6, False, "worse"), (0.5, True, "same")]
-)
-def test_better_depends_on_what_is_measured(mean, higher, kind):
-    cell = {"mean": mean, "std": 0.01, "n": 10, "paper_mean": 0.5, "paper_std": 0.01}
-    assert compared(cell, digits=3, higher=higher).kind == kind
-    assert compared({**cell, "paper_std": None}, digits=3).below.endswith("not tested")
-    assert compared(None, digits=3).title == "not measured"
-    few = compared({**cell, "n": 3}, digits=3, higher=higher, folds=10, strong=True)
-    assert few.markdown == f"**{mean:.3f} ± 0.010** (0.500 ± 0.010), 3 folds"
-
-
-def test_files_that_do_not_say_where_they_come_from_are_asked_of_git(tmp_path):
-    (tmp_path / "a.json").write_text("{}")
-    (table,) = origin_of_file({"environment": {"torch": "2"}, "rows": [{"x": 1}]}, tmp_path, "a.json").parts
-    assert list(table.rows[0][:3]) == ["-", "-", "torch 2"]
-    value = [{"commit": "abc", "device": "d", "command": "c", "date": "2020-01-01"}] * 2
-    (table,) = origin_of_file(value, tmp_path, "a.json").parts
-    assert list(table.rows) == [("c", "abc", "d", "2020-01-01")]
 
 
 def test_views_are_kept_and_shown(tmp_path):

@@ -86,15 +86,6 @@ def test_slic_and_options_change_what_is_clustered():
     assert default.regions.graph.x.shape[1] == 3 and default.n_segments == 4 and default.notes == []
 
 
-def test_kinds_of_images_give_the_same_segments(tmp_path):
-    expected = sc.segment_image(IMAGE, 4).labels
-    Image.fromarray(IMAGE).save(tmp_path / "a.png")
-    for same in (IMAGE / 255.0, str(tmp_path / "a.png"), tmp_path / "a.png"):
-        assert ari(expected.ravel(), sc.segment_image(same, 4).labels.ravel()) > 0.95
-    grey = np.where(TRUTH % 2, 200, 50).astype(np.uint8)
-    assert ari((TRUTH % 2).ravel(), sc.segment_image(grey, 2).labels.ravel()) == 1.0
-
-
 def test_a_number_of_pixels_at_which_the_image_is_made_smaller():
     large = np.kron(IMAGE, np.ones((3, 3, 1), dtype=np.uint8))[:-1, :-2]
     divided = sc.segment_image(large, 4, max_pixels=96 * 96)
