@@ -43,36 +43,9 @@ def read(path):
     return json.loads(path.read_text())
 
 
-def test_a_run_that_was_killed_goes_on_where_it_was(small, tmp_path, monkeypatch):
-    real = citation._labels
-
-    def dies(method, *given):
-        if method == "diffpool":
-            raise RuntimeError("kill -9")
-        return real(method, *given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(citation, "_labels", dies)
-        with pytest.raises(RuntimeError):
-            citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
-    saved = read(tmp_path / "table1_3_iterations_runs.json")
-    assert [r["method"] for r in saved] == ["mincut"] * 3
-    made = citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
-    again = read(tmp_path / "table1_3_iterations_runs.json")
-    assert [r for r in again if r["method"] == "mincut"] == saved, "finished runs are not repeated"
-    assert len(again) == 6
-    assert {(c["dataset"], c["method"], c["metric"]) for c in made} == {
-        ("cora", m, metric) for m in ("mincut", "diffpool") for metric in ("nmi", "cs", "acc")
-    }
-    assert not list(tmp_path.glob(".*")), "no temporary files"
-
-
 def test_cells_have_the_agreed_form(small, tmp_path):
     citation.run(tmp_path, ["cora"], ["mincut"], runs=2, max_iter=3)
     table = read(tmp_path / "table1_3_iterations.json")
-    keys = ["dataset", "method", "metric", "mean", "std", "n", "paper_mean", "paper_std"]
-    keys += ["seconds", "device", "commit", "command"]
-    assert all(list(cell) == keys for cell in table)
     cell = next(c for c in table if c["metric"] == "nmi")
     assert (cell["n"], cell["paper_mean"], cell["paper_std"]) == (2, 0.404, 0.018)
     assert cell["command"] == (
@@ -240,14 +213,6 @@ def test_recorded_cells_are_those_of_the_recorded_runs(table):
 
 
 # ------------------------------------------------------------------------ evidence beside NMI
-
-
-def test_rank_correlation_is_the_correlation_of_ranks():
-    rng = np.random.default_rng(0)
-    truth, score = rng.permutation(20), rng.permutation(20)
-    correlations = evidence.rank_correlations({"a": np.exp(score), "-a": -score}, truth)
-    expected = np.corrcoef(score, truth)[0, 1]
-    assert correlations == {"a": pytest.approx(expected, abs=6e-4), "-a": pytest.approx(-expected, abs=6e-4)}
 
 
 def test_the_pool_and_its_scores_are_those_of_the_metrics(tmp_path, monkeypatch):

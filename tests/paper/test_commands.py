@@ -157,46 +157,6 @@ def test_a_command_without_options_makes_the_whole_table(module, monkeypatch):
         assert (tuple(value) if isinstance(value, list) else value) == expected[name]
 
 
-@pytest.mark.parametrize(
-    ("module", "words", "expected"),
-    [
-        (autoencoder, "--decay --max-iter 1", {"settings": autoencoder.Settings(decay=True, iterations=1)}),
-        (segmentation, "--images 1 --split test --minutes 0", {"images": 1, "split": "test", "minutes": 0}),
-        (classification, "--folds 1 --seed 0 --l2 0", {"folds": 1, "settings": ClassifierSettings(l2=0.0)}),
-        (
-            regression,
-            "--folds 10 --quick --unmasked --compile --seed 2",
-            {
-                "folds": 10,
-                "settings": RegressionSettings(molecules=2000, epochs=10, unmasked=True),
-                "compiled": True,
-                "seed": 2,
-            },
-        ),
-    ],
-)
-def test_options_of_a_command_reach_its_run(module, words, expected, monkeypatch):
-    given = arguments_of(module, words, monkeypatch)
-    assert {name: given[name] for name in expected} == expected
-
-
-def test_what_a_command_could_not_finish_is_named(monkeypatch, capsys):
-    made = [{"dataset": "proteins", "method": m, "metric": "acc", "n": n} for m, n in (("wl", 2), ("ndp", 1))]
-    monkeypatch.setattr(classification, "run", lambda *given, **options: made)
-    monkeypatch.setattr(classification, "cell_table", lambda made, *given, digits: f"{len(made)} cells")
-    names = "wl ndp topk dense nopool graclus mincut"
-    for methods, left in (
-        ("wl", ""),
-        ("ndp", "PROTEINS: ndp"),
-        (names.rpartition(" ")[0], ", ".join(f"PROTEINS: {m}" for m in names.split()[1:6])),
-        (names, ", ".join(f"PROTEINS: {m}" for m in names.split()[1:6]) + " and 1 more"),
-    ):
-        classification.main(f"--dataset proteins --folds 2 --device cpu --method {methods}".split())
-        said = capsys.readouterr().out.splitlines()
-        note = f"the time was up; not finished: {left}. The same command continues."
-        assert said == ["2 cells", note] if left else said == ["2 cells"]
-
-
 def test_ctrl_c_is_one_sentence_and_exit_code_130(monkeypatch, tmp_path, capsys):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt

@@ -1,7 +1,5 @@
 """The whole report: every table and figure of a folder of results, and what is missing."""
 
-import contextlib
-import json
 import os
 import shutil
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from softcut.errors import DataError
-from softcut.paper import regression, report_sections
+from softcut.paper import report_sections
 from softcut.paper.report_files import any_table
 from softcut.paper.report_sections import view_sections
 from softcut.report.html_page import Details, Section, View
@@ -41,20 +39,11 @@ def page(tmp_path_factory, sections):
         return report_sections.write_report(RESULTS, out)
 
 
-def test_the_report_is_one_file_below_5_mb_with_every_number_beside_the_papers(page):
+def test_the_report_is_one_file_below_5_mb(page):
     text = page.read_text(encoding="utf-8")
     assert page.stat().st_size < 5e6
     assert 'src="data:' in text
     assert 'src="http' not in text and 'href="http' not in text
-
-    shown = (("table1", 3, ("nmi", "cs")), ("table2", 1, ("acc",)), ("table3", 3, ("mse",)))
-    for file, digits, metrics in shown:
-        for cell in json.loads((RESULTS / f"{file}.json").read_text()):
-            if cell["metric"] in metrics:
-                assert f"{cell['mean']:.{digits}f} ± {cell['std']:.{digits}f}" in text
-                if cell["paper_mean"] is not None:
-                    assert f"paper {cell['paper_mean']:.{digits}f}" in text
-                assert cell["command"] in text and cell["device"] in text
 
 
 def told(part):
@@ -82,17 +71,6 @@ def test_the_report_of_a_small_folder_is_known_to_the_last_number(tmp_path, monk
     lines = [line for section in sections for part in (section.title, *section.parts) for line in told(part)]
     (tmp_path / "report.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     assert lines == (SAMPLE / "report.txt").read_text(encoding="utf-8").splitlines()
-
-
-@pytest.mark.parametrize(("shift", "runs"), [(1e-4, 10), (-1e-4, 10), (3e-4, 0), (-3e-4, 0)])
-def test_cells_that_are_not_the_means_of_their_runs_are_refused(shift, runs, tmp_path):
-    shutil.copytree(SAMPLE / "results", tmp_path, dirs_exist_ok=True)
-    cells = json.loads((tmp_path / "table3.json").read_text())
-    shifted = [{**cell, "mean": round(cell["mean"], 4) + shift} for cell in cells]
-    (tmp_path / "table3.json").write_text(json.dumps(shifted))
-    results = regression.results(tmp_path)
-    with contextlib.nullcontext() if runs else pytest.raises(DataError, match="disagree on mincut for mu"):
-        assert len(results.runs("mu", "mincut")) == runs
 
 
 def test_long_files_are_cut_off():

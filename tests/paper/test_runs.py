@@ -3,10 +3,6 @@
 import hashlib
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -60,29 +56,6 @@ def test_a_broken_file_is_refused(tmp_path, content):
         Records(tmp_path / "runs.json")
     with pytest.raises(FileFormatError, match="move it away"):
         read_cells(tmp_path / "runs.json")
-
-
-ENDLESS = """
-import sys
-from softcut.paper.runs import Records
-records = Records(sys.argv[1])
-for seed in range(10_000):
-    records.add([{"dataset": "d", "method": "m", "seed": seed, "settings": {}, "noise": "x" * 1000}])
-    print(seed, flush=True)
-"""
-
-
-def test_finished_runs_survive_kill_9(tmp_path):
-    path = tmp_path / "runs.json"
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for line in process.stdout:
-        last = int(line)
-        if last == 30:
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    process.wait()
-    assert Records(path).missing("d", "m", range(last + 1), {}) == []
 
 
 def test_cells_are_mean_and_deviation_and_name_every_commit_and_device(tmp_path):

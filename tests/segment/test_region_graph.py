@@ -205,12 +205,6 @@ def test_scores_are_the_means_of_the_plain_formulas(found, people):
     assert scores.variation == pytest.approx(np.mean([slow_variation(found, p) for p in people]), abs=1e-9)
 
 
-def test_covering_is_of_the_persons_segments_not_of_those_found():
-    person, found = np.zeros((1, 4), dtype=int), np.array([[0, 0, 0, 1]])
-    assert segmentation_scores(found, [person]).covering == 0.75
-    assert segmentation_scores(person, [found]).covering == pytest.approx(0.75 * 0.75 + 0.25 * 0.25)
-
-
 def test_what_cannot_be_scored():
     assert segmentation_scores([[5]], [[[1]]]) == SegmentationScores(1.0, 1.0, 0.0)
     for found, person in ((np.zeros((2, 2)), np.zeros((2, 3))), (np.zeros((0, 3)), np.zeros((0, 3)))):

@@ -65,15 +65,6 @@ def test_other_methods_are_those_of_the_baselines(monkeypatch):
     np.testing.assert_array_equal(cluster_regions(graph, 4, "ncut", 3), spectral(graph, 4, 3))
 
 
-def test_random_states_of_every_kind():
-    expected = sc.segment_image(IMAGE, 4, random_state=3).labels
-    assert np.array_equal(sc.segment_image(IMAGE, 4, random_state=3, device="cpu").labels, expected)
-    for random_state in (None, np.random.RandomState(1), np.random.default_rng(1)):
-        assert sc.segment_image(IMAGE, 4, random_state=random_state).n_segments == 4
-    with pytest.raises(ParameterError, match="random_state must be"):
-        sc.segment_image(IMAGE, 4, random_state=-1)
-
-
 def test_slic_and_options_change_what_is_clustered():
     image, truth = quadrants(noise=0.02)
     by_slic = sc.segment_image(image, 4, regions="slic")
@@ -94,20 +85,6 @@ def test_a_number_of_pixels_at_which_the_image_is_made_smaller():
     assert any("1/3 of the image's size" in note for note in divided.notes)
     assert ari(np.kron(TRUTH, np.ones((3, 3), dtype=int))[:-1, :-2].ravel(), divided.labels.ravel()) > 0.9
     assert divided.overlay().shape == large.shape
-
-
-def test_more_than_a_million_pixels_are_made_smaller(monkeypatch):
-    sizes = []
-
-    def one_region(rgb, kind):
-        sizes.append(rgb.shape[:2])
-        return np.zeros(rgb.shape[:2], dtype=int)
-
-    monkeypatch.setattr(segmentation, "over_segment", one_region)
-    for width in (1024, 1025):
-        with pytest.raises(ParameterError, match="single region"):
-            sc.segment_image(np.zeros((1024, width), dtype=np.uint8))
-    assert sizes == [(1024, 1024), (512, 513)]
 
 
 @pytest.mark.parametrize(("width", "line"), [(1199, 1), (1200, 4), (2799, 4), (2800, 6)])
