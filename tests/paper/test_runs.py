@@ -3,23 +3,21 @@
 import hashlib
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from softcut.errors import FileFormatError
+from softcut.paper import runs
 from softcut.paper.comparison import (
     differs_from_published,
     not_worse_than_the_best,
     worse_by_folds,
     worse_by_runs,
 )
-from softcut.paper.runs import Records, cells, merge_cells, read_cells, run_id, settings_hash
+from softcut.paper.runs import Job, Records, cells, merge_cells, read_cells, run_id, settings_hash
 
 RUN = {"dataset": "d", "method": "m", "seed": 0, "settings": {"lr": 0.1, "steps": 5}}
 ORIGIN = {"seconds": 1.0, "device": "x", "commit": "c"}
@@ -58,29 +56,6 @@ def test_a_broken_file_is_refused(tmp_path, content):
         Records(tmp_path / "runs.json")
     with pytest.raises(FileFormatError, match="move it away"):
         read_cells(tmp_path / "runs.json")
-
-
-ENDLESS = """
-import sys
-from softcut.paper.runs import Records
-records = Records(sys.argv[1])
-for seed in range(10_000):
-    records.add([{"dataset": "d", "method": "m", "seed": seed, "settings": {}, "noise": "x" * 1000}])
-    print(seed, flush=True)
-"""
-
-
-def test_finished_runs_survive_kill_9(tmp_path):
-    path = tmp_path / "runs.json"
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for line in process.stdout:
-        last = int(line)
-        if last == 30:
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    process.wait()
-    assert Records(path).missing("d", "m", range(last + 1), {}) == []
 
 
 def test_cells_are_mean_and_deviation_and_name_every_commit_and_device(tmp_path):
@@ -131,6 +106,20 @@ def test_records_and_cells_are_sorted_and_come_back_in_the_order_of_the_seeds(tm
     names = [("b", "x", "nmi"), ("a", "y", "nmi"), ("a", "x", "nmi"), ("a", "x", "acc")]
     merged = merge_cells(tmp_path / "table.json", [entry(d, m, metric=metric) for d, m, metric in names])
     assert [(c["dataset"], c["method"], c["metric"]) for c in merged] == sorted(names)
+
+
+def test_how_far_a_training_is_is_told_every_ten_seconds(tmp_path, monkeypatch):
+    said, seen, now = [], [], [0.0]
+    monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
+    job = Job(tmp_path, minutes=1, tell=said.append)
+    look = job.watch("mincut", 40, lambda state: "fine", seen.append)
+    for iteration, now[0] in ((40, 3.0), (50, 9.0), (60, 10.0), (70, 19.0), (80, 20.0), (90, 59.0)):
+        look(SimpleNamespace(iteration=iteration, iterations=400))
+    assert (len(seen), job.left, job.out_of_time) == (6, 1.0, False)
+    told = [("6", "3.33"), ("8", "4.00"), ("9", "9.83")]  # the first three were trained before
+    assert said == [f"mincut, epoch {e} of at most 40, {each} s per epoch, fine" for e, each in told]
+    now[0] = 60.0
+    assert job.out_of_time and Job(tmp_path).left is None
 
 
 def test_without_overlap_it_is_the_paired_t_test() -> None:
@@ -185,12 +174,19 @@ def test_the_best_and_those_not_worse() -> None:
 def test_differences_are_tested_as_welch_does():
     rng = np.random.default_rng(0)
     ours, theirs = rng.normal(0.5, 0.1, 30), rng.normal(0.55, 0.05, 10)
-    p = differs_from_published(ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1), digits=9)
+    described = (ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1))
+    p = differs_from_published(*described, digits=9)
     assert p == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue, rel=1e-9)
-    overlapping = differs_from_published(
-        ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1), digits=9, overlap=1 / 9
+    # The overlap makes the variance of a mean larger by as much as a larger deviation would.
+    wider = (
+        ours.std(ddof=1) * math.sqrt(1 + 30 / 9),
+        30,
+        theirs.mean(),
+        described[4] * math.sqrt(1 + 10 / 9),
+        10,
     )
-    assert overlapping > p
+    expected = stats.ttest_ind_from_stats(ours.mean(), *wider, equal_var=False).pvalue
+    assert differs_from_published(*described, digits=9, overlap=1 / 9) == pytest.approx(expected, rel=1e-9)
     # A published deviation of .000 is a rounded one.
     assert differs_from_published(0.1832, 0.0, 10, 0.183, 0.0, digits=3) > 0.05
     assert differs_from_published(0.1900, 0.0, 10, 0.183, 0.0, digits=3) < 0.001
