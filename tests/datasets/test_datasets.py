@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import pickle
+import re
 import urllib.error
 from functools import partial
 from pathlib import Path
@@ -75,12 +76,18 @@ def test_citeseer_keeps_its_nodes_without_features() -> None:
     assert len(empty) == 15 and (graph.y[empty] == 0).all()
 
 
-def test_available_lists_everything(tmp_path: Path) -> None:
-    infos = datasets.available(tmp_path)
+def test_available_lists_what_the_page_says(tmp_path: Path) -> None:
+    infos, collections = datasets.available(tmp_path), datasets.available_collections(tmp_path)
     assert tuple(info.name for info in infos) == NAMES
-    for info in infos:
+    for info in (*infos, *collections):
         assert info.path is None and info.url.startswith("https://")
         assert all((info.task, info.licence, info.citation))
+        assert info.graphs == 1 or info.self_loops == (2837 if info.name == "COLLAB" else 0)
+    known = {i.name: [i.nodes, i.edges, i.self_loops, i.features, i.classes] for i in infos}
+    known |= {i.name: [i.graphs, i.nodes, i.edges, i.features, i.classes] for i in collections}
+    page = (Path(__file__).parents[2] / "docs/datasets.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \|([ \d|]+)\|", page, flags=re.MULTILINE)
+    assert {name: [int(n) for n in row.split("|") if n.strip()] for name, row in rows} == known
 
 
 def test_unknown_names_list_the_known_ones() -> None:
@@ -166,6 +173,7 @@ def test_download_fills_the_cache_once(monkeypatch: pytest.MonkeyPatch, tmp_path
     folder = tmp_path / "cache/softcut/planetoid/Cora/raw"
     assert datasets.available()[0].path == folder
     assert sorted(os.listdir(folder)) == sorted(os.listdir(tmp_path / "server"))  # no temporary files
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o644}
 
     def no_network(*_: object, **__: object) -> None:
         raise AssertionError("the network was used again")
