@@ -1,6 +1,8 @@
 """Baselines: one contract for all, oracles for what each computes, odd graphs."""
 
+import sys
 import warnings
+from functools import partial
 
 import igraph
 import leidenalg
@@ -24,12 +26,14 @@ from softcut.baselines import (
     propagate,
     scikit,
     spectral,
+    trained,
 )
+from softcut.baselines.leiden import _search
 from softcut.baselines.trained import diffpool_losses
 from softcut.errors import DataError, DependencyError, GraphError, ParameterError
 from softcut.graph import Graph
 from softcut.ops import CSR, dmon_loss
-from softcut.training import replica_seeds
+from softcut.training import TrainSettings, replica_seeds
 
 
 @pytest.fixture(params=sorted(BASELINES))
@@ -134,6 +138,45 @@ def test_leiden_searches_the_number_of_communities() -> None:
         assert metrics.clusters_used(leiden(graph, k)) == k
 
 
+@pytest.mark.parametrize(
+    ("k", "visited"),
+    [
+        (24, [1, 2, 8]),  # doubled strides while all resolutions give too few
+        (17, [1, 2, 8, 4, 4 * 2**0.5]),  # then in the middle, by logarithms
+        (1, [1, 0.5, 0.125, 0.25]),
+    ],
+)
+def test_the_search_doubles_its_strides_and_then_bisects(k: int, visited: list[float]) -> None:
+    """Three communities of 100 nodes for each unit of the resolution."""
+    asked: list[float] = []
+
+    def run(resolution: float) -> np.ndarray:
+        asked.append(resolution)
+        return np.append(np.repeat(np.arange(round(3 * resolution)), 100), 99)
+
+    assert len(_search(run, 2400, k, 12)) == 100 * k + 1
+    assert asked == pytest.approx(visited)
+
+
+@pytest.mark.parametrize(("n", "k", "size"), [(1000, 2, 10), (1000, 50, 4)])
+def test_communities_count_from_a_percent_of_the_nodes_or_a_fifth_of_the_average(n, k, size) -> None:
+    """Of two runs the one is taken that has more sizeable communities; at equal distance, too."""
+    for first, second in (([size - 1] * k, [size] * k), ([size] * (k - 1), [size] * (k + 1))):
+        runs = iter([np.repeat(np.arange(len(sizes)), sizes) for sizes in (first, second)])
+        assert np.bincount(_search(lambda _: next(runs), n, k, 2)).tolist() == second  # noqa: B023
+    few = []
+    _search(lambda r: few.append(r) or np.zeros(1, int), n, k, 0)
+    assert few == [1.0]
+
+
+def test_leiden_takes_twelve_steps_at_most(easy: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[float] = []
+    module = sys.modules["softcut.baselines.leiden"]
+    monkeypatch.setattr(module, "_leiden", lambda *a: steps.append(a[-1]) or np.zeros(400, int))
+    leiden(easy, 4)
+    assert len(steps) == 12
+
+
 def test_leiden_merges_what_is_left_over() -> None:
     cliques = [nx.to_scipy_sparse_array(nx.complete_graph(size)) for size in (12, 10, 8, 2, 2, 1)]
     graph = Graph.from_scipy(sp.csr_matrix(sp.block_diag(cliques)))
@@ -154,7 +197,7 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(error, match=words):
             call()
-    monkeypatch.setitem(__import__("sys").modules, "leidenalg", None)
+    monkeypatch.setitem(sys.modules, "leidenalg", None)
     with pytest.raises(DependencyError, match=r"softcut\[leiden\]"):
         leiden(ring, 2)
 
@@ -224,6 +267,77 @@ def test_spectral_is_that_of_sklearn(p: float, solver: str) -> None:
     assert np.array_equal(
         spectral(graph, 4, random_state=2), model.fit_predict(graph.adjacency.astype(float))
     )
+
+
+class Stop(Exception):
+    pass
+
+
+def recorded(module, name: str, monkeypatch: pytest.MonkeyPatch, call) -> tuple:  # type: ignore[no-untyped-def, type-arg]
+    """The arguments with which a baseline calls what does the work."""
+    seen = []
+
+    def record(*arguments, **options):  # type: ignore[no-untyped-def]
+        seen.append((*arguments, options))
+        raise Stop
+
+    monkeypatch.setattr(module, name, record)
+    with pytest.raises(Stop):
+        call()
+    return seen[0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "degree", "k", "solver"),
+    [
+        (50_000, 20, 2, "arpack"),
+        (50_001, 2, 2, "lobpcg"),
+        (100, 22, 2, "lobpcg"),
+        (16, 2, 3, "arpack"),
+        (15, 2, 3, "lobpcg"),
+    ],
+)
+def test_the_solver_depends_on_the_size(nodes, degree, k, solver, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    steps = np.repeat(np.arange(1, degree // 2 + 1), nodes)
+    ring = np.tile(np.arange(nodes), degree // 2)
+    graph = Graph.from_edges(np.stack([ring, (ring + steps) % nodes]))
+    known = {"affinity": "precomputed", "eigen_solver": solver, "n_init": 10, "random_state": 0}
+    assert recorded(scikit, "SpectralClustering", monkeypatch, lambda: spectral(graph, k)) == (k, known)
+
+
+@pytest.mark.parametrize(("k", "threads"), [(10, 1), (11, None)])
+def test_small_problems_of_kmeans_take_one_thread(k, threads, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    x = np.broadcast_to(np.float32(1), (20_000, 1000))
+    run = partial(scikit._kmeans, x, k, 0, 10)
+    assert recorded(scikit, "threadpool_limits", monkeypatch, run) == (threads, {})
+
+
+@pytest.mark.parametrize(("words", "sparse"), [(5, True), (6, False)])
+def test_features_with_few_entries_stay_sparse(words, sparse, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    x = sp.csr_array(np.repeat(np.arange(100) < words, 3).reshape(100, 3).T.astype(float))
+    graph = Graph.from_scipy(sp.csr_array((3, 3)), x=x)
+    seen = recorded(scikit, "_kmeans", monkeypatch, lambda: kmeans_features(graph, 2))
+    assert sp.issparse(seen[0]) == sparse and seen[1:] == (2, 0, 10, {})
+    seen = recorded(scikit, "_kmeans", monkeypatch, lambda: kmeans_propagated(graph, 2))
+    assert not sp.issparse(seen[0]) and seen[1:] == (2, 0, 10, {})
+
+
+@pytest.mark.parametrize(
+    ("method", "replicas", "layer", "settings"),
+    [
+        (diffpool, diffpool_replicas, (0, 1), TrainSettings(10_000, 5e-4, tolerance=None)),
+        (dmon, dmon_replicas, (64, 2), TrainSettings(1000, 1e-3, tolerance=None, objective="dmon")),
+    ],
+)
+def test_the_settings_of_what_is_trained(method, replicas, layer, settings, easy, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    seen = [
+        recorded(trained, "train", monkeypatch, call)
+        for call in (lambda: method(easy, 3), lambda: replicas(easy, 3, replica_seeds(0, 1)))
+    ]
+    for net, inputs, _, given, *_ in seen:
+        assert (net.hidden, net.terms, net.k, net.replicas) == (*layer, 3, 1)
+        assert inputs.terms == layer[1] and given == settings
+    assert all(map(torch.equal, seen[0][0].parameters(), seen[1][0].parameters()))
 
 
 def test_leiden_is_that_of_leidenalg() -> None:
