@@ -67,15 +67,6 @@ def test_equal_to_pytorch_geometric(real: datasets.DatasetInfo) -> None:
     assert np.array_equal(graph.x.toarray(), data.x.numpy())
 
 
-def test_citeseer_keeps_its_nodes_without_features() -> None:
-    try:
-        graph = datasets.load("citeseer", download=False)
-    except DataError:
-        pytest.skip("citeseer is not in SOFTCUT_DATA or the cache")
-    empty = np.flatnonzero(np.diff(graph.x.indptr) == 0)
-    assert len(empty) == 15 and (graph.y[empty] == 0).all()
-
-
 def test_available_lists_what_the_page_says(tmp_path: Path) -> None:
     infos, collections = datasets.available(tmp_path), datasets.available_collections(tmp_path)
     assert tuple(info.name for info in infos) == NAMES

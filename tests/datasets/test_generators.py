@@ -230,7 +230,12 @@ def test_generators_take_extremes() -> None:
         (attributed_communities, {"n_features": -1}, "n_features"),
         *(
             (attributed_communities, {name: wrong}, name)
-            for name, most in (("edge_signal", 1), ("feature_signal", 1), ("degree_spread", 5), ("size_spread", 5))
+            for name, most in (
+                ("edge_signal", 1),
+                ("feature_signal", 1),
+                ("degree_spread", 5),
+                ("size_spread", 5),
+            )
             for wrong in (-0.5, most + 0.5)
         ),
     ],

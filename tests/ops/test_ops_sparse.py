@@ -45,14 +45,6 @@ def test_gradcheck(directed, weighted):
         assert gradcheck(lambda v: spmm(pattern, v, s.detach()), (val,))
 
 
-def test_a_rectangular_pattern():
-    pattern, _ = CSRPattern.from_coo(torch.tensor([1, 0, 1]), torch.tensor([0, 3, 2]), (2, 4))
-    s = torch.rand(4, 2, dtype=torch.float64, requires_grad=True)
-    dense = torch.tensor([[0.0, 0, 0, 1], [1, 0, 1, 0]], dtype=torch.float64)
-    torch.testing.assert_close(spmm(pattern, None, s), dense @ s)
-    assert gradcheck(lambda s: spmm(pattern, None, s), (s,))
-
-
 def test_the_gradient_of_values_in_slices(monkeypatch):
     sample = make_sample((8,), seed=3, weighted=True)
     pattern, val = pattern_of(sample)

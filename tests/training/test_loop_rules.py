@@ -3,13 +3,14 @@
 import os
 import signal
 import threading
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
 
 from softcut.errors import ParameterError
-from softcut.training import Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
+from softcut.training import Checkpoint, Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
 from softcut.training.task import BestValues, has_converged
 
 
@@ -111,6 +112,15 @@ DROP = {**LOOP, "drop_finished": True}
 def test_settings_out_of_range_are_refused(kind, arguments, words):
     with pytest.raises(ParameterError, match=words):
         kind(**arguments)
+
+
+def test_what_is_not_said():
+    usual = {"iterations": 700, "lr": 2e-3, "temperature": 1.0, "objective": "mincut", "ortho_weight": 1.0}
+    rules = {"start": 40, "tolerance": 1e-4, "patience": 50, "check_every": 25, "one_by_one": False}
+    assert asdict(TrainSettings()) == usual | rules
+    assert Plateau() == Plateau(1e-4, 50) and Patience(3) == Patience(3, 0.0, None, (), True, False)
+    loop = LoopSettings(5, 0.1, {"loss": 1.0}, False, 0, 25, None, False, 1)
+    assert LoopSettings(**LOOP) == loop and Checkpoint("a") == Checkpoint("a", {}, 60.0)
 
 
 def test_settings_at_the_edge_are_taken():
