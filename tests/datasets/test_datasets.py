@@ -346,14 +346,6 @@ def test_every_array_is_verified(change: dict, said: str, tmp_path: Path) -> Non
         read(tmp_path, repacked() | {name: np.asarray(value) for name, value in change.items()}, checksum())
 
 
-@pytest.mark.parametrize("length", [0, 2, 100])
-def test_truncated_files(length: int, tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", **benchmark())
-    (tmp_path / "a.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:length])
-    with pytest.raises(DataError, match="cannot be read as the data file"):
-        attributed.read_file(tmp_path / "a.npz", "a.npz", "")
-
-
 def test_what_has_no_source_says_so(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"pass as root a folder that holds attributed/polblogs.npz"):
         datasets.load("polblogs", tmp_path)
