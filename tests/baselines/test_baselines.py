@@ -28,7 +28,7 @@ from softcut.baselines import (
     spectral,
     trained,
 )
-from softcut.baselines.leiden import _search
+from softcut.baselines.leiden import _merge, _search
 from softcut.baselines.trained import diffpool_losses
 from softcut.errors import DependencyError, GraphError, ParameterError
 from softcut.graph import Graph
@@ -156,6 +156,17 @@ def test_the_search_doubles_its_strides_and_then_bisects(k: int, visited: list[f
 
     assert len(_search(run, 2400, k, 12)) == 100 * k + 1
     assert asked == pytest.approx(visited)
+
+
+def test_small_communities_join_in_rounds_and_components_of_their_own_the_smallest() -> None:
+    """Of 5, 4, 2, 1, 1, 1 nodes: the third hangs on the second, the fourth on the third, the last ones on nothing."""
+    labels = np.repeat([3, 0, 5, 1, 2, 4], [5, 4, 2, 1, 1, 1])
+    adjacency = np.zeros((14, 14))
+    for i, j, weight in ((0, 9, 1.0), (5, 10, 2.0), (10, 11, 1.0)):
+        adjacency[i, j] = adjacency[j, i] = weight
+    merged = _merge(sp.csr_array(adjacency), labels, 2)
+    assert merged.tolist() == [0] * 5 + [1] * 7 + [0] * 2
+    assert _merge(sp.csr_array(adjacency), labels, 6) is labels
 
 
 @pytest.mark.parametrize(("n", "k", "size"), [(1000, 2, 10), (1000, 50, 4)])

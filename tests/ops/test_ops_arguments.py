@@ -55,13 +55,6 @@ def test_the_orthogonality_loss_takes_a_graph_in_every_format():
         orthogonality_loss(S, edge_weight=torch.ones(6))
 
 
-def test_edge_weights_may_be_one_column():
-    weight = torch.tensor([1.0, 1.0, 2.0, 2.0, 3.0, 3.0])
-    expected = mincut_loss(S, PATH, weight)
-    assert expected != mincut_loss(S, PATH)
-    torch.testing.assert_close(mincut_loss(S, PATH, weight.unsqueeze(1)), expected)
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_reductions_over_the_graphs(loss):
     each = loss(S, PAIRS, batch=BATCH, reduction="none")

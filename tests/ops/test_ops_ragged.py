@@ -62,6 +62,20 @@ def test_the_four_operations_graph_by_graph(sizes, replicas):
             assert gradgradcheck(function, inputs, fast_mode=True)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "k", "rows"),
+    [
+        ((5, 3), 9, 5),  # padded to the largest it is a quarter more
+        ((1024, 1024), 9, 1024),
+        ((0, 0), 9, 1),
+        *(((6, 3), k, rows) for k, rows in ((1, 16), (16, 16), (17, 32), (129, 256), (600, 256))),
+        ((1025, 1025), 64, 64),
+    ],
+)
+def test_graphs_of_one_size_are_one_chunk_and_others_are_cut_by_the_number_of_columns(sizes, k, rows):
+    assert segments(sizes).chunk_size(k) == rows
+
+
 @pytest.mark.parametrize("sizes", [(3, 1, 4), (2, 0, 3), (4,)])
 @pytest.mark.parametrize("which", ["both", "left", "right"])
 def test_vmap_of_the_products_equals_a_loop(sizes, which):

@@ -1,9 +1,13 @@
 """The rules of the loop: what it minimises, when it stops, what it watches, its settings, who looks after Ctrl-C."""
 
+import itertools
 import os
 import signal
 import threading
+import time
+from contextlib import nullcontext
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ import torch
 
 from softcut.errors import ParameterError
 from softcut.training import Checkpoint, Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
+from softcut.training.loop import repeat
 from softcut.training.task import BestValues, has_converged
 
 
@@ -79,6 +84,31 @@ def test_the_watched_loss_of_a_validation(watch):
     assert result.best_iteration.tolist() == [at, at]
     with pytest.raises(ParameterError, match="watch is 'third', but validate returns first, second"):
         run(Two(validates=True), stop=Patience(5, watch="third"))
+
+
+def test_the_clock_stops_and_saves(monkeypatch, tmp_path):
+    """A clock that goes on by a second whenever it is looked at: after every step, and twice when saving."""
+    for limit, every, done, seconds in ((5.0, 60.0, 5, 8.0), (6.0, 4.0, 10, 16.0), (99.0, 99.0, 50, 55.0)):
+        ticks = itertools.count(1000.0)
+        monkeypatch.setattr(time, "perf_counter", lambda ticks=ticks: next(ticks))
+        saved = Checkpoint(tmp_path / "a.pt", every=every)
+        result = Loop(Two(), LoopSettings(50, 0.05, {"up": 1.0})).run(
+            None, saved, limit
+        )
+        assert (result.iterations, result.seconds) == (done, seconds)
+        assert result.timed_out == (done < 50)
+
+
+def test_steps_on_a_gpu_are_replayed_from_the_fourth_on(monkeypatch):
+    done, stream = [], SimpleNamespace(wait_stream=lambda other: None)
+    graph = SimpleNamespace(replay=lambda: done.append("replay"))
+    fakes = {"Stream": stream, "current_stream": stream, "CUDAGraph": graph}
+    for name, fake in (fakes | {"stream": nullcontext(), "graph": nullcontext()}).items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, fake=fake: fake)
+    for times, expected in ((2, ["step"] * 2), (3, ["step"] * 3), (6, ["step"] * 4 + ["replay"] * 3)):
+        done.clear()
+        assert len(list(repeat(lambda: done.append("step"), times, capture=True))) == times
+        assert done == expected
 
 
 # ------------------------------------------------------------------------------------------------ settings
