@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from functools import partial
 
 import igraph
 import leidenalg
@@ -32,7 +31,7 @@ from softcut.baselines.leiden import _merge, _search
 from softcut.baselines.trained import diffpool_losses
 from softcut.errors import DependencyError, GraphError, ParameterError
 from softcut.graph import Graph
-from softcut.ops import CSR, dmon_loss
+from softcut.ops import CSR
 from softcut.training import TrainSettings, replica_seeds
 
 
@@ -180,15 +179,6 @@ def test_communities_count_from_a_percent_of_the_nodes_or_a_fifth_of_the_average
     assert few == [1.0]
 
 
-def test_leiden_merges_what_is_left_over() -> None:
-    cliques = [nx.to_scipy_sparse_array(nx.complete_graph(size)) for size in (12, 10, 8, 2, 2, 1)]
-    graph = Graph.from_scipy(sp.csr_matrix(sp.block_diag(cliques)))
-    labels = leiden(graph, 3)
-    assert sorted(np.bincount(labels).tolist()) == [11, 12, 12]
-    for start, end in ((0, 12), (12, 22), (22, 30)):
-        assert len(set(labels[start:end].tolist())) == 1
-
-
 def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ring, bare = datasets.ring_graph(10), Graph.from_edges([[0, 1, 2], [1, 2, 3]])
     for error, words, call in (
@@ -214,21 +204,6 @@ def test_diffpool_losses_are_the_dense_formulas(easy):
     for r in range(2):
         torch.testing.assert_close(link[r], torch.linalg.norm(a - s[:, r] @ s[:, r].T))
         torch.testing.assert_close(entropy[r], -(s[:, r] * s[:, r].log()).sum(-1).mean())
-
-
-@pytest.mark.parametrize("joined", [0, 1])
-def test_what_is_left_over_joins_where_most_weight_is(joined):
-    """Two cliques and a pair with one heavy and one light edge: with k = 2 the pair goes to the heavy side."""
-    a = np.zeros((14, 14))
-    for start in (0, 6):
-        a[start : start + 6, start : start + 6] = 5.0
-    a[12, 13] = a[13, 12] = 9.0
-    for clique, node in ((0, 12), (1, 13)):
-        a[6 * clique, node] = a[node, 6 * clique] = 2.0 if clique == joined else 0.5
-    np.fill_diagonal(a, 0)
-    labels = leiden(Graph.from_scipy(sp.csr_array(a)), 2)
-    assert len(set(labels.tolist())) == 2
-    assert labels[12] == labels[13] == labels[6 * joined]
 
 
 def test_kmeans_is_that_of_sklearn(easy: Graph) -> None:
@@ -284,13 +259,6 @@ def test_the_solver_depends_on_the_size(nodes, degree, k, solver, monkeypatch) -
     graph = Graph.from_edges(np.stack([ring, (ring + steps) % nodes]))
     known = {"affinity": "precomputed", "eigen_solver": solver, "n_init": 10, "random_state": 0}
     assert recorded(scikit, "SpectralClustering", monkeypatch, lambda: spectral(graph, k)) == (k, known)
-
-
-@pytest.mark.parametrize(("k", "threads"), [(10, 1), (11, None)])
-def test_small_problems_of_kmeans_take_one_thread(k, threads, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    x = np.broadcast_to(np.float32(1), (20_000, 1000))
-    run = partial(scikit._kmeans, x, k, 0, 10)
-    assert recorded(scikit, "threadpool_limits", monkeypatch, run) == (threads, {})
 
 
 @pytest.mark.parametrize(("words", "sparse"), [(5, True), (6, False)])
@@ -351,23 +319,6 @@ def test_diffpool_assigns_by_one_graph_convolution(easy: Graph) -> None:
     logits = np.log(s) - np.log(s).mean(1, keepdims=True)
     rest = logits - seen @ np.linalg.lstsq(seen, logits)[0]
     assert np.abs(rest).max() < 1e-4 < logits.std()
-
-
-@pytest.mark.parametrize("method", [diffpool, dmon])
-def test_training_lowers_the_objective(method, easy: Graph) -> None:
-    """The labels are those of the first replica of the seed, and more steps of training give a lower loss."""
-    op, seeds = CSR.from_graph(easy, dtype=torch.float64), replica_seeds(4, 1)
-
-    def run(steps: int) -> tuple[torch.Tensor, float]:
-        if method is dmon:
-            s = dmon_replicas(easy, 4, seeds, max_iter=steps)
-            return s, dmon_loss(s[:, 0].double(), op).item()
-        s = diffpool_replicas(easy, 4, seeds, max_iter=steps)[0]
-        return s, sum(diffpool_losses(op, s.double(), float(easy.adjacency.data.sum()))).item()
-
-    s, loss = run(60)
-    assert np.array_equal(method(easy, 4, 4, max_iter=60), s[:, 0].argmax(-1))
-    assert loss < run(1)[1] - 1e-3
 
 
 @pytest.mark.parametrize("solver", ["arpack", "lobpcg", "auto"])

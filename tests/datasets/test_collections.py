@@ -233,8 +233,9 @@ def test_download_of_a_list_of_graphs(tiny: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_names_of_both_kinds() -> None:
-    with pytest.raises(ParameterError, match="load_graphs"):
-        load("proteins")
+    for name, said in (("proteins", "load_graphs"), ("karate", "cora, citeseer, pubmed, photo, computers")):
+        with pytest.raises(ParameterError, match=said):
+            load(name)
     with pytest.raises(ParameterError, match="Bench-easy, Bench-hard, Mutagenicity"):
         load_graphs("cora")
 

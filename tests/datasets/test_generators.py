@@ -76,40 +76,6 @@ def test_edges_stay_in_their_community_as_often_as_asked(make, signal: float) ->
     assert (np.diff(graph.y[:100]) != 0).any()  # the order does not tell communities
 
 
-def test_degrees_of_a_planted_graph_are_poisson_and_those_of_a_power_law_graph_are_not() -> None:
-    planted = planted_graph(20_000, 100_000, clusters=4, features=0, seed=0)
-    degree = np.diff(planted.adjacency.indptr)
-    assert planted.num_edges > 0.999 * 100_000
-    assert abs(degree.mean() - 10) < 0.05 and abs(degree.var() / degree.mean() - 1) < 0.05
-    hubs = np.diff(power_law_graph(20_000, 100_000, clusters=4, features=0, seed=0).adjacency.indptr)
-    assert hubs.max() > 20 * hubs.mean() and np.median(hubs) < 0.6 * hubs.mean()
-    # On a doubly logarithmic scale the number of nodes above a degree falls along a line.
-    at = 2.0 ** np.arange(4, 9)
-    above = np.log2([(hubs >= d).mean() for d in at])
-    fit = np.polyfit(np.log2(at), above, 1)
-    assert -2.5 < fit[0] < -0.7 and np.abs(np.polyval(fit, np.log2(at)) - above).max() < 0.6
-
-
-def test_dense_features_have_the_asked_signal() -> None:
-    graph = planted_graph(20_000, 0, clusters=4, features=32, feature_signal=0.5, seed=1)
-    centre = np.stack([graph.x[graph.y == c].mean(0) for c in range(4)])
-    noise = graph.x - centre[graph.y]
-    assert abs(noise.std() - 1) < 0.01
-    assert abs(centre.std() - 0.5) < 0.1
-    assert np.abs(planted_graph(20_000, 0, 4, 8, feature_signal=0.0).x.mean(0)).max() < 0.05
-
-
-def test_words_are_binary_and_depend_on_the_community_only_through_the_signal() -> None:
-    graph = planted_graph(5_000, 0, clusters=2, features=50, words_per_node=8, feature_signal=0.9, seed=1)
-    assert sp.issparse(graph.x) and set(graph.x.data.tolist()) == {1.0}
-    counts = np.diff(graph.x.indptr)
-    assert counts.min() >= 1 and 4 < counts.mean() < 8  # distinct ones among eight
-    share = [np.asarray(graph.x[graph.y == c].mean(axis=0)).ravel() for c in range(2)]
-    none = planted_graph(5_000, 0, 2, 50, words_per_node=8, feature_signal=0.0, seed=1)
-    same = [np.asarray(none.x[none.y == c].mean(axis=0)).ravel() for c in range(2)]
-    assert np.abs(share[0] - share[1]).max() > 0.3 and np.abs(same[0] - same[1]).max() < 0.06
-
-
 def test_features_in_the_asked_precision_and_none() -> None:
     assert generate("planted", 10, 10, 2, 4, device="cpu", dtype=torch.bfloat16).x.dtype == torch.bfloat16
     assert generate("planted", 10, 10, 2, 0, device="cpu").x is None
@@ -124,15 +90,6 @@ def test_ring_and_grid_equal_networkx() -> None:
     assert np.array_equal(grid.adjacency.toarray(), expected)
     rows, columns = grid.adjacency.nonzero()
     assert np.allclose(np.linalg.norm(grid.x[rows] - grid.x[columns], axis=1), 0.25)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_community_graph(seed: int) -> None:
-    graph = community_graph(6, 150, seed=seed)
-    assert mixing(graph) > 0.85
-    assert np.bincount(graph.y).min() >= 8
-    assert np.diff(graph.adjacency.indptr).min() >= 1
-    assert graph.adjacency.diagonal().sum() == 0
 
 
 @pytest.mark.parametrize(
