@@ -92,9 +92,7 @@ def test_the_clock_stops_and_saves(monkeypatch, tmp_path):
         ticks = itertools.count(1000.0)
         monkeypatch.setattr(time, "perf_counter", lambda ticks=ticks: next(ticks))
         saved = Checkpoint(tmp_path / "a.pt", every=every)
-        result = Loop(Two(), LoopSettings(50, 0.05, {"up": 1.0})).run(
-            None, saved, limit
-        )
+        result = Loop(Two(), LoopSettings(50, 0.05, {"up": 1.0})).run(None, saved, limit)
         assert (result.iterations, result.seconds) == (done, seconds)
         assert result.timed_out == (done < 50)
 
