@@ -24,7 +24,7 @@ from skimage import data
 from softcut import Graph, cli, metrics
 from softcut.cli.app import app
 from softcut.clustering import GraphClustering, Recipe
-from softcut.datasets import attributed_communities, available, available_collections
+from softcut.datasets import attributed_communities
 from softcut.ops import OBJECTIVES
 from tools.tables import pages
 
@@ -80,17 +80,6 @@ def test_every_score_is_computed_by_the_function_named_beside_it():
 
 def test_the_objectives_are_those_that_exist():
     assert re.findall(r'^\| `"(\w+)"` \|', page("objectives.md"), flags=re.MULTILINE) == list(OBJECTIVES)
-
-
-def test_the_data_sets_are_those_that_can_be_loaded():
-    said = {
-        line.split("|")[1].strip(" `"): [int(n) for n in re.findall(r"\| (\d+) (?=\|)", line)]
-        for line in page("datasets.md").splitlines()
-        if re.match(r"\| `[\w-]+` \| \d+ \|", line)
-    }
-    known = {i.name: [i.nodes, i.edges, i.self_loops, i.features, i.classes] for i in available()}
-    known |= {i.name: [i.graphs, i.nodes, i.edges, i.features, i.classes] for i in available_collections()}
-    assert said == known
 
 
 def test_files_and_tests_that_pages_name_exist():

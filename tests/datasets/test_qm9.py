@@ -1,5 +1,7 @@
 """QM9 as molecules: reading SMILES, the compact file, padded matrices."""
 
+import gzip
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -74,10 +76,20 @@ def test_compact_file_has_the_same_content_and_another_is_refused(molecules, tmp
         load_molecules(tmp_path)
 
 
-def test_a_changed_bond_changes_the_checksum(molecules):
-    changed = molecules.bond_type.copy()
-    changed[0] = 2
-    assert qm9.replace(molecules, bond_type=changed).checksum() != molecules.checksum()
+def test_the_table_is_read_once(molecules, tmp_path, monkeypatch):
+    """What was read is kept in the cache, unless a folder was named."""
+    packed = gzip.compress(table().encode())
+    monkeypatch.setattr(qm9, "_TABLE_SHA256", hashlib.sha256(packed).hexdigest())
+    monkeypatch.setattr(qm9, "_CONTENT_SHA256", molecules.checksum())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path))
+    (tmp_path / "qm9").mkdir()
+    (tmp_path / "qm9/qm9.csv.gz").write_bytes(packed)
+    kept = tmp_path / "cache/softcut/graphs/QM9.npz"
+    assert len(load_molecules(tmp_path)) == 4 and not kept.exists()
+    assert len(load_molecules()) == 4 and kept.is_file()
+    monkeypatch.setattr(qm9, "read_table", None)
+    assert load_molecules().checksum() == molecules.checksum()
 
 
 def test_missing_data_and_a_wrong_table_are_named(tmp_path: Path):

@@ -1,5 +1,6 @@
 """The losses and the pooled adjacency: formulas, gradients, batches, replicas, extreme graphs, precision."""
 
+import itertools
 import math
 
 import pytest
@@ -23,7 +24,6 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, vmap
 from torch_geometric.nn import DMoNPooling
 
-from softcut.errors import ParameterError
 from softcut.ops import (
     CSR,
     OBJECTIVES,
@@ -156,11 +156,6 @@ def test_the_named_objective_is_the_sum_of_the_losses(kind, objective):
     if "ortho" in chosen.names:
         expected = expected + orthogonality_loss(s, op, reduction="none")
     torch.testing.assert_close(torch.stack(losses).sum(0), expected)
-
-
-def test_a_name_that_does_not_exist():
-    with pytest.raises(ParameterError, match=r"objective must be one of mincut, .*evidence, got 'cut'"):
-        get_objective("cut")
 
 
 # Gradients.
@@ -341,27 +336,10 @@ def test_degenerate_graphs_have_finite_losses_and_gradients(case, layout, dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("edges", [PATH, PATH[:, :0]])
-@pytest.mark.parametrize("scale", [0.0, 1.0, 30.0, 1e4])  # from uniform to saturated
-@pytest.mark.parametrize("k", [1, 3])
-def test_saturated_assignments_have_finite_gradients(dtype, edges, scale, k):
-    logits = scale * torch.randn(5, k, dtype=dtype, generator=torch.Generator().manual_seed(0))
-    one_cluster = torch.zeros(5, k, dtype=dtype)
-    one_cluster[:, 0] = scale
-    for start in (logits, one_cluster):
-        start.requires_grad_()
-        for name in LOSSES:
-            for words in (None, torch.zeros(5, 2), torch.eye(5)[:, :2]) if name == "evidence" else (None,):
-                loss = evaluate(name, start.softmax(-1), edges, words=words)
-                (gradient,) = torch.autograd.grad(loss, start)
-                assert loss.isfinite() and gradient.isfinite().all(), name
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @given(
     sample=samples(nodes=(1, 40), connected=None),
     k=st.integers(1, 9),
-    sharpness=st.sampled_from([0.0, 1.0, 30.0, 300.0]),
+    sharpness=st.sampled_from([0.0, 1.0, 30.0, 300.0, 1e4]),  # from uniform to saturated
 )
 def test_the_losses_stay_in_their_intervals(dtype, sample, k, sharpness):
     s = (sharpness * sample.rand(sample.n, k, dtype=dtype)).softmax(-1).requires_grad_()
@@ -372,12 +350,13 @@ def test_the_losses_stay_in_their_intervals(dtype, sample, k, sharpness):
         "orthogonality": (0, largest_orthogonality(k)),
         "just_balance": (-1, -1 / math.sqrt(k)),
     }
-    for name, (low, high) in intervals.items():
-        each = LOSSES[name](s, sample.edge_index, weight, batch=sample.batch, reduction="none")
+    for name, words in itertools.product(LOSSES, (torch.zeros(sample.n, 2), presence(sample))):
+        low, high = intervals.get(name, (-math.inf, math.inf))
+        each = evaluate(name, s, sample.edge_index, weight, words=words, batch=sample.batch, reduction="none")
         assert each.dtype == dtype
         assert (each >= low - rounding).all() and (each <= high + rounding).all(), name
         (gradient,) = torch.autograd.grad(each.sum(), s)
-        assert gradient.isfinite().all()
+        assert each.isfinite().all() and gradient.isfinite().all()
 
 
 # Replicas.

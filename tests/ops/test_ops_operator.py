@@ -60,12 +60,6 @@ def test_symmetry_is_found_out(sample):
     assert not uneven.symmetric and not Sum([CSR.from_edge_index(PATH), uneven]).symmetric
 
 
-def test_repeated_edges_add_up():
-    op = CSR.from_edge_index(torch.tensor([[0, 0, 1], [1, 1, 0]]), torch.tensor([1.0, 2.0, 3.0]))
-    assert op.to_dense().tolist() == [[0.0, 3.0], [3.0, 0.0]]
-    assert op.degree.tolist() == [3.0, 3.0]
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_low_precision_product_before_leaves_no_trace(weighted):
     sample = make_sample((9,), seed=1, density=0.7, weighted=weighted)
@@ -235,14 +229,6 @@ def test_block_diagonal_equals_the_batch(weighted, normalised):
     torch.testing.assert_close(both.normalise().degree_like(x), both.normalise().to_dense().double().sum(1))
     again = block_diagonal([both, *ops])  # batches stay batches
     assert again.ptr.tolist() == [0, 3, 7, 10, 14]
-
-
-def test_block_diagonal_keeps_gradients():
-    sample = make_sample((3,), weighted=True)
-    weight = sample.edge_weight.clone().requires_grad_()
-    op = CSR.from_edge_index(sample.edge_index, weight, 3)
-    block_diagonal([op, op]).to_dense().sum().backward()
-    assert torch.equal(weight.grad, torch.full_like(weight, 2))
 
 
 @pytest.mark.parametrize("share", [1e-12, 1e-24, 1e-36])

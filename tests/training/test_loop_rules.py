@@ -1,15 +1,21 @@
 """The rules of the loop: what it minimises, when it stops, what it watches, its settings, who looks after Ctrl-C."""
 
+import itertools
 import os
 import signal
 import threading
+import time
+from contextlib import nullcontext
+from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from softcut.errors import ParameterError
-from softcut.training import Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
+from softcut.training import Checkpoint, Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
+from softcut.training.loop import repeat
 from softcut.training.task import BestValues, has_converged
 
 
@@ -80,6 +86,29 @@ def test_the_watched_loss_of_a_validation(watch):
         run(Two(validates=True), stop=Patience(5, watch="third"))
 
 
+def test_the_clock_stops_and_saves(monkeypatch, tmp_path):
+    """A clock that goes on by a second whenever it is looked at: after every step, and twice when saving."""
+    for limit, every, done, seconds in ((5.0, 60.0, 5, 8.0), (6.0, 4.0, 10, 16.0), (99.0, 99.0, 50, 55.0)):
+        ticks = itertools.count(1000.0)
+        monkeypatch.setattr(time, "perf_counter", lambda ticks=ticks: next(ticks))
+        saved = Checkpoint(tmp_path / "a.pt", every=every)
+        result = Loop(Two(), LoopSettings(50, 0.05, {"up": 1.0})).run(None, saved, limit)
+        assert (result.iterations, result.seconds) == (done, seconds)
+        assert result.timed_out == (done < 50)
+
+
+def test_steps_on_a_gpu_are_replayed_from_the_fourth_on(monkeypatch):
+    done, stream = [], SimpleNamespace(wait_stream=lambda other: None)
+    graph = SimpleNamespace(replay=lambda: done.append("replay"))
+    fakes = {"Stream": stream, "current_stream": stream, "CUDAGraph": graph}
+    for name, fake in (fakes | {"stream": nullcontext(), "graph": nullcontext()}).items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, fake=fake: fake)
+    for times, expected in ((2, ["step"] * 2), (3, ["step"] * 3), (6, ["step"] * 4 + ["replay"] * 3)):
+        done.clear()
+        assert len(list(repeat(lambda: done.append("step"), times, capture=True))) == times
+        assert done == expected
+
+
 # ------------------------------------------------------------------------------------------------ settings
 
 LOOP = {"iterations": 5, "lr": 0.1}
@@ -111,6 +140,15 @@ DROP = {**LOOP, "drop_finished": True}
 def test_settings_out_of_range_are_refused(kind, arguments, words):
     with pytest.raises(ParameterError, match=words):
         kind(**arguments)
+
+
+def test_what_is_not_said():
+    usual = {"iterations": 700, "lr": 2e-3, "temperature": 1.0, "objective": "mincut", "ortho_weight": 1.0}
+    rules = {"start": 40, "tolerance": 1e-4, "patience": 50, "check_every": 25, "one_by_one": False}
+    assert asdict(TrainSettings()) == usual | rules
+    assert Plateau() == Plateau(1e-4, 50) and Patience(3) == Patience(3, 0.0, None, (), True, False)
+    loop = LoopSettings(5, 0.1, {"loss": 1.0}, False, 0, 25, None, False, 1)
+    assert LoopSettings(**LOOP) == loop and Checkpoint("a") == Checkpoint("a", {}, 60.0)
 
 
 def test_settings_at_the_edge_are_taken():

@@ -309,3 +309,5 @@ def test_the_start_is_learned_from_some_rows(rows, used, monkeypatch):
     net, _ = trained([0, 2], iterations=1, start=torch.from_numpy(SMALL.y).expand(2, -1))
     assert seen == {(2, 3, used)}
     assert net.replicas == 2
+    monkeypatch.undo()
+    assert [mincut.start_rows(n).step for n in (0, 50_000, 50_001, 100_001)] == [1, 1, 2, 3]

@@ -23,7 +23,7 @@ from softcut.training import (
     train,
     train_in_batches,
 )
-from softcut.training.minibatch import BatchTables, RunningSums
+from softcut.training.minibatch import BatchTables, RunningSums, _BatchTask
 from softcut.training.parts import PartedOperator
 
 CPU = torch.device("cpu")
@@ -194,6 +194,10 @@ def test_every_pass_takes_each_part_once_in_a_new_order() -> None:
         assert sorted(itertools.chain(*taken)) == list(range(8))
     assert drawn[:4] != drawn[4:] and drawn == list(itertools.islice(parts.batches(), 8))
     assert sorted(parts.order.tolist()) == list(range(40))  # type: ignore[union-attr]
+    net, z = net_of(), DenseInput(torch.randn(40, 5))
+    op = PartedOperator(CSR.from_graph(a_graph(40)), parts)
+    task = _BatchTask(net, z, op, parts, TrainSettings(), None, None, None)
+    assert task.sums.memory == 12  # three passes of four steps
     assert torch.equal(parts.arranged(torch.arange(40)), parts.order)
 
 
