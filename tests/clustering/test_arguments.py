@@ -200,3 +200,11 @@ def test_every_constant_changes_the_result(graph, usual, name):
 def test_arguments_come_before_the_recipe(graph, usual):
     same = sc.GraphClustering(3, n_init=6, max_iter=30, recipe=Recipe(networks=2, iterations=3)).fit(graph)
     np.testing.assert_array_equal(same.soft_, usual.soft_)
+
+
+def test_the_papers_recipe_is_section_5_of_the_paper():
+    assert PAPER.paper and PAPER.objective == "mincut"
+    assert (PAPER.networks, PAPER.iterations, PAPER.learning_rate) == (10, 10_000, 5e-4)
+    assert (PAPER.hidden, PAPER.ortho_weight, PAPER.temperature) == (16, 1.0, 1.0)
+    assert (PAPER.distances, PAPER.start, PAPER.select) == ((0,), "random", "best")
+    assert (PAPER.refine, PAPER.fusion, PAPER.tolerance) == (False, 0.0, None)

@@ -108,6 +108,18 @@ def test_nodes_to_move_are_those_another_cluster_suits(graph, k, seed):
     assert set(np.flatnonzero(clear)) <= set(nodes.tolist()) <= set(np.flatnonzero(border))
 
 
+def brute_force(graph, k):
+    """Most evidence of any clustering into k clusters, none very small, that keeps edges inside."""
+    n = graph.num_nodes
+    found = -np.inf
+    for rest in itertools.product(range(k), repeat=n - 1):
+        labels = np.array((0, *rest))
+        sizes = np.bincount(labels, minlength=k)
+        if sizes.min() >= DEFAULT.least * n / k and modularity(graph, labels) > 0:
+            found = max(found, evidence(graph, labels))
+    return found
+
+
 def joined_by_hand(level, room, seed, within):
     """Node by node: to the group that raises modularity most, where it is its turn and there is room."""
     generator, n, degree = random(seed), level.nodes, level.degree.numpy()
@@ -319,3 +331,20 @@ def test_the_same_on_a_gpu():
     found = edge_clusters(CSR.from_graph(graph), [6])[6][:, 0]
     other = edge_clusters(CSR.from_graph(graph, device="cuda"), [6])[6][:, 0]
     assert other.is_cuda and nmi(found.numpy(), other.cpu().numpy()) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("graph", "k"),
+    [
+        (nx.barbell_graph(4, 0), 2),
+        (nx.ring_of_cliques(3, 3), 3),
+        (nx.connected_caveman_graph(2, 5), 2),
+        (nx.disjoint_union(nx.complete_graph(4), nx.cycle_graph(5)), 2),
+    ],
+    ids=["barbell", "three cliques", "two caves", "two components"],
+)
+def test_the_most_evidence_there_is_on_tiny_graphs(graph, k):
+    found = edge_clusters(operator(graph), [k])[k][:, 0]
+    assert evidence(of_networkx(graph), found.numpy()) == pytest.approx(
+        brute_force(of_networkx(graph), k), abs=1e-6
+    )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import softcut as sc
-from softcut.clustering import Recipe, fitting
+from softcut.clustering import Recipe, fitting, networks
 from softcut.clustering.fitting import choose
 from softcut.datasets import attributed_communities, community_graph
 from softcut.metrics import evidence, evidence_parts, nmi
@@ -285,3 +285,22 @@ def test_networks_that_lost_clusters_do_not_vote(monkeypatch):
     assert est.n_clusters_ == 2
     assert est.candidates_[3] == {"score": 0.0, "structure": 0.0, "agreement": 0.0, "description_length": 0.0}
     assert est.candidates_[2]["score"] > 0
+
+
+def test_networks_that_lose_clusters_are_reported_and_left_out(monkeypatch):
+    """One network is forced into a single cluster; the consensus must not see it."""
+    real = networks.train
+
+    def sabotage(net, *args, **kwargs):
+        result = real(net, *args, **kwargs)
+        net.second.data[0] = 0
+        net.second_bias.data[0] = net.second_bias.data.new_tensor([50.0, 0.0, 0.0])
+        return result
+
+    monkeypatch.setattr(networks, "train", sabotage)
+    est = sc.GraphClustering(3, n_init=4, max_iter=20, recipe=Recipe(width=100.0)).fit(PLANTED)
+    assert [r.collapsed for r in est.replicas_] == [True, False, False, False]
+    assert est.replicas_[0].clusters_used == 1
+    assert est._model.net.replicas == len(est.weights_) == 3
+    assert "1 of 4 networks used fewer than 3 clusters and were left out." in est.notes_
+    assert nmi(PLANTED.y, est.labels_) > 0.75

@@ -290,3 +290,41 @@ def test_the_score_of_a_number_of_clusters():
     assert candidate(judge, labels, 3, found, -ari, 0.3)["score"] == 0.0
     alone = Evidence(torch.tensor([80.0, 8.0]), torch.zeros(2), entropy[:2], nodes=5)
     assert candidate(judge, labels, 3, alone, ari[:2, :2], 0.3)["agreement"] == 0.0, "there is no pair"
+
+
+def test_names_of_clusters_and_the_order_of_nodes_do_not_matter():
+    graph = attributed_communities(60, 3, seed=0)
+    labels, order = np.arange(60) * 7 % 3, np.random.default_rng(0).permutation(60)
+    names = np.array(["b", "a", "c"])[labels]
+    wanted = evidence(graph, labels)
+    assert wanted != 0
+    assert evidence(graph, names) == pytest.approx(wanted, rel=1e-12)
+    turned = sc.Graph.from_scipy(sp.csr_array(graph.adjacency[order][:, order]), x=graph.x[order])
+    assert evidence(turned, labels[order]) == pytest.approx(wanted, rel=1e-12)
+    assert evidence(sp.csr_array(graph.adjacency * 5.0), labels, graph.x) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_columns_count_once_however_often_they_are_given():
+    rng = np.random.default_rng(1)
+    y = np.arange(120) % 3
+    x = rng.standard_normal((120, 4)) + 3 * rng.standard_normal((3, 4))[y]
+    adjacency = np.zeros((120, 120))
+    once, often = (evidence_parts(adjacency, y, np.tile(x, (1, times))).told for times in (1, 9))
+    assert once > 0
+    assert often == pytest.approx(once, abs=2)
+
+
+def test_no_order_preserving_change_of_a_column_changes_what_is_told():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((80, 5))
+    np.testing.assert_allclose(normal_scores(np.exp(3 * x)), normal_scores(x))
+
+
+def test_labels_that_say_nothing_have_a_mean_bayes_factor_of_at_most_one():
+    rng = np.random.default_rng(4)
+    z = torch.from_numpy(principal_axes(rng.standard_normal((60, 3))))
+    factors = [
+        np.exp(axes_gain(axes_table(z, torch.from_numpy(rng.permutation(60) % 3), 3)).item())
+        for _ in range(2000)
+    ]
+    assert np.mean(factors) < 1

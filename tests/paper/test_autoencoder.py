@@ -170,3 +170,30 @@ def test_kill_9_and_resume_give_the_same_result_as_no_disturbance(tmp_path, monk
     assert seen[0] > done, "it should not begin anew"
     assert resumed[:4] == whole[:4]
     np.testing.assert_array_equal(resumed.x, whole.x)
+
+
+def test_a_time_limit_stops_cleanly_and_the_same_call_continues(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(autoencoder, "DATASETS", {"ring": lambda: ring_graph(24)})
+    settings = autoencoder.Settings(iterations=300, hidden=8)
+    arguments = {"runs": 2, "settings": settings, "methods": ["mincut"], "datasets": ["ring"]}
+    whole = autoencoder.run(out_dir=tmp_path / "whole", **arguments)
+    stopped = 0
+    while not (cells := autoencoder.run(out_dir=tmp_path / "parts", minutes=1e-3, **arguments)):
+        stopped += 1
+        assert len(list((tmp_path / "parts/checkpoints").glob("*.pt"))) == 1, "what was begun is kept"
+    assert stopped
+    assert cells[0]["mean"] == whole[0]["mean"]
+    assert not list((tmp_path / "parts/checkpoints").glob("*"))
+
+
+@pytest.mark.slow
+def test_ring_autoencoder_as_published() -> None:
+    graph = ring_graph(200)
+    variance = autoencoder.signal_variance(graph)
+    settings = autoencoder.Settings(iterations=2000)
+    median = {
+        m: np.median(autoencoder.train_replicas(graph, m, range(5), settings).mse) / variance
+        for m in ("topk", "mincut")
+    }
+    assert median["mincut"] < 0.01
+    assert median["topk"] > 0.3

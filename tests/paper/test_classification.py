@@ -253,3 +253,22 @@ def test_what_training_stops_on() -> None:
         assert result.validation_accuracy == loop.validation["accuracy"][best, 0]
         assert np.allclose(loop.validation["error"], 1 - loop.validation["accuracy"])
     assert len(set(epochs.values())) > 1
+
+
+def test_finished_folds_are_not_repeated_and_more_can_be_asked_for(data: str, tmp_path: Path) -> None:
+    said: list[str] = []
+    options = {"settings": QUICK, "data": data, "tell": said.append}
+    for count in (1, 2):
+        (cell,) = classification.run(tmp_path, [SMALL], ["nopool"], count, **options)
+        assert cell["n"] == count
+    trained = [line for line in said if "folds" in line and "epoch" not in line]
+    assert [line.rpartition("folds ")[2] for line in trained] == ["0", "1"]
+    runs = read(tmp_path / "table2_runs.json")
+    assert {run["seed"] for run in runs} == {0, 1}
+    for run in runs:
+        assert {"accuracy", "best_epoch", "epochs", "seconds", "commit", "device"} <= set(run)
+        assert 0 <= run["accuracy"] <= 100
+    other = ClassifierSettings(batch=32, epochs=1, patience=2)
+    (cell,) = classification.run(tmp_path, [SMALL], ["nopool"], 1, **{**options, "settings": other})
+    assert cell["n"] == 1  # other settings are other runs
+    assert not list((tmp_path / "checkpoints").glob("*"))

@@ -261,3 +261,27 @@ def test_nodes_that_say_nothing_are_not_scored(monkeypatch, tmp_path):
     (row,) = evidence.run(tmp_path, ["polblogs"])
     assert row["nmi_of_most_evidence"] == 1.0  # out of reach with 20 isolated nodes among the scored
     assert row["rank_correlation"]["features"] is None
+
+
+def test_a_run_that_was_killed_goes_on_where_it_was(small, tmp_path, monkeypatch):
+    real = citation._labels
+
+    def dies(method, *given):
+        if method == "diffpool":
+            raise RuntimeError("kill -9")
+        return real(method, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(citation, "_labels", dies)
+        with pytest.raises(RuntimeError):
+            citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
+    saved = read(tmp_path / "table1_3_iterations_runs.json")
+    assert [r["method"] for r in saved] == ["mincut"] * 3
+    made = citation.run(tmp_path, ["cora"], ["mincut", "diffpool"], runs=3, max_iter=3)
+    again = read(tmp_path / "table1_3_iterations_runs.json")
+    assert [r for r in again if r["method"] == "mincut"] == saved, "finished runs are not repeated"
+    assert len(again) == 6
+    assert {(c["dataset"], c["method"], c["metric"]) for c in made} == {
+        ("cora", m, metric) for m in ("mincut", "diffpool") for metric in ("nmi", "cs", "acc")
+    }
+    assert not list(tmp_path.glob(".*")), "no temporary files"

@@ -1,6 +1,9 @@
 """The runner of table 3: records, resuming, trials, merging, the table."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +30,29 @@ from softcut.training import Loop
 
 RESULTS = Path(__file__).parents[2] / "results"
 QUICK = RegressionSettings(batch=8, epochs=2, hidden=4, k=2, lr=0.01)
+
+
+def without_seconds(path: Path) -> list[dict]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in read(path)]
+
+
+_KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from helpers.molecule_samples import made_molecules
+from softcut.paper import regression
+from softcut.paper.regression import RegressionSettings
+from softcut.training import Checkpoint
+Checkpoint.__init__.__defaults__ = (*Checkpoint.__init__.__defaults__[:-1], 0.0)
+regression.load_molecules = lambda data: made_molecules()
+seen = []
+def kill(job, folds, state):
+    seen.append(state)
+    if len(seen) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+settings = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01)
+regression.run(sys.argv[2], ["mu", "cv"], ["mincut"], 2, settings=settings, progress=kill)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -181,3 +207,27 @@ def test_same_predictions_losses_and_gradients_as_the_ragged_model(method, optio
         masked, full = net(x, adjacency, mask)[0], mask.all(1)
         assert torch.allclose(predicted[full], masked[full], atol=1e-12, rtol=0)
         assert (predicted[~full] - masked[~full]).abs().max() > 1e-3
+
+
+def test_a_run_that_was_killed_continues_to_the_undisturbed_result(tmp_path):
+    words = [sys.executable, "-c", _KILLED, str(Path(__file__).parents[1]), str(tmp_path / "killed")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert list((tmp_path / "killed/checkpoints").glob("*.pt"))
+    assert not (tmp_path / "killed/table3_trials_runs.json").exists()
+    settings, epochs = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01), []
+    for name in ("killed", "straight"):
+        looks: list[object] = []
+        regression.run(
+            tmp_path / name,
+            ["mu", "cv"],
+            ["mincut"],
+            2,
+            settings=settings,
+            progress=lambda *say, to=looks: to.append(say),
+        )
+        epochs.append(len(looks))
+    assert epochs[0] < epochs[1] == 5  # what was trained before the kill is not repeated
+    for file in ("table3_trials.json", "table3_trials_runs.json", "table3_trials_curves.json"):
+        killed, straight = (without_seconds(tmp_path / name / file) for name in ("killed", "straight"))
+        assert killed == straight, file

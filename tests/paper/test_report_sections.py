@@ -8,7 +8,7 @@ import pytest
 
 from softcut.errors import DataError
 from softcut.paper import report_sections
-from softcut.paper.report_files import any_table
+from softcut.paper.report_files import any_table, origin_of_file
 from softcut.paper.report_sections import view_sections
 from softcut.report.html_page import Details, Section, View
 from softcut.report.tables import Cell, Table
@@ -110,3 +110,12 @@ def test_nothing_that_was_measured_is_left_out_and_every_section_says_something(
         assert section.parts, section.title
     for table in parts_of(sections, Table):
         assert table.rows and len(table.columns) > 1
+
+
+def test_files_that_do_not_say_where_they_come_from_are_asked_of_git(tmp_path):
+    (tmp_path / "a.json").write_text("{}")
+    (table,) = origin_of_file({"environment": {"torch": "2"}, "rows": [{"x": 1}]}, tmp_path, "a.json").parts
+    assert list(table.rows[0][:3]) == ["-", "-", "torch 2"]
+    value = [{"commit": "abc", "device": "d", "command": "c", "date": "2020-01-01"}] * 2
+    (table,) = origin_of_file(value, tmp_path, "a.json").parts
+    assert list(table.rows) == [("c", "abc", "d", "2020-01-01")]

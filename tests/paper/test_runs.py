@@ -3,6 +3,10 @@
 import hashlib
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +25,16 @@ from softcut.paper.runs import Job, Records, cells, merge_cells, read_cells, run
 
 RUN = {"dataset": "d", "method": "m", "seed": 0, "settings": {"lr": 0.1, "steps": 5}}
 ORIGIN = {"seconds": 1.0, "device": "x", "commit": "c"}
+
+
+ENDLESS = """
+import sys
+from softcut.paper.runs import Records
+records = Records(sys.argv[1])
+for seed in range(10_000):
+    records.add([{"dataset": "d", "method": "m", "seed": seed, "settings": {}, "noise": "x" * 1000}])
+    print(seed, flush=True)
+"""
 
 
 @pytest.mark.parametrize(
@@ -191,3 +205,16 @@ def test_differences_are_tested_as_welch_does():
     assert differs_from_published(0.1832, 0.0, 10, 0.183, 0.0, digits=3) > 0.05
     assert differs_from_published(0.1900, 0.0, 10, 0.183, 0.0, digits=3) < 0.001
     assert math.isnan(differs_from_published(0.5, 0.1, 1, 0.4, 0.1, digits=3))
+
+
+def test_finished_runs_survive_kill_9(tmp_path):
+    path = tmp_path / "runs.json"
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        last = int(line)
+        if last == 30:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.wait()
+    assert Records(path).missing("d", "m", range(last + 1), {}) == []

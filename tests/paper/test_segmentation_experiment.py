@@ -195,3 +195,9 @@ def test_recorded_runs_are_those_of_the_default_settings():
     for run in runs:
         assert run["settings"] == json.loads(json.dumps(settings_of(run["method"]))), run["method"]
     assert settings_of("estimator")["recipe"] == Recipe().digest
+
+
+def test_settings_tell_runs_apart():
+    assert settings_of("mincut")["n_init"] == 8
+    assert settings_of("estimator")["recipe"] == Recipe().digest
+    assert len({json.dumps(settings_of(method)) for method in segmentation.METHODS}) == 7
