@@ -276,9 +276,8 @@ def test_links_lead_to_files(page):
 
 
 def test_links_out_of_docs_lead_into_the_site():
-    targets = hook("outside").targets(
-        "[a](../results/table1.json) [b](quality.md#x) [c](none.md)", "reproduction.md", ROOT
-    )
+    text = "[a](../results/table1.json) [b](quality.md#x) [c](none.md)"
+    targets = hook("outside").targets(text, "reproduction.md", ROOT)
     assert targets == {"../results/table1.json": "results/table1.json", "quality.md": "quality.md"}
     targets = hook("outside").targets("[a](docs/how-to/scale-out.md)", "README.md", ROOT)
     assert targets == {"docs/how-to/scale-out.md": "how-to/scale-out.md"}
@@ -293,9 +292,8 @@ def test_docstrings_become_markdown():
         "Examples\n--------\n>>> 2\n2"
     )
     formula = hook("docstrings").as_markdown("Loss\n\n.. math::\n    \\frac{a}{b}\n    + c\n\nafter")
-    assert re.fullmatch(
-        r'Loss\n\n<img class="formula" alt="\\frac{a}{b} \+ c" src="data:image/svg[^"]+">\n+after', formula
-    )
+    image = r'<img class="formula" alt="\\frac{a}{b} \+ c" src="data:image/svg[^"]+">'
+    assert re.fullmatch(rf"Loss\n\n{image}\n+after", formula)
 
 
 @pytest.mark.slow
@@ -304,7 +302,6 @@ def test_the_site_builds_without_warnings(tmp_path):
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    loaded = re.findall(
-        r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)"', (tmp_path / "index.html").read_text()
-    )
+    page = (tmp_path / "index.html").read_text()
+    loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)"', page)
     assert loaded == []  # nothing is fetched from elsewhere

@@ -228,12 +228,8 @@ def test_few_classes_are_listed(capsys, classes):
     metrics |= {"accuracy_per_class": dict.fromkeys(map(str, range(classes)), 0.5), "interrupted": True}
     metrics |= {"name": "g", "graphs": 10_000, "classes": [""] * classes, "seconds": 1.25}
     _close(metrics, SimpleNamespace(written=[]))
-    facts = {
-        "pooler": "topk",
-        "trained on, tested on": "9,000, 1,000 graphs",
-        "epochs": "3",
-        "accuracy": "87.5 %",
-    }
+    facts = {"pooler": "topk", "trained on, tested on": "9,000, 1,000 graphs"}
+    facts |= {"epochs": "3", "accuracy": "87.5 %"}
     facts |= {f"of class {i}": "50.0 %" for i in range(classes)} if classes == 10 else {}
     facts |= {"interrupted": "after 3 epochs", "seconds": "1.2"}
     assert dict(re.findall(r"│ (.*?) +│ +(.*?) │", capsys.readouterr().out)) == facts
@@ -306,9 +302,7 @@ def test_a_quick_regression_ends_with_a_table_and_says_what_it_is(done, molecule
 
 
 @pytest.mark.parametrize("press_at", [1, 4])
-def test_ctrl_c_leaves_a_checkpoint_that_the_same_command_continues(
-    run, done, molecules, monkeypatch, press_at
-):
+def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, done, molecules, monkeypatch, press_at):
     words = (*WORDS, "--epochs", 6, "--device", "cpu")
     seen = []
 
@@ -390,14 +384,9 @@ def test_a_terminal_sees_bars(terminal):
     assert "at most" not in screen.getvalue()  # the number of jobs is not known
     shown += screen.getvalue()
     for text in (
-        *(
-            "topk (1 of 4)",
-            "at most",
-            "mincut (2 of 4)",
-            "2 networks, validation MSE 0.300",
-            "PROTEINS mincut (3 of 4)",
-        ),
-        *("2 of 3 folds training, validation accuracy 62.5 %", "training  loss -0.750  ortho 0.250", "30/30"),
+        *("topk (1 of 4)", "at most", "mincut (2 of 4)", "PROTEINS mincut (3 of 4)", "30/30"),
+        *("2 networks, validation MSE 0.300", "2 of 3 folds training, validation accuracy 62.5 %"),
+        "training  loss -0.750  ortho 0.250",
     ):
         assert (text in shown) is terminal
     assert terminal or shown == f"{SHOWN}\n"

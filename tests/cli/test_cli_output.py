@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from helpers.refusals import refuses
 
 from softcut.cli.console import TrainingBar
 from softcut.cli.interrupts import Interrupts, Stopped
@@ -32,8 +33,7 @@ def fill(path, name, overwrite=False):
 
 
 def not_taken(path, said, overwrite=True, files=FILES):
-    with pytest.raises(ParameterError, match=said):
-        Output(overwrite).folder(Path(path), files)
+    refuses(ParameterError, said, Output(overwrite).folder, Path(path), files)
 
 
 def test_a_folder_appears_whole(here):
@@ -97,8 +97,7 @@ def test_bad_places_are_refused_at_once(here, monkeypatch):
     locked = Mock(side_effect=PermissionError(13, "Permission denied"))
     monkeypatch.setattr("softcut.cli.output.tempfile.mkdtemp", locked)
     not_taken("locked", "Permission denied")
-    with pytest.raises(ParameterError, match=r"--model-out locked/m .*Permission denied"):
-        Output().model(Path("locked/m"))
+    refuses(ParameterError, r"--model-out locked/m .*Permission denied", Output().model, Path("locked/m"))
 
 
 def test_files_go_beside_others(here):
@@ -108,11 +107,9 @@ def test_files_go_beside_others(here):
     with output:
         (models.staged / "m.json").write_text("2")
     assert everything(here) == ["m.json", "other.json"]
-    with pytest.raises(ParameterError, match=r"m\.json exists"):
-        Output().model(Path("m"))
+    refuses(ParameterError, r"m\.json exists", Output().model, Path("m"))
     (here / "m.safetensors").mkdir()
-    with pytest.raises(ParameterError, match=r"m\.safetensors is a folder"):
-        Output(overwrite=True).model(Path("m"))
+    refuses(ParameterError, r"m\.safetensors is a folder", Output(overwrite=True).model, Path("m"))
     assert Output().model(None) is None
 
 
@@ -195,31 +192,26 @@ def ended(folder, program):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("module", ["softcut.cli.interrupts", "typer", "rich.console", "softcut.cli.app"])
-def test_a_press_while_importing_is_quiet(tmp_path, module):
-    program = WATCH.format(module=module, do=PRESS) + MAIN
-    assert ended(tmp_path, program) == (130, "", "softcut: interrupted.\n")
-
-
-def test_a_press_inside_a_library_ends_with_the_same_code(tmp_path):
-    # Python would end itself with a signal after this, as it does when torch is interrupted while it is loaded.
-    program = WATCH.format(module="typer", do='run(b"raise KeyboardInterrupt", 257, {}, {})')
-    program += """
+# Python would end itself with a signal after this, as it does when torch is interrupted while it is loaded.
+INSIDE_A_LIBRARY = WATCH.format(module="typer", do='run(b"raise KeyboardInterrupt", 257, {}, {})')
+INSIDE_A_LIBRARY += """
 run = ctypes.pythonapi.PyRun_String
 run.restype = ctypes.py_object
 run.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object]
 """
-    assert ended(tmp_path, program + MAIN) == (130, "", "softcut: interrupted.\n")
-
-
-def test_a_press_while_the_program_ends_changes_nothing(tmp_path):
-    program = """
+WHILE_IT_ENDS = """
 import atexit, signal, softcut.cli.app
 def pressed():
     raise KeyboardInterrupt
 softcut.cli.app.run = pressed
 atexit.register(signal.raise_signal, signal.SIGINT)
 """
+IMPORTED = ("softcut.cli.interrupts", "typer", "rich.console", "softcut.cli.app")
+WHILE_IMPORTING = [WATCH.format(module=module, do=PRESS) for module in IMPORTED]
+
+
+@pytest.mark.parametrize("program", [*WHILE_IMPORTING, INSIDE_A_LIBRARY, WHILE_IT_ENDS])
+def test_a_press_at_any_time_is_one_word_and_exit_code_130(tmp_path, program):
     assert ended(tmp_path, program + MAIN) == (130, "", "softcut: interrupted.\n")
 
 

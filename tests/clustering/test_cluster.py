@@ -79,10 +79,8 @@ def test_weights_count_and_their_unit_does_not(graph):
     upper = sp.triu(weighted).tocsr()
     upper.data *= rng.uniform(0.5, 2, upper.nnz)
     weighted = sp.csr_array(upper + upper.T)
-    one, huge = (
-        sc.GraphClustering(3, n_init=4, recipe=Recipe(distances=(0,))).fit_predict(given, graph.x)
-        for given in (weighted, sp.csr_array(weighted * 1e200))
-    )
+    est = sc.GraphClustering(3, n_init=4, recipe=Recipe(distances=(0,)))
+    one, huge = (est.fit_predict(sp.csr_array(weighted * unit), graph.x) for unit in (1, 1e200))
     assert adjusted_rand_score(one, huge) > 0.99
 
 
@@ -115,10 +113,8 @@ def test_a_few_columns_of_noise_do_not_hide_communities(columns):
 
 def test_without_features_clusters_come_from_the_edges(graph):
     bare = graph.with_features(None).subgraph(np.diff(graph.adjacency.indptr) > 0)
-    for given, why in (
-        (bare, "no features were given"),
-        (bare.with_features(np.ones((bare.num_nodes, 2))), "all nodes"),
-    ):
+    same = bare.with_features(np.ones((bare.num_nodes, 2)))
+    for given, why in ((bare, "no features were given"), (same, "all nodes")):
         est = sc.GraphClustering(3, random_state=7).fit(given)
         assert est.notes_[0].startswith(f"clusters found from the edges alone, without networks: {why}")
         assert adjusted_rand_score(bare.y, est.labels_) > 0.8
@@ -174,15 +170,9 @@ def test_a_fit_and_a_prediction_encode_the_graph_once(graph, monkeypatch):
 
         monkeypatch.setattr(place, name, wrapped)
 
-    for place, name in (
-        (node_features.FeatureMap, "transform"),
-        (CSR, "from_graph"),
-        (prepare, "propagate"),
-        (networks, "agreement"),
-        (ReplicaNet, "assign"),
-    ):
-        count(place, name)
     once = {"transform": 1, "from_graph": 1, "propagate": 16, "agreement": 1, "assign": 1}
+    for place, name in zip((node_features.FeatureMap, CSR, prepare, networks, ReplicaNet), once, strict=True):
+        count(place, name)
     est = sc.GraphClustering(3, n_init=2, max_iter=3).fit(graph)
     assert counts == once
     counts.clear()

@@ -112,9 +112,8 @@ def test_restarts_from_given_centres_leave_them_alone():
 def test_the_best_of_the_finalists_is_taken(max_iter, finalists):
     """After ten iterations the starts with the lowest error go on."""
     x = points(80)
-    _, centres = kmeans_restarts(
-        x, 7, 8, max_iter=min(10, max_iter) if finalists else max_iter, random_state=5
-    )
+    first = min(10, max_iter) if finalists else max_iter
+    _, centres = kmeans_restarts(x, 7, 8, max_iter=first, random_state=5)
     error = torch.stack([squared_distances(x, c).amin(1).sum() for c in centres])
     if finalists and max_iter > 10:
         start = centres[error.argsort()[:finalists]]
@@ -218,9 +217,8 @@ def test_probabilities_are_normal_densities_as_wide_as_the_spread():
     distance = ((t[:, None] - centres) ** 2).sum(-1)
     assert float(consensus.spread) == pytest.approx(distance.min(1).mean())
     density = np.exp(-distance / (2 * distance.min(1).mean()))
-    np.testing.assert_allclose(
-        consensus.proba(s, z).numpy(), density / density.sum(1, keepdims=True), atol=1e-9
-    )
+    density /= density.sum(1, keepdims=True)
+    np.testing.assert_allclose(consensus.proba(s, z).numpy(), density, atol=1e-9)
 
 
 def test_negative_weights_and_columns_that_say_nothing_do_not_count():
@@ -276,9 +274,8 @@ def test_neighbours_by_weight():
     """A path of three nodes with one heavy edge: ten steps of PageRank with restart 0.4, written out."""
     a = torch.tensor([[0.0, 3.0, 0.0], [3.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     op = CSR.from_graph(sc.Graph.from_scipy(sp.csr_array(a.numpy())))
-    refiner = Refiner(
-        torch.zeros(1), torch.tensor(1.0), torch.zeros(1, 2), torch.zeros(2), torch.tensor(0.25)
-    )
+    one, quarter = torch.tensor(1.0), torch.tensor(0.25)
+    refiner = Refiner(torch.zeros(1), one, torch.zeros(1, 2), torch.zeros(2), quarter)
     proba = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
     evidence = 0.25 * 0.5 + 0.75 * proba
     scale = a.sum(1).rsqrt()

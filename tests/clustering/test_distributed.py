@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from helpers.refusals import refuses
 from helpers.thread_group import in_parts
 from safetensors.torch import load_file
 
@@ -116,13 +117,10 @@ def on_one_machine(folder, recipe):
     results = []
 
     def trainer(net, start):
-        shared = {"start": start.labels, "sizes": start.sizes}
-        twin = copy.deepcopy(net)
-        results.append(train(net, prepared.encoded.inputs, whole, settings, words=words, **shared))
-        batch = Parts.ranges(120, 1, 1)
-        results.append(
-            train_in_batches(twin, prepared.encoded.inputs, whole, batch, settings, words=[words], **shared)
-        )
+        shared, inputs = {"start": start.labels, "sizes": start.sizes}, prepared.encoded.inputs
+        twin, batch = copy.deepcopy(net), Parts.ranges(120, 1, 1)
+        results.append(train(net, inputs, whole, settings, words=words, **shared))
+        results.append(train_in_batches(twin, inputs, whole, batch, settings, words=[words], **shared))
         assert difference(net, twin) < 1e-9
         return results[0]
 
@@ -276,8 +274,7 @@ def test_a_training_goes_on_from_its_checkpoint(parts, three, tmp_path):
         assert np.array_equal(found.labels, expected.labels)
         assert set(found.notes) - set(expected.notes) == {"resumed from a checkpoint after 24 iterations."}
     other = DistributedSettings(**{**vars(QUICK), "max_iter": 25})
-    with pytest.raises(JobError, match="was written with"):
-        trained(parts["default", 3], other, 3, checkpoint=file)
+    refuses(JobError, "was written with", trained, parts["default", 3], other, 3, checkpoint=file)
 
 
 def test_labels_are_put_together_in_the_order_of_the_graph(parts, three, monkeypatch):
@@ -319,15 +316,13 @@ def test_what_cannot_be_trained_is_said_first(parts, tmp_path):
             "was written for the default networks, and",
         ),
     ):
-        with pytest.raises(JobError, match=said):
-            train_part(folder, settings, JobGroup())
+        refuses(JobError, said, train_part, folder, settings, JobGroup())
     for change, said in (
         ({"n_init": 0}, "n_init must be a whole number of at least 1, got 0"),
         ({"random_state": -1}, "random_state must be between 0 and"),
         ({"dtype": "float16"}, "dtype must be one of float32, float64"),
     ):
-        with pytest.raises(ParameterError, match=said):
-            DistributedSettings(**{"n_clusters": 3, **change})
+        refuses(ParameterError, said, DistributedSettings, **{"n_clusters": 3, **change})
     with pytest.raises(GraphError, match="graph is a batch of 2 graphs"):
         partition(Graph.batch([GRAPH, GRAPH]), 2, tmp_path / "parts")
 
@@ -340,8 +335,7 @@ def test_a_lost_process_is_one_sentence(monkeypatch):
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     monkeypatch.setattr(dist, "all_reduce", lost)
     said = r"process 1: another process of the job ended or cannot be reached \(Connection reset by peer\);"
-    with pytest.raises(ProcessError, match=said):
-        TorchGroup().all_reduce(torch.ones(1))
+    refuses(ProcessError, said, TorchGroup().all_reduce, torch.ones(1))
 
 
 def test_a_graph_without_features_gets_positions(tmp_path):
@@ -412,10 +406,8 @@ def test_how_a_process_ends(tmp_path, monkeypatch, capsys):
     assert ends(1, ParameterError("No.")) == (2, ""), "the first process says the same"
     assert ends(1, ProcessError("Lost.")) == (1, "softcut: Lost.\n")
     arguments, asked = given[0]
-    assert asked == ("auto", 600.0) and (arguments["checkpoint_every"], arguments["overwrite"]) == (
-        60.0,
-        False,
-    )
+    given = *asked, arguments["checkpoint_every"], arguments["overwrite"]
+    assert given == ("auto", 600.0, 60.0, False)
     monkeypatch.setattr(command, "_run", lambda *arguments: signal.raise_signal(signal.SIGINT))
     with pytest.raises(SystemExit) as caught:
         main([str(tmp_path), "-k", "3"])
@@ -433,8 +425,7 @@ def test_gpus_are_used_where_each_process_has_one(gpus, asked, chosen, monkeypat
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(torch.cuda, "set_device", seen.append)
     if chosen is None:
-        with pytest.raises(ParameterError, match="2 processes of this machine have 1 GPUs"):
-            process_group(asked).__enter__()
+        refuses(ParameterError, "2 processes of this machine have 1 GPUs", process_group(asked).__enter__)
     else:
         with process_group(asked) as group:
             assert str(group.device) == chosen and seen == [group.device] * (chosen != "cpu")
@@ -458,12 +449,8 @@ def test_two_real_processes_agree_with_threads(tmp_path, monkeypatch):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     arguments = [str(folder), *OPTIONS, "--out", str(out), "--device", "cpu", "--timeout", "100"]
-    common = {
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+    common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     other = subprocess.Popen(
         [sys.executable, "-c", PROCESS, *arguments],
         env={**os.environ, **common, "RANK": "1", "LOCAL_RANK": "1", "OMP_NUM_THREADS": "1"},

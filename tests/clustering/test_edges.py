@@ -215,20 +215,16 @@ def test_each_merge_is_the_one_that_loses_least(groups, seed):
         t[:, a] += t[:, b]
         return np.delete(np.delete(t, b, 0), b, 1)
 
-    assert sorted(cut(merge_steps(np.zeros((3, 3))), 2).tolist()) == [0, 0, 1], (
-        "there is nothing to tell them apart"
-    )
+    nothing = np.zeros((3, 3))  # that tells them apart
+    assert sorted(cut(merge_steps(nothing), 2).tolist()) == [0, 0, 1]
     steps, plain = merge_steps(table), table
     assert steps.shape == (groups - 1, 2)
     while len(plain) > 1:
         one_hot = np.eye(len(plain))[cut(steps, len(plain))]
-        assert plain_information(one_hot.T @ table @ one_hot) == pytest.approx(
-            plain_information(plain), abs=1e-12
-        )
-        plain = max(
-            (union(plain, a, b) for a, b in itertools.combinations(range(len(plain)), 2)),
-            key=plain_information,
-        )
+        made = plain_information(one_hot.T @ table @ one_hot)
+        assert made == pytest.approx(plain_information(plain), abs=1e-12)
+        pairs = itertools.combinations(range(len(plain)), 2)
+        plain = max((union(plain, a, b) for a, b in pairs), key=plain_information)
 
 
 @pytest.mark.parametrize("hubs", [0.0, 1.0])
@@ -345,6 +341,5 @@ def test_the_same_on_a_gpu():
 )
 def test_the_most_evidence_there_is_on_tiny_graphs(graph, k):
     found = edge_clusters(operator(graph), [k])[k][:, 0]
-    assert evidence(of_networkx(graph), found.numpy()) == pytest.approx(
-        brute_force(of_networkx(graph), k), abs=1e-6
-    )
+    graph = of_networkx(graph)
+    assert evidence(graph, found.numpy()) == pytest.approx(brute_force(graph, k), abs=1e-6)

@@ -200,9 +200,8 @@ def test_propagate_is_the_power_of_the_normalised_adjacency():
     graph = weighted()
     x = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = propagate(CSR.from_graph(graph, dtype=torch.float64), x, 3)
-    np.testing.assert_allclose(
-        found.numpy(), np.linalg.matrix_power(propagation(graph), 3) @ x.numpy(), atol=1e-6
-    )
+    cubed = np.linalg.matrix_power(propagation(graph), 3)
+    np.testing.assert_allclose(found.numpy(), cubed @ x.numpy(), atol=1e-6)
     assert unit_rows(torch.zeros(2, 3)).abs().sum() == 0
 
 
@@ -276,9 +275,8 @@ def test_distances_of_large_graphs_are_measured_on_a_sample(large):
     sample = sample_rows(200, large).numpy()
     wanted = encoded_by_hand(propagation(graph), x.numpy(), (0, 2, 9), False, sample=sample)
     np.testing.assert_allclose(z.numpy(), wanted, atol=2e-3, rtol=1e-3)
-    again, same = scaled_distances(
-        op, x, Nodes(200), Recipe(distances=(0, 2, 9), large=large), known=measures
-    )
+    recipe = Recipe(distances=(0, 2, 9), large=large)
+    again, same = scaled_distances(op, x, Nodes(200), recipe, known=measures)
     assert torch.equal(again, z) and same == measures
 
 

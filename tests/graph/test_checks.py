@@ -81,9 +81,8 @@ def test_labels(y):
 
 
 def test_batches_may_share_names():
-    batch = Graph.from_edges(
-        [[0], [1]], num_nodes=3, node_names=["a", "b", "a"], ptr=np.array([0, 2, 3], np.int32)
-    )
+    ptr = np.array([0, 2, 3], np.int32)
+    batch = Graph.from_edges([[0], [1]], num_nodes=3, node_names=["a", "b", "a"], ptr=ptr)
     assert batch.node_names == ["a", "b", "a"]
     assert batch.ptr.dtype == np.int64
     assert batch.ptr.tolist() == [0, 2, 3]

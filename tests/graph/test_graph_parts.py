@@ -34,9 +34,8 @@ def test_batch_and_split_are_inverse(seeds: list[int], sparse: bool) -> None:
     graphs = [random_graph(seed, sparse) for seed in seeds]
     batch = Graph.batch(graphs)
     check_invariants(batch)
-    np.testing.assert_array_equal(
-        batch.adjacency.toarray(), sp.block_diag([g.adjacency for g in graphs]).toarray()
-    )
+    blocks = sp.block_diag([g.adjacency for g in graphs])
+    np.testing.assert_array_equal(batch.adjacency.toarray(), blocks.toarray())
     assert batch.num_graphs == len(graphs)
     parts = batch.split()
     for part, g in zip(parts, graphs, strict=True):
@@ -61,9 +60,8 @@ def test_batch_drops_what_not_all_have() -> None:
     assert joined.node_names is None
     assert b.split() == [b]
     assert Graph.batch([a, a]).subgraph([0, 2]).node_names is None
-    heavy = Graph.from_edges(
-        [[0, 1, 1], [1, 1, 2]], edge_weight=[2.0, 3.0, 1.0], self_loops="keep", x=sp.eye_array(3)
-    )
+    weighted = {"edge_weight": [2.0, 3.0, 1.0], "self_loops": "keep", "x": sp.eye_array(3)}
+    heavy = Graph.from_edges([[0, 1, 1], [1, 1, 2]], **weighted)
     assert [part.weighted for part in Graph.batch([heavy.with_features(None), b]).split()] == [True, False]
     assert [heavy.subgraph(nodes).weighted for nodes in ([0, 1], [0, 2])] == [True, False]
     assert repr(Graph.batch([heavy])) == "Graph(3 nodes, 3 edges, weighted, 1 self-loop, sparse 3 features)"
@@ -87,9 +85,8 @@ def test_subgraph_equals_dense_indexing(seed: int, random: Any) -> None:
     assert part.node_names == [g.node_names[i] for i in nodes]
     mask = np.zeros(g.num_nodes, bool)
     mask[nodes] = True
-    np.testing.assert_array_equal(
-        g.subgraph(mask).adjacency.toarray(), g.subgraph(sorted(nodes)).adjacency.toarray()
-    )
+    masked, listed = (g.subgraph(each).adjacency for each in (mask, sorted(nodes)))
+    np.testing.assert_array_equal(masked.toarray(), listed.toarray())
 
 
 def test_graph_is_frozen_copyable_and_picklable() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.refusals import refuses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -221,10 +222,7 @@ def test_mistakes_are_named(
 @pytest.mark.parametrize("kind", ["npy", "parquet"])
 def test_damaged_and_absent_files(kind: str, tmp_path: Path) -> None:
     file = tmp_path / f"g.{kind}"
-    with pytest.raises(FileFormatError, match="does not exist"):
-        read_graph(file)
+    refuses(FileFormatError, "does not exist", read_graph, file)
     file.write_bytes(b"nothing of the kind")
-    with pytest.raises(FileFormatError, match="cannot be read as"):
-        read_graph(file)
-    with pytest.raises(ParameterError, match="cannot be read from standard input"):
-        read_graph("-", format=kind)
+    refuses(FileFormatError, "cannot be read as", read_graph, file)
+    refuses(ParameterError, "cannot be read from standard input", read_graph, "-", format=kind)

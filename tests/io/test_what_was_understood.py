@@ -51,11 +51,8 @@ def test_notes_are_kept_by_what_is_made_of_a_graph(tmp_path: Path) -> None:
 
 
 def test_a_matrix_is_not_read_as_edges(tmp_path: Path) -> None:
-    for text in (
-        ",x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n",
-        "x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n",
-        "n,x,y\nx,0,1\ny,1,0\n",
-    ):
+    square = "x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n"
+    for text in (f",{square}", square, "n,x,y\nx,0,1\ny,1,0\n"):
         with pytest.raises(FileFormatError, match="adjacency matrix with labels, not an edge list"):
             read_graph(write(tmp_path, "a.csv", text))
     for text in ("0,1,0\n1,0,1\n0,1,0\n", "0 1 0 2\n1 0 1 0\n0 1 0 1\n2 0 1 0\n"):

@@ -112,9 +112,8 @@ def test_adjacency_kinds_agree() -> None:
 def test_known_degenerate_cases() -> None:
     empty = sp.csr_matrix((5, 5))
     got = metrics.evaluate(empty, [0, 0, 1, 1, 2], y=[0, 0, 1, 1, 1])
-    assert [got[key] for key in ("normalised_cut", "modularity", "conductance", "conductance_max")] == [
-        0.0
-    ] * 4
+    scores = ("normalised_cut", "modularity", "conductance", "conductance_max")
+    assert [got[key] for key in scores] == [0.0] * 4
     one = metrics.evaluate(sp.csr_matrix((1, 1)), [7], y=[0])
     assert one["nmi"] == one["accuracy"] == one["balance"] == 1.0
     karate = nx.to_numpy_array(nx.karate_club_graph(), weight=None)

@@ -92,9 +92,7 @@ def test_recorded_runs_are_those_of_the_settings_and_graphs():
             own = [r for r in runs if (r["dataset"], r["method"]) == (cell["dataset"], cell["method"])]
             (again,) = autoencoder._cells(own)
             for name in set(cell) - {"command"}:
-                assert again[name] == (
-                    pytest.approx(value) if isinstance(value := cell[name], float) else value
-                )
+                assert again[name] == (pytest.approx(v) if isinstance(v := cell[name], float) else v)
         with np.load(RESULTS / f"{settings.name}.npz") as arrays:
             for name, make in autoencoder.DATASETS.items():
                 assert arrays[f"{name}/mincut"].shape == (10, *make().x.shape)
@@ -103,9 +101,8 @@ def test_recorded_runs_are_those_of_the_settings_and_graphs():
 def test_the_figure_shows_the_run_with_the_median_error(tmp_path, monkeypatch):
     rng, drawn = np.random.default_rng(0), []
     monkeypatch.setattr(autoencoder, "save_figure", lambda fig, path, dpi: drawn.append(fig))
-    arrays = {
-        name: rng.random((4, n, 2)) for name, n in (("ring/topk", 200), ("ring/ndp", 200), ("grid/ndp", 900))
-    }
+    nodes = {"ring/topk": 200, "ring/ndp": 200, "grid/ndp": 900}
+    arrays = {name: rng.random((4, n, 2)) for name, n in nodes.items()}
     runs = [
         {"dataset": d, "method": m, "mse": mse, "mse_over_variance": share}
         for d, m in (cell.split("/") for cell in arrays)
@@ -156,16 +153,9 @@ def test_kill_9_and_resume_give_the_same_result_as_no_disturbance(tmp_path, monk
     assert done >= 10
     monkeypatch.setattr(autoencoder, "_CHECK", 10)
     seen: list[int] = []
+    given, look = (ring_graph(24), "mincut", [0, 1], settings), lambda i, mse: seen.append(i)
     resumed, whole = (
-        autoencoder.train_replicas(
-            ring_graph(24),
-            "mincut",
-            [0, 1],
-            settings,
-            checkpoint=checkpoint,
-            progress=lambda i, mse: seen.append(i),
-        )
-        for checkpoint in (path, None)
+        autoencoder.train_replicas(*given, checkpoint=file, progress=look) for file in (path, None)
     )
     assert seen[0] > done, "it should not begin anew"
     assert resumed[:4] == whole[:4]
@@ -188,12 +178,7 @@ def test_a_time_limit_stops_cleanly_and_the_same_call_continues(tmp_path, monkey
 
 @pytest.mark.slow
 def test_ring_autoencoder_as_published() -> None:
-    graph = ring_graph(200)
-    variance = autoencoder.signal_variance(graph)
-    settings = autoencoder.Settings(iterations=2000)
-    median = {
-        m: np.median(autoencoder.train_replicas(graph, m, range(5), settings).mse) / variance
-        for m in ("topk", "mincut")
-    }
-    assert median["mincut"] < 0.01
-    assert median["topk"] > 0.3
+    graph, settings = ring_graph(200), autoencoder.Settings(iterations=2000)
+    trained = (autoencoder.train_replicas(graph, m, range(5), settings) for m in ("mincut", "topk"))
+    mincut, topk = (np.median(each.mse) / autoencoder.signal_variance(graph) for each in trained)
+    assert mincut < 0.01 and topk > 0.3

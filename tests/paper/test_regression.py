@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -76,10 +77,7 @@ def test_folds_are_a_partition_and_differ_by_seed():
 def test_targets_are_standardised_by_training_molecules_and_every_replica_has_its_own_weights_and_order():
     molecules = made_molecules()
     pairs = [("mu", 0), ("cv", 3), ("mu", 3)]
-    task, other = (
-        build_task(molecules, "flat", pairs, QUICK),
-        build_task(molecules, "flat", pairs, QUICK, seed=2),
-    )
+    task, other = (build_task(molecules, "flat", pairs, QUICK, seed=seed) for seed in (0, 2))
     for row, (name, fold) in enumerate(pairs):
         own = task.targets[row].double().numpy()
         train, values = folds_of(130)[fold].train, molecules.targets[:, PROPERTIES.index(name)].astype(float)
@@ -154,10 +152,8 @@ def test_merged_folders_make_the_cells_of_one(tmp_path):
     regression.run(tmp_path / "b", ["mu"], ["mincut"], 2, settings=QUICK)
     regression.merge(tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
     regression.run(tmp_path / "one", ["mu"], ["flat", "mincut"], 2, settings=QUICK)
-    mine, theirs = (
-        [(c["method"], c["metric"], c["mean"]) for c in read(tmp_path / name / "table3_trials.json")]
-        for name in ("all", "one")
-    )
+    tables = (read(tmp_path / name / "table3_trials.json") for name in ("all", "one"))
+    mine, theirs = ([(c["method"], c["metric"], c["mean"]) for c in table] for table in tables)
     assert mine == theirs
     assert len(read(tmp_path / "all/table3_trials_curves.json")) == 2
 
@@ -215,19 +211,11 @@ def test_a_run_that_was_killed_continues_to_the_undisturbed_result(tmp_path):
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert list((tmp_path / "killed/checkpoints").glob("*.pt"))
     assert not (tmp_path / "killed/table3_trials_runs.json").exists()
-    settings, epochs = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01), []
+    settings, looks = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01), Counter()
     for name in ("killed", "straight"):
-        looks: list[object] = []
-        regression.run(
-            tmp_path / name,
-            ["mu", "cv"],
-            ["mincut"],
-            2,
-            settings=settings,
-            progress=lambda *say, to=looks: to.append(say),
-        )
-        epochs.append(len(looks))
-    assert epochs[0] < epochs[1] == 5  # what was trained before the kill is not repeated
+        told = {"settings": settings, "progress": lambda *state, name=name: looks.update([name])}
+        regression.run(tmp_path / name, ["mu", "cv"], ["mincut"], 2, **told)
+    assert looks["killed"] < looks["straight"] == 5  # what was trained before the kill is not repeated
     for file in ("table3_trials.json", "table3_trials_runs.json", "table3_trials_curves.json"):
         killed, straight = (without_seconds(tmp_path / name / file) for name in ("killed", "straight"))
         assert killed == straight, file

@@ -95,9 +95,7 @@ def test_one_table_in_three_forms():
     assert '<th scope="row">cora</th>' in page
     assert '<td class="number worse"><b>0.390 ▼</b><small>paper 0.450, p &lt; 0.001</small></td>' in page
     assert '<th scope="col">data</th><th scope="col" class="number">NMI</th>' in page
-    assert (
-        'tabindex="0" role="region" aria-label="A [caption]"' in page
-    )  # scrolls in its box, also by keyboard
+    assert 'tabindex="0" role="region" aria-label="A [caption]"' in page  # scrolls, also by keyboard
     console = Console(file=io.StringIO(), width=100)
     console.print(to_terminal(table))
     title, _, columns, _, first, second, _ = console.file.getvalue().splitlines()
@@ -178,21 +176,15 @@ def test_whole_pages(monkeypatch):
     compared = {"score": 1.5, "structure": 2.0, "agreement": None, "description_length": -12345.678}
     metrics = {
         **{"graph": "<i>people", "n_clusters": 4, "verdict": "weak", "structure": 1.2345, "clusters_used": 4},
-        **{
-            "replicas": 5,
-            "replicas_collapsed": 0,
-            "converged": True,
-            "notes": ["<u>"],
-            "reading": ["first"],
-        },
+        **{"replicas": 5, "replicas_collapsed": 0, "converged": True},
+        **{"notes": ["<u>"], "reading": ["first"]},
         **{"candidates": {"10": compared, "4": compared}, "seconds": {"fit": 2.25}, "softcut": "1.2.3"},
     }
     pages = [clustering_page(graph, soft, metrics, history=history, replicas=replicas, command="softcut <x>")]
     # Without names, features, networks and other clusters; then only a part of it is shown.
     bare = Graph.from_edges([first, second])
-    pages.append(
-        clustering_page(bare, np.ones((n, 1)), {"graph": "bare", "verdict": "none", "n_clusters": 1})
-    )
+    about = {"graph": "bare", "verdict": "none", "n_clusters": 1}
+    pages.append(clustering_page(bare, np.ones((n, 1)), about))
     monkeypatch.setattr(html_clustering, "_EDGES", 9)
     monkeypatch.setattr(html_clustering, "_COLUMNS", 15)
     monkeypatch.setattr(html_clustering, "shown_nodes", lambda labels: np.arange(0, n, 2))
@@ -205,24 +197,18 @@ def test_whole_pages(monkeypatch):
 
 def test_views_keep_to_their_limits(monkeypatch):
     monkeypatch.setattr(html_clustering, "node_positions", lambda graph: (np.zeros((graph.num_nodes, 2)), ""))
-    around = [
-        np.tile(np.arange(3000), 5),
-        np.concatenate([(np.arange(3000) + s) % 3000 for s in range(1, 6)]),
-    ]
+    ring = np.arange(3000)
+    around = [np.tile(ring, 5), np.concatenate([(ring + s) % 3000 for s in range(1, 6)])]
     more = [np.append(end, at) for end, at in zip(around, (0, 9), strict=True)]
     all_of_it, sampled = (graph_view(Graph.from_edges(edges), np.ones((3000, 1))) for edges in (around, more))
     assert [len(view.data["edges"]) // 2 for view in (all_of_it, sampled)] == [15_000, 15_000]
     assert (all_of_it.caption, sampled.caption) == ("", "15,000 of 15,001 edges between them are drawn.")
     assert all_of_it.data["index"] is None and set(all_of_it.data["x"]) == {0}
     assert len(graph_view(grid_graph(1, 3001), np.ones((3001, 1))).data["index"]) == 3000
-    for n, columns, placed in (
-        (100_000, 1, True),
-        (100_001, 1, False),
-        (100_001, 2, True),
-        (100_001, 3, False),
-    ):
-        graph = Graph.from_edges([[0], [1]], x=np.zeros((n, columns)))
-        assert (graph_view(graph, np.ones((n, 1))).data["x"] is not None) is placed
+    placed = {(100_000, 1): True, (100_001, 1): False, (100_001, 2): True, (100_001, 3): False}
+    for shape, shown in placed.items():
+        graph = Graph.from_edges([[0], [1]], x=np.zeros(shape))
+        assert (graph_view(graph, np.ones((shape[0], 1))).data["x"] is not None) is shown
     heat = [assignment_view(grid_graph(1, n), np.ones((n, 1))).data["columns"] for n in (400, 401)]
     assert heat == [400, 400]
     replicas = [Replica(0, "mincut", 0, 0, 0, 2, False)]
@@ -231,9 +217,8 @@ def test_views_keep_to_their_limits(monkeypatch):
     assert (len(x), x[0], x[-1]) == (200, 1, 201)
     discs = []
     for n, what in ((300, "a layout"), (301, "a layout"), (301, "coordinates")):
-        monkeypatch.setattr(
-            html_clustering, "node_positions", lambda graph, n=n, what=what: (np.eye(n)[:, :2], what)
-        )
+        places = np.eye(n)[:, :2], what
+        monkeypatch.setattr(html_clustering, "node_positions", lambda graph, places=places: places)
         discs.append(graph_view(grid_graph(1, n), np.ones((n, 1))).data["start_with_discs"])
     assert discs == [False, True, False]
 

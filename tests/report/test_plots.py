@@ -143,9 +143,10 @@ def test_whole_pictures(figures, monkeypatch):
 
 
 def test_large_graphs_are_drawn_with_fewer_marks():
-    few, more = (
-        drawn(draw_partition, Graph.from_edges([[0], [1]], num_nodes=n), np.zeros(n, int)) for n in (300, 301)
-    )
+    def one_edge(n):
+        return drawn(draw_partition, Graph.from_edges([[0], [1]], num_nodes=n), np.zeros(n, int))
+
+    few, more = one_edge(300), one_edge(301)
     assert [len(ax.collections) for ax in (few, more)] == [2, 1]  # edges, and dots
     assert [ax.get_aspect() for ax in (few, more)] == [1, "auto"]
     low, high = np.percentile(np.random.default_rng(0).random((301, 2)), [0.5, 99.5], axis=0)
@@ -154,9 +155,7 @@ def test_large_graphs_are_drawn_with_fewer_marks():
     names = [len(drawn(draw_partition, grid_graph(1, n), np.zeros(n, int)).texts) for n in (40, 41)]
     assert names == [40, 1]  # beyond, the numbers of clusters
     for n, size in ((20_000, 20_000), (20_001, 20_000)):
-        dots = drawn(draw_partition, Graph.from_edges([[0], [1]], num_nodes=n), np.zeros(n, int)).collections[
-            0
-        ]
+        dots = one_edge(n).collections[0]
         assert (len(dots.get_offsets()), dots.get_sizes().tolist()) == (size, [3])
     for n, low in ((400, 0.1), (401, (400 / 401) ** 2)):
         image = drawn(draw_adjacency, grid_graph(1, n), np.zeros(n, int)).images[0]
@@ -204,10 +203,8 @@ def test_neighbours_stand_near_each_other(nodes, features):
     assert positions.shape == (nodes, 2)
     first, second = graph.edge_index()[0]
     near = np.linalg.norm(positions[first] - positions[second], axis=1).mean()
-    anywhere = np.linalg.norm(
-        positions - positions[np.random.default_rng(0).permutation(nodes)], axis=1
-    ).mean()
-    assert near < 0.75 * anywhere
+    others = positions[np.random.default_rng(0).permutation(nodes)]
+    assert near < 0.75 * np.linalg.norm(positions - others, axis=1).mean()
 
 
 def test_parts_that_are_not_connected_do_not_overlap():

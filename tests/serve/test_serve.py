@@ -131,9 +131,8 @@ def test_a_job_from_upload_to_labels(client, jobs, monkeypatch):
     assert (read["seed"], read["threads"]) == (0, 1)
     for files, fields in ((3, 1), (1, 5)):
         parts = [("file", ("a.csv", EDGES))] * files
-        assert (
-            client.post("/jobs", files=parts, data={f"f{i}": "1" for i in range(fields)}).status_code == 400
-        )
+        answer = client.post("/jobs", files=parts, data={f"f{i}": "1" for i in range(fields)})
+        assert answer.status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -151,9 +150,8 @@ def test_a_job_from_upload_to_labels(client, jobs, monkeypatch):
 )
 @pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/jobs"), ("DELETE", "/jobs/x")])
 def test_other_pages_are_refused(client, jobs, headers, method, path):
-    answer = client.request(
-        method, path, headers=headers, files={"file": ("a.csv", EDGES)} if path == "/jobs" else None
-    )
+    files = {"file": ("a.csv", EDGES)} if path == "/jobs" else None
+    answer = client.request(method, path, headers=headers, files=files)
     assert answer.status_code == 403
     assert answer.json()["error"].endswith(".")
     assert not list(jobs._root.iterdir())
@@ -236,11 +234,8 @@ def test_cancelled_jobs_and_their_files_are_gone(client, jobs, held):
     assert (jobs._root / name).exists()
     assert client.delete(f"/jobs/{name}").json() == {"removed": True}
     assert not (jobs._root / name).exists()
-    for answer in (
-        client.get(f"/jobs/{name}"),
-        client.delete(f"/jobs/{name}"),
-        client.get(f"/jobs/{name}/labels.csv"),
-    ):
+    for ask, path in ((client.get, name), (client.delete, name), (client.get, f"{name}/labels.csv")):
+        answer = ask(f"/jobs/{path}")
         assert answer.status_code == 404
         assert "does not exist" in answer.json()["error"]
 
@@ -266,20 +261,13 @@ def test_an_upload_may_have_so_many_bytes_and_no_more():
 
 def test_old_results_are_removed(jobs, monkeypatch):
     def add(count, state, age):
-        made = [
-            Job(f"{state} {age} {i}", jobs._root / "none", None, state, seen=9000 - age) for i in range(count)
-        ]
-        jobs._jobs.update({job.id: job for job in made})
+        for name in (f"{state} {age} {i}" for i in range(count)):
+            jobs._jobs[name] = Job(name, jobs._root / "none", None, state, seen=9000 - age)
 
     monkeypatch.setattr(serve_jobs.time, "monotonic", lambda: 9000.0)
-    for state, age in (
-        ("running", 300.0),
-        ("running", 300.5),
-        ("done", 1800.0),
-        ("done", 1800.5),
-        ("failed", 5),
-    ):
-        add(1, state, age)
+    for state, *ages in (("running", 300.0, 300.5), ("done", 1800.0, 1800.5), ("failed", 5)):
+        for age in ages:
+            add(1, state, age)
     jobs.tidy()
     assert [*jobs._jobs] == ["running 300.0 0", "done 1800.0 0", "failed 5 0"]
     add(19, "done", 4)
@@ -340,9 +328,8 @@ def test_work_clusters_a_graph(here, features):
     first, *progress, last = outcome("g.csv", 2, features="x.csv" if features else None, n_init=4)
     assert first[0] == "read" and "g.csv" in first[1] and str(here) not in first[1]
     assert [message[0] for message in progress] == ["progress"] * len(progress)
-    assert {message[1] for message in progress} == (
-        {0} if features else set()
-    )  # the edges alone train nothing
+    # The edges alone train nothing.
+    assert {message[1] for message in progress} == ({0} if features else set())
     assert last[0] == "done" and last[1]["clusters"] == 2
     rows = Path("labels.csv").read_text().splitlines()[1:]
     assert {row.split(",")[0] for row in rows} <= set(names) and (len(rows) == 60 or not features)
