@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from unittest.mock import Mock
 
 import igraph
 import leidenalg
@@ -97,11 +98,15 @@ def test_bad_n_clusters(name: str, easy: Graph, k: int) -> None:
         BASELINES[name](easy, k, random_state=0)
 
 
-def test_propagate_equals_the_dense_formula(easy: Graph) -> None:
-    a = easy.adjacency.toarray() + np.eye(400)
+def propagation(graph: Graph) -> np.ndarray:
+    """P = D^-1/2 (A + I) D^-1/2."""
+    a = graph.adjacency.toarray() + np.eye(graph.num_nodes)
     scale = 1 / np.sqrt(a.sum(axis=1))
-    p = scale[:, None] * a * scale
-    x = easy.x.toarray().astype(float)
+    return scale[:, None] * a * scale
+
+
+def test_propagate_equals_the_dense_formula(easy: Graph) -> None:
+    p, x = propagation(easy), easy.x.toarray().astype(float)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     for hops in (0, 1, 3):
         z = np.linalg.matrix_power(p, hops) @ x
@@ -196,9 +201,7 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_diffpool_losses_are_the_dense_formulas(easy):
-    s = torch.softmax(
-        torch.randn(400, 2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), -1
-    )
+    s = torch.from_numpy(np.random.default_rng(0).standard_normal((400, 2, 3))).softmax(-1)
     a = torch.from_numpy(easy.adjacency.toarray()).double()
     link, entropy = diffpool_losses(CSR.from_graph(easy, dtype=torch.float64), s, float((a**2).sum()))
     for r in range(2):
@@ -220,27 +223,19 @@ def test_kmeans_is_that_of_sklearn(easy: Graph) -> None:
 
 @pytest.mark.parametrize(("p", "solver"), [(0.05, "arpack"), (0.3, "lobpcg")])  # average degrees of 10 and 60
 def test_spectral_is_that_of_sklearn(p: float, solver: str) -> None:
-    graph = Graph.from_scipy(
-        nx.to_scipy_sparse_array(nx.planted_partition_graph(4, 50, 3 * p, p / 3, seed=0))
-    )
+    graph = Graph.from_networkx(nx.planted_partition_graph(4, 50, 3 * p, p / 3, seed=0))
     model = SpectralClustering(4, affinity="precomputed", eigen_solver=solver, n_init=10, random_state=2)
-    assert np.array_equal(
-        spectral(graph, 4, random_state=2), model.fit_predict(graph.adjacency.astype(float))
-    )
+    expected = model.fit_predict(graph.adjacency.astype(float))
+    assert np.array_equal(spectral(graph, 4, random_state=2), expected)
 
 
 def recorded(module, name: str, monkeypatch: pytest.MonkeyPatch, call) -> tuple:  # type: ignore[no-untyped-def, type-arg]
     """The arguments with which a baseline calls what does the work."""
-    seen = []
-
-    def record(*arguments, **options):  # type: ignore[no-untyped-def]
-        seen.append((*arguments, options))
-        raise InterruptedError
-
-    monkeypatch.setattr(module, name, record)
+    work = Mock(side_effect=InterruptedError)
+    monkeypatch.setattr(module, name, work)
     with pytest.raises(InterruptedError):
         call()
-    return seen[0]
+    return (*work.call_args.args, work.call_args.kwargs)
 
 
 @pytest.mark.parametrize(
@@ -265,14 +260,11 @@ def test_the_solver_depends_on_the_size(nodes, degree, k, solver, monkeypatch) -
 def test_features_with_few_entries_stay_sparse(words, sparse, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     x = sp.csr_array(np.repeat(np.arange(100) < words, 3).reshape(100, 3).T.astype(float))
     graph = Graph.from_scipy(sp.csr_array((3, 3)), x=x)
-    seen = recorded(scikit, "_kmeans", monkeypatch, lambda: kmeans_features(graph, 2))
-    assert sp.issparse(seen[0]) == sparse and seen[1:] == (2, 0, 10, {})
-    seen = recorded(scikit, "_kmeans", monkeypatch, lambda: kmeans_propagated(graph, 2))
-    assert not sp.issparse(seen[0]) and seen[1:] == (2, 0, 10, {})
-    search = recorded(
-        sys.modules["softcut.baselines.leiden"], "_search", monkeypatch, lambda: leiden(graph, 2)
-    )
-    assert search[1:] == (3, 2, 12, {})
+    for method, stays in ((kmeans_features, sparse), (kmeans_propagated, False)):
+        seen = recorded(scikit, "_kmeans", monkeypatch, lambda method=method: method(graph, 2))
+        assert sp.issparse(seen[0]) == stays and seen[1:] == (2, 0, 10, {})
+    module = sys.modules["softcut.baselines.leiden"]
+    assert recorded(module, "_search", monkeypatch, lambda: leiden(graph, 2))[1:] == (3, 2, 12, {})
 
 
 @pytest.mark.parametrize(
@@ -299,23 +291,16 @@ def test_leiden_is_that_of_leidenalg() -> None:
     peer = igraph.Graph(n=34, edges=sorted(club.edges))
     weights = [club.edges[edge]["weight"] for edge in sorted(club.edges)]
     for resolution in (0.7, 1.0):
-        parts = leidenalg.find_partition(
-            peer,
-            leidenalg.RBConfigurationVertexPartition,
-            weights=weights,
-            resolution_parameter=resolution,
-            seed=5,
-        )
+        options = {"weights": weights, "resolution_parameter": resolution, "seed": 5}
+        parts = leidenalg.find_partition(peer, leidenalg.RBConfigurationVertexPartition, **options)
         assert np.array_equal(leiden(graph, random_state=5, resolution=resolution), parts.membership)
 
 
 def test_diffpool_assigns_by_one_graph_convolution(easy: Graph) -> None:
     """S = softmax(P X W + b) with P = D^-1/2 (A + I) D^-1/2: log S is linear in P X, up to a number per row."""
     s = diffpool_replicas(easy, 3, [0], max_iter=20, learning_rate=0.1)[0][:, 0].double().numpy()
-    a = easy.adjacency.toarray() + np.eye(400)
-    scale = 1 / np.sqrt(a.sum(1))
     x = easy.x.toarray()
-    seen = np.c_[scale[:, None] * a * scale @ (x / x.sum(1, keepdims=True)), np.ones(400)]
+    seen = np.c_[propagation(easy) @ (x / x.sum(1, keepdims=True)), np.ones(400)]
     logits = np.log(s) - np.log(s).mean(1, keepdims=True)
     rest = logits - seen @ np.linalg.lstsq(seen, logits)[0]
     assert np.abs(rest).max() < 1e-4 < logits.std()

@@ -76,11 +76,6 @@ def test_edges_stay_in_their_community_as_often_as_asked(make, signal: float) ->
     assert (np.diff(graph.y[:100]) != 0).any()  # the order does not tell communities
 
 
-def test_features_in_the_asked_precision_and_none() -> None:
-    assert generate("planted", 10, 10, 2, 4, device="cpu", dtype=torch.bfloat16).x.dtype == torch.bfloat16
-    assert generate("planted", 10, 10, 2, 0, device="cpu").x is None
-
-
 def test_ring_and_grid_equal_networkx() -> None:
     ring = ring_graph(9)
     assert np.array_equal(ring.adjacency.toarray(), nx.to_numpy_array(nx.cycle_graph(9)))
@@ -137,6 +132,8 @@ def test_a_seed_gives_the_graph_it_always_gave(make, arguments, blocks, told, mo
 
 
 def test_generators_take_extremes() -> None:
+    assert generate("planted", 10, 10, 2, 4, device="cpu", dtype=torch.bfloat16).x.dtype == torch.bfloat16
+    assert generate("planted", 10, 10, 2, 0, device="cpu").x is None
     assert ring_graph(3).num_edges == 3 and grid_graph(1, 1).x.tolist() == [[0.0, 0.0]]
     assert community_graph(5, 10).num_nodes == 10 and community_graph(1, 2).num_edges == 1
     one = {"words_per_node": 0.1, "feature_signal": 1.0, "edge_signal": 1.0}
@@ -169,13 +166,9 @@ def test_generators_take_extremes() -> None:
         (attributed_communities, {"n_nodes": 10, "n_clusters": 2, "average_degree": 10}, "average_degree"),
         (attributed_communities, {"n_features": -1}, "n_features"),
         *(
-            (attributed_communities, {name: wrong}, name)
-            for name, most in (
-                ("edge_signal", 1),
-                ("feature_signal", 1),
-                ("degree_spread", 5),
-                ("size_spread", 5),
-            )
+            (attributed_communities, {f"{name}_{kind}": wrong}, f"{name}_{kind}")
+            for kind, names, most in (("signal", ("edge", "feature"), 1), ("spread", ("degree", "size"), 5))
+            for name in names
             for wrong in (-0.5, most + 0.5)
         ),
     ],

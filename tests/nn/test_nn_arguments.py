@@ -137,11 +137,8 @@ CHOICES = [
     ],
     ("pool must be one of mincut, diffpool, dmon, justbalance", lambda: NodeClusterer(F, 3, pool="topk")),
     *[
-        (
-            "selections must have one",
-            lambda n=n: GraphClassifier(3, 2, "graclus")(X, PATH, selections=[0] * n),
-        )
-        for n in (0, 3)
+        ("selections must have", lambda s=s: GraphClassifier(3, 2, "graclus")(X, PATH, selections=s))
+        for s in ([], [0] * 3)
     ],
     ("selection must be a DenseSelection", lambda: MinCutPool(3, 2)(X, PATH, selection=Other())),
     *[

@@ -126,15 +126,12 @@ def test_poolers_are_as_exact_as_their_features(name):
 COMPILED = {
     "GCNConv": lambda: GCNConv(3, 2, act="sigmoid"),
     "GraphConv": lambda: GraphConv(3, 4),
-    "DiffPool": lambda: DiffPool(3, 2),
+    **{make.__name__: lambda make=make: make(3, 2) for make in (DiffPool, DMoNPool, JustBalancePool)},
     "DiffPool that embeds": lambda: DiffPool(3, 2, out_channels=4, assignment="skip", link_scale="divided"),
-    "SAGPool": lambda: SAGPool(3),
+    **{make.__name__: lambda make=make: make(3) for make in (SAGPool, TopKPool)},
     "SAGPool two_hop": lambda: SAGPool(3, k=2, gnn="graphconv", connect="two_hop"),
     "SAGPool min_score": lambda: SAGPool(3, min_score=0.2),
-    "TopKPool": lambda: TopKPool(3),
     **{f"MinCutPool {name}": lambda name=name: MinCutPool(3, 2, 4, objective=name) for name in OBJECTIVES},
-    "DMoNPool": lambda: DMoNPool(3, 2),
-    "JustBalancePool": lambda: JustBalancePool(3, 2),
     "NoPool": NoPool,
     "RandomPool": lambda: RandomPool(2),
 }

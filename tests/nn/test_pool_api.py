@@ -11,27 +11,18 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch
 from softcut.errors import ParameterError
 from softcut.nn import SkipConv, get_pool
 from softcut.nn.pool import POOLS, pool_options
-from softcut.ops import as_operator
+from softcut.ops import OBJECTIVES, as_operator
 
 F = 6
 SETTINGS = {
-    "mincut": {"k": 4, "hidden": 8},
-    "diffpool": {"k": 4},
-    "topk": {"ratio": 0.5},
-    "sagpool": {"ratio": 0.5},
-    "graclus": {},
-    "ndp": {},
-    "nopool": {},
-    "random": {"k": 4},
-    "dmon": {"k": 4, "hidden": 8},
-    "justbalance": {"k": 4, "hidden": 8},
+    **{name: {"k": 4, "hidden": 8} for name in ("mincut", "dmon", "justbalance")},
+    **{name: {"k": 4} for name in ("diffpool", "random")},
+    **{name: {"ratio": 0.5} for name in ("topk", "sagpool")},
+    **{name: {} for name in ("graclus", "ndp", "nopool")},
 }
 VARIANTS = [
     *SETTINGS.items(),
-    ("mincut", {"k": 3, "objective": "ratio_trace"}),
-    ("mincut", {"k": 3, "objective": "dmon"}),
-    ("mincut", {"k": 3, "objective": "just_balance"}),
-    ("mincut", {"k": 3, "objective": "evidence"}),
+    *[("mincut", {"k": 3, "objective": name}) for name in OBJECTIVES if name != "mincut"],
     ("mincut", {"k": 3, "normalise": False}),
     ("dmon", {"k": 3, "ortho_weight": 1.0}),
     ("diffpool", {"k": 4, "out_channels": F, "assignment": "skip", "link_scale": "divided"}),

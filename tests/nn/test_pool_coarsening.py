@@ -11,11 +11,12 @@ from helpers.coarsening_samples import as_graph, knn
 from softcut.nn import GraclusPool, NDPPool
 
 
+def edges_of(a: sp.csr_array) -> torch.Tensor:
+    return torch.from_numpy(np.stack(a.nonzero()))
+
+
 def test_levels_are_matchings_in_a_row() -> None:
-    a = as_graph("grid")
-    x = torch.rand(900, 3)
-    row, col = sp.coo_array(a).coords
-    e = torch.tensor(np.stack([row, col]))
+    x, e = torch.rand(900, 3), edges_of(as_graph("grid"))
     two = GraclusPool(levels=2, reduction="sum")(x, e)
     one = GraclusPool(reduction="sum")(x, e)
     again = GraclusPool(reduction="sum")(one.x, one.adj)
@@ -32,7 +33,7 @@ def test_gradient_reaches_edge_weights() -> None:
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_the_maximum_and_its_gradient_are_those_of_scatter(levels: int) -> None:
-    edges = torch.from_numpy(np.stack(knn(60).nonzero()))
+    edges = edges_of(knn(60))
     x = torch.randn(60, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     pool = GraclusPool(levels=levels)
     out = pool(x, edges)
@@ -51,20 +52,13 @@ def test_the_maximum_and_its_gradient_are_those_of_scatter(levels: int) -> None:
     assert ties.grad.max() == 1
 
 
-def test_the_coarse_graph_is_made_once() -> None:
-    edges = torch.from_numpy(np.stack(knn(60).nonzero()))
-    pool, x = GraclusPool(), torch.rand(60, 2)
+@pytest.mark.parametrize("make", [GraclusPool, NDPPool])
+def test_a_pool_makes_its_coarse_graph_once_and_trains_after_inference_mode(make) -> None:
+    pool, x, edges = make(), torch.rand(40, 3), edges_of(knn(40))
+    with torch.inference_mode():
+        _ = pool(x, edges).adj
     assert pool(x, edges).adj is pool(x, edges).adj
     assert torch.equal(copy.deepcopy(pool)(x, edges).x, pool(x, edges).x)
-
-
-@pytest.mark.parametrize("make", [GraclusPool, NDPPool])
-def test_a_pool_first_used_in_inference_mode_trains_later(make) -> None:
-    edges = torch.from_numpy(np.stack(knn(40).nonzero()))
-    pool, x = make(), torch.rand(40, 3)
-    with torch.inference_mode():
-        out = pool(x, edges)
-        _ = out.adj
     x.requires_grad_()
     again = pool(x, edges)
     (again.x.sum() + again.adj.to_dense().sum() * x.sum()).backward()

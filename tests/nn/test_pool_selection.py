@@ -1,5 +1,7 @@
 """A selection is used for the graph it was made for, and only for that one."""
 
+import gc
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -15,9 +17,7 @@ from softcut.ops import Dense, Segments, Sum, as_operator
 from softcut.ops.batching import Padded
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
-OTHER = torch.tensor(
-    [[0, 2, 2, 1, 1, 3], [2, 0, 1, 2, 3, 1]]
-)  # a path through the same nodes in another order
+OTHER = torch.tensor([[0, 2, 2, 1, 1, 3], [2, 0, 1, 2, 3, 1]])  # the same nodes in another order
 PAIRS, BATCH = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), torch.tensor([0, 0, 1, 1])
 X = torch.rand(4, F, generator=torch.Generator().manual_seed(0), dtype=torch.double)
 MASK = torch.tensor([[True, True, True, True], [True, True, True, False]])
@@ -37,12 +37,9 @@ def padded():
 def test_of_another_graph_with_as_many_nodes(name, options):
     pool = make(name, options)
     one, two = pool(X, PATH).selection, pool(X, PAIRS, batch=BATCH).selection
-    with refused():
-        pool(X, OTHER, selection=one)
-    with refused():
-        pool(X, PAIRS, batch=BATCH, selection=one)
-    with refused():
-        pool(X, PATH, selection=two)
+    for edges, batch, wrong in ((OTHER, None, one), (PAIRS, BATCH, one), (PATH, None, two)):
+        with refused():
+            pool(X, edges, batch=batch, selection=wrong)
     equal = pool(X, PATH.clone(), selection=one)  # the same graph in another tensor
     torch.testing.assert_close(equal.x, pool(X, PATH).x)
 
@@ -52,11 +49,9 @@ def test_of_another_padded_batch(name, options):
     pool = make(name, options)
     x, adj = padded()
     selection = pool(x, adj, mask=MASK).selection
-    for mask in (None, MASK.flip(0)):
+    for other, mask in ((adj, None), (adj, MASK.flip(0)), (adj.flip(1), MASK)):
         with refused():
-            pool(x, adj, mask=mask, selection=selection)
-    with refused():
-        pool(x, adj.flip(1), mask=MASK, selection=selection)
+            pool(x, other, mask=mask, selection=selection)
     with refused():
         pool(x, adj, mask=MASK, selection=pool(x, adj).selection)
     again = pool(x, adj.clone(), mask=MASK.clone(), selection=selection)
@@ -73,17 +68,13 @@ def test_what_is_no_selection(name):
         pool.lift(X, None)
 
 
-def test_of_a_sum():
+def test_weights_and_a_matrix_of_ones_own_are_free():
     path, other = as_operator(PATH, num_nodes=4), as_operator(OTHER, num_nodes=4)
     pool = MinCutPool(F, 2).double()
     selection = pool(X, Sum([path, other])).selection
     pool(X, Sum([path, other], [1.0, 2.0]), selection=selection)
     with refused():
         pool(X, Sum([path, path]), selection=selection)
-
-
-def test_weights_and_a_matrix_of_ones_own_are_free():
-    pool = MinCutPool(F, 2).double()
     selection = pool(X, PATH).selection
     heavier = pool(X, PATH, torch.full((6,), 3.0, dtype=torch.double), selection=selection)
     torch.testing.assert_close(heavier.s, selection.s)
@@ -103,14 +94,9 @@ def test_a_selection_of_plain_tensors_under_vmap():
 
 
 def test_a_selection_keeps_no_operator_alive():
-    import gc
-    import weakref
-
     op = as_operator(PATH.clone(), num_nodes=4)
-    pool = GraclusPool()
-    out = pool(X, op)
-    selection, known = out.selection, weakref.ref(op)
-    del op, out
+    selection, known = GraclusPool()(X, op).selection, weakref.ref(op)
+    del op
     gc.collect()
     assert selection.edges is not None
     assert known() is None
@@ -148,10 +134,9 @@ def test_dense_selections_of_batches():
     for pinv, back in ((False, lambda s: s), (True, lambda s: torch.linalg.pinv(s).T)):
         wanted = torch.cat([back(s[part]) @ rows for part, rows in zip(parts, pooled, strict=True)])
         torch.testing.assert_close(selection.lift(pooled, pinv=pinv), wanted)
-    with pytest.raises(ParameterError, match=r"x_pool must have the shape \[3, 2, F\]"):
-        selection.lift(pooled[:2])
-    with pytest.raises(ParameterError, match="x_pool must hold floating-point numbers"):
-        selection.lift(pooled.long())
+    for wrong, words in ((pooled[:2], r"have the shape \[3, 2, F\]"), (pooled.long(), "hold floating-point")):
+        with pytest.raises(ParameterError, match=f"x_pool must {words}"):
+            selection.lift(wrong)
 
 
 @pytest.mark.parametrize("reduction", ["max", "mean", "sum"])
@@ -237,12 +222,3 @@ def test_ragged_selections_of_padded_batches(pool):
     ):
         with pytest.raises(ParameterError, match="same padded batch"):
             wrong()
-
-
-def test_a_selection_of_other_graphs_of_the_same_total_size_is_refused():
-    edges = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 0, 3, 2, 5, 4]])
-    ours, others = ([0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1])
-    x, pool = torch.rand(6, 3), MinCutPool(3, 2)
-    out = pool(x, edges, batch=torch.tensor(ours))
-    with pytest.raises(ParameterError, match="other rows"):
-        pool(x, edges, batch=torch.tensor(others), selection=out.selection)

@@ -28,9 +28,7 @@ class Network(nn.Module):
         first = math.ceil(average_nodes / 2)
         second = math.ceil(first / 2)
         self.conv = GCNConv(in_channels, HIDDEN)
-        self.pools = nn.ModuleList(
-            [MinCutPool(HIDDEN, first, normalise=False), MinCutPool(HIDDEN, second, normalise=False)]
-        )
+        self.pools = nn.ModuleList([MinCutPool(HIDDEN, k, normalise=False) for k in (first, second)])
         self.dense = nn.ModuleList([DenseGraphConv(HIDDEN, HIDDEN), DenseGraphConv(HIDDEN, HIDDEN)])
         self.head = nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes))
 
