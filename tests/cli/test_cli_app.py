@@ -1,6 +1,7 @@
 """Help, version, options of commands that read a graph, and mistakes: one sentence, and nothing is left behind."""
 
 import gzip
+import re
 import shlex
 import socket
 import subprocess
@@ -266,3 +267,43 @@ def test_arguments_become_options(run, argument, python, typed):
     sentence = Sentence("weight=3 is data; pass ", argument, ".")
     assert [str(sentence), worded(sentence)] == [f"weight=3 is data; pass {a}." for a in (python, typed)]
     assert worded("pass weight=3.") == "pass weight=3."
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--max-iter", 10**9, "--max-iter is 1000000000, above the limit of 10,000,000"),
+        ("--clusters", 10**9, "--clusters is 1000000000, above the limit of 10,000"),
+        ("--n-init", 10**9, "--n-init is 1000000000, above the limit of 10,000"),
+        (
+            "--seed",
+            2**32,
+            "--seed must be between 0 and 4294967295 (2**32 - 1, as in NumPy), got 4294967296.",
+        ),
+    ],
+)
+def test_absurd_numbers_are_one_sentence(refused, ring, option, value, said):
+    assert said in refused(*ring, option, value)
+
+
+def test_standard_input_and_limits(tmp_path: Path) -> None:
+    assert read("-", stdin=b"a,b\nb,c\n")[0].node_names == ["a", "b", "c"]
+    packed = write(tmp_path, "g.csv.gz", "0,1\n" * 100)
+    with pytest.raises(Exception, match="max_bytes"):
+        read(packed, "--max-bytes", "10")
+
+
+@pytest.mark.parametrize(
+    ("features", "options"),
+    [
+        ("id,city\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(30)), ["--one-hot", "city"]),
+        ("id,age\n" + "".join(f"{i},{'' if i == 3 else i % 5}\n" for i in range(30)), ["--missing", "zero"]),
+    ],
+)
+def test_a_recommended_option_helps(done, refused, ring, tmp_path, features, options):
+    (tmp_path / "x.csv").write_text(features)
+    words = (*ring, "-f", "x.csv")
+    said = refused(*words)
+    assert options[0] in said and options[1] in said
+    assert not re.search(r"\w=", said)
+    done(*words, *options)

@@ -207,3 +207,12 @@ def test_an_older_picture_does_not_stay(done, refused, ring):
     done(*words, "-k", 3, "--no-plot", "--overwrite")
     assert not Path("o/clusters.png").exists()
     assert np.load("o/assignments.npy").shape == (30, 3)
+
+
+def test_numbers_that_json_does_not_have(tmp_path):
+    graph = Graph.from_edges([[0], [1]])
+    metrics = {"graph": "g", "agreement_of_replicas": float("nan"), "seconds": {"fit": float("inf")}, "n": 2}
+    write_results(tmp_path, graph, np.eye(2), metrics, plot=False)
+    text = (tmp_path / "metrics.json").read_text()
+    read = json.loads(text, parse_constant=Mock(side_effect=AssertionError("not JSON")))
+    assert read == {"graph": "g", "agreement_of_replicas": None, "seconds": {"fit": None}, "n": 2}

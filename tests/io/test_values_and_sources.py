@@ -167,3 +167,8 @@ def test_limits_of_unpacking(tmp_path: Path) -> None:
     refuses(FileFormatError, "unpacks", read_features, tmp_path / "ok.npz", max_bytes=1000)
     assert read_features(tmp_path / "ok.npz", max_bytes=10**6).shape == (100, 100)
     refuses(ParameterError, "max_bytes is 0", read_graph, small, max_bytes=0)
+
+
+def test_true_and_false(tmp_path: Path) -> None:
+    x = read_features(write(tmp_path, "x.csv", "id,ok,n\na,True,1\nb,false,2\nc,TRUE,3\n"))
+    np.testing.assert_array_equal(x, [[1, 1], [0, 2], [1, 3]])

@@ -5,11 +5,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.reading import line_of, quiet, write
+from helpers.reading import line_of, named_edges, quiet, write
 
-from softcut.errors import FileFormatError, GraphError
+from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.graph import Graph
 from softcut.io import read_graph
+
+EDGES = "0,1\n1,2\n2,3\n"
 
 # ---------------------------------------------------------------------- one line
 
@@ -89,7 +91,7 @@ def test_a_header_far_from_the_next_mention_of_its_nodes(tmp_path: Path) -> None
 
 
 def test_ids_that_repeat_and_features_that_repeat(tmp_path: Path) -> None:
-    graph = write(tmp_path, "g.csv", "0,1\n1,2\n2,3\n")
+    graph = write(tmp_path, "g.csv", EDGES)
     g = quiet(graph, features=write(tmp_path, "x.csv", "group_id,age\n0,30\n0,5\n1,20\n1,10\n"))
     np.testing.assert_array_equal(g.x, [[0, 30], [0, 5], [1, 20], [1, 10]])
     with pytest.raises(FileFormatError, match="line 3: node '0' has a row already"):
@@ -121,3 +123,111 @@ def test_a_column_that_numbers_the_rows_is_no_node(tmp_path: Path) -> None:
 def test_a_column_without_a_title_is_called_by_its_place(tmp_path: Path) -> None:
     g = quiet(write(tmp_path, "g.csv", "source,target,\na,b,\nb,c,\n"))
     assert "source 'source', target 'target', no weight, ignored 'column 3'" in g.notes
+
+
+@pytest.mark.parametrize("title", ["year", "id"])
+def test_a_third_column_is_no_weight_by_its_place(tmp_path: Path, title: str) -> None:
+    g = quiet(write(tmp_path, "g.csv", f"source,target,{title}\na,b,2001\nb,c,7\n"))
+    assert not g.weighted
+    assert f"no weight, ignored '{title}'" in line_of(g)
+    asked = quiet(tmp_path / "g.csv", weight=title)
+    assert named_edges(asked) == {("a", "b", 2001.0), ("b", "c", 7.0)}
+    assert f"weight '{title}'" in line_of(asked)
+    assert named_edges(quiet(tmp_path / "g.csv", weight=2)) == named_edges(asked)
+    first = quiet(write(tmp_path, "h.csv", f"{title},source,target\n1,a,b\n2,b,c\n"))
+    assert named_edges(first) == {("a", "b", 1.0), ("b", "c", 1.0)}
+
+
+@pytest.mark.parametrize("title", ["weight", "W", "value", "Strength", "count", "similarity"])
+def test_a_weight_is_known_by_its_title(tmp_path: Path, title: str) -> None:
+    g = quiet(write(tmp_path, "g.csv", f"source,target,year,{title}\na,b,2001,3\nb,c,2002,2\n"))
+    assert named_edges(g) == {("a", "b", 3.0), ("b", "c", 2.0)}
+    assert "ignored 'year'" in line_of(g)
+    ignored = quiet(tmp_path / "g.csv", weighted=False)
+    assert not ignored.weighted
+    assert f"ignored 'year', '{title}'" in line_of(ignored)
+
+
+def test_the_third_of_three_untitled_columns_is_the_weight_and_that_is_said(tmp_path: Path) -> None:
+    g = quiet(write(tmp_path, "g.csv", "0,1,2.5\n1,2,3\n"))
+    assert named_edges(g) == {("0", "1", 2.5), ("1", "2", 3.0)}
+    assert "no header; source column 1, target column 2, weight column 3" in line_of(g)
+
+
+def test_types_that_differ_make_a_header(tmp_path: Path) -> None:
+    g = quiet(write(tmp_path, "g.csv", "a,b\n0,1\n1,2\n"))
+    assert (g.num_nodes, g.num_edges) == (3, 2)
+    assert "its types differ from those below" in line_of(g)
+
+
+def test_a_first_edge_is_not_taken_for_a_header(tmp_path: Path) -> None:
+    for text in (
+        "ann,bob\nbob,cy\n",  # a name comes again
+        "ann,bob\ncy,dan\neve,fay\n",  # pairs that never come again are common here
+        "ann,bob\n",
+        "x,y,1\na,b,2\nb,c,3\n",  # a number is no title
+        "ann,2\n3,4\n",
+    ):
+        g = quiet(write(tmp_path, "g.csv", text))
+        assert g.num_edges == text.count("\n")
+        assert "no header" in line_of(g)
+
+
+def test_leading_zeros_make_ids_text(tmp_path: Path) -> None:
+    g = quiet(write(tmp_path, "g.csv", "01234,1234\n1234,5\n"))
+    assert g.node_names == ["01234", "1234", "5"]
+    assert "ids are text" in line_of(g)
+    assert quiet(write(tmp_path, "g.csv", "+1,1\n1,2\n")).node_names == ["+1", "1", "2"]
+    # A weight with a leading zero does not make ids text.
+    assert quiet(write(tmp_path, "g.csv", "0,1,007\n1,2,3\n")).node_names is None
+    x = write(tmp_path, "x.csv", "id,a\n70,7\n07,1\n")
+    np.testing.assert_array_equal(quiet(write(tmp_path, "g.csv", "07,70\n"), features=x).x, [[1], [7]])
+    with pytest.raises(
+        FileFormatError, match=r"no row for node '7' .* compared as text, and '07' is another id"
+    ):
+        read_graph(write(tmp_path, "g.csv", "7,70\n"), features=x)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user_id,age\n3,30\n0,0\n2,20\n1,10\n",
+        "age,userId\n30,3\n0,0\n20,2\n10,1\n",
+        "account,age\n3,30\n0,0\n2,20\n1,10\n",
+        "3,30\n0,0\n2,20\n1,10\n",
+    ],
+)
+def test_rows_are_joined_by_the_column_of_ids(tmp_path: Path, text: str) -> None:
+    g = quiet(write(tmp_path, "g.csv", EDGES), features=write(tmp_path, "x.csv", text))
+    np.testing.assert_array_equal(g.x, [[0], [10], [20], [30]])
+    assert "joined by column" in line_of(g)
+
+
+def test_ids_with_gaps_are_found_in_any_column(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", "900,17\n17,55\n")
+    x = write(tmp_path, "x.csv", "age,who\n3,55\n1,900\n2,17\n")
+    g = quiet(graph, features=x)
+    assert g.node_names == ["900", "17", "55"]
+    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
+    assert "joined by column 'who'" in line_of(g)
+
+
+def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", EDGES)
+    x = write(tmp_path, "x.csv", "age,rank\n30,3\n0,0\n20,2\n10,1\n")
+    np.testing.assert_array_equal(quiet(graph, features=x, ids="rank").x, [[0], [10], [20], [30]])
+    np.testing.assert_array_equal(quiet(graph, features=x, ids=1).x, [[0], [10], [20], [30]])
+    with pytest.raises(ParameterError, match="ids is 'nothing', which is no column"):
+        read_graph(graph, features=x, ids="nothing")
+    other = write(tmp_path, "y.csv", "user_id,age\n77,1\n78,2\n79,3\n80,4\n")
+    g = quiet(graph, features=other)
+    np.testing.assert_array_equal(g.x, [[1], [2], [3], [4]])
+    assert "no id of column 'user_id' is a node: rows joined by position" in line_of(g)
+    # Names have the order in which they are mentioned, which may be another than that of the rows: a warning.
+    named = write(tmp_path, "n.csv", "a,b\nb,c\n")
+    with pytest.warns(
+        UserWarning, match=r"w.csv has no node ids: its rows were joined to the nodes of .*n.csv"
+    ):
+        g = read_graph(named, features=write(tmp_path, "w.csv", "1\n2\n3\n"))
+    np.testing.assert_array_equal(g.x, [[1], [2], [3]])
+    assert "rows joined by position" in line_of(g)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.kept import check_kept
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex, to_rgb
 
 from softcut.datasets import attributed_communities, grid_graph
@@ -64,6 +65,14 @@ def drawn(draw, graph, labels):
     at = [np.random.default_rng(0).random((graph.num_nodes, 2))] if draw is draw_partition else []
     draw(ax, graph, labels, *at, "title")
     return ax
+
+
+def lines_of(ax):
+    return [c for c in ax.collections if isinstance(c, LineCollection)]
+
+
+def texts_of(ax):
+    return [t.get_text() for t in ax.texts]
 
 
 def colours_of(colours):
@@ -245,3 +254,110 @@ def test_labels_that_match_get_the_same_number():
     again = demo.numbered_like(split, reference)
     assert len(np.unique(again)) == 6
     assert (again == reference)[:150].all()
+
+
+def test_many_nodes_have_no_edges(monkeypatch):
+    graph = grid_graph(20, 20)
+    ax = drawn(draw_partition, graph, np.arange(400) // 200)
+    assert not lines_of(ax)
+    assert len(ax.collections[0].get_offsets()) == 400
+    assert ax.collections[0].get_sizes().tolist() == [15]
+    places = np.random.default_rng(0).random((400, 2))
+    low, high = np.percentile(places, [0.5, 99.5], axis=0)
+    room = 0.05 * (high - low)
+    np.testing.assert_allclose(
+        np.array([ax.get_xlim(), ax.get_ylim()]).T, [low - room, high + room], rtol=1e-6
+    )
+    monkeypatch.setattr(plots, "_DOTS", 100)
+    assert len(drawn(draw_partition, graph, np.arange(400) // 200).collections[0].get_offsets()) == 100
+
+
+def test_groups_show_sizes_and_cuts():
+    # Two triangles and a single node: one edge between the triangles, weight 5 to the single node.
+    edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3), (5, 6)]
+    graph = Graph.from_edges(np.array(edges).T, edge_weight=[1.0] * 7 + [5.0])
+    labels = np.array([0, 0, 0, 1, 1, 1, 4])  # an empty cluster is not drawn
+    ax = drawn(draw_groups, graph, labels)
+    sizes = ax.collections[0].get_sizes()
+    np.testing.assert_allclose(sizes / sizes.max(), [1, 1, 1 / 3])
+    assert texts_of(ax) == ["1", "5", "0", "1", "4"]  # two cuts, three clusters
+    assert [line.get_linewidth() for line in ax.lines] == pytest.approx([0.4 + 7 / 5, 7.4])
+    assert [line.get_alpha() for line in ax.lines] == pytest.approx([0.2 + 0.5 / 5, 0.7])
+    assert ax.get_xlabel() == "widest line: edges of weight 5"
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-1.5, 1.5), (-1.5, 1.5))
+    corners = [[0, 1], [0.75**0.5, -0.5], [-(0.75**0.5), -0.5]]  # clockwise, from the top
+    np.testing.assert_allclose(ax.collections[0].get_offsets(), corners, atol=1e-12)
+    between = 0.58 * np.array(corners[0]) + 0.42 * np.array(corners[1])
+    at = [text.get_position() for text in ax.texts[::2]]
+    np.testing.assert_allclose(at, [between, corners[0], corners[2]], atol=1e-12)
+    graph = attributed_communities(600, 20, edge_signal=0.1, seed=0)  # dense: only the largest cuts are drawn
+    ax = drawn(draw_groups, graph, graph.y)
+    assert len(ax.lines) <= 45
+
+
+def test_the_matrix_is_sorted_by_cluster(monkeypatch):
+    graph = Graph.from_edges([[0, 1, 0], [2, 3, 1]])  # 0-2 and 1-3 inside, 0-1 between
+    ax = drawn(draw_adjacency, graph, np.array([0, 1, 0, 1]))
+    image = ax.images[0].get_array().filled(0) > 0
+    expected = np.zeros((4, 4), dtype=bool)  # rows in the order 0, 2, 1, 3
+    for a, b in ((0, 1), (2, 3), (0, 2)):
+        expected[a, b] = expected[b, a] = True
+    assert (image == expected).all()
+    assert ax.images[0].get_extent() == [0, 4, 4, 0]
+    assert (ax.images[0].norm.vmin, ax.images[0].norm.vmax) == (0.1, 1)
+    assert [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in ax.patches] == [
+        (0, 0, 2, 2),
+        (2, 2, 2, 2),
+    ]
+    monkeypatch.setattr(plots, "_BINS", 7)  # a large one is counted in squares
+    graph = attributed_communities(100, 3, seed=0)
+    ax = drawn(draw_adjacency, graph, graph.y)
+    image = ax.images[0].get_array().filled(0)
+    assert image.shape == (7, 7)
+    np.testing.assert_allclose(image.sum() * (100 / 7) ** 2, graph.adjacency.nnz)
+
+
+def test_the_legend_names_sizes_and_cuts(monkeypatch):
+    kept = []
+    monkeypatch.setattr(plots, "save_figure", lambda fig, path: kept.append(fig))
+    graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]])
+    plot_clustering("unused.png", graph, np.array([0, 0, 0, 2]), title="people")
+    plot_clustering("unused.png", grid_graph(5, 6), np.arange(30))
+    legend, long = (fig.legends[0] for fig in kept)
+    said = [t.get_text() for t in legend.get_texts()]
+    assert said == ["0: 3 nodes, 20% cut", "2: 1 node, 100% cut"]
+    colours = [h.get_color() for h in legend.legend_handles]
+    assert colours == [cluster_colours(3)[0], cluster_colours(3)[2]]
+    assert kept[0].get_suptitle() == "people: 4 nodes, 3 edges, 2 clusters"
+    assert [ax.get_xlabel() for ax in kept[0].axes] == [
+        "layout: neighbours attract each other",
+        "widest line: edges of weight 1",
+        "nodes",
+    ]
+    assert [t.get_text() for t in long.get_texts()][19:] == ["19: 1 node, 100% cut", "and 10 more"]
+
+
+@pytest.mark.parametrize("nodes", [300, 3000])
+def test_a_single_edge_between_clusters_can_be_seen(nodes):
+    # Dense inside one cluster, one edge to the other: its pixel must not be white.
+    block = itertools.combinations(range(30), 2)
+    graph = Graph.from_edges(np.array([*block, (0, nodes - 1)]).T, num_nodes=nodes)
+    ax = drawn(draw_adjacency, graph, (np.arange(nodes) >= nodes // 2).astype(int))
+    pixels = ax.images[0].to_rgba(ax.images[0].get_array())
+    assert pixels[0, -1, 3] == 1 and (pixels[0, -1, :3] < 0.75).all()
+    assert pixels[-1, -1, 3] == 0
+
+
+@pytest.mark.parametrize(("nodes", "height"), [(60, 1), (400, 3)])
+def test_every_method_has_a_legend_and_large_graphs_more_panels(tmp_path, monkeypatch, nodes, height):
+    graph = attributed_communities(nodes, 2, seed=0)
+    by_method = {"other": 1 - graph.y, "softcut (default)": graph.y}  # matched: the same numbers
+    kept = []
+    monkeypatch.setattr(demo, "save_figure", lambda fig, path: kept.append(fig))
+    demo.draw_methods(tmp_path / "a.png", graph, by_method, [{"k": 2, "normalised_cut": 0.5, "nmi": 1.0}] * 2)
+    assert len(kept[0].axes) == 2 * height
+    assert [ax.get_title() for ax in kept[0].axes[:2]] == [f"{m}\ncut 0.50, NMI 1.00" for m in by_method]
+    sizes = np.bincount(graph.y)
+    for ax in kept[0].axes[-2:]:
+        said = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert [text.split(",")[0] for text in said] == [f"{i}: {size} nodes" for i, size in enumerate(sizes)]

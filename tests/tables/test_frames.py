@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from helpers.graph_checks import check_invariants, quiet
 from helpers.refusals import refuses
 
@@ -258,3 +259,26 @@ def test_nothing_needs_pandas_polars_or_igraph() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "Graph(3 nodes, 3 edges, 3 features)"
+
+
+@pytest.mark.parametrize("source", [[[0, 1], [1, 0]], [[0, 1], [2, 3]], np.array([[0, 1], [2, 3]])])
+def test_what_may_be_a_matrix_or_edges_is_refused(source: Any) -> None:
+    with pytest.raises(GraphError, match=r"matrix or edges: call Graph.from_dense .* Graph.from_edges"):
+        Graph.from_any(source)
+
+
+def test_matrices_with_64_bit_indices() -> None:
+    from sklearn.cluster import KMeans
+
+    def wide(matrix: np.ndarray) -> sp.csr_array:
+        result = sp.csr_array(matrix)
+        return sp.csr_array(
+            (result.data, result.indices.astype(np.int64), result.indptr.astype(np.int64)), shape=result.shape
+        )
+
+    g = Graph.from_scipy(wide(PATH), x=wide(PATH))
+    assert isinstance(g.x, sp.csr_array)
+    assert g.x.indices.dtype == g.x.indptr.dtype == np.int32
+    assert g.adjacency.indices.dtype == np.int32
+    np.testing.assert_array_equal(g.x.toarray(), PATH)
+    assert KMeans(2, n_init=1, random_state=0).fit(g.x).labels_.shape == (3,)
