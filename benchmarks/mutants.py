@@ -28,6 +28,7 @@ import multiprocessing
 import os
 import py_compile
 import random
+import re
 import resource
 import shutil
 import signal
@@ -57,7 +58,7 @@ ROOMS = {
 ELSEWHERE = "softcut/ops/kernels"  # programs for GPUs: tests/gpu checks them
 # Of the tests of a stage the quickest that together take this many seconds on the code as it is.
 LIMIT = 60.0
-# Arguments that change the speed, or how a picture looks, but no value.
+# Arguments that change the speed, how a picture looks, or what happens after a defect elsewhere, but no value.
 NO_VALUE = {
     "copy",
     "nogil",
@@ -70,7 +71,16 @@ NO_VALUE = {
     "figsize",
     "pad",
     "dpi",
+} | {
+    *("strict", "frozen", "indent", "v0", "ignore_errors"),
 }
+SPEED_ONLY = re.compile(
+    r"_(CHUNK|BLOCK|PIECE|AT_ONCE|ROWS_AT_ONCE|TOGETHER) = "
+)  # how much is done at a time
+LIMITS = {"2**31", "2**32", "2**53", "2**63", "2.0**50", "2.0**53"}
+# The number of something is never negative: these signs before 0 mean the same.
+COUNT = re.compile(r"(len\(.*\)|\.size|\.nnz|\.numel\(\)|\.shape\[-?\d\]|\.ndim)$")
+SAME_FOR_COUNTS = {"Eq_LtE", "LtE_Eq", "Gt_NotEq", "NotEq_Gt"}
 # A mutant is too slow, and noticed, when one test takes this many times as long as before, and these seconds more.
 SLOWER, MORE = 5.0, 30.0
 MEMORY = 8 << 30  # bytes one mutant may have
@@ -145,18 +155,19 @@ def _is_text_or_type(node: Any) -> bool:
     return False
 
 
-def _cannot_be_tested(node: Any) -> bool:
-    """Whether a place is an argument without a value, the limit of an integer type, or a decorator of a protocol."""
+def _cannot_be_tested(node: Any, operator: str, line: str) -> bool:
+    """Whether a change has no effect on values: see ``NO_VALUE`` and the constants below it."""
+    if SPEED_ONLY.search(line) or (operator == "core/RemoveDecorator" and line.strip() == "@staticmethod"):
+        return True
+    if node.type == "comparison" and operator.rpartition("Operator_")[2] in SAME_FOR_COUNTS:
+        left, *_, right = (child.get_code().strip() for child in node.children)
+        if right == "0" and COUNT.search(left):
+            return True
     while node is not None and node.parent is not None:
         parent = node.parent
         if parent.type == "argument" and parent.children[0].get_code().strip() in NO_VALUE:
             return True
-        if parent.type == "power" and parent.get_code().replace(" ", "") in (
-            "2**31",
-            "2**32",
-            "2**53",
-            "2**63",
-        ):
+        if parent.type == "power" and parent.get_code().replace(" ", "") in LIMITS:
             return True
         if parent.type == "classdef" and node.type == "suite" and "Protocol" in parent.children[3].get_code():
             return True
@@ -188,7 +199,7 @@ def places(room: str) -> Iterator[tuple[tuple[str, int, int], Mutant]]:
                 dotted = name == "core/ExceptionReplacer" and "." in lines[line - 1]
                 if not (
                     _is_text_or_type(own)
-                    or _cannot_be_tested(node)
+                    or _cannot_be_tested(node, name, lines[line - 1])
                     or dotted
                     or "# pragma" in lines[line - 1]
                 ):

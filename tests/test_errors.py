@@ -43,9 +43,8 @@ def test_a_note_is_a_text_with_a_code_and_values():
     assert json.loads(json.dumps([note])) == [note]
     for each in (copy.deepcopy(note), pickle.loads(pickle.dumps(note))):
         assert (each, each.code, each.values, each.pieces) == (note, note.code, {"lines": 3}, note.pieces)
-    assert (
-        Sentence("a; ", note).worded(lambda a: f"--{a.name}") == "a; 3 lines skipped (--comments reads them)"
-    )
+    sentence = Sentence("a; ", note).worded(lambda a: f"--{a.name}")
+    assert sentence == "a; 3 lines skipped (--comments reads them)"
 
 
 def test_what_reading_says_can_be_told_by_code(tmp_path):
@@ -75,9 +74,7 @@ def test_what_reading_says_can_be_told_by_code(tmp_path):
         (["x"], "/somewhere/own.py", "python own.py -k 3"),
     ],
 )
-def test_the_origin_names_commit_device_and_the_command_as_one_types_it(
-    monkeypatch, original, script, wanted
-):
+def test_the_origin_names_commit_device_and_command_as_typed(monkeypatch, original, script, wanted):
     monkeypatch.setenv("SOFTCUT_COMMIT", "1234567")
     monkeypatch.setattr(sys, "orig_argv", ["python", *original])
     monkeypatch.setattr(sys, "argv", [script, "-k", "3"])

@@ -83,7 +83,8 @@ def trials(table: Results) -> str:
             "clusters used",
         ]
         parts.append(markdown_table([*head, "L_o", "L_o 2", "seconds"], rows))
-        parts.append(_chosen_text(list(runs.values())))
+        if len(names) > 1:
+            parts.append(_chosen_text(list(runs.values())))
     return "\n\n".join(parts)
 
 
@@ -228,9 +229,13 @@ def _missing_text(gone: Sequence[tuple[str, str, int]], beyond: Sequence[tuple[s
 
 
 def _missing_lines(gone: Sequence[tuple[str, str, int]]) -> str:
+    """One command for the methods of a data set that have as many folds."""
+    methods: dict[tuple[str, int], list[str]] = {}
+    for dataset, method, count in gone:
+        methods.setdefault((dataset, count), []).append(method)
     return "\n".join(
-        f"- {count} of {FOLDS} folds: `{table2.command_for(dataset, method)}`"
-        for dataset, method, count in gone
+        f"- {count} of {FOLDS} folds: `{table2.command_for(dataset, ' '.join(names))}`"
+        for (dataset, count), names in methods.items()
     )
 
 

@@ -30,7 +30,7 @@ from softcut.clustering.networks import Networks, evidence_weights
 from softcut.clustering.prepare import Prepared, Tell
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.errors import Note
-from softcut.ops import Operator
+from softcut.ops import Operator, entropy
 from softcut.training import ReplicaNet
 
 
@@ -120,8 +120,7 @@ def _scale(part: Tensor, weight: Tensor, total: float) -> Tensor:
     """Scale of each (centred) column: the square root of its weight, so that rows have length `total` on average."""
     root = weight.clamp(min=0).sqrt()
     length = (part * root).square().sum(1).mean().sqrt()
-    tiny = torch.finfo(part.dtype).tiny
-    return torch.where(length > tiny, total * root / length.clamp(min=tiny), 0.0)
+    return torch.where(length > torch.finfo(part.dtype).tiny, total * root / length, 0.0)
 
 
 @dataclass
@@ -140,14 +139,13 @@ class Refiner(_Tensors):
         x = x.float()
         centre = x.mean(0)
         spread = (x - centre).square().mean().sqrt()
-        scale = torch.where(spread > 1e-12, 1 / spread.clamp(min=1e-12), torch.zeros_like(spread))
+        scale = torch.where(spread > 1e-12, 1 / spread, 0.0)
         z = (x - centre) * scale
         kernel, bias = _regression(z, labels, k, recipe.ridge)
-        share = torch.bincount(labels, minlength=k).to(x.dtype) / max(1, len(labels))
-        entropy = -(share * share.clamp(min=1e-12).log()).sum()
+        whole = entropy(torch.bincount(labels, minlength=k).to(x.dtype))
         left = torch.nn.functional.cross_entropy(z @ kernel + bias, labels)
         # The share of the clusters' entropy that features explain: nothing from noise.
-        told = (1 - left / entropy.clamp(min=1e-12)).clamp(0, 1)
+        told = torch.relu(1 - left / whole.clamp(min=1e-12))
         return cls(centre, scale, kernel, bias, told / (1 + told))
 
     def apply(self, x: Tensor, proba: Tensor, op: Operator, recipe: Recipe = DEFAULT) -> Tensor:

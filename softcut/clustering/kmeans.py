@@ -95,7 +95,7 @@ def kmeans_restarts(
             moved |= small.any(1)
         centres[active] = updated
         active = active[moved]
-        if active.numel() == 0:
+        if not len(active):
             break
     return labels, centres
 
@@ -122,7 +122,7 @@ def _plus_plus(x: Tensor, k: int, restarts: int, generator: torch.Generator) -> 
         return (points.square().sum(1, keepdim=True) - 2 * points @ x.mT + norm).clamp(min=0)
 
     draws = torch.rand(k, restarts, generator=generator, dtype=torch.float64)
-    chosen = [x[(draws[0] * n).long().clamp(max=n - 1).to(x.device)]]
+    chosen = [x[(draws[0] * n).long().to(x.device)]]
     closest = distance_to(chosen[0])
     for i in range(1, k):
         total = closest.double().cumsum(1)

@@ -66,7 +66,7 @@ def _measure(z: Tensor, longest: float) -> Measures:
     limit = longest * _typical(z.norm(dim=-1))
     length = _clip(z, limit).square().sum(-1).mean().sqrt()
     # Unit variance per column on average: He-normal first kernels then give logits of order one.
-    scale = torch.where(length > 1e-12, z.shape[-1] ** 0.5 / length.clamp(min=1e-12), 0.0)
+    scale = torch.where(length > 1e-12, z.shape[-1] ** 0.5 / length, 0.0)
     return centre, limit, scale
 
 

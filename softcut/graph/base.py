@@ -26,7 +26,7 @@ from softcut.tables.frames import aligned_series, features_of_frame, is_frame
 from softcut.tables.kinds import kinds_of_columns
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class BaseGraph:
     """The contents of a graph, checked when it is made; see :class:`softcut.graph.Graph`."""
 

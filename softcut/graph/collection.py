@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,7 +61,7 @@ class GraphCollection:
     split: NDArray[np.int8] | None = None
     weight: NDArray[np.float32] | None = None
     name: str = "graphs"
-    note: str = field(default="", compare=False)
+    note: str = ""
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -208,7 +208,7 @@ def class_numbers(y: Any, count: int) -> tuple[NDArray[np.int64], tuple[str, ...
 def _graph_label(item: Any) -> Any:
     """The class of a PyTorch Geometric graph; None for anything else."""
     label = None if isinstance(item, Graph) else getattr(item, "y", None)
-    return label.reshape(-1)[0].item() if label is not None and getattr(label, "numel", int)() == 1 else None
+    return label.item() if label is not None and getattr(label, "numel", int)() == 1 else None
 
 
 def _plain_graph(item: Any, number: int) -> Graph:

@@ -79,7 +79,7 @@ def read_mtx(data: bytes, options: ReadOptions) -> Graph:
     elif symmetry == "symmetric":
         v, u = np.triu_indices(rows)  # the lower triangle column by column is the upper row by row
     else:
-        v, u = np.divmod(np.arange(entries), max(rows, 1))
+        v, u = np.divmod(np.arange(entries), rows)
     outside = (u < 0) | (v < 0) | (u >= rows) | (v >= rows)
     if outside.any():
         at = int(np.flatnonzero(outside)[0])

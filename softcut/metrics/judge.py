@@ -87,7 +87,7 @@ class Evidence:
 
 def _ratio(gain: Any, cost: Any) -> Any:
     if isinstance(cost, Tensor):
-        return torch.where(cost > 0, gain / cost.clamp(min=1e-300), 0.0)
+        return torch.where(cost > 0, gain / cost, 0.0)
     return gain / cost if cost > 0 else 0.0
 
 

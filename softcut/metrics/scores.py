@@ -100,6 +100,11 @@ def _graph_scores(graph: GraphLike, labels: ArrayLike, resolution: float = 1.0) 
     }
 
 
+def _at_most_one(value: float) -> float:
+    """A share that rounding may have brought above 1."""
+    return min(float(value), 1.0)
+
+
 def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometric"] = "arithmetic") -> float:
     r"""Normalised mutual information, in [0, 1].
 
@@ -114,7 +119,7 @@ def nmi(y: ArrayLike, labels: ArrayLike, average: Literal["arithmetic", "geometr
     if average not in ("arithmetic", "geometric"):
         raise ParameterError(f"average must be 'arithmetic' or 'geometric', not {average!r}.")
     value = _sk.normalized_mutual_info_score(*_pair(y, labels), average_method=average)
-    return float(np.clip(value, 0.0, 1.0))
+    return _at_most_one(value)
 
 
 def homogeneity(y: ArrayLike, labels: ArrayLike) -> float:
@@ -124,7 +129,7 @@ def homogeneity(y: ArrayLike, labels: ArrayLike) -> float:
     >>> round(homogeneity([0, 0, 1, 1], [0, 0, 1, 2]), 3)
     1.0
     """
-    return float(np.clip(_sk.homogeneity_score(*_pair(y, labels)), 0.0, 1.0))
+    return _at_most_one(_sk.homogeneity_score(*_pair(y, labels)))
 
 
 def completeness(y: ArrayLike, labels: ArrayLike) -> float:
@@ -136,7 +141,7 @@ def completeness(y: ArrayLike, labels: ArrayLike) -> float:
     >>> round(completeness([0, 0, 1, 1], [0, 0, 1, 2]), 3)
     0.667
     """
-    return float(np.clip(_sk.completeness_score(*_pair(y, labels)), 0.0, 1.0))
+    return _at_most_one(_sk.completeness_score(*_pair(y, labels)))
 
 
 def ari(y: ArrayLike, labels: ArrayLike) -> float:
@@ -240,7 +245,7 @@ def balance(labels: ArrayLike, k: int | None = None) -> float:
     if k == 1:
         return 1.0
     share = sizes / sizes.sum()
-    return float(np.clip((share * -np.log(share)).sum() / np.log(k), 0.0, 1.0)) + 0.0
+    return _at_most_one((share * -np.log(share)).sum() / np.log(k)) + 0.0
 
 
 def evidence_parts(graph: GraphLike, labels: ArrayLike, x: Any = None) -> Evidence:

@@ -229,7 +229,7 @@ def _said_of(table: FeatureTable, how: str) -> list[Note]:
 
 def _counted(edges: EdgeTable) -> int | None:
     """0 or 1 where the ids count the nodes from there (up to half may be missing), None where they are names."""
-    if edges.names is not None or edges.ends.size == 0:
+    if edges.names is not None:
         return None
     low, high = int(edges.ends.min()), int(edges.ends.max())
     if low not in (0, 1) or high > 2 * edges.ends.size:
@@ -349,5 +349,5 @@ def rows_of_nodes(table: FeatureTable, names: Sequence[str], missing: str, label
 
 def names_of_rows(n: int, table: FeatureTable) -> list[str]:
     """Names of unnamed nodes: counted from 0, or from 1 where the ids of the features are."""
-    start = 0 if table.ids is None or "0" in table.ids else 1
+    start = 0 if "0" in (table.ids or ()) else 1
     return [str(i) for i in range(start, n + start)]

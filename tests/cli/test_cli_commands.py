@@ -6,12 +6,13 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import Mock, create_autospec
 
 import numpy as np
 import pytest
@@ -19,15 +20,20 @@ from helpers.molecule_samples import made_molecules
 from PIL import Image
 from rich.console import Console
 
-from softcut.cli.console import TrainingBar
-from softcut.datasets import qm9
+from softcut.cli.classify import _close
+from softcut.cli.console import TrainingBar, reading_bar
+from softcut.datasets import load_graphs, qm9
+from softcut.errors import ParameterError
 from softcut.io.part_files import open_part, read_manifest, read_names
+from softcut.learning import GraphClassification
 from softcut.metrics import ari
 from softcut.paper import regression, segmentation, segmentation_figure
 from softcut.report import demo
 from softcut.report.html_page import Section
+from softcut.segment.segmentation import MAX_PIXELS
 from softcut.training import LoopProgress
 
+SHOWN = "[b]" + "x" * 130  # no markup, and longer than a line
 HAVE_METIS = importlib.util.find_spec("pymetis") is not None
 
 
@@ -37,29 +43,35 @@ def test_the_demo_runs_twice(done, refused, tmp_path, monkeypatch):
     methods = ("k-means, propagated", "softcut (default)")
     monkeypatch.setattr(demo, "demo_graphs", lambda: graphs[:1])
     monkeypatch.setattr(demo, "METHODS", {name: demo.METHODS[name] for name in methods})
-    out, _ = done("demo", "--out", "shown")
+    out, _ = done("demo", "--out", SHOWN)
+    assert f"Pictures and results.json are in {SHOWN}/" in out.splitlines()
     files = ["communities.png", "report.html", "results.json"]
-    assert out.splitlines()[-1] == "Report: shown/report.html"
-    assert sorted(p.name for p in Path("shown").iterdir()) == files
-    rows = json.loads(Path("shown/results.json").read_text())
+    assert out.splitlines()[-1] == f"Report: {SHOWN}/report.html"
+    assert sorted(p.name for p in Path(SHOWN).iterdir()) == files
+    rows = json.loads(Path(SHOWN, "results.json").read_text())
     assert [row["method"] for row in rows] == list(methods)
     for row in rows:
         assert f"{row['nmi']:.3f}" in out and f"{row['modularity']:.3f}" in out
         assert f"{row['clusters_used']} of 6" in out and f"{row['seconds']:.1f}" in out
     assert rows[1]["nmi"] > 0.9
-    assert "--overwrite" in refused("demo", "--out", "shown")
+    assert "--overwrite" in refused("demo", "--out", SHOWN)
     monkeypatch.setattr(demo, "demo_graphs", lambda: graphs[1:2])
-    done("demo", "--out", "shown", "--overwrite")
-    assert sorted(p.name for p in Path("shown").iterdir()) == ["grid.png", *files[1:]]
-    assert all("nmi" not in row for row in json.loads(Path("shown/results.json").read_text()))
-    Path("shown/holiday.png").write_bytes(b"mine")
-    assert "holiday.png" in refused("demo", "--out", "shown", "--overwrite")
+    Path("results").mkdir()
+    monkeypatch.setattr("softcut.paper.report_sections.report_sections", lambda folder: [Section("All", [])])
+    assert '<p class="faint">Generated graphs</p>' in Path(SHOWN, "report.html").read_text()
+    done("demo", "--out", SHOWN, "--overwrite")
+    page = Path(SHOWN, "report.html").read_text()
+    assert "Generated graphs, then results/" in page and '<h2 id="all-title">' in page
+    assert sorted(p.name for p in Path(SHOWN).iterdir()) == ["grid.png", *files[1:]]
+    assert all("nmi" not in row for row in json.loads(Path(SHOWN, "results.json").read_text()))
+    Path(SHOWN, "holiday.png").write_bytes(b"mine")
+    assert "holiday.png" in refused("demo", "--out", SHOWN, "--overwrite")
 
 
 def test_parts_are_written_and_described(done, refused, people, monkeypatch):
     _, names = people
     words = ("partition", "people.csv", "-f", "words.csv")
-    out, _ = done(*words, "--parts", 3, "--out", "parts", "--seed", 1)
+    out, _ = done(*words, "--parts", 3, "--out", "parts", "--seed", 1, "--method", "auto")
     manifest = read_manifest("parts")
     assert (manifest.parts, manifest.nodes, manifest.columns) == (3, 120, 30)
     assert manifest.about["method"] == ("metis" if HAVE_METIS else "contiguous")
@@ -70,11 +82,18 @@ def test_parts_are_written_and_described(done, refused, people, monkeypatch):
     assert f"120 nodes in 3 parts of {min(manifest.rows)} to {max(manifest.rows)} " in out
     assert f"{manifest.about['crossing_share']:.1%} of the edges cross" in out
     assert "30 features projected to 30 columns" in out
+    assert f"; {sum(manifest.halo) / 120:.2f} halo rows per node\n" in out
     assert "torchrun --nproc-per-node 3 -m softcut.clustering.distributed parts -k K" in out
     assert "add --overwrite" in refused(*words, "--parts", 2, "--out", "parts")
     monkeypatch.setitem(sys.modules, "pymetis", None)
     _, err = done(*words, "--parts", 2, "--out", "parts", "--overwrite")
     assert "METIS is not installed (pip install 'softcut[parts]')" in err
+    for parts, more in ((1, ()), (2, ("--method", "contiguous"))):  # no choice was made
+        out, err = done(*words, "--parts", parts, "--out", SHOWN, "--overwrite", *more)
+        assert "METIS" not in err
+    assert f"-m softcut.clustering.distributed {SHOWN} -k K" in out
+    seconds = re.search(rf"Written in ([\d.]+) s: {re.escape(SHOWN)}\n", out)
+    assert float(seconds[1]) < 1000
 
 
 def test_options_of_partition_have_an_effect(done, people):
@@ -92,16 +111,16 @@ def test_options_of_partition_have_an_effect(done, people):
 def test_report_writes_one_file(done, refused, tmp_path, monkeypatch):
     monkeypatch.setattr("softcut.paper.report_sections.report_sections", lambda folder: [Section("All", [])])
     (tmp_path / "results").mkdir()
-    out, _ = done("report", "--out", "here/a.html")
-    assert out == f"Report: here/a.html ({Path('here/a.html').stat().st_size / 1e6:.1f} MB)\n"
-    assert [p.name for p in Path("here").iterdir()] == ["a.html"]
-    assert "--overwrite" in refused("report", "--out", "here/a.html")
-    done("report", "--out", "here/a.html", "--overwrite")
+    out, _ = done("report", "--out", f"{SHOWN}/a.html")
+    assert out == f"Report: {SHOWN}/a.html ({Path(SHOWN, 'a.html').stat().st_size / 1e6:.1f} MB)\n"
+    assert [p.name for p in Path(SHOWN).iterdir()] == ["a.html"]
+    assert "--overwrite" in refused("report", "--out", f"{SHOWN}/a.html")
+    done("report", "--out", f"{SHOWN}/a.html", "--overwrite")
 
 
 def test_serve_listens_here_only_and_ends_cleanly(done, monkeypatch, tmp_path):
     uvicorn = pytest.importorskip("uvicorn")
-    pytest.importorskip("starlette")
+    create_app = pytest.importorskip("softcut.serve.app").create_app
     monkeypatch.setattr("multiprocessing.forkserver.ensure_running", lambda: None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     seen = {}
@@ -110,13 +129,19 @@ def test_serve_listens_here_only_and_ends_cleanly(done, monkeypatch, tmp_path):
         (listener,) = sockets
         seen["address"] = listener.getsockname()
         seen["hosts"] = server.config.app.hosts
+        seen["settings"] = server.config.log_level, server.config.access_log
+        assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
         seen["folders"] = [p.name for p in tmp_path.iterdir()]
         raise KeyboardInterrupt
 
     monkeypatch.setattr(uvicorn.Server, "run", serve)
+    made = Mock(side_effect=create_app)
+    monkeypatch.setattr("softcut.serve.app.create_app", made)
     out, _ = done("serve", "--port", 0)
     host, port = seen["address"]
     assert host == "127.0.0.1"
+    assert (made.call_args.args[2:], made.call_args.args[0].most_running) == ((50_000_000, None), 4)
+    assert seen["settings"] == ("warning", False)
     assert seen["hosts"] == {f"127.0.0.1:{port}", f"localhost:{port}"}
     assert f"http://127.0.0.1:{port} " in out and "Ended." in out
     assert seen["folders"] and not list(tmp_path.iterdir())  # removed with what was uploaded
@@ -159,6 +184,9 @@ def test_train_save_and_predict(done, refused, shapes):
     second = np.array([row["class"] == "2" for row in rows])
     assert metrics["accuracy_per_class"]["2"] == pytest.approx(hits[second].mean())
     assert (metrics["trained_on"], metrics["tested_on"], metrics["graphs"]) == (48, 12, 60)
+    edges = len(Path("shapes/SHAPES_A.txt").read_text().splitlines()) // 2
+    assert metrics["edges"] == edges and 0 < metrics["seconds"] < 1000
+    assert "was trained on a folder" in refused("classify", "bench-easy-small", "--model", "m", "-o", "x")
     assert f"{100 * hits.mean():.1f} %" in out and "of class 2" in out
     said = refused("classify", "shapes", *words)  # an earlier result is not replaced
     assert "--overwrite" in said
@@ -182,13 +210,29 @@ def test_train_save_and_predict(done, refused, shapes):
 def test_a_data_set_by_name_uses_its_own_split(done, refused, shapes, data, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     words = ("bench-easy-small", "--epochs", 2, "--device", "cpu", "--model-out", "m", "-o", "r")
+    fit = create_autospec(GraphClassification.fit, side_effect=GraphClassification.fit)
+    monkeypatch.setattr(GraphClassification, "fit", fit)
     out, _ = done("classify", *words)
+    assert len(fit.call_args.args[1]) == (load_graphs("bench-easy-small").split < 2).sum()
     metrics = json.loads(Path("r/metrics.json").read_text())
     assert metrics["trained_on"] + metrics["tested_on"] == 300
     assert "Bench-easy-small: 300 graphs, 3 classes" in out
     shapes("shapes", 4)
     said = refused("classify", "shapes", "--model", "m")
     assert "was trained on Bench-easy-small, not on a folder" in said
+
+
+@pytest.mark.parametrize("classes", [10, 11])
+def test_few_classes_are_listed(capsys, classes):
+    metrics = {"pool": "topk", "trained_on": 9000, "tested_on": 1000, "epochs": 3, "accuracy": 0.875}
+    metrics |= {"accuracy_per_class": dict.fromkeys(map(str, range(classes)), 0.5), "interrupted": True}
+    metrics |= {"name": "g", "graphs": 10_000, "classes": [""] * classes, "seconds": 1.25}
+    _close(metrics, SimpleNamespace(written=[]))
+    facts = {"pooler": "topk", "trained on, tested on": "9,000, 1,000 graphs"}
+    facts |= {"epochs": "3", "accuracy": "87.5 %"}
+    facts |= {f"of class {i}": "50.0 %" for i in range(classes)} if classes == 10 else {}
+    facts |= {"interrupted": "after 3 epochs", "seconds": "1.2"}
+    assert dict(re.findall(r"│ (.*?) +│ +(.*?) │", capsys.readouterr().out)) == facts
 
 
 def test_labels_overlay_and_sizes_are_written(done, refused, photo):
@@ -207,6 +251,16 @@ def test_labels_overlay_and_sizes_are_written(done, refused, photo):
         assert f"{100 * inside.mean():.1f} %" in out and described["colour"] in out
     assert Image.open("photo-segments/overlay.png").size == (90, 40)
     assert "--overwrite" in refused("segment", "photo.png", "-k", 3)
+    assert 0 < about["seconds"] < 1000 and f"{about['regions']} regions" in out
+
+
+def test_segment_asks_for_what_it_was_told(refused, photo, monkeypatch):
+    divide = Mock(side_effect=ParameterError("enough."))
+    monkeypatch.setattr("softcut.segment.segment_image", divide)
+    asked = {"method": "mincut", "regions": "felzenszwalb", "texture": True, "position": False}
+    for words, more in (((), {"max_pixels": MAX_PIXELS}), (("--max-pixels", 9), {"max_pixels": 9})):
+        refused("segment", "photo.png", *words)
+        divide.assert_called_with(Path("photo.png"), "auto", **asked, random_state=0, device="auto", **more)
 
 
 def test_options_of_segment_have_an_effect(done, photo):
@@ -248,9 +302,7 @@ def test_a_quick_regression_ends_with_a_table_and_says_what_it_is(done, molecule
 
 
 @pytest.mark.parametrize("press_at", [1, 4])
-def test_ctrl_c_leaves_a_checkpoint_that_the_same_command_continues(
-    run, done, molecules, monkeypatch, press_at
-):
+def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(run, done, molecules, monkeypatch, press_at):
     words = (*WORDS, "--epochs", 6, "--device", "cpu")
     seen = []
 
@@ -321,15 +373,25 @@ def test_a_terminal_sees_bars(terminal):
     errors, hits = {"mse": np.array([0.2, 0.4])}, {"accuracy": np.array([0.5, 0.75])}
     with TrainingBar(console, jobs=4) as bar:
         bar.update("topk", range(2), LoopProgress(20, 50, {}, errors, (0, 1)))
+        bar.update("topk", range(2, 4), LoopProgress(50, 50, {}, errors, (0, 1)))
         bar.update("mincut", range(2), LoopProgress(50, 50, {}, errors, (0, 1)))
         bar.update("PROTEINS mincut", range(3), LoopProgress(50, 50, {}, hits, (0, 1)))
-        bar.tell("writing")
+        bar.tell(SHOWN)
+    shown = screen.getvalue()
+    screen.truncate(0)
     with TrainingBar(console) as bar:
         bar(SimpleNamespace(iteration=30, iterations=30, cut=np.array([-0.5, -1]), ortho=np.array([0.25])))
-    shown = screen.getvalue()
+    assert "at most" not in screen.getvalue()  # the number of jobs is not known
+    shown += screen.getvalue()
     for text in (
-        *("mincut (2 of 4)", "2 networks, validation MSE 0.300", "PROTEINS mincut (3 of 4)"),
-        *("2 of 3 folds training, validation accuracy 62.5 %", "training  loss -0.750  ortho 0.250", "30/30"),
+        *("topk (1 of 4)", "at most", "mincut (2 of 4)", "PROTEINS mincut (3 of 4)", "30/30"),
+        *("2 networks, validation MSE 0.300", "2 of 3 folds training, validation accuracy 62.5 %"),
+        "training  loss -0.750  ortho 0.250",
     ):
         assert (text in shown) is terminal
-    assert terminal or shown == "writing\n"
+    assert terminal or shown == f"{SHOWN}\n"
+    with reading_bar(console) as told:
+        assert callable(told) is terminal
+        if terminal:
+            told(5, 10)
+    assert ("reading" in screen.getvalue()) is terminal

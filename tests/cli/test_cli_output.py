@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from helpers.refusals import refuses
 
 from softcut.cli.console import TrainingBar
 from softcut.cli.interrupts import Interrupts, Stopped
@@ -32,8 +33,7 @@ def fill(path, name, overwrite=False):
 
 
 def not_taken(path, said, overwrite=True, files=FILES):
-    with pytest.raises(ParameterError, match=said):
-        Output(overwrite).folder(Path(path), files)
+    refuses(ParameterError, said, Output(overwrite).folder, Path(path), files)
 
 
 def test_a_folder_appears_whole(here):
@@ -66,11 +66,21 @@ def test_a_failure_leaves_nothing(here):
     assert output.written == []
 
 
-def test_old_results_need_a_word_and_do_not_mix(here):
+def test_old_results_need_a_word_and_do_not_mix(here, monkeypatch):
     fill("result", "a.png")
     not_taken("result", "--overwrite", overwrite=False)
     fill("result", "b.png", overwrite=True)
     assert everything(here) == ["result", "result/b.png"]
+    rename = Path.rename
+
+    def stuck(old, new):
+        return rename(old if old.name in ("result", "old") else here / "none", new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", stuck)
+        with pytest.raises(FileNotFoundError):
+            fill("result", "c.png", overwrite=True)
+    assert everything(here) == ["result", "result/b.png"]  # the old ones come back
     (here / "result" / "thesis.tex").write_text("years of work")  # other files are never replaced
     for overwrite in (False, True):
         not_taken("result", r"thesis\.tex", overwrite)
@@ -87,8 +97,7 @@ def test_bad_places_are_refused_at_once(here, monkeypatch):
     locked = Mock(side_effect=PermissionError(13, "Permission denied"))
     monkeypatch.setattr("softcut.cli.output.tempfile.mkdtemp", locked)
     not_taken("locked", "Permission denied")
-    with pytest.raises(ParameterError, match=r"--model-out locked/m .*Permission denied"):
-        Output().model(Path("locked/m"))
+    refuses(ParameterError, r"--model-out locked/m .*Permission denied", Output().model, Path("locked/m"))
 
 
 def test_files_go_beside_others(here):
@@ -98,17 +107,15 @@ def test_files_go_beside_others(here):
     with output:
         (models.staged / "m.json").write_text("2")
     assert everything(here) == ["m.json", "other.json"]
-    with pytest.raises(ParameterError, match=r"m\.json exists"):
-        Output().model(Path("m"))
+    refuses(ParameterError, r"m\.json exists", Output().model, Path("m"))
     (here / "m.safetensors").mkdir()
-    with pytest.raises(ParameterError, match=r"m\.safetensors is a folder"):
-        Output(overwrite=True).model(Path("m"))
+    refuses(ParameterError, r"m\.safetensors is a folder", Output(overwrite=True).model, Path("m"))
     assert Output().model(None) is None
 
 
 def test_a_run_that_fails_while_writing_leaves_nothing(refused, ring, monkeypatch):
     monkeypatch.setattr("numpy.save", Mock(side_effect=OSError(28, "No space left on device")))
-    assert "No space left on device" in refused(*ring, "--model-out", "m")
+    assert refused(*ring, "--model-out", "m") == "softcut: No space left on device."
 
 
 def test_the_model_may_lie_with_the_results(done, ring, tmp_path):
@@ -185,32 +192,32 @@ def ended(folder, program):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("module", ["softcut.cli.interrupts", "typer", "rich.console", "softcut.cli.app"])
-def test_a_press_while_importing_is_quiet(tmp_path, module):
-    program = WATCH.format(module=module, do=PRESS) + MAIN
-    assert ended(tmp_path, program) == (130, "", "softcut: interrupted.\n")
-
-
-def test_a_press_inside_a_library_ends_with_the_same_code(tmp_path):
-    # Python would end itself with a signal after this, as it does when torch is interrupted while it is loaded.
-    program = WATCH.format(module="typer", do='run(b"raise KeyboardInterrupt", 257, {}, {})')
-    program += """
+# Python would end itself with a signal after this, as it does when torch is interrupted while it is loaded.
+INSIDE_A_LIBRARY = WATCH.format(module="typer", do='run(b"raise KeyboardInterrupt", 257, {}, {})')
+INSIDE_A_LIBRARY += """
 run = ctypes.pythonapi.PyRun_String
 run.restype = ctypes.py_object
 run.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object]
 """
-    assert ended(tmp_path, program + MAIN) == (130, "", "softcut: interrupted.\n")
-
-
-def test_a_press_while_the_program_ends_changes_nothing(tmp_path):
-    program = """
+WHILE_IT_ENDS = """
 import atexit, signal, softcut.cli.app
 def pressed():
     raise KeyboardInterrupt
 softcut.cli.app.run = pressed
 atexit.register(signal.raise_signal, signal.SIGINT)
 """
+IMPORTED = ("softcut.cli.interrupts", "typer", "rich.console", "softcut.cli.app")
+WHILE_IMPORTING = [WATCH.format(module=module, do=PRESS) for module in IMPORTED]
+
+
+@pytest.mark.parametrize("program", [*WHILE_IMPORTING, INSIDE_A_LIBRARY, WHILE_IT_ENDS])
+def test_a_press_at_any_time_is_one_word_and_exit_code_130(tmp_path, program):
     assert ended(tmp_path, program + MAIN) == (130, "", "softcut: interrupted.\n")
+
+
+def test_a_reader_that_has_enough_is_no_mistake(tmp_path):
+    program = "import softcut.cli.app as a\ndef app(**given):\n    raise BrokenPipeError\na.app = app\n"
+    assert ended(tmp_path, program + MAIN) == (1, "", "")
 
 
 def test_python_m_softcut_is_quiet_from_its_first_line(tmp_path):

@@ -1,6 +1,8 @@
 """The arguments of the estimators and the constants of a recipe: their bounds, and that each has an effect."""
 
+import json
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,8 +38,10 @@ def test_random_state_takes_what_scikit_learn_takes():
     assert seed_from(5) == seed_from(np.uint32(5)) == 5
     assert (seed_from(0), seed_from(2**32 - 1)) == (0, 2**32 - 1)
     assert seed_from(None) != seed_from(None)
+    assert seed_from(np.random.default_rng(3)) == np.random.default_rng(3).integers(2**32)
+    state = np.random.RandomState(3)
+    assert seed_from(np.random.RandomState(3)) == state.randint(0, 2**32 - 1, dtype=np.int64)
     for make in (np.random.RandomState, np.random.default_rng):
-        assert seed_from(make(3)) == seed_from(make(3)) != seed_from(make(4))
         state = make(3)
         assert seed_from(state) != seed_from(state), "a generator moves on"
         assert max(seed_from(state) for _ in range(50)) > 2**31, "all seeds may come"
@@ -72,7 +76,7 @@ def test_batch_sizes():
     for value in ("auto", 100):
         with pytest.raises(ParameterError, match="'ratio_trace' cannot be trained in batches; use 'mincut'"):
             batch_size_from(value, "ratio_trace")
-    for wrong in (15, 0, "all", 20.0, True):
+    for wrong in (15, 0, "all", "none", 20.0, True):
         said = "batch_size must be a whole number of at least 16, None or 'auto'"
         with pytest.raises(ParameterError, match=said):
             batch_size_from(wrong, "evidence")
@@ -84,6 +88,7 @@ def test_batch_sizes():
         ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, a range, or 'auto', got 0"),
         ({"n_clusters": 101}, "n_clusters is 101 but the graph has only 100 nodes; ask for fewer clusters"),
         ({"n_clusters": "many"}, "n_clusters must be a whole number, a range or 'auto', got 'many'"),
+        ({"n_clusters": "all"}, "n_clusters must be a whole number, a range or 'auto', got 'all'"),
         ({"n_clusters": True}, "n_clusters must be a whole number"),
         ({"n_clusters": range(3, 3)}, "n_clusters is an empty range"),
         ({"n_clusters": [2, 400]}, "n_clusters is 400 but"),
@@ -92,6 +97,7 @@ def test_batch_sizes():
         ({"max_iter": 0}, "max_iter must be a whole number of at least 1, got 0"),
         ({"max_iter": 10**8}, "max_iter is 100000000, above the limit of 10,000,000"),
         ({"learning_rate": 0}, "learning_rate must be a positive number, got 0"),
+        ({"learning_rate": -1}, "learning_rate must be a positive number, got -1"),
         ({"learning_rate": float("inf")}, "learning_rate must be a positive number"),
         ({"learning_rate": True}, "learning_rate must be a positive number"),
         ({"learning_rate": "fast"}, "learning_rate must be a positive number"),
@@ -139,9 +145,12 @@ def test_the_digest_changes_with_every_constant():
         ),
         ({"distances": (1, 1)}, "distances of a Recipe must be a tuple of rising"),
         ({"distances": [1, 2]}, "distances of a Recipe must be a tuple of rising"),
+        ({"distances": (-1, 1)}, "distances of a Recipe must be a tuple of rising"),
         ({"auto": (0, 1)}, "auto of a Recipe must be a tuple of rising whole numbers of at least 1"),
         ({"width": 0.0}, "width of a Recipe must be a positive number, got 0.0."),
         ({"width": float("nan")}, "width of a Recipe must be a positive number, got nan."),
+        ({"fusion": None}, "fusion of a Recipe must be a number of at least 0, got None."),
+        ({"fusion": True}, "fusion of a Recipe must be a number of at least 0, got True."),
         ({"fusion": -0.1}, "fusion of a Recipe must be a number of at least 0, got -0.1."),
         ({"restart": 1.1}, "restart of a Recipe must be a number from 0 to 1, got 1.1."),
         ({"edge_starts": -0.1}, "edge_starts of a Recipe must be a number from 0 to 1, got -0.1."),
@@ -158,12 +167,10 @@ def test_the_least_values_are_accepted():
     assert replace(least, edge_starts=1.0, fusion=0, tolerance=None, width=1e-9).edge_starts == 1
 
 
-def test_the_papers_recipe_is_section_5_of_the_paper():
-    assert PAPER.paper and PAPER.objective == "mincut"
-    assert (PAPER.networks, PAPER.iterations, PAPER.learning_rate) == (10, 10_000, 5e-4)
-    assert (PAPER.hidden, PAPER.ortho_weight, PAPER.temperature) == (16, 1.0, 1.0)
-    assert (PAPER.distances, PAPER.start, PAPER.select) == ((0,), "random", "best")
-    assert (PAPER.refine, PAPER.fusion, PAPER.tolerance) == (False, 0.0, None)
+def test_recorded_results_are_those_of_these_constants():
+    runs = json.loads((Path(__file__).parents[2] / "results/quality_runs.json").read_text())
+    digests = {run["method"]: run["settings"].get("recipe") for run in runs}
+    assert (Recipe().digest, PAPER.digest) == (digests["default"], digests["the paper's model"])
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +200,11 @@ def test_every_constant_changes_the_result(graph, usual, name):
 def test_arguments_come_before_the_recipe(graph, usual):
     same = sc.GraphClustering(3, n_init=6, max_iter=30, recipe=Recipe(networks=2, iterations=3)).fit(graph)
     np.testing.assert_array_equal(same.soft_, usual.soft_)
+
+
+def test_the_papers_recipe_is_section_5_of_the_paper():
+    assert PAPER.paper and PAPER.objective == "mincut"
+    assert (PAPER.networks, PAPER.iterations, PAPER.learning_rate) == (10, 10_000, 5e-4)
+    assert (PAPER.hidden, PAPER.ortho_weight, PAPER.temperature) == (16, 1.0, 1.0)
+    assert (PAPER.distances, PAPER.start, PAPER.select) == ((0,), "random", "best")
+    assert (PAPER.refine, PAPER.fusion, PAPER.tolerance) == (False, 0.0, None)

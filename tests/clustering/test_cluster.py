@@ -11,17 +11,13 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.cluster import SpectralClustering
-from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-from sklearn.metrics.pairwise import rbf_kernel
 
 import softcut as sc
 from softcut.clustering import Recipe, networks, node_features, prepare
 from softcut.clustering.edges import edge_clusters, shares
 from softcut.datasets import attributed_communities
 from softcut.errors import SoftcutError
-from softcut.metrics import evidence
 from softcut.ops import CSR
 from softcut.training import ReplicaNet
 
@@ -71,13 +67,6 @@ def test_what_fit_takes(graph, fitted):
     np.testing.assert_array_equal(fitted.predict(graph.to_pyg()), fitted.labels_)
 
 
-@pytest.mark.parametrize("objective", ["evidence", "mincut", "ratio_trace", "dmon", "just_balance"])
-def test_objectives(graph, objective):
-    est = sc.GraphClustering(3, n_init=4, objective=objective).fit(graph)
-    assert adjusted_rand_score(graph.y, est.labels_) > 0.7
-    assert {r.objective for r in est.replicas_} == {objective}
-
-
 def test_weights_count_and_their_unit_does_not(graph):
     y = np.repeat([0, 1], 20)
     blocks = np.where(y[:, None] == y, 20.0, 1.0)  # all edges present: weight 20 within, 1 between
@@ -90,10 +79,8 @@ def test_weights_count_and_their_unit_does_not(graph):
     upper = sp.triu(weighted).tocsr()
     upper.data *= rng.uniform(0.5, 2, upper.nnz)
     weighted = sp.csr_array(upper + upper.T)
-    one, huge = (
-        sc.GraphClustering(3, n_init=4, recipe=Recipe(distances=(0,))).fit_predict(given, graph.x)
-        for given in (weighted, sp.csr_array(weighted * 1e200))
-    )
+    est = sc.GraphClustering(3, n_init=4, recipe=Recipe(distances=(0,)))
+    one, huge = (est.fit_predict(sp.csr_array(weighted * unit), graph.x) for unit in (1, 1e200))
     assert adjusted_rand_score(one, huge) > 0.99
 
 
@@ -108,8 +95,6 @@ def test_a_large_graph_is_clustered_as_well_and_predicted_the_same():
     np.testing.assert_array_equal(again.soft_, est.soft_)
     moving = (np.diff(est.history_["cut"], axis=0) != 0).sum(0)
     assert len(set(moving.tolist())) > 1, "networks stop at different times"
-    usual = sc.GraphClustering(3, n_init=6, max_iter=60).fit(graph)
-    assert not any("consensus found on" in note for note in usual.notes_)
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -128,10 +113,8 @@ def test_a_few_columns_of_noise_do_not_hide_communities(columns):
 
 def test_without_features_clusters_come_from_the_edges(graph):
     bare = graph.with_features(None).subgraph(np.diff(graph.adjacency.indptr) > 0)
-    for given, why in (
-        (bare, "no features were given"),
-        (bare.with_features(np.ones((bare.num_nodes, 2))), "all nodes"),
-    ):
+    same = bare.with_features(np.ones((bare.num_nodes, 2)))
+    for given, why in ((bare, "no features were given"), (same, "all nodes")):
         est = sc.GraphClustering(3, random_state=7).fit(given)
         assert est.notes_[0].startswith(f"clusters found from the edges alone, without networks: {why}")
         assert adjusted_rand_score(bare.y, est.labels_) > 0.8
@@ -144,17 +127,6 @@ def test_without_features_clusters_come_from_the_edges(graph):
         assert est.agreement_ == pytest.approx(np.mean(pairs), abs=1e-6)
         assert est.replicas_ == [] and est.history_["cut"].shape == (0, 0) and len(est.weights_) == 0
         assert est.converged_ and not est.interrupted_ and est.n_iter_ == 1
-
-
-@pytest.mark.parametrize("seed", [2, 3])
-def test_smooth_kernels_are_clustered_as_well_as_by_spectral_clustering(seed):
-    x, y = make_blobs(200, centers=3, random_state=seed, center_box=(-8, 8))
-    a = rbf_kernel(x, gamma=0.05)
-    np.fill_diagonal(a, 0)
-    spectral = SpectralClustering(3, affinity="precomputed", random_state=0).fit_predict(a)
-    ours = sc.GraphClustering(3).fit_predict(a)
-    assert normalized_mutual_info_score(y, ours) >= normalized_mutual_info_score(y, spectral) - 0.02
-    assert evidence(a, ours) > evidence(a, spectral) - 0.05
 
 
 def no_edges(n, **options):
@@ -198,15 +170,9 @@ def test_a_fit_and_a_prediction_encode_the_graph_once(graph, monkeypatch):
 
         monkeypatch.setattr(place, name, wrapped)
 
-    for place, name in (
-        (node_features.FeatureMap, "transform"),
-        (CSR, "from_graph"),
-        (prepare, "propagate"),
-        (networks, "agreement"),
-        (ReplicaNet, "assign"),
-    ):
-        count(place, name)
     once = {"transform": 1, "from_graph": 1, "propagate": 16, "agreement": 1, "assign": 1}
+    for place, name in zip((node_features.FeatureMap, CSR, prepare, networks, ReplicaNet), once, strict=True):
+        count(place, name)
     est = sc.GraphClustering(3, n_init=2, max_iter=3).fit(graph)
     assert counts == once
     counts.clear()

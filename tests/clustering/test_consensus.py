@@ -112,9 +112,8 @@ def test_restarts_from_given_centres_leave_them_alone():
 def test_the_best_of_the_finalists_is_taken(max_iter, finalists):
     """After ten iterations the starts with the lowest error go on."""
     x = points(80)
-    _, centres = kmeans_restarts(
-        x, 7, 8, max_iter=min(10, max_iter) if finalists else max_iter, random_state=5
-    )
+    first = min(10, max_iter) if finalists else max_iter
+    _, centres = kmeans_restarts(x, 7, 8, max_iter=first, random_state=5)
     error = torch.stack([squared_distances(x, c).amin(1).sum() for c in centres])
     if finalists and max_iter > 10:
         start = centres[error.argsort()[:finalists]]
@@ -134,10 +133,9 @@ def partitions(n: int = 60, k: int = 4, seed: int = 0) -> np.ndarray:
 
 
 def test_agreement_is_that_of_scikit_learn():
-    hard = partitions()
-    ari = agreement(torch.from_numpy(hard), 4)
-    for a in range(5):
-        for b in range(5):
+    for hard in (partitions(), np.array([[0, 0], [0, 1], [1, 1]])):
+        ari = agreement(torch.from_numpy(hard), 4)
+        for a, b in np.ndindex(*ari.shape):
             assert float(ari[a, b]) == pytest.approx(adjusted_rand_score(hard[:, a], hard[:, b]), abs=1e-9)
     assert (agreement(torch.tensor([[0, 1]]), 2) == 1).all(), "of one node"
 
@@ -219,9 +217,8 @@ def test_probabilities_are_normal_densities_as_wide_as_the_spread():
     distance = ((t[:, None] - centres) ** 2).sum(-1)
     assert float(consensus.spread) == pytest.approx(distance.min(1).mean())
     density = np.exp(-distance / (2 * distance.min(1).mean()))
-    np.testing.assert_allclose(
-        consensus.proba(s, z).numpy(), density / density.sum(1, keepdims=True), atol=1e-9
-    )
+    density /= density.sum(1, keepdims=True)
+    np.testing.assert_allclose(consensus.proba(s, z).numpy(), density, atol=1e-9)
 
 
 def test_negative_weights_and_columns_that_say_nothing_do_not_count():
@@ -230,21 +227,6 @@ def test_negative_weights_and_columns_that_say_nothing_do_not_count():
     assert (scale[:4] > 0).all() and (scale[4:6] == 0).all()
     scale = Consensus.fit(s, torch.full_like(z, 2.0), 2).scale
     assert (scale[6:] == 0).all() and torch.isfinite(scale).all()
-
-
-def test_consensus_finds_what_noisy_replicas_share():
-    truth = torch.arange(300) % 4
-    rng = torch.Generator().manual_seed(0)
-    replicas = []
-    for _ in range(16):  # each replica renames the clusters and gets 40 % of the nodes wrong
-        wrong = torch.rand(300, generator=rng) < 0.4
-        noisy = torch.where(wrong, torch.randint(0, 4, (300,), generator=rng), truth)
-        replicas.append(torch.eye(4)[torch.randperm(4, generator=rng)[noisy]])
-    s = torch.stack(replicas, dim=1)
-    z = torch.zeros(300, 1, 0)
-    labels = Consensus.fit(s, z, 4).proba(s, z).argmax(1)
-    joint = torch.zeros(4, 4).index_put((truth, labels), torch.ones(()), accumulate=True)
-    assert joint.max(1).values.sum() / 300 > 0.97
 
 
 # -------------------------------------------------------------------------------------------- refinement
@@ -264,28 +246,16 @@ def test_nothing_passes_without_edges_and_features():
     proba = torch.rand(6, 3, generator=torch.Generator().manual_seed(1))
     proba /= proba.sum(1, keepdim=True)
     refiner = Refiner.fit(torch.zeros(6, 2), torch.tensor([0, 1, 2, 0, 1, 2]), k=3)
-    assert refiner.weight < 1e-6
+    assert refiner.weight < 1e-6 and refiner.scale == 0
     op = CSR.from_edge_index(torch.zeros(2, 0, dtype=torch.long), num_nodes=6)
     torch.testing.assert_close(refiner.apply(torch.zeros(6, 2), proba, op), proba)
 
 
-def test_wrong_nodes_are_put_right_by_features_and_neighbours():
-    y, x, op = two_groups()
-    wrong = y.clone()
-    wrong[:20] = 1 - wrong[:20]
-    refiner = Refiner.fit(x, wrong, k=2)
-    assert 0.2 < refiner.weight <= 0.5
-    right = refiner.apply(x, torch.eye(2)[wrong] * 0.8 + 0.1, op).argmax(1) == y
-    assert right.float().mean() > 0.99
-    noise = torch.randn(200, 1, generator=torch.Generator().manual_seed(3))
-    assert Refiner.fit(noise, y, k=2).weight < 0.05, "features that say nothing weigh nothing"
-
-
 def test_the_regression_is_the_minimum_of_its_loss_and_weighs_what_it_explains_of_the_entropy():
-    y = torch.arange(60) % 3
+    y = torch.arange(60) % 2
     x = torch.eye(3)[y] + 0.6 * torch.randn(60, 3, generator=torch.Generator().manual_seed(5)) + 2
     y[:10] = 0
-    refiner = Refiner.fit(x, y, 3)
+    refiner = Refiner.fit(x, y, 3)  # the third cluster is empty
     torch.testing.assert_close(refiner.centre, x.mean(0))
     spread = (x - x.mean(0)).square().mean().sqrt()
     torch.testing.assert_close(refiner.scale, 1 / spread)
@@ -294,7 +264,7 @@ def test_the_regression_is_the_minimum_of_its_loss_and_weighs_what_it_explains_o
     left = torch.nn.functional.cross_entropy(z @ kernel + bias, y)
     (left + 3e-3 * kernel.square().sum()).backward()
     assert max(kernel.grad.abs().max(), bias.grad.abs().max()) < 2e-3
-    share = torch.bincount(y) / 60
+    share = torch.bincount(y) / 60  # less than one nat
     told = 1 - left.detach().float() / -(share * share.log()).sum()
     assert 0.2 < told < 0.9
     torch.testing.assert_close(refiner.weight, told / (1 + told))
@@ -304,9 +274,8 @@ def test_neighbours_by_weight():
     """A path of three nodes with one heavy edge: ten steps of PageRank with restart 0.4, written out."""
     a = torch.tensor([[0.0, 3.0, 0.0], [3.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     op = CSR.from_graph(sc.Graph.from_scipy(sp.csr_array(a.numpy())))
-    refiner = Refiner(
-        torch.zeros(1), torch.tensor(1.0), torch.zeros(1, 2), torch.zeros(2), torch.tensor(0.25)
-    )
+    one, quarter = torch.tensor(1.0), torch.tensor(0.25)
+    refiner = Refiner(torch.zeros(1), one, torch.zeros(1, 2), torch.zeros(2), quarter)
     proba = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
     evidence = 0.25 * 0.5 + 0.75 * proba
     scale = a.sum(1).rsqrt()

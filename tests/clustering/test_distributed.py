@@ -4,15 +4,18 @@ import copy
 import csv
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from helpers.refusals import refuses
 from helpers.thread_group import in_parts
 from safetensors.torch import load_file
 
@@ -24,8 +27,10 @@ from softcut.clustering.distributed import (
     JobGroup,
     ProcessError,
     partition,
+    process_group,
     train_part,
 )
+from softcut.clustering.distributed import __main__ as command
 from softcut.clustering.distributed.__main__ import all_labels, main
 from softcut.clustering.distributed.group import TorchGroup, Traffic, step_traffic
 from softcut.clustering.distributed.part import PartNodes, prepare_part
@@ -48,8 +53,9 @@ NO_EDGES = Recipe(edge_starts=0.0)
 
 def weighted():
     first, second = np.triu(GRAPH.adjacency.toarray()).nonzero()
-    weight = np.random.default_rng(0).uniform(0.1, 7, len(first))
-    return Graph.from_edges([first, second], num_nodes=120, x=GRAPH.x, edge_weight=weight)
+    rng = np.random.default_rng(0)
+    weight, x = rng.uniform(0.1, 7, len(first)), GRAPH.x @ rng.normal(size=(40, 6))  # measurements, no words
+    return Graph.from_edges([first, second], num_nodes=120, x=x, edge_weight=weight)
 
 
 @pytest.fixture(scope="module")
@@ -111,13 +117,10 @@ def on_one_machine(folder, recipe):
     results = []
 
     def trainer(net, start):
-        shared = {"start": start.labels, "sizes": start.sizes}
-        twin = copy.deepcopy(net)
-        results.append(train(net, prepared.encoded.inputs, whole, settings, words=words, **shared))
-        batch = Parts.ranges(120, 1, 1)
-        results.append(
-            train_in_batches(twin, prepared.encoded.inputs, whole, batch, settings, words=[words], **shared)
-        )
+        shared, inputs = {"start": start.labels, "sizes": start.sizes}, prepared.encoded.inputs
+        twin, batch = copy.deepcopy(net), Parts.ranges(120, 1, 1)
+        results.append(train(net, inputs, whole, settings, words=words, **shared))
+        results.append(train_in_batches(twin, inputs, whole, batch, settings, words=[words], **shared))
         assert difference(net, twin) < 1e-9
         return results[0]
 
@@ -155,7 +158,8 @@ def test_the_papers_network_is_trained_as_on_the_whole_graph(parts):
 
 
 @pytest.mark.parametrize("kind", ["default", "weighted"])
-def test_labels_are_those_of_the_estimator(parts, kind):
+def test_labels_are_those_of_the_estimator(parts, kind, monkeypatch):
+    monkeypatch.setattr("softcut.training.mincut._START_ROWS", 50)  # every third node
     graph = weighted() if kind == "weighted" else GRAPH
     expected = fitted(graph, n_init=6, recipe=NO_EDGES)
     results = trained(parts[kind, 3], DistributedSettings(3, n_init=6), 3)
@@ -177,7 +181,8 @@ def test_large_graphs_in_parts_take_the_same_samples(parts):
     recipe = Recipe(large=60, start_sample=40, networks=4, iterations=20, edge_starts=0.0)
     settings = DistributedSettings(3, dtype="float64", recipe=recipe)
     (alone,) = trained(parts["default", 1], settings, 1)
-    assert any("consensus found on 60 of 120 nodes" in note for note in alone.notes)
+    said = ["clusters_from", "large_graph", "consensus_on_a_sample"]
+    assert [note.code for note in alone.notes] == said
     several = trained(parts["default", 4], settings, 4)
     labels, _ = whole_of(several)
     assert np.array_equal(labels, alone.labels)
@@ -217,11 +222,12 @@ def test_samples_sums_and_agreed_numbers(parts):
 
 
 @pytest.mark.parametrize("kind", ["default", "weighted"])
-def test_the_judge_of_parts_is_that_of_the_whole_graph(parts, kind):
+def test_the_judge_of_parts_is_that_of_the_whole_graph(parts, kind, monkeypatch):
+    monkeypatch.setattr("softcut.clustering.distributed.part._ROWS_AT_ONCE", 7)
     graph = weighted() if kind == "weighted" else GRAPH
     whole = prepare(graph, NO_EDGES, torch.device("cpu"), print)
     labels = torch.randint(0, 3, (120, 2), generator=torch.Generator().manual_seed(0))
-    expected = whole.judge(labels, 3)
+    expected, one = whole.judge(labels, 3), whole.judge(labels[:, 0], 3)
 
     def work(group):
         part = open_part(parts[kind, 3], group.rank)
@@ -229,9 +235,11 @@ def test_the_judge_of_parts_is_that_of_the_whole_graph(parts, kind):
         prepared = prepare_part(part, manifest, NO_EDGES, torch.float32, group)
         assert prepared.words.price(3) == pytest.approx(float(whole.words.price(3)), rel=1e-12)
         assert prepared.adjacency.val is None or float(prepared.adjacency.val.max()) <= 1
-        return prepared.judge(labels[torch.from_numpy(np.array(part.nodes))], 3)
+        own = labels[torch.from_numpy(np.array(part.nodes))]
+        return prepared.judge(own, 3), prepared.judge(own[:, 0], 3)
 
-    for found in in_parts(3, work):
+    for found, first in in_parts(3, work):
+        torch.testing.assert_close(first.told, one.told, rtol=1e-9, atol=1e-9)
         for name in ("edges", "features", "entropy"):
             torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-9)
 
@@ -247,6 +255,7 @@ def test_a_step_sends_what_the_model_says(parts, kind, settings):
     # 7 rows of 2 x 3 numbers; S'AS, S'1, S'X of 5 words, S'S of two networks; 2 x (4 x 5 + 4 + 12 + 3) gradients
     model = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, vocabulary=5)
     assert model == Traffic(8 * 7 * 6, 8 * (2 * (9 + 3 + 15 + 9) + 78))
+    assert step_traffic(7, 3, 5) == Traffic(4 * 7 * 3, 4 * (9 + 3 + 9 + 16 * 5 + 16 + 3 * 16 + 3))
     cut = step_traffic(7, 3, 5, hidden=4, replicas=2, itemsize=8, objective="mincut")
     assert cut == Traffic(8 * 7 * 6, 8 * (22 + 78))
 
@@ -265,8 +274,7 @@ def test_a_training_goes_on_from_its_checkpoint(parts, three, tmp_path):
         assert np.array_equal(found.labels, expected.labels)
         assert set(found.notes) - set(expected.notes) == {"resumed from a checkpoint after 24 iterations."}
     other = DistributedSettings(**{**vars(QUICK), "max_iter": 25})
-    with pytest.raises(JobError, match="was written with"):
-        trained(parts["default", 3], other, 3, checkpoint=file)
+    refuses(JobError, "was written with", trained, parts["default", 3], other, 3, checkpoint=file)
 
 
 def test_labels_are_put_together_in_the_order_of_the_graph(parts, three, monkeypatch):
@@ -308,15 +316,13 @@ def test_what_cannot_be_trained_is_said_first(parts, tmp_path):
             "was written for the default networks, and",
         ),
     ):
-        with pytest.raises(JobError, match=said):
-            train_part(folder, settings, JobGroup())
+        refuses(JobError, said, train_part, folder, settings, JobGroup())
     for change, said in (
         ({"n_init": 0}, "n_init must be a whole number of at least 1, got 0"),
         ({"random_state": -1}, "random_state must be between 0 and"),
         ({"dtype": "float16"}, "dtype must be one of float32, float64"),
     ):
-        with pytest.raises(ParameterError, match=said):
-            DistributedSettings(**{"n_clusters": 3, **change})
+        refuses(ParameterError, said, DistributedSettings, **{"n_clusters": 3, **change})
     with pytest.raises(GraphError, match="graph is a batch of 2 graphs"):
         partition(Graph.batch([GRAPH, GRAPH]), 2, tmp_path / "parts")
 
@@ -329,8 +335,7 @@ def test_a_lost_process_is_one_sentence(monkeypatch):
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     monkeypatch.setattr(dist, "all_reduce", lost)
     said = r"process 1: another process of the job ended or cannot be reached \(Connection reset by peer\);"
-    with pytest.raises(ProcessError, match=said):
-        TorchGroup().all_reduce(torch.ones(1))
+    refuses(ProcessError, said, TorchGroup().all_reduce, torch.ones(1))
 
 
 def test_a_graph_without_features_gets_positions(tmp_path):
@@ -384,6 +389,48 @@ def test_the_command_writes_labels_in_the_order_of_the_names(tmp_path, capsys):
     assert np.array_equal(np.load(out / "labels.npy"), labels)
 
 
+def test_how_a_process_ends(tmp_path, monkeypatch, capsys):
+    given, before = [], signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(command, "process_group", lambda *asked: nullcontext(asked))
+
+    def ends(rank, error):
+        def run(*arguments):
+            given.append(arguments)
+            raise error
+
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setattr(command, "_run", run)
+        return main([str(tmp_path), "-k", "3"]), capsys.readouterr().err
+
+    assert ends(0, ParameterError("No.")) == (2, "softcut: No.\n")
+    assert ends(1, ParameterError("No.")) == (2, ""), "the first process says the same"
+    assert ends(1, ProcessError("Lost.")) == (1, "softcut: Lost.\n")
+    arguments, asked = given[0]
+    given = *asked, arguments["checkpoint_every"], arguments["overwrite"]
+    assert given == ("auto", 600.0, 60.0, False)
+    monkeypatch.setattr(command, "_run", lambda *arguments: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(SystemExit) as caught:
+        main([str(tmp_path), "-k", "3"])
+    assert caught.value.code == 130 and signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("gpus", "asked", "chosen"),
+    [(2, "cuda", "cuda:1"), (3, "auto", "cuda:1"), (1, "auto", "cpu"), (2, "cpu", "cpu"), (1, "cuda", None)],
+)
+def test_gpus_are_used_where_each_process_has_one(gpus, asked, chosen, monkeypatch):
+    seen = []
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "set_device", seen.append)
+    if chosen is None:
+        refuses(ParameterError, "2 processes of this machine have 1 GPUs", process_group(asked).__enter__)
+    else:
+        with process_group(asked) as group:
+            assert str(group.device) == chosen and seen == [group.device] * (chosen != "cpu")
+
+
 # A process of a training; it ends with 3 where threads of its group are left. Still dropping their last message while
 # Python shuts down, they abort it now and then.
 PROCESS = """
@@ -402,12 +449,8 @@ def test_two_real_processes_agree_with_threads(tmp_path, monkeypatch):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     arguments = [str(folder), *OPTIONS, "--out", str(out), "--device", "cpu", "--timeout", "100"]
-    common = {
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+    common = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     other = subprocess.Popen(
         [sys.executable, "-c", PROCESS, *arguments],
         env={**os.environ, **common, "RANK": "1", "LOCAL_RANK": "1", "OMP_NUM_THREADS": "1"},

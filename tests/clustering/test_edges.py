@@ -16,7 +16,7 @@ from softcut.clustering import edges
 from softcut.clustering.edges import cut, edge_clusters, merge_steps, shares
 from softcut.clustering.recipe import DEFAULT, EdgeRecipe, Recipe
 from softcut.datasets import attributed_communities
-from softcut.metrics import evidence, modularity, nmi
+from softcut.metrics import Judge, evidence, modularity, nmi
 from softcut.ops import CSR
 
 
@@ -104,7 +104,86 @@ def test_nodes_to_move_are_those_another_cluster_suits(graph, k, seed):
     coo = sp.coo_array(graph.adjacency)
     border = np.isin(np.arange(len(labels)), coo.row[labels[coo.row] != labels[coo.col]])
     clear = border & (rise > 1e-4 * (1 + np.abs(score).max()))
+    assert (rise[nodes] > 1e-9).all()
     assert set(np.flatnonzero(clear)) <= set(nodes.tolist()) <= set(np.flatnonzero(border))
+
+
+def brute_force(graph, k):
+    """Most evidence of any clustering into k clusters, none very small, that keeps edges inside."""
+    n = graph.num_nodes
+    found = -np.inf
+    for rest in itertools.product(range(k), repeat=n - 1):
+        labels = np.array((0, *rest))
+        sizes = np.bincount(labels, minlength=k)
+        if sizes.min() >= DEFAULT.least * n / k and modularity(graph, labels) > 0:
+            found = max(found, evidence(graph, labels))
+    return found
+
+
+def joined_by_hand(level, room, seed, within):
+    """Node by node: to the group that raises modularity most, where it is its turn and there is room."""
+    generator, n, degree = random(seed), level.nodes, level.degree.numpy()
+    a = np.zeros((n, n))
+    a[level.row, level.col] = level.weight
+    a = a if within is None else a * np.equal.outer(within, within)
+    labels, share = np.arange(n), degree / degree.sum()
+    for _ in range(4):
+        size, weight = np.bincount(labels, degree, n), a @ np.eye(n)[labels]
+        near = np.argwhere(weight).tolist()
+        draws = torch.rand(len(near), generator=generator, dtype=torch.float64).tolist()
+        turn = (torch.rand(n, generator=generator) < 0.5).tolist()
+        stay, best = -share * (size[labels] - degree), {}
+        for (u, group), draw in zip(near, draws, strict=True):
+            mine = group == labels[u]
+            score = weight[u, group] - share[u] * (size[group] - mine * degree[u]) + 1e-7 * degree[u] * draw
+            if mine:
+                stay[u] = score
+            elif size[group] + degree[u] <= room:
+                best[u] = max(best.get(u, (-np.inf, 0)), (score, group))
+        for u, (score, group) in sorted(best.items(), key=lambda each: each[1][1]):
+            if turn[u] and score > stay[u] + 1e-6 * degree[u]:
+                size[group] += degree[u]
+                labels[u] = group if size[group] <= room else labels[u]
+    return np.unique(labels, return_inverse=True)[1].tolist()
+
+
+@given(graphs(), st.integers(1, 8), st.integers(0, 5), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_nodes_join_the_group_that_raises_modularity_most(graph, groups, seed, parted):
+    level, rng = edges._Level.of(operator(graph)), np.random.default_rng(seed)
+    if len(level.row):
+        within = torch.from_numpy(rng.integers(0, 2, graph.num_nodes)) if parted else None
+        room = float(level.degree.sum()) / groups
+        labels, count = edges._join(level, room, random(seed), DEFAULT, within)
+        assert labels.tolist() == joined_by_hand(level, room, seed, within) and count == len(labels.unique())
+
+
+@given(graphs(), st.integers(1, 4), st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_clusterings_are_ranked_by_edges_inside_and_size_and_then_by_evidence(graph, k, seed):
+    labels = np.random.default_rng(seed).integers(0, k, graph.num_nodes)
+    inside = modularity(graph, labels)
+    if abs(inside) > 1e-9:
+        right, value = edges._rank(edges._Level.of(operator(graph)), torch.from_numpy(labels), k, DEFAULT)
+        assert right == (inside > 0 and 4 * k * np.bincount(labels, minlength=k).min() >= graph.num_nodes)
+        assert value == pytest.approx(float(Judge(graph.adjacency)(torch.from_numpy(labels), k).value))
+
+
+def test_levels_and_clusters_in_numbers_that_were_counted_once():
+    assert [edges._wanted(k, DEFAULT) for k in (2, 20, 100, 300)] == [128, 160, 512, 600]
+    planted = attributed_communities(900, 6, n_features=0, edge_signal=0.6, seed=0)
+    pairs, cliques = (nx.disjoint_union_all([nx.complete_graph(n)] * m) for n, m in ((2, 2000), (5, 300)))
+    for graph, groups, nodes, places in (
+        (planted, 40, [900, 414, 177, 95, 70, 65], 65),
+        (pairs, 100, [4000, 2113, 2004], 1024),
+        (cliques, 64, [1500, 425, 306], 306),
+    ):
+        base = edges._Level.of(operator(graph))
+        levels, above, _ = edges._levels(base, groups, random(), DEFAULT)
+        assert [level.nodes for level in levels] == nodes and [len(each) for each in above] == nodes[:-1]
+        assert len(edges._joined(base, groups, random(), DEFAULT).unique()) == places
+    quick = edge_clusters(operator(planted), [2, 6], 3, quick=True)
+    assert torch.bincount(quick[6][:, 0]).tolist() == [166, 156, 137, 142, 155, 144]
 
 
 def test_the_best_comes_first_and_a_quick_answer_is_one_clustering():
@@ -136,49 +215,16 @@ def test_each_merge_is_the_one_that_loses_least(groups, seed):
         t[:, a] += t[:, b]
         return np.delete(np.delete(t, b, 0), b, 1)
 
-    assert sorted(cut(merge_steps(np.zeros((3, 3))), 2).tolist()) == [0, 0, 1], (
-        "there is nothing to tell them apart"
-    )
+    nothing = np.zeros((3, 3))  # that tells them apart
+    assert sorted(cut(merge_steps(nothing), 2).tolist()) == [0, 0, 1]
     steps, plain = merge_steps(table), table
     assert steps.shape == (groups - 1, 2)
     while len(plain) > 1:
         one_hot = np.eye(len(plain))[cut(steps, len(plain))]
-        assert plain_information(one_hot.T @ table @ one_hot) == pytest.approx(
-            plain_information(plain), abs=1e-12
-        )
-        plain = max(
-            (union(plain, a, b) for a, b in itertools.combinations(range(len(plain)), 2)),
-            key=plain_information,
-        )
-
-
-def brute_force(graph, k):
-    """Most evidence of any clustering into k clusters, none very small, that keeps edges inside."""
-    n = graph.num_nodes
-    found = -np.inf
-    for rest in itertools.product(range(k), repeat=n - 1):
-        labels = np.array((0, *rest))
-        sizes = np.bincount(labels, minlength=k)
-        if sizes.min() >= DEFAULT.least * n / k and modularity(graph, labels) > 0:
-            found = max(found, evidence(graph, labels))
-    return found
-
-
-@pytest.mark.parametrize(
-    ("graph", "k"),
-    [
-        (nx.barbell_graph(4, 0), 2),
-        (nx.ring_of_cliques(3, 3), 3),
-        (nx.connected_caveman_graph(2, 5), 2),
-        (nx.disjoint_union(nx.complete_graph(4), nx.cycle_graph(5)), 2),
-    ],
-    ids=["barbell", "three cliques", "two caves", "two components"],
-)
-def test_the_most_evidence_there_is_on_tiny_graphs(graph, k):
-    found = edge_clusters(operator(graph), [k])[k][:, 0]
-    assert evidence(of_networkx(graph), found.numpy()) == pytest.approx(
-        brute_force(of_networkx(graph), k), abs=1e-6
-    )
+        made = plain_information(one_hot.T @ table @ one_hot)
+        assert made == pytest.approx(plain_information(plain), abs=1e-12)
+        pairs = itertools.combinations(range(len(plain)), 2)
+        plain = max((union(plain, a, b) for a, b in pairs), key=plain_information)
 
 
 @pytest.mark.parametrize("hubs", [0.0, 1.0])
@@ -205,8 +251,9 @@ COMPONENTS = nx.disjoint_union_all([nx.gnp_random_graph(60, 0.2, seed=s) for s i
         (sc.Graph.from_dense(HEAVY.astype(np.float32)), np.arange(20) % 2, 1 - 1e-6),  # heavy edges decide
         (COMPONENTS, np.repeat(range(5), 60), 1 - 1e-6),
         (nx.disjoint_union_all([nx.complete_graph(5)] * 200), np.repeat(range(200), 5), 0.95),
+        (nx.barbell_graph(4, 0), np.repeat([0, 1], 4), 1 - 1e-6),
+        (nx.disjoint_union(nx.complete_graph(4), nx.cycle_graph(5)), np.repeat([0, 1], [4, 5]), 1 - 1e-6),
     ],
-    ids=["faint", "two rings", "heavy edges", "components", "many clusters"],
 )
 def test_clusters_of_any_kind_are_found(graph, truth, least):
     k = int(truth.max()) + 1
@@ -280,3 +327,19 @@ def test_the_same_on_a_gpu():
     found = edge_clusters(CSR.from_graph(graph), [6])[6][:, 0]
     other = edge_clusters(CSR.from_graph(graph, device="cuda"), [6])[6][:, 0]
     assert other.is_cuda and nmi(found.numpy(), other.cpu().numpy()) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("graph", "k"),
+    [
+        (nx.barbell_graph(4, 0), 2),
+        (nx.ring_of_cliques(3, 3), 3),
+        (nx.connected_caveman_graph(2, 5), 2),
+        (nx.disjoint_union(nx.complete_graph(4), nx.cycle_graph(5)), 2),
+    ],
+    ids=["barbell", "three cliques", "two caves", "two components"],
+)
+def test_the_most_evidence_there_is_on_tiny_graphs(graph, k):
+    found = edge_clusters(operator(graph), [k])[k][:, 0]
+    graph = of_networkx(graph)
+    assert evidence(graph, found.numpy()) == pytest.approx(brute_force(graph, k), abs=1e-6)

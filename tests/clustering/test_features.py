@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from sklearn.utils.extmath import randomized_svd
 
 import softcut as sc
 from softcut.clustering import Recipe
@@ -93,7 +94,11 @@ def test_fewer_components_are_the_leading_ones():
     columns = FeatureMap.fit(x, Recipe(components=3)).transform(x)
     assert columns.shape == (60, 3)
     np.testing.assert_allclose(columns @ columns.T, half_whitened(rows, 3), atol=5e-2)
-    assert FeatureMap.fit(words(200, 100)).matrix.shape == (100, 64)
+    x = words(200, 100)
+    rows = unit(x * (np.log(201 / (1 + x.sum(0))) + 1))
+    _, s, vt = randomized_svd(rows, 64, n_iter=4, power_iteration_normalizer="QR", random_state=0)
+    found = FeatureMap.fit(x).matrix
+    np.testing.assert_allclose(found, vt.T / np.sqrt(s / np.sqrt(200)), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("x", [np.zeros((5, 3)), np.ones((5, 3)), np.zeros((5, 0)), sp.csr_array((5, 4))])
@@ -124,15 +129,24 @@ def test_products_with_rows_of_features(sparse, length_one):
     np.testing.assert_array_equal(FeatureRows(x).times(torch.eye(3)), x.toarray())
 
 
+def subspace_iteration(product, width, steps, seed=0, dtype=torch.float64):
+    """Ritz vectors and values of a symmetric matrix, largest first, from the same random numbers."""
+    block = torch.randn(*width, generator=torch.Generator().manual_seed(seed), dtype=dtype).double().numpy()
+    for _ in range(steps):
+        block = np.linalg.qr(product(block))[0]
+    values, turn = np.linalg.eigh(block.T @ product(block))
+    return (block @ turn)[:, ::-1], values[::-1]
+
+
 @pytest.mark.parametrize("sparse", [False, True])
-def test_leading_directions_are_those_of_the_svd(sparse):
+def test_leading_directions_are_those_of_four_products_with_ten_more(sparse):
     rng = np.random.default_rng(1)
     x = (rng.random((200, 40)) < 0.1) * np.linspace(3, 1, 40)
-    vectors, values = leading_directions(FeatureRows(sp.csr_array(x) if sparse else x), 5)
-    _, s, vt = np.linalg.svd(x)
-    np.testing.assert_allclose(values, s[:5], rtol=1e-2)
-    np.testing.assert_allclose(np.abs(vectors[:, 0].numpy() @ vt[0]), 1, atol=1e-3)
-    np.testing.assert_allclose((vectors.numpy() ** 2).sum(0), 1, atol=1e-6)
+    found, length = leading_directions(FeatureRows(sp.csr_array(x) if sparse else x), 5)
+    vectors, values = subspace_iteration(lambda v: x.T @ (x @ v), (40, 15), 4)
+    np.testing.assert_allclose(length, np.sqrt(values[:5]), rtol=1e-5)
+    np.testing.assert_allclose(np.abs(vectors[:, :5].T @ found.numpy()), np.eye(5), atol=1e-5)
+    np.testing.assert_allclose(length, np.linalg.svd(x)[1][:5], rtol=1e-2)
     few, exact = leading_directions(FeatureRows(x[:, :6]), 6), np.linalg.svd(x[:, :6])
     np.testing.assert_allclose(few[1], exact[1], rtol=1e-4)
 
@@ -186,9 +200,8 @@ def test_propagate_is_the_power_of_the_normalised_adjacency():
     graph = weighted()
     x = torch.randn(40, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = propagate(CSR.from_graph(graph, dtype=torch.float64), x, 3)
-    np.testing.assert_allclose(
-        found.numpy(), np.linalg.matrix_power(propagation(graph), 3) @ x.numpy(), atol=1e-6
-    )
+    cubed = np.linalg.matrix_power(propagation(graph), 3)
+    np.testing.assert_allclose(found.numpy(), cubed @ x.numpy(), atol=1e-6)
     assert unit_rows(torch.zeros(2, 3)).abs().sum() == 0
 
 
@@ -238,7 +251,9 @@ OTHER = Recipe(distances=(0, 3), many_columns=5, longest_row=1.2)
 
 @pytest.mark.parametrize(("f", "recipe"), [(5, Recipe()), (20, Recipe()), (5, OTHER)])
 def test_the_encoder_is_its_formula(f, recipe):
-    graph = weighted().with_features(measurements(f=f) ** 3)
+    x = measurements(f=f) ** 3
+    x[: 25 * (recipe is OTHER)] = x[0]  # most nodes are where the centre is
+    graph = weighted().with_features(x)
     encoder, encoded = Encoder.fit(graph, recipe)
     directions = f >= recipe.many_columns
     assert encoder.features.directions == directions
@@ -260,9 +275,8 @@ def test_distances_of_large_graphs_are_measured_on_a_sample(large):
     sample = sample_rows(200, large).numpy()
     wanted = encoded_by_hand(propagation(graph), x.numpy(), (0, 2, 9), False, sample=sample)
     np.testing.assert_allclose(z.numpy(), wanted, atol=2e-3, rtol=1e-3)
-    again, same = scaled_distances(
-        op, x, Nodes(200), Recipe(distances=(0, 2, 9), large=large), known=measures
-    )
+    recipe = Recipe(distances=(0, 2, 9), large=large)
+    again, same = scaled_distances(op, x, Nodes(200), recipe, known=measures)
     assert torch.equal(again, z) and same == measures
 
 
@@ -297,18 +311,21 @@ def test_local_structure_is_the_degree_over_growing_neighbourhoods():
     np.testing.assert_allclose(structural_features(graph, local=True), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_positions_are_eigenvectors_weighted_by_squared_eigenvalues():
-    """Full width, so that subspace iteration is exact: inner products of rows need no signs."""
-    graph = weighted(n=12)
-    a = graph.adjacency.toarray()
-    degree = a.sum(1)
+@pytest.mark.parametrize("width", [None, 4])
+def test_positions_are_eigenvectors_weighted_by_squared_eigenvalues(width):
+    """As far as eighty products find them; inner products of rows need no signs."""
+    graph, options = weighted(n=150), {} if width is None else {"n_components": width, "random_state": 7}
+    degree = graph.adjacency.toarray().sum(1)
     scale = 1 / np.sqrt(degree + degree.mean() / 2)
-    values, vectors = np.linalg.eigh(scale[:, None] * a * scale)
-    wanted = np.where(degree[:, None] > 0, unit(vectors * np.maximum(values, 0) ** 2), 0)
-    found = positions(CSR.from_graph(graph), n_components=12).numpy()
-    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=2e-3)
-    assert structural_features(graph).shape == (12, 12)
-    assert structural_features(weighted()).shape == (40, 32)
+    p = scale[:, None] * graph.adjacency.toarray() * scale
+    start = ((150, width or 32), 80, options.get("random_state", 0), torch.float32)
+    vectors, halved = subspace_iteration(lambda v: (v + p @ v) / 2, *start)
+    wanted = np.where(degree[:, None] > 0, unit(vectors * np.maximum(2 * halved - 1, 0) ** 2), 0)
+    found = positions(CSR.from_graph(graph), **options).numpy()
+    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=2e-5)
+    assert structural_features(weighted(n=12)).shape == (12, 12)
+    if width is None:
+        np.testing.assert_array_equal(structural_features(graph), found)
 
 
 def test_where_all_nodes_stand_alike_there_are_no_positions():

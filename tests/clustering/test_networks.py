@@ -70,9 +70,8 @@ def test_local_structure_serves_several_graphs_and_positions_one():
     assert len(several.judge.counts) == 0
     same = prepare(graph.with_features(np.ones((60, 2))), PAPER, CPU, notes.append)
     assert same.encoded.graph.num_features == 32
-    for note, what, why in zip(
-        notes, ("leading", "degrees in", "leading"), ("no", "no", "all nodes"), strict=True
-    ):
+    expected = ("leading", "no"), ("degrees in", "no"), ("leading", "all nodes")
+    for note, (what, why) in zip(notes, expected, strict=True):
         assert f"structural features ({what}" in note and f"): {why}" in note
         assert (note.code, note.values) == ("clusters_from", {"source": "structure"})
 
@@ -211,6 +210,9 @@ def test_the_training_of_a_recipe():
     assert Recipe().training(50_001, torch.device("cuda")).check_every == 20
     assert Recipe(objective="mincut").training(10, CPU).ortho_weight == 2.0
     assert not PAPER.training(10**6, CPU).one_by_one
+    assert (usual.iterations, usual.lr, usual.temperature, usual.start) == (50, 0.04, 1.0, 10)
+    assert Recipe().budget(torch.device("cuda")) == 3 << 28 and Recipe().budget(CPU) == 1 << 24
+    assert [Recipe().verdict(s) for s in (0.99, 1.0, 1.49, 1.5)] == ["none", "weak", "weak", "clear"]
 
 
 def test_a_training_that_was_stopped_before_it_began_leaves_nothing(prepared):
@@ -406,10 +408,3 @@ def test_the_number_of_clusters_is_found_in_batches_too(graph):
     assert fitted.n_clusters_ == 3 and set(fitted.candidates_) == {2, 3}
     with pytest.raises(ParameterError, match="batch_size is for a single graph, not for 2; leave it out"):
         estimator(batch_size=100).fit([graph, graph])
-
-
-def test_a_graph_without_features_needs_no_batches(graph):
-    bare = Graph.from_edges(graph.edge_index()[0], num_nodes=graph.num_nodes + 5)
-    fitted = estimator(batch_size=80).fit(bare)
-    np.testing.assert_array_equal(fitted.labels_, estimator().fit(bare).labels_)
-    assert (fitted.predict(bare) == fitted.labels_).all()

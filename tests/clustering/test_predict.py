@@ -14,9 +14,7 @@ from softcut.errors import GraphError, Note, NotFittedError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*explain less", "ignore:restarts hardly agree")
 RNG = np.random.default_rng(0)
-WORDS = attributed_communities(
-    n_nodes=90, n_clusters=3, n_features=40, edge_signal=0.9, feature_signal=0.5, seed=0
-)
+WORDS = attributed_communities(90, 3, n_features=40, edge_signal=0.9, feature_signal=0.5, seed=0)
 BARE = WORDS.with_features(None)
 NUMERIC = WORDS.with_features(RNG.normal(size=(90, 4)) + 3 * np.eye(4)[WORDS.y])
 NAMES = [f"n{i}" for i in RNG.permutation(90)]

@@ -104,11 +104,11 @@ def test_features_are_matched_by_name(graph, tmp_path):
         np.testing.assert_array_equal(model.predict(named(graph, order[::-1])), est.labels_)
         with pytest.raises(GraphError, match=r"missing: 'w0'"):
             model.predict(named(graph, order[1:]))
-        other = graph.with_features(
-            named(graph, order).x, feature_names=["other", *(f"w{j}" for j in range(1, 30))]
-        )
+        names = ["other", *(f"w{j}" for j in range(1, 30))]
+        other = graph.with_features(named(graph, order).x, feature_names=names)
         with pytest.raises(GraphError, match=r"missing: 'w0'; not known: 'other'"):
             model.predict(other)
-        with pytest.warns(UserWarning, match="have no names"):
-            model.predict(graph)
+        with pytest.warns(UserWarning, match="have no names") as caught:
+            model.predict_proba(graph)
+        assert caught[0].filename == __file__
     assert not hasattr(est.fit(graph), "feature_names_in_")

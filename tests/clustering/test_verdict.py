@@ -148,31 +148,13 @@ def test_low_agreement_is_a_warning():
     assert 0.1 < usual.agreement_ <= 1
     strict = Recipe(low_agreement=usual.agreement_ + 1e-6)
     said = f"restarts hardly agree \\(mean adjusted Rand index {usual.agreement_:.2f}\\)"
-    with pytest.warns(UserWarning, match=said):
+    with pytest.warns(UserWarning, match=said) as caught:
         sc.GraphClustering(3, **QUICK, recipe=strict).fit(PLANTED)
+    assert caught[0].filename == __file__, "a warning of the line that called fit"
     with warnings.catch_warnings():  # the limit itself is fine, and a single network has none to agree with
         warnings.simplefilter("error")
         sc.GraphClustering(3, **QUICK, recipe=Recipe(low_agreement=usual.agreement_)).fit(PLANTED)
         sc.GraphClustering(3, n_init=1, max_iter=30, recipe=Recipe(low_agreement=2.0)).fit(PLANTED)
-
-
-def test_networks_that_lose_clusters_are_reported_and_left_out(monkeypatch):
-    """One network is forced into a single cluster; the consensus must not see it."""
-    real = networks.train
-
-    def sabotage(net, *args, **kwargs):
-        result = real(net, *args, **kwargs)
-        net.second.data[0] = 0
-        net.second_bias.data[0] = net.second_bias.data.new_tensor([50.0, 0.0, 0.0])
-        return result
-
-    monkeypatch.setattr(networks, "train", sabotage)
-    est = sc.GraphClustering(3, n_init=4, max_iter=20, recipe=Recipe(width=100.0)).fit(PLANTED)
-    assert [r.collapsed for r in est.replicas_] == [True, False, False, False]
-    assert est.replicas_[0].clusters_used == 1
-    assert est._model.net.replicas == len(est.weights_) == 3
-    assert "1 of 4 networks used fewer than 3 clusters and were left out." in est.notes_
-    assert nmi(PLANTED.y, est.labels_) > 0.75
 
 
 # -------------------------------------------------------------------------------------- the number of clusters
@@ -246,11 +228,8 @@ def test_the_number_with_the_highest_score():
 def test_other_peaks_are_supported_too(scores, supported, also):
     k, notes = chosen(dict(zip(range(2, 7), scores, strict=True)), supported=supported)
     said = f"; also supported: {', '.join(map(str, also))}" if also else ""
-    assert (
-        k == 4
-        and notes[0].startswith(f"n_clusters: 4{said}. Chosen")
-        and notes[0].values["supported"] == also
-    )
+    assert k == 4 and notes[0].startswith(f"n_clusters: 4{said}. Chosen")
+    assert notes[0].values["supported"] == also
 
 
 def test_one_only_where_nothing_pays_and_it_may_be():
@@ -303,3 +282,22 @@ def test_networks_that_lost_clusters_do_not_vote(monkeypatch):
     assert est.n_clusters_ == 2
     assert est.candidates_[3] == {"score": 0.0, "structure": 0.0, "agreement": 0.0, "description_length": 0.0}
     assert est.candidates_[2]["score"] > 0
+
+
+def test_networks_that_lose_clusters_are_reported_and_left_out(monkeypatch):
+    """One network is forced into a single cluster; the consensus must not see it."""
+    real = networks.train
+
+    def sabotage(net, *args, **kwargs):
+        result = real(net, *args, **kwargs)
+        net.second.data[0] = 0
+        net.second_bias.data[0] = net.second_bias.data.new_tensor([50.0, 0.0, 0.0])
+        return result
+
+    monkeypatch.setattr(networks, "train", sabotage)
+    est = sc.GraphClustering(3, n_init=4, max_iter=20, recipe=Recipe(width=100.0)).fit(PLANTED)
+    assert [r.collapsed for r in est.replicas_] == [True, False, False, False]
+    assert est.replicas_[0].clusters_used == 1
+    assert est._model.net.replicas == len(est.weights_) == 3
+    assert "1 of 4 networks used fewer than 3 clusters and were left out." in est.notes_
+    assert nmi(PLANTED.y, est.labels_) > 0.75

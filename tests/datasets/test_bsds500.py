@@ -38,7 +38,7 @@ def test_images_and_people_are_read_in_order(tmp_path):
         assert all(np.array_equal(a, b) for a, b in zip(each.people(), drawn, strict=True))
 
 
-def test_validation_images_are_verified(tmp_path, monkeypatch):
+def test_validation_images_are_verified_and_downloaded_where_they_are_missing(tmp_path, monkeypatch):
     write(tmp_path / "bsds500/val", "1")
     monkeypatch.setattr(bsds500, "_VALIDATION_NAMES", "1")
     with pytest.raises(DataError, match="published validation images"):
@@ -46,20 +46,13 @@ def test_validation_images_are_verified(tmp_path, monkeypatch):
     digest = bsds500._checksum(bsds500._images(tmp_path / "bsds500/val"))
     monkeypatch.setattr(bsds500, "_VALIDATION_CHECKSUM", digest)
     assert len(load_bsds500("val", tmp_path)) == 1
-
-
-def test_what_is_missing_is_downloaded_and_checked(tmp_path, monkeypatch):
-    write(tmp_path / "source", "1")
-    monkeypatch.setattr(bsds500, "_VALIDATION_NAMES", "1")
-    digest = bsds500._checksum(bsds500._images(tmp_path / "source"))
-    monkeypatch.setattr(bsds500, "_VALIDATION_CHECKSUM", digest)
     asked = []
 
     def fetch(url, target, check, name):
         asked.append(url.removeprefix(bsds500.URL))
         part = "images" if url.endswith("jpg") else "groundTruth"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes((tmp_path / "source" / part / target.name).read_bytes())
+        target.write_bytes((tmp_path / "bsds500/val" / part / target.name).read_bytes())
         check(target)
 
     monkeypatch.setattr(fetching, "fetch", fetch)

@@ -1,5 +1,7 @@
 """QM9 as molecules: reading SMILES, the compact file, padded matrices."""
 
+import gzip
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +39,7 @@ def test_smiles_become_heavy_atoms_and_bonds(molecules):
     np.testing.assert_allclose(molecules.targets[1], [1.05, 1.15, 1.25, 1.35, 1.45, 1.55, 1.65, 1.75, 1.85])
 
 
-def test_padded_matrices(molecules):
+def test_padded_matrices_of_all_and_of_some_molecules(molecules):
     adjacency, mask = molecules.dense_adjacency()
     weighted, _ = molecules.dense_adjacency(bond_orders=True)
     x = molecules.dense_features()
@@ -49,15 +51,10 @@ def test_padded_matrices(molecules):
     assert weighted[1, :3, :3].tolist() == [[0, 1, 0], [1, 0, 3], [0, 3, 0]]
     assert set(weighted[2].flatten().tolist()) == {0.0, 1.5}  # an aromatic ring
     assert not adjacency[0].any()
-
-
-def test_some_of_the_molecules(molecules):
     part = molecules[[3, 1]]
     assert part.number.tolist() == [7, 12]
-    whole, _ = molecules.dense_adjacency()
-    adjacency, _ = part.dense_adjacency()
-    np.testing.assert_array_equal(adjacency, whole[[1, 3], :4, :4])
-    np.testing.assert_array_equal(part.dense_features(), molecules.dense_features()[[1, 3], :4])
+    np.testing.assert_array_equal(part.dense_adjacency()[0], adjacency[[1, 3], :4, :4])
+    np.testing.assert_array_equal(part.dense_features(), x[[1, 3], :4])
 
 
 def test_compact_file_has_the_same_content_and_another_is_refused(molecules, tmp_path, monkeypatch):
@@ -74,23 +71,29 @@ def test_compact_file_has_the_same_content_and_another_is_refused(molecules, tmp
         load_molecules(tmp_path)
 
 
-def test_a_changed_bond_changes_the_checksum(molecules):
-    changed = molecules.bond_type.copy()
-    changed[0] = 2
-    assert qm9.replace(molecules, bond_type=changed).checksum() != molecules.checksum()
+def test_the_table_is_read_once(molecules, tmp_path, monkeypatch):
+    """What was read is kept in the cache, unless a folder was named."""
+    packed = gzip.compress(table().encode())
+    monkeypatch.setattr(qm9, "_TABLE_SHA256", hashlib.sha256(packed).hexdigest())
+    monkeypatch.setattr(qm9, "_CONTENT_SHA256", molecules.checksum())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path))
+    (tmp_path / "qm9").mkdir()
+    (tmp_path / "qm9/qm9.csv.gz").write_bytes(packed)
+    kept = tmp_path / "cache/softcut/graphs/QM9.npz"
+    assert len(load_molecules(tmp_path)) == 4 and not kept.exists()
+    assert len(load_molecules()) == 4 and kept.is_file()
+    monkeypatch.setattr(qm9, "read_table", None)
+    assert load_molecules().checksum() == molecules.checksum()
 
 
-def test_missing_data_and_a_wrong_table_are_named(tmp_path: Path):
+def test_missing_data_a_wrong_table_and_a_row_that_is_no_molecule_are_named(tmp_path: Path):
     with pytest.raises(DataError, match=r"'QM9' is not in .*python -m softcut.datasets.pack QM9"):
         load_molecules(tmp_path)
     (tmp_path / "qm9").mkdir()
     (tmp_path / "qm9/qm9.csv.gz").write_bytes(b"something else")
     with pytest.raises(DataError, match="is not the published file"):
         load_molecules(tmp_path)
-
-
-def test_a_row_that_is_no_molecule_is_named():
     pytest.importorskip("rdkit")
-    broken = table().replace("CC#N", "C(C")
     with pytest.raises(DataError, match=r"gdb_7: 'C\(C' is not a molecule"):
-        read_table(broken)
+        read_table(table().replace("CC#N", "C(C"))

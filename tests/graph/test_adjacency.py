@@ -1,5 +1,6 @@
 """Adjacency matrices: exact values, notes and warnings."""
 
+import re
 import warnings
 
 import numpy as np
@@ -26,6 +27,8 @@ def of_edges(source, target, weight=None, n=4, self_loops="drop", directed=None)
     weight = None if weight is None else np.array(weight, dtype=float)
     ends = np.array(source), np.array(target)
     made, said = caught(adjacency.adjacency_of_edges, *ends, weight, n, self_loops, directed, notes)
+    # The numbers that programs read are those that people read.
+    assert [int(re.search(r"\d+", note)[0]) for note in notes] == [note.values["count"] for note in notes]
     return made.toarray().tolist(), notes, said
 
 
@@ -47,6 +50,7 @@ def test_loops_and_zeros():
     assert notes == ["2 self-loops dropped"]
     assert said == ["2 self-loops dropped; pass self_loops='keep' to keep them."]
     assert of_edges([1], [1], n=2)[2] == ["1 self-loop dropped; pass self_loops='keep' to keep it."]
+    assert "1 self-loop dropped" in caught(Graph.from_scipy, sp.eye_array(1))[1][0]
     assert of_edges([0, 1], [1, 1], [1, 7], n=2, self_loops="keep")[0] == [[0, 1], [1, 7]]
     made, notes, _ = of_edges([0, 1, 0], [1, 2, 2], [1, 0, 0], n=3)
     assert made == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
@@ -80,6 +84,7 @@ def test_directed_weights():
     assert of_edges([0, 1], [1, 0], [1, 3], n=2, directed=False)[1:] == ([], [])
     close = of_edges([0, 1], [1, 0], [1, 1 + 1e-13], n=2)
     assert close[1:] == ([], []), "the last bits are not worth a word"
+    assert of_edges([0, 1], [1, 0], [1e6, 1e6 * (1 + 1e-13)], n=2)[1:] == ([], [])
     assert of_edges([0, 1], [1, 0], [1, 1 + 1e-11], n=2)[1] != []
     single = sp.csr_array(np.array([[0, 1], [1 + 1e-6, 0]], dtype=np.float32))
     assert caught(adjacency.symmetrised, single, None, "a", [])[1] == []
@@ -110,8 +115,8 @@ def test_the_type_of_indices_and_values():
 @pytest.mark.parametrize(
     "matrix",
     [
-        sp.csr_array(([1.0, 2.0, 1e308, 1e308], [1, 0, 1, 1], [0, 1, 2, 4]), shape=(3, 3)),
-        sp.coo_array(([1.0, 1e308, 1e308], ([0, 2, 2], [1, 1, 1])), shape=(3, 3)),
+        sp.csr_array(([1.0, 2.0, *[1e308] * 4], [1, 0, 1, 1, 2, 2], [0, 1, 2, 6]), shape=(3, 3)),
+        sp.coo_array(([1.0, *[1e308] * 4], ([0, 2, 2, 2, 2], [1, 1, 1, 2, 2])), shape=(3, 3)),
     ],
 )
 def test_repeats_whose_sum_is_too_large(matrix):

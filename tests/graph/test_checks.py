@@ -30,8 +30,19 @@ def test_where_the_number_of_nodes_comes_from():
         checks.node_count(None, None, None, None, far[0], far[1] + 1)
 
 
+@pytest.mark.parametrize(("edges", "most"), [(3 * 10**6, 3 * 10**8), (3 * 10**7, 2**31 - 2)])
+def test_many_edges_allow_a_large_index(edges, most):
+    """Up to a hundred nodes for each edge, as far as 32 bits go."""
+    zeros, last = (np.broadcast_to(np.int64(end), edges) for end in (0, most - 1))
+    assert checks.node_count(None, None, None, None, zeros, last)[0] == most
+    with pytest.raises(GraphError, match=f"node index {most} in a graph of {edges} edges"):
+        checks.node_count(None, None, None, None, zeros, np.broadcast_to(np.int64(most), edges))
+
+
 def test_features():
     assert checks.check_features(None, 3) is None
+    assert checks.check_features(sp.csr_array((2, 3)), 2).nnz == 0
+    assert checks.check_features(sp.csr_array((np.zeros(1), [0], [0, 1]), shape=(1, 2)), 1).nnz == 0
     wide = sp.csr_array((np.array([1.0, 2.0, 0.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2))
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     x = checks.check_features(wide, 2)
@@ -70,12 +81,12 @@ def test_labels(y):
 
 
 def test_batches_may_share_names():
-    batch = Graph.from_edges(
-        [[0], [1]], num_nodes=3, node_names=["a", "b", "a"], ptr=np.array([0, 2, 3], np.int32)
-    )
+    ptr = np.array([0, 2, 3], np.int32)
+    batch = Graph.from_edges([[0], [1]], num_nodes=3, node_names=["a", "b", "a"], ptr=ptr)
     assert batch.node_names == ["a", "b", "a"]
     assert batch.ptr.dtype == np.int64
     assert batch.ptr.tolist() == [0, 2, 3]
+    assert Graph.from_edges([[0], [1]], ptr=[0, 2]).num_graphs == 1
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """Collections from lists of graphs, and folds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.refusals import refuses
 
 from softcut.errors import GraphError, ParameterError
-from softcut.graph import Graph, folds, from_graphs
+from softcut.graph import Graph, folds, from_graphs, hold_out
 
 
 def some_graphs(count: int = 6, weighted: bool = False) -> list[Graph]:
@@ -29,6 +32,8 @@ def test_selecting_graphs(weighted: bool) -> None:
     assert np.allclose(chosen.dense_features(), features)
     assert chosen.y.tolist() == [1, 0, 1]
     assert len(graphs[:2]) == 2
+    with pytest.raises(GraphError, match="a list of graph numbers"):
+        graphs[0]
     assert len(chosen.without_edges().col) == 0
 
 
@@ -52,14 +57,15 @@ def test_bad_lists_are_one_sentence() -> None:
         ([Graph.batch(parts)], None, r"graphs\[0\] is a batch"),
         (parts, [1.0, 2.0, float("nan"), 1.0, 1.0, 1.0], "missing values"),
     ):
-        with pytest.raises(GraphError, match=words):
-            from_graphs(graphs, y=y)
+        refuses(GraphError, words, from_graphs, graphs, y=y)
 
 
 def labelled(counts: list[int]) -> object:
     pair = Graph.from_edges([[0], [1]])
     y = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
-    return from_graphs([pair] * len(y), y=y.tolist())
+    graphs = from_graphs([pair] * len(y), y=y.tolist())
+    assert graphs.value.shape == graphs.index.shape == graphs.dense_features().shape == (2 * len(y), 0)
+    return graphs
 
 
 def test_folds_are_stratified_disjoint_and_fixed() -> None:
@@ -71,30 +77,30 @@ def test_folds_are_stratified_disjoint_and_fixed() -> None:
         share = np.bincount(graphs.y[part.test], minlength=3)
         assert (np.abs(share - np.array([5.7, 3.1, 1.2])) < 1).all()
         assert len(part.validation) == 9
-        assert (
-            np.abs(np.bincount(graphs.y[part.validation], minlength=3) - np.array([5.1, 2.8, 1.1])) < 1.1
-        ).all()
+        sizes = np.bincount(graphs.y[part.validation], minlength=3)
+        assert (np.abs(sizes - np.array([5.1, 2.8, 1.1])) < 1.1).all()
     other = folds(graphs, 10, seed=4)
     assert not all(np.array_equal(p.test, q.test) for p, q in zip(parts, other, strict=True))
 
 
 def test_the_folds_of_published_tables_do_not_change() -> None:
-    part = folds(labelled([12, 8]), 4, seed=0)[1]
-    assert [p.tolist() for p in part] == [
-        [0, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19],
-        [2, 16],
-        [1, 3, 5, 17, 18],
-    ]
+    part = folds(labelled([12, 8]), 4)[1]
+    train = [0, 4, *range(6, 16), 19]
+    assert [p.tolist() for p in part] == [train, [2, 16], [1, 3, 5, 17, 18]]
 
 
 def test_folds_need_enough_graphs() -> None:
-    with pytest.raises(ParameterError, match="smallest class, 3"):
-        folds(labelled([10, 3]), 5)
-    with pytest.raises(ParameterError, match="classes y"):
-        folds(from_graphs([Graph.from_edges([[0], [1]])] * 4), 2)
+    for count in (1, 4):
+        refuses(ParameterError, "smallest class, 3", folds, labelled([10, 3]), count)
+    assert [len(folds(labelled([10, 3]), count)) for count in (2, 3)] == [2, 3]
+    assert [[len(part) for part in fold] for fold in folds(labelled([10, 10]))] == [[16, 2, 2]] * 10
+    for share in (0.5, 0.9):
+        assert [len(part) for part in hold_out(np.repeat([0, 1], 6), share)] == [6, 6, 0]
+    own = replace(labelled([2, 2]), split=np.array([2, 0, 1, 0]))
+    assert [[part.tolist() for part in fold] for fold in folds(own, 2)] == [[[1, 3], [2], [0]]] * 2
+    refuses(ParameterError, "classes y", folds, from_graphs([Graph.from_edges([[0], [1]])] * 4), 2)
 
 
 def test_a_graph_that_cannot_be_read_is_named():
     triangle = Graph.from_edges([[0, 1, 2], [1, 2, 0]], x=np.ones((3, 1)))
-    with pytest.raises(GraphError, match=r"^graphs\[1\]: "):
-        from_graphs([triangle, np.ones((2, 3))])
+    refuses(GraphError, r"^graphs\[1\]: ", from_graphs, [triangle, np.ones((2, 3))])

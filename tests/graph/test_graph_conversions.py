@@ -24,6 +24,7 @@ def test_networkx_names_weights_and_features() -> None:
     assert g.node_names == ["a", "b"]
     assert g.adjacency[0, 1] == 6.0
     np.testing.assert_array_equal(g.x, [[3, 1, 2], [4, 3, 4]])
+    assert g.feature_names == ["age", "vector[0]", "vector[1]"]
     np.testing.assert_array_equal(quiet(Graph.from_networkx, graph, features="attributes").x, [[3], [4]])
     assert not quiet(Graph.from_networkx, graph, weight=None).weighted
     # 1 and "1" are two nodes.
@@ -60,9 +61,8 @@ def test_batches_of_pytorch_geometric_and_back() -> None:
 
 def test_torch_features_and_sparse_tensors() -> None:
     sparse = torch.eye(2).to_sparse_csr()
-    g = Graph.from_edges(
-        torch.tensor([[0], [1]]), x=sparse, edge_weight=torch.tensor([2.0], requires_grad=True)
-    )
+    weight = torch.tensor([2.0], requires_grad=True)
+    g = Graph.from_edges(torch.tensor([[0], [1]]), x=sparse, edge_weight=weight)
     assert sp.issparse(g.x)
     assert Graph.from_edges([[0], [1]], x=torch.ones(2, 3, dtype=torch.bfloat16)).num_features == 3
     assert Graph.from_any(torch.tensor([[0.0, 1.0], [1.0, 0.0]]).to_sparse()).num_edges == 1

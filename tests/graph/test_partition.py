@@ -9,7 +9,7 @@ import pytest
 from softcut import Graph
 from softcut.datasets import attributed_communities
 from softcut.errors import DependencyError, ParameterError
-from softcut.graph.partition import crossing_share, partition_nodes
+from softcut.graph.partition import _without_empty, crossing_share, partition_nodes
 
 METIS = pytest.mark.skipif(importlib.util.find_spec("pymetis") is None, reason="needs pymetis")
 RING = Graph.from_edges([np.arange(60), (np.arange(60) + 1) % 60])
@@ -28,16 +28,15 @@ def test_parts_have_about_one_size(method, parts):
 def test_ranges_keep_neighbours_of_near_numbers_together_and_random_parts_do_not():
     ranges, _ = partition_nodes(RING.adjacency, 3, "contiguous")
     assert crossing_share(RING.adjacency, ranges) == pytest.approx(3 / 60)
+    assert crossing_share(Graph.from_edges([], num_nodes=2).adjacency, np.array([0, 1])) == 0
     assert crossing_share(RING.adjacency, partition_nodes(RING.adjacency, 3, "random")[0]) > 0.4
 
 
 @METIS
 def test_metis_cuts_fewer_edges_than_chance():
     graph = attributed_communities(200, 4, seed=0)
-    shares = [
-        crossing_share(graph.adjacency, partition_nodes(graph.adjacency, 4, method)[0])
-        for method in ("metis", "random")
-    ]
+    owners = (partition_nodes(graph.adjacency, 4, method)[0] for method in ("metis", "random"))
+    shares = [crossing_share(graph.adjacency, owner) for owner in owners]
     assert shares[0] < 0.6 * shares[1]
 
 
@@ -48,9 +47,19 @@ def test_self_loops_and_isolated_nodes_are_divided_too():
     assert sorted(set(owner.tolist())) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    ("owner", "filled"),
+    [([0, 0, 1, 1], [2, 0, 3, 1]), ([3, 3, 3, 3], [0, 1, 2, 3]), ([0, 1, 2, 3], [0, 1, 2, 3])],
+)
+def test_an_empty_part_takes_a_node_of_the_largest(owner, filled):
+    assert _without_empty(np.array(owner), 4).tolist() == filled
+
+
 def test_seeds_repeat_and_differ():
     first, again, other = (partition_nodes(RING.adjacency, 4, "random", seed)[0] for seed in (1, 1, 2))
     assert np.array_equal(first, again)
+    dealt = np.random.default_rng(0).permutation(np.repeat(np.arange(4), 15))
+    assert np.array_equal(partition_nodes(RING.adjacency, 4, "random")[0], dealt)
     assert not np.array_equal(first, other)
 
 

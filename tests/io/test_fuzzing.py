@@ -19,12 +19,8 @@ from hypothesis import strategies as st
 from softcut.errors import SoftcutError
 from softcut.io import read_features, read_graph
 
-FUZZ = settings(
-    max_examples=80,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+ALLOWED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+FUZZ = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=ALLOWED)
 
 
 def read_or_refused(read: Any, path: Path, data: bytes, **options: Any) -> None:

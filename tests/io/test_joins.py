@@ -75,10 +75,5 @@ def test_ids_that_nothing_names_are_asked_about(tmp_path: Path) -> None:
     for values in (range(12), range(1, 13), [*range(11), 0]):
         other = write(tmp_path, "y.csv", "age,who\n" + "".join(f"{i}.5,{v}\n" for i, v in enumerate(values)))
         assert quiet(graph, features=other).x[:, 1].tolist() == list(values)
-    # Two columns of ids: the one that is called so.
-    both = write(
-        tmp_path, "z.csv", "user_id,rank\n" + "".join(f"{i},{11 - j}\n" for j, i in enumerate(order))
-    )
-    assert quiet(graph, features=both).feature_names == ["rank"]
     with pytest.raises(ParameterError, match="or False for none"):
         read_graph(graph, x, ids=True)  # type: ignore[arg-type]

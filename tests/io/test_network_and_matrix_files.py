@@ -10,6 +10,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from helpers.reading import PATH, named_edges, quiet, weighted_graph, write
+from helpers.refusals import refuses
 
 from softcut.errors import FileFormatError, GraphError, ParameterError, SoftcutError
 from softcut.io import read_features, read_graph
@@ -31,20 +32,23 @@ def test_graphml_and_gml(tmp_path: Path, suffix: str) -> None:
     assert joined.node_names == ["ann", "bob", "Zoë", "solo"]
     np.testing.assert_array_equal(joined.x, [[1], [2], [3], [4]])
     assert joined.num_edges == 2
-    with pytest.raises(FileFormatError, match=r"2 rows but .* has 3 nodes"):
-        read_graph(path, features=np.ones((2, 1)))
+    refuses(FileFormatError, r"2 rows but .* has 3 nodes", read_graph, path, features=np.ones((2, 1)))
 
 
 def test_gml_without_labels_and_directed_graphml(tmp_path: Path) -> None:
     text = "graph [\n node [ id 7 ]\n node [ id 9 ]\n edge [ source 7 target 9 value 3 ]\n]\n"
-    assert named_edges(quiet(write(tmp_path, "g.gml", text))) == {("7", "9", 3.0)}
+    g = quiet(write(tmp_path, "g.gml", text))
+    assert named_edges(g) == {("7", "9", 3.0)}
+    assert g.notes[1:] == ["weight 'value'", "2 nodes, 1 edge"]
+    with pytest.raises(GraphError, match="found no node attribute that is a number"):
+        read_graph(tmp_path / "g.gml", features="attributes")
     raw = 'graph [\n node [ id 1 label "Zoë" ]\n node [ id 2 label "b" ]\n edge [ source 1 target 2 ]\n]\n'
     assert quiet(write(tmp_path, "g.gml", raw)).node_names == ["Zoë", "b"]
     nx.write_graphml(nx.DiGraph([("a", "b")]), tmp_path / "d.graphml")
     with pytest.warns(UserWarning, match="directed"):
         read_graph(tmp_path / "d.graphml")
-    with pytest.raises(FileFormatError, match="weighted=True"):
-        read_graph(tmp_path / "d.graphml", weighted=True)
+    assert quiet(tmp_path / "d.graphml", directed=False).num_edges == 1
+    refuses(FileFormatError, "weighted=True", read_graph, tmp_path / "d.graphml", weighted=True)
 
 
 @pytest.mark.parametrize("symmetry", ["general", "symmetric"])
@@ -60,6 +64,8 @@ def test_matrix_market(tmp_path: Path, symmetry: str, field: str) -> None:
 def test_matrix_market_dense_and_repeated(tmp_path: Path) -> None:
     scipy.io.mmwrite(tmp_path / "g.mtx", PATH)
     np.testing.assert_array_equal(quiet(tmp_path / "g.mtx").adjacency.toarray(), PATH)
+    scipy.io.mmwrite(tmp_path / "g.mtx", PATH * 3, symmetry="general")
+    np.testing.assert_array_equal(quiet(tmp_path / "g.mtx").adjacency.toarray(), PATH * 3)
     text = "%%MatrixMarket matrix coordinate pattern symmetric\n2 2 2\n2 1\n2 1\n"
     assert not quiet(write(tmp_path, "g.mtx", text)).weighted
     # An entry without a value is there or not: given twice in one direction, it is no heavier there.
@@ -79,8 +85,7 @@ def test_scipy_archives(tmp_path: Path, kind: str, weight: int) -> None:
     np.testing.assert_array_equal(quiet(path).adjacency.toarray(), PATH * weight)
     np.testing.assert_array_equal(quiet(path, weighted=False).adjacency.toarray(), PATH)
     if weight == 1:
-        with pytest.raises(FileFormatError, match="weighted=True but every weight is 1"):
-            read_graph(path, weighted=True)
+        refuses(FileFormatError, "weighted=True but every weight is 1", read_graph, path, weighted=True)
     else:
         assert quiet(path, weighted=True).weighted
 
@@ -123,16 +128,13 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
     assert g.feature_names == ["age", "height", "word=x", "word=y", "word=z", "score"]
     np.testing.assert_array_equal(g.x[:, 2:], [[1, 0, 0, 2], [0, 1, 0, 0], [0, 0, 1, 0]])  # type: ignore[index]
     assert quiet(path, features=["height"]).feature_names == ["height"]
-    with pytest.raises(ParameterError, match="features names 'weight', which no node"):
-        read_graph(path, features=["weight"])
-    with pytest.raises(GraphError, match=r"column 1 \('score'\): the value is missing"):
-        read_graph(path, features=["score"])
-    assert named_edges(quiet(path, weight="year", directed=False)) == {
-        ("ann", "bob", 2001.0),
-        ("Zoë", "bob", 1.0),
-    }
-    with pytest.raises(ParameterError, match="weight is 'km', which no edge"):
-        read_graph(path, weight="km")
+    g = quiet(path, features="attributes", one_hot=["word"])
+    assert g.feature_names == ["age", "height", "word=x", "word=y", "word=z"]
+    refuses(ParameterError, "features names 'weight', which no node", read_graph, path, features=["weight"])
+    refuses(GraphError, r"column 1 \('score'\): the value is missing", read_graph, path, features=["score"])
+    edges = named_edges(quiet(path, weight="year", directed=False))
+    assert edges == {("ann", "bob", 2001.0), ("Zoë", "bob", 1.0)}
+    refuses(ParameterError, "weight is 'km', which no edge", read_graph, path, weight="km")
 
 
 @pytest.mark.parametrize(
@@ -144,6 +146,10 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
         ("coordinate real symmetric", "3 3 2\n2 1 1\n3 x 1\n", "line 5: expected row, column, value"),
         ("coordinate real symmetric", "3 3 2\n2 1 1\n4 2 1\n", "entry 2 is in row 4, column 2, outside the 3 x 3"),
         ("coordinate real symmetric", "3 3 2\n2 0 1\n3 2 1\n", "entry 1 is in row 2, column 0, outside the 3 x 3"),
+        ("coordinate real general", "3 3 3\n2 1 1\n0 0 1\n9 9 1\n", "entry 2 is in row 0, column 0, outside"),
+        ("coordinate real general", "3 3 2\n1 4 1\n4 4 1\n", "entry 1 is in row 1, column 4, outside the 3 x 3"),
+        ("coordinate real general", "3 3 2\n4 4 1\n0 1 1\n", "entry 1 is in row 4, column 4, outside the 3 x 3"),
+        ("coordinate real general", "3 3 2\n2 1 1\n0 1 1\n", "entry 2 is in row 0, column 1, outside the 3 x 3"),
         ("coordinate real symmetric", "3 3 2\n2 1 1\n", "2 entries announced, 1 found"),
         ("coordinate real symmetric", "3 3 99\n2 1 1\n", "99 entries announced in a smaller file"),
         ("coordinate real general", "3 2 1\n2 1 1\n", "a 3 x 2 matrix is not the adjacency"),
@@ -153,8 +159,7 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_matrix_market_files_that_are_none(tmp_path, kind, body, words):
     path = write(tmp_path, "g.mtx", f"%%MatrixMarket matrix {kind}\n% a comment\n{body}")
-    with pytest.raises(FileFormatError, match=words):
-        read_graph(path)
+    refuses(FileFormatError, words, read_graph, path)
 
 
 PAIRS, WEIGHT = [[0, 1], [1, 2]], [2.0, 3.0]
@@ -171,8 +176,10 @@ def test_archives_of_arrays(tmp_path: Path) -> None:
     assert (graph.num_nodes, graph.num_edges, graph.num_features) == (4, 2, 4)
     assert (graph.adjacency[0, 1], graph.adjacency[1, 2]) == (2, 3)
     assert graph.y.tolist() == [0, 1, 0, 1]
-    assert "ignored 'other'" in graph.notes[0]
-    assert not quiet(npz(tmp_path, edges=PAIRS, weight=WEIGHT), weighted=False).weighted
+    used = "arrays 'edges', 'num_nodes', 'edge_weight', 'x', 'y', ignored 'other'"
+    assert graph.notes[0] == f"{tmp_path / 'g.npz'}: {used}"
+    plain = quiet(npz(tmp_path, edges=PAIRS, weight=WEIGHT), weighted=False)
+    assert not plain.weighted and plain.notes[0].endswith("arrays 'edges', ignored 'weight'")
     assert quiet(npz(tmp_path, edge_index=PAIRS, weight=WEIGHT), weighted=True).weighted
 
 
@@ -186,8 +193,5 @@ def test_archives_of_arrays(tmp_path: Path) -> None:
         ({"a": [1], "b": [2]}, "auto", "holds 'a', 'b'"),
     ],
 )
-def test_archives_that_are_no_graph(
-    tmp_path: Path, arrays: dict[str, Any], weighted: Any, words: str
-) -> None:
-    with pytest.raises(FileFormatError, match=words):
-        read_graph(npz(tmp_path, **arrays), weighted=weighted)
+def test_archives_that_are_no_graph(tmp_path: Path, arrays: dict, weighted: Any, words: str) -> None:
+    refuses(FileFormatError, words, read_graph, npz(tmp_path, **arrays), weighted=weighted)

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.refusals import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,8 +67,7 @@ def test_names_come_back_in_order(folder, tmp_path):
     assert list(read_names(folder)) == ['a"\n', "ü", "c", ""]
     file = folder / "names.jsonl"
     file.write_text(file.read_text().replace("c", "d"))
-    with pytest.raises(FileFormatError, match=r"names\.jsonl is damaged"):
-        list(read_names(folder))
+    refuses(FileFormatError, r"names\.jsonl is damaged", list, read_names(folder))
     write_parts(tmp_path / "nameless", PATH, HALVES)
     assert list(read_names(tmp_path / "nameless")) == ["0", "1", "2", "3"]
 
@@ -77,6 +77,21 @@ def test_large_arrays_are_memory_mapped(folder):
     assert isinstance(part.x, np.memmap)
     assert not part.x.flags.writeable
     assert part.val is None and part.words is None
+    assert not isinstance(part.nodes, np.memmap), "small ones are not"
+
+
+def test_the_manifest_says_what_there_is_and_what_not(tmp_path):
+    axes = np.array([1, 2, 3]), np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])
+    for name, more, number in (("bare", {}, 0), ("axes", {"axes": axes}, 2)):
+        made = vars(write_parts(tmp_path / name, PATH, HALVES, about={"a": 1}, **more))
+        counts = {**dict.fromkeys(("columns", "vocabulary", "num_words"), 0), "axes": number}
+        counts |= {"weighted": False, "named": False}
+        parts = {"rows": (2, 2), "halo": (1, 1), "entries": (3, 3), "about": {"a": 1}, "files": made["files"]}
+        assert made == {"parts": 2, "nodes": 4, "edges": 3, "edge_worth": 3.0, **counts, **parts}
+    shares = [open_part(tmp_path / "axes", p).axes for p in (0, 1)]
+    kept = [[each.tolist() for each in share] for share in shares]
+    assert kept == [[[1], [[1.0, 0.0]]], [[0, 1], [[0.0, 1.0], [2.0, 2.0]]]]
+    assert write_parts(tmp_path / "empty", sp.csr_array((2, 2)), np.array([0, 1])).edge_worth == 0
 
 
 def test_weights_are_worth_fewer_edges(tmp_path):
@@ -89,8 +104,7 @@ def test_weights_are_worth_fewer_edges(tmp_path):
 def test_a_missing_file_is_named(folder):
     (folder / "part-1.col.npy").unlink()
     open_part(folder, 0)
-    with pytest.raises(FileFormatError, match=r"part-1\.col\.npy is missing; copy it again"):
-        open_part(folder, 1)
+    refuses(FileFormatError, r"part-1\.col\.npy is missing; copy it again", open_part, folder, 1)
 
 
 @pytest.mark.parametrize("name", ["col", "x", "counts"])
@@ -112,8 +126,7 @@ def test_a_damaged_file_is_named(folder, name):
 def test_other_manifests_are_refused(folder, change):
     file = folder / "manifest.json"
     file.write_text("[1]" if change is None else json.dumps(json.loads(file.read_text()) | change))
-    with pytest.raises(FileFormatError, match=r"manifest\.json is not a manifest of parts"):
-        read_manifest(folder)
+    refuses(FileFormatError, r"manifest\.json is not a manifest of parts", read_manifest, folder)
 
 
 def test_nothing_is_left_of_a_writing_that_failed(tmp_path, monkeypatch):
@@ -121,8 +134,7 @@ def test_nothing_is_left_of_a_writing_that_failed(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("softcut.io.part_files.atomic_json", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_parts(tmp_path / "parts", PATH, HALVES)
+    refuses(OSError, "No space left", write_parts, tmp_path / "parts", PATH, HALVES)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -130,14 +142,13 @@ def test_nothing_is_left_of_a_writing_that_failed(tmp_path, monkeypatch):
     ("owner", "x", "words"),
     [
         (HALVES[:3], None, "owner has 3 rows, but the graph has 4 nodes"),
+        (np.append(HALVES, 1), None, "owner has 5 rows, but the graph has 4 nodes"),
         (HALVES, np.zeros((2, 1)), "x has 2 rows"),
         (np.array([0, 0, 2, 2]), None, "owner leaves part 1 without nodes"),
     ],
 )
 def test_wrong_arguments(tmp_path, folder, owner, x, words):
-    with pytest.raises(ParameterError, match=words):
-        write_parts(tmp_path / "new", PATH, owner, x=x)
-    with pytest.raises(ParameterError, match="is not empty; name a new folder"):
-        write_parts(folder, PATH, HALVES)
-    with pytest.raises(ParameterError, match="number must be from 0 to 1, the parts of"):
-        open_part(folder, 2)
+    refuses(ParameterError, words, write_parts, tmp_path / "new", PATH, owner, x=x)
+    refuses(ParameterError, "is not empty; name a new folder", write_parts, folder, PATH, HALVES)
+    for number in (-1, 2):
+        refuses(ParameterError, "number must be from 0 to 1, the parts of", open_part, folder, number)

@@ -11,7 +11,7 @@ from softcut.io.edge_lists import read_edge_list
 from softcut.io.feature_files import features_from
 from softcut.io.options import ReadOptions
 from softcut.io.text_files import open_table
-from softcut.tables.arrays import shown
+from softcut.tables.arrays import listed, shown
 from softcut.tables.columns import FeatureOptions, is_number, numbers_of_fields
 from softcut.tables.feature_columns import feature_table
 
@@ -39,6 +39,18 @@ def test_words_of_messages():
     assert opening.reason_of(ValueError("")) == "ValueError"
     assert opening.reason_of(ValueError("set allow_pickle=True")) == "it holds no plain arrays"
     assert len(opening.reason_of(ValueError("x" * 300))) == 200
+    eight = list("abcdefgh")
+    assert listed(eight) == str(eight)[1:-1]
+    assert listed([*eight, "i"]) == f"{listed(eight)} and 1 more"
+
+
+def test_what_a_damaged_file_may_announce():
+    for size, asked, limit in ((10**6, None, 10**8), (9, None, 64 * 2**20), (9, 5, 5)):
+        assert opening._limit(size, asked) == limit
+    for edges, most in ((0, 10**7), (10**5, 10**7), (10**6, 10**8)):
+        opening.check_plausible(most, edges, "g")
+        with pytest.raises(FileFormatError, match=f"announces {most + 1} nodes"):
+            opening.check_plausible(most + 1, edges, "g")
 
 
 # ------------------------------------------------------------------------------------------------- tables
@@ -54,7 +66,7 @@ def test_words_of_messages():
         ("a;b\nc,d\ne,f", ";", [["a", "b"], ["c,d"], ["e,f"]]),
         ("a,b;c\nd,e\nf,g", ",", [["a", "b;c"], ["d", "e"], ["f", "g"]]),
         ('"a,b",c\n"d,e",f', ",", [["a,b", "c"], ["d,e", "f"]]),
-        ('d,e\n"a\nb",c', ",", [["d", "e"], ["a\nb", "c"]]),
+        ('d,e\n"a\nb", "c\nf"', ",", [["d", "e"], ["a\nb", "c\nf"]]),
         ("sep=|\na|b", "|", [["a", "b"]]),
         ("# x,y,z\n\na b\n%q\n", " ", [["a", "b"]]),
         ('"a b" c\nd  e', " ", [["a b", "c"], ["d", "e"]]),
@@ -92,6 +104,11 @@ def test_line_numbers_are_true():
         ("#a,b\n#c,d", "%", 1, False),
         ("a,b\n#_c,d\ne,f", "#%", 1, True),
         ("a,b\n#-c,d\ne,f", "#%", 0, False),
+        ("a,b\n#c,d", "#%", 1, True),  # as many as the ordinary lines
+        ("a,#\n#b,c\nd,e", "#%", 1, True),  # the sign alone is no name
+        ("a\n#b\nc", "#%", 0, False),
+        ("#a,b,1\n#c,d,2", "%", 1, False),
+        ("#a,b,c,d\n#e,f,g,h", "#%", 0, False),
     ],
 )
 def test_which_lines_are_comments(text, comments, notes, warned, recwarn):
@@ -135,9 +152,18 @@ def test_the_delimiter_cuts_the_first_fifty_lines_evenly(before, delimiter):
     [
         ("# hello world\na b\nb c\n", "no header", 2),  # as many words as columns, but no known titles
         ("# source target\na b\nb c\n", "header on line 1 (its titles are in a comment)", 2),
+        ("# source target\na b 1\nb c 2\n", "no header", 2),  # fewer titles than columns
+        ("a,b\nb,c\n# source,target", "no header", 2),  # titles stand above the rows
+        ("ann,bob\ncy,dan\neve,fay\n", "no header", 3),  # pairs that never come again are common here
+        ("x,y,1\na,b,2\nb,c,3\n", "no header", 3),  # a number is no title
+        ("ann,2\n3,4\n", "no header", 2),
+        ("ann,bob\n", "no header", 1),
+        ("a,b\nc,a\n", "no header", 2),
+        ("a,b\nb,c\n", "no header", 2),
         ("# source target weight\na b\nb c\n", "no header", 2),  # more titles than columns
         ("u,v,1\nv,x,2\nx,u,3\n", "no header", 3),  # nodes called u and v
         ("u,v,w\na,b,2\nb,c,3\n", "header on line 1", 2),
+        ("a,b\n0,1\n1,2\n", "header on line 1 (its types differ from those below)", 2),
         ("u,v,w,when\nu,v,2,x\nv,c,3,y\n", "header on line 1", 2),  # four columns without titles: no edges
     ],
 )
@@ -159,7 +185,7 @@ def test_names_that_never_come_again_are_titles_unless_one_edge_in_fifty_stands_
     [
         ("0 1\n1 2", {}, [["0", "1"], ["1", "2"]], None),
         ("0 1 2.5\n1 2 0", {}, [["0", "1"], ["1", "2"]], [2.5, 0.0]),
-        ("1,02\n2,3", {}, [["1", "02"], ["2", "3"]], None),
+        ("+1,02\n1,2", {}, [["+1", "02"], ["1", "2"]], None),
         ("0 1 2\n1 2 3", {"weighted": False}, [["0", "1"], ["1", "2"]], None),
         ("0 1 2\n1 2 3", {"target": 2}, [["0", "2"], ["1", "3"]], [1.0, 2.0]),
         ("0 1 2\n1 2 3", {"source": 1}, [["1", "0"], ["2", "1"]], [2.0, 3.0]),
@@ -171,6 +197,14 @@ def test_names_that_never_come_again_are_titles_unless_one_edge_in_fifty_stands_
         ("0 1 {'weight': 2.5}\n1 2 {}", {}, [["0", "1"], ["1", "2"]], [2.5, 1.0]),
         ("0 1 {'weight': 2.5}\n1 2 {}", {"weighted": False}, [["0", "1"], ["1", "2"]], None),
         ("a,b,1\nb,c,2", {}, [["a", "b"], ["b", "c"]], [1.0, 2.0]),
+        # Three rows of three numbers are edges where they are no symmetric matrix, or columns were named.
+        ("0,1,5\n1,0,6\n5,6,2", {}, [["0", "1"], ["1", "0"], ["5", "6"]], [5.0, 6.0, 2.0]),
+        ("0,1,5\n1,0,6\n2,3,0", {}, [["0", "1"], ["1", "0"], ["2", "3"]], [5.0, 6.0, 0.0]),
+        *(
+            ("0,1,0\n1,0,1\n0,1,0", asked, [["0", "1"], ["1", "0"], ["0", "1"]], [0.0, 1.0, 0.0])
+            for asked in ({"source": 0}, {"target": 1}, {"header": False})
+        ),
+        (f"-1,2\n2,{10**40}", {}, [["-1", "2"], ["2", str(10**40)]], None),
     ],
 )
 def test_edges_and_weights(text, options, ends, weight):
@@ -192,12 +226,18 @@ def features(tmp_path, text: str, known=None, **options):
         ("a,b\n1,2\n3,4", [[1, 2], [3, 4]], None, ["a", "b"]),
         ("id,b\nx,2\ny,4", [[2], [4]], ["x", "y"], ["b"]),
         ("a,b\nx,2,3\ny,4,5", [[2, 3], [4, 5]], ["x", "y"], ["a", "b"]),
-        ("a,b\nTrue,2\nFalse,4", [[1, 2], [0, 4]], None, ["a", "b"]),
+        ("a,b\nTrue,2\nfalse,4\n,6\nTRUE,8", [[1, 2], [0, 4], [0, 6], [1, 8]], None, ["a", "b"]),
         ("a;b\n1,5;2\n3;4", [[1.5, 2], [3, 4]], None, ["a", "b"]),
         ('a,b\n"1",2\n"3",4', [[1, 2], [3, 4]], None, ["a", "b"]),
         ("b,id\n2,007\n4,7", [[2], [4]], ["007", "7"], ["b"]),
         ("1,2,3", [[1, 2, 3]], None, None),
+        ("a,1", [[1]], ["a"], None),
     ],
 )
 def test_tables_of_features(tmp_path, text, x, ids, names):
-    assert features(tmp_path, text) == (x, ids, names)
+    assert features(tmp_path, text, missing="zero") == (x, ids, names)
+
+
+def test_decimal_commas_of_two_columns_are_one_note(tmp_path):
+    table = features_from(write(tmp_path, "x.csv", "a;b\n1,5;2,5\n3;4"))
+    assert [note.code for note in table.notes] == ["format", "decimal_commas"]

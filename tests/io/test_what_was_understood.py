@@ -11,6 +11,8 @@ from softcut.errors import FileFormatError, GraphError, ParameterError
 from softcut.graph import Graph
 from softcut.io import read_graph
 
+EDGES = "0,1\n1,2\n2,3\n"
+
 # ---------------------------------------------------------------------- one line
 
 
@@ -47,7 +49,80 @@ def test_notes_are_kept_by_what_is_made_of_a_graph(tmp_path: Path) -> None:
     assert both.split()[0].notes == both.notes
 
 
-# ---------------------------------------------------------------------- weights
+# ---------------------------------------------------------------------- matrices
+
+
+def test_a_matrix_is_not_read_as_edges(tmp_path: Path) -> None:
+    square = "x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n"
+    for text in (f",{square}", square, "n,x,y\nx,0,1\ny,1,0\n"):
+        with pytest.raises(FileFormatError, match="adjacency matrix with labels, not an edge list"):
+            read_graph(write(tmp_path, "a.csv", text))
+    for text in ("0,1,0\n1,0,1\n0,1,0\n", "0 1 0 2\n1 0 1 0\n0 1 0 1\n2 0 1 0\n"):
+        with pytest.raises(FileFormatError, match="may be a matrix or edges"):
+            read_graph(write(tmp_path, "m.txt", text))
+    for edges in ("0,1,2\n1,2,3\n2,0,1\n", "0,1,2\n1,2,3\n2,3,4\n", "a,b,1\nb,c,2\nc,d,3\n"):
+        assert quiet(write(tmp_path, "e.csv", edges)).num_edges == 3
+
+
+# ---------------------------------------------------------------------- headers
+
+
+def test_an_unknown_header_is_no_edge(tmp_path: Path) -> None:
+    text = "employee,manager\nann,bob\nbob,cy\ndan,bob\n"
+    g = quiet(write(tmp_path, "g.csv", text))
+    assert g.node_names == ["ann", "bob", "cy", "dan"]
+    assert "header on line 1 ('employee' and 'manager' occur on no other line)" in line_of(g)
+    assert quiet(tmp_path / "g.csv", header=False).num_edges == 4
+    assert quiet(write(tmp_path, "h.csv", "x,y\n" + text), header=True).num_edges == 4
+
+
+def test_a_header_far_from_the_next_mention_of_its_nodes(tmp_path: Path) -> None:
+    # In the first thousand lines every pair stands alone; only the whole file shows that names come again.
+    pairs = [f"a{i},b{i}\n" for i in range(3000)]
+    again = [f"a{i},b{i + 1}\n" for i in range(2999)]
+    g = quiet(write(tmp_path, "g.csv", "employee,manager\n" + "".join(pairs + again)))
+    assert g.num_nodes == 6000
+    alone = quiet(write(tmp_path, "g.csv", "ann,bob\n" + "".join(pairs)))
+    assert alone.num_edges == 3001
+    assert "(though 'ann' and 'bob' occur on no other line: header=True if they are titles)" in line_of(alone)
+
+
+# ---------------------------------------------------------------------- ids
+
+
+def test_ids_that_repeat_and_features_that_repeat(tmp_path: Path) -> None:
+    graph = write(tmp_path, "g.csv", EDGES)
+    g = quiet(graph, features=write(tmp_path, "x.csv", "group_id,age\n0,30\n0,5\n1,20\n1,10\n"))
+    np.testing.assert_array_equal(g.x, [[0, 30], [0, 5], [1, 20], [1, 10]])
+    with pytest.raises(FileFormatError, match="line 3: node '0' has a row already"):
+        read_graph(graph, features=write(tmp_path, "x.csv", "node_id,age\n0,30\n0,5\n1,20\n1,10\n"))
+    with pytest.raises(FileFormatError, match=r"column 1 \('city'\): 'Rome' is not a number"):
+        read_graph(graph, features=write(tmp_path, "x.csv", "city,age\nRome,30\nRome,5\nOslo,20\nOslo,10\n"))
+
+
+def test_a_column_that_numbers_the_rows_is_no_node(tmp_path: Path) -> None:
+    text = "row,employee,manager\n0,ann,bob\n1,bob,cy\n2,cy,ann\n"
+    g = quiet(write(tmp_path, "g.csv", text))
+    assert g.node_names == ["ann", "bob", "cy"]
+    assert "source 'employee', target 'manager', no weight, ignored 'row'" in g.notes
+    frame = pd.read_csv(tmp_path / "g.csv")
+    assert Graph.from_any(frame).node_names == ["ann", "bob", "cy"]
+    # Numbers that may be rows or nodes are asked about; a third column of other values decides.
+    rows = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
+    body = "".join(f"{a},{b},{c}\n" for a, b, c in rows)
+    with pytest.raises(FileFormatError, match="may number the rows or be a node: pass source= and target="):
+        read_graph(write(tmp_path, "g.csv", "line,employee,manager\n" + body))
+    with pytest.raises(GraphError, match="may number the rows or be a node"):
+        Graph.from_any(pd.DataFrame([*rows, (4, 1, 2)], columns=["line", "employee", "manager"]))
+    g = quiet(write(tmp_path, "g.csv", "employee,manager,since\n1,0,2001\n2,0,2002\n3,1,2001\n"))
+    assert g.num_nodes == 4
+    g = quiet(write(tmp_path, "g.csv", "employee,manager,weight\n1,0,1\n2,0,2\n3,1,2\n"))
+    assert g.weighted
+
+
+def test_a_column_without_a_title_is_called_by_its_place(tmp_path: Path) -> None:
+    g = quiet(write(tmp_path, "g.csv", "source,target,\na,b,\nb,c,\n"))
+    assert "source 'source', target 'target', no weight, ignored 'column 3'" in g.notes
 
 
 @pytest.mark.parametrize("title", ["year", "id"])
@@ -79,51 +154,6 @@ def test_the_third_of_three_untitled_columns_is_the_weight_and_that_is_said(tmp_
     assert "no header; source column 1, target column 2, weight column 3" in line_of(g)
 
 
-def test_a_matrix_is_not_read_as_edges(tmp_path: Path) -> None:
-    for text in (
-        ",x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n",
-        "x,y,z\nx,0,1,0\ny,1,0,1\nz,0,1,0\n",
-        "n,x,y\nx,0,1\ny,1,0\n",
-    ):
-        with pytest.raises(FileFormatError, match="adjacency matrix with labels, not an edge list"):
-            read_graph(write(tmp_path, "a.csv", text))
-    for text in ("0,1,0\n1,0,1\n0,1,0\n", "0 1 0 2\n1 0 1 0\n0 1 0 1\n2 0 1 0\n"):
-        with pytest.raises(FileFormatError, match="may be a matrix or edges"):
-            read_graph(write(tmp_path, "m.txt", text))
-    three = write(tmp_path, "m.txt", "0,1,0\n1,0,1\n0,1,0\n")
-    assert quiet(three, source=0, target=1, directed=False).num_edges == 1
-    for edges in (
-        "0,1,5\n1,2,6\n2,3,7\n",
-        "0,1,2\n1,2,3\n2,0,1\n",
-        "0,1,2\n1,2,3\n2,3,4\n",
-        "a,b,1\nb,c,2\nc,d,3\n",
-    ):
-        assert quiet(write(tmp_path, "e.csv", edges)).num_edges == 3
-
-
-# ---------------------------------------------------------------------- headers
-
-
-def test_an_unknown_header_is_no_edge(tmp_path: Path) -> None:
-    text = "employee,manager\nann,bob\nbob,cy\ndan,bob\n"
-    g = quiet(write(tmp_path, "g.csv", text))
-    assert g.node_names == ["ann", "bob", "cy", "dan"]
-    assert "header on line 1 ('employee' and 'manager' occur on no other line)" in line_of(g)
-    assert quiet(tmp_path / "g.csv", header=False).num_edges == 4
-    assert quiet(write(tmp_path, "h.csv", "x,y\n" + text), header=True).num_edges == 4
-
-
-def test_a_header_far_from_the_next_mention_of_its_nodes(tmp_path: Path) -> None:
-    # In the first thousand lines every pair stands alone; only the whole file shows that names come again.
-    pairs = [f"a{i},b{i}\n" for i in range(3000)]
-    again = [f"a{i},b{i + 1}\n" for i in range(2999)]
-    g = quiet(write(tmp_path, "g.csv", "employee,manager\n" + "".join(pairs + again)))
-    assert g.num_nodes == 6000
-    alone = quiet(write(tmp_path, "g.csv", "ann,bob\n" + "".join(pairs)))
-    assert alone.num_edges == 3001
-    assert "(though 'ann' and 'bob' occur on no other line: header=True if they are titles)" in line_of(alone)
-
-
 def test_types_that_differ_make_a_header(tmp_path: Path) -> None:
     g = quiet(write(tmp_path, "g.csv", "a,b\n0,1\n1,2\n"))
     assert (g.num_nodes, g.num_edges) == (3, 2)
@@ -143,9 +173,6 @@ def test_a_first_edge_is_not_taken_for_a_header(tmp_path: Path) -> None:
         assert "no header" in line_of(g)
 
 
-# ---------------------------------------------------------------------- ids
-
-
 def test_leading_zeros_make_ids_text(tmp_path: Path) -> None:
     g = quiet(write(tmp_path, "g.csv", "01234,1234\n1234,5\n"))
     assert g.node_names == ["01234", "1234", "5"]
@@ -159,9 +186,6 @@ def test_leading_zeros_make_ids_text(tmp_path: Path) -> None:
         FileFormatError, match=r"no row for node '7' .* compared as text, and '07' is another id"
     ):
         read_graph(write(tmp_path, "g.csv", "7,70\n"), features=x)
-
-
-EDGES = "0,1\n1,2\n2,3\n"
 
 
 @pytest.mark.parametrize(
@@ -188,16 +212,6 @@ def test_ids_with_gaps_are_found_in_any_column(tmp_path: Path) -> None:
     assert "joined by column 'who'" in line_of(g)
 
 
-def test_ids_that_repeat_and_features_that_repeat(tmp_path: Path) -> None:
-    graph = write(tmp_path, "g.csv", EDGES)
-    g = quiet(graph, features=write(tmp_path, "x.csv", "group_id,age\n0,30\n0,5\n1,20\n1,10\n"))
-    np.testing.assert_array_equal(g.x, [[0, 30], [0, 5], [1, 20], [1, 10]])
-    with pytest.raises(FileFormatError, match="line 3: node '0' has a row already"):
-        read_graph(graph, features=write(tmp_path, "x.csv", "node_id,age\n0,30\n0,5\n1,20\n1,10\n"))
-    with pytest.raises(FileFormatError, match=r"column 1 \('city'\): 'Rome' is not a number"):
-        read_graph(graph, features=write(tmp_path, "x.csv", "city,age\nRome,30\nRome,5\nOslo,20\nOslo,10\n"))
-
-
 def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
     graph = write(tmp_path, "g.csv", EDGES)
     x = write(tmp_path, "x.csv", "age,rank\n30,3\n0,0\n20,2\n10,1\n")
@@ -217,28 +231,3 @@ def test_ids_asked_for_and_ids_that_match_nothing(tmp_path: Path) -> None:
         g = read_graph(named, features=write(tmp_path, "w.csv", "1\n2\n3\n"))
     np.testing.assert_array_equal(g.x, [[1], [2], [3]])
     assert "rows joined by position" in line_of(g)
-
-
-def test_a_column_that_numbers_the_rows_is_no_node(tmp_path: Path) -> None:
-    text = "row,employee,manager\n0,ann,bob\n1,bob,cy\n2,cy,ann\n"
-    g = quiet(write(tmp_path, "g.csv", text))
-    assert g.node_names == ["ann", "bob", "cy"]
-    assert "source 'employee', target 'manager', no weight, ignored 'row'" in g.notes
-    frame = pd.read_csv(tmp_path / "g.csv")
-    assert Graph.from_any(frame).node_names == ["ann", "bob", "cy"]
-    # Numbers that may be rows or nodes are asked about; a third column of other values decides.
-    rows = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
-    body = "".join(f"{a},{b},{c}\n" for a, b, c in rows)
-    with pytest.raises(FileFormatError, match="may number the rows or be a node: pass source= and target="):
-        read_graph(write(tmp_path, "g.csv", "line,employee,manager\n" + body))
-    with pytest.raises(GraphError, match="may number the rows or be a node"):
-        Graph.from_any(pd.DataFrame([*rows, (4, 1, 2)], columns=["line", "employee", "manager"]))
-    g = quiet(write(tmp_path, "g.csv", "employee,manager,since\n1,0,2001\n2,0,2002\n3,1,2001\n"))
-    assert g.num_nodes == 4
-    g = quiet(write(tmp_path, "g.csv", "employee,manager,weight\n1,0,1\n2,0,2\n3,1,2\n"))
-    assert g.weighted
-
-
-def test_a_column_without_a_title_is_called_by_its_place(tmp_path: Path) -> None:
-    g = quiet(write(tmp_path, "g.csv", "source,target,\na,b,\nb,c,\n"))
-    assert "source 'source', target 'target', no weight, ignored 'column 3'" in g.notes

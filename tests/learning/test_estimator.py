@@ -1,6 +1,7 @@
 """GraphClassification: what it learns, what it accepts, what it refuses, model files."""
 
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from sklearn.base import clone
 import softcut as sc
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
 from softcut.graph import Graph, from_graphs
-from softcut.learning import GraphClassification
+from softcut.learning import ClassifierSettings
+from softcut.learning.experiment import build_models
 
 
 def rings_and_stars(count: int = 40, x: bool = False, seed: int = 0) -> tuple[list[Graph], list[str]]:
@@ -26,11 +28,14 @@ def rings_and_stars(count: int = 40, x: bool = False, seed: int = 0) -> tuple[li
     return graphs, y
 
 
+def fit(graphs: object, y: object = None, **options: object) -> sc.GraphClassification:
+    """A small model, trained for a moment."""
+    return sc.GraphClassification(**{"max_iter": 2, "hidden": 8, "device": "cpu", **options}).fit(graphs, y)
+
+
 @pytest.fixture(scope="module")
 def fitted() -> sc.GraphClassification:
-    graphs, y = rings_and_stars()
-    options = {"max_iter": 60, "learning_rate": 1e-2, "hidden": 16, "n_init": 2, "device": "cpu"}
-    return sc.GraphClassification(**options).fit(graphs, y)
+    return fit(*rings_and_stars(), max_iter=60, learning_rate=1e-2, hidden=16, n_init=2)
 
 
 def test_it_learns_and_names_its_classes(fitted: sc.GraphClassification) -> None:
@@ -44,6 +49,37 @@ def test_it_learns_and_names_its_classes(fitted: sc.GraphClassification) -> None
     assert (fitted.best_epoch_ <= fitted.n_iter_).all()
 
 
+def test_what_is_said_of_the_best_epoch_is_true_of_the_network(tmp_path: object) -> None:
+    graphs, y = rings_and_stars(24)
+    seen: list[dict[str, np.ndarray]] = []
+    options = {"max_iter": 9, "batch_size": 8, "learning_rate": 0.05, "validation": 0.5, "n_init": 2}
+    model = sc.GraphClassification(**options, callbacks=[lambda p: seen.append(p.validation)]).fit(graphs, y)
+    losses, hits = (np.stack([each[name] for each in seen]) for name in ("loss", "accuracy"))
+    assert model.n_iter_ == len(seen) == 9
+    assert model.best_epoch_.tolist() == (losses.argmin(0) + 1).tolist()
+    assert np.array_equal(model.validation_loss_, losses.min(0))
+    assert np.array_equal(model.validation_accuracy_, hits[losses.argmin(0), [0, 1]])
+    model.device = "abacus"  # of another machine
+    again = sc.GraphClassification.load(model.save(f"{tmp_path}/model"))
+    assert again.device == "auto" and again._structure == model._structure
+    for name in ("best_epoch_", "n_iter_", "validation_loss_", "validation_accuracy_"):
+        assert np.array_equal(getattr(again, name), getattr(model, name))
+
+
+def test_defaults_are_those_of_the_settings_and_networks_have_seeds_of_their_own() -> None:
+    model = sc.GraphClassification()
+    assert model._settings() == ClassifierSettings()
+    assert (model.n_init, model.validation, model.random_state) == (1, 0.1, 0)
+    graphs, y = rings_and_stars(24)
+    options = {"max_iter": 1, "learning_rate": 1e-12, "hidden": 8, "n_init": 2, "random_state": 3}
+    model = sc.GraphClassification("nopool", **options).fit(graphs, y)
+    twins = build_models(model._columns[2], 2, "nopool", (1, 1), [3000, 3001], model._settings())
+    heads = np.stack([twin.head.weight.detach().numpy() for twin in twins])
+    assert np.allclose(model._net.head.weight.detach().numpy(), heads, atol=1e-9)
+    stop = Mock(side_effect=KeyboardInterrupt)
+    assert sc.GraphClassification(**options, callbacks=[stop]).fit(graphs, y).interrupted_ is True
+
+
 def test_prediction_of_a_graph_does_not_depend_on_the_others(fitted: sc.GraphClassification) -> None:
     graphs, _ = rings_and_stars(9, seed=2)
     together = fitted.predict_proba(graphs)
@@ -55,7 +91,7 @@ def test_prediction_of_a_graph_does_not_depend_on_the_others(fitted: sc.GraphCla
 @pytest.mark.parametrize("pool", ["graclus", "ndp", "topk", "nopool", "dense", "dmon"])
 def test_every_kind_of_pooler_is_saved_and_loaded(pool: str, tmp_path: object) -> None:
     graphs, y = rings_and_stars(24)
-    model = sc.GraphClassification(pool, max_iter=2, hidden=8, device="cpu").fit(graphs, y)
+    model = fit(graphs, y, pool=pool)
     model.metadata_["labels"] = [3, 1]
     again = sc.GraphClassification.load(model.save(f"{tmp_path}/model"))
     assert again.metadata_ == {"labels": [3, 1]} and again.interrupted_ is False
@@ -68,10 +104,7 @@ def test_every_kind_of_pooler_is_saved_and_loaded(pool: str, tmp_path: object) -
 @pytest.mark.parametrize(("features", "width"), [("given", 2), ("auto", 2), ("structure", 10), ("both", 12)])
 def test_features_are_those_asked_for_of_a_list_or_a_collection(features: str, width: int) -> None:
     graphs, y = rings_and_stars(24, x=True)
-    model, other = (
-        sc.GraphClassification(max_iter=1, features=features, hidden=8, device="cpu").fit(given, y)
-        for given in (graphs, from_graphs(graphs))
-    )
+    model, other = (fit(given, y, max_iter=1, features=features) for given in (graphs, from_graphs(graphs)))
     assert model._columns[2] == width
     assert np.array_equal(model.predict_proba(graphs), other.predict_proba(from_graphs(graphs)))
     rng = np.random.default_rng(9)
@@ -85,7 +118,7 @@ def test_features_are_those_asked_for_of_a_list_or_a_collection(features: str, w
 
 def test_collections_and_their_own_classes() -> None:
     graphs = made_graphs(40)
-    model = sc.GraphClassification(max_iter=2, hidden=8, device="cpu").fit(graphs)
+    model = fit(graphs)
     assert model.classes_.tolist() == ["0", "1"]
     assert 0 <= model.score(graphs) <= 1
     assert model.predict_proba(graphs[:3]).shape == (3, 2)
@@ -96,7 +129,7 @@ def test_collections_and_their_own_classes() -> None:
 )
 def test_classes_of_any_type_come_back(y: list[object], tmp_path: object) -> None:
     graphs, _ = rings_and_stars(24)
-    model = sc.GraphClassification(max_iter=1, hidden=8, device="cpu").fit(graphs, y)
+    model = fit(graphs, y, max_iter=1)
     assert set(model.predict(graphs).tolist()) <= set(y)
     assert sc.GraphClassification.load(model.save(f"{tmp_path}/m")).classes_.tolist() == sorted(set(y))
     assert 0 <= model.score(graphs, y) <= 1
@@ -105,25 +138,18 @@ def test_classes_of_any_type_come_back(y: list[object], tmp_path: object) -> Non
 def test_scikit_learn_contract() -> None:
     model = sc.GraphClassification("topk", max_iter=3, k=(4, 2))
     assert clone(model).get_params() == model.get_params()
-    with pytest.raises(NotFittedError):
-        model.predict([])
-    with pytest.raises(NotFittedError):
-        model.save("nowhere")
+    for call in (lambda: model.predict([]), lambda: model.save("nowhere")):
+        with pytest.raises(NotFittedError):
+            call()
 
 
 def test_the_same_random_state_gives_the_same_model() -> None:
     graphs, y = rings_and_stars(24)
-
     seen: list[int] = []
-
-    def fit(random_state: int) -> np.ndarray:
-        options = {"max_iter": 2, "hidden": 8, "device": "cpu", "random_state": random_state}
-        model = sc.GraphClassification(callbacks=[lambda p: seen.append(p.iteration)], **options)
-        return model.fit(graphs, y).predict_proba(graphs)
-
-    assert np.array_equal(fit(1), fit(1))
-    assert not np.array_equal(fit(1), fit(2))
-    assert seen == [1, 2] * 4, "callbacks are called once per epoch"
+    options = {"callbacks": [lambda p: seen.append(p.iteration)]}
+    one, again, other = (fit(graphs, y, random_state=s, **options).predict_proba(graphs) for s in (1, 1, 2))
+    assert np.array_equal(one, again) and not np.array_equal(one, other)
+    assert seen == [1, 2] * 3, "callbacks are called once per epoch"
 
 
 @pytest.mark.parametrize(
@@ -132,9 +158,12 @@ def test_the_same_random_state_gives_the_same_model() -> None:
         ({"pool": "maxpool"}, "pool must be one of mincut"),
         ({"features": "all"}, "features must be one of auto"),
         ({"n_init": 0}, "n_init must be a whole number"),
+        ({"n_init": 1.5}, "n_init must be a whole number"),
         ({"validation": 0.0}, "validation must be above 0"),
+        ({"validation": 0.6}, "validation must be above 0"),
         ({"max_iter": 0}, "max_iter must be positive"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
+        ({"random_state": "x"}, "random_state must be"),
     ],
 )
 def test_bad_arguments_are_one_sentence(options: dict[str, object], message: str) -> None:
@@ -177,17 +206,13 @@ def test_unseen_degrees_are_the_largest_known(fitted: sc.GraphClassification) ->
 
 def test_model_files_keep_their_names_of_settings_and_take_every_random_state(tmp_path: object) -> None:
     graphs, y = rings_and_stars(24)
-    options = {"max_iter": 1, "learning_rate": 2e-3, "batch_size": 8, "hidden": 8, "device": "cpu"}
-    first, again = (
-        GraphClassification(**options, random_state=np.random.default_rng(5)).fit(graphs, y) for _ in range(2)
-    )
+    options = {"max_iter": 1, "learning_rate": 2e-3, "batch_size": 8}
+    first, again = (fit(graphs, y, **options, random_state=np.random.default_rng(5)) for _ in range(2))
     assert np.array_equal(first.predict_proba(graphs), again.predict_proba(graphs))
     path = first.save(f"{tmp_path}/m")
     stored = json.loads((path.parent / "m.json").read_text())["parameters"]
     assert (stored["epochs"], stored["lr"], stored["batch"]) == (1, 2e-3, 8)
     assert isinstance(stored["random_state"], int) and "callbacks" not in stored
-    loaded = GraphClassification.load(path)
+    loaded = sc.GraphClassification.load(path)
     assert (loaded.max_iter, loaded.learning_rate, loaded.batch_size) == (1, 2e-3, 8)
-    assert GraphClassification(**options, random_state=None).fit(graphs, y).n_iter_ == 1
-    with pytest.raises(ParameterError, match="random_state must be"):
-        GraphClassification(random_state="x").fit(graphs, y)
+    assert fit(graphs, y, max_iter=1, random_state=None).n_iter_ == 1

@@ -3,15 +3,23 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from helpers.made_graphs import made_graphs
 
 from softcut.errors import ParameterError
-from softcut.graph import Graph, folds, from_graphs
+from softcut.graph import Graph, Split, folds, from_graphs
 from softcut.learning import ClassifierSettings, train_folds
-from softcut.learning.experiment import METHODS, build_models, build_task, cluster_sizes, folds_at_once
-from softcut.training import LoopProgress, LoopResult
+from softcut.learning.experiment import (
+    METHODS,
+    build_models,
+    build_task,
+    cluster_sizes,
+    folds_at_once,
+    loop_settings,
+)
+from softcut.training import LoopProgress, LoopResult, LoopSettings, Patience
 
 QUICK = ClassifierSettings(batch=8, epochs=4, patience=2, lr=5e-3, hidden=8)
 
@@ -24,9 +32,11 @@ def test_every_method_runs_and_says_what_it_did(method: str) -> None:
     steps = math.ceil(27 / 8)  # of an epoch: of 30 training graphs 3 are for validation
     assert loop.validated_at.tolist() == [steps * epoch for epoch in range(1, len(loop.validated_at) + 1)]
     assert loop.iterations == steps * max(r.epochs for r in results)
-    for r in results:
+    for i, r in enumerate(results):
         assert 0 <= r.accuracy <= 1
-        assert 1 <= r.best_epoch <= r.epochs <= 4
+        assert r.best_epoch == np.nanargmin(loop.validation["loss"][:, i]) + 1 <= r.epochs <= 4
+        known = [loop.validation[name][r.best_epoch - 1, i] for name in ("loss", "task", "accuracy")]
+        assert [r.validation_loss, r.validation_task, r.validation_accuracy] == pytest.approx(known)
         assert math.isfinite(r.details["loss"])
         if method == "mincut":
             assert -1 <= r.details["cut1"] <= 0 <= r.details["ortho2"] <= 1.5
@@ -34,14 +44,31 @@ def test_every_method_runs_and_says_what_it_did(method: str) -> None:
     assert loop.seconds > 0
 
 
+def test_seeds_and_folds_are_those_of_their_numbers() -> None:
+    graphs = made_graphs(40)
+    options = {"settings": replace(QUICK, epochs=1, lr=1e-12)}
+    for given, seed, count in ({"seed": 2, "count": 4}, 2, 4), ({}, 0, 10):
+        (result,), _ = train_folds(graphs, "nopool", [1], **given, **options)
+        task = build_task(graphs, "nopool", [folds(graphs, count, seed)[1]], [1000 * seed + 1], QUICK)
+        assert result.validation_loss == pytest.approx(task.validate()["loss"].item(), abs=1e-6)
+        assert result.details["loss"] == pytest.approx(task.evaluate()["loss"].item(), abs=1e-6)
+    assert [r.fold for r in train_folds(graphs, "nopool", **options)[0]] == list(range(10))
+
+
+def test_the_loop_of_an_epoch() -> None:
+    splits = [Split(np.arange(n), np.arange(2), np.arange(2)) for n in (15, 17, 9)]
+    stop, minimise = Patience(patience=2, watch="loss"), {"loss": 1.0, "l2": 1e-4}
+    expected = LoopSettings(12, 5e-3, minimise, check_every=3, stop=stop, drop_finished=True)
+    assert loop_settings(splits, QUICK) == expected
+    assert loop_settings([Split(*[np.arange(0)] * 3)], QUICK).iterations == 4
+
+
 def test_dense_does_not_see_edges() -> None:
     graphs = made_graphs(30)
-    splits = folds(graphs, 3)[:1]
-    task = build_task(graphs, "dense", splits, [0], QUICK)
-    other = build_task(graphs.without_edges(), "nopool", splits, [0], QUICK)
-    with_edges = build_task(graphs, "nopool", splits, [0], QUICK)
-    assert torch.equal(task.validate()["loss"], other.validate()["loss"])
-    assert not torch.equal(task.validate()["loss"], with_edges.validate()["loss"])
+    given = (graphs, "dense"), (graphs.without_edges(), "nopool"), (graphs, "nopool")
+    tasks = [build_task(*each, folds(graphs, 3)[:1], [0], QUICK) for each in given]
+    dense, without, joined = (task.validate()["loss"] for task in tasks)
+    assert torch.equal(dense, without) and not torch.equal(dense, joined)
 
 
 def test_sizes_and_groups_of_folds_follow_the_mean_size() -> None:
@@ -63,6 +90,7 @@ def test_models_have_the_weights_of_their_seed() -> None:
     again = build_models(5, 2, "mincut", (4, 2), [4], QUICK)[0]
     assert torch.equal(torch.random.get_rng_state(), state)  # the global generator is left alone
     assert torch.equal(second.head.weight, again.head.weight)
+    assert build_models(5, 1, "nopool", (4, 2), [4], QUICK)[0].head.weight.shape == (2, 8)
     assert not torch.equal(first.head.weight, second.head.weight)
 
 

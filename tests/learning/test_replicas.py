@@ -1,20 +1,26 @@
 """Replicas of classifiers: the same numbers as one model after another, written with plain PyTorch."""
 
 from collections.abc import Sequence
+from dataclasses import FrozenInstanceError
 
+import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from helpers.made_graphs import made_graphs
 from torch import Tensor, nn
+from torch_geometric.nn import GATConv
 
-from softcut.errors import DataError
+from softcut.coarsening import Level
+from softcut.errors import DataError, ParameterError
 from softcut.graph import Graph, GraphCollection, Split, folds, from_graphs
-from softcut.learning import experiment
-from softcut.learning.fold_task import BatchOrder, FoldTask
+from softcut.learning import ClassifierSettings, FoldResult, StructureFeatures, experiment, with_structure
+from softcut.learning.fold_task import Batch, BatchOrder, FoldTask
 from softcut.learning.hierarchy import HIERARCHIES, Hierarchy, HierarchyStore, coarsen_collection
 from softcut.learning.replica_net import replica_net
-from softcut.learning.store import GraphStore
+from softcut.learning.store import BatchPlan, GraphStore
+from softcut.learning.structure_features import clustering_coefficients
 from softcut.nn import GraclusPool
 from softcut.nn.models import GraphClassifier, ModelOutput
 from softcut.ops import CSRPattern, Segments
@@ -106,11 +112,12 @@ def test_folds_as_replicas_equal_folds_one_by_one(method: str, one_hot: bool, we
     models = models_of(graphs, method, 3)
     splits, seeds = folds(graphs, 4)[:3], [7, 8, 9]
     task = fold_task(graphs, models, splits, seeds, method)
-    settings = LoopSettings(iterations=20, lr=5e-3, check_every=100, minimise={"loss": 1.0, "l2": 1e-3})
+    steps = 35 if method == "nopool" else 20  # batches are planned 32 at a time
+    settings = LoopSettings(iterations=steps, lr=5e-3, check_every=100, minimise={"loss": 1.0, "l2": 1e-3})
     task.validates = False
     result = Loop(task, settings).run()
     for r, model in enumerate(models):
-        expected = train_alone(model, graphs, splits[r].train, seeds[r], 20, 1e-3)
+        expected = train_alone(model, graphs, splits[r].train, seeds[r], steps, 1e-3)
         assert np.abs(result.history["loss"][:, r] - expected).max() < 1e-9
         state = replica_state(task.net, r)
         for name, value in model.named_parameters():
@@ -124,6 +131,8 @@ def test_validation_and_test_are_those_of_the_single_models(method: str) -> None
     splits = folds(graphs, 3)[:2]
     task = fold_task(graphs, models, splits, [0, 1], method, evaluation_nodes=100)
     validated, tested = task.validate(), task.evaluate()
+    nodes = sum(graphs.sizes[split.test].sum() for split in splits)
+    assert len(task.batches([split.test for split in splits])) == -(-nodes // 100)
     for r, model in enumerate(models):
         expected = plain_loss(model, graphs, splits[r].validation)
         assert abs(validated["loss"][r] - expected) < 1e-9
@@ -133,10 +142,10 @@ def test_validation_and_test_are_those_of_the_single_models(method: str) -> None
         for level, pooled in enumerate(out.pooled, start=1):
             for name, value in pooled.losses.items():
                 assert abs(tested[f"{name}{level}"][r] - value) < 1e-9
-        if method in ("mincut", "diffpool", "random", "dmon", "justbalance"):
-            s = out.pooled[0].s.argmax(1)
-            used = np.mean([len(set(s[batch == i].tolist())) for i in range(len(splits[r].test))])
-            assert abs(tested["clusters1"][r] - used) < 1e-9
+            if method in ("mincut", "diffpool", "random", "dmon", "justbalance"):
+                parts = [pooled.s[batch == i] for i in range(len(splits[r].test))] if level == 1 else pooled.s
+                used = np.mean([len(set(s.argmax(1).tolist())) for s in parts])
+                assert abs(tested[f"clusters{level}"][r] - used) < 1e-9
 
 
 def test_evaluation_reads_losses_whatever_their_weights_and_leaves_the_network_as_it_is() -> None:
@@ -192,8 +201,31 @@ def test_a_hierarchy_survives_its_file(method: str, tmp_path: object) -> None:
         assert np.array_equal(one.index, other.index)
         assert np.array_equal(one.ptr, other.ptr)
         assert abs(one.adjacency - other.adjacency).max() == 0
-    with pytest.raises(DataError, match="hierarchy of made"):
-        Hierarchy.read(f"{tmp_path}/h.npz", made_graphs(10, seed=5))
+    for others in (made_graphs(10, seed=5), made_graphs(25, seed=4)):
+        with pytest.raises(DataError, match="hierarchy of made: it belongs to other graphs"):
+            Hierarchy.read(f"{tmp_path}/h.npz", others)
+    arrays = dict(np.load(f"{tmp_path}/h.npz"))
+    for change, words in (
+        ({"format": np.array(2)}, "format 2 is not known"),
+        ({"index0": arrays["index0"].astype(object)}, "Object arrays cannot be loaded"),
+    ):
+        np.savez(f"{tmp_path}/h.npz", **{**arrays, **change})
+        with pytest.raises(DataError, match=words):
+            Hierarchy.read(f"{tmp_path}/h.npz", graphs)
+    assert int(arrays["format"]) == 1  # files of earlier versions are read
+
+
+def test_a_hierarchy_of_one_node_more_and_clusters_of_three_are_refused(tmp_path: object) -> None:
+    alone, pair = (from_graphs([Graph.from_edges([[0], [1]], num_nodes=n)] * 2, name="made") for n in (3, 4))
+    path = coarsen_collection(pair[np.array([0, 1])], "ndp", 1).write(f"{tmp_path}/h.npz")
+    short = from_graphs([Graph.from_edges([[0], [1]], num_nodes=n) for n in (4, 3)], name="made")
+    for others in (alone, short):
+        with pytest.raises(DataError, match="it belongs to other graphs"):
+            Hierarchy.read(path, others)
+    for clusters in ([0, 0, 0, 1, 2, 2], [0, 0, 2, 2, 3, 3]):
+        level = Level(np.array(clusters), sp.csr_array((4, 4)), np.array([0, 2, 4]))
+        with pytest.raises(ParameterError, match="clusters must hold one or two nodes"):
+            HierarchyStore(Hierarchy("graclus", (level,)), alone, CPU, torch.float64)
 
 
 def test_orders_are_endless_and_fair() -> None:
@@ -203,12 +235,56 @@ def test_orders_are_endless_and_fair() -> None:
     assert sorted(seen[:7].tolist()) == list(range(10, 17))
     again = BatchOrder(np.arange(10, 17), 4, [1, 2])
     assert np.array_equal(again(5), order(5))  # without the batches before it
+    large = BatchOrder(np.arange(3), 8, [0])  # of more than two epochs
+    assert np.bincount(np.concatenate([large(t) for t in range(3)])).tolist() == [8, 8, 8]
+
+
+def test_parts_of_one_graph_or_none() -> None:
+    graphs = made_graphs(12)
+    parts = [np.arange(3, 3 + n) for n in (2, 1, 0)]
+    splits = [Split(np.arange(5), part, part) for part in parts]
+    task = fold_task(graphs, models_of(graphs, "mincut", 3), splits, [0, 1, 2], "mincut")
+    tested = task.evaluate()
+    for r, model in enumerate(models_of(graphs, "mincut", 2)):
+        for measured in (task.validate(), tested):
+            assert abs(measured["loss"][r] - plain_loss(model, graphs, parts[r])) < 1e-9
+    assert {value[2].item() for value in tested.values()} == {0.0}
+
+
+def test_what_has_no_form_for_replicas_is_named() -> None:
+    graphs = made_graphs(12)
+    for method, options, words in (
+        ("topk", {"min_score": 0.1}, "min_score and multiplier must be left"),
+        ("topk", {"multiplier": 2.0}, "min_score and multiplier must be left"),
+        ("topk", {"multiplier": 0.5}, "min_score and multiplier must be left"),
+        ("diffpool", {"assignment": "skip"}, "assignment must be 'gcn'"),
+        ("sagpool", {"gnn": GATConv}, "GATConv holds weights of its own"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            replica_net(models_of(graphs, method, 2, **options), one_hot=2)
+    for kind in (ClassifierSettings, FoldResult, StructureFeatures, Hierarchy, BatchPlan, Batch):
+        with pytest.raises(FrozenInstanceError):
+            kind.__new__(kind).anything = 1
+
+
+def test_clustering_coefficients_are_those_of_networkx() -> None:
+    """Few edges and many, for which a dense product counts triangles."""
+    sizes = ((40, 0.1), (40, 0.9), (2, 1.0), (9, 0.5), (12, 0.3), (40, 0.5), (1, 0.0), (30, 0.05))
+    made = [nx.gnp_random_graph(n, p, seed=n) for n, p in sizes]
+    graphs = from_graphs([Graph.from_networkx(g) for g in made])
+    c = clustering_coefficients(graphs)
+    np.testing.assert_allclose(c, [v for g in made for v in nx.clustering(g).values()], rtol=1e-6)
+    features, degree = with_structure(graphs), [d for g in made for _, d in g.degree()]
+    np.testing.assert_allclose(features.value[:, 0], (c - c.mean()) / c.std(), rtol=1e-4, atol=1e-6)
+    assert features.index[:, 0].tolist() == degree and features.num_features == max(degree) + 2
+    assert StructureFeatures.fit(from_graphs([Graph.from_edges([[0], [1]])])).std == 1.0
 
 
 @pytest.mark.parametrize("method", ["topk", "sagpool"])
-def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
+@pytest.mark.parametrize("options", [{"connect": "two_hop"}, {"k": 3}, {"ratio": 0.55}])
+def test_kept_nodes_joined_by_common_neighbours_or_fixed_in_number(method: str, options: dict) -> None:
     graphs = made_graphs(30, weighted=True, one_hot=False, smallest=2)
-    models, splits = models_of(graphs, method, 2, connect="two_hop"), folds(graphs, 3)[:2]
+    models, splits = models_of(graphs, method, 2, **options), folds(graphs, 3)[:2]
     task = fold_task(graphs, models, splits, [0, 1], method)
     values = task.step()
     losses = values["loss"]
@@ -223,11 +299,8 @@ def test_kept_nodes_joined_by_common_neighbours(method: str) -> None:
 
 def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> None:
     rng = np.random.default_rng(0)
-    hubs = []
-    for n in (150, 3, 80):  # a star has a row of more than 64 entries
-        star = np.zeros((n, n))
-        star[0, 1:] = star[1:, 0] = 1
-        hubs.append(Graph.from_dense(star, x=rng.random((n, 1))))
+    sizes = (150, 3, 80)  # a star has a row of more than 64 entries
+    hubs = [Graph.from_networkx(nx.star_graph(n - 1)).with_features(rng.random((n, 1))) for n in sizes]
     store = GraphStore(from_graphs(hubs), CPU, torch.float64)
     (plan,) = store.plan(np.array([[[0, 1], [2, -1]]]))
     op = store.gather(plan).op
@@ -238,6 +311,7 @@ def test_what_is_known_of_a_batch_agrees_with_what_the_device_would_say() -> Non
     assert plain.symmetric
     usual = Segments(layout.num_rows, layout.ptr)
     assert torch.equal(layout.batch, usual.batch)
+    assert [layout.chunk_size(k) for k in (1, 16, 17, 200, 300)] == [16, 16, 32, 256, 256]
     for size in (16, 64):
         known, expected = layout.chunks(size), usual.chunks(size)
         for name in ("owner", "place", "bounds"):

@@ -27,7 +27,7 @@ def labelled_graphs(draw, max_nodes: int = 12, self_loops: bool = False):
     return adjacency, rng.integers(0, 4, n) * 3 - 2, rng.integers(0, 3, n)
 
 
-def dense_scores(adjacency: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def dense_scores(adjacency: np.ndarray, labels: np.ndarray, resolution: float) -> dict[str, float]:
     """The definitions, one cluster at a time."""
     degree, total = adjacency.sum(1), adjacency.sum()
     cuts, conductances, modularity = [], [], 0.0
@@ -38,7 +38,7 @@ def dense_scores(adjacency: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         side = min(volume, total - volume)
         conductances.append(cut / side if side else 0.0)
         if total:
-            modularity += adjacency[inside][:, inside].sum() / total - (volume / total) ** 2
+            modularity += adjacency[inside][:, inside].sum() / total - resolution * (volume / total) ** 2
     return {
         "normalised_cut": sum(cuts),
         "conductance": float(np.mean(conductances)),
@@ -48,26 +48,13 @@ def dense_scores(adjacency: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 
 @settings(deadline=None, max_examples=60)
-@given(labelled_graphs(self_loops=True))
-def test_graph_scores_equal_the_dense_formulas(case) -> None:
+@given(labelled_graphs(self_loops=True), st.sampled_from([0.5, 2.0]))
+def test_graph_scores_equal_the_dense_formulas(case, resolution) -> None:
     adjacency, labels, _ = case
-    got = metrics.evaluate(adjacency, labels)
-    for key, value in dense_scores(adjacency, labels).items():
-        assert got[key] == pytest.approx(value, abs=1e-9), key
-
-
-@settings(deadline=None, max_examples=40)
-@given(labelled_graphs(), st.sampled_from([0.5, 1.0, 2.0]))
-def test_modularity_and_cut_equal_networkx(case, resolution) -> None:
-    adjacency, labels, _ = case
-    graph = nx.from_numpy_array(adjacency)
-    clusters = [np.flatnonzero(labels == c).tolist() for c in np.unique(labels)]
-    expected = nx.community.modularity(graph, clusters, resolution=resolution) if adjacency.any() else 0.0
-    assert metrics.modularity(adjacency, labels, resolution) == pytest.approx(expected, abs=1e-9)
-    volumes = [nx.volume(graph, nodes, weight="weight") for nodes in clusters]
-    cuts = [nx.cut_size(graph, nodes, weight="weight") for nodes in clusters]
-    total = sum(cut / volume for cut, volume in zip(cuts, volumes, strict=True) if volume)
-    assert metrics.normalised_cut(adjacency, labels) == pytest.approx(total, abs=1e-9)
+    got, wanted = metrics.evaluate(adjacency, labels), dense_scores(adjacency, labels, 1.0)
+    assert {key: got[key] for key in wanted} == pytest.approx(wanted, abs=1e-9)
+    other = dense_scores(adjacency, labels, resolution)["modularity"]
+    assert metrics.modularity(adjacency, labels, resolution) == pytest.approx(other, abs=1e-9)
 
 
 @settings(deadline=None, max_examples=40)
@@ -125,9 +112,8 @@ def test_adjacency_kinds_agree() -> None:
 def test_known_degenerate_cases() -> None:
     empty = sp.csr_matrix((5, 5))
     got = metrics.evaluate(empty, [0, 0, 1, 1, 2], y=[0, 0, 1, 1, 1])
-    assert [got[key] for key in ("normalised_cut", "modularity", "conductance", "conductance_max")] == [
-        0.0
-    ] * 4
+    scores = ("normalised_cut", "modularity", "conductance", "conductance_max")
+    assert [got[key] for key in scores] == [0.0] * 4
     one = metrics.evaluate(sp.csr_matrix((1, 1)), [7], y=[0])
     assert one["nmi"] == one["accuracy"] == one["balance"] == 1.0
     karate = nx.to_numpy_array(nx.karate_club_graph(), weight=None)
@@ -136,11 +122,28 @@ def test_known_degenerate_cases() -> None:
     assert collapsed["clusters_used"] == 1
 
 
+def test_rounding_brings_no_score_above_one() -> None:
+    one, other = [2, 2, 2, 2, 0, 2, 2], [0, 0, 1, 0, 2, 1, 1]
+    assert metrics.homogeneity(one, other) == metrics.completeness(other, one) == 1.0
+    assert max(metrics.balance(range(k)) for k in range(1, 60)) == 1.0
+
+
 def test_unlabelled_nodes_are_left_out() -> None:
     ring = nx.to_numpy_array(nx.cycle_graph(6))
     y, labels = np.array([0, 0, 1, 1, -1, -1]), np.array([0, 0, 1, 1, 0, 1])
     assert metrics.evaluate(ring, labels, y)["accuracy"] == 1.0
+    assert metrics.evaluate(ring, labels, y.astype(float))["accuracy"] == 1.0
+    assert metrics.ari([0.25, 0.5], [0, 1]) == 1.0, "labels need not be whole numbers"
     assert tuple(metrics.evaluate(ring, labels, np.full(6, -1))) == metrics.GRAPH_SCORES
+
+
+def nearly_symmetric(difference):
+    return np.array([[1.0, 1.0], [1.0 - difference, 0.0]])
+
+
+def test_weights_may_differ_by_a_millionth_of_the_largest() -> None:
+    for scale in (1e-3, 100):
+        assert metrics.modularity(scale * nearly_symmetric(5e-7), [0, 1]) == pytest.approx(-2 / 9)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +159,7 @@ def test_unlabelled_nodes_are_left_out() -> None:
         (lambda: metrics.modularity(-np.ones((2, 2)), [0, 1]), GraphError, "negative"),
         (lambda: metrics.modularity(np.triu(np.ones((2, 2))), [0, 1]), GraphError, "symmetric"),
         (lambda: metrics.conductance(np.ones((2, 2)), [0, 1], reduce="min"), ParameterError, "reduce"),
+        (lambda: metrics.modularity(100 * nearly_symmetric(2e-6), [0, 1]), GraphError, "symmetric"),
         (lambda: metrics.balance([0, 1], k=0), ParameterError, "at least 1"),
     ],
 )

@@ -18,6 +18,7 @@ from softcut.nn import (
     JustBalancePool,
     MinCutPool,
     NodeClusterer,
+    NoPool,
     SAGPool,
     Selection,
     SkipConv,
@@ -55,7 +56,7 @@ NUMBERS = [
     *[
         (f"in_channels {WHOLE}{bad!r}", lambda c=c, b=bad: c(b, 2))
         for c in (GCNConv, GraphConv, SkipConv, *DENSE)
-        for bad in (2.5, None, "3")
+        for bad in (2.5, None, "3", True)
     ],
     *[
         ("in_channels must be at least 1, got 0", lambda c=c: c(0, 2))
@@ -68,13 +69,16 @@ NUMBERS = [
     (f"out_channels {WHOLE}", lambda: DiffPool(3, 2, out_channels=2.5)),
     ("hidden must hold sizes", lambda: MinCutPool(3, 2, hidden=2.5)),
     ("hidden must hold sizes", lambda: MinCutPool(3, 2, hidden=[4, 2.5])),
-    ("hidden must hold sizes of at least 1", lambda: MinCutPool(2, 2, hidden=0)),
+    *[
+        ("hidden must hold sizes of at least 1", lambda b=b: MinCutPool(2, 2, hidden=b))
+        for b in (0, True, [2, 0])
+    ],
     ("out_channels must be at least 1", lambda: MLP(3, None, 0)),
     *[
         (HOT, lambda c=c, t=t: c(3, 2, temperature=t))
-        for c, t in zip((*DENSE, DiffPool), (None, "low", float("inf"), float("nan"), 0.0), strict=True)
+        for c, t in zip((*DENSE, *DENSE[:2]), (None, "low", torch.inf, torch.nan, 0.0, True), strict=True)
     ],
-    ("cut_weight must be a finite number", lambda: MinCutPool(3, 2, cut_weight=None)),
+    *[("cut_weight must be a finite", lambda b=b: MinCutPool(3, 2, cut_weight=b)) for b in (None, True)],
     ("ortho_weight must be a finite number", lambda: MinCutPool(3, 2, ortho_weight=float("nan"))),
     ("link_weight must be a finite number", lambda: DiffPool(3, 2, link_weight="1")),
     ("balance_weight must be a finite number", lambda: JustBalancePool(3, 2, balance_weight=None)),
@@ -82,7 +86,10 @@ NUMBERS = [
     (f"levels {WHOLE}1.5", lambda: get_pool("graclus", levels=1.5)),
     ("levels must be at least 1", lambda: get_pool("graclus", levels=0)),
     (f"seed {WHOLE}", lambda: get_pool("graclus", seed="a")),
-    ("seed must be at least 0", lambda: get_pool("random", k=2, seed=-1)),
+    *[
+        ("seed must be at least 0", lambda n=n, o=o: get_pool(n, seed=-1, **o))
+        for n, o in (("random", {"k": 2}), ("graclus", {}), ("ndp", {}))
+    ],
     ("k must be at least 1", lambda: get_pool("random", k=0)),
     ("delta must be a finite number", lambda: get_pool("ndp", delta=None)),
     ("delta must be at least 0 and below 1", lambda: get_pool("ndp", delta=1.0)),
@@ -124,18 +131,31 @@ CHOICES = [
     ("'graclus' does not take 'k'; its options are: reduction, levels,", lambda: get_pool("graclus", 3, k=2)),
     ("'nopool' does not take 'k'; its options are: none", lambda: get_pool("nopool", k=2)),
     ("k must be given", lambda: GraphClassifier(F, 2, "mincut")),
-    ("k must have one value for each of the 2", lambda: GraphClassifier(F, 2, "mincut", k=(3,))),
+    *[
+        ("k must have one value for each of the 2", lambda k=k: GraphClassifier(F, 2, k=k))
+        for k in ([3], [3] * 3)
+    ],
     ("pool must be one of mincut, diffpool, dmon, justbalance", lambda: NodeClusterer(F, 3, pool="topk")),
-    ("selections must have one", lambda: GraphClassifier(3, 2, "graclus")(X, PATH, selections=[])),
+    *[
+        ("selections must have", lambda s=s: GraphClassifier(3, 2, "graclus")(X, PATH, selections=s))
+        for s in ([], [0] * 3)
+    ],
     ("selection must be a DenseSelection", lambda: MinCutPool(3, 2)(X, PATH, selection=Other())),
     *[
         ("selection must be", lambda n=n: get_pool(n, 3)(X, PATH, selection=DenseSelection(S, Segments(4))))
         for n in ("topk", "graclus", "ndp", "nopool")
     ],
     (
-        "selection must come from the graphs that are pooled",
-        lambda: MinCutPool(3, 2)(X, PATH, selection=DenseSelection(torch.eye(2), Segments(2))),
+        "selection must be that of a NoPool",
+        lambda: NoPool()(X, PATH, selection=TopKPool(3)(X, PATH).selection),
     ),
+    *[
+        (
+            "selection must come from the graphs that are pooled; it has other rows",
+            lambda n=n: MinCutPool(3, 2)(X, PATH, selection=DenseSelection(torch.eye(n), Segments(n))),
+        )
+        for n in (2, 9)
+    ],
     *[
         ("s must hold assignments, which are not negative", lambda f=f: f(X, PATH, S - 0.5))
         for f in (mincut_pool, diff_pool)
@@ -150,7 +170,7 @@ CHOICES = [
 ]
 GRAPHS = [
     ("x must hold floating-point", lambda: SkipConv(2, 2)(torch.ones(3, 2).long(), EDGES)),
-    ("x must be a tensor", lambda: SkipConv(2, 2)(torch.rand(3), EDGES)),
+    *[("x must be a tensor", lambda s=s: SkipConv(2, 2)(torch.rand(s), EDGES)) for s in ((3,), (1, 1, 3, 2))],
     ("x has 3 features", lambda: SkipConv(2, 2)(torch.rand(3, 3), EDGES)),
     ("x has [4] nodes", lambda: SkipConv(2, 2)(torch.rand(4, 2), as_operator(EDGES))),
     ("x has [1, 3] nodes", lambda: SkipConv(2, 2)(torch.rand(3, 2), torch.rand(2, 3, 3))),

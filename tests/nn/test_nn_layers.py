@@ -1,5 +1,6 @@
 """Message passing against the plain formula and PyTorch Geometric, in float64; torch.compile of the dense path."""
 
+import math
 import subprocess
 import sys
 
@@ -27,6 +28,7 @@ from softcut.nn import (
     TopKPool,
     get_pool,
 )
+from softcut.nn.layers import UnitLinear
 from softcut.nn.pool import POOLS
 from softcut.ops import CSR, OBJECTIVES, Dense, as_operator
 
@@ -124,15 +126,12 @@ def test_poolers_are_as_exact_as_their_features(name):
 COMPILED = {
     "GCNConv": lambda: GCNConv(3, 2, act="sigmoid"),
     "GraphConv": lambda: GraphConv(3, 4),
-    "DiffPool": lambda: DiffPool(3, 2),
+    **{make.__name__: lambda make=make: make(3, 2) for make in (DiffPool, DMoNPool, JustBalancePool)},
     "DiffPool that embeds": lambda: DiffPool(3, 2, out_channels=4, assignment="skip", link_scale="divided"),
-    "SAGPool": lambda: SAGPool(3),
+    **{make.__name__: lambda make=make: make(3) for make in (SAGPool, TopKPool)},
     "SAGPool two_hop": lambda: SAGPool(3, k=2, gnn="graphconv", connect="two_hop"),
     "SAGPool min_score": lambda: SAGPool(3, min_score=0.2),
-    "TopKPool": lambda: TopKPool(3),
     **{f"MinCutPool {name}": lambda name=name: MinCutPool(3, 2, 4, objective=name) for name in OBJECTIVES},
-    "DMoNPool": lambda: DMoNPool(3, 2),
-    "JustBalancePool": lambda: JustBalancePool(3, 2),
     "NoPool": NoPool,
     "RandomPool": lambda: RandomPool(2),
 }
@@ -168,11 +167,14 @@ def test_normalised_operators_and_a_single_dense_matrix():
         torch.testing.assert_close(out, expected)
 
 
-@pytest.mark.parametrize(("f_in", "f_out", "columns"), [(7, 2, 2), (2, 7, 2)])
-def test_the_narrower_product_is_computed(products, f_in, f_out, columns):
-    conv, op = SkipConv(f_in, f_out).double(), as_operator(EDGES, num_nodes=3).normalise()
-    conv(torch.rand(3, f_in, dtype=torch.float64), op)
-    assert products == [(3, columns)]
+@pytest.mark.parametrize("make", [SkipConv, GCNConv, GraphConv])
+@pytest.mark.parametrize(("f_in", "f_out"), [(7, 2), (2, 7)])
+def test_the_narrower_product_is_computed(products, make, f_in, f_out):
+    op = as_operator(EDGES, torch.ones(4), num_nodes=3).normalise()
+    _ = op.degree
+    products.clear()
+    make(f_in, f_out)(torch.rand(3, f_in), op)
+    assert products == [(3, 2)]
 
 
 @pytest.mark.parametrize("make", [SkipConv, GCNConv, GraphConv])
@@ -196,16 +198,25 @@ def test_mlp():
     first, second, third = mlp.layers
     torch.testing.assert_close(mlp(x), third(torch.tanh(second(torch.tanh(first(x))))))
     assert len(MLP(3, None, 2).layers) == 1
-    assert len(MLP(3, 8, 2).layers) == 2
+    assert len(MLP(3, 1, 2).layers) == 2
     straight = MLP(3, 4, 2, act=None)
     torch.testing.assert_close(straight(x), straight.layers[1](straight.layers[0](x)))
 
 
-def test_reset_parameters_draws_again():
-    for module in (SkipConv(4, 4), GCNConv(4, 4), GraphConv(4, 4), MLP(4, 4, 4)):
+def test_parameters_are_drawn_again_within_their_bounds():
+    """Glorot's where messages are normalised, those of torch.nn.Linear elsewhere."""
+    torch.manual_seed(0)
+    glorot, root = math.sqrt(6 / (64 + 999)), 1 / 8
+    sizes = {SkipConv: [glorot, glorot, 0], GCNConv: [glorot, 0], GraphConv: [root] * 3}
+    made = [(make(64, 999), bounds) for make, bounds in sizes.items()]
+    for module, bounds in [*made, (MLP(64, None, 999), [glorot, 0]), (UnitLinear(64), [root])]:
         before = [p.clone() for p in module.parameters()]
         module.reset_parameters()
-        assert any(not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True))
+        for old, new, bound in zip(before, module.parameters(), bounds, strict=True):
+            assert not bound or not torch.equal(old, new)
+            for extreme in (-old.min(), old.max(), -new.min(), new.max()):
+                assert 0.8 * bound <= extreme <= bound
+    assert not UnitLinear.unit(torch.zeros(2, 3)).any()  # no direction stays none
 
 
 def test_every_public_name_of_nn_is_found_also_without_pytorch_geometric():

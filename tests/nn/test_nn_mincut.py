@@ -255,44 +255,35 @@ def counts(sample):
     return (2 * sample.rand(sample.n, 3, salt=2)).abs().round()
 
 
+def graph_of(sample):
+    return {"edge_weight": sample.edge_weight, "batch": sample.batch}
+
+
 @pytest.mark.parametrize("objective", LOSSES)
 @pytest.mark.parametrize("normalise", [True, False])
 def test_the_losses_are_those_of_ops(sample, objective, normalise):
-    out = make_pool(3, 2, 4, objective=objective, normalise=normalise)(
-        counts(sample), sample.edge_index, sample.edge_weight, sample.batch
-    )
-    expected = LOSSES[objective](out.s, sample.edge_index, sample.edge_weight, batch=sample.batch)
+    options, graph = {"objective": objective, "normalise": normalise}, graph_of(sample)
+    out = make_pool(3, 2, 4, **options)(counts(sample), sample.edge_index, **graph)
+    given = mincut_pool(counts(sample), sample.edge_index, out.s, **graph, **options)
     assert sorted(out.losses) == NAMES[objective]
-    torch.testing.assert_close(out.loss, expected)
-    given = mincut_pool(
-        counts(sample), sample.edge_index, out.s, edge_weight=sample.edge_weight, batch=sample.batch,
-        objective=objective, normalise=normalise,
-    )  # fmt: skip
-    torch.testing.assert_close(given.loss, expected)
+    for each in (out, given):
+        torch.testing.assert_close(each.loss, LOSSES[objective](out.s, sample.edge_index, **graph))
     torch.testing.assert_close(given.adj.to_dense(), out.adj.to_dense())
 
 
 def test_words_count_where_they_are_asked_for(sample):
-    x, graph = counts(sample), (sample.edge_index, sample.edge_weight, sample.batch)
-    edges, both = (
-        make_pool(3, 2, 4, objective="evidence")(x, *graph),
-        make_pool(3, 2, 4, objective="evidence", count_words=True)(x, *graph),
-    )
+    x, graph, options = counts(sample), graph_of(sample), {"objective": "evidence", "count_words": True}
+    pool = make_pool(3, 2, 4, **options)
+    edges = make_pool(3, 2, 4, objective="evidence")(x, sample.edge_index, **graph)
+    both, dense = pool(x, sample.edge_index, **graph), pool(sample.pad(x), sample.padded(), mask=sample.mask)
     torch.testing.assert_close(edges.s, both.s)
     assert edges.losses["evidence"] != both.losses["evidence"]
-    dense = make_pool(3, 2, 4, objective="evidence", count_words=True)(
-        sample.pad(x), sample.padded(), mask=sample.mask
-    )
     torch.testing.assert_close(dense.graph_losses, both.graph_losses)
     # The layer counts every word; presence is what ops.evidence_loss counts the same way.
     present = (x > 0).double()
-    arguments = {"edge_weight": sample.edge_weight, "batch": sample.batch}
-    pooled = mincut_pool(
-        present, sample.edge_index, both.s, objective="evidence", count_words=True, **arguments
-    )
-    torch.testing.assert_close(
-        pooled.loss, evidence_loss(both.s, sample.edge_index, words=present, **arguments)
-    )
+    pooled = mincut_pool(present, sample.edge_index, both.s, **options, **graph)
+    expected = evidence_loss(both.s, sample.edge_index, words=present, **graph)
+    torch.testing.assert_close(pooled.loss, expected)
 
 
 @pytest.mark.parametrize("objective", LOSSES)

@@ -13,12 +13,7 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "pooling.py"
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize(
     "pool",
-    [
-        "diffpool",
-        pytest.param("mincut", marks=pytest.mark.slow),
-        pytest.param("topk", marks=pytest.mark.slow),
-        pytest.param("sagpool", marks=pytest.mark.slow),
-    ],
+    ["diffpool", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mincut", "topk", "sagpool"))],
 )
 def test_a_batch_of_dd_sized_graphs(pool: str) -> None:
     command = [sys.executable, str(BENCHMARK), "one", "memory", "softcut", pool, "64"]

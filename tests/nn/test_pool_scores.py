@@ -14,7 +14,8 @@ from torch_geometric.utils import to_dense_adj, to_dense_batch
 
 from softcut.errors import GraphError, ParameterError
 from softcut.nn import DiffPool, GCNConv, GraphConv, SAGPool, SkipConv, TopKPool
-from softcut.nn.pool.score_pools import top_k
+from softcut.nn.foreign_modules import _how_to_call
+from softcut.nn.pool.score_pools import above, top_k
 from softcut.nn.pool.selection import KeepSelection
 from softcut.ops import Dense, Segments
 from softcut.ops.batching import Padded
@@ -85,11 +86,10 @@ def test_sagpool_agrees(options, gnn, factor, own):
     pool.load_state_dict(peer.state_dict())
     again = SAGPool(WIDTH, gnn=gnn, **options).double()
     again.load_state_dict(pool.state_dict())
-    assert torch.equal(again.scale, pool.scale)
     scored, given = (attn, None) if own else (x, attn)
     ones = torch.ones_like(weight)  # the peer scores without weights
     peer_out = peer(scored, edge_index, ones, batch, given)
-    same_as_peer(pool(scored, edge_index, ones, batch, attn=given), peer_out, x)
+    same_as_peer(again(scored, edge_index, ones, batch, attn=given), peer_out, x)
 
 
 @pytest.mark.parametrize("make", [TopKPool, SAGPool])
@@ -118,12 +118,13 @@ def test_attn_of_one_column_and_what_is_refused():
     best = [int(attn[batch == g, 0].argmax()) for g in range(len(SMALL))]
     starts = [int((batch < g).sum()) for g in range(len(SMALL))]
     assert out.selection.index.tolist() == [a + b for a, b in zip(starts, best, strict=True)]
-    with pytest.raises(GraphError, match="attn has 4 features, but the layer was made for in_channels=1"):
-        pool(x, edge_index, batch=batch, attn=attn)
-    with pytest.raises(GraphError, match=r"attn must be a tensor of node features, .* got shape \[\]"):
-        pool(x, edge_index, batch=batch, attn=attn[0, 0])
-    with pytest.raises(GraphError, match=r"attn has \[3\] nodes"):
-        pool(x, edge_index, batch=batch, attn=attn[:3, :1])
+    for wrong, words in (
+        (attn, "attn has 4 features, but the layer was made for in_channels=1"),
+        (attn[0, 0], r"attn must be a tensor of node features, .* got shape \[\]"),
+        (attn[:3, :1], r"attn has \[3\] nodes"),
+    ):
+        with pytest.raises(GraphError, match=words):
+            pool(x, edge_index, batch=batch, attn=wrong)
     with pytest.raises(ParameterError, match="attn must be None"):
         pool(x, edge_index, batch=batch, attn=attn[:, 0], selection=out.selection)
 
@@ -133,9 +134,53 @@ def test_ratio_may_be_none_where_something_else_decides():
     fixed = TopKPool(F, ratio=None, k=1).double()(x, edge_index, batch=batch)
     assert len(fixed.x) == len(SMALL)
     assert len(TopKPool(F, ratio=None, min_score=2.0).double()(x, edge_index, batch=batch).x) == len(SMALL)
+    assert TopKPool(F, ratio=7, k=1).ratio == 1.0
+
+
+def test_scores_as_good_as_the_best_stay_with_it():
+    """Nodes within 1e-7 of the best of their graph, where none is above `min_score`."""
+    score = torch.tensor([1.0, 1 - 5e-8, 1 - 2e-7, -7.0, 5.0, 6.0, 3.0], dtype=torch.double)
+    zeros, batch = torch.zeros(7, 7), torch.tensor([0, 0, 0, 0, 1, 1, 1])
+    for limit, kept in ((9.0, [0, 1, 5]), (1.0, [0, 1, 4, 5, 6]), (4.0, [0, 1, 4, 5]), (5.0, [0, 1, 5])):
+        best = above(score, sparse(zeros, batch), limit)
+        assert best.index.tolist() == kept and best.batch.tolist() == batch[kept].tolist()
+        (rows, mask), adj = to_dense_batch(score, batch), torch.zeros(2, 4, 4)
+        padded = above(rows, Dense(adj, mask), limit)
+        assert (padded.index + torch.tensor([[0], [4]]))[padded.mask].sort().values.tolist() == kept
+    assert above(score, sparse(zeros), 5.5).index.tolist() == [5]
 
 
 # Any module.
+
+
+def of(origin, forward):
+    """How a module of somebody is called."""
+    return _how_to_call(type("Made", (nn.Module,), {"forward": forward, "__module__": origin})())
+
+
+def test_how_modules_are_called():
+    """Read off the arguments: what PyTorch Geometric's second argument is, is told by its name."""
+    for forward, own, peer in (
+        (lambda self: 0, "features", "features"),
+        (lambda self, x: 0, "features", "features"),
+        (lambda self, *args: 0, "operator", "edge_index"),
+        (lambda self, x, *args: 0, "features", "features"),
+        (lambda self, x, *, edge_index: 0, "features", "features"),
+        (lambda self, x, edge_index, more=None: 0, "edge_index", "edge_index"),
+        (lambda self, x, adj: 0, "operator", "dense"),
+        (lambda self, x, graph: 0, "operator", "features"),
+        (lambda self, x, batch=None: 0, "features", "features"),
+    ):
+        assert (of("mine", forward), of("torch_geometric.nn", forward)) == (own, peer)
+
+
+def test_a_score_may_come_without_a_column():
+    x, edge_index, weight, batch, _ = inputs()
+    flat = SAGPool(F, gnn=nn.Sequential(nn.Linear(F, 1), nn.Flatten(0))).double()
+    column = SAGPool(F, gnn=flat.gnn[0]).double()
+    torch.testing.assert_close(*(pool(x, edge_index, weight, batch).x for pool in (flat, column)))
+    with pytest.raises(ParameterError, match=r"shape \[45, 2\], got \[45\]"):
+        DiffPool(F, 2, assignment=flat.gnn).double()(x, edge_index)
 
 
 class OnOperators(nn.Module):
@@ -251,6 +296,8 @@ def test_kept_nodes_are_gated_and_put_back():
     wanted[[3, 0, 4]] = x[[3, 0, 4]]
     wanted[0] = 0  # a closed gate lets nothing back
     torch.testing.assert_close(selection.lift(pooled, pinv=True), wanted)
+    learned = torch.autograd.functional.jacobian(lambda rows: selection.lift(rows, pinv=True).sum(), pooled)
+    assert learned[:, 0].tolist() == [2.0, 0.0, -0.5]
     s = selection.s.to_dense()
     assert s.shape == (5, 3)
     torch.testing.assert_close(s.T @ x, pooled)

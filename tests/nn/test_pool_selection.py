@@ -1,5 +1,7 @@
 """A selection is used for the graph it was made for, and only for that one."""
 
+import gc
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -10,12 +12,12 @@ from test_pool_api import SETTINGS, VARIANTS, F, make, name_of
 from softcut.errors import ParameterError
 from softcut.nn import ClusterSelection, DenseSelection, GraclusPool, MinCutPool, NDPPool
 from softcut.nn.pool import POOLS
+from softcut.nn.pool.selection import same_edges, same_rows
 from softcut.ops import Dense, Segments, Sum, as_operator
+from softcut.ops.batching import Padded
 
 PATH = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
-OTHER = torch.tensor(
-    [[0, 2, 2, 1, 1, 3], [2, 0, 1, 2, 3, 1]]
-)  # a path through the same nodes in another order
+OTHER = torch.tensor([[0, 2, 2, 1, 1, 3], [2, 0, 1, 2, 3, 1]])  # the same nodes in another order
 PAIRS, BATCH = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), torch.tensor([0, 0, 1, 1])
 X = torch.rand(4, F, generator=torch.Generator().manual_seed(0), dtype=torch.double)
 MASK = torch.tensor([[True, True, True, True], [True, True, True, False]])
@@ -35,12 +37,9 @@ def padded():
 def test_of_another_graph_with_as_many_nodes(name, options):
     pool = make(name, options)
     one, two = pool(X, PATH).selection, pool(X, PAIRS, batch=BATCH).selection
-    with refused():
-        pool(X, OTHER, selection=one)
-    with refused():
-        pool(X, PAIRS, batch=BATCH, selection=one)
-    with refused():
-        pool(X, PATH, selection=two)
+    for edges, batch, wrong in ((OTHER, None, one), (PAIRS, BATCH, one), (PATH, None, two)):
+        with refused():
+            pool(X, edges, batch=batch, selection=wrong)
     equal = pool(X, PATH.clone(), selection=one)  # the same graph in another tensor
     torch.testing.assert_close(equal.x, pool(X, PATH).x)
 
@@ -50,11 +49,9 @@ def test_of_another_padded_batch(name, options):
     pool = make(name, options)
     x, adj = padded()
     selection = pool(x, adj, mask=MASK).selection
-    for mask in (None, MASK.flip(0)):
+    for other, mask in ((adj, None), (adj, MASK.flip(0)), (adj.flip(1), MASK)):
         with refused():
-            pool(x, adj, mask=mask, selection=selection)
-    with refused():
-        pool(x, adj.flip(1), mask=MASK, selection=selection)
+            pool(x, other, mask=mask, selection=selection)
     with refused():
         pool(x, adj, mask=MASK, selection=pool(x, adj).selection)
     again = pool(x, adj.clone(), mask=MASK.clone(), selection=selection)
@@ -71,17 +68,13 @@ def test_what_is_no_selection(name):
         pool.lift(X, None)
 
 
-def test_of_a_sum():
+def test_weights_and_a_matrix_of_ones_own_are_free():
     path, other = as_operator(PATH, num_nodes=4), as_operator(OTHER, num_nodes=4)
     pool = MinCutPool(F, 2).double()
     selection = pool(X, Sum([path, other])).selection
     pool(X, Sum([path, other], [1.0, 2.0]), selection=selection)
     with refused():
         pool(X, Sum([path, path]), selection=selection)
-
-
-def test_weights_and_a_matrix_of_ones_own_are_free():
-    pool = MinCutPool(F, 2).double()
     selection = pool(X, PATH).selection
     heavier = pool(X, PATH, torch.full((6,), 3.0, dtype=torch.double), selection=selection)
     torch.testing.assert_close(heavier.s, selection.s)
@@ -101,14 +94,9 @@ def test_a_selection_of_plain_tensors_under_vmap():
 
 
 def test_a_selection_keeps_no_operator_alive():
-    import gc
-    import weakref
-
     op = as_operator(PATH.clone(), num_nodes=4)
-    pool = GraclusPool()
-    out = pool(X, op)
-    selection, known = out.selection, weakref.ref(op)
-    del op, out
+    selection, known = GraclusPool()(X, op).selection, weakref.ref(op)
+    del op
     gc.collect()
     assert selection.edges is not None
     assert known() is None
@@ -146,10 +134,9 @@ def test_dense_selections_of_batches():
     for pinv, back in ((False, lambda s: s), (True, lambda s: torch.linalg.pinv(s).T)):
         wanted = torch.cat([back(s[part]) @ rows for part, rows in zip(parts, pooled, strict=True)])
         torch.testing.assert_close(selection.lift(pooled, pinv=pinv), wanted)
-    with pytest.raises(ParameterError, match=r"x_pool must have the shape \[3, 2, F\]"):
-        selection.lift(pooled[:2])
-    with pytest.raises(ParameterError, match="x_pool must hold floating-point numbers"):
-        selection.lift(pooled.long())
+    for wrong, words in ((pooled[:2], r"have the shape \[3, 2, F\]"), (pooled.long(), "hold floating-point")):
+        with pytest.raises(ParameterError, match=f"x_pool must {words}"):
+            selection.lift(wrong)
 
 
 @pytest.mark.parametrize("reduction", ["max", "mean", "sum"])
@@ -167,6 +154,7 @@ def test_clusters_of_any_size(reduction, members):
     wanted = torch.stack([plain[reduction](x[cluster == c]) for c in range(3)])
     torch.testing.assert_close(selection.reduce(x), wanted)
     assert selection.size.tolist() == [members, 1, 2]
+    assert (selection.members is None) == (members > 16)
     assert selection.pooled_rows == (3,)
     torch.testing.assert_close(selection.lift(wanted), wanted[cluster])
     divided = wanted / torch.tensor([[members], [1], [2]]) if reduction == "sum" else wanted
@@ -176,10 +164,47 @@ def test_clusters_of_any_size(reduction, members):
     assert (s.sum(1) == 1).all()
 
 
-def test_a_cluster_without_nodes():
+def test_clusters_without_nodes_no_clusters_and_too_many():
     selection = ClusterSelection(torch.tensor([0, 2]), 3, Segments(2))
     assert selection.members is None
     assert selection.reduce(torch.tensor([[-1.0], [-2.0]])).flatten().tolist() == [-1, 0, -2]
+    none = ClusterSelection(torch.zeros(0, dtype=torch.long), 0, Segments(0))
+    assert none.members is None and none.reduce(torch.zeros(0, 2)).shape == (0, 2)
+    with pytest.raises(RuntimeError):
+        ClusterSelection(torch.tensor([0, 1, 2]), 2, Segments(3)).reduce(X[:3])
+
+
+def test_layouts_and_edges_are_compared():
+    one, two = torch.tensor([0, 1, 4]), torch.tensor([0, 3, 4])
+    some, others = MASK, MASK.flip(0)
+    layouts = [
+        (Segments(4), Segments(4), True),
+        (Segments(4), Segments(5), False),
+        (Segments(4, one), Segments(4), False),  # two graphs and one
+        (Segments(4, one), Segments(4, one.clone()), True),
+        (Segments(4, one), Segments(4, two), False),
+        (Segments(4, one[[0, 2]]), Segments(4), True),
+        (Segments(2), Padded(2), False),
+        (Padded(2), Padded(2), True),
+        (Padded(2), Padded(3), False),
+        (Padded(2, some), Padded(2, some.clone()), True),
+        (Padded(2, some), Padded(2, others), False),
+        (Padded(2, some), Padded(2), False),
+        (Padded(2, some | others), Padded(2), True),
+    ]
+    dense = torch.tensor([[0.0, -1.0], [3.0, 0.0]])
+    edges = [
+        ((one,), (one.clone(),), True),
+        ((one,), (two,), False),
+        ((one,), (one[:2],), False),
+        ((one,), (one, one), False),
+        ((dense,), (dense * torch.tensor([-2.0, 1.0]),), True),  # other weights
+        ((dense,), (dense.T - 4,), False),
+        ((dense,), (dense[:1],), False),
+    ]
+    for compare, cases in ((same_rows, layouts), (same_edges, edges)):
+        for a, b, same in cases:
+            assert compare(a, b) == compare(b, a) == same
 
 
 @pytest.mark.parametrize("pool", [GraclusPool(), NDPPool()])
@@ -191,17 +216,9 @@ def test_ragged_selections_of_padded_batches(pool):
         pool(x, adj, mask=MASK.flip(0), selection=out.selection)
     for wrong in (
         lambda: pool(x[:1], adj[:1], mask=MASK[:1], selection=out.selection),
+        lambda: pool(*(torch.cat([t, t]) for t in (x, adj)), mask=MASK.repeat(2, 1), selection=out.selection),
         lambda: out.selection.check(sparse(weighted())),
         lambda: pool.pool(x, Dense(adj, MASK), out.selection.inner),
     ):
         with pytest.raises(ParameterError, match="same padded batch"):
             wrong()
-
-
-def test_a_selection_of_other_graphs_of_the_same_total_size_is_refused():
-    edges = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 0, 3, 2, 5, 4]])
-    ours, others = ([0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1])
-    x, pool = torch.rand(6, 3), MinCutPool(3, 2)
-    out = pool(x, edges, batch=torch.tensor(ours))
-    with pytest.raises(ParameterError, match="other rows"):
-        pool(x, edges, batch=torch.tensor(others), selection=out.selection)

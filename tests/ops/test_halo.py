@@ -16,8 +16,6 @@ from softcut.ops.spmm import CSRPattern
 from softcut.training import replica_losses
 
 FLOAT = torch.float64
-
-
 GRAPHS = samples(graphs=(1, 1), nodes=(3, 12), connected=None)
 
 
@@ -51,6 +49,14 @@ def compute(parts, work, *inputs, symmetric=True):
     return values[0], together
 
 
+def check(value, gradient, loss, at):
+    """A loss of the whole graph and its gradient."""
+    whole = at.clone().requires_grad_()
+    expected = loss(whole)
+    expected.backward()
+    torch.testing.assert_close((value, gradient), (expected.detach(), whole.grad))
+
+
 def summed(op, values):
     """The sum over the rows of all processes."""
     return op.layout.total(values.sum(-1)).sum()
@@ -82,11 +88,8 @@ def test_losses_and_their_gradients_are_those_of_the_whole_graph(sample, parts):
         return (cut * torch.tensor([1.0, 0.5], dtype=FLOAT)).sum() + 0.7 * ortho.sum() + public
 
     value, (gradient,) = compute(parts, loss, logits)
-    whole = logits.clone().requires_grad_()
-    expected = loss(CSR.from_edge_index(sample.edge_index, sample.edge_weight, sample.n), whole)
-    expected.backward()
-    torch.testing.assert_close(value, expected.detach())
-    torch.testing.assert_close(gradient, whole.grad)
+    op = CSR.from_edge_index(sample.edge_index, sample.edge_weight, sample.n)
+    check(value, gradient, lambda logits: loss(op, logits), logits)
 
 
 @given(samples(graphs=(1, 1), nodes=(3, 12), connected=None, directed=True), st.integers(1, 4))
@@ -101,11 +104,7 @@ def test_an_asymmetric_matrix_sends_gradients_back(sample, parts):
     form, (gradient, *_) = compute(
         parts, lambda op, s: quadratic_form(op, s).square().sum(), s, symmetric=False
     )
-    whole = s.clone().requires_grad_()
-    expected = (whole.T @ sample.block() @ whole).square().sum()
-    expected.backward()
-    torch.testing.assert_close(form, expected.detach())
-    torch.testing.assert_close(gradient, whole.grad)
+    check(form, gradient, lambda s: (s.T @ sample.block() @ s).square().sum(), s)
 
 
 def noting_exchanges(group):
@@ -115,7 +114,7 @@ def noting_exchanges(group):
     return shapes
 
 
-def test_vmap_exchanges_once_for_all_replicas():
+def test_vmap_exchanges_once_for_all_replicas_and_training_once_a_step():
     sample = make_sample((8,), 2)
     parts = parts_of(sample.block(), np.arange(8) % 2)
     s = sample.rand(4, 8, 3)
@@ -134,12 +133,7 @@ def test_vmap_exchanges_once_for_all_replicas():
         torch.testing.assert_close(gradient, (2 * sample.block() @ (sample.block() @ s))[:, nodes])
         assert [columns for _, columns in exchanged] == [12, 12]  # 4 replicas x 3 columns; forward and back
 
-
-def test_training_needs_one_exchange_forward_and_none_backward():
-    sample = make_sample((8,), 2)
-    parts = parts_of(sample.block(), np.arange(8) % 2)
-
-    def run(group):
+    def train(group):
         op = part_operator(parts[group.rank], group, dtype=FLOAT).normalise()
         op.degree_like(torch.empty(0, dtype=FLOAT))  # constant; computed once
         exchanged = noting_exchanges(group)
@@ -147,8 +141,8 @@ def test_training_needs_one_exchange_forward_and_none_backward():
         (mincut_loss(s, op) + orthogonality_loss(s, op)).backward()
         return exchanged
 
-    for part, exchanged in zip(parts, in_parts(2, run), strict=True):
-        assert exchanged == [(len(part.send), 5)]
+    for part, exchanged in zip(parts, in_parts(2, train), strict=True):
+        assert exchanged == [(len(part.send), 5)]  # forward, and none backward
 
 
 def test_moving_keeps_the_matrix():

@@ -4,6 +4,7 @@ import importlib
 import os
 import subprocess
 import sys
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -76,17 +77,12 @@ def test_product_sums_and_gradient(dtype, k, weighted, scaled, piece, along_rows
     assert y.dtype == dtype
     torch.testing.assert_close(y.double(), expected, rtol=epsilon, atol=epsilon)
 
-    num, den, y = sums = module.cut_sums(
-        pattern.col, given[0], x, given[1], degree.to(kind), plan=plan, tiles=tiles
-    )
-    again = module.cut_sums(pattern.col, given[0], x, given[1], degree.to(kind), plan=plan, tiles=tiles)
-    assert all(torch.equal(a, b) for a, b in zip(sums, again, strict=True))
+    arguments = (pattern.col, given[0], x, given[1], degree.to(kind))
+    (num, den, y), again = (module.cut_sums(*arguments, plan=plan, tiles=tiles) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip((num, den, y), again, strict=True))
     assert num.dtype == den.dtype == kind
-    torch.testing.assert_close(
-        num.double().item(), (x.double() * expected).sum().item(), rtol=epsilon, atol=0
-    )
-    rows = (degree[:, None] * x.double() ** 2).sum().item()
-    torch.testing.assert_close(den.double().item(), rows, rtol=epsilon, atol=0)
+    for got, rows in ((num, x.double() * expected), (den, degree[:, None] * x.double() ** 2)):
+        torch.testing.assert_close(got.double().item(), rows.sum().item(), rtol=epsilon, atol=0)
 
     g_num, g_den = torch.tensor([0.3], dtype=kind), torch.tensor([-0.7], dtype=kind)
     wanted = 0.6 * expected - 1.4 * degree[:, None] * x.double()
@@ -111,17 +107,9 @@ def launches(monkeypatch):
     programs = importlib.import_module("softcut.ops.kernels.programs")
     names = []
     for name in programs.__all__:
-        original = getattr(programs, name)
-
-        class Noted:
-            def __init__(self, name, original):
-                self.name, self.original = name, original
-
-            def __getitem__(self, grid):
-                names.append(self.name)
-                return self.original[grid]
-
-        monkeypatch.setattr(programs, name, Noted(name, original))
+        noted, original = MagicMock(), getattr(programs, name)
+        noted.__getitem__.side_effect = lambda grid, n=name, run=original: names.append(n) or run[grid]
+        monkeypatch.setattr(programs, name, noted)
     return names
 
 
@@ -268,7 +256,7 @@ def test_derivatives(weighted):
 
 @pytest.mark.parametrize("chunk", [512, 16])  # 16: the largest graph is three chunks, added up afterwards
 def test_products_per_graph(chunk, monkeypatch, launches):
-    monkeypatch.setattr(importlib.import_module("softcut.ops.kernels.product"), "CHUNK", chunk)
+    monkeypatch.setattr(product_module(), "CHUNK", chunk)
     sizes = torch.tensor([3, 0, 40, 1])
     layout = Segments(44, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
     a, b = (random(44, k, dtype=torch.float32, seed=k).requires_grad_() for k in (5, 18))
@@ -311,19 +299,16 @@ def test_entries_beyond_2_to_31():
 @pytest.mark.parametrize("mode", ["torch", "triton"])
 def test_index_types_around_the_end_of_int32(mode, monkeypatch):
     dense, reference, _ = hub_graph(False)
-    entries = reference.nnz
     x = random(14, 2)
-    for end, rowptr_type in ((entries + 1, torch.int32), (entries, torch.int64)):
+    for end, rowptr_type in ((reference.nnz + 1, torch.int32), (reference.nnz, torch.int64)):
         monkeypatch.setattr(importlib.import_module("softcut.ops.numerics"), "_INT32_END", end)
         pattern, _ = CSRPattern.from_coo(*dense.nonzero().T, (14, 14))
-        assert (pattern.rowptr.dtype, pattern.col.dtype) == (rowptr_type, torch.int32)
-        transposed = pattern.transpose[0]
-        assert (transposed.rowptr.dtype, transposed.col.dtype) == (rowptr_type, torch.int32)
+        for each in (pattern, pattern.transpose[0]):
+            assert (each.rowptr.dtype, each.col.dtype) == (rowptr_type, torch.int32)
         with use(mode):
-            torch.testing.assert_close(spmm(pattern, None, x), dense @ x)
-            torch.testing.assert_close(
-                spmm(pattern, None, x.float()).double(), dense @ x, rtol=1e-6, atol=1e-6
-            )
+            for dtype, epsilon in ((torch.float64, 1e-14), (torch.float32, 1e-6)):
+                got = spmm(pattern, None, x.to(dtype)).double()
+                torch.testing.assert_close(got, dense @ x, rtol=epsilon, atol=epsilon)
 
 
 COMPILE = """

@@ -83,13 +83,10 @@ def test_one_product_a_step_and_none_in_backward(products, weighted, ragged):
         sample.edge_index, sample.edge_weight, num_nodes=sample.n, batch=sample.batch if ragged else None
     )
     s = sample.assignments(3).requires_grad_()
-    loss = mincut_loss(s, op)
-    assert products == [(sample.n, 3)]
-    loss.backward()
-    assert products == [(sample.n, 3)]
-    products.clear()
-    coarsen(s, s, op).adj.to_dense().sum().backward()
-    assert products == [(sample.n, 3)]
+    for value in (lambda: mincut_loss(s, op), lambda: coarsen(s, s, op).adj.to_dense().sum()):
+        products.clear()
+        value().backward()
+        assert products == [(sample.n, 3)]
 
 
 def test_an_edge_index_costs_one_product_the_first_time_too(products):
@@ -138,16 +135,6 @@ def test_a_backward_pass_that_may_be_repeated_leaves_the_saved_product_alone(kin
         kept.backward()
 
 
-def test_batches_of_gradients():
-    sample = make_sample((5,), seed=3)
-    s = sample.assignments(2).requires_grad_()
-    loss = mincut_loss(s, sample.edge_index, reduction="none")
-    v = torch.tensor([[1.0], [2.0]], dtype=loss.dtype)
-    (got,) = torch.autograd.grad(loss, s, v, is_grads_batched=True)
-    (one,) = torch.autograd.grad(mincut_loss(s, sample.edge_index), s)
-    torch.testing.assert_close(got, torch.stack([one, 2 * one]))
-
-
 def test_the_gradient_is_written_over_nothing_that_others_hold():
     sample = make_sample((5,), seed=3)
     s = sample.assignments(2).requires_grad_()
@@ -162,6 +149,10 @@ def test_the_gradient_is_written_over_nothing_that_others_hold():
         loss = mincut_loss(s, sample.edge_index)
     (got,) = torch.autograd.grad(loss, s)
     torch.testing.assert_close(got, expected)
+    several = torch.tensor([[1.0], [2.0]], dtype=loss.dtype)  # a batch of gradients
+    loss = mincut_loss(s, sample.edge_index, reduction="none")
+    (got,) = torch.autograd.grad(loss, s, several, is_grads_batched=True)
+    torch.testing.assert_close(got, torch.stack([expected, 2 * expected]))
     assert held
     assert all(torch.equal(t, before) for t, before in held)
 

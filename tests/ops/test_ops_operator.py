@@ -60,12 +60,6 @@ def test_symmetry_is_found_out(sample):
     assert not uneven.symmetric and not Sum([CSR.from_edge_index(PATH), uneven]).symmetric
 
 
-def test_repeated_edges_add_up():
-    op = CSR.from_edge_index(torch.tensor([[0, 0, 1], [1, 1, 0]]), torch.tensor([1.0, 2.0, 3.0]))
-    assert op.to_dense().tolist() == [[0.0, 3.0], [3.0, 0.0]]
-    assert op.degree.tolist() == [3.0, 3.0]
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_low_precision_product_before_leaves_no_trace(weighted):
     sample = make_sample((9,), seed=1, density=0.7, weighted=weighted)
@@ -103,33 +97,18 @@ def test_gradcheck_of_normalisation_by_learned_weights():
     assert gradcheck(dense, (weight,))
 
 
-def test_learned_weights_get_a_gradient_after_an_evaluation_without_one():
-    weight = torch.rand(4, dtype=torch.float64).requires_grad_()
-    s = torch.rand(3, 2, dtype=torch.float64).softmax(-1)
-    op = CSR.from_edge_index(PATH, weight)
-    with torch.no_grad():
-        before = mincut_loss(s, op)
-    loss = mincut_loss(s, op)
-    assert torch.equal(loss, before)
-    (gradient,) = torch.autograd.grad(loss, weight)
-    assert gradient.abs().sum() > 0
-
-
 # Caches.
 
 
 def test_operators_are_kept_as_long_as_their_tensors_live():
     sample = make_sample((3, 4), seed=5)
     edge_index, batch = sample.edge_index, sample.batch
-    alone, batched = (
-        CSR.from_edge_index(edge_index),
-        CSR.from_edge_index(edge_index, num_nodes=7, batch=batch),
-    )
+    alone, batched = (CSR.from_edge_index(edge_index, num_nodes=7, batch=b) for b in (None, batch))
     assert CSR.from_edge_index(edge_index, num_nodes=7, batch=batch) is batched
     assert CSR.from_edge_index(edge_index, num_nodes=7, batch=batch.clone()) is not batched
     assert alone.pattern is batched.pattern  # sorted once
     assert CSR.from_edge_index(edge_index, num_nodes=9).degree.tolist() == [*alone.degree.tolist(), 0.0, 0.0]
-    alone, batched = (CSR.from_edge_index(edge_index, num_nodes=7, batch=b) for b in (None, batch))
+    alone = CSR.from_edge_index(edge_index, num_nodes=7)
     kept = [weakref.ref(each) for each in (batched, batch, alone.pattern, edge_index)]
     batch[3] = 0  # a change in place is seen
     with pytest.raises(GraphError, match="must join nodes of one graph"):
@@ -142,19 +121,24 @@ def test_operators_are_kept_as_long_as_their_tensors_live():
     assert all(each() is None for each in kept)
 
 
-def test_what_inference_mode_leaves_behind_can_be_trained_on():
+@pytest.mark.parametrize("evaluation", [torch.no_grad, torch.inference_mode])
+def test_what_an_evaluation_leaves_behind_can_be_trained_on(evaluation):
     sample = make_sample((3, 4), seed=5, weighted=True)
     edge_index, weight, batch = sample.edge_index, sample.edge_weight, sample.batch
-    op = CSR.from_edge_index(edge_index, num_nodes=sample.n, batch=batch)
-    s = sample.assignments(2)
-    with torch.inference_mode():
-        mincut_loss(s, edge_index, weight, batch=batch)
-        mincut_loss(s, op)
-        (op @ s).sum()
+    learned, s = weight.clone().requires_grad_(), sample.assignments(2)
+    ops = [CSR.from_edge_index(edge_index, w, sample.n, batch=batch) for w in (None, learned)]
+
+    def loss(weight):
+        cuts = mincut_loss(s, edge_index, weight, batch=batch), *(mincut_loss(s, op) for op in ops)
+        return sum(cuts) + (ops[0] @ s).sum()
+
+    with evaluation():
+        before = loss(weight)
     s, weight = s.requires_grad_(), weight.clone().requires_grad_()
-    (mincut_loss(s, edge_index, weight, batch=batch) + mincut_loss(s, op) + (op @ s).sum()).backward()
+    assert torch.equal(loss(weight), before)
+    loss(weight).backward()
     assert s.grad.isfinite().all()
-    assert weight.grad.abs().sum() > 0
+    assert weight.grad.abs().sum() > 0 and learned.grad.abs().sum() > 0
 
 
 def test_an_edge_index_made_under_inference_mode():
@@ -206,16 +190,15 @@ def test_an_operator_passes_through_with_its_batch_repeated():
 
 
 def test_an_edge_between_two_graphs_is_refused_by_name():
-    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     batch = torch.tensor([0, 0, 1])
     for make in (
-        lambda: CSR.from_edge_index(edge_index, num_nodes=3, ptr=torch.tensor([0, 2, 3])),
-        lambda: as_operator(edge_index, torch.ones(4), num_nodes=3, batch=batch),
-        lambda: mincut_loss(torch.eye(3), edge_index, batch=batch),
+        lambda: CSR.from_edge_index(PATH, num_nodes=3, ptr=torch.tensor([0, 2, 3])),
+        lambda: as_operator(PATH, torch.ones(4), num_nodes=3, batch=batch),
+        lambda: mincut_loss(torch.eye(3), PATH, batch=batch),
     ):
         with pytest.raises(GraphError, match="edge 2 goes from node 1 of graph 0 to node 2 of graph 1"):
             make()
-    assert CSR.from_edge_index(edge_index, num_nodes=3, batch=0 * batch).num_graphs == 1
+    assert CSR.from_edge_index(PATH, num_nodes=3, batch=0 * batch).num_graphs == 1
 
 
 @pytest.mark.parametrize("weighted", [(False, False), (True, True), (True, False)])
@@ -235,14 +218,6 @@ def test_block_diagonal_equals_the_batch(weighted, normalised):
     torch.testing.assert_close(both.normalise().degree_like(x), both.normalise().to_dense().double().sum(1))
     again = block_diagonal([both, *ops])  # batches stay batches
     assert again.ptr.tolist() == [0, 3, 7, 10, 14]
-
-
-def test_block_diagonal_keeps_gradients():
-    sample = make_sample((3,), weighted=True)
-    weight = sample.edge_weight.clone().requires_grad_()
-    op = CSR.from_edge_index(sample.edge_index, weight, 3)
-    block_diagonal([op, op]).to_dense().sum().backward()
-    assert torch.equal(weight.grad, torch.full_like(weight, 2))
 
 
 @pytest.mark.parametrize("share", [1e-12, 1e-24, 1e-36])

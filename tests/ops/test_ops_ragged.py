@@ -11,7 +11,6 @@ from softcut.ops import (
     CSR,
     Dense,
     Segments,
-    Sum,
     coarsen,
     dmon_loss,
     evidence_loss,
@@ -61,6 +60,20 @@ def test_the_four_operations_graph_by_graph(sizes, replicas):
             inputs = [each.clone().requires_grad_() for each in inputs]
             assert gradcheck(function, inputs, fast_mode=True)
             assert gradgradcheck(function, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "k", "rows"),
+    [
+        ((5, 3), 9, 5),  # padded to the largest it is a quarter more
+        ((1024, 1024), 9, 1024),
+        ((0, 0), 9, 1),
+        *(((6, 3), k, rows) for k, rows in ((1, 16), (16, 16), (17, 32), (129, 256), (600, 256))),
+        ((1025, 1025), 64, 64),
+    ],
+)
+def test_graphs_of_one_size_are_one_chunk_and_others_are_cut_by_the_number_of_columns(sizes, k, rows):
+    assert segments(sizes).chunk_size(k) == rows
 
 
 @pytest.mark.parametrize("sizes", [(3, 1, 4), (2, 0, 3), (4,)])
@@ -191,29 +204,19 @@ def test_batches_of_any_sizes(sample, k, f):
     check_against_each_by_itself(op, sample.assignments(k), sample.rand(sample.n, f, salt=1))
 
 
-def two_unequal_graphs(kind):
-    """A graph of two nodes and one of five, by itself or summed with a second block-diagonal part."""
-    first, second = make_sample((2, 5), seed=3, weighted=kind != "binary"), make_sample((2, 5), seed=4)
-    op = CSR.from_edge_index(first.edge_index, first.edge_weight, 7, batch=first.batch)
-    if kind == "sum":
-        op = Sum([op, CSR.from_edge_index(second.edge_index, None, 7, batch=second.batch)], [1.0, 0.6])
-    return op, first
-
-
-@pytest.mark.parametrize("kind", ["binary", "weighted", "sum"])
+@pytest.mark.parametrize("kind", ["ragged", "ragged weighted", "ragged sum"])
 @pytest.mark.parametrize("normalised", [False, True])
-def test_gradcheck_on_two_unequal_graphs(kind, normalised):
-    op, sample = two_unequal_graphs(kind)
+def test_gradcheck_on_unequal_graphs(kind, normalised):
+    op, sample = make_operator(kind)
     op = op.normalise() if normalised else op
-    s, x = sample.assignments(3).requires_grad_(), sample.rand(7, 2, salt=1).requires_grad_()
-    assert gradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x))
-    assert gradgradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x))
+    s, x = sample.assignments(3).requires_grad_(), sample.rand(sample.n, 2, salt=1).requires_grad_()
     assert gradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x), check_batched_grad=True)
+    assert gradgradcheck(lambda s, x: tuple(pooled_products(op, s, x)), (s, x))
 
 
 def test_vmap_over_assignments():
-    op, sample = two_unequal_graphs("sum")
-    s, x = torch.stack([sample.assignments(3, salt=i) for i in range(4)]), sample.rand(7, 2, salt=9)
+    op, sample = make_operator("ragged sum")
+    s, x = torch.stack([sample.assignments(3, salt=i) for i in range(4)]), sample.rand(sample.n, 2, salt=9)
     together = torch.func.vmap(lambda s: tuple(pooled_products(op, s, x)))(s)
     loop = [pooled_products(op, each, x) for each in s]
     torch.testing.assert_close(together, tuple(torch.stack(t) for t in zip(*loop, strict=True)))

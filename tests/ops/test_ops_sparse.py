@@ -11,9 +11,8 @@ from torch.autograd import gradcheck, gradgradcheck
 from softcut import Graph
 from softcut.errors import ParameterError
 from softcut.ops import CSR, CSRPattern, Dense, Sum, spmm
-from softcut.ops.batching import batch_to_ptr
 from softcut.ops.convert import cluster_graph, entries, frobenius_squared, submatrix, to_ragged
-from softcut.ops.numerics import counts_to_ptr, inverse_sqrt, safe_ratio, safe_sqrt
+from softcut.ops.numerics import inverse_sqrt, safe_ratio, safe_sqrt
 
 SPARSE = [kind for kind in OPERATOR_KINDS if not kind.startswith("dense")]
 
@@ -32,33 +31,19 @@ def test_equals_the_dense_product(sample):
 
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gradcheck(directed, weighted):
+def test_gradcheck(directed, weighted, monkeypatch):
     sample = make_sample((5,), seed=2, directed=directed, weighted=weighted, loops=True)
     pattern, val = pattern_of(sample)
     s = sample.rand(sample.n, 3).requires_grad_()
     if val is None:
         assert gradcheck(lambda s: spmm(pattern, None, s), (s,))
-    else:
-        val.requires_grad_()
-        assert gradcheck(lambda v, s: spmm(pattern, v, s), (val, s))
-        assert gradgradcheck(lambda v, s: spmm(pattern, v, s), (val, s))
-        assert gradcheck(lambda v: spmm(pattern, v, s.detach()), (val,))
-
-
-def test_a_rectangular_pattern():
-    pattern, _ = CSRPattern.from_coo(torch.tensor([1, 0, 1]), torch.tensor([0, 3, 2]), (2, 4))
-    s = torch.rand(4, 2, dtype=torch.float64, requires_grad=True)
-    dense = torch.tensor([[0.0, 0, 0, 1], [1, 0, 1, 0]], dtype=torch.float64)
-    torch.testing.assert_close(spmm(pattern, None, s), dense @ s)
-    assert gradcheck(lambda s: spmm(pattern, None, s), (s,))
-
-
-def test_the_gradient_of_values_in_slices(monkeypatch):
-    sample = make_sample((8,), seed=3, weighted=True)
-    pattern, val = pattern_of(sample)
-    grad, s = sample.rand(sample.n, 5), sample.rand(sample.n, 5, salt=1)
+        return
     val.requires_grad_()
-    for limit in (1 << 24, 15):
+    assert gradcheck(lambda v, s: spmm(pattern, v, s), (val, s))
+    assert gradgradcheck(lambda v, s: spmm(pattern, v, s), (val, s))
+    assert gradcheck(lambda v: spmm(pattern, v, s.detach()), (val,))
+    grad = sample.rand(sample.n, 3, salt=1)
+    for limit in (1 << 24, 15):  # at once, or in slices
         monkeypatch.setattr(importlib.import_module("softcut.ops.spmm"), "_GATHER_LIMIT", limit)
         (gradient,) = torch.autograd.grad(spmm(pattern, val, s), val, grad)
         torch.testing.assert_close(gradient, (grad @ s.T)[pattern.rows, pattern.col.long()])
@@ -100,6 +85,22 @@ def test_vmap_over_values():
         one_by_one = [gradient(v, columns[i] if dims[1] == 0 else columns) for i, v in enumerate(values)]
         for together, alone in zip(many, zip(*one_by_one, strict=True), strict=True):
             torch.testing.assert_close(together, torch.stack(alone))
+
+
+@pytest.mark.parametrize("lengths", [[64, 3, 0, 64], [65, 0, 200, 128, 1]])
+def test_long_rows_in_pieces_of_64_sum_to_the_product(lengths):
+    """As a GPU adds them: pieces first, then the pieces of every row."""
+    rows = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
+    s = torch.arange(1.0, 1.0 + len(rows)).unsqueeze(1)
+    pattern, _ = CSRPattern.from_coo(rows, torch.arange(len(rows)), (len(lengths), len(rows)))
+    if max(lengths) <= 64:
+        assert pattern.pieces is None
+        return
+    first, order, second = pattern.pieces
+    assert first.diff().max() == 64 and len(order) == sum(max(1, -(-n // 64)) for n in lengths)
+    sums = torch.stack([part.sum(0) for part in s.split(first.diff().tolist())])[order.long()]
+    whole = torch.stack([part.sum(0) for part in sums.split(second.diff().tolist())])
+    torch.testing.assert_close(whole, spmm(pattern, None, s))
 
 
 @pytest.mark.parametrize(("n", "edges", "k"), [(0, 0, 2), (3, 0, 2), (3, 2, 0)])
@@ -171,12 +172,6 @@ def test_a_padded_batch_as_a_sparse_one():
     assert ragged.normalised and ragged.symmetric
     block = torch.block_diag(*[m[:n, :n] for m, n in zip(op.normalise().data, (3, 1, 4), strict=True)])
     torch.testing.assert_close(ragged.to_dense(), block)
-
-
-def test_pointers():
-    assert counts_to_ptr(torch.tensor([2, 0, 3])).tolist() == [0, 2, 2, 5]
-    assert batch_to_ptr(torch.tensor([0, 0, 2, 2, 2]), 5).tolist() == [0, 2, 2, 5]
-    assert batch_to_ptr(torch.zeros(0, dtype=torch.long), 0).tolist() == [0, 0]
 
 
 def test_divisions_and_roots_at_zero():

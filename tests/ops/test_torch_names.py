@@ -12,7 +12,7 @@ from helpers.graph_strategies import make_operator
 from torch.autograd import gradcheck, gradgradcheck
 
 import softcut
-from softcut.ops import CSR, _torch, cut_terms, quadratic_form
+from softcut.ops import _torch, cut_terms, quadratic_form
 from softcut.ops.adam import Adam
 
 NAMES = ("_functorch", "_autograd", "_dispatch_keys", "_BATCHED")
@@ -45,14 +45,6 @@ def test_losses_and_gradients_are_right_without_them(without, kind):
     twice = cut_terms(op, s)[0].sum()
     first = torch.autograd.grad(twice, s, retain_graph=True)[0].clone()
     torch.testing.assert_close(torch.autograd.grad(twice, s)[0], first)
-
-
-def test_where_changes_in_place_are_not_counted_no_pattern_is_kept(monkeypatch):
-    monkeypatch.setattr("softcut.ops.csr.version", lambda t: None)
-    edges = torch.tensor([[0, 1], [1, 0]])
-    assert CSR.from_edge_index(edges, num_nodes=3).to_dense()[0, 1] == 1
-    edges += 1
-    assert CSR.from_edge_index(edges, num_nodes=3).to_dense()[1, 2] == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,5 +1,6 @@
 """Every experiment as ``python -m softcut.paper.NAME``, where extra packages are not installed."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -9,7 +10,18 @@ import pytest
 
 from softcut.datasets import pack
 from softcut.errors import ParameterError
-from softcut.paper import autoencoder, citation, evidence, quality, regression, segmentation, synthetic
+from softcut.learning import ClassifierSettings
+from softcut.paper import (
+    autoencoder,
+    citation,
+    classification,
+    evidence,
+    quality,
+    regression,
+    segmentation,
+    synthetic,
+)
+from softcut.paper.regression import RegressionSettings
 
 # Runs a module with some packages blocked, on generated data.
 BLOCKED = """
@@ -59,20 +71,12 @@ def test_runs_without_extra_packages(name, tmp_path, request):
     options = [word.replace("_fusion", " fusion") for word in words.split()]
     environment = dict(os.environ)
     if name == "classification":  # packed data need no sources either
-        pack.main(
-            [SMALL, "--out", str(tmp_path / "packed"), "--data", request.getfixturevalue("data"), "--coarse"]
-        )
-        options += ["--data", str(tmp_path / "packed")]
+        packed = str(tmp_path / "packed")
+        pack.main([SMALL, "--out", packed, "--data", request.getfixturevalue("data"), "--coarse"])
+        options += ["--data", packed]
         environment["SOFTCUT_DATA"] = str(tmp_path / "nowhere")
-    started = [
-        sys.executable,
-        "-c",
-        BLOCKED,
-        blocked,
-        str(Path(__file__).parents[1]),
-        f"softcut.paper.{name}",
-    ]
-    started += [*options, "--out", str(tmp_path / "out"), "--device", "cpu"]
+    started = [sys.executable, "-c", BLOCKED, blocked, str(Path(__file__).parents[1])]
+    started += [f"softcut.paper.{name}", *options, "--out", str(tmp_path / "out"), "--device", "cpu"]
     done = subprocess.run(started, capture_output=True, text=True, timeout=240, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert "|---|" in done.stdout and shown in done.stdout
@@ -80,7 +84,7 @@ def test_runs_without_extra_packages(name, tmp_path, request):
 
 
 def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, capsys):
-    for mistake in (["--runs", "0"], ["--device", "abacus"], ["--max-iter", "few"]):
+    for mistake in (["--runs", "0"], ["--device", "abacus"], ["--max-iter", "few"], ["--max-iter", "0"]):
         with pytest.raises(SystemExit) as exit:
             synthetic.main(["--out", str(tmp_path), *mistake])
         assert exit.value.code == 2
@@ -89,17 +93,14 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+TRAINING = citation, quality, regression, autoencoder, segmentation
+
+
 @pytest.mark.parametrize(
     ("module", "given", "said"),
     [
-        *(
-            (module, {"datasets": ["corra"]}, "datasets must be among")
-            for module in (citation, quality, evidence)
-        ),
-        *(
-            (module, {"methods": ["maxcut"]}, "methods must be among")
-            for module in (citation, quality, regression, autoencoder, segmentation)
-        ),
+        *((m, {"datasets": ["corra"]}, "datasets must be among") for m in (citation, quality, evidence)),
+        *((m, {"methods": ["maxcut"]}, "methods must be among") for m in TRAINING),
         (regression, {"properties": ["mass"]}, "properties must be among mu"),
         (regression, {"folds": 11}, "folds must be between 1 and 10, got 11"),
         (segmentation, {"images": 0}, "images must be at least 1"),
@@ -109,6 +110,33 @@ def test_unknown_names_are_refused(module, given, said, tmp_path):
     place = {"out_dir" if module is autoencoder else "out": tmp_path}
     with pytest.raises(ParameterError, match=said):
         module.run(**place, **given)
+
+
+def arguments_of(module, words, monkeypatch):
+    """What a command gives to the function that runs it."""
+    given, parameters = {}, inspect.signature(module.run)
+
+    def noted(*arguments, **options):
+        bound = parameters.bind(*arguments, **options)
+        bound.apply_defaults()
+        given.update(bound.arguments)
+        raise InterruptedError
+
+    monkeypatch.setattr(module, "run", noted)
+    with pytest.raises(InterruptedError):
+        module.main([*words.split(), "--device", "cpu"])
+    return {name: value for name, value in given.items() if name not in ("tell", "progress", "device")}
+
+
+@pytest.mark.parametrize("module", [*TRAINING, classification, evidence, synthetic])
+def test_a_command_without_options_makes_the_whole_table(module, monkeypatch):
+    declared = {name: p.default for name, p in inspect.signature(module.run).parameters.items()}
+    expected = {**declared, **({"out_dir": "results"} if module is autoencoder else {"out": "results"})}
+    settings = {autoencoder: autoencoder.Settings(), classification: ClassifierSettings()}
+    settings[regression] = RegressionSettings()
+    expected |= {"settings": settings[module]} if module in settings else {}
+    for name, value in arguments_of(module, "", monkeypatch).items():
+        assert (tuple(value) if isinstance(value, list) else value) == expected[name]
 
 
 def test_ctrl_c_is_one_sentence_and_exit_code_130(monkeypatch, tmp_path, capsys):

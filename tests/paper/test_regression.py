@@ -4,12 +4,14 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from helpers.molecule_samples import made_molecules
+from torch_geometric.utils import dense_to_sparse
 
 from softcut.datasets.qm9 import PROPERTIES
 from softcut.errors import ParameterError
@@ -31,6 +33,29 @@ RESULTS = Path(__file__).parents[2] / "results"
 QUICK = RegressionSettings(batch=8, epochs=2, hidden=4, k=2, lr=0.01)
 
 
+def without_seconds(path: Path) -> list[dict]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in read(path)]
+
+
+_KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from helpers.molecule_samples import made_molecules
+from softcut.paper import regression
+from softcut.paper.regression import RegressionSettings
+from softcut.training import Checkpoint
+Checkpoint.__init__.__defaults__ = (*Checkpoint.__init__.__defaults__[:-1], 0.0)
+regression.load_molecules = lambda data: made_molecules()
+seen = []
+def kill(job, folds, state):
+    seen.append(state)
+    if len(seen) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+settings = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01)
+regression.run(sys.argv[2], ["mu", "cv"], ["mincut"], 2, settings=settings, progress=kill)
+"""
+
+
 @pytest.fixture(autouse=True)
 def few_molecules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "load_molecules", lambda data: made_molecules())
@@ -38,10 +63,6 @@ def few_molecules(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def read(path: Path) -> list[dict]:
     return json.loads(path.read_text())
-
-
-def without_seconds(path: Path) -> list[dict]:
-    return [{name: value for name, value in row.items() if name != "seconds"} for row in read(path)]
 
 
 def test_folds_are_a_partition_and_differ_by_seed():
@@ -56,14 +77,16 @@ def test_folds_are_a_partition_and_differ_by_seed():
 def test_targets_are_standardised_by_training_molecules_and_every_replica_has_its_own_weights_and_order():
     molecules = made_molecules()
     pairs = [("mu", 0), ("cv", 3), ("mu", 3)]
-    task = build_task(molecules, "flat", pairs, QUICK)
+    task, other = (build_task(molecules, "flat", pairs, QUICK, seed=seed) for seed in (0, 2))
     for row, (name, fold) in enumerate(pairs):
         own = task.targets[row].double().numpy()
         train, values = folds_of(130)[fold].train, molecules.targets[:, PROPERTIES.index(name)].astype(float)
         assert abs(own[train].mean()) < 1e-6 and abs(own[train].std() - 1) < 1e-6
         np.testing.assert_allclose(own * values[train].std() + values[train].mean(), values, atol=1e-4)
-    weights = task.parameters["net.head.weight"]
-    assert not torch.equal(weights[0], weights[2]) and not torch.equal(weights[1], weights[2])
+    weights = [made.parameters["net.head.weight"][row] for made in (task, other) for row in range(3)]
+    for own, seed in zip(weights, (0, 803, 3, 2000, 2803, 2003), strict=True):
+        expected = regressor("flat", task.inputs[0].shape[-1], seed, hidden=4, k=2).net.head.weight
+        assert torch.equal(own, expected)
     assert not torch.equal(task.order(0, 0), task.order(2, 0))
 
 
@@ -95,50 +118,6 @@ def test_out_of_time_leaves_a_checkpoint_that_the_same_call_continues(tmp_path):
         assert list((tmp_path / "part/checkpoints").glob("table3_trials-topk-*.pt"))
     one, two = (read(tmp_path / name / "table3_trials_runs.json") for name in ("whole", "part"))
     assert [run["mse"] for run in one] == pytest.approx([run["mse"] for run in two], abs=1e-5)
-
-
-# A run that kills itself after the third of its epochs; a checkpoint is written at every chance.
-_KILLED = """
-import os, signal, sys
-sys.path.insert(0, sys.argv[1])
-from helpers.molecule_samples import made_molecules
-from softcut.paper import regression
-from softcut.paper.regression import RegressionSettings
-from softcut.training import Checkpoint
-Checkpoint.__init__.__defaults__ = (*Checkpoint.__init__.__defaults__[:-1], 0.0)
-regression.load_molecules = lambda data: made_molecules()
-seen = []
-def kill(job, folds, state):
-    seen.append(state)
-    if len(seen) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-settings = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01)
-regression.run(sys.argv[2], ["mu", "cv"], ["mincut"], 2, settings=settings, progress=kill)
-"""
-
-
-def test_a_run_that_was_killed_continues_to_the_undisturbed_result(tmp_path):
-    words = [sys.executable, "-c", _KILLED, str(Path(__file__).parents[1]), str(tmp_path / "killed")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert list((tmp_path / "killed/checkpoints").glob("*.pt"))
-    assert not (tmp_path / "killed/table3_trials_runs.json").exists()
-    settings, epochs = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01), []
-    for name in ("killed", "straight"):
-        looks: list[object] = []
-        regression.run(
-            tmp_path / name,
-            ["mu", "cv"],
-            ["mincut"],
-            2,
-            settings=settings,
-            progress=lambda *say, to=looks: to.append(say),
-        )
-        epochs.append(len(looks))
-    assert epochs[0] < epochs[1] == 5  # what was trained before the kill is not repeated
-    for file in ("table3_trials.json", "table3_trials_runs.json", "table3_trials_curves.json"):
-        killed, straight = (without_seconds(tmp_path / name / file) for name in ("killed", "straight"))
-        assert killed == straight, file
 
 
 def test_trials_stand_in_files_of_their_own_and_say_what_is_different(tmp_path, capsys):
@@ -173,10 +152,8 @@ def test_merged_folders_make_the_cells_of_one(tmp_path):
     regression.run(tmp_path / "b", ["mu"], ["mincut"], 2, settings=QUICK)
     regression.merge(tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
     regression.run(tmp_path / "one", ["mu"], ["flat", "mincut"], 2, settings=QUICK)
-    mine, theirs = (
-        [(c["method"], c["metric"], c["mean"]) for c in read(tmp_path / name / "table3_trials.json")]
-        for name in ("all", "one")
-    )
+    tables = (read(tmp_path / name / "table3_trials.json") for name in ("all", "one"))
+    mine, theirs = ([(c["method"], c["metric"], c["mean"]) for c in table] for table in tables)
     assert mine == theirs
     assert len(read(tmp_path / "all/table3_trials_curves.json")) == 2
 
@@ -184,28 +161,6 @@ def test_merged_folders_make_the_cells_of_one(tmp_path):
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(ParameterError, match="k must be positive, got 0"):
         RegressionSettings(k=0)
-
-
-def padded(seed: int = 0, count: int = 40, width: int = 9):
-    """Padded random graphs of 1 to `width` nodes, some without edges, weights of bonds on some."""
-    generator = torch.Generator().manual_seed(seed)
-    sizes = torch.randint(1, width + 1, (count,), generator=generator)
-    sizes[0], sizes[1] = 1, width
-    mask = torch.arange(width) < sizes.unsqueeze(1)
-    kinds = torch.randint(0, 4, (count, width), generator=generator)
-    x = torch.nn.functional.one_hot(kinds, 4).double() * mask.unsqueeze(-1)
-    upper = torch.rand(count, width, width, generator=generator, dtype=torch.float64)
-    upper = torch.where(upper < 0.3, 1 + upper, 0.0).triu(1) * mask.unsqueeze(1) * mask.unsqueeze(2)
-    upper[2] = 0  # no edges at all
-    return x, upper + upper.mT, mask
-
-
-def ragged(x, adjacency, mask):
-    """The same graphs as features, edge_index, weights and graph numbers."""
-    number = mask.flatten().cumsum(0).reshape(mask.shape) - 1
-    graph, first, second = adjacency.nonzero(as_tuple=True)
-    edges = torch.stack([number[graph, first], number[graph, second]])
-    return x[mask], edges, adjacency[graph, first, second], mask.nonzero()[:, 0]
 
 
 @pytest.mark.parametrize(
@@ -219,29 +174,48 @@ def ragged(x, adjacency, mask):
 )
 @pytest.mark.parametrize("unmasked", [False, True])  # True: padding is nodes without edges and features
 def test_same_predictions_losses_and_gradients_as_the_ragged_model(method, options, unmasked):
+    torch.manual_seed(0)
     net = regressor(method, 4, seed=3, hidden=8, k=3, pool_args=options).double()
     with torch.no_grad():  # biases as a training leaves them: padding is then more than zeros
         for name, parameter in net.named_parameters():
             if name.endswith("bias"):
                 parameter.uniform_(-0.5, 0.5)
-    x, adjacency, mask = padded()
-    counted = torch.ones_like(mask) if unmasked else mask
+    # Padded graphs of 1 to 9 nodes with weighted edges; the third has none.
+    mask = torch.arange(9) < torch.tensor([1, 9, 5, *range(2, 9)] * 4).unsqueeze(1)
+    x = torch.eye(4, dtype=torch.float64)[torch.randint(0, 4, mask.shape)] * mask.unsqueeze(-1)
+    upper = torch.rand(40, 9, 9, dtype=torch.float64)
+    upper = torch.where(upper < 0.3, 1 + upper, 0.0).triu(1) * mask.unsqueeze(1) * mask.unsqueeze(2)
+    upper[2] = 0
+    adjacency, counted = upper + upper.mT, torch.ones_like(mask) if unmasked else mask
     predicted, auxiliary = net(x, adjacency, counted)
-    features, edges, weight, batch = ragged(x, adjacency, counted)
-    # A node without edges in a later graph must not be lost: the ragged call is told the number of each node's graph.
-    expected = net.net(features, edges, weight, batch)
+    edges, weight = dense_to_sparse(adjacency, counted)
+    expected = net.net(x[counted], edges, weight, counted.nonzero()[:, 0])
     assert torch.allclose(predicted, expected.y[:, 0], atol=1e-12, rtol=0)
     assert torch.allclose(auxiliary.mean(), expected.loss, atol=1e-12, rtol=0)
     losses = squared_error((predicted, auxiliary), torch.ones(len(x), dtype=torch.float64))
     total = sum(loss.mean() for loss in losses.values())
     other = (expected.y[:, 0] - 1).square().mean() + expected.loss
     assert torch.allclose(total, other, atol=1e-12, rtol=0)
-    names, parameters = zip(*net.named_parameters(), strict=True)
-    mine = torch.autograd.grad(total, parameters)
-    theirs = torch.autograd.grad(other, parameters)
-    for name, one, two in zip(names, mine, theirs, strict=True):
-        assert torch.allclose(one, two, atol=1e-10, rtol=0), name
+    parameters = list(net.parameters())
+    for one, two in zip(*(torch.autograd.grad(loss, parameters) for loss in (total, other)), strict=True):
+        assert torch.allclose(one, two, atol=1e-10, rtol=0)
     if unmasked:
         masked, full = net(x, adjacency, mask)[0], mask.all(1)
         assert torch.allclose(predicted[full], masked[full], atol=1e-12, rtol=0)
         assert (predicted[~full] - masked[~full]).abs().max() > 1e-3
+
+
+def test_a_run_that_was_killed_continues_to_the_undisturbed_result(tmp_path):
+    words = [sys.executable, "-c", _KILLED, str(Path(__file__).parents[1]), str(tmp_path / "killed")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert list((tmp_path / "killed/checkpoints").glob("*.pt"))
+    assert not (tmp_path / "killed/table3_trials_runs.json").exists()
+    settings, looks = RegressionSettings(batch=8, epochs=5, hidden=4, k=2, lr=0.01), Counter()
+    for name in ("killed", "straight"):
+        told = {"settings": settings, "progress": lambda *state, name=name: looks.update([name])}
+        regression.run(tmp_path / name, ["mu", "cv"], ["mincut"], 2, **told)
+    assert looks["killed"] < looks["straight"] == 5  # what was trained before the kill is not repeated
+    for file in ("table3_trials.json", "table3_trials_runs.json", "table3_trials_curves.json"):
+        killed, straight = (without_seconds(tmp_path / name / file) for name in ("killed", "straight"))
+        assert killed == straight, file

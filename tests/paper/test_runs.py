@@ -7,22 +7,34 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from softcut.errors import FileFormatError
+from softcut.paper import runs
 from softcut.paper.comparison import (
     differs_from_published,
     not_worse_than_the_best,
     worse_by_folds,
     worse_by_runs,
 )
-from softcut.paper.runs import Records, cells, merge_cells, read_cells, run_id, settings_hash
+from softcut.paper.runs import Job, Records, cells, merge_cells, read_cells, run_id, settings_hash
 
 RUN = {"dataset": "d", "method": "m", "seed": 0, "settings": {"lr": 0.1, "steps": 5}}
 ORIGIN = {"seconds": 1.0, "device": "x", "commit": "c"}
+
+
+ENDLESS = """
+import sys
+from softcut.paper.runs import Records
+records = Records(sys.argv[1])
+for seed in range(10_000):
+    records.add([{"dataset": "d", "method": "m", "seed": seed, "settings": {}, "noise": "x" * 1000}])
+    print(seed, flush=True)
+"""
 
 
 @pytest.mark.parametrize(
@@ -32,13 +44,11 @@ ORIGIN = {"seconds": 1.0, "device": "x", "commit": "c"}
 def test_a_run_is_known_by_everything_that_decides_it(tmp_path, other):
     records = Records(tmp_path / "runs.json")
     records.add([{**RUN, "nmi": 0.5}])
-    asked = {**RUN, **other}
+    dataset, method, seed, settings = (asked := {**RUN, **other}).values()
     again = Records(tmp_path / "runs.json")
     assert again.missing("d", "m", [0], RUN["settings"]) == []
-    assert again.missing(asked["dataset"], asked["method"], [asked["seed"]], asked["settings"]) == [
-        asked["seed"]
-    ]
-    assert again.of(asked["dataset"], asked["method"], [asked["seed"]], asked["settings"]) == []
+    assert again.missing(dataset, method, [seed], settings) == [seed]
+    assert again.of(dataset, method, [seed], settings) == []
     assert run_id(**RUN) != run_id(**asked)
 
 
@@ -54,33 +64,9 @@ def test_runs_of_an_older_file_without_settings_stay_but_do_not_count(tmp_path):
 @pytest.mark.parametrize("content", ["{oops", "{}"])
 def test_a_broken_file_is_refused(tmp_path, content):
     (tmp_path / "runs.json").write_text(content)
-    with pytest.raises(FileFormatError, match="move it away"):
-        Records(tmp_path / "runs.json")
-    with pytest.raises(FileFormatError, match="move it away"):
-        read_cells(tmp_path / "runs.json")
-
-
-ENDLESS = """
-import sys
-from softcut.paper.runs import Records
-records = Records(sys.argv[1])
-for seed in range(10_000):
-    records.add([{"dataset": "d", "method": "m", "seed": seed, "settings": {}, "noise": "x" * 1000}])
-    print(seed, flush=True)
-"""
-
-
-def test_finished_runs_survive_kill_9(tmp_path):
-    path = tmp_path / "runs.json"
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for line in process.stdout:
-        last = int(line)
-        if last == 30:
-            os.kill(process.pid, signal.SIGKILL)
-            break
-    process.wait()
-    assert Records(path).missing("d", "m", range(last + 1), {}) == []
+    for reader in (Records, read_cells):
+        with pytest.raises(FileFormatError, match="move it away"):
+            reader(tmp_path / "runs.json")
 
 
 def test_cells_are_mean_and_deviation_and_name_every_commit_and_device(tmp_path):
@@ -90,9 +76,8 @@ def test_cells_are_mean_and_deviation_and_name_every_commit_and_device(tmp_path)
         {**RUN, **ORIGIN, "seed": 2, "nmi": 0.6, "commit": "a"},
     ]
     (cell,) = cells(runs, ["nmi"], {("d", "m", "nmi"): (0.5, 0.1)}, "cmd")
-    assert cell["mean"] == pytest.approx(0.3) and cell["std"] == pytest.approx(
-        np.std([0.1, 0.2, 0.6]), abs=1e-4
-    )
+    std = pytest.approx(np.std([0.1, 0.2, 0.6]), abs=1e-4)
+    assert (cell["mean"], cell["std"]) == (pytest.approx(0.3), std)
     assert (cell["n"], cell["seconds"], cell["commit"], cell["device"]) == (3, 3.0, "a, b", "x, y")
     assert (cell["paper_mean"], cell["paper_std"]) == (0.5, 0.1)
     assert cells([], ["nmi"], {}, "cmd") == []
@@ -123,38 +108,46 @@ def test_records_and_cells_are_sorted_and_come_back_in_the_order_of_the_seeds(tm
         records.add([entry("b", "x", seed=seed)])
     records.add([entry("a", "y", seed=0)])
     again = Records(records.path)
-    assert [(r["dataset"], r["seed"]) for r in again.runs] == [
-        ("a", 0),
-        *(("b", seed) for seed in (0, 1, 2, 7)),
-    ]
+    assert "".join(f"{r['dataset']}{r['seed']} " for r in again.runs) == "a0 b0 b1 b2 b7 "
     assert [run["seed"] for run in again.of("b", "x", [1, 0, 3], {})] == [1, 0]
     names = [("b", "x", "nmi"), ("a", "y", "nmi"), ("a", "x", "nmi"), ("a", "x", "acc")]
     merged = merge_cells(tmp_path / "table.json", [entry(d, m, metric=metric) for d, m, metric in names])
     assert [(c["dataset"], c["method"], c["metric"]) for c in merged] == sorted(names)
 
 
+def test_how_far_a_training_is_is_told_every_ten_seconds(tmp_path, monkeypatch):
+    said, seen, now = [], [], [0.0]
+    monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
+    job = Job(tmp_path, minutes=1, tell=said.append)
+    look = job.watch("mincut", 40, lambda state: "fine", seen.append)
+    for iteration, now[0] in ((40, 3.0), (50, 9.0), (60, 10.0), (70, 19.0), (80, 20.0), (90, 59.0)):
+        look(SimpleNamespace(iteration=iteration, iterations=400))
+    assert (len(seen), job.left, job.out_of_time) == (6, 1.0, False)
+    told = [("6", "3.33"), ("8", "4.00"), ("9", "9.83")]  # the first three were trained before
+    assert said == [f"mincut, epoch {e} of at most 40, {each} s per epoch, fine" for e, each in told]
+    now[0] = 60.0
+    assert job.out_of_time and Job(tmp_path).left is None
+
+
 def test_without_overlap_it_is_the_paired_t_test() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(70, 3, 10), rng.normal(71, 3, 10)
     expected = stats.ttest_rel(a, b, alternative="less")
-    p = worse_by_folds(dict(enumerate(a)), dict(enumerate(b)), overlap=0.0)
-    assert p == pytest.approx(expected.pvalue, rel=1e-12)
+    folds = dict(enumerate(a)), dict(enumerate(b))
+    assert worse_by_folds(*folds, overlap=0.0) == pytest.approx(expected.pvalue, rel=1e-12)
     # The correction divides t by sqrt(1 + n test / train).
     t = -expected.statistic / math.sqrt(1 + 10 / 9)
-    assert worse_by_folds(dict(enumerate(a)), dict(enumerate(b))) == pytest.approx(
-        stats.t.sf(t, 9), rel=1e-12
-    )
+    assert worse_by_folds(*folds) == pytest.approx(stats.t.sf(t, 9), rel=1e-12)
 
 
 def test_folds_are_compared_with_themselves() -> None:
     one, other = {0: 60.0, 1: 80.0, 2: 71.0}, {2: 72.0, 0: 61.0, 1: 81.5, 3: 10.0}
     assert worse_by_folds(one, other) < 0.05  # fold by fold always better, in whatever order
+    assert math.isnan(worse_by_folds({0: 1.0, 1: 2.0}, {1: 3.0, 2: 4.0}))
     assert worse_by_folds({0: 60.0, 1: 80.0}, {0: 60.0, 1: 80.0}) == 1.0
     assert worse_by_folds({0: 60.0, 1: 80.0}, {0: 61.0, 1: 81.0}) == 0.0
-    assert math.isnan(worse_by_folds({0: 1.0, 1: 2.0}, {1: 3.0, 2: 4.0}))
-    assert worse_by_folds({0: 70.0, 1: 72.0, 2: 71.0}, {0: 75.0, 1: 76.0, 2: 77.0}) == pytest.approx(
-        0.0087, abs=5e-5
-    )
+    p = worse_by_folds({0: 70.0, 1: 72.0, 2: 71.0}, {0: 75.0, 1: 76.0, 2: 77.0})
+    assert p == pytest.approx(0.0087, abs=5e-5)
 
 
 def test_runs_are_compared_by_welchs_test_and_deterministic_ones_count_as_they_are() -> None:
@@ -169,12 +162,9 @@ def test_runs_are_compared_by_welchs_test_and_deterministic_ones_count_as_they_a
 
 
 def test_the_best_and_those_not_worse() -> None:
-    runs = {
-        "close": {0: 78.0, 1: 80.0, 2: 81.0, 3: 79.0},
-        "best": {0: 79.0, 1: 80.0, 2: 81.5, 3: 79.0},
-        "far": {0: 60.0, 1: 61.0, 2: 59.0, 3: 60.5},
-        "once": {0: 79.0},
-    }
+    scores = {"close": (78.0, 80.0, 81.0, 79.0), "best": (79.0, 80.0, 81.5, 79.0)}
+    scores |= {"far": (60.0, 61.0, 59.0, 60.5), "once": (79.0,)}
+    runs = {name: dict(enumerate(each)) for name, each in scores.items()}
     for folds in (True, False):
         p_values = not_worse_than_the_best(runs, folds=folds)
         assert set(p_values) == {"best", "close"}
@@ -185,13 +175,28 @@ def test_the_best_and_those_not_worse() -> None:
 def test_differences_are_tested_as_welch_does():
     rng = np.random.default_rng(0)
     ours, theirs = rng.normal(0.5, 0.1, 30), rng.normal(0.55, 0.05, 10)
-    p = differs_from_published(ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1), digits=9)
+    described = (ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1))
+    p = differs_from_published(*described, digits=9)
     assert p == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue, rel=1e-9)
-    overlapping = differs_from_published(
-        ours.mean(), ours.std(), 30, theirs.mean(), theirs.std(ddof=1), digits=9, overlap=1 / 9
-    )
-    assert overlapping > p
+    # The overlap makes the variance of a mean larger by as much as a larger deviation would.
+    wider = ours.std(ddof=1) * math.sqrt(1 + 30 / 9), described[4] * math.sqrt(1 + 10 / 9)
+    told = ours.mean(), wider[0], 30, theirs.mean(), wider[1], 10
+    expected = stats.ttest_ind_from_stats(*told, equal_var=False).pvalue
+    assert differs_from_published(*described, digits=9, overlap=1 / 9) == pytest.approx(expected, rel=1e-9)
     # A published deviation of .000 is a rounded one.
     assert differs_from_published(0.1832, 0.0, 10, 0.183, 0.0, digits=3) > 0.05
     assert differs_from_published(0.1900, 0.0, 10, 0.183, 0.0, digits=3) < 0.001
     assert math.isnan(differs_from_published(0.5, 0.1, 1, 0.4, 0.1, digits=3))
+
+
+def test_finished_runs_survive_kill_9(tmp_path):
+    path = tmp_path / "runs.json"
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        last = int(line)
+        if last == 30:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.wait()
+    assert Records(path).missing("d", "m", range(last + 1), {}) == []

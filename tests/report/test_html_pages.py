@@ -5,10 +5,13 @@ import hashlib
 import io
 import json
 import re
+from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.kept import check_kept
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -18,24 +21,22 @@ from softcut.clustering import GraphClustering, Replica
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-from softcut.report.clustering_files import VERDICTS, clustering_metrics, verdict_of
+from softcut.report import html_clustering
+from softcut.report.clustering_files import VERDICTS, clustering_metrics
 from softcut.report.html_clustering import (
     assignment_view,
-    cluster_table,
-    cluster_view,
     clustering_page,
-    evidence_view,
     feature_table,
     graph_view,
     loss_view,
     shown_nodes,
-    uncertain_table,
 )
 from softcut.report.html_page import (
     Details,
     Drawings,
     Key,
     Missing,
+    Picture,
     Section,
     Text,
     View,
@@ -43,7 +44,6 @@ from softcut.report.html_page import (
     plain,
     render_page,
 )
-from softcut.report.plots import cluster_colours
 from softcut.report.tables import Cell, Table, cell_table, number_table, pivot, to_markdown, to_terminal
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -59,11 +59,15 @@ def test_text_from_outside_is_never_markup():
         Key([("better", EVIL, EVIL)]),
         Drawings([(EVIL, EVIL)]),
     ]
-    page = render_page(EVIL, [Section(EVIL, parts)], EVIL)
+    section = Section(EVIL, parts)
+    page = render_page(EVIL, [section], EVIL)
     assert "<img" not in page
     assert page.count("<script") == 2  # the data of the view, and the page's own script
     (data,) = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
     assert json.loads(data) == {"names": [EVIL]}
+    for made in (section, Picture("", ""), parts[0].rows[1][0], *parts):  # nothing of it changes afterwards
+        with pytest.raises(FrozenInstanceError):
+            made.caption = ""
 
 
 def test_a_page_is_complete_and_only_its_own_script_may_run():
@@ -76,12 +80,8 @@ def test_a_page_is_complete_and_only_its_own_script_may_run():
     assert "default-src 'none'" in page
 
 
-def test_sections_are_listed_and_can_be_reached():
-    page = render_page("One", [Section("First thing", []), Section("Second thing", [])])
-    for anchor in ("first-thing", "second-thing"):
-        assert page.count(f'href="#{anchor}"') == 1
-        assert page.count(f'id="{anchor}"') == 1
-    html = Text("| a | b |\n|---|---|\n| 1 | **2** |").html  # a table of Markdown scrolls in its box
+def test_a_table_of_markdown_scrolls_in_its_box():
+    html = Text("| a | b |\n|---|---|\n| 1 | **2** |").html
     assert html.startswith('<div class="box plain" tabindex="0"')
     assert "<b>2</b>" in html
 
@@ -95,9 +95,7 @@ def test_one_table_in_three_forms():
     assert '<th scope="row">cora</th>' in page
     assert '<td class="number worse"><b>0.390 ▼</b><small>paper 0.450, p &lt; 0.001</small></td>' in page
     assert '<th scope="col">data</th><th scope="col" class="number">NMI</th>' in page
-    assert (
-        'tabindex="0" role="region" aria-label="A [caption]"' in page
-    )  # scrolls in its box, also by keyboard
+    assert 'tabindex="0" role="region" aria-label="A [caption]"' in page  # scrolls, also by keyboard
     console = Console(file=io.StringIO(), width=100)
     console.print(to_terminal(table))
     title, _, columns, _, first, second, _ = console.file.getvalue().splitlines()
@@ -155,26 +153,74 @@ def texts(table):
     return [[cell.text if isinstance(cell, Cell) else cell for cell in row] for row in table.rows]
 
 
-def test_small_tables_to_the_number():
-    names = list("abcdefghi")
-    graph = Graph.from_scipy(grid_graph(3, 3).adjacency, node_names=names)
-    assert texts(cluster_table(graph, np.eye(2)[np.arange(9) // 5])) == [
-        ["0", "5", "56%", "29%", "40%", "1.00", "a, b, c, d, e"],
-        ["1", "4", "44%", "40%", "40%", "1.00", "f, g, h, i"],
-    ]
-    soft = np.array([[0.9, 0.1, 0.0], [0.2, 0.35, 0.45], [0.5, 0.5, 0.0]])
-    rows = texts(uncertain_table(Graph.from_edges([[0, 1], [1, 2]], node_names=["x", "y", "z"]), soft))
-    assert rows == [
-        ["z", "0", "0.5", "1", "0.5"],
-        ["y", "2", "0.45", "1", "0.35"],
-        ["x", "0", "0.9", "1", "0.1"],
-    ]
-    x = np.array([[1.0, 5], [1, 5], [0, 5], [0, 5]])
-    graph = Graph.from_edges([[0, 1], [2, 3]], x=x, feature_names=["a", "b"])
-    rows = texts(feature_table(graph, np.array([0, 0, 1, 1])))  # b is the same everywhere
-    assert rows == [["0", "a", "1", "0.5", "+1.00"], ["1", "a", "0", "0.5", "-1.00"]]
-    assert "no features" in feature_table(graph.with_features(None), np.zeros(4, int)).markdown
-    assert "one cluster" in uncertain_table(graph, np.ones((4, 1))).markdown
+def test_whole_pages(monkeypatch):
+    rng = np.random.default_rng(0)
+    n, places = 23, np.stack([np.arange(23) % 5, np.arange(23) // 5], axis=1)
+    places[22] = 1000, 7  # far from all others
+    monkeypatch.setattr(html_clustering, "node_positions", lambda graph: (places, "a layout"))
+    first, second = np.argwhere(np.triu(rng.random((n, n)) < 0.2, 1)).T
+    x = np.round(rng.random((n, 13)), 2)
+    x[:, 3], x[:, 5], x[:, 6] = 0.1, 1e-7 * x[:, 5], 1e9 + 0.1  # two are the same for all nodes
+    names = ["a" * 60, "b" * 61, *(f"<script>alert({i})</script>" for i in range(2, n))]
+    words = [f"</script><b>{j}" for j in range(13)]
+    weights = 1.0 + first % 3
+    graph = Graph.from_edges([first, second], edge_weight=weights, x=x, node_names=names, feature_names=words)
+    soft = np.zeros((n, 5))  # the second cluster is empty, the last has one node
+    soft[:, [0, 2, 3]] = rng.dirichlet(np.ones(3), n)
+    soft[22] = [0, 0, 0, 0.25, 0.75]
+    kinds = (("mincut", 16), ("evidence", 0), ("mincut", 16), ("evidence", 16), ("dmon", 0))
+    replicas = [Replica(i, name, 0, 0, i / 7, 2, False, hops=hops) for i, (name, hops) in enumerate(kinds)]
+    ortho = np.zeros((5, 5))
+    ortho[:, 0] = ortho[:, 4] = 1.0  # evidence has no second term
+    history = {"cut": np.arange(25.0).reshape(5, 5) / 3, "ortho": ortho}
+    compared = {"score": 1.5, "structure": 2.0, "agreement": None, "description_length": -12345.678}
+    metrics = {
+        **{"graph": "<i>people", "n_clusters": 4, "verdict": "weak", "structure": 1.2345, "clusters_used": 4},
+        **{"replicas": 5, "replicas_collapsed": 0, "converged": True},
+        **{"notes": ["<u>"], "reading": ["first"]},
+        **{"candidates": {"10": compared, "4": compared}, "seconds": {"fit": 2.25}, "softcut": "1.2.3"},
+    }
+    pages = [clustering_page(graph, soft, metrics, history=history, replicas=replicas, command="softcut <x>")]
+    # Without names, features, networks and other clusters; then only a part of it is shown.
+    bare = Graph.from_edges([first, second])
+    about = {"graph": "bare", "verdict": "none", "n_clusters": 1}
+    pages.append(clustering_page(bare, np.ones((n, 1)), about))
+    monkeypatch.setattr(html_clustering, "_EDGES", 9)
+    monkeypatch.setattr(html_clustering, "_COLUMNS", 15)
+    monkeypatch.setattr(html_clustering, "shown_nodes", lambda labels: np.arange(0, n, 2))
+    pages.append(clustering_page(bare, soft, {"graph": "part"}, history=history))
+    bodies = (page.partition("<body>")[2].rpartition("<script>")[0] for page in pages)
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|softcut 0[\w.]+", "now", "\n".join(bodies))
+    assert not re.search(r"<(i|u|x|b>\d|script>alert)", text)  # what comes from a user is text
+    check_kept(Path(__file__).parent / "kept" / "pages.txt", text, atol=1e-6)
+
+
+def test_views_keep_to_their_limits(monkeypatch):
+    monkeypatch.setattr(html_clustering, "node_positions", lambda graph: (np.zeros((graph.num_nodes, 2)), ""))
+    ring = np.arange(3000)
+    around = [np.tile(ring, 5), np.concatenate([(ring + s) % 3000 for s in range(1, 6)])]
+    more = [np.append(end, at) for end, at in zip(around, (0, 9), strict=True)]
+    all_of_it, sampled = (graph_view(Graph.from_edges(edges), np.ones((3000, 1))) for edges in (around, more))
+    assert [len(view.data["edges"]) // 2 for view in (all_of_it, sampled)] == [15_000, 15_000]
+    assert (all_of_it.caption, sampled.caption) == ("", "15,000 of 15,001 edges between them are drawn.")
+    assert all_of_it.data["index"] is None and set(all_of_it.data["x"]) == {0}
+    assert len(graph_view(grid_graph(1, 3001), np.ones((3001, 1))).data["index"]) == 3000
+    placed = {(100_000, 1): True, (100_001, 1): False, (100_001, 2): True, (100_001, 3): False}
+    for shape, shown in placed.items():
+        graph = Graph.from_edges([[0], [1]], x=np.zeros(shape))
+        assert (graph_view(graph, np.ones((shape[0], 1))).data["x"] is not None) is shown
+    heat = [assignment_view(grid_graph(1, n), np.ones((n, 1))).data["columns"] for n in (400, 401)]
+    assert heat == [400, 400]
+    replicas = [Replica(0, "mincut", 0, 0, 0, 2, False)]
+    history = {"cut": np.ones((201, 1)), "ortho": np.zeros((201, 1))}
+    x = loss_view(history, replicas).data["panels"][0]["series"][0]["x"]
+    assert (len(x), x[0], x[-1]) == (200, 1, 201)
+    discs = []
+    for n, what in ((300, "a layout"), (301, "a layout"), (301, "coordinates")):
+        places = np.eye(n)[:, :2], what
+        monkeypatch.setattr(html_clustering, "node_positions", lambda graph, places=places: places)
+        discs.append(graph_view(grid_graph(1, n), np.ones((n, 1))).data["start_with_discs"])
+    assert discs == [False, True, False]
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -190,33 +236,6 @@ def test_features_are_ranked_by_standardised_differences(case, sparse):
             means = f"{x[labels == c, j].mean():.4g}", f"{x[:, j].mean():.4g}"
             expected.append([str(c), str(j), *means, f"{apart[j]:+.2f}"])
     assert rows == expected
-
-
-def test_names_from_a_users_file_are_shown_as_text(case):
-    graph, soft = case
-    evil = [f"<script>alert({i})</script>" for i in range(90)]
-    words = [f"</script><b>{j}" for j in range(graph.num_features)]
-    made = Graph.from_scipy(graph.adjacency, x=graph.x, node_names=evil, feature_names=words, name="<i>x")
-    metrics = {"graph": "<i>x", "notes": ["<u>note</u>"], **evaluate(made, soft.argmax(1))}
-    page = clustering_page(made, soft, metrics, command="softcut <cluster>")
-    for text in ("<script>alert", "<i>x", "<u>", "<b>0", "softcut <cluster>"):
-        assert text not in page
-    assert "&lt;script&gt;alert(" in page  # the table of uncertain nodes
-    assert "\\u003cscript\\u003ealert(" in page  # the data of the view
-    assert "Training" not in page  # there was none
-
-
-@pytest.mark.parametrize("verdict", VERDICTS)
-def test_the_verdict_comes_first(case, verdict):
-    metrics = {"graph": "g", "n_clusters": 3, "verdict": verdict, "structure": 1.2345, "clusters_used": 3}
-    page = clustering_page(*case, metrics)
-    places = [page.index(text) for text in (VERDICTS[verdict], "structure (nats", "clusters used")]
-    assert places == sorted(places)
-    assert "1.234" in page
-    assert sum(sentence in page for sentence in VERDICTS.values()) == 1
-    # A single cluster and a prediction have no clusters to judge.
-    assert verdict_of({"verdict": "none", "n_clusters": 1}) == "All nodes are in one cluster."
-    assert verdict_of({"graph": "g", "n_clusters": 3}) == ""
 
 
 def test_a_clustering_without_networks_has_no_training_to_show():
@@ -241,48 +260,6 @@ def test_a_clustering_without_networks_has_no_training_to_show():
 # ----------------------------------------------------------------------------- data of the interactive views
 
 
-def test_the_graph_view_holds_the_graph(case):
-    graph, soft = case
-    data = graph_view(graph, soft.astype(np.float32)).data
-    assert max(len(str(p)) for p in data["probability"]) <= 5
-    json.dumps(data, allow_nan=False)
-    assert data["labels"] == soft.argmax(1).tolist()
-    np.testing.assert_allclose(data["probability"], soft.max(1), atol=1e-3)
-    second = np.sort(soft, axis=1)[:, -2]
-    np.testing.assert_allclose(data["second_probability"], second, atol=1e-3)
-    rows, columns = np.array(data["edges"]).reshape(-1, 2).T
-    rebuilt = sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=graph.adjacency.shape)
-    assert abs(sp.triu(graph.adjacency, 1) - rebuilt).nnz == 0
-    members = sorted(i for cluster in data["clusters"] for i in cluster["members"])
-    assert members == list(range(graph.num_nodes))
-    assert min(data["x"]) >= 0 and max(data["x"]) <= 1
-
-
-def test_small_views_to_the_number():
-    assert shown_nodes(np.array([0] * 90 + [1] * 10), most=10).tolist() == [*range(0, 91, 10)]
-    grid, labels = grid_graph(3, 3), np.arange(9) // 5
-    data = graph_view(grid, np.eye(2)[labels]).data
-    assert (data["labels"], len(data["edges"]) // 2) == (labels.tolist(), 12)
-    assert data["x"] == [0, 0.5, 1] * 3 and data["positions"] == "coordinates"
-    assert data["y"] == [0] * 3 + [0.5] * 3 + [1] * 3
-    assert data["second"] == (1 - labels).tolist()
-    members = [list(range(5)), list(range(5, 9))]
-    assert data["clusters"] == [
-        {"number": c, "size": 5 - c, "colour": cluster_colours(2)[c], "members": members[c]} for c in (0, 1)
-    ]
-    groups = cluster_view(grid, labels).data
-    assert groups["links"] == [{"a": 0, "b": 1, "weight": 4.0}]
-    assert [cluster["text"] for cluster in groups["clusters"]] == [
-        "Cluster 0: 5 nodes, 29% of its edges leave it",
-        "Cluster 1: 4 nodes, 40% of its edges leave it",
-    ]
-    heat = assignment_view(grid_graph(2, 1), np.array([[0.25, 0.75], [1.0, 0.0]])).data
-    assert (heat["values"], heat["names"]) == ([100, 0, 25, 75], ["node 1", "node 0"])
-    data = graph_view(grid, np.ones((9, 1))).data  # a single cluster has no second one
-    assert data["second"] == data["second_probability"] == [None] * 9
-    assert len(data["clusters"]) == 1
-
-
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=300), st.integers(5, 60))
 def test_samples_keep_every_cluster_and_its_share(labels, most):
     labels = np.array(labels)
@@ -293,60 +270,3 @@ def test_samples_keep_every_cluster_and_its_share(labels, most):
     if len(labels) > most:
         for cluster, size in zip(*np.unique(labels, return_counts=True), strict=True):
             assert abs((labels[nodes] == cluster).sum() - most * size / len(labels)) <= 2
-
-
-def test_a_large_graph_is_sampled_and_says_so(monkeypatch, case):
-    graph, soft = case
-    monkeypatch.setattr("softcut.report.html_clustering._EDGES", 20)
-    monkeypatch.setattr("softcut.report.html_clustering.shown_nodes", lambda labels: np.arange(0, 90, 2))
-    view = graph_view(graph, soft)
-    assert "45 of 90 nodes are shown" in view.caption
-    assert "20 of" in view.caption
-    assert view.data["index"] == list(range(0, 90, 2))
-    for a, b in np.array(view.data["edges"]).reshape(-1, 2):  # numbers of what is shown, not of the whole
-        assert graph.adjacency[2 * a, 2 * b] != 0
-    monkeypatch.setattr("softcut.report.html_clustering._PLACED", 80)  # a very large graph gets no positions
-    data = graph_view(graph, soft).data
-    assert data["x"] is None and data["y"] is None and data["start_with_discs"] is False
-
-
-def test_the_heat_map_is_sorted_by_cluster_and_certainty(case, monkeypatch):
-    graph, soft = case
-    data = assignment_view(graph, soft).data
-    values = np.array(data["values"]).reshape(90, 3)
-    first = np.sort(soft.argmax(1))
-    assert (values[np.arange(90), first] == values.max(1)).all()
-    for cluster in range(3):
-        assert (np.diff(values[first == cluster, cluster]) <= 0).all()
-    monkeypatch.setattr("softcut.report.html_clustering._COLUMNS", 10)
-    few = assignment_view(graph, soft)
-    np.testing.assert_allclose(
-        np.mean(np.reshape(few.data["values"], (10, 3)), 0), 100 * soft.mean(0), atol=1
-    )
-    assert "about 9 nodes" in few.caption
-    monkeypatch.setattr("softcut.report.html_clustering._COLUMNS", 60)  # a column holds one node or two
-    first = np.reshape(assignment_view(graph, soft).data["values"], (60, 3)).argmax(1)
-    assert np.abs(np.bincount(first, minlength=3) - np.bincount(soft.argmax(1)) * 60 / 90).max() <= 1
-
-
-def test_losses_are_means_of_an_objective_and_evidence_is_grouped_by_distance():
-    replicas = [
-        Replica(i, name, 0, 0, float(i), 2, False, hops=hops)
-        for i, (name, hops) in enumerate((("mincut", 16), ("evidence", 0), ("mincut", 16), ("evidence", 16)))
-    ]
-    cut, ortho = np.arange(20.0).reshape(5, 4), np.zeros((5, 4))
-    ortho[:, ::2] = 1.0
-    panels = loss_view({"cut": cut, "ortho": ortho}, replicas).data["panels"]
-    series = [panel["series"][0] for panel in panels]
-    assert [(panel["title"], one["name"]) for panel, one in zip(panels, series, strict=True)] == [
-        ("L_c (cut)", "minCUT networks"),
-        ("second term of minCUT networks (L_o)", "minCUT networks"),
-        ("minus the evidence", "evidence networks"),
-    ]
-    assert [one["colour"] for one in series] == [cluster_colours(2)[i] for i in (0, 0, 1)]
-    assert all(one["x"] == [1, 2, 3, 4, 5] for one in series)
-    assert series[0]["y"] == cut[:, ::2].mean(1).tolist()
-    assert series[2]["y"] == cut[:, 1::2].mean(1).tolist()
-    data = evidence_view(replicas).data
-    assert data["groups"] == ["0", "16"]
-    assert [one["values"] for one in data["series"]] == [[[], [0.0, 2.0]], [[1.0], [3.0]]]

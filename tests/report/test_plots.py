@@ -2,18 +2,20 @@
 
 import itertools
 import warnings
+from pathlib import Path
 
-import networkx as nx
 import numpy as np
 import pytest
+from helpers.kept import check_kept
 from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
 from softcut.report import demo, plots
 from softcut.report.plots import (
     cluster_colours,
+    cluster_marks,
     draw_adjacency,
     draw_groups,
     draw_partition,
@@ -58,6 +60,13 @@ def test_a_few_clusters_have_the_first_colours():
     assert cluster_colours(25)[20] == cluster_colours(1)[0]
 
 
+def drawn(draw, graph, labels):
+    _, ax = figure()
+    at = [np.random.default_rng(0).random((graph.num_nodes, 2))] if draw is draw_partition else []
+    draw(ax, graph, labels, *at, "title")
+    return ax
+
+
 def lines_of(ax):
     return [c for c in ax.collections if isinstance(c, LineCollection)]
 
@@ -66,35 +75,185 @@ def texts_of(ax):
     return [t.get_text() for t in ax.texts]
 
 
-def drawn(draw, graph, labels):
-    _, ax = figure()
-    at = [np.random.default_rng(0).random((graph.num_nodes, 2))] if draw is draw_partition else []
-    draw(ax, graph, labels, *at, "title")
-    return ax
+def colours_of(colours):
+    return [to_hex(colour, keep_alpha=True) for colour in colours]
 
 
-def test_few_nodes_have_names_and_edges_and_more_nodes_cluster_numbers():
-    graph = Graph.from_networkx(nx.relabel_nodes(nx.path_graph(3), {0: "ann", 1: "bob", 2: "x" * 30}))
-    ax = drawn(draw_partition, graph, np.array([0, 1, 1]))
-    assert texts_of(ax) == ["ann", "bob", "x" * 17 + "…"]
-    places = np.random.default_rng(0).random((3, 2))
-    np.testing.assert_allclose([note.xy for note in ax.texts], places)
-    (lines,) = lines_of(ax)
-    np.testing.assert_allclose(lines.get_segments(), places[[[0, 1], [1, 2]]])
-    # Edges between clusters are grey, those inside have the colour of their cluster.
-    np.testing.assert_allclose(lines.get_colors()[:, :3], [to_rgb("#999999"), to_rgb(cluster_colours(2)[1])])
-    assert (lines.get_alpha(), lines.get_linewidths().tolist()) == (0.8, [0.8])
-    dots = ax.collections[1]
-    assert dots.get_sizes().tolist() == [60]
-    order = [np.flatnonzero((places == at).all(1))[0] for at in dots.get_offsets()]
-    wanted = [to_rgb(cluster_colours(2)[c]) for c in (0, 1, 1)]
-    np.testing.assert_allclose(dots.get_facecolors()[:, :3], [wanted[node] for node in order])
-    graph, labels = grid_graph(10, 10), np.arange(100) // 50
-    ax = drawn(draw_partition, graph, labels)
-    assert texts_of(ax) == ["0", "1"]
-    places = np.random.default_rng(0).random((100, 2))
-    np.testing.assert_allclose(ax.texts[1].get_position(), np.median(places[50:], axis=0))
-    assert len(lines_of(ax)[0].get_segments()) == graph.num_edges
+def described(fig):
+    """Everything in a figure that was chosen for it, a line each."""
+
+    def rounded(values):
+        return np.round(np.asarray(values, dtype=float), 4).tolist()
+
+    yield f"{fig.get_size_inches().tolist()} {fig.get_suptitle()}"
+    for ax in fig.axes:
+        yield f"panel {ax.get_title()!r}: {ax.get_xlabel()!r}, {ax.get_ylabel()!r}, {ax.get_aspect()}"
+        if not ax.get_autoscalex_on():
+            yield f"limits {rounded([ax.get_xlim(), ax.get_ylim()])}"
+        for lines in ax.collections:
+            kind = type(lines).__name__
+            places = lines.get_segments() if kind == "LineCollection" else lines.get_offsets()
+            colours = lines.get_colors() if kind == "LineCollection" else lines.get_facecolors()
+            yield f"{kind} {rounded(lines.get_linewidths())} {rounded(places)} {colours_of(colours)}"
+            yield f"sizes {rounded(lines.get_sizes())}" if kind == "PathCollection" else ""
+        for line in ax.lines:
+            chosen = [line.get_linewidth(), line.get_alpha(), line.get_zorder()]
+            yield f"line {rounded(line.get_xydata())} {rounded(chosen)} {line.get_color()}"
+        for text in ax.texts:
+            at = (*text.get_position(), *getattr(text, "xy", ()), text.get_fontsize(), text.get_zorder())
+            box = rounded([text.get_bbox_patch().get_alpha()]) if text.get_bbox_patch() else ""
+            chosen = f"{text.get_parse_math()} {text.get_clip_on()} {text.get_fontweight()}"
+            yield f"text {text.get_text()!r} {rounded(at)} {chosen} {box}"
+        for box in ax.patches:
+            yield f"box {rounded(box.get_bbox().bounds)} {box.get_fill()} {colours_of([box.get_edgecolor()])}"
+        for image in ax.images:
+            scale = rounded([image.norm.vmin, image.norm.vmax])
+            yield f"image {image.get_extent()} {scale} {image.get_array().round(4).tolist()}"
+    for legend in (*fig.legends, *(ax.get_legend() for ax in fig.axes if ax.get_legend())):
+        colours = colours_of(handle.get_color() for handle in legend.legend_handles)
+        marks = [text.get_text() for text in legend.get_texts()]
+        yield f"legend {legend.get_title().get_text()!r} {legend._ncols} {legend.get_frame_on()} {colours} {marks}"
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """Figures, as they would be saved."""
+    kept = []
+    for module in (plots, demo):
+        monkeypatch.setattr(module, "save_figure", lambda fig, path: kept.append(fig))
+    return kept
+
+
+def test_whole_pictures(figures, monkeypatch):
+    # Two triangles and a single node: one edge between the triangles, weight 5.25 to the single node.
+    edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3), (5, 6)]
+    places = np.array([[0, 0], [1, 0], [0, 1], [3, 0], [3, 1], [4, 0.5], [9, 9]])
+    names = ["ann", "bob", "x" * 30, "$d$", "e" * 18, "f", "g"]
+    graph = Graph.from_edges(np.array(edges).T, edge_weight=[1.0] * 7 + [5.25], x=places, node_names=names)
+    plot_clustering("a.png", graph, np.array([0, 0, 0, 1, 1, 1, 4]), title="people")  # two clusters are empty
+    plot_clustering("a.png", Graph.from_edges(np.zeros((2, 0), int), x=[[1.0, 2.0]]), np.zeros(1, int))
+    # More clusters than can be followed: 22, of two nodes and of one, and weights of many sizes.
+    first, second = np.triu_indices(41, 1)
+    heavy = 1.0 + (first * second) % 97 * (first < 20)
+    dense = Graph.from_edges([first, second], edge_weight=heavy, x=np.stack([np.arange(41)] * 2, 1))
+    for labels in (np.minimum(np.arange(41) // 2, 21), np.arange(41) // 6, np.arange(41) // 7):
+        figures.append(drawn(draw_groups, dense, labels).figure)
+        figures[-1].legend(handles=cluster_marks(dense, labels))
+    monkeypatch.setattr(plots, "_BINS", 7)  # a large matrix is counted in squares
+    graph = grid_graph(10, 5)
+    by_method = {"other": np.arange(50) % 2, "softcut (default)": np.arange(50) // 25}
+    for few, nmi in ((300, 0.75), (49, None)):  # a large graph has more panels
+        monkeypatch.setattr(plots, "FEW_NODES", few)
+        monkeypatch.setattr(demo, "FEW_NODES", few)
+        row = {"k": 2, "normalised_cut": 0.5, "nmi": nmi}
+        demo.draw_methods("a.png", graph, by_method, [row] * 2)
+    text = "\n".join(line for fig in figures for line in described(fig))
+    check_kept(Path(__file__).parent / "kept" / "pictures.txt", text, atol=1e-3)
+
+
+def test_large_graphs_are_drawn_with_fewer_marks():
+    def one_edge(n):
+        return drawn(draw_partition, Graph.from_edges([[0], [1]], num_nodes=n), np.zeros(n, int))
+
+    few, more = one_edge(300), one_edge(301)
+    assert [len(ax.collections) for ax in (few, more)] == [2, 1]  # edges, and dots
+    assert [ax.get_aspect() for ax in (few, more)] == [1, "auto"]
+    low, high = np.percentile(np.random.default_rng(0).random((301, 2)), [0.5, 99.5], axis=0)
+    room = 0.05 * (high - low)
+    np.testing.assert_allclose([more.get_xlim(), more.get_ylim()], np.transpose([low - room, high + room]))
+    names = [len(drawn(draw_partition, grid_graph(1, n), np.zeros(n, int)).texts) for n in (40, 41)]
+    assert names == [40, 1]  # beyond, the numbers of clusters
+    for n, size in ((20_000, 20_000), (20_001, 20_000)):
+        dots = one_edge(n).collections[0]
+        assert (len(dots.get_offsets()), dots.get_sizes().tolist()) == (size, [3])
+    for n, low in ((400, 0.1), (401, (400 / 401) ** 2)):
+        image = drawn(draw_adjacency, grid_graph(1, n), np.zeros(n, int)).images[0]
+        assert image.get_array().shape == (400, 400) and image.norm.vmin == pytest.approx(low)
+
+
+def test_axes_have_whole_numbers():
+    ax = drawn(draw_adjacency, grid_graph(1, 3), np.array([0, 0, 1]))
+    ax.figure.canvas.draw()
+    for ticks in (ax.get_xticks(), ax.get_yticks()):
+        assert (ticks == np.round(ticks)).all()
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 150, 400])
+@pytest.mark.parametrize("features", [True, False])
+def test_a_picture_of_any_graph(tmp_path, nodes, features):
+    graph = attributed_communities(max(nodes, 3), 3, average_degree=2, seed=0).subgraph(np.arange(nodes))
+    graph = graph if features else graph.with_features(None)
+    path = plot_clustering(tmp_path / "a.png", graph, graph.y)
+    assert path.read_bytes()[:4] == b"\x89PNG"
+    empty = Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=nodes)
+    assert plot_clustering(tmp_path / "b.png", empty, graph.y).exists()
+
+
+@pytest.mark.parametrize("names", [["$a_{", "$b$", "c$$"], ["日本", "б", "a\nb"]])
+def test_names_are_drawn_as_they_are(tmp_path, names):
+    graph = Graph.from_edges([[0, 1], [1, 2]], node_names=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert plot_clustering(tmp_path / "a.png", graph, np.array([0, 1, 1]), title=names[2]).exists()
+
+
+# ----------------------------------------------------------------------------- where nodes stand
+
+
+@pytest.mark.parametrize("nodes", [250, 1000])
+@pytest.mark.parametrize("features", [True, False])
+def test_neighbours_stand_near_each_other(nodes, features):
+    graph = attributed_communities(nodes, 3, edge_signal=0.95, seed=0)
+    graph = graph if features else graph.with_features(None)
+    positions, what = node_positions(graph)
+    np.testing.assert_array_equal(positions, node_positions(graph)[0])  # the same every time
+    kind = "features" if features else "adjacency"
+    assert ("layout" if nodes < 300 else kind) in what
+    assert positions.shape == (nodes, 2)
+    first, second = graph.edge_index()[0]
+    near = np.linalg.norm(positions[first] - positions[second], axis=1).mean()
+    others = positions[np.random.default_rng(0).permutation(nodes)]
+    assert near < 0.75 * np.linalg.norm(positions - others, axis=1).mean()
+
+
+def test_parts_that_are_not_connected_do_not_overlap():
+    edges = np.array([(a + b, a + (b + 1) % 5) for a in (0, 5, 10) for b in range(5)]).T
+    graph = Graph.from_edges(edges, num_nodes=17)  # three rings and two isolated nodes
+    positions, _ = node_positions(graph)
+    assert np.isfinite(positions).all()
+    # In rows of at most 2.2 √17; a part of n nodes has a square of side 2 √n, with 1 between them.
+    r = 5**0.5
+    for ring, height in enumerate((0, 2 * r + 1, 4 * r + 2)):
+        part = positions[5 * ring : 5 * ring + 5]
+        np.testing.assert_allclose(part.mean(0), [r, height + r])
+        np.testing.assert_allclose(np.abs(part - part.mean(0)).max(), r)
+    np.testing.assert_allclose(positions[15:], [[2 * r + 2, 4 * r + 3], [1, 6 * r + 4]])
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_few_features_give_two_coordinates(columns):
+    x = np.random.default_rng(0).random((400, columns))
+    graph = grid_graph(20, 20).with_features(x)
+    positions, what = node_positions(graph)
+    assert np.isfinite(positions).all() and positions.any(0).tolist() == [True, columns > 1]
+    if columns == 2:
+        np.testing.assert_allclose(positions, x, rtol=1e-6)
+        assert what == "coordinates"
+    if columns == 1:  # the mean over two steps
+        walk = graph.adjacency.toarray() + np.eye(400)
+        walk /= walk.sum(1, keepdims=True)
+        np.testing.assert_allclose(positions, np.hstack([walk @ walk @ x, 0 * x]), rtol=1e-6)
+
+
+def test_labels_that_match_get_the_same_number():
+    rng = np.random.default_rng(0)
+    reference = rng.integers(0, 5, 200)
+    renamed = np.array([3, 9, 0, 7, 1])[reference]
+    np.testing.assert_array_equal(demo.numbered_like(renamed, reference), reference)
+    split = np.where(np.arange(200) < 150, renamed, 20)  # one more cluster than the reference
+    again = demo.numbered_like(split, reference)
+    assert len(np.unique(again)) == 6
+    assert (again == reference)[:150].all()
 
 
 def test_many_nodes_have_no_edges(monkeypatch):
@@ -158,13 +317,6 @@ def test_the_matrix_is_sorted_by_cluster(monkeypatch):
     np.testing.assert_allclose(image.sum() * (100 / 7) ** 2, graph.adjacency.nnz)
 
 
-def test_axes_have_whole_numbers():
-    ax = drawn(draw_adjacency, grid_graph(1, 3), np.array([0, 0, 1]))
-    ax.figure.canvas.draw()
-    for ticks in (ax.get_xticks(), ax.get_yticks()):
-        assert (ticks == np.round(ticks)).all()
-
-
 def test_the_legend_names_sizes_and_cuts(monkeypatch):
     kept = []
     monkeypatch.setattr(plots, "save_figure", lambda fig, path: kept.append(fig))
@@ -185,25 +337,6 @@ def test_the_legend_names_sizes_and_cuts(monkeypatch):
     assert [t.get_text() for t in long.get_texts()][19:] == ["19: 1 node, 100% cut", "and 10 more"]
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 150, 400])
-@pytest.mark.parametrize("features", [True, False])
-def test_a_picture_of_any_graph(tmp_path, nodes, features):
-    graph = attributed_communities(max(nodes, 3), 3, average_degree=2, seed=0).subgraph(np.arange(nodes))
-    graph = graph if features else graph.with_features(None)
-    path = plot_clustering(tmp_path / "a.png", graph, graph.y)
-    assert path.read_bytes()[:4] == b"\x89PNG"
-    empty = Graph.from_edges(np.zeros((2, 0), dtype=int), num_nodes=nodes)
-    assert plot_clustering(tmp_path / "b.png", empty, graph.y).exists()
-
-
-@pytest.mark.parametrize("names", [["$a_{", "$b$", "c$$"], ["日本", "б", "a\nb"]])
-def test_names_are_drawn_as_they_are(tmp_path, names):
-    graph = Graph.from_edges([[0, 1], [1, 2]], node_names=names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert plot_clustering(tmp_path / "a.png", graph, np.array([0, 1, 1]), title=names[2]).exists()
-
-
 @pytest.mark.parametrize("nodes", [300, 3000])
 def test_a_single_edge_between_clusters_can_be_seen(nodes):
     # Dense inside one cluster, one edge to the other: its pixel must not be white.
@@ -213,56 +346,6 @@ def test_a_single_edge_between_clusters_can_be_seen(nodes):
     pixels = ax.images[0].to_rgba(ax.images[0].get_array())
     assert pixels[0, -1, 3] == 1 and (pixels[0, -1, :3] < 0.75).all()
     assert pixels[-1, -1, 3] == 0
-
-
-# ----------------------------------------------------------------------------- where nodes stand
-
-
-@pytest.mark.parametrize("nodes", [250, 1000])
-@pytest.mark.parametrize("features", [True, False])
-def test_neighbours_stand_near_each_other(nodes, features):
-    graph = attributed_communities(nodes, 3, edge_signal=0.95, seed=0)
-    graph = graph if features else graph.with_features(None)
-    positions, what = node_positions(graph)
-    np.testing.assert_array_equal(positions, node_positions(graph)[0])  # the same every time
-    kind = "features" if features else "adjacency"
-    assert ("layout" if nodes < 300 else kind) in what
-    assert positions.shape == (nodes, 2)
-    first, second = graph.edge_index()[0]
-    near = np.linalg.norm(positions[first] - positions[second], axis=1).mean()
-    anywhere = np.linalg.norm(
-        positions - positions[np.random.default_rng(0).permutation(nodes)], axis=1
-    ).mean()
-    assert near < 0.75 * anywhere
-
-
-def test_parts_that_are_not_connected_do_not_overlap():
-    edges = np.array([(a + b, a + (b + 1) % 5) for a in (0, 5, 10) for b in range(5)]).T
-    graph = Graph.from_edges(edges, num_nodes=17)  # three rings and two isolated nodes
-    positions, _ = node_positions(graph)
-    assert np.isfinite(positions).all()
-    # In rows of at most 2.2 √17; a part of n nodes has a square of side 2 √n, with 1 between them.
-    r = 5**0.5
-    for ring, height in enumerate((0, 2 * r + 1, 4 * r + 2)):
-        part = positions[5 * ring : 5 * ring + 5]
-        np.testing.assert_allclose(part.mean(0), [r, height + r])
-        np.testing.assert_allclose(np.abs(part - part.mean(0)).max(), r)
-    np.testing.assert_allclose(positions[15:], [[2 * r + 2, 4 * r + 3], [1, 6 * r + 4]])
-
-
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_few_features_give_two_coordinates(columns):
-    x = np.random.default_rng(0).random((400, columns))
-    graph = grid_graph(20, 20).with_features(x)
-    positions, what = node_positions(graph)
-    assert positions.shape == (400, 2) and np.isfinite(positions).all()
-    if columns == 2:
-        np.testing.assert_allclose(positions, x, rtol=1e-6)
-        assert what == "coordinates"
-    if columns == 1:  # the mean over two steps
-        walk = graph.adjacency.toarray() + np.eye(400)
-        walk /= walk.sum(1, keepdims=True)
-        np.testing.assert_allclose(positions, np.hstack([walk @ walk @ x, 0 * x]), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("nodes", "height"), [(60, 1), (400, 3)])
@@ -278,14 +361,3 @@ def test_every_method_has_a_legend_and_large_graphs_more_panels(tmp_path, monkey
     for ax in kept[0].axes[-2:]:
         said = [text.get_text() for text in ax.get_legend().get_texts()]
         assert [text.split(",")[0] for text in said] == [f"{i}: {size} nodes" for i, size in enumerate(sizes)]
-
-
-def test_labels_that_match_get_the_same_number():
-    rng = np.random.default_rng(0)
-    reference = rng.integers(0, 5, 200)
-    renamed = np.array([3, 9, 0, 7, 1])[reference]
-    np.testing.assert_array_equal(demo.numbered_like(renamed, reference), reference)
-    split = np.where(np.arange(200) < 150, renamed, 20)  # one more cluster than the reference
-    again = demo.numbered_like(split, reference)
-    assert len(np.unique(again)) == 6
-    assert (again == reference)[:150].all()

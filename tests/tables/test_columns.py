@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from helpers.refusals import refuses
 
 from softcut.errors import GraphError, ParameterError
 from softcut.tables.columns import (
@@ -9,17 +11,13 @@ from softcut.tables.columns import (
     FeatureOptions,
     FeatureTable,
     Table,
+    column_of_fields,
     column_of_values,
     looks_like_id,
     position_of,
     text_of,
 )
-from softcut.tables.edge_columns import (
-    EdgeTable,
-    choose_edge_columns,
-    edges_of_table,
-    rows_of_nodes,
-)
+from softcut.tables.edge_columns import EdgeTable, choose_edge_columns, edges_of_table, rows_of_nodes
 from softcut.tables.feature_columns import feature_table
 
 # ------------------------------------------------------------------------------------------ columns of edges
@@ -33,6 +31,8 @@ from softcut.tables.feature_columns import feature_table
         (["id", "source", "target", "weight"], {}, (1, 2, 3)),
         (["source", "target", "year"], {}, (0, 1, None)),
         (["source", "target", "W"], {}, (0, 1, 2)),
+        (["source", "target", "year", "Strength"], {}, (0, 1, 3)),
+        (["year", "source", "target", "id", "similarity"], {}, (1, 2, 4)),
         (["source", "target", "value", "weight"], {}, (0, 1, 3)),
         (["source", "target", "weight"], {"weighted": False}, (0, 1, None)),
         (["source", "target", "weight"], {"weighted": True}, (0, 1, 2)),
@@ -87,8 +87,7 @@ def test_columns_by_title_and_position():
         1, 0, 3, 2, 0, 3, 0, 3,
     ]  # fmt: skip
     for bad in ("c", "4", "01", 4, -1, True, 1.0):
-        with pytest.raises(ParameterError, match="which is no column of t"):
-            position_of(bad, titles, "w", "t")
+        refuses(ParameterError, "which is no column of t", position_of, bad, titles, "w", "t")
 
 
 # ----------------------------------------------------------------------------------------- what ids mean
@@ -121,6 +120,28 @@ def test_integers_count_nodes_or_name_them(ends, count, names, said):
     assert shown.tolist() == ends
 
 
+def test_rows_with_other_ids_are_joined_by_position_only_where_nodes_are_counted():
+    columns = table(id=[7, 8, 9], age=[1, 2, 3])
+    for ends in ([[0, 1], [1, 2]], [[1, 2], [2, 3]]):
+        assert made(ends, table=columns)["x"].ravel().tolist() == [1, 2, 3]
+    for ends, names in (([[2, 3], [3, 4]], None), ([[0, 1], [1, 2]], ["2", "b", "c"])):
+        refuses(GraphError, "no row for node '2'", made, ends, names, columns)
+
+
+@pytest.mark.parametrize(
+    ("ends", "n", "names"),
+    [([[0, 2]], 3, None), ([[0, 2]], 5, None), ([[1, 3]], 3, ["1", "2", "3"]), ([[2, 3]], 3, ["1", "2", "3"]),
+     ([[1, 3]], 4, None), ([[0, 3]], 3, "refused"), ([[1, 3]], 2, "refused")],
+)  # fmt: skip
+def test_rows_without_ids_belong_to_nodes_counted_from_0_or_1(ends, n, names):
+    if names == "refused":
+        refuses(GraphError, f"x has {n} rows but g has node 3", made, ends, table=rows(n))
+        return
+    parts = made(ends, table=rows(n))
+    assert (parts["num_nodes"], parts["node_names"]) == (n, names)
+    assert parts["edge_index"].T.tolist() == [[end - (names is not None) for end in ends[0]]]
+
+
 def rows(n, ids=None, **options):
     x = np.arange(2.0 * n, dtype=np.float32).reshape(n, 2)
     return FeatureTable("x", x, ids=ids, id_origin="column 'id'", **options)
@@ -140,6 +161,7 @@ def test_integer_ids_that_fill_a_range_keep_their_order(ends, ids, names, index)
     parts = made(ends, table=rows(len(ids), ids))
     assert parts["node_names"] == names
     assert parts["edge_index"].T.tolist() == index
+    assert parts["notes"][0] == "ids are integers"
     shown = names or ["0", "1", "2"]
     assert parts["x"].tolist() == [[2 * ids.index(n), 2 * ids.index(n) + 1] for n in shown]
 
@@ -152,12 +174,12 @@ def test_rows_that_are_missing():
     x, said = rows_of_nodes(table, ["z", "a", "y"], "mean", "g")
     assert x.tolist() == [[1, 2], [0, 1], [1, 2]]
     assert "2 nodes without a row filled with means" in said
-    with pytest.raises(GraphError, match="no row for node 'z' of g"):
-        rows_of_nodes(table, ["z"], "error", "g")
+    refuses(GraphError, "no row for node 'z' of g", rows_of_nodes, table, ["z"], "error", "g")
+    with pytest.raises(GraphError, match="missing rows of sparse features cannot be filled"):
+        rows_of_nodes(FeatureTable("x", sp.csr_array((1, 2)), ids=["a"]), ["z"], "zero", "g")
     with pytest.raises(GraphError, match="more than one row for node 'a'"):
         rows_of_nodes(rows(2, ["a", "a"]), ["a"], "error", "g")
-    with pytest.raises(GraphError, match="'07' is another id"):
-        rows_of_nodes(rows(1, ["07"]), ["7"], "error", "g")
+    refuses(GraphError, "'07' is another id", rows_of_nodes, rows(1, ["07"]), ["7"], "error", "g")
     with pytest.raises(GraphError) as caught:
         rows_of_nodes(rows(1, ["07"]), ["8"], "error", "g")
     assert "another id" not in str(caught.value)
@@ -205,10 +227,22 @@ def chosen(made_of: Table, known=None, ordered=True, **options):
         ({"name": [5, 5], "user_id": [7, 8], "age": [1, 2]}, None, ["7", "8"], ["name", "age"]),
         # Numbers that repeat are a feature.
         ({"a": [5000, 5000, 9000], "b": [1.5, 2.5, 3.5]}, ["5000", "9000"], None, ["a", "b"]),
+        # Ids of other nodes, fewer, more, and as many as the nodes: only then rows are joined by position.
+        ({"id": [77, 78], "age": [1, 2]}, ["0", "1", "2"], ["77", "78"], ["age"]),
+        ({"id": [7, 8, 9, 10], "age": [1, 2, 3, 4]}, ["0", "1", "2"], ["7", "8", "9", "10"], ["age"]),
+        ({"id": [77, 78, 79], "age": [1, 2, 3]}, ["0", "1", "2"], None, ["age"]),
+        # Words in front are ids, also where half of them are numbers.
+        ({"who": ["a", "7"], "age": [1, 2]}, None, ["a", "7"], ["age"]),
     ],
 )
 def test_which_column_holds_the_ids(columns, known, ids, names):
     assert chosen(table(**columns), known) == (ids, names)
+
+
+@pytest.mark.parametrize("columns", [{"who": ["1", "0", "1"]}, {"user_id": [1, 0, 1]}])
+def test_names_of_nodes_that_repeat_are_a_mistake(columns):
+    with pytest.raises(GraphError, match="x, row 2: node '1' has a row already"):
+        chosen(table(**columns, age=[1, 2, 3]), ["0", "1"])
 
 
 def test_ids_by_request():
@@ -216,8 +250,7 @@ def test_ids_by_request():
     assert chosen(made_of, ids="size") == (["5", "6"], ["age"])
     assert chosen(made_of, ids=0) == (["1", "2"], ["size"])
     for bad in ("weight", 2, -1):
-        with pytest.raises(ParameterError, match=f"ids is {bad!r}, which is no column"):
-            chosen(made_of, ids=bad)
+        refuses(ParameterError, f"ids is {bad!r}, which is no column", chosen, made_of, ids=bad)
     with pytest.raises(ParameterError, match="column 1 of x, whose values are no ids"):
         chosen(table(age=[1.5, 2.0], size=[5, 6]), ids="age")
 
@@ -230,8 +263,16 @@ def test_one_hot_columns():
     assert numbers.x.tolist() == [[1, 0], [0, 1], [1, 0]]
     thousand = table(age=[1] * 1000, city=[f"c{i}" for i in range(1000)])
     assert feature_table(thousand, FeatureOptions(one_hot=("city",))).x.shape == (1000, 1001)
-    gap = feature_table(table(age=[1, 2], city=["b", ""]), FeatureOptions(one_hot=True, missing="zero"))
-    assert gap.x.tolist() == [[1, 1], [2, 0]]
+    for missing, fill in (("zero", 0), ("mean", 0.5)):
+        made_of = table(age=[1, 2, 3], city=["b", "", "c"])
+        gap = feature_table(made_of, FeatureOptions(one_hot=True, missing=missing))
+        assert gap.x.tolist() == [[1, 1, 0], [2, fill, fill], [3, 0, 1]]
+        assert gap.notes[-1].startswith("1 missing value filled with")
+        assert gap.notes[-1].values == {"count": 1}
+    empty = feature_table(table(a=[1.5, np.nan], b=["", ""]), FeatureOptions(False, ("a", "b"), "zero"))
+    assert (empty.x.tolist(), empty.names) == ([[1, 0], [0, 0]], ["a=1.5", "b"])
+    again = Table("x", [Column(title, np.ones(1)) for title in ("a", "a", "a (2)", "a")])
+    assert chosen(again)[1] == ["a", "a (3)", "a (2)", "a (4)"]
 
 
 def test_every_column_a_feature():
@@ -273,14 +314,22 @@ def test_columns_of_objects():
 
 
 @pytest.mark.parametrize(
+    ("title", "fields", "first", "ids"),
+    [("a", ["1.5", "2"], True, True), ("a", ["1.5", "2"], False, False), ("id", ["1.5", "2"], False, True),
+     ("a", ["1", "2"], False, True), ("a", ["1", "1"], True, False), ("a", ["1", ""], True, False)],
+)  # fmt: skip
+def test_numbers_in_text_that_may_be_ids_are_kept_as_written(title, fields, first, ids):
+    assert column_of_fields(title, fields, ",", first)[0].text == (fields if ids else None)
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [((None, False, "no"), "missing is 'no'"), ((None, [1], "zero"), "one_hot must be"),
      ((None, 3, "zero"), "one_hot must be"), ((True, False, "zero"), "ids is True"),
      ((1.5, False, "zero"), "ids is 1.5")],
 )  # fmt: skip
 def test_options_are_checked(arguments, words):
-    with pytest.raises(ParameterError, match=words):
-        FeatureOptions.checked(*arguments)
+    refuses(ParameterError, words, FeatureOptions.checked, *arguments)
     assert FeatureOptions.checked(0, "city", "drop") == FeatureOptions(0, ("city",), "drop")
 
 
@@ -338,10 +387,10 @@ def test_a_later_column_is_ids_only_where_the_names_do_not_count(known, ids):
     assert ids_of(values, known) == ([str(v) for v in values] if ids else None)
 
 
-@pytest.mark.parametrize(("nodes", "refused"), [(9, False), (10, True)])
-def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(nodes, refused):
-    columns = [Column("age", np.full(nodes, 0.5)), Column("rank", np.arange(nodes)[::-1].copy())]
-    table, known = Table("x", columns), [str(i) for i in range(nodes)]
+@pytest.mark.parametrize(("nodes", "start", "refused"), [(9, 0, False), (10, 0, True), (10, 1, True)])
+def test_a_later_column_that_counts_ten_nodes_in_another_order_is_asked_about(nodes, start, refused):
+    columns = [Column("age", np.full(nodes, 0.5)), Column("rank", np.arange(nodes)[::-1] + start)]
+    table, known = Table("x", columns), [str(i + start) for i in range(nodes)]
     if refused:
         with pytest.raises(
             GraphError, match="column 'rank': the values are the ids of the nodes in another order"

@@ -154,6 +154,11 @@ def close(a, b):
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), atol=1e-9, rtol=0)
 
 
+def close_parameters(task, replica, state):
+    for name, value in task.parameters.items():
+        close(value[replica].detach(), state[name])
+
+
 @pytest.mark.parametrize("decay", [False, True])
 @pytest.mark.parametrize("minibatches", [False, True])
 def test_a_replica_follows_the_path_it_would_follow_alone(minibatches, decay):
@@ -164,8 +169,7 @@ def test_a_replica_follows_the_path_it_would_follow_alone(minibatches, decay):
         alone = plain(r, 50, 1e-2, weight=0.01, minibatches=minibatches, decay=decay)
         close(result.history["mse"][:, r], alone["mse"])
         close(result.history["size"][:, r], alone["size"])
-        for name, value in task.parameters.items():
-            close(value[r].detach(), alone["last"][name])
+        close_parameters(task, r, alone["last"])
 
 
 @pytest.mark.parametrize("drop", [False, True])
@@ -191,8 +195,7 @@ def test_patience_on_the_training_or_a_validation_loss(validates, minibatches, d
         close(result.best_loss[r], a["best"])
         assert (result.best_iteration[r], result.ran[r]) == (a["at"], a["ran"])
         close(result.best["output"][r], a["output"])
-        for name, value in task.parameters.items():
-            close(value[r].detach(), a["state"][name])
+        close_parameters(task, r, a["state"])
         close(result.history["mse"][: a["ran"], r], a["mse"][: a["ran"]])
         if validates:
             checks = len(a["validation"])
@@ -273,15 +276,15 @@ def test_stopping_after_every_iteration_and_resuming_changes_nothing(kind, tmp_p
     assert result.seconds > 0
 
 
-def test_a_checkpoint_is_written_by_the_clock(tmp_path):
+def test_a_checkpoint_is_written_by_the_clock_and_another_file_is_refused(tmp_path):
     path, seen = tmp_path / "a.pt", []
     for look, every in ((path.exists, 3600), (lambda: torch.load(path, weights_only=True)["done"], 0)):
-        rest = {
-            "callback": lambda _, look=look: seen.append(look()),
-            "checkpoint": Checkpoint(path, every=every),
-        }
-        run(Regressions([0]), 20, check_every=5, **rest)
+        told, saved = (lambda _, look=look: seen.append(look())), Checkpoint(path, every=every)
+        run(Regressions([0]), 20, check_every=5, callback=told, checkpoint=saved)
     assert seen == [False] * 4 + [4, 9, 14, 19]
+    path.write_bytes(b"oops")
+    with pytest.raises(FileFormatError, match="move it away"):
+        run(Regressions([0]), 2, checkpoint=Checkpoint(path))
 
 
 @pytest.mark.parametrize(
@@ -299,26 +302,17 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path, change):
     assert begin().iterations == 2
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
-    (tmp_path / "a.pt").write_bytes(b"oops")
-    with pytest.raises(FileFormatError, match="move it away"):
-        run(Regressions([0]), 2, checkpoint=Checkpoint(tmp_path / "a.pt"))
-
-
 def test_ctrl_c_keeps_the_last_finished_iteration_and_a_second_one_leaves_at_once():
-    task = Regressions([2])
-    task.presses = 1
+    task, hasty = Regressions([2]), Regressions([2])
+    task.presses, hasty.presses = 1, 2
     result = run(task, 50)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert result.interrupted and result.iterations == 7
     alone = plain(2, 7, 1e-2)
     close(result.history["mse"][:, 0], alone["mse"])
-    for name, value in task.parameters.items():
-        close(value[0].detach(), alone["last"][name])
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    task = Regressions([2])
-    task.presses = 2
+    close_parameters(task, 0, alone["last"])
     with pytest.raises(KeyboardInterrupt):
-        run(task, 50)
+        run(hasty, 50)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -334,16 +328,3 @@ def test_callbacks_are_told_the_last_losses_of_the_active_replicas():
         np.testing.assert_array_equal(t.validation["loss"], validated)
     assert len(told[-1].active) < REPLICAS
     np.testing.assert_array_equal(told[-1].best, result.best_loss)
-
-
-def test_tasks_are_checked():
-    task = Regressions([0, 1])
-    with pytest.raises(
-        ParameterError, match="minimise names 'nothing', but the step returns mse, size, output"
-    ):
-        run(task, 2, minimise={"nothing": 1.0})
-    uneven = {**task.parameters, "other": torch.zeros(3, 1, requires_grad=True)}
-    for parameters, sizes in ((uneven, r"\[2, 3\]"), ({}, r"\[\]")):
-        task.parameters = parameters
-        with pytest.raises(ParameterError, match=f"share their first axis, the replicas, got {sizes}"):
-            run(task, 2)

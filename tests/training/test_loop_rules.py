@@ -1,15 +1,22 @@
 """The rules of the loop: what it minimises, when it stops, what it watches, its settings, who looks after Ctrl-C."""
 
+import itertools
 import os
 import signal
-import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
 from softcut.errors import ParameterError
-from softcut.training import Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
+from softcut.training import Checkpoint, Loop, LoopSettings, Patience, Plateau, Task, TrainSettings
+from softcut.training.loop import repeat
 from softcut.training.task import BestValues, has_converged
 
 
@@ -35,10 +42,18 @@ def run(task: Task, iterations: int = 3, lr: float = 0.05, **settings):
     return Loop(task, LoopSettings(iterations, lr, **{"minimise": {"up": 1.0}, **settings})).run()
 
 
-@pytest.mark.parametrize(("name", "shape"), [("number", r"\[\]"), ("one", r"\[1\]")])
-def test_a_loss_of_all_replicas_together_is_refused(name, shape):
-    with pytest.raises(ParameterError, match=rf"must be \[2\], one per active replica, got {shape}"):
-        run(Two(), minimise={name: 1.0})
+def test_tasks_are_checked():
+    task, uneven = Two(), torch.zeros(3, 1, requires_grad=True)
+    for name, parameters, words in (
+        ("number", task.parameters, r"must be \[2\], one per active replica, got \[\]"),
+        ("one", task.parameters, r"must be \[2\], one per active replica, got \[1\]"),
+        ("nothing", task.parameters, "minimise names 'nothing', but the step returns up, down, number, one"),
+        ("up", {**task.parameters, "other": uneven}, r"share their first axis, the replicas, got \[2, 3\]"),
+        ("up", {}, r"share their first axis, the replicas, got \[\]"),
+    ):
+        task.parameters = parameters
+        with pytest.raises(ParameterError, match=words):
+            run(task, minimise={name: 1.0})
 
 
 # ------------------------------------------------------------------------------------------------ stopping
@@ -80,6 +95,29 @@ def test_the_watched_loss_of_a_validation(watch):
         run(Two(validates=True), stop=Patience(5, watch="third"))
 
 
+def test_the_clock_stops_and_saves(monkeypatch, tmp_path):
+    """A clock that goes on by a second whenever it is looked at: after every step, and twice when saving."""
+    for limit, every, done, seconds in ((5.0, 60.0, 5, 8.0), (6.0, 4.0, 10, 16.0), (99.0, 99.0, 50, 55.0)):
+        ticks = itertools.count(1000.0)
+        monkeypatch.setattr(time, "perf_counter", lambda ticks=ticks: next(ticks))
+        saved = Checkpoint(tmp_path / "a.pt", every=every)
+        result = Loop(Two(), LoopSettings(50, 0.05, {"up": 1.0})).run(None, saved, limit)
+        assert (result.iterations, result.seconds) == (done, seconds)
+        assert result.timed_out == (done < 50)
+
+
+def test_steps_on_a_gpu_are_replayed_from_the_fourth_on(monkeypatch):
+    done, stream = [], SimpleNamespace(wait_stream=lambda other: None)
+    graph = SimpleNamespace(replay=lambda: done.append("replay"))
+    fakes = {"Stream": stream, "current_stream": stream, "CUDAGraph": graph}
+    for name, fake in (fakes | {"stream": nullcontext(), "graph": nullcontext()}).items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, fake=fake: fake)
+    for times, expected in ((2, ["step"] * 2), (3, ["step"] * 3), (6, ["step"] * 4 + ["replay"] * 3)):
+        done.clear()
+        assert len(list(repeat(lambda: done.append("step"), times, capture=True))) == times
+        assert done == expected
+
+
 # ------------------------------------------------------------------------------------------------ settings
 
 LOOP = {"iterations": 5, "lr": 0.1}
@@ -113,7 +151,13 @@ def test_settings_out_of_range_are_refused(kind, arguments, words):
         kind(**arguments)
 
 
-def test_settings_at_the_edge_are_taken():
+def test_what_is_not_said_and_settings_at_the_edge():
+    usual = {"iterations": 700, "lr": 2e-3, "temperature": 1.0, "objective": "mincut", "ortho_weight": 1.0}
+    rules = {"start": 40, "tolerance": 1e-4, "patience": 50, "check_every": 25, "one_by_one": False}
+    assert asdict(TrainSettings()) == usual | rules
+    assert Plateau() == Plateau(1e-4, 50) and Patience(3) == Patience(3, 0.0, None, (), True, False)
+    loop = LoopSettings(5, 0.1, {"loss": 1.0}, False, 0, 25, None, False, 1)
+    assert LoopSettings(**LOOP) == loop and Checkpoint("a") == Checkpoint("a", {}, 60.0)
     Plateau(patience=1)
     LoopSettings(1, 1e-9, warm_up=0, check_every=1, drop_finished=True, stop=Patience(1))
     TrainSettings(ortho_weight=0.0, start=0, patience=1, check_every=1, iterations=1)
@@ -122,29 +166,24 @@ def test_settings_at_the_edge_are_taken():
 # ------------------------------------------------------------------------------------------------- Ctrl-C
 
 
-def test_a_handler_of_the_callers_is_left_alone():
-    heard = []
+@pytest.fixture
+def listen():
+    """Sets a handler of Ctrl-C for the time of the test."""
+    before = signal.getsignal(signal.SIGINT)
+    yield lambda handler: signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGINT, before)
 
-    def own(number, frame):
-        heard.append(number)
 
-    before = signal.signal(signal.SIGINT, own)
-    try:
-        result = run(Two(press=True))
-        assert signal.getsignal(signal.SIGINT) is own
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert heard == [signal.SIGINT] * 3
+def test_a_handler_of_the_callers_is_left_alone(listen):
+    own = Mock()
+    listen(own)
+    result = run(Two(press=True))
+    assert signal.getsignal(signal.SIGINT) is own
+    assert [heard.args[0] for heard in own.call_args_list] == [signal.SIGINT] * 3
     assert not result.interrupted and result.iterations == 3
 
 
-def test_training_in_a_thread_has_nothing_to_do_with_ctrl_c():
-    done = []
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        thread = threading.Thread(target=lambda: done.append(run(Two())))
-        thread.start()
-        thread.join()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert done[0].iterations == 3
+def test_training_in_a_thread_has_nothing_to_do_with_ctrl_c(listen):
+    listen(signal.default_int_handler)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(run, Two()).result().iterations == 3

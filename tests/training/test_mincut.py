@@ -121,15 +121,14 @@ def test_training_is_that_of_the_formulas_with_dense_matrices(objective, start):
             if start and i < 6:
                 loss = cross_entropy(logits, labels[r])
             else:
-                first, second = terms(
-                    torch.softmax(logits / 0.8, 1), SIZES[r] if start else torch.ones(k).double()
-                )
+                sizes = SIZES[r] if start else torch.ones(k).double()
+                first, second = terms(torch.softmax(logits / 0.8, 1), sizes)
                 losses.append((first.item(), second.item()))
                 loss = first + weight * second
             loss.backward()
             optimiser.step()
-        np.testing.assert_allclose(result.cut[:, r], np.array(losses)[:, 0], atol=1e-9, rtol=0)
-        np.testing.assert_allclose(result.ortho[:, r], np.array(losses)[:, 1], atol=1e-9, rtol=0)
+        both = np.c_[result.cut[:, r], result.ortho[:, r]]
+        np.testing.assert_allclose(both, np.array(losses), atol=1e-9, rtol=0)
         for name, value in net.named_parameters():
             torch.testing.assert_close(value[r], p[name], atol=1e-9, rtol=0)
 
@@ -309,3 +308,5 @@ def test_the_start_is_learned_from_some_rows(rows, used, monkeypatch):
     net, _ = trained([0, 2], iterations=1, start=torch.from_numpy(SMALL.y).expand(2, -1))
     assert seen == {(2, 3, used)}
     assert net.replicas == 2
+    monkeypatch.undo()
+    assert [mincut.start_rows(n).step for n in (0, 50_000, 50_001, 100_001)] == [1, 1, 2, 3]

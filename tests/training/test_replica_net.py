@@ -65,7 +65,8 @@ def test_scales_and_what_is_kept():
     kept = net.keep([0, 2])
     assert kept.scales == [0, 1]
     assert torch.equal(kept.second, net.second[[0, 2]])
-    assert ReplicaNet(5, 3, seeds=[1, 2]).scales == [0, 0]
+    usual = {"in_channels": 5, "k": 3, "hidden": 16, "terms": 1, "scales": [0, 0]}
+    assert ReplicaNet(5, 3, seeds=[1, 2]).meta() == usual
     for bad in ([1, 0], [0], [0, 1, 1]):
         with pytest.raises(ParameterError, match="scales must name one scale for each replica"):
             ReplicaNet(5, 3, seeds=[1, 2], scales=bad)

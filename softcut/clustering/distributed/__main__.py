@@ -111,7 +111,7 @@ def write_result(
     }
 
     def write_table(opened: Any) -> None:
-        text = io.TextIOWrapper(opened, encoding="utf-8", newline="", write_through=True)
+        text = io.TextIOWrapper(opened, encoding="utf-8", newline="")
         writer = csv.writer(text)
         writer.writerow(["node", "cluster", "probability"])
         rows = zip(read_names(parts), labels.tolist(), probability.tolist(), strict=True)
