@@ -33,9 +33,9 @@ import scipy.sparse as sp
 ROOT = Path(__file__).resolve().parents[1]
 # Functions that make up a phase; what they call is counted with the innermost one that is named.
 PHASES = (
-    ("features: projection", "softcut.clustering.node_features", "FeatureMap", "fit"),
-    ("features: projection", "softcut.clustering.node_features", "FeatureMap", "transform"),
-    ("features: projection", "softcut.clustering.node_features", "FeatureMap", "project"),
+    ("features: projection", "softcut.clustering.feature_map", "FeatureMap", "fit"),
+    ("features: projection", "softcut.clustering.feature_map", "FeatureMap", "transform"),
+    ("features: projection", "softcut.clustering.feature_map", "FeatureMap", "project"),
     ("features: propagation", "softcut.clustering.prepare", "Encoder", "fit"),
     ("tables of the evidence", "softcut.clustering.fitting", "", "prepare"),
     ("starts (k-means)", "softcut.clustering.networks", "", "_starts"),

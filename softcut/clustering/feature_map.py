@@ -304,8 +304,10 @@ class FeatureMap:
 
     def transform(self, x: Features) -> np.ndarray:
         """Columns [N, F'], float32."""
-        parts = [np.asarray(rows @ self.matrix[at], dtype=np.float32) for at, rows in self._rows(x)]
-        return parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
+        result = np.zeros((x.shape[0], self.matrix.shape[1]), dtype=np.float32)
+        for at, rows in self._rows(x):
+            result += rows @ self.matrix[at]
+        return result
 
     def project(self, x: Features, device: torch.device) -> Tensor:
         """The same columns on a device; the rows of a large graph are scaled and projected there."""
@@ -315,7 +317,7 @@ class FeatureMap:
             rows.times(torch.from_numpy(self.matrix[at]).to(device))
             for at, rows in self._on_device(x, device)
         ]
-        return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
 def _standard(x: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 import softcut as sc
-from softcut.clustering import Recipe, networks, node_features, prepare
+from softcut.clustering import Recipe, feature_map, networks, prepare
 from softcut.clustering.edges import edge_clusters, shares
 from softcut.datasets import attributed_communities
 from softcut.errors import SoftcutError
@@ -171,7 +171,7 @@ def test_a_fit_and_a_prediction_encode_the_graph_once(graph, monkeypatch):
         monkeypatch.setattr(place, name, wrapped)
 
     once = {"transform": 1, "from_graph": 1, "propagate": 16, "agreement": 1, "assign": 1}
-    for place, name in zip((node_features.FeatureMap, CSR, prepare, networks, ReplicaNet), once, strict=True):
+    for place, name in zip((feature_map.FeatureMap, CSR, prepare, networks, ReplicaNet), once, strict=True):
         count(place, name)
     est = sc.GraphClustering(3, n_init=2, max_iter=3).fit(graph)
     assert counts == once

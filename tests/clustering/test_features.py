@@ -8,12 +8,10 @@ from sklearn.utils.extmath import randomized_svd
 
 import softcut as sc
 from softcut.clustering import Recipe
+from softcut.clustering.feature_map import FeatureMap, FeatureRows, leading_directions
 from softcut.clustering.node_features import (
-    FeatureMap,
-    FeatureRows,
     Nodes,
     apart_from_constant,
-    leading_directions,
     positions,
     propagate,
     rows_that_sum_to_one,

@@ -293,7 +293,7 @@ def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
         wrong = {
             "longer": torch.cat([tensor, tensor]) if tensor.dim() else torch.zeros(1),
             "one dimension more": tensor.unsqueeze(-1),
-            "another type": tensor.float() if name == "labels" else tensor.long(),
+            "another type": tensor.float() if name in ("labels", "encoder.kinds") else tensor.long(),
         }
         if tensor.is_floating_point() and tensor.numel():
             wrong["not finite"] = tensor * math.nan

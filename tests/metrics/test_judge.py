@@ -18,7 +18,6 @@ from softcut.metrics.features import (
     axes_gain,
     axes_table,
     looked_at,
-    looks_like_words,
     normal_scores,
     presence,
     principal_axes,
@@ -26,6 +25,7 @@ from softcut.metrics.features import (
 from softcut.ops.information import multinomial_complexity
 
 # ------------------------------------------------------------------------------------------------ prices
+from softcut.tables.kinds import looks_like_words
 
 
 def brute_force(k: int, n: int) -> float:

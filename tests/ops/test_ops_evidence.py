@@ -20,7 +20,6 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, vmap
 
 from softcut import metrics
-from softcut.metrics.features import looks_like_words
 from softcut.ops import (
     Words,
     as_operator,
@@ -30,6 +29,7 @@ from softcut.ops import (
 )
 from softcut.ops.information import multinomial_complexity, word_gain, word_gains, word_price
 from softcut.ops.objectives import edge_count
+from softcut.tables.kinds import looks_like_words
 
 
 def exact_complexity(categories: int, n: int) -> float:

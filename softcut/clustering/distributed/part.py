@@ -80,9 +80,9 @@ def partition(
         source = f"{graph.num_features} features projected to {x.shape[1]} columns"
     if paper or not structural:
         words = presence(graph.x, graph.kinds)
-        numbers = graph.kinds == NUMBER
-        if numbers.any():
-            axes = looked_at(graph.num_nodes), principal_axes(graph.x[:, numbers])
+        numbers, features = graph.kinds == NUMBER, graph.x
+        if numbers.any() and features is not None:
+            axes = looked_at(graph.num_nodes), principal_axes(features[:, numbers])
     about = {
         "paper": paper,
         "structural": structural and not paper,
