@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from helpers.refusals import refuses
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC
 
@@ -65,12 +66,9 @@ def test_labels_are_node_labels_where_there_are_any() -> None:
 
 def test_what_it_needs() -> None:
     plain = from_graphs([Graph.from_edges([[0], [1]])] * 2)
-    with pytest.raises(ParameterError, match="one-hot block"):
-        wl_features(plain)
-    with pytest.raises(ParameterError, match="iterations"):
-        wl_features(with_structure(plain), -1)
-    with pytest.raises(ParameterError, match="classes"):
-        wl_folds(with_structure(plain), [0])
+    refuses(ParameterError, "one-hot block", wl_features, plain)
+    refuses(ParameterError, "iterations", wl_features, with_structure(plain), -1)
+    refuses(ParameterError, "classes", wl_folds, with_structure(plain), [0])
 
 
 def test_folds_are_scored_by_a_machine_on_train_and_validation_graphs() -> None:

@@ -85,10 +85,6 @@ MISTAKES = {
     "cluster g.csv -k 2 --model-out g.csv/m": "--model-out g.csv/m cannot be written",
     "cluster g.csv -k 2 --n-init 0": "--n-init must be a whole number of at least 1, got 0.",
     "cluster g.csv -k 2 --max-iter -3": "--max-iter must be a whole number of at least 1, got -3.",
-    "cluster g.csv -k 2 --max-iter 1000000000": "--max-iter is 1000000000, above the limit of 10,000,000",
-    "cluster g.csv -k 2 --n-init 1000000000": "--n-init is 1000000000, above the limit of 10,000",
-    "cluster g.csv -k 1000000000": "--clusters is 1000000000, above the limit of 10,000",
-    "cluster g.csv -k 2 --seed 4294967296": "--seed must be between 0 and 4294967295 (2**32 - 1, as in NumPy), got 4",
     "cluster g.csv.gz -k 2": "g.csv.gz",
     "cluster g.csv -k 2 --device abacus": "device 'abacus' cannot be used here; try 'auto' or 'cpu'.",
     "cluster g.csv -k 2 --features none.npy": "none.npy does not exist",
@@ -232,7 +228,7 @@ def test_features(tmp_path: Path) -> None:
     assert read(graph, "-f", years, "--features-header")[0].feature_names == ["2019"]
 
 
-def test_standard_input_limits_and_directions(tmp_path: Path) -> None:
+def test_standard_input_and_limits(tmp_path: Path) -> None:
     assert read("-", stdin=b"a,b\nb,c\n")[0].node_names == ["a", "b", "c"]
     packed = write(tmp_path, "g.csv.gz", "0,1\n" * 100)
     with pytest.raises(Exception, match="max_bytes"):
@@ -275,22 +271,11 @@ def test_arguments_become_options(run, argument, python, typed):
         ("--max-iter", 10**9, "--max-iter is 1000000000, above the limit of 10,000,000"),
         ("--clusters", 10**9, "--clusters is 1000000000, above the limit of 10,000"),
         ("--n-init", 10**9, "--n-init is 1000000000, above the limit of 10,000"),
-        (
-            "--seed",
-            2**32,
-            "--seed must be between 0 and 4294967295 (2**32 - 1, as in NumPy), got 4294967296.",
-        ),
+        ("--seed", 2**32, "--seed must be between 0 and 4294967295 (2**32 - 1, as in NumPy), got 42949672"),
     ],
 )
 def test_absurd_numbers_are_one_sentence(refused, ring, option, value, said):
     assert said in refused(*ring, option, value)
-
-
-def test_standard_input_and_limits(tmp_path: Path) -> None:
-    assert read("-", stdin=b"a,b\nb,c\n")[0].node_names == ["a", "b", "c"]
-    packed = write(tmp_path, "g.csv.gz", "0,1\n" * 100)
-    with pytest.raises(Exception, match="max_bytes"):
-        read(packed, "--max-bytes", "10")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.refusals import refuses
 from PIL import Image
 from scipy.io import savemat
 
@@ -41,8 +42,7 @@ def test_images_and_people_are_read_in_order(tmp_path):
 def test_validation_images_are_verified_and_downloaded_where_they_are_missing(tmp_path, monkeypatch):
     write(tmp_path / "bsds500/val", "1")
     monkeypatch.setattr(bsds500, "_VALIDATION_NAMES", "1")
-    with pytest.raises(DataError, match="published validation images"):
-        load_bsds500("val", tmp_path)
+    refuses(DataError, "published validation images", load_bsds500, "val", tmp_path)
     digest = bsds500._checksum(bsds500._images(tmp_path / "bsds500/val"))
     monkeypatch.setattr(bsds500, "_VALIDATION_CHECKSUM", digest)
     assert len(load_bsds500("val", tmp_path)) == 1
@@ -64,20 +64,15 @@ def test_validation_images_are_verified_and_downloaded_where_they_are_missing(tm
 
 
 def test_what_cannot_be_read(tmp_path):
-    with pytest.raises(ParameterError, match="split must be one of 'train', 'val', 'test', got 'all'"):
-        load_bsds500("all")
-    with pytest.raises(DataError, match=r"test images .* bsds500/test/images"):
-        load_bsds500("test", tmp_path)
-    with pytest.raises(DataError, match="val images"):
-        load_bsds500("val", tmp_path, download=False)
+    refuses(ParameterError, "split must be one of 'train', 'val', 'test', got 'all'", load_bsds500, "all")
+    refuses(DataError, r"test images .* bsds500/test/images", load_bsds500, "test", tmp_path)
+    refuses(DataError, "val images", load_bsds500, "val", tmp_path, download=False)
     write(tmp_path / "bsds500/test", "1")
     (image,) = load_bsds500("test", tmp_path)
     image.image_path.write_text("no image")
     image.people_path.write_text("no matrix")
-    with pytest.raises(DataError, match=r"1.jpg cannot be read as an image"):
-        image.image()
-    with pytest.raises(DataError, match=r"1.mat cannot be read as segmentations"):
-        image.people()
+    refuses(DataError, r"1.jpg cannot be read as an image", image.image)
+    refuses(DataError, r"1.mat cannot be read as segmentations", image.people)
 
 
 @pytest.mark.skipif(

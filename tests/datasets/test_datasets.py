@@ -15,6 +15,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers.refusals import refuses
 
 from softcut import datasets
 from softcut.datasets import attributed, fetching, planetoid, registry
@@ -87,8 +88,7 @@ def test_a_mistyped_root_leaves_nothing_behind(here: Path) -> None:
         ("cora", "typo", r"root 'typo' is not a folder.*or leave root out"),
         ("polblogs", ".", r"pass as root a folder that holds attributed/polblogs.npz"),  # it has no source
     ):
-        with pytest.raises(DataError, match=said):
-            datasets.load(name, root)
+        refuses(DataError, said, datasets.load, name, root)
         assert list(here.iterdir()) == []
 
 
@@ -192,11 +192,9 @@ def test_offline_is_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch, tmp
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SOFTCUT_DATA", str(tmp_path))
-    with pytest.raises(DataError, match="check the network, or set SOFTCUT_DATA"):
-        datasets.load(name)
+    refuses(DataError, "check the network, or set SOFTCUT_DATA", datasets.load, name)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(DataError, match="or allow the download"):
-        datasets.load(name, tmp_path, download=False)
+    refuses(DataError, "or allow the download", datasets.load, name, tmp_path, download=False)
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 4])
@@ -228,8 +226,7 @@ def test_pickled_code_is_never_run(tmp_path: Path) -> None:
         _Evil(collections.OrderedDict),
     ):
         for value in (evil, {0: [evil]}, [evil]):
-            with pytest.raises(pickle.UnpicklingError, match="not plain data"):
-                read_plain_pickle(pickle.dumps(value))
+            refuses(pickle.UnpicklingError, "not plain data", read_plain_pickle, pickle.dumps(value))
     with pytest.raises(pickle.UnpicklingError):
         read_plain_pickle(b"cposix\nsystem\n(S'true'\ntR.")
     assert not marker.exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.refusals import refuses
 
 from softcut.datasets import qm9
 from softcut.datasets.pack import pack
@@ -59,16 +60,14 @@ def test_padded_matrices_of_all_and_of_some_molecules(molecules):
 
 def test_compact_file_has_the_same_content_and_another_is_refused(molecules, tmp_path, monkeypatch):
     path = write_molecules(tmp_path / "QM9.npz", molecules)
-    with pytest.raises(DataError, match=r"does not hold the 130,831 molecules"):
-        load_molecules(tmp_path)
+    refuses(DataError, r"does not hold the 130,831 molecules", load_molecules, tmp_path)
     monkeypatch.setattr(qm9, "_CONTENT_SHA256", molecules.checksum())
     again = load_molecules(tmp_path)
     assert again.checksum() == molecules.checksum()
     assert pack("qm9", tmp_path / "copy", tmp_path).read_bytes()
     assert load_molecules(tmp_path / "copy").checksum() == molecules.checksum()
     path.write_bytes(b"not a file of numpy")
-    with pytest.raises(DataError, match=r"QM9\.npz cannot be read as packed molecules"):
-        load_molecules(tmp_path)
+    refuses(DataError, r"QM9\.npz cannot be read as packed molecules", load_molecules, tmp_path)
 
 
 def test_the_table_is_read_once(molecules, tmp_path, monkeypatch):
@@ -88,12 +87,9 @@ def test_the_table_is_read_once(molecules, tmp_path, monkeypatch):
 
 
 def test_missing_data_a_wrong_table_and_a_row_that_is_no_molecule_are_named(tmp_path: Path):
-    with pytest.raises(DataError, match=r"'QM9' is not in .*python -m softcut.datasets.pack QM9"):
-        load_molecules(tmp_path)
+    refuses(DataError, r"'QM9' is not in .*python -m softcut.datasets.pack QM9", load_molecules, tmp_path)
     (tmp_path / "qm9").mkdir()
     (tmp_path / "qm9/qm9.csv.gz").write_bytes(b"something else")
-    with pytest.raises(DataError, match="is not the published file"):
-        load_molecules(tmp_path)
+    refuses(DataError, "is not the published file", load_molecules, tmp_path)
     pytest.importorskip("rdkit")
-    with pytest.raises(DataError, match=r"gdb_7: 'C\(C' is not a molecule"):
-        read_table(table().replace("CC#N", "C(C"))
+    refuses(DataError, r"gdb_7: 'C\(C' is not a molecule", read_table, table().replace("CC#N", "C(C"))

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 from helpers.graph_checks import check_invariants, quiet
+from helpers.refusals import refuses
 from torch_geometric.data import Batch, Data
 
 from softcut.errors import GraphError
@@ -55,8 +56,7 @@ def test_batches_of_pytorch_geometric_and_back() -> None:
     np.testing.assert_array_equal(again.adjacency.toarray(), b.adjacency.toarray())
     np.testing.assert_array_equal(again.x, b.x)
     np.testing.assert_array_equal(again.y, b.y)
-    with pytest.raises(GraphError, match="no edge_index"):
-        Graph.from_pyg(Data(x=torch.eye(2)))
+    refuses(GraphError, "no edge_index", Graph.from_pyg, Data(x=torch.eye(2)))
 
 
 def test_torch_features_and_sparse_tensors() -> None:
@@ -114,17 +114,13 @@ def test_pytorch_geometric_data():
     [
         ([0, 0, 1], [0, 2, 3]),
         ([0, 0, 0], [0, 3]),
-        ([0, 1, 0], None),
-        ([1, 1, 1], None),
-        ([0, 0], None),
-        ([0, 0, 3], None),
+        *((wrong, None) for wrong in ([0, 1, 0], [1, 1, 1], [0, 0], [0, 0, 3])),
     ],
 )
 def test_batches_of_pytorch_geometric(batch, ptr):
     data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=3, batch=torch.tensor(batch))
     if ptr is None:
-        with pytest.raises(GraphError, match=r"data\.batch must"):
-            edges_of_pyg(data)
+        refuses(GraphError, r"data\.batch must", edges_of_pyg, data)
     else:
         assert edges_of_pyg(data)["ptr"].tolist() == ptr
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers.graph_checks import check_invariants
+from helpers.refusals import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,8 +35,7 @@ def labelled(value: Any) -> nx.Graph:
         (lambda: make([], num_nodes=2, edge_weight=[1.0]), r"edge_weight has shape \(1,\) but there are 0"),
         (lambda: make([[0, 1], [1, 2]], edge_weight=[[1, 2], [3, 4]]), r"edge_weight has shape \(2, 2\)"),
         (lambda: make(PAIR, edge_weight=["a"]), "edge_weight has dtype"),
-        (lambda: make(PAIR, x=[[1.0]], num_nodes=2), "x has 1 rows but the graph has 2 nodes"),
-        (lambda: make(PAIR, x=[[1.0]] * 3, num_nodes=2), "x has 3 rows but the graph has 2 nodes"),
+        *((lambda n=n: make(PAIR, x=[[1.0]] * n, num_nodes=2), f"x has {n} rows but the graph has 2") for n in (1, 3)),
         (lambda: make(PAIR, x=[1.0, 2.0]), r"x has shape \(2,\)"),
         (lambda: make(PAIR, x=np.ones((2, 1, 1))), r"x has shape \(2, 1, 1\)"),
         (lambda: make(PAIR, feature_names=["a"]), "feature_names has 1 names but x has 0 columns"),
@@ -49,8 +49,7 @@ def labelled(value: Any) -> nx.Graph:
         (lambda: make([[0.0, 2.0**53], [1.0, 2.5], [1.0, 0.0]]), r"at position \(0, 1\)"),
         (lambda: make([[0, 7, 9], [1, 2, 3]], num_nodes=4), r"node index 7 \(row 0, edge 1\), out of range"),
         (lambda: make([[0, 3, 1], [1, 2, 4]], num_nodes=4), r"4 \(row 1, edge 2\), out of range for 4 nodes"),
-        (lambda: make(np.zeros((0, 2, 2))), r"has shape \(0, 2, 2\)"),
-        (lambda: make(np.zeros((1, 2, 2), int)), r"has shape \(1, 2, 2\)"),
+        *((lambda n=n: make(np.zeros((n, 2, 2), int)), rf"has shape \({n}, 2, 2\)") for n in (0, 1)),
         (lambda: make([[True], [False]]), "edge_index has dtype bool"),
         (lambda: make(PAIR, edge_weight=[-np.inf]), r"not finite at position 0 \(-inf\)"),
         (lambda: make([[0, 1], [1, 2]], edge_weight=[[1.0, 2.0]]), r"edge_weight has shape \(1, 2\)"),
@@ -61,30 +60,21 @@ def labelled(value: Any) -> nx.Graph:
         (lambda: make([[0], [10**15]]), "number the nodes 0 to N-1"),
         (lambda: make(np.array([[0], [2**64 - 1]], np.uint64)), f"node index {2**64 - 1} in a graph of 1 edges"),
         (lambda: make([], num_nodes=0), "the graph has no nodes"),
-        (lambda: make(PAIR, num_nodes=-1), "num_nodes is -1"),
-        (lambda: make(PAIR, num_nodes=2.5), "num_nodes is 2.5"),
-        (lambda: make(PAIR, y=[1], num_nodes=2), r"y has shape \(1,\) but the graph has 2 nodes"),
-        (lambda: make(PAIR, y=[1, 2, 3], num_nodes=2), r"y has shape \(3,\) but the graph has 2 nodes"),
-        (lambda: make(PAIR, y=np.array(3), num_nodes=2), r"y has shape \(\) but the graph has 2 nodes"),
-        (lambda: make(PAIR, y=["a", "b"]), "y has dtype <U1"),
-        (lambda: make(PAIR, y=[0.5, 1.0]), "y has dtype float64"),
+        *((lambda n=n: make(PAIR, num_nodes=n), f"num_nodes is {n}") for n in (-1, 2.5)),
+        *((lambda y=y: make(PAIR, y=y, num_nodes=2), rf"y has shape \({shape}\) but the graph has 2 nodes")
+          for y, shape in (([1], "1,"), ([1, 2, 3], "3,"), (np.array(3), ""))),
+        *((lambda y=y: make(PAIR, y=y), f"y has dtype {np.array(y).dtype}") for y in (["a", "b"], [0.5, 1.0])),
         (lambda: make(PAIR, y=[[0, 1], [1, 0]]), r"y has shape \(2, 2\)"),
         (lambda: make(PAIR, num_nodes=2**31 - 1), "not supported"),
         (lambda: make(PAIR, node_names=["a", "a"]), "node_names has 'a' more than once"),
-        (lambda: make(PAIR, node_names=["a"], num_nodes=2), "node_names has 1 names"),
-        (lambda: make(PAIR, node_names=list("abc"), num_nodes=2), "node_names has 3 names"),
+        *((lambda n=n: make(PAIR, node_names=[*n], num_nodes=2), f"has {len(n)} names") for n in ("a", "abc")),
         (lambda: make(PAIR, node_names="ab"), "single string"),
         (lambda: make(PAIR, num_nodes=4, node_names=list("abcc"), ptr=[0, 2, 4]), "has 'c' more than once"),
         (lambda: make(PAIR, ptr=[0, 1, 2]), "ptr cuts an edge: node 0"),
         (lambda: make(PAIR, ptr=[0, 1]), "must start at 0 and end at 2"),
-        (lambda: make(PAIR, ptr=[0, 3]), "runs from 0 to 3"),
-        (lambda: make(PAIR, ptr=[-1, 2]), "runs from -1 to 2"),
-        (lambda: make(PAIR, ptr=[0, 2, 2, 2]), "ptr gives graph 1 no nodes"),
-        (lambda: make(PAIR, ptr=[0, 2, 1, 2]), "ptr gives graph 1 no nodes"),
-        (lambda: make(PAIR, ptr=[0]), "ptr must be"),
-        (lambda: make(PAIR, ptr=[0.0, 2.0]), "ptr must be"),
-        (lambda: make(PAIR, ptr=[[0, 2]]), "ptr must be"),
-        (lambda: make(PAIR, ptr=[1, 2]), "runs from 1 to 2"),
+        *((lambda p=p: make(PAIR, ptr=p), f"runs from {p[0]} to {p[1]}") for p in ([0, 3], [-1, 2], [1, 2])),
+        *((lambda n=n: make(PAIR, ptr=[0, 2, n, 2]), "ptr gives graph 1 no nodes") for n in (2, 1)),
+        *((lambda p=p: make(PAIR, ptr=p), "ptr must be") for p in ([0], [0.0, 2.0], [[0, 2]])),
         (lambda: make([[0, 2], [1, 3]], ptr=[0, 3, 4]), "node 2 has a neighbour in another graph"),
         (lambda: Graph.from_scipy(sp.csr_array((0, 0))), "adjacency has no nodes"),
         (lambda: Graph.from_scipy(sp.csr_array((2, 3))), r"shape \(2, 3\)"),
@@ -93,9 +83,8 @@ def labelled(value: Any) -> nx.Graph:
         (lambda: Graph.from_scipy(sp.csr_array([[0, -1], [-1, 0]])), r"adjacency.data is negative"),
         (lambda: Graph.from_scipy(sp.coo_array(([3.0, -1.0], ([0, 0], [1, 1])), shape=(2, 2))), "negative"),
         (lambda: Graph.from_scipy(sp.csr_array([[0, 1j], [1j, 0]])), "dtype complex"),
-        (lambda: Graph(sp.csr_array([[0, 1], [0, 0]])), "not symmetric"),
-        (lambda: Graph(sp.csr_array([[0, 1, 0], [0, 0, 1], [1, 0, 0]])), "not symmetric"),
-        (lambda: Graph(sp.csr_array([[0, 1], [2, 0]])), "not symmetric"),
+        *((lambda rows=rows: Graph(sp.csr_array(rows)), "not symmetric")
+          for rows in ([[0, 1], [0, 0]], [[0, 1, 0], [0, 0, 1], [1, 0, 0]], [[0, 1], [2, 0]])),
         (lambda: Graph.from_dense(np.ones((2, 3))), "not square"),
         (lambda: Graph.from_dense([["a"]]), "dtype"),
         (lambda: Graph.from_dense([[0, NAN], [NAN, 0]]), "not finite"),
@@ -113,16 +102,11 @@ def labelled(value: Any) -> nx.Graph:
             r"graphs\[1\] has 1 features but graphs\[0\] has 0",
         ),
         (lambda: Graph.batch([make(PAIR, x=np.eye(2)), make(PAIR)]), r"graphs\[1\] has 0 features but"),
-        (lambda: make(PAIR).subgraph([2]), "index 2, out of range for 2 nodes"),
-        (lambda: make(PAIR).subgraph([-1, 0]), "index -1, out of range"),
-        (lambda: make(PAIR).subgraph([0, 5, -2]), "index 5, out of range"),
+        *((lambda nodes=nodes: make(PAIR).subgraph(nodes), f"index {wrong}, out of range for 2 nodes")
+          for nodes, wrong in (([2], 2), ([-1, 0], -1), ([0, 5, -2], 5))),
         (lambda: make([[0, 1], [1, 2]]).subgraph([2, 1, 0, 1, 2]), "node 1 more than once"),
-        (lambda: make(PAIR).subgraph([]), "non-empty"),
-        (lambda: make(PAIR).subgraph([0.0]), "non-empty"),
-        (lambda: make(PAIR).subgraph([[0]]), "non-empty"),
-        (lambda: make(PAIR).subgraph(0), "non-empty"),
-        (lambda: make(PAIR).subgraph([True]), "mask"),
-        (lambda: make(PAIR).subgraph([True] * 3), "mask"),
+        *((lambda nodes=nodes: make(PAIR).subgraph(nodes), "non-empty") for nodes in ([], [0.0], [[0]], 0)),
+        *((lambda n=n: make(PAIR).subgraph([True] * n), "mask") for n in (1, 3)),
         (lambda: make(PAIR).with_features([[1.0]]), "x has 1 rows"),
     ],
 )  # fmt: skip
@@ -140,10 +124,8 @@ def test_broken_sparse_matrices_do_not_reach_compiled_code() -> None:
         matrix.indices[0] = 999_999_999
         return matrix
 
-    with pytest.raises(GraphError, match="not a valid sparse matrix"):
-        Graph.from_scipy(broken())
-    with pytest.raises(GraphError, match="not a valid sparse matrix"):
-        Graph.from_edges([[0], [1]], x=broken())
+    refuses(GraphError, "not a valid sparse matrix", Graph.from_scipy, broken())
+    refuses(GraphError, "not a valid sparse matrix", Graph.from_edges, [[0], [1]], x=broken())
 
 
 ANYTHING = st.one_of(st.integers(-3, 9), st.floats(), st.text(max_size=2), st.none())

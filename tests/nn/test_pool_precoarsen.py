@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 import torch
+from helpers.refusals import refuses
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import erdos_renyi_graph
@@ -92,21 +93,16 @@ def test_attributes_of_several_columns_are_no_weights():
 def test_what_is_refused():
     made = PreCoarsen(levels=2)(ring())
     for bad in (-1, 2):
-        with pytest.raises(ParameterError, match=f"level must be between 0 and 1, got {bad}"):
-            made.selection(bad)
+        refuses(ParameterError, f"level must be between 0 and 1, got {bad}", made.selection, bad)
     for sentence, arguments, options in (
         ("levels must be 2", (["ndp", "graclus"],), {"levels": 3}),
         ("levels must be a whole number", ("ndp",), {"levels": 1.5}),
-        ("method must be one of graclus, ndp", (["ndp", "topk"],), {}),
-        ("method must be one of graclus, ndp", ([],), {}),
-        ("method must be one of graclus, ndp", ("topk",), {}),
+        *(("method must be one of graclus, ndp", (bad,), {}) for bad in (["ndp", "topk"], [], "topk")),
         ("'graclus' does not take 'ratio'", (["ndp", "graclus"],), {"ratio": 0.5}),
         ("'ndp' does not take 'reduction'", ("ndp",), {"reduction": "max"}),
     ):
-        with pytest.raises(ParameterError, match=sentence):
-            PreCoarsen(*arguments, **options)
-    with pytest.raises(ParameterError, match="data must have edge_index and num_nodes"):
-        PreCoarsen()(Data(x=torch.rand(3, 1)))
+        refuses(ParameterError, sentence, PreCoarsen, *arguments, **options)
+    refuses(ParameterError, "data must have edge_index and num_nodes", PreCoarsen(), Data(x=torch.rand(3, 1)))
     assert repr(PreCoarsen("ndp", 3)) == "PreCoarsen(ndp, ndp, ndp)"
     assert PreCoarsen().methods == ("graclus", "graclus")
     mean = Batch.from_data_list([PreCoarsen("graclus", 1, reduction="mean")(ring())] * 2)

@@ -138,14 +138,9 @@ def test_a_job_from_upload_to_labels(client, jobs, monkeypatch):
 @pytest.mark.parametrize(
     "headers",
     [
-        {"host": "evil.example"},
-        {"host": "evil.example:8050"},
-        {"host": "127.0.0.1:9999"},
-        {"origin": "http://evil.example"},
-        {"origin": "null"},
-        {"origin": "https://127.0.0.1:8050"},
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
+        *({"host": host} for host in ("evil.example", "evil.example:8050", "127.0.0.1:9999")),
+        *({"origin": page} for page in ("http://evil.example", "null", "https://127.0.0.1:8050")),
+        *({"sec-fetch-site": site} for site in ("cross-site", "same-site")),
     ],
 )
 @pytest.mark.parametrize(("method", "path"), [("GET", "/"), ("POST", "/jobs"), ("DELETE", "/jobs/x")])
@@ -177,16 +172,9 @@ def test_this_page_is_served_and_may_load_nothing_from_elsewhere(client):
 @pytest.mark.parametrize(
     ("name", "k", "seed", "said"),
     [
-        ("virus.exe", "2", "0", "must end in one of"),
-        (".csv", "2", "0", "must end in one of"),
-        ("a.csv", "many", "0", "number of clusters"),
-        ("a.csv", "0", "0", "number of clusters"),
-        ("a.csv", "99999999999999999999", "0", "number of clusters"),
-        ("a.csv", "2", "-1", "seed"),
-        ("a.csv", "101", "0", "number of clusters"),
-        ("a.csv", "2", "4294967296", "seed"),
-        ("a.csv", "2", "42949672950", "seed"),
-        ("a.csv", "2", "x", "seed"),
+        *((name, "2", "0", "must end in one of") for name in ("virus.exe", ".csv")),
+        *(("a.csv", k, "0", "number of clusters") for k in ("many", "0", "101", "99999999999999999999")),
+        *(("a.csv", "2", seed, "seed") for seed in ("-1", "4294967296", "42949672950", "x")),
     ],
 )
 def test_bad_orders_are_one_sentence_and_leave_no_files(client, jobs, name, k, seed, said):

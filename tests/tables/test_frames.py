@@ -263,20 +263,15 @@ def test_nothing_needs_pandas_polars_or_igraph() -> None:
 
 @pytest.mark.parametrize("source", [[[0, 1], [1, 0]], [[0, 1], [2, 3]], np.array([[0, 1], [2, 3]])])
 def test_what_may_be_a_matrix_or_edges_is_refused(source: Any) -> None:
-    with pytest.raises(GraphError, match=r"matrix or edges: call Graph.from_dense .* Graph.from_edges"):
-        Graph.from_any(source)
+    refuses(GraphError, r"matrix or edges: call Graph.from_dense .* Graph.from_edges", Graph.from_any, source)
 
 
 def test_matrices_with_64_bit_indices() -> None:
     from sklearn.cluster import KMeans
 
-    def wide(matrix: np.ndarray) -> sp.csr_array:
-        result = sp.csr_array(matrix)
-        return sp.csr_array(
-            (result.data, result.indices.astype(np.int64), result.indptr.astype(np.int64)), shape=result.shape
-        )
-
-    g = Graph.from_scipy(wide(PATH), x=wide(PATH))
+    wide = sp.csr_array(PATH)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    g = Graph.from_scipy(wide, x=wide)
     assert isinstance(g.x, sp.csr_array)
     assert g.x.indices.dtype == g.x.indptr.dtype == np.int32
     assert g.adjacency.indices.dtype == np.int32
