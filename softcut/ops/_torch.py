@@ -78,6 +78,19 @@ def saving_is_hooked() -> bool:
         return ask() is not None
 
 
+def is_exporting() -> bool:
+    """Whether ``torch.export`` is running; before PyTorch 2.7, which cannot tell, ``torch.compile`` counts too."""
+    ask = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+    return bool(ask())
+
+
+def known_size(t: Tensor) -> int:
+    """A whole number that is 0 or more, and which an exported program finds out when it runs."""
+    size = t.item()  # not int(t), which would ask for the number now
+    torch._check(size >= 0)
+    return size  # type: ignore[return-value]
+
+
 def version(t: Tensor) -> int | None:
     """How often a tensor was changed in place; None where that is not counted (``torch.inference_mode``)."""
     return None if t.is_inference() else getattr(t, "_version", None)
