@@ -20,7 +20,7 @@ from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
 from softcut.errors import ModelFileError, Note, NotFittedError
 from softcut.graph import Graph
-from softcut.io import read_model, write_model
+from softcut.io.model_files import CLASSIFIER, read_model, what_it_is, write_model
 from softcut.metrics import evidence
 from softcut.training import Progress, TrainResult
 
@@ -330,6 +330,8 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         name = meta.get("class")
         kind = next((each for each in (GraphClustering, MinCutClustering) if each.__name__ == name), None)
         if kind is None or not issubclass(kind, cls):
+            if meta.get("kind") == CLASSIFIER:
+                raise ModelFileError(f"{path} is {what_it_is(meta)}")
             raise ModelFileError(f"{path}: the model is a {str(name)[:40]}, not a {cls.__name__}.")
         try:
             return unpack(kind, tensors, meta)

@@ -75,6 +75,10 @@ cluster g.csv -k 2 --features none.npy: none.npy does not exist
 cluster g.csv -k 2 --features short.npy: short.npy has 3 rows but g.csv has node 3
 cluster g.csv -k 2 --features nan.npy: nan.npy: x[0, 0] is nan, which is not finite
 cluster g.csv -k 2 --features pickle.npy: pickle.npy is not a valid .npy file
+cluster nowhere -k 2: nowhere is neither a file nor a data set; the data sets are cora, citeseer,
+cluster empty -k 2: empty is a folder
+cluster proteins -k 2: proteins is a list of graphs: classify them with softcut classify proteins.
+cluster cora -k 2 --weight w: --weight says how a file is read, and cora is a data set: leave it out.
 cluster g.csv -k 2 --no-such-option: No such option
 predict none g.csv: no model at none
 partition g.csv --out parts --parts 0: --parts must be a whole number from 1 to the number of nodes, 4, got 0.
@@ -95,6 +99,8 @@ segment photo.png -k 0: --segments must be a whole number of at least 1, or 'aut
 segment photo.png -k 5000: --segments is 5000, but the image has only
 segment photo.png --method watershed: --method must be one of 'mincut', 'ncut', 'diffpool', got 'watershed'.
 segment flat.png -k 2: single region of one colour
+predict empty g.csv: empty is a folder, not a model: name the file that was saved with --model-out.
+report --results empty: empty holds no results of the paper's experiments: run softcut reproduce
 report --results nothing: there is no folder nothing with results; run softcut reproduce
 reproduce tables: No such command 'tables'
 reproduce citation --dataset cara: --dataset must be one of cora, citeseer, pubmed, got 'cara'.

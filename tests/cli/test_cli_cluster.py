@@ -89,6 +89,27 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     assert not Path("again/clusters.png").exists()
 
 
+def test_a_data_set_is_clustered_by_name_unless_there_is_such_a_file(
+    done, run, people, tmp_path, monkeypatch
+):
+    graph, _ = people
+    asked = []
+    monkeypatch.setattr(
+        "softcut.datasets.load", lambda name, **options: asked.append((name, options)) or graph
+    )
+    words = ("-k", 3, "--n-init", 2, "--max-iter", 30, "--no-plot")
+    _, err = done("cluster", "Cora", *words, "--model-out", "m")
+    assert "cora: the data set of that name, 120 nodes, 480 edges, 30 features" in err
+    assert json.loads(Path("Cora-clusters/metrics.json").read_text())["graph"] == "Cora"
+    (tmp_path / "cora").mkdir()  # a folder is no graph
+    done("predict", "m", "cora", "--keep-self-loops", "--no-plot")
+    assert asked == [("cora", {"self_loops": "drop"}), ("cora", {"self_loops": "keep"})]
+    (tmp_path / "pubmed").write_text((tmp_path / "people.csv").read_text())
+    _, err = done("cluster", "pubmed", "--format", "edges", *words)
+    assert "pubmed is the file of that name in this folder, not the data set pubmed." in err
+    assert len(asked) == 2
+
+
 def test_cluster_without_features_says_so(done, ring):
     _, err = done(*ring, "-k", "auto")
     assert "clusters found from the edges alone, without networks: no features were given." in err
