@@ -263,7 +263,7 @@ def test_small_views_to_the_number():
     grid, labels = grid_graph(3, 3), np.arange(9) // 5
     data = graph_view(grid, np.eye(2)[labels]).data
     assert (data["labels"], len(data["edges"]) // 2) == (labels.tolist(), 12)
-    assert data["x"] == [0, 0.5, 1] * 3 and data["positions"] == "coordinates"
+    assert data["x"] == [0, 0.5, 1] * 3 and data["positions"] == "coordinates: x and y"
     assert data["y"] == [0] * 3 + [0.5] * 3 + [1] * 3
     assert data["second"] == (1 - labels).tolist()
     members = [list(range(5)), list(range(5, 9))]
