@@ -7,6 +7,7 @@ everywhere outside the transforms of ``torch.func`` and never faster than what t
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -78,10 +79,8 @@ def saving_is_hooked() -> bool:
         return ask() is not None
 
 
-def is_exporting() -> bool:
-    """Whether ``torch.export`` is running; before PyTorch 2.7, which cannot tell, ``torch.compile`` counts too."""
-    ask = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
-    return bool(ask())
+# Whether torch.export is running; before PyTorch 2.7, which cannot tell, torch.compile counts too.
+is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
 
 
 def known_size(t: Tensor) -> int:

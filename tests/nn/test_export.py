@@ -67,6 +67,18 @@ def test_an_exported_model_gives_the_values_of_the_model(objective, graphs, weig
         torch.testing.assert_close(got, want)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_where_torch_cannot_tell_export_from_compile(strict, monkeypatch):
+    monkeypatch.setattr("softcut.ops.csr.is_exporting", torch.compiler.is_compiling)  # as before PyTorch 2.7
+    torch.manual_seed(0)
+    model, args = Net(), sample(47, 1, 5)
+    want = model(*args)
+    got = exported(model, sample(20, 0, 3), strict).module()(*args)
+    torch.testing.assert_close(got, want)
+    torch.compiler.reset()
+    torch.testing.assert_close(torch.compile(model, backend="aot_eager")(*args), want)
+
+
 def test_an_exported_model_can_be_saved_and_has_the_gradients_of_the_model():
     torch.manual_seed(0)
     model, file = Net(), io.BytesIO()
