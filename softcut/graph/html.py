@@ -32,7 +32,7 @@ def html_of(graph: BaseGraph) -> str:
         names = graph.feature_names or [f"feature {j}" for j in range(graph.num_features)]
         columns += names[:_FEATURES]
         for row, values in zip(rows, to_dense(graph.x[:shown, :_FEATURES]), strict=True):
-            row += [f"{value:.4g}" for value in values]
+            row += [f"{value:,.0f}" if 1000 <= abs(value) < 1e12 else f"{value:.4g}" for value in values]
     said = f"The first {plural(shown, 'node')}" if shown < graph.num_nodes else "The nodes"
     if graph.num_features > _FEATURES:
         said += f" and {_FEATURES} of {graph.num_features:,} features"

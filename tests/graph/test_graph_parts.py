@@ -100,13 +100,13 @@ def test_a_graph_is_indexed_like_its_adjacency_matrix() -> None:
 
 def test_the_html_of_a_graph_shows_what_it_holds_and_escapes_names() -> None:
     bad = "<script>alert(1)</script>"
-    x = np.array([[0.5, 1.0], [1.5, 0.0], [2.5, 1.0]])
+    x = np.array([[62_530.4, 1.0], [1.5, 0.0], [2.5, 1.0]])
     g = Graph.from_edges(
         [[0, 1], [1, 2]], x=x, node_names=[bad, "b", "c"], feature_names=["age", bad], name=bad
     )
     html = g.with_notes(f"a note about {bad}")._repr_html_()
     assert "<script" not in html and html.count("&lt;script&gt;") == 4
-    for said in ("3 nodes", "2 edges", "2 features", "age", "a note about"):
+    for said in ("3 nodes", "2 edges", "2 features", "age", "a note about", "62,530"):
         assert said in html
     assert "features" not in Graph.from_edges([[0], [1]])._repr_html_()
 
