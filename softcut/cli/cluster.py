@@ -21,6 +21,13 @@ SpreadsheetSafe = Annotated[
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),
 ]
 Plot = Annotated[bool, typer.Option(help="Draw a picture.")]
+Position = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        help="Two columns of the features (titles, or numbers from 0) that say where to draw nodes, across and up; "
+        "columns called x and y, lon and lat, or pos_x and pos_y are found by themselves."
+    ),
+]
 RESULT_FILES = (
     "labels.csv",
     "labels.parquet",
@@ -60,6 +67,7 @@ def cluster(
     device: Device = "auto",
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
+    position: Position = None,
     report: Annotated[
         bool, typer.Option("--report", help="Also write report.html, a page to look at the clusters in.")
     ] = False,
@@ -73,6 +81,7 @@ def cluster(
     from softcut.provenance import command_line
     from softcut.report.clustering_files import clustering_metrics
     from softcut.report.html_clustering import clustering_page
+    from softcut.report.plots import coordinate_columns
 
     start = time.perf_counter()
     output = Output(overwrite)
@@ -98,6 +107,7 @@ def cluster(
     with spoken_warnings() as said:
         data = read()
         seconds = time.perf_counter() - start
+        coordinate_columns(data, position)  # refused before the work
         with bar:
             estimator.fit(data)
     for text in estimator.notes_:
@@ -105,10 +115,10 @@ def cluster(
             note(text)
     metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
     with output:
-        write_results(folder.staged, data, estimator.soft_, metrics, plot, spreadsheet_safe)
+        write_results(folder.staged, data, estimator.soft_, metrics, plot, spreadsheet_safe, position)
         if report:
             more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
-            page = clustering_page(data, estimator.soft_, metrics, **more)
+            page = clustering_page(data, estimator.soft_, metrics, position=position, **more)
             (folder.staged / "report.html").write_text(page, encoding="utf-8")
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
@@ -127,11 +137,13 @@ def predict(
     device: Device = "auto",
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
+    position: Position = None,
 ) -> None:
     """Cluster another graph with a saved model."""
     from softcut.clustering import GraphClustering
     from softcut.metrics import evaluate
     from softcut.report.clustering_files import graph_facts
+    from softcut.report.plots import coordinate_columns
 
     start = time.perf_counter()
     output = Output(overwrite)
@@ -139,6 +151,7 @@ def predict(
     estimator = GraphClustering.load(model).set_params(device=device)
     with spoken_warnings() as said:
         data = read()
+        coordinate_columns(data, position)  # refused before the work
         read_so_far = len(said)
         soft = estimator.predict_proba(data)
     metrics = {
@@ -148,7 +161,7 @@ def predict(
         "notes": said[read_so_far:],
     }
     with output:
-        write_results(folder.staged, data, soft, metrics, plot, spreadsheet_safe)
+        write_results(folder.staged, data, soft, metrics, plot, spreadsheet_safe, position)
     _close(metrics, output, start)
 
 
@@ -186,6 +199,7 @@ def write_results(
     metrics: dict[str, Any],
     plot: bool = True,
     spreadsheet_safe: bool = False,
+    position: tuple[str, str] | None = None,
 ) -> None:
     """Labels, soft assignments, metrics and a picture."""
     from softcut.report.clustering_files import write_labels
@@ -206,7 +220,7 @@ def write_results(
         note(f"no labels.parquet: {error}")
     atomic_json(folder / "metrics.json", plain(metrics))
     if plot:
-        plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"])
+        plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"], position=position)
 
 
 def _close(metrics: dict[str, Any], output: Output, start: float) -> None:

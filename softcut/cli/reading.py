@@ -10,15 +10,16 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from softcut.cli.console import READ_OPTIONS, err, reading_bar, worded
-from softcut.errors import Sentence
+from softcut.cli.console import READ_OPTIONS, err, note, reading_bar, worded
+from softcut.errors import Argument, Note, ParameterError, Sentence
 from softcut.graph import Graph
 from softcut.io.options import Option
 
 GraphFile = Annotated[
     Path,
     typer.Argument(
-        help="Edge list (csv, tsv, txt, .gz, Parquet), GraphML, GML, .mtx, .npy or .npz; '-' is standard input."
+        help="Edge list (csv, tsv, txt, .gz, Parquet), GraphML, GML, .mtx, .npy or .npz; '-' is standard input; "
+        "or a data set's name, such as cora."
     ),
 ]
 # What a command gets in place of the options: a function that reads the graph they describe.
@@ -68,11 +69,40 @@ def _value(given: Any, option: Option, default: Any) -> Any:
 
 
 def _read(graph: Path, options: dict[str, Any]) -> Graph:
-    """The graph of a file, with one line on standard error that says what was understood."""
+    """The graph of a file or a data set, with one line on standard error that says what was understood."""
     from softcut import io
 
-    with reading_bar(err) as progress:
-        made = io.read_graph(graph, **options, progress=progress)
-    pieces = [piece for note in made.notes for piece in ("; ", note)]
+    made = _data_set(graph, options)
+    if made is None:
+        with reading_bar(err) as progress:
+            made = io.read_graph(graph, **options, progress=progress)
+    pieces = [piece for said in made.notes for piece in ("; ", said)]
     typer.echo(worded(Sentence(*pieces[1:])), err=True)
     return made
+
+
+def _data_set(graph: Path, options: dict[str, Any]) -> Graph | None:
+    """The data set of that name; None where a file is meant, which a word with an ending or a folder always is."""
+    if graph.suffix or len(graph.parts) != 1 or str(graph) == "-":
+        return None
+    from softcut.datasets import available, load, name_of_data_set
+    from softcut.datasets.collections import COLLECTIONS
+
+    name = name_of_data_set(str(graph))
+    if graph.is_file() or (graph.exists() and name is None):
+        if name is not None:
+            note(f"{graph} is the file of that name in this folder, not the data set {name}.")
+        return None
+    if name is None:
+        if str(graph).lower() in map(str.lower, COLLECTIONS):
+            raise ParameterError(f"{graph} is a list of graphs: classify them with softcut classify {graph}.")
+        names = ", ".join(info.name for info in available())
+        raise ParameterError(f"{graph} is neither a file nor a data set; the data sets are {names}.")
+    for argument, (_, default) in READ_OPTIONS.items():
+        if argument != "self_loops" and options[argument] != default:
+            raise ParameterError(
+                Argument(argument), f" says how a file is read, and {name} is a data set: leave it out."
+            )
+    made = load(name, self_loops=options["self_loops"])
+    sizes = f"{made.num_nodes:,} nodes, {made.num_edges:,} edges, {made.num_features:,} features"
+    return made.with_notes(Note("data_set", f"{name}: the data set of that name, {sizes}", name=name))

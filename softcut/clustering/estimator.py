@@ -20,7 +20,8 @@ from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
 from softcut.errors import ModelFileError, Note, NotFittedError
 from softcut.graph import Graph
-from softcut.io import read_model, write_model
+from softcut.io.model_files import CLASSIFIER, read_model, what_it_is, write_model
+from softcut.metrics import evidence
 from softcut.training import Progress, TrainResult
 
 _CHUNK = 1 << 16  # nodes that are labelled at a time where the batch is automatic
@@ -94,6 +95,8 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         Whether Ctrl-C ended the training; the result is what was learnt until then.
     feature_names_in_ : array
         Names of the features, where they have some; `predict` matches columns by name.
+    node_names_ : array [N]
+        Names of the training nodes, in the order of `labels_`; their numbers where they have none.
     notes_ : list of Note
         What was decided during the fit, which way the labels were found first: sentences, each with a ``code`` and
         ``values`` (plain sentences in a loaded model). Printed when verbose.
@@ -178,6 +181,8 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             del self.feature_names_in_
         if whole.feature_names is not None:
             self.feature_names_in_: np.ndarray = np.asarray(whole.feature_names, dtype=object)
+        names = whole.node_names
+        self.node_names_ = np.arange(whole.num_nodes) if names is None else np.asarray(names, dtype=object)
         self.structure_ = float(fitted.evidence.structure)
         self.verdict_ = task.recipe.verdict(self.structure_)
         self.candidates_, self.agreement_, self.weights_ = fitted.candidates, fitted.agreement, fitted.weights
@@ -277,6 +282,26 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
             return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
         return out
 
+    def score(self, graph: Any, X: Any = None, y: Any = None) -> float:
+        """Evidence of what :meth:`predict` says about a graph (:func:`softcut.metrics.evidence`): higher is better.
+
+        It compares clusterings of one graph, into one number of clusters or several (``n_clusters="auto"`` weighs how
+        well restarts agree, too); `y` is ignored. A search takes the whole graph as training and as test part.
+
+        >>> import numpy as np, softcut as sc
+        >>> from sklearn.model_selection import GridSearchCV
+        >>> from softcut.datasets import attributed_communities
+        >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
+        >>> nodes = np.arange(graph.num_nodes)
+        >>> search = GridSearchCV(sc.GraphClustering(), {"n_clusters": [2, 3, 5]}, cv=[(nodes, nodes)])
+        >>> search.fit(graph).best_params_
+        {'n_clusters': 3}
+        """
+        whole = self._gather(graph, X)
+        labels = self.predict(whole)
+        known = labels >= 0  # nodes without edges and features have no cluster
+        return evidence(whole if known.all() else whole.subgraph(known), labels[known])
+
     # ---------------------------------------------------------------- storage
 
     def save(self, path: str | Path) -> Path:
@@ -305,6 +330,8 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         name = meta.get("class")
         kind = next((each for each in (GraphClustering, MinCutClustering) if each.__name__ == name), None)
         if kind is None or not issubclass(kind, cls):
+            if meta.get("kind") == CLASSIFIER:
+                raise ModelFileError(f"{path} is {what_it_is(meta)}")
             raise ModelFileError(f"{path}: the model is a {str(name)[:40]}, not a {cls.__name__}.")
         try:
             return unpack(kind, tensors, meta)

@@ -42,11 +42,12 @@ _FITTED = {
 _CANDIDATE = ("score", "structure", "agreement", "description_length")
 _ARRAYS = ("matrix", "kinds", "weight", "offset")  # of the projection of features
 _WHOLE = ("labels", "encoder.kinds")  # tensors of integers
+_NAMES = "node_names"  # as bytes: those of a large graph are more than the JSON part may hold
 _MEASURES = ("centre", "limit", "scale")  # of the features at each distance
 # The axes of every tensor; those with one letter have one size: nodes N, clusters K, networks R and their units W,
 # features F and projected ones C, distances S, columns T and directions D of the consensus, history of I x Q losses.
 _SHAPES = {
-    **{"labels": "N", "soft": "NK", "weights": "R", "history.cut": "IQ", "history.ortho": "IQ"},
+    **{_NAMES: "B", "labels": "N", "soft": "NK", "weights": "R", "history.cut": "IQ", "history.ortho": "IQ"},
     **{"net.first": "RWC", "net.bias": "RW", "net.second": "RKW", "net.second_bias": "RK"},
     **{"encoder.matrix": "FC", "encoder.kinds": "F", "encoder.weight": "F", "encoder.offset": "F"},
     **{"encoder.centre": "SC", "encoder.limit": "S", "encoder.scale": "S"},
@@ -75,6 +76,7 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "candidates_": [[int(k), each] for k, each in estimator.candidates_.items()],
         "replicas_": [asdict(r) for r in estimator.replicas_],
         "feature_names_in_": None if names is None else [str(name) for name in names],
+        "named": estimator.node_names_.dtype == object,
         "graph_sizes": None if sizes is None else [int(p) for p in sizes],
         "kind": "placed" if isinstance(model, PlacedModel) else "learned",
     }
@@ -88,6 +90,8 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if isinstance(model, PlacedModel):
         return tensors, {**meta, "model": {"names": model.names, "signature": model.signature}}
     encoder, features = model.encoder, model.encoder.features
+    if estimator.node_names_.dtype == object:
+        tensors[_NAMES] = torch.frombuffer(bytearray(_as_bytes(estimator.node_names_)), dtype=torch.uint8)
     meta["model"] = {
         "net": model.net.meta(),
         "encoder": {
@@ -114,6 +118,10 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for part, named in parts.items():
         tensors |= {f"{part}.{key}": torch.as_tensor(v) for key, v in named.items() if v is not None}
     return tensors, meta
+
+
+def _as_bytes(names: np.ndarray) -> bytes:
+    return json.dumps([str(name) for name in names]).encode()
 
 
 def _plain(value: Any) -> Any:
@@ -155,6 +163,8 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     est.soft_, est.labels_, est.weights_ = soft.numpy(), soft.argmax(1).numpy(), tensors["weights"].numpy()
     est.history_ = {name: tensors[f"history.{name}"].numpy() for name in ("cut", "ortho")}
     est._graph_sizes = None if sizes is None else np.asarray(sizes, dtype=np.int64)
+    node_names = json.loads(tensors[_NAMES].numpy().tobytes()) if _NAMES in tensors else None
+    _check(node_names is None or len(node_names) == n, _NAMES)
     if kind == "placed":
         placed = meta["model"]
         node_names = None if placed["names"] is None else [str(name) for name in placed["names"]]
@@ -164,6 +174,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
         est._model = _learned(tensors, meta["model"], recipe, k)
         if not est._model.encoder.structural:
             est.n_features_in_ = est._model.encoder.in_channels
+    est.node_names_ = np.arange(n) if node_names is None else np.asarray(node_names, dtype=object)
     if names is not None:
         est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
     _check(names is None or len(names) == est.n_features_in_, "feature_names_in_")
@@ -174,6 +185,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     again, described = pack(est)
     for name in sorted(set(tensors) ^ set(again)):
         _refuse(f"tensor {name}", "is missing" if name in again else "is not used")
+    _check(_NAMES not in again or torch.equal(again[_NAMES], tensors[_NAMES]), _NAMES)
     for name, value in described.items():
         different = _difference(meta[name], value, name)
         _check(different is None, str(different))
@@ -257,7 +269,9 @@ def _check_tensors(tensors: Mapping[str, Tensor], sizes: dict[str, int], recipe:
             sizes.setdefault(*each) for each in zip(axes, shape, strict=True)
         ]:
             _refuse(f"tensor {name}", f"has a shape that does not fit the others: {shape}")
-        if name in _WHOLE:
+        if name == _NAMES:
+            _check(tensor.dtype == torch.uint8, name)
+        elif name in _WHOLE:
             _check(tensor.dtype == torch.int64 and bool((tensor >= 0).all()), name)
         elif not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
             _refuse(f"tensor {name}", "holds values that are not finite numbers")

@@ -10,7 +10,7 @@
 from softcut.datasets.collections import available_collections, load_graphs
 from softcut.datasets.fetching import DatasetInfo, cache_dir
 from softcut.datasets.generators import GeneratedGraph, generate, planted_graph, power_law_graph
-from softcut.datasets.registry import available, load
+from softcut.datasets.registry import available, load, name_of_data_set
 from softcut.datasets.synthetic import attributed_communities, community_graph, grid_graph, ring_graph
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "grid_graph",
     "load",
     "load_graphs",
+    "name_of_data_set",
     "planted_graph",
     "power_law_graph",
     "ring_graph",

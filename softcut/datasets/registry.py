@@ -25,17 +25,30 @@ def _entries() -> dict[str, Entry]:
     return {entry.info.name: entry for family in (planetoid, attributed) for entry in family.ENTRIES}
 
 
+def _key(name: str) -> str:
+    return str(name).strip().lower().replace("_", "-")
+
+
 def _find(name: str) -> Entry:
-    entries = _entries()
-    key = str(name).strip().lower().replace("_", "-")
-    for entry in entries.values():
-        if key == entry.info.name or key in entry.aliases:
-            return entry
-    if key in (graphs.lower() for graphs in COLLECTIONS):
+    entries, known = _entries(), name_of_data_set(name)
+    if known is not None:
+        return entries[known]
+    if _key(name) in (graphs.lower() for graphs in COLLECTIONS):
         raise ParameterError(
             f"{name!r} is a list of graphs: use softcut.datasets.load_graphs; load is for single graphs."
         )
     raise ParameterError(f"There is no data set named {name!r}; the names are: {', '.join(entries)}.")
+
+
+def name_of_data_set(name: str) -> str | None:
+    """The data set that :func:`load` means by a name; None where there is none.
+
+    >>> name_of_data_set("Cora"), name_of_data_set("people")
+    ('cora', None)
+    """
+    key = _key(name)
+    found = (entry.info.name for entry in _entries().values() if key in (entry.info.name, *entry.aliases))
+    return next(found, None)
 
 
 def available(root: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:

@@ -38,7 +38,8 @@ def ring_graph(n_nodes: int = 200) -> Graph:
     nodes = np.arange(n_nodes)
     angle = 2 * np.pi * nodes / n_nodes
     x = np.column_stack([np.cos(angle), np.sin(angle)]).astype(np.float32)
-    return Graph.from_scipy(_symmetric(n_nodes, nodes, (nodes + 1) % n_nodes), x=x, name="ring")
+    adjacency = _symmetric(n_nodes, nodes, (nodes + 1) % n_nodes)
+    return Graph.from_scipy(adjacency, x=x, name="ring", feature_names=["x", "y"])
 
 
 def grid_graph(height: int = 15, width: int = 10) -> Graph:
@@ -59,7 +60,8 @@ def grid_graph(height: int = 15, width: int = 10) -> Graph:
     second = np.concatenate([nodes[:, 1:].ravel(), nodes[1:].ravel()])
     rows, columns = np.divmod(nodes.ravel(), width)
     x = np.column_stack([columns, rows]) / max(height - 1, width - 1, 1)
-    return Graph.from_scipy(_symmetric(nodes.size, first, second), x=x.astype(np.float32), name="grid")
+    adjacency = _symmetric(nodes.size, first, second)
+    return Graph.from_scipy(adjacency, x=x.astype(np.float32), name="grid", feature_names=["x", "y"])
 
 
 def community_graph(n_communities: int = 6, n_nodes: int = 150, seed: int = 0) -> Graph:
@@ -106,7 +108,9 @@ def community_graph(n_communities: int = 6, n_nodes: int = 150, seed: int = 0) -
     random = random[random[:, 0] != random[:, 1]]
     edges = np.concatenate([near, np.column_stack([np.arange(n_nodes), nearest]), random])
     adjacency = _symmetric(n_nodes, edges[:, 0], edges[:, 1])
-    return Graph.from_scipy(adjacency, x=x.astype(np.float32), y=y, name="community")
+    return Graph.from_scipy(
+        adjacency, x=x.astype(np.float32), y=y, name="community", feature_names=["x", "y"]
+    )
 
 
 def attributed_communities(

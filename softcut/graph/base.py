@@ -198,6 +198,27 @@ class BaseGraph:
         """
         return self._replace(notes=[*self.notes, *notes])
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of the adjacency matrix: a search of scikit-learn asks for it."""
+        return self.num_nodes, self.num_nodes
+
+    def __getitem__(self, nodes: Any) -> Self:
+        """The graph among some nodes, as :meth:`subgraph`; ``graph[np.ix_(nodes, nodes)]`` as for a matrix, too.
+
+        >>> from softcut.graph import Graph
+        >>> Graph.from_edges([[0, 1, 2], [1, 2, 3]])[[3, 2]]
+        Graph(2 nodes, 1 edge)
+        """
+        if isinstance(nodes, tuple):
+            first, *others = map(np.ravel, nodes)
+            if len(others) != 1 or not np.array_equal(first, others[0]):
+                raise GraphError(
+                    "nodes must be the same in rows and columns: use graph[nodes], or graph.adjacency."
+                )
+            nodes = first
+        return self.subgraph(nodes)
+
     def subgraph(self, nodes: Any) -> Self:
         """The graph among some nodes (indices in any order, or a mask [N]); a batch becomes a single graph.
 

@@ -21,6 +21,7 @@ from softcut.graph.conversions import (
     networkx_of,
     pyg_of,
 )
+from softcut.graph.html import html_of
 from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
 from softcut.tables.edge_columns import edge_table_of_labels
 from softcut.tables.frames import edges_of_frame, edges_with_features, is_frame, labelled_adjacency
@@ -356,6 +357,9 @@ class Graph(BaseGraph):
         }
         graph = has_features[kind](obj)
         return graph if x is None else graph.with_features(x)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     # ---- to other libraries
 

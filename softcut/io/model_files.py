@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # reading graphs need not load torch
 _FORMAT = "softcut-model"
 _VERSION = 7
 _DIGEST = "tensors_sha256"
+CLASSIFIER = "graph classification"  # the kind of those that classify graphs; others cluster nodes
 MAX_JSON_BYTES = 1 << 26  # of the JSON part: 64 MiB; raise it where larger models are meant
 
 
@@ -77,6 +78,10 @@ def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             )
         text, data = json_path.read_text(encoding="utf-8"), tensor_path.read_bytes()
     except FileNotFoundError as error:
+        if Path(path).is_dir():
+            inside = sorted(file.stem for file in Path(path).glob("*.safetensors"))
+            advice = f"{Path(path) / inside[0]}" if inside else "the file that was saved with --model-out"
+            raise ModelFileError(f"{path} is a folder, not a model: name {advice}.") from error
         raise ModelFileError(
             f"no model at {stem}: {Path(error.filename).name} is missing (a model is a .safetensors and a .json file)."
         ) from error
@@ -101,6 +106,19 @@ def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if not same:
         raise ModelFileError(damaged + other.format(json_path.name, tensor_path.name))
     return tensors, meta
+
+
+def what_it_is(meta: dict[str, Any]) -> str:
+    """What a model is and what it can be used for, in words.
+
+    >>> what_it_is({"kind": CLASSIFIER}).partition(":")[0]
+    'a classifier of graphs, not a clustering of nodes'
+    """
+    if meta.get("kind") == CLASSIFIER:
+        use = "softcut classify --model or GraphClassification.load"
+        return f"a classifier of graphs, not a clustering of nodes: use it with {use}."
+    name = str(meta.get("class"))[:40]
+    return f"a clustering of nodes ({name}), not a classifier of graphs: use it with softcut predict or {name}.load."
 
 
 def _metadata(data: bytes) -> dict[str, str]:

@@ -15,7 +15,7 @@ from softcut.clustering.arguments import seed_from
 from softcut.device import choose_device
 from softcut.errors import GraphError, ModelFileError, NotFittedError, ParameterError
 from softcut.graph.collection import GraphCollection, Split, from_graphs, hold_out
-from softcut.io.model_files import read_model, write_model
+from softcut.io.model_files import CLASSIFIER, read_model, what_it_is, write_model
 from softcut.learning.experiment import (
     METHODS,
     ClassifierSettings,
@@ -30,7 +30,6 @@ from softcut.training import Loop, LoopProgress
 from softcut.training.task import check_numbers
 
 FEATURES = ("auto", "given", "structure", "both")
-_KIND = "graph classification"
 # Arguments that model files know by another name.
 _RECORDED = {"batch_size": "batch", "learning_rate": "lr", "max_iter": "epochs"}
 
@@ -248,7 +247,7 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
         if not isinstance(self.random_state, int | None):
             parameters["random_state"] = self._seed
         meta = {
-            "kind": _KIND,
+            "kind": CLASSIFIER,
             "parameters": parameters,
             "classes": self.classes_.tolist(),
             "given": self._given,
@@ -268,8 +267,8 @@ class GraphClassification(ClassifierMixin, BaseEstimator):
     def load(cls, path: str | Path) -> GraphClassification:
         """Read what :meth:`save` wrote."""
         tensors, meta = read_model(path)
-        if meta.get("kind") != _KIND:
-            raise ModelFileError(f"{path} is not a model of GraphClassification.")
+        if meta.get("kind") != CLASSIFIER:
+            raise ModelFileError(f"{path} is {what_it_is(meta)}")
         try:
             names = {recorded: name for name, recorded in _RECORDED.items()}
             model = cls(**{names.get(name, name): value for name, value in meta["parameters"].items()})

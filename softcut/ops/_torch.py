@@ -7,6 +7,7 @@ everywhere outside the transforms of ``torch.func`` and never faster than what t
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -76,6 +77,17 @@ def saving_is_hooked() -> bool:
         return ask(True) is not None
     except TypeError:  # versions of PyTorch in which it takes no argument
         return ask() is not None
+
+
+# Whether torch.export is running; before PyTorch 2.7, which cannot tell, torch.compile counts too.
+is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+
+
+def known_size(t: Tensor) -> int:
+    """A whole number that is 0 or more, and which an exported program finds out when it runs."""
+    size = t.item()  # not int(t), which would ask for the number now
+    torch._check(size >= 0)
+    return size  # type: ignore[return-value]
 
 
 def version(t: Tensor) -> int | None:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from softcut.errors import GraphError
-from softcut.ops._torch import signed
+from softcut.ops._torch import known_size, signed
 from softcut.ops.kernels import FEWEST, FEWEST_SMALL, takes
 from softcut.ops.numerics import counts_to_ptr
 from softcut.ops.spmm import constants, unwrapped
@@ -86,6 +86,8 @@ def replicas_on_kernels(a: Tensor, b: Tensor) -> bool:
 
 
 def _fits_kernels(a: Tensor, b: Tensor, fewest: int) -> bool:
+    if torch.compiler.is_compiling():  # sizes may not be known
+        return False
     fits = a.dtype == b.dtype and a.dtype != torch.float64 and min(a.shape) > 0 and b.shape[-1] > 0
     return fits and takes(a, a.shape[:-1].numel() * b.shape[-1], fewest)
 
@@ -274,6 +276,33 @@ class Segments(Layout):
         if a.dim() == 2:
             return a @ m[0]
         return (a.transpose(0, 1) @ m[0]).transpose(0, 1)
+
+
+class RecordedSegments(Segments):
+    """As :class:`Segments`, for ``torch.export``: the number of graphs is one more than the last of `batch`.
+
+    How many graphs there are is known when the exported program runs; so one graph is treated as several, and a
+    product per graph adds up one small matrix per row.
+    """
+
+    single = False
+
+    def __init__(self, batch: Tensor) -> None:
+        self.num_rows, self.batch, self._chunks = batch.shape[0], batch.long(), {}
+        self.num_graphs = known_size(batch[-1]) + 1
+
+    @property
+    def ptr(self) -> Tensor:  # type: ignore[override]
+        return counts_to_ptr(self.total(torch.ones_like(self.batch)))
+
+    def total(self, v: Tensor) -> Tensor:
+        return v.new_zeros(self.num_graphs, *v.shape[1:]).index_add(0, self.batch, v)
+
+    def gram(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.total(a.unsqueeze(-1) * b.unsqueeze(-2))
+
+    def matmul(self, a: Tensor, m: Tensor) -> Tensor:
+        return (a.unsqueeze(-2) @ self.spread(m)).squeeze(-2)
 
 
 @signed

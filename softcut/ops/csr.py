@@ -12,11 +12,11 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from softcut.errors import GraphError
 from softcut.graph import Graph
-from softcut.ops._torch import is_wrapped, version
-from softcut.ops.batching import Segments, batch_to_ptr
+from softcut.ops._torch import is_exporting, is_wrapped, version
+from softcut.ops.batching import RecordedSegments, Segments, batch_to_ptr
 from softcut.ops.numerics import check_tensor, inverse_sqrt, sum_type
 from softcut.ops.operator import Operator, learned
-from softcut.ops.spmm import CSRPattern, constants, on_kernels, spmm, unwrapped
+from softcut.ops.spmm import CSRPattern, RecordedPattern, constants, on_kernels, spmm, unwrapped
 
 
 class SparseOperator(Operator):
@@ -168,6 +168,12 @@ class CSR(SparseOperator):
         edge_weight = _one_per_edge(edge_weight, edge_index.shape[1])
         if num_nodes is None:
             num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
+        if is_exporting():  # no value can be looked at: what needs one is left to a run outside
+            pattern = RecordedPattern(edge_index[0], edge_index[1], (num_nodes, num_nodes))
+            graphs = Segments(num_nodes, ptr) if batch is None else RecordedSegments(batch)
+            if edge_weight is not None:
+                edge_weight = edge_weight.to(sum_type(edge_weight))
+            return cls(pattern, edge_weight, layout=graphs, symmetric=False)
         known = _recall(edge_index, num_nodes)
         layout, operators = known.graphs(edge_index, batch, ptr)
         if edge_weight is None and symmetric is None:
@@ -227,6 +233,8 @@ class CSR(SparseOperator):
         return total if scale is None else scale * total
 
     def _sum_entries(self, values: Tensor) -> Tensor:
+        if isinstance(self.pattern, RecordedPattern):
+            return self.pattern.sums(values)
         return Segments(self.pattern.nnz, self.pattern.rowptr.long()).total(values)
 
     def _normal_form(self) -> CSR:

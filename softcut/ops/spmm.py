@@ -169,6 +169,40 @@ class CSRPattern:
         return CSRPattern(self.rowptr.to(device), self.col.to(device), self.shape)
 
 
+class RecordedPattern(CSRPattern):
+    """Entries as they came, in any order, for ``torch.export``: no decision depends on where they are.
+
+    A product gathers a row of S for each entry (E x K numbers) and adds them up: plain operations, which every
+    backend of an exported program has.
+    """
+
+    def __init__(self, row: Tensor, col: Tensor, shape: tuple[int, int]) -> None:
+        self.rows, self.col, self.shape = row.long(), col.long(), shape
+
+    @property
+    def counts(self) -> Tensor:
+        return self.sums(torch.ones_like(self.rows))
+
+    @property
+    def has_duplicates(self) -> bool:
+        return True  # not known
+
+    @property
+    def symmetric(self) -> bool:
+        return False  # not known
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Sums over the entries of every row."""
+        return values.new_zeros(self.shape[0], *values.shape[1:]).index_add(0, self.rows, values)
+
+    def product(self, val: Tensor | None, s: Tensor, scale: Tensor | None) -> Tensor:
+        """What :func:`spmm` returns."""
+        scale = None if scale is None else scale.to(s.dtype).unsqueeze(-1)
+        each = (s if scale is None else scale * s).index_select(0, self.col)
+        y = self.sums(each if val is None else val.to(s.dtype).unsqueeze(-1) * each)
+        return y if scale is None else scale * y
+
+
 def on_kernels(pattern: CSRPattern, s: Tensor) -> bool:
     """Whether the product of a pattern with `s` goes to the GPU kernels."""
     return pattern.nnz > 0 and s.shape[-1] > 0 and pattern.lasting and takes(s, pattern.nnz)
@@ -293,4 +327,6 @@ def spmm(pattern: CSRPattern, val: Tensor | None, s: Tensor, scale: Tensor | Non
     tensor([[3., 4.],
             [1., 2.]])
     """
+    if isinstance(pattern, RecordedPattern):
+        return pattern.product(val, s, scale)
     return _SpMM.apply(pattern, val, s, scale)

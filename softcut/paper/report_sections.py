@@ -94,14 +94,34 @@ def report_sections(folder: str | Path) -> list[Section]:
 
 def write_report(folder: str | Path, out: str | Path) -> Path:
     """Write the report of a folder of results."""
-    if not Path(folder).is_dir():
-        raise DataError(
-            f"there is no folder {folder} with results; run softcut reproduce, or name it with --results."
-        )
+    _check_results(Path(folder))
     today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     subtitle = f"Made on {today} by softcut report at commit {commit()} from {Path(folder).name}/."
     page = render_page("softcut: the paper's experiments, measured", report_sections(folder), subtitle)
     return atomic_write(out, page.encode())
+
+
+# Files by which the output of another command is known.
+_OTHER_OUTPUT = {
+    "labels.csv": "softcut cluster; its own page is written by softcut cluster --report",
+    "predictions.csv": "softcut classify; its numbers are in metrics.json",
+    "segments.json": "softcut segment; look at overlay.png",
+    "manifest.json": "softcut partition; train on them with softcut.clustering.distributed",
+}
+
+
+def _check_results(folder: Path) -> None:
+    """Refuse a folder that holds no results of the experiments."""
+    advice = "run softcut reproduce, or name another folder with --results."
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder} with results; {advice}")
+    for file, whose in _OTHER_OUTPUT.items():
+        if (folder / file).exists():
+            raise DataError(
+                f"{folder} holds the output of {whose}. This report is about the paper's experiments: {advice}"
+            )
+    if not any(folder.glob("*.json")):
+        raise DataError(f"{folder} holds no results of the paper's experiments: {advice}")
 
 
 def _counts(rows: Iterable[Sequence[str | Cell]]) -> str:

@@ -14,7 +14,15 @@ from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.report.clustering_files import verdict_of
 from softcut.report.html_page import Part, Section, Text, View, plain, render_page
-from softcut.report.plots import FEW_NODES, cluster_colours, cluster_flow, frame, node_positions, shortened
+from softcut.report.plots import (
+    FEW_NODES,
+    cluster_colours,
+    cluster_flow,
+    coordinate_columns,
+    frame,
+    node_positions,
+    shortened,
+)
 from softcut.report.tables import Cell, Table, number_table
 
 _TYPICAL = 5  # nodes named for each cluster
@@ -62,6 +70,7 @@ def clustering_page(
     history: Mapping[str, np.ndarray] | None = None,
     replicas: Sequence[Replica] = (),
     command: str = "",
+    position: Sequence[str | int] | None = None,
 ) -> str:
     """The page that ``softcut cluster --report`` writes."""
     labels, name = soft.argmax(1), str(metrics["graph"])
@@ -70,7 +79,9 @@ def clustering_page(
     parts: dict[str, list[Part]] = {
         "Summary": _summary(metrics),
         "The graph": [
-            graph_view(graph, soft, name, "Each cluster has a colour and, in its middle, its number.")
+            graph_view(
+                graph, soft, name, "Each cluster has a colour and, in its middle, its number.", position
+            )
         ],
         "Clusters": [
             cluster_table(graph, soft),
@@ -212,7 +223,13 @@ def shown_nodes(labels: np.ndarray, most: int = _NODES) -> np.ndarray:
     return np.unique(np.concatenate([every, first]))
 
 
-def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption: str = "") -> View:
+def graph_view(
+    graph: Graph,
+    soft: np.ndarray,
+    title: str = "The graph",
+    caption: str = "",
+    position: Sequence[str | int] | None = None,
+) -> View:
     """Nodes coloured by cluster: zoom, hover, filter. Of more than 3,000 nodes a sample is shown."""
     soft = np.asarray(soft, dtype=np.float64)  # float32 would show its last digits
     labels = soft.argmax(1)
@@ -233,8 +250,8 @@ def graph_view(graph: Graph, soft: np.ndarray, title: str = "The graph", caption
     x = y = None
     what = ""
     # Positions of a very large graph take longer than its clustering.
-    if graph.num_nodes <= _PLACED or graph.num_features == 2:
-        positions, what = node_positions(graph)
+    if graph.num_nodes <= _PLACED or coordinate_columns(graph, position) is not None:
+        positions, what = node_positions(graph, position)
         x, y = np.round(_even(positions[nodes]), 4)
     groups, sizes = np.unique(labels, return_counts=True)
     colours = cluster_colours(int(groups.max()) + 1)

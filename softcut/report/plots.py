@@ -9,11 +9,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.decomposition import TruncatedSVD
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.preprocessing import normalize
 
+from softcut.clustering.feature_map import FeatureMap
+from softcut.errors import Argument, ParameterError
 from softcut.files import atomic_write
 from softcut.graph import Graph
+from softcut.tables.arrays import listed, to_dense
+from softcut.tables.kinds import WORD
 
 # Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
 # with each of the three kinds of colour blindness see them (CIE Lab, at least 16 apart for all four).
@@ -27,6 +31,8 @@ _LINES = 7  # colours of the palette that can be seen as thin lines on white and
 _NAMED_NODES = 40  # names are written beside nodes up to here
 _DOTS = 20_000  # a scatter of more is one blot
 _BINS = 400  # rows and columns of the image of the adjacency matrix
+# Titles of the two columns, across and up, that say where a node is.
+_COORDINATES = (("x", "y"), ("lon", "lat"), ("lng", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"))
 
 
 def cluster_colours(k: int) -> list[str]:
@@ -63,9 +69,18 @@ def save_figure(fig: Any, path: str | Path, dpi: int = 130) -> Path:
         return atomic_write(path, lambda file: fig.savefig(file, format=kind, dpi=dpi))
 
 
-def plot_clustering(path: str | Path, graph: Graph, labels: np.ndarray, title: str = "Clusters") -> Path:
-    """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix."""
-    positions, positions_are = node_positions(graph)
+def plot_clustering(
+    path: str | Path,
+    graph: Graph,
+    labels: np.ndarray,
+    title: str = "Clusters",
+    position: Sequence[str | int] | None = None,
+) -> Path:
+    """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix.
+
+    `position` is that of :func:`coordinate_columns`.
+    """
+    positions, positions_are = node_positions(graph, position)
     labels = np.asarray(labels)
     used = len(np.unique(labels))
     fig, (nodes, groups, matrix) = figure(1, 3, figsize=(16, 5.4))
@@ -73,7 +88,7 @@ def plot_clustering(path: str | Path, graph: Graph, labels: np.ndarray, title: s
     heading = f"{title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {used} {noun}"
     fig.suptitle(heading, parse_math=False)  # a $ in a name is a $, not the start of a formula
     draw_partition(nodes, graph, labels, positions, "Nodes")
-    nodes.set_xlabel(positions_are)
+    nodes.set_xlabel(positions_are, parse_math=False)
     draw_groups(groups, graph, labels, "Clusters and the cuts between them")
     draw_adjacency(matrix, graph, labels, "Adjacency matrix, sorted by cluster")
     fig.legend(
@@ -237,22 +252,60 @@ def shortened(name: str, most: int) -> str:
 # ---------------------------------------------------------------------------- where nodes stand
 
 
-def node_positions(graph: Graph) -> tuple[np.ndarray, str]:
+def coordinate_columns(graph: Graph, position: Sequence[str | int] | None = None) -> list[int] | None:
+    """The two feature columns that say where nodes are, across and up; None where there are none.
+
+    They are those of `position`, two titles or numbers from 0, or columns with the titles of coordinates: x and y, lon
+    (or lng) and lat, longitude and latitude, pos_x and pos_y, in any case. Other columns are never taken for a place.
+
+    >>> graph = Graph.from_edges([[0], [1]], x=[[60.2, 24.9], [59.3, 18.1]], feature_names=["Lat", "Lon"])
+    >>> coordinate_columns(graph), coordinate_columns(graph, ["Lat", 1])
+    ([1, 0], [0, 1])
+    """
+    names = graph.feature_names or []
+    if position is None:
+        place = {name.strip().lower(): j for j, name in enumerate(names)}
+        known = (pair for pair in _COORDINATES if all(name in place for name in pair))
+        return next(([place[across], place[up]] for across, up in known), None)
+    if len(position) != 2:
+        raise ParameterError(
+            Argument("position"), f" must name two columns of the features, got {len(position)}."
+        )
+    columns = []
+    for given in position:
+        number = int(given) if str(given).isdecimal() else -1
+        if given not in names and not 0 <= number < graph.num_features:
+            has = f"there are {listed(names)}" if names else f"there are {graph.num_features}, without titles"
+            raise ParameterError(
+                Argument("position"), f" must name columns of the features, got {given!r}; {has}."
+            )
+        columns.append(names.index(str(given)) if given in names else number)
+    return columns
+
+
+def node_positions(graph: Graph, position: Sequence[str | int] | None = None) -> tuple[np.ndarray, str]:
     """Two coordinates per node, and what they are.
 
-    Two features are taken as coordinates. Otherwise a graph of up to 300 nodes gets a layout in which neighbours
-    attract each other, and a larger one the leading directions of its features, averaged over neighbours (of its
-    adjacency matrix, where it has none).
+    Coordinates are those of :func:`coordinate_columns`. Without any, a graph of up to 300 nodes gets a layout in which
+    neighbours attract each other, and a larger one the leading directions of its features, averaged over neighbours
+    (of its adjacency matrix, where it has none).
     """
-    if graph.x is not None and graph.num_features == 2:
-        x: Any = graph.x
-        return np.asarray(x.toarray() if sp.issparse(x) else x, dtype=float), "coordinates"
+    columns = coordinate_columns(graph, position)
+    if columns is not None and graph.x is not None:
+        names = graph.feature_names or [f"feature {j}" for j in range(graph.num_features)]
+        titles = " and ".join(shortened(names[j], 30) for j in columns)
+        return to_dense(graph.x[:, columns]).astype(float), f"coordinates: {titles}"
     if graph.num_nodes <= FEW_NODES:
         return _spring(graph), "layout: neighbours attract each other"
-    if graph.x is None:
-        return _directions(_smooth(graph)), "leading directions of the adjacency matrix"
-    smoothed = _smooth(graph) @ (_smooth(graph) @ sp.csr_array(graph.x))
-    return _directions(smoothed), "leading directions of the features around each node"
+    walk = _smooth(graph)
+    what = "leading directions of the features around each node"
+    if graph.x is not None and not (graph.kinds == WORD).all():
+        scaled = FeatureMap.fit(graph.x, kinds=graph.kinds, adjacency=graph.adjacency).transform(graph.x)
+        if scaled.shape[1] >= 2:
+            return PCA(2, random_state=0).fit_transform(walk @ (walk @ scaled.astype(float))), what
+    elif graph.x is not None and graph.num_features > 2:  # fewer words would put all nodes on one line
+        return _directions(walk @ (walk @ sp.csr_array(graph.x))), what
+    return _directions(walk), "leading directions of the adjacency matrix"
 
 
 def _spring(graph: Graph) -> np.ndarray:
@@ -295,9 +348,5 @@ def _smooth(graph: Graph) -> sp.csr_array:
 
 def _directions(matrix: Any) -> np.ndarray:
     """The second and third singular directions: the first one is close to the mean and shows nothing."""
-    if matrix.shape[1] == 1:
-        flat = matrix.toarray()
-    else:
-        wanted = min(3, matrix.shape[1] - 1)
-        flat = TruncatedSVD(wanted, random_state=0).fit_transform(normalize(matrix))[:, -2:]
-    return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
+    wanted = min(3, matrix.shape[1] - 1)
+    return TruncatedSVD(wanted, random_state=0).fit_transform(normalize(matrix))[:, -2:]

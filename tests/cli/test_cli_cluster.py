@@ -84,6 +84,54 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     assert not Path("again/clusters.png").exists()
 
 
+def test_a_data_set_is_clustered_by_name_unless_there_is_such_a_file(
+    done, run, people, tmp_path, monkeypatch
+):
+    graph, _ = people
+    asked = []
+    monkeypatch.setattr(
+        "softcut.datasets.load", lambda name, **options: asked.append((name, options)) or graph
+    )
+    words = ("-k", 3, "--n-init", 2, "--max-iter", 30, "--no-plot")
+    _, err = done("cluster", "Cora", *words, "--model-out", "m")
+    assert "cora: the data set of that name, 120 nodes, 480 edges, 30 features" in err
+    assert json.loads(Path("Cora-clusters/metrics.json").read_text())["graph"] == "Cora"
+    (tmp_path / "cora").mkdir()  # a folder is no graph
+    done("predict", "m", "cora", "--keep-self-loops", "--no-plot")
+    assert asked == [("cora", {"self_loops": "drop"}), ("cora", {"self_loops": "keep"})]
+    (tmp_path / "pubmed").write_text((tmp_path / "people.csv").read_text())
+    _, err = done("cluster", "pubmed", "--format", "edges", *words)
+    assert "pubmed is the file of that name in this folder, not the data set pubmed." in err
+    assert len(asked) == 2
+
+
+def test_columns_that_say_where_nodes_are_drawn(done, refused, ring, monkeypatch, tmp_path):
+    table = "id,salary,age\n" + "".join(f"{i},{30_000 + 997 * i % 7001},{20 + i % 13}\n" for i in range(30))
+    (tmp_path / "people.csv").write_text(table)
+    drawn = []
+    monkeypatch.setattr(
+        "softcut.report.plots.draw_partition", lambda ax, graph, labels, *rest: drawn.append(rest[0])
+    )
+    words = (
+        *(word for word in ring if word != "--no-plot"),
+        "-f",
+        "people.csv",
+        "--report",
+        "--model-out",
+        "m",
+    )
+    done(*words, "--out", "a")
+    assert '"positions": "layout' in Path("a/report.html").read_text().replace('":"', '": "')
+    done(*words, "--out", "b", "--overwrite", "--position", "age", "salary")
+    assert '"positions": "coordinates: age and salary"' in Path("b/report.html").read_text().replace(
+        '":"', '": "'
+    )
+    done("predict", "m", "ring.csv", "-f", "people.csv", "--out", "c", "--position", 1, 0)
+    assert drawn[0].max() < 30 and drawn[1][:, 0].max() == drawn[2][:, 0].max() == 32
+    said = refused(*words, "--out", "d", "--overwrite", "--position", "age", "height")
+    assert "--position must name columns of the features, got 'height'; there are 'salary', 'age'." in said
+
+
 def test_cluster_without_features_says_so(done, ring):
     _, err = done(*ring, "-k", "auto")
     assert "clusters found from the edges alone, without networks: no features were given." in err

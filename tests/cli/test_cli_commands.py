@@ -111,6 +111,7 @@ def test_options_of_partition_have_an_effect(done, people):
 def test_report_writes_one_file(done, refused, tmp_path, monkeypatch):
     monkeypatch.setattr("softcut.paper.report_sections.report_sections", lambda folder: [Section("All", [])])
     (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "table1.json").write_text("{}")
     out, _ = done("report", "--out", f"{SHOWN}/a.html")
     assert out == f"Report: {SHOWN}/a.html ({Path(SHOWN, 'a.html').stat().st_size / 1e6:.1f} MB)\n"
     assert [p.name for p in Path(SHOWN).iterdir()] == ["a.html"]
@@ -395,3 +396,23 @@ def test_a_terminal_sees_bars(terminal):
         if terminal:
             told(5, 10)
     assert ("reading" in screen.getvalue()) is terminal
+
+
+def test_report_names_the_results_of_another_command(done, refused, ring):
+    done(*ring, "--out", "mine")
+    said = refused("report", "--results", "mine")
+    assert (
+        "mine holds the output of softcut cluster; its own page is written by softcut cluster --report"
+        in said
+    )
+    assert "This report is about the paper's experiments" in said
+
+
+def test_a_model_of_the_other_kind_is_named(done, refused, ring, shapes):
+    shapes("shapes", 12)
+    done("classify", "shapes", "--epochs", 1, "--model-out", "judge")
+    done(*ring, "--model-out", "places")
+    said = refused("predict", "judge", "ring.csv", "--out", "out")
+    assert "judge is a classifier of graphs, not a clustering of nodes: use it with softcut classify" in said
+    said = refused("classify", "shapes", "--model", "places", "--out", "out")
+    assert "places is a clustering of nodes (GraphClustering)" in said and "softcut predict" in said

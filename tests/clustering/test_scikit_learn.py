@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
@@ -12,7 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import softcut as sc
 from softcut.clustering import Recipe
 from softcut.datasets import attributed_communities
-from softcut.errors import GraphError
+from softcut.errors import GraphError, NotFittedError
+from softcut.metrics import evidence
 
 # Checks that cannot apply, each with the reason.
 NOT_APPLICABLE = {
@@ -88,6 +90,49 @@ def test_a_pipeline_passes_y_and_it_is_not_taken_for_features(graph):
     np.testing.assert_array_equal(labels, alone.labels_)
     est = sc.GraphClustering(3, n_init=2, max_iter=10).fit(graph.adjacency, graph.y)
     assert any("taken for y" in note for note in est.notes_)
+
+
+def test_score_is_the_evidence_of_what_is_predicted(graph):
+    est = sc.GraphClustering(3, n_init=2, max_iter=10).fit(graph)
+    value = evidence(graph, est.labels_)
+    assert est.score(graph) == est.score(graph, y=graph.y) == pytest.approx(value)
+    assert est.score(graph.adjacency, graph.x) == pytest.approx(value)
+    several = sc.GraphClustering(3, n_init=2, max_iter=10).fit([graph, graph])
+    assert several.score([graph, graph]) == pytest.approx(
+        evidence(sc.Graph.batch([graph, graph]), several.labels_)
+    )
+    with pytest.raises(NotFittedError):
+        sc.GraphClustering().score(graph)
+
+
+def test_nodes_without_a_cluster_do_not_count_in_the_score(graph, monkeypatch):
+    est = sc.GraphClustering(3, n_init=2, max_iter=10).fit(graph)
+    some = np.where(np.arange(120) < 10, -1, est.labels_)
+    monkeypatch.setattr(est, "predict", lambda graph: some)
+    rest = np.arange(10, 120)
+    assert est.score(graph) == pytest.approx(evidence(graph.subgraph(rest), some[rest]))
+
+
+@pytest.mark.parametrize("form", ["graph", "matrix", "pipeline"])
+def test_a_search_compares_numbers_of_clusters(graph, form):
+    data, nodes = graph if form == "graph" else graph.adjacency, np.arange(graph.num_nodes)
+    est = sc.GraphClustering(n_init=2, max_iter=20)
+    if form == "pipeline":
+        est = make_pipeline(FunctionTransformer(), est)
+    name = "graphclustering__n_clusters" if form == "pipeline" else "n_clusters"
+    search = GridSearchCV(est, {name: [3, 6, 8]}, cv=[(nodes, nodes)], error_score="raise").fit(data)
+    each = [clone(est).set_params(**{name: k}).fit(data).score(data) for k in (3, 6, 8)]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], each)
+    assert search.best_params_ == {name: 3} and search.score(data) == pytest.approx(each[0])
+    np.testing.assert_array_equal(search.predict(data), search.best_estimator_.predict(data))
+
+
+def test_names_of_the_training_nodes(graph):
+    names = [f"n{i}" for i in range(120)]
+    called = sc.Graph.from_scipy(graph.adjacency, x=graph.x, node_names=names)
+    est = sc.GraphClustering(3, n_init=2, max_iter=10).fit(called)
+    assert est.node_names_.tolist() == names
+    assert est.fit(graph).node_names_.tolist() == list(range(120))
 
 
 def named(graph, order):

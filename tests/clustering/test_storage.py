@@ -18,8 +18,8 @@ from softcut.errors import ModelFileError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*explain less", "ignore:restarts hardly agree")
 GRAPH = attributed_communities(n_nodes=60, n_clusters=2, n_features=30, edge_signal=0.9, seed=0)
-MEASURED = GRAPH.with_features(np.random.default_rng(0).normal(size=(60, 4)), ["a", "b", "c", "d"])
 NAMED = sc.Graph.from_scipy(GRAPH.adjacency, node_names=[f"n{i}" for i in range(60)])
+MEASURED = NAMED.with_features(np.random.default_rng(0).normal(size=(60, 4)), ["a", "b", "c", "d"])
 KINDS = {
     "default": ({"n_clusters": 3}, GRAPH),
     "auto": ({"n_clusters": [2, 3]}, GRAPH),
@@ -272,6 +272,7 @@ WRONG = {
     ("default", "replicas_", "history"): [[]],
     ("placed", "replicas_", "seed|objective"): [[{"seed": 1}]],
     ("auto", "candidates_", "incomplete"): [[[2, 1]], [[2]], [[0, {}]]],
+    ("measured", "named"): [False, 1],
     ("several", "graph_sizes"): [[0, 119, 119, 120], [1, 60, 120], [0, 60, 119], [0, 60, 121], []],
     ("measured", "feature_names_in_"): [["a", "b", "c"], ["a", "b", "c", 4], "abcd"],
 }
@@ -293,7 +294,7 @@ def test_every_tensor_has_one_shape_and_finite_numbers(kind, load):
         wrong = {
             "longer": torch.cat([tensor, tensor]) if tensor.dim() else torch.zeros(1),
             "one dimension more": tensor.unsqueeze(-1),
-            "another type": tensor.float() if name in ("labels", "encoder.kinds") else tensor.long(),
+            "another type": tensor.long() if tensor.is_floating_point() else tensor.float(),
         }
         if tensor.is_floating_point() and tensor.numel():
             wrong["not finite"] = tensor * math.nan
@@ -316,3 +317,10 @@ def test_labels_and_soft_clusters_belong_together(load):
     for name, value in (("labels", (labels + 1) % 3), ("soft", soft * 1.01), ("soft", negative)):
         with pytest.raises(ModelFileError, match=f"{name} does not fit the rest"):
             load({**tensors, name: value}, meta)
+
+
+def test_names_of_nodes_that_cannot_be_right(load):
+    _, _, tensors, meta = packed("measured")
+    for names in ('["n0"]', str(["n0"] * 60), "{}", str([1] * 60)):
+        told = torch.frombuffer(bytearray(names.encode()), dtype=torch.uint8)
+        assert refusal(load, {**tensors, "node_names": told}, meta), names

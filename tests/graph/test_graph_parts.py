@@ -11,6 +11,7 @@ from helpers.graph_checks import check_invariants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softcut.errors import GraphError
 from softcut.graph import Graph
 from softcut.tables.arrays import to_dense
 
@@ -87,6 +88,41 @@ def test_subgraph_equals_dense_indexing(seed: int, random: Any) -> None:
     mask[nodes] = True
     masked, listed = (g.subgraph(each).adjacency for each in (mask, sorted(nodes)))
     np.testing.assert_array_equal(masked.toarray(), listed.toarray())
+
+
+def test_a_graph_is_indexed_like_its_adjacency_matrix() -> None:
+    g = Graph.from_edges([[0, 1, 2], [1, 2, 3]], x=np.arange(8.0).reshape(4, 2))
+    assert g.shape == g.adjacency.shape
+    for nodes in ([3, 1, 2], np.ix_([3, 1, 2], [3, 1, 2])):
+        part = g[nodes]
+        np.testing.assert_array_equal(
+            part.adjacency.toarray(), g.adjacency.toarray()[[3, 1, 2]][:, [3, 1, 2]]
+        )
+        np.testing.assert_array_equal(part.x, g.x[[3, 1, 2]])
+    for nodes in (np.ix_([0, 1], [1, 0]), ([0], [0], [0])):
+        with pytest.raises(GraphError, match="the same in rows and columns"):
+            g[nodes]
+
+
+def test_the_html_of_a_graph_shows_what_it_holds_and_escapes_names() -> None:
+    bad = "<script>alert(1)</script>"
+    x = np.array([[62_530.4, 1.0], [1.5, 0.0], [2.5, 1.0]])
+    g = Graph.from_edges(
+        [[0, 1], [1, 2]], x=x, node_names=[bad, "b", "c"], feature_names=["age", bad], name=bad
+    )
+    html = g.with_notes(f"a note about {bad}")._repr_html_()
+    assert "<script" not in html and html.count("&lt;script&gt;") == 4
+    for said in ("3 nodes", "2 edges", "2 features", "age", "a note about", "62,530"):
+        assert said in html
+    assert "features" not in Graph.from_edges([[0], [1]])._repr_html_()
+
+
+def test_the_html_of_a_large_graph_is_short() -> None:
+    n = 5000
+    g = Graph.from_edges(
+        [np.arange(n - 1), np.arange(1, n)], x=sp.eye_array(n), node_names=[f"n{i}" for i in range(n)]
+    )
+    assert len(g._repr_html_()) < 5000
 
 
 def test_graph_is_frozen_copyable_and_picklable() -> None:

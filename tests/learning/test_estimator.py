@@ -188,8 +188,14 @@ def test_damaged_models_are_refused(fitted: sc.GraphClassification, tmp_path: ob
         sc.GraphClassification.load(path)
     two = Graph.from_edges([[0, 1, 2, 3, 4, 5, 2], [1, 2, 0, 4, 5, 3, 3]])
     cluster = sc.GraphClustering(2).fit(two)
-    with pytest.raises(ModelFileError, match="not a model of GraphClassification"):
+    with pytest.raises(
+        ModelFileError, match=r"other is a clustering of nodes \(GraphClustering\).*softcut predict"
+    ):
         sc.GraphClassification.load(cluster.save(f"{tmp_path}/other"))
+    with pytest.raises(
+        ModelFileError, match=r"again is a classifier of graphs, not a clustering.*softcut classify"
+    ):
+        sc.GraphClustering.load(fitted.save(f"{tmp_path}/again"))
 
 
 def test_unseen_degrees_are_the_largest_known(fitted: sc.GraphClassification) -> None:

@@ -82,6 +82,8 @@ def test_long_files_are_cut_off():
 def test_no_folder_is_one_sentence(tmp_path):
     with pytest.raises(DataError, match=r"no folder .* with results"):
         report_sections.write_report(tmp_path / "none", tmp_path / "a.html")
+    with pytest.raises(DataError, match="holds no results of the paper's experiments"):
+        report_sections.write_report(tmp_path, tmp_path / "a.html")
     (tmp_path / "objectives.json").write_text("{")
     with pytest.raises(DataError, match="is not JSON"):
         report_sections.report_sections(tmp_path)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers.kept import check_kept
 from matplotlib.colors import to_hex, to_rgb
 
 from softcut.datasets import attributed_communities, grid_graph
+from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.report import demo, plots
 from softcut.report.plots import (
@@ -221,21 +223,6 @@ def test_parts_that_are_not_connected_do_not_overlap():
     np.testing.assert_allclose(positions[15:], [[2 * r + 2, 4 * r + 3], [1, 6 * r + 4]])
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_few_features_give_two_coordinates(columns):
-    x = np.random.default_rng(0).random((400, columns))
-    graph = grid_graph(20, 20).with_features(x)
-    positions, what = node_positions(graph)
-    assert np.isfinite(positions).all() and positions.any(0).tolist() == [True, columns > 1]
-    if columns == 2:
-        np.testing.assert_allclose(positions, x, rtol=1e-6)
-        assert what == "coordinates"
-    if columns == 1:  # the mean over two steps
-        walk = graph.adjacency.toarray() + np.eye(400)
-        walk /= walk.sum(1, keepdims=True)
-        np.testing.assert_allclose(positions, np.hstack([walk @ walk @ x, 0 * x]), rtol=1e-6)
-
-
 def test_labels_that_match_get_the_same_number():
     rng = np.random.default_rng(0)
     reference = rng.integers(0, 5, 200)
@@ -314,3 +301,56 @@ def test_every_method_has_a_legend_and_large_graphs_more_panels(figures, nodes, 
     for ax in panels[-2:]:
         said = [text.get_text() for text in ax.get_legend().get_texts()]
         assert [text.split(",")[0] for text in said] == [f"{i}: {size} nodes" for i, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize("nodes", [100, 400])
+@pytest.mark.parametrize(
+    "columns",
+    [["age"], ["salary", "age"], ["salary", "age", "height"], ["lat", "age"], ["flag", "other flag"]],
+)
+def test_features_are_no_coordinates_and_nodes_stand_on_no_line(nodes, columns):
+    rng = np.random.default_rng(0)
+    x = rng.normal([41_000, 40, 1.7][: len(columns)], [9_000, 10, 0.1][: len(columns)], (nodes, len(columns)))
+    x = rng.integers(2, size=x.shape) if "flag" in columns else x
+    graph = attributed_communities(nodes, 3, seed=0).with_features(x, feature_names=columns)
+    positions, what = node_positions(graph)
+    assert positions.shape == (nodes, 2) and np.isfinite(positions).all()
+    assert not what.startswith("coordinates")
+    spread = np.linalg.svd(positions - positions.mean(0), compute_uv=False)
+    assert spread[1] > 0.1 * spread[0], "on one line"
+
+
+@pytest.mark.parametrize(
+    ("names", "across", "up"),
+    [
+        (["x", "y"], "x", "y"),
+        (["age", "Latitude", " LONGITUDE "], " LONGITUDE ", "Latitude"),
+        (["pos_y", "pos_x", "salary"], "pos_x", "pos_y"),
+        (["lat", "lng"], "lng", "lat"),
+    ],
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_named_as_coordinates_are_the_places_of_nodes(names, across, up, sparse):
+    x = np.random.default_rng(0).random((400, len(names))).astype(np.float32)
+    graph = grid_graph(20, 20).with_features(sp.csr_array(x) if sparse else x, feature_names=names)
+    positions, what = node_positions(graph)
+    np.testing.assert_array_equal(positions, x[:, [names.index(across), names.index(up)]])
+    assert what == f"coordinates: {across} and {up}"
+
+
+def test_columns_that_are_asked_for_are_the_places_of_nodes():
+    x = np.random.default_rng(0).random((9, 3)).astype(np.float32)
+    grid = grid_graph(3, 3)
+    graph = grid.with_features(x, feature_names=["x", "y", "0"])
+    for asked, columns in ((["y", "x"], [1, 0]), (("0", 1), [2, 1]), (["0", "0"], [2, 2])):
+        np.testing.assert_array_equal(node_positions(graph, asked)[0], x[:, columns])
+    assert node_positions(grid.with_features(x), ["2", "0"])[1] == "coordinates: feature 2 and feature 0"
+    for asked, said in (
+        (["x", "z"], "got 'z'; there are 'x', 'y', '0'"),
+        (["x"], "two columns"),
+        ([0, 3], "got 3"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            node_positions(graph, asked)
+    with pytest.raises(ParameterError, match="there are 0, without titles"):
+        node_positions(grid.with_features(None), [0, 1])

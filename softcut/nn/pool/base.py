@@ -39,8 +39,9 @@ class PoolOutput:
     ----------
     x : Tensor
         Pooled features: [B, K, F] from a dense pooler, [N', F] from one that keeps nodes.
-    adj : Operator
-        The pooled graphs; goes straight into the next layer. Some poolers connect them when `adj` is first read.
+    adj : Operator or Tensor
+        The pooled graphs; goes straight into the next layer. Some poolers connect them when `adj` is first read. A
+        tensor where the pooler was called with ``dense=True``.
     batch, mask : Tensor or None
         Graph number of each row (ragged), or which rows are real (padded); None if neither applies.
     selection : Selection
@@ -61,6 +62,7 @@ class PoolOutput:
         raw_losses: dict[str, Tensor] | None = None,
         weights: dict[str, float] | None = None,
     ) -> None:
+        self.dense = False  # whether `adj` is a tensor
         self.x, self.selection, self.batch, self.mask = x, selection, batch, mask
         self.raw_losses, self.weights = raw_losses or {}, weights or {}
         self.graph_losses = {
@@ -71,10 +73,15 @@ class PoolOutput:
         self._adj = adj() if torch.compiler.is_compiling() and callable(adj) else adj
 
     @property
-    def adj(self) -> Operator:
+    def operator(self) -> Operator:
+        """The pooled graphs as an operator, whatever `adj` is."""
         if not isinstance(self._adj, Operator):
             self._adj = self._adj()
         return self._adj
+
+    @property
+    def adj(self) -> Any:
+        return self.operator.to_dense() if self.dense else self.operator
 
     @property
     def s(self) -> Tensor:
@@ -90,7 +97,8 @@ class PoolOutput:
         return iter((self.x, self.adj, self.batch, self.mask, self.selection, self.losses))
 
     def __repr__(self) -> str:
-        adj = self._adj if isinstance(self._adj, Operator) else "connected when it is read"
+        adj: Any = self._adj if isinstance(self._adj, Operator) else "connected when it is read"
+        adj = list(self.adj.shape) if self.dense else adj
         rows = {"batch": self.batch, "mask": self.mask}
         shapes = "".join(f"{name}={list(t.shape)}, " for name, t in rows.items() if t is not None)
         return (
@@ -98,9 +106,21 @@ class PoolOutput:
             f"losses=[{', '.join(self.losses)}])"
         )
 
-    def to_pyg(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(x, edge_index, edge_weight, batch) for layers of PyTorch Geometric; padding is left out."""
-        x, adj, batch = self.x, self.adj, self.batch
+    def to_pyg(self, dense: bool = False) -> tuple[Tensor, ...]:
+        """(x, edge_index, edge_weight, batch) for layers of PyTorch Geometric; padding is left out.
+
+        With ``dense=True`` what ``dense_mincut_pool`` returns there: (x, adj, *losses), all of them tensors.
+
+        >>> import torch
+        >>> from softcut.nn import MinCutPool
+        >>> out = MinCutPool(3, 2)(torch.rand(4, 3), torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+        >>> x, adj, cut, ortho = out.to_pyg(dense=True)
+        >>> adj.shape
+        torch.Size([1, 2, 2])
+        """
+        if dense:
+            return self.x, self.operator.to_dense(), *self.losses.values()
+        x, adj, batch = self.x, self.operator, self.batch
         if isinstance(adj, Dense):
             adj, real = to_ragged(adj)
             x, batch = x[real], real.nonzero()[:, 0]
@@ -113,8 +133,9 @@ class PoolOutput:
 class Pool(nn.Module, ABC):
     """Base class of the pooling layers.
 
-    Called as ``pool(x, adj, edge_weight=None, batch=None, mask=None, selection=None)``: `adj` is an
-    operator, a Graph, an edge_index [2, E], or a dense batch [B, N, N]; `selection` is a precomputed one.
+    Called as ``pool(x, adj, edge_weight=None, batch=None, mask=None, selection=None, dense=False)``: `adj` is an
+    operator, a Graph, an edge_index [2, E], or a dense batch [B, N, N]; `selection` is a precomputed one. With
+    ``dense=True`` the pooled graphs are a tensor, as layers of PyTorch Geometric such as ``DenseGCNConv`` take them.
     """
 
     @abstractmethod
@@ -133,6 +154,8 @@ class Pool(nn.Module, ABC):
         batch: Tensor | None = None,
         mask: Tensor | None = None,
         selection: Selection | None = None,
+        *,
+        dense: bool = False,
     ) -> PoolOutput:
         x, op = graph_input(x, adj, edge_weight, batch, mask, getattr(self, "in_channels", None))
         if selection is None:
@@ -144,7 +167,9 @@ class Pool(nn.Module, ABC):
                 f"selection must be a Selection, such as out.selection of another call, got "
                 f"{type(selection).__name__}; softcut.nn.mincut_pool and diff_pool take a matrix S."
             )
-        return self.pool(x, op, selection)
+        out = self.pool(x, op, selection)
+        out.dense = dense
+        return out
 
     def selected(self, x: Tensor, op: Operator) -> Selection:
         """A selection that knows the graph it was made for."""

@@ -194,16 +194,20 @@ class ScorePool(Pool):
         mask: Tensor | None = None,
         selection: Selection | None = None,
         attn: Tensor | None = None,
+        *,
+        dense: bool = False,
     ) -> PoolOutput:
         if attn is None:
-            return super().forward(x, adj, edge_weight, batch, mask, selection)
+            return super().forward(x, adj, edge_weight, batch, mask, selection, dense=dense)
         if selection is not None:
             raise ParameterError("attn must be None where selection says which nodes stay.")
         if isinstance(attn, Tensor) and attn.dim() == 1:
             attn = attn.unsqueeze(-1)
         x, op = graph_input(x, adj, edge_weight, batch, mask)
         scored, _ = graph_input(attn, op, channels=self.in_channels, name="attn")
-        return self.pool(x, op, self.selected(scored, op))
+        out = self.pool(x, op, self.selected(scored, op))
+        out.dense = dense
+        return out
 
     def pool(self, x: Tensor, op: Operator, selection: Selection) -> PoolOutput:
         if not isinstance(selection, KeepSelection):
