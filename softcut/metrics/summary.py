@@ -21,7 +21,12 @@ VERDICTS = {
     "weak": "There is some structure; look at the clusters before you rely on them.",
     "clear": "The clusters are clear.",
 }
-_MEMBERS = 5  # typical ones, and doubtful ones, of a cluster
+# Columns of clusters.csv and of Summary.to_frame.
+ROW = (
+    *("cluster", "size", "share", "cohesion", "by_chance", "certainty"),
+    *("differs_by", "typical", "doubtful", "bridges"),
+)
+_TYPICAL, _DOUBTFUL = 5, 3  # members of a cluster
 _BRIDGES = 3  # to other clusters
 _PRINTED = 20  # clusters; to_frame has all
 _NAME = 40  # characters of a node's name
@@ -88,14 +93,14 @@ class ClusterSummary:
         """Everything else, each in a line; empty where there is nothing to say."""
         return {
             "differs by": traits_text(self.traits),
-            "typical": ", ".join(self.typical),
+            "typical": ("; " if any("," in name for name in self.typical) else ", ").join(self.typical),
             "doubtful": ", ".join(map(str, self.doubtful)),
             "bridges": ", ".join(b.text("", "") if i else b.text() for i, b in enumerate(self.bridges)),
         }
 
     @property
     def row(self) -> dict[str, Any]:
-        """A row of ``clusters.csv`` and of :meth:`Summary.to_frame`."""
+        """The values of :data:`ROW`."""
         numbers = {name: getattr(self, name) for name in ("cohesion", "by_chance", "certainty")}
         rounded = {name: None if math.isnan(value) else round(value, 6) for name, value in numbers.items()}
         return {
@@ -143,7 +148,7 @@ class Summary:
     def to_frame(self) -> Any:
         """A pandas data frame with a row per cluster, as in ``clusters.csv``."""
         pandas = require("pandas", "tables", "to_frame")
-        return pandas.DataFrame([cluster.row for cluster in self.clusters]).set_index("cluster")
+        return pandas.DataFrame([cluster.row for cluster in self.clusters], columns=ROW).set_index("cluster")
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -247,7 +252,7 @@ def _cluster(
     called = [shortened(names[node], _NAME) for node in members]
     # Many are equally certain: those with most edges inside come first, then those with fewest to others.
     order = np.lexsort((weights.sum(1), -weights[:, c], -np.round(own, 3)))
-    typical = order[:_MEMBERS]
+    typical = order[:_TYPICAL]
     return ClusterSummary(
         cluster=c,
         size=len(members),
@@ -275,5 +280,5 @@ def _doubts(c: int, soft: np.ndarray, names: list[str], typical: set[int]) -> li
     second = others.argmax(1)
     chance = others.max(1)
     order = np.argsort(soft[:, c] - chance, kind="stable")
-    doubted = [i for i in order[: 2 * _MEMBERS] if chance[i] >= _SEEN and i not in typical][:_MEMBERS]
+    doubted = [i for i in order if chance[i] >= _SEEN and i not in typical][:_DOUBTFUL]
     return [Doubt(names[i], float(soft[i, c]), int(second[i]), float(chance[i])) for i in doubted]

@@ -22,12 +22,13 @@ import torch
 from torch import Tensor
 
 from softcut.metrics.features import axes_table, column_gains, looked_at, normal_scores, told_by
-from softcut.metrics.wording import percent, readable
+from softcut.metrics.wording import percent, readable, shortened
 from softcut.ops.information import multinomial_complexity
 from softcut.tables.arrays import to_dense
 from softcut.tables.kinds import CATEGORY, NUMBER
 
 _MOST = 6  # traits of a cluster
+_NAME = 60  # characters of a feature's name
 _AT_A_TIME = 256  # columns of numbers that are ranked together
 
 
@@ -35,8 +36,8 @@ _AT_A_TIME = 256  # columns of numbers that are ranked together
 class Trait:
     """A feature by which the members of a cluster differ from the other nodes.
 
-    >>> str(Trait("dept Legal", "share", 0.65, 0.12, nats=9.0)), str(Trait("salary", "median", 62_534, 41_020, nats=7.0))
-    ('dept Legal 65 % (12 % elsewhere)', 'salary 62,500 (41,000 elsewhere)')
+    >>> str(Trait("dept Legal", "share", 0.65, 0.12, nats=9.0)), str(Trait("pay", "median", 62_534, 41_020, nats=7.0))
+    ('dept Legal 65 % (12 % elsewhere)', 'pay 62,500 (41,000 elsewhere)')
     """
 
     feature: str
@@ -80,8 +81,8 @@ def traits_of_clusters(
 ) -> list[list[Trait]]:
     """What characterises each of `k` clusters, the strongest first; nothing where no feature pays.
 
-    `x` [N, F] are the features, `kinds` those of its columns (:mod:`softcut.tables.kinds`), `names` their names, `dates`
-    the names of numbers that are days since 1970; `labels` [N] are from 0 to `k` - 1, or -1 for a node in no cluster.
+    `x` [N, F] are the features, `kinds` those of its columns (:mod:`softcut.tables.kinds`), `names` their names and
+    `dates` the names of numbers that are days since 1970; `labels` [N] are below `k`, -1 for a node in no cluster.
 
     >>> hobby = np.eye(2)[[0] * 30 + [1] * 30]
     >>> traits = traits_of_clusters(hobby, np.zeros(2), ["chess", "tennis"], np.arange(60) // 30, 2)
@@ -129,13 +130,13 @@ def _tables(
         yield words, torch.from_numpy(np.hstack([(member @ has).toarray(), sizes])), _gains_of_words
     numbers = columns[kinds[columns] == NUMBER]
     rows = looked_at(len(labels))
+    scale = len(labels) / len(rows)  # nodes that one stands for
     seen = torch.from_numpy(labels[rows])
     for start in range(0, len(numbers), _AT_A_TIME):
         some = numbers[start : start + _AT_A_TIME]
         values = np.asarray(to_dense(x[:, some][rows]), dtype=np.float64)
         scores, varied = np.zeros(values.shape), values.max(0) > values.min(0)
         scores[:, varied] = normal_scores(values[:, varied])
-        scale = len(labels) / len(rows)  # nodes that one stands for
         yield some, axes_table(torch.from_numpy(scores), seen, k), lambda sums: column_gains(sums) * scale
 
 
@@ -181,16 +182,18 @@ class _Columns:
         values = np.asarray(to_dense(column), dtype=np.float64).ravel()
         own, others = values[inside], values[~inside]
         name = self.names[j]
+        called = shortened(name, _NAME)
         if self.kinds[j] != NUMBER or bool(np.isin(values, (0.0, 1.0)).all()):
             title, _, value = name.partition("=")
-            shown = f"{title} {value}" if self.categories[title] > 1 and value else name
-            return Trait(shown, "share", float((own != 0).mean()), float((others != 0).mean()), nats)
+            if self.categories[title] > 1 and value:
+                called = shortened(f"{title} {value}", _NAME)
+            return Trait(called, "share", float((own != 0).mean()), float((others != 0).mean()), nats)
         middle = float(np.median(own)), float(np.median(others))
         if name in self.dates:
-            return Trait(name, "date", *middle, nats)
+            return Trait(called, "date", *middle, nats)
         if middle[0] == middle[1]:  # of numbers with few values, such as counts
-            return Trait(name, "mean", float(own.mean()), float(others.mean()), nats)
-        return Trait(name, "median", *middle, nats)
+            return Trait(called, "mean", float(own.mean()), float(others.mean()), nats)
+        return Trait(called, "median", *middle, nats)
 
 
 def _date(days: float) -> str:

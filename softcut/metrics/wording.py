@@ -50,10 +50,11 @@ def percent(share: float) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """A name of at most `most` characters, in one line.
+    """A name of at most `most` characters, in one line, without signs that steer a terminal.
 
-    >>> shortened("a long name", 7)
-    'a long…'
+    >>> shortened("a long name", 7), shortened("two\\nlines", 20)
+    ('a long…', 'two lines')
     """
-    name = " ".join(name.split()) if any(c in name for c in "\n\r\t") else name
+    if not name.isprintable():
+        name = "".join(c if c.isprintable() else " " for c in name)
     return name if len(name) <= most else name[: most - 1] + "…"

@@ -28,7 +28,7 @@
       svg.append(draw("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: py(at), y2: py(at) }));
       svg.append(draw("text", { x: LEFT - 6, y: py(at) + 4, "text-anchor": "end" }, shown(at)));
     }
-    for (const at of names ? names.map((_, i) => i) : ticks(x0, x1)) {
+    for (const at of names ? names.map((_, i) => i) : ticks(x0, x1).filter((at) => !panel.whole || Number.isInteger(at))) {
       svg.append(draw("text", { x: px(at), y: HEIGHT - BOTTOM + 15, "text-anchor": "middle" }, names ? names[at] : shown(at)));
     }
     svg.append(draw("path", { class: "axis", fill: "none", d: `M${LEFT} ${TOP}V${HEIGHT - BOTTOM}H${WIDTH - RIGHT}` }));
@@ -61,12 +61,18 @@
       const xs = (series) => series.x || series.y.map((_, i) => i + 1);
       const spanX = extent(lines.flatMap(xs)), spanY = extent(lines.flatMap((s) => s.y));
       const [svg, px, py] = frame(given, spanX, spanY);
+      if (given.mark !== undefined && given.mark !== null) {
+        svg.append(draw("line", { class: "axis mark", x1: px(given.mark), x2: px(given.mark), y1: TOP, y2: HEIGHT - BOTTOM, "stroke-dasharray": "5 3" }));
+      }
       for (const series of lines) {
         const at = xs(series);
         // A missing value breaks the line.
         const path = series.y.map((y, i) => (y === null ? "" : `${i && series.y[i - 1] !== null ? "L" : "M"}${px(at[i]).toFixed(1)} ${py(y).toFixed(1)}`));
         svg.append(draw("path", { d: path.join(""), fill: "none", stroke: series.colour, "stroke-width": 1.8,
           "stroke-dasharray": series.dash || "none" }));
+        series.y.forEach((y, i) => {
+          if (series.points && y !== null) svg.append(draw("circle", { cx: px(at[i]), cy: py(y), r: 3, fill: series.colour }));
+        });
       }
       const cross = draw("line", { class: "cross", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
       svg.append(cross);
@@ -94,7 +100,7 @@
       });
       return make("div", { class: "chart" }, svg);
     }
-    element.append(...(names.length > 1 ? [legend] : []), box, said);
+    element.append(...(names.length > 1 && data.legend !== false ? [legend] : []), box, said);
     paint();
   }
 
