@@ -135,6 +135,6 @@ def column_gains(table: Tensor) -> Tensor:
     sizes = table[..., -1:]
     n = float(sizes.sum(-2).max())
     told = (table[..., :-1].square() / sizes.clamp(min=1)).sum(-2) / n
-    used = (sizes > 0).sum(-2)
+    used = (sizes > 0).sum(-2).to(table)
     spread = torch.log1p(n * (1 - told).clamp(min=0))
     return 0.5 * (n - used) * math.log1p(n) - 0.5 * (n - 1) * spread - math.log(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -249,7 +249,10 @@ def _cluster(
     weights = np.asarray(near[members].toarray())  # of its members to every cluster
     own = soft[members, c]
     volume, total = flow[c].sum(), flow.sum()
-    called = [shortened(names[node], _NAME) for node in members]
+
+    def called(i: int) -> str:
+        return shortened(names[members[i]], _NAME)
+
     # Many are equally certain: those with most edges inside come first, then those with fewest to others.
     order = np.lexsort((weights.sum(1), -weights[:, c], -np.round(own, 3)))
     typical = order[:_TYPICAL]
@@ -261,17 +264,17 @@ def _cluster(
         by_chance=float(volume / total) if total > 0 else math.nan,
         certainty=float(own.mean()),
         traits=tuple(traits),
-        typical=tuple(called[i] for i in typical),
-        doubtful=tuple(_doubts(c, soft[members], called, set(typical.tolist()))),
+        typical=tuple(map(called, typical)),
+        doubtful=tuple(_doubts(c, soft[members], called, typical)),
         bridges=tuple(
-            Bridge(int(d), float(flow[c, d]), float(flow[c, d] / volume), called[int(weights[:, d].argmax())])
+            Bridge(int(d), float(flow[c, d]), float(flow[c, d] / volume), called(int(weights[:, d].argmax())))
             for d in np.argsort(-flow[c], kind="stable")[: _BRIDGES + 1]
             if d != c and flow[c, d] > 0
         )[:_BRIDGES],
     )
 
 
-def _doubts(c: int, soft: np.ndarray, names: list[str], typical: set[int]) -> list[Doubt]:
+def _doubts(c: int, soft: np.ndarray, called: Callable[[int], str], typical: np.ndarray) -> list[Doubt]:
     """The members whose own cluster is least ahead of the next one, and that are not typical."""
     if soft.shape[1] < 2:
         return []
@@ -280,5 +283,5 @@ def _doubts(c: int, soft: np.ndarray, names: list[str], typical: set[int]) -> li
     second = others.argmax(1)
     chance = others.max(1)
     order = np.argsort(soft[:, c] - chance, kind="stable")
-    doubted = [i for i in order if chance[i] >= _SEEN and i not in typical][:_DOUBTFUL]
-    return [Doubt(names[i], float(soft[i, c]), int(second[i]), float(chance[i])) for i in doubted]
+    doubted = order[(chance[order] >= _SEEN) & ~np.isin(order, typical)][:_DOUBTFUL]
+    return [Doubt(called(i), float(soft[i, c]), int(second[i]), float(chance[i])) for i in doubted]

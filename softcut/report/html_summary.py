@@ -45,8 +45,8 @@ _CURVES = ("score", "structure", "agreement")
 
 
 _SUMMARY_MEANS = (
-    "*Edges inside*: share of the weight of a cluster's edges that stays in it. *Differs by*: the features that tell its "
-    "nodes from the others, the strongest first: shares of nodes, or medians, and those elsewhere in brackets. "
+    "*Edges inside*: share of the weight of a cluster's edges that stays in it. *Differs by*: the features that tell "
+    "its nodes from the others, the strongest first: shares of nodes, or medians, and those elsewhere in brackets. "
     "*Typical*: its most certain nodes. *Doubtful*: those to which another cluster is close. *Bridges*: where its "
     "other edges go."
 )
@@ -98,6 +98,8 @@ def number_parts(metrics: Mapping[str, Any]) -> list[Part]:
     if len(compared) < 2:
         return []
     numbers = sorted(compared, key=int)
+    # Of a number that too few networks reached nothing is known.
+    shown = {k: compared[k] if any(compared[k].values()) else dict.fromkeys(_COMPARED) for k in numbers}
     chosen = int(metrics["n_clusters"])
     panels = [
         {
@@ -111,15 +113,14 @@ def number_parts(metrics: Mapping[str, Any]) -> list[Part]:
                     "colour": colour,
                     "points": True,
                     "x": [int(k) for k in numbers],
-                    "y": [float(f"{compared[k][name]:.5g}") for k in numbers],
+                    "y": [shown[k][name] and float(f"{shown[k][name]:.5g}") for k in numbers],
                 }
             ],
         }
         for name, colour in zip(_CURVES, cluster_colours(len(_CURVES)), strict=True)
     ]
     rows = [
-        [f"{k} (chosen)" if int(k) == chosen else str(k), *(compared[k][c] for c in _COMPARED)]
-        for k in numbers
+        [f"{k} (chosen)" if int(k) == chosen else str(k), *(shown[k][c] for c in _COMPARED)] for k in numbers
     ]
     caption = "Numbers of clusters that were compared: the one with the highest score was taken."
     view = View(

@@ -108,7 +108,10 @@ def clustering_figure(
     fig.legend(
         handles=cluster_marks(graph, labels, summary),
         loc="outside right upper",
-        title="Cluster: size,\nshare of its edges that leave",
+        title="Cluster: size,\nshare of its edges that leave"
+        + (
+            ",\nwhat sets it apart (elsewhere)" if summary and any(c.traits for c in summary.clusters) else ""
+        ),
         frameon=False,
     )
     return fig

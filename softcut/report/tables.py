@@ -33,7 +33,8 @@ class Cell:
 
     @property
     def classes(self) -> str:
-        return " ".join(name for name in ("number" if self.number else "words", self.kind) if name)
+        holds = "mark" if self.swatch else "number" if self.number else "words"
+        return " ".join(name for name in (holds, self.kind) if name)
 
     @property
     def mark(self) -> str:

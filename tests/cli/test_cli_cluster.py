@@ -17,7 +17,7 @@ from softcut.clustering import GraphClustering, MinCutClustering
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.metrics import ari
-from softcut.report.clustering_files import VERDICTS
+from softcut.metrics.summary import VERDICTS
 
 QUICK = ("--n-init", 4, "--max-iter", 30, "--no-plot")
 

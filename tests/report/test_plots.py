@@ -173,7 +173,7 @@ def test_the_legend_names_sizes_and_cuts(monkeypatch):
     plot_clustering("unused.png", grid_graph(5, 6), np.arange(30))
     legend, long = (fig.legends[0] for fig in kept)
     said = [t.get_text() for t in legend.get_texts()]
-    assert said == ["0: 3 nodes, 20% cut", "2: 1 node, 100% cut"]
+    assert said == ["0: 3 nodes, 20 % cut", "2: 1 node, 100 % cut"]
     colours = [h.get_color() for h in legend.legend_handles]
     assert colours == [cluster_colours(3)[0], cluster_colours(3)[2]]
     assert kept[0].get_suptitle() == "people: 4 nodes, 3 edges, 2 clusters"
@@ -182,7 +182,7 @@ def test_the_legend_names_sizes_and_cuts(monkeypatch):
         "widest line: edges of weight 1",
         "nodes",
     ]
-    assert [t.get_text() for t in long.get_texts()][19:] == ["19: 1 node, 100% cut", "and 10 more"]
+    assert [t.get_text() for t in long.get_texts()][19:] == ["19: 1 node, 100 % cut", "and 10 more"]
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 150, 400])
