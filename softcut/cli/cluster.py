@@ -107,7 +107,7 @@ def cluster(
     metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
     summary = estimator.summary()
     with output:
-        write_results(folder.staged, data, estimator.soft_, metrics, summary, plot, spreadsheet_safe)
+        write_results(folder.staged, data, estimator.soft_, metrics, plot, spreadsheet_safe, summary)
         if report:
             more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
             page = clustering_page(data, estimator.soft_, metrics, summary=summary, **more)
@@ -155,7 +155,7 @@ def predict(
         "notes": said[read_so_far:],
     }
     with output:
-        write_results(folder.staged, data, soft, metrics, summary, plot, spreadsheet_safe)
+        write_results(folder.staged, data, soft, metrics, plot, spreadsheet_safe, summary)
     _close(metrics, summary, output, start)
 
 
@@ -191,16 +191,18 @@ def write_results(
     graph: Graph,
     soft: np.ndarray,
     metrics: dict[str, Any],
-    summary: Summary,
     plot: bool = True,
     spreadsheet_safe: bool = False,
+    summary: Summary | None = None,
 ) -> None:
-    """Labels, the summary of every cluster, soft assignments, metrics and a picture."""
+    """Labels, the summary of every cluster (made where it is not given), soft assignments, metrics and a picture."""
+    from softcut.metrics.summary import summarise
     from softcut.report.clustering_files import write_clusters, write_labels
     from softcut.report.html_page import plain
     from softcut.report.plots import plot_clustering
 
     labels = soft.argmax(1)
+    summary = summarise(graph, labels, soft) if summary is None else summary
     write_labels(folder / "labels.csv", graph.node_names, soft, spreadsheet_safe=spreadsheet_safe)
     write_clusters(folder / "clusters.csv", summary, spreadsheet_safe=spreadsheet_safe)
     np.save(folder / "assignments.npy", soft.astype(np.float32))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -162,8 +161,6 @@ class _Columns:
         self.x = sp.csc_array(x) if sp.issparse(x) else x
         self.kinds, self.labels, self.dates = kinds, labels, dates
         self.names = [f"feature {j}" for j in range(x.shape[1])] if names is None else list(names)
-        # "city=Oslo" and "city=Rome" are values of a city.
-        self.categories = Counter(name.partition("=")[0] for name in self.names if "=" in name[1:-1])
 
     def traits(self, cluster: int, columns: np.ndarray, gains: np.ndarray) -> list[Trait]:
         """Those of a cluster: what its members have more often first, then by what it says."""
@@ -184,9 +181,8 @@ class _Columns:
         name = self.names[j]
         called = shortened(name, _NAME)
         if self.kinds[j] != NUMBER or bool(np.isin(values, (0.0, 1.0)).all()):
-            title, _, value = name.partition("=")
-            if self.categories[title] > 1 and value:
-                called = shortened(f"{title} {value}", _NAME)
+            if self.kinds[j] >= CATEGORY:  # "city=Oslo" is a value of a city
+                called = called.replace("=", " ", 1)
             return Trait(called, "share", float((own != 0).mean()), float((others != 0).mean()), nats)
         middle = float(np.median(own)), float(np.median(others))
         if name in self.dates:

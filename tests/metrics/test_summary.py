@@ -100,7 +100,7 @@ def test_each_kind_of_column_is_read_in_its_own_way():
     for c, wanted in ((0, "member yes"), (1, "member no")):
         found = traits_of_clusters(member, np.full(2, CATEGORY), ["member=yes", "member=no"], labels, 2)[c]
         assert [trait.feature for trait in found] == [wanted]
-    # A single "=" in a name of its own is part of it.
+    # In the name of a word "=" is a sign like any other.
     found = traits_of_clusters(member[:, :1], np.array([WORD]), ["a=b"], labels, 2)[0]
     assert [trait.feature for trait in found] == ["a=b"]
     assert traits_of_clusters(x, kinds, names, np.zeros(200, int), 1) == [[]]
