@@ -99,13 +99,27 @@ def traits_of_clusters(
     named = np.flatnonzero(_pay(torch.from_numpy(all_gains)).numpy())
     # The same for each cluster alone against all others: [K, F'] of the columns that pay.
     place, gains = {int(j): i for i, j in enumerate(named)}, np.zeros((k, len(named)))
+    more = np.ones(
+        gains.shape, dtype=bool
+    )  # what more nodes have inside than elsewhere; numbers are all the same
     for columns, table, gains_of in _tables(x, kinds, labels, k, named):
         here = [place[int(j)] for j in columns]
         for cluster in np.flatnonzero(sizes):
-            gains[cluster, here] = gains_of(torch.stack([table[cluster], table.sum(0) - table[cluster]]))
+            both = torch.stack([table[cluster], table.sum(0) - table[cluster]])
+            gains[cluster, here] = gains_of(both)
+            if kinds[columns[0]] != NUMBER:
+                inside, elsewhere = both[:, :-1] / both[:, -1:]
+                more[cluster, here] = inside > elsewhere
     pays = _pay(torch.from_numpy(gains).flatten()).view(gains.shape).numpy() & (sizes > 0)[:, None]
-    told = _Columns(x, kinds, names, labels, dates)
-    return [told.traits(c, named[pays[c]], gains[c, pays[c]])[:_MOST] for c in range(k)]
+    pays &= more | (
+        kinds[named] < CATEGORY
+    )  # where a value of a category is rare another is not, and is named
+    order = np.lexsort((-gains, ~more, ~pays))
+    read = _Columns(x, kinds, names, labels, dates)
+    return [
+        [read.trait(named[i], c, gains[c, i]) for i in order[c, : min(_MOST, int(pays[c].sum()))]]
+        for c in range(k)
+    ]
 
 
 def _pay(gains: Tensor) -> Tensor:
@@ -133,7 +147,7 @@ def _tables(
     seen = torch.from_numpy(labels[rows])
     for start in range(0, len(numbers), _AT_A_TIME):
         some = numbers[start : start + _AT_A_TIME]
-        values = np.asarray(to_dense(x[:, some][rows]), dtype=np.float64)
+        values = np.asarray(to_dense(x[rows][:, some]), dtype=np.float64)
         scores, varied = np.zeros(values.shape), values.max(0) > values.min(0)
         scores[:, varied] = normal_scores(values[:, varied])
         yield some, axes_table(torch.from_numpy(scores), seen, k), lambda sums: column_gains(sums) * scale
@@ -162,34 +176,23 @@ class _Columns:
         self.kinds, self.labels, self.dates = kinds, labels, dates
         self.names = [f"feature {j}" for j in range(x.shape[1])] if names is None else list(names)
 
-    def traits(self, cluster: int, columns: np.ndarray, gains: np.ndarray) -> list[Trait]:
-        """Those of a cluster: what its members have more often first, then by what it says."""
+    def trait(self, j: int, cluster: int, nats: float) -> Trait:
+        """Column `j` inside and outside a cluster."""
+        values = np.asarray(to_dense(self.x[:, [j]]), dtype=np.float64).ravel()
         inside = self.labels == cluster
-        made = [self._trait(j, inside, float(gain)) for j, gain in zip(columns, gains, strict=True)]
-        # Where one value of a category is rare another is not; that one is named.
-        made = [
-            trait
-            for j, trait in zip(columns, made, strict=True)
-            if self.kinds[j] < CATEGORY or trait.inside > trait.elsewhere
-        ]
-        return sorted(made, key=lambda t: (t.measure == "share" and t.inside < t.elsewhere, -t.nats))
-
-    def _trait(self, j: int, inside: np.ndarray, nats: float) -> Trait:
-        column = self.x[:, [j]]
-        values = np.asarray(to_dense(column), dtype=np.float64).ravel()
         own, others = values[inside], values[~inside]
         name = self.names[j]
         called = shortened(name, _NAME)
         if self.kinds[j] != NUMBER or bool(np.isin(values, (0.0, 1.0)).all()):
             if self.kinds[j] >= CATEGORY:  # "city=Oslo" is a value of a city
                 called = called.replace("=", " ", 1)
-            return Trait(called, "share", float((own != 0).mean()), float((others != 0).mean()), nats)
+            return Trait(called, "share", float((own != 0).mean()), float((others != 0).mean()), float(nats))
         middle = float(np.median(own)), float(np.median(others))
         if name in self.dates:
-            return Trait(called, "date", *middle, nats)
+            return Trait(called, "date", *middle, float(nats))
         if middle[0] == middle[1]:  # of numbers with few values, such as counts
-            return Trait(called, "mean", float(own.mean()), float(others.mean()), nats)
-        return Trait(called, "median", *middle, nats)
+            return Trait(called, "mean", float(own.mean()), float(others.mean()), float(nats))
+        return Trait(called, "median", *middle, float(nats))
 
 
 def _date(days: float) -> str:
