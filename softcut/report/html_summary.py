@@ -71,6 +71,14 @@ def summary_table(summary: Summary) -> Table:
     return Table(columns, rows, stacked=True)
 
 
+def summary_view(summary: Summary) -> View:
+    """The same table for a page that gets its data later."""
+    table = summary_table(summary)
+    shown = ("text", "below", "classes", "swatch")
+    rows = [[{name: getattr(cell, name) for name in shown} for cell in row] for row in table.rows]
+    return View("clusters", plain({"label": "Every cluster", "columns": table.columns, "rows": rows}))
+
+
 def _cluster_cell(number: int) -> Cell:
     """The number of a cluster behind its colour."""
     return Cell(str(number), number=False, swatch=cluster_colours(number + 1)[-1])

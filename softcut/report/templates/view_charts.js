@@ -1,5 +1,5 @@
 "use strict";
-// Charts in SVG: curves, dots, the graph of clusters; and S as a heat map.
+// Charts in SVG: curves, dots, the graph of clusters; S as a heat map; the table of clusters.
 (() => {
   const { kinds, make, draw, colour, redrawn, sized, status, chip, shown } = softcutViews;
   const WIDTH = 420, HEIGHT = 250, LEFT = 52, RIGHT = 10, TOP = 24, BOTTOM = 38;
@@ -208,5 +208,24 @@
     redrawn(canvas, paint);
   }
 
-  Object.assign(kinds, { curves, dots, groups, heat });
+  // The same table as in a report: a row per cluster, in its colour.
+  function clusters(element, data) {
+    const head = make("tr", {}, ...data.columns.map((name) => make("th", { scope: "col" }, name)));
+    const rows = data.rows.map((row) => make("tr", {}, ...row.map((cell, i) => {
+      const one = make(i ? "td" : "th", { "data-title": data.columns[i], class: cell.classes, scope: i ? null : "row" });
+      if (cell.swatch) {
+        const dot = make("span", { class: "swatch" });
+        dot.style.background = cell.swatch;
+        one.append(dot);
+      }
+      one.append(cell.text);
+      if (cell.below) one.append(make("small", {}, cell.below));
+      return one;
+    })));
+    const table = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
+    element.classList.remove("view");
+    element.append(make("div", { class: "box stacked", tabindex: 0, role: "region", "aria-label": data.label }, table));
+  }
+
+  Object.assign(kinds, { curves, dots, groups, heat, clusters });
 })();
