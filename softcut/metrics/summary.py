@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from softcut.errors import ParameterError, require
 from softcut.graph import Graph
 from softcut.metrics.traits import Trait, traits_of_clusters, traits_text
-from softcut.metrics.wording import percent, shortened
+from softcut.tables.wording import percent, shortened
 
 VERDICTS = {
     "none": "These clusters explain less than it takes to describe them: the graph may have no clusters.",

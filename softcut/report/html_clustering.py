@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
 from softcut.metrics.summary import Summary, summarise
-from softcut.metrics.wording import percent, shortened
 from softcut.report.html_page import Part, Section, Text, View, plain, render_page
 from softcut.report.html_summary import (
     note_table,
@@ -22,6 +21,7 @@ from softcut.report.html_summary import (
     uncertain_table,
 )
 from softcut.report.plots import FEW_NODES, cluster_colours, cluster_flow, frame, node_positions
+from softcut.tables.wording import percent, shortened
 
 _NODES = 3000  # shown in the view; of larger graphs a sample
 _EDGES = 15_000

@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 from softcut.files import atomic_write
 from softcut.graph import Graph
 from softcut.metrics.summary import Summary
-from softcut.metrics.wording import percent, readable, shortened
+from softcut.tables.wording import percent, readable, shortened
 
 # Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
 # with each of the three kinds of colour blindness see them (CIE Lab, at least 16 apart for all four).

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softcut.errors import require
-from softcut.metrics.wording import readable
+from softcut.tables.wording import readable
 
 _MARKS = {"better": "▲", "worse": "▼", "same": "="}
 

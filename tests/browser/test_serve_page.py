@@ -39,7 +39,7 @@ def test_upload_run_look_and_download(open_page, address):
     nodes = {name for line in lines for name in line.split(",")}
     page = open_page(address)
     choose(page, "people.csv", ("source,target\n" + "\n".join(lines)).encode())
-    rows = [f"person {i}," + ",".join(map(str, row)) for i, row in enumerate(graph.x.tolist())]
+    rows = [f"person {i}," + ",".join(map(str, row)) for i, row in enumerate(graph.x.toarray().tolist())]
     table = "\n".join(["id,a,b,c,d", *(row for row in rows if row.split(",")[0] in nodes)])
     upload = {"name": "x.csv", "mimeType": "text/csv", "buffer": table.encode()}
     page.set_input_files("input[name=features]", upload)

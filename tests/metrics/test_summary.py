@@ -11,8 +11,8 @@ from softcut.graph import Graph
 from softcut.metrics.features import axes_gain, axes_table, column_gains, normal_scores, told_by
 from softcut.metrics.summary import ROW, summarise
 from softcut.metrics.traits import Trait, traits_of_clusters
-from softcut.metrics.wording import percent, readable, shortened
 from softcut.tables.kinds import CATEGORY, NUMBER, WORD
+from softcut.tables.wording import readable
 
 N, K = 400, 4
 EDGES = attributed_communities(N, K, n_features=0, edge_signal=0.85, seed=0)
@@ -197,10 +197,3 @@ def test_it_prints_and_becomes_a_frame():
 )
 def test_numbers_as_people_write_them(inside, elsewhere, said):
     assert str(Trait("x", "median", inside, elsewhere, 1.0)) == f"x {said}"
-
-
-def test_wording():
-    assert readable(float("nan")) == percent(float("nan")) == "-"
-    assert readable(1e-9) == "1.00e-09"  # nobody counts nine zeros
-    assert readable(-62_534.0, 4) == "-62,530"
-    assert shortened("\x1b[2Jred\nname", 20) == " [2Jred name"  # nothing that steers a terminal
