@@ -21,6 +21,7 @@ from softcut.report.html_summary import (
     uncertain_table,
 )
 from softcut.report.plots import FEW_NODES, cluster_colours, cluster_flow, frame, node_positions
+from softcut.tables.arrays import plural
 from softcut.tables.wording import percent, shortened
 
 _NODES = 3000  # shown in the view; of larger graphs a sample
@@ -72,7 +73,7 @@ def clustering_page(
     parts["Where this comes from"] = [origin_table(metrics, command)]
     sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
     sections = [Section(title, below) for title, below in parts.items() if below]
-    return render_page(f"{name}: {len(summary)} clusters", sections, sizes)
+    return render_page(f"{name}: {plural(len(summary), 'cluster')}", sections, sizes)
 
 
 # ----------------------------------------------------------------------------- data of the interactive views

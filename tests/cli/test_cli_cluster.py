@@ -182,6 +182,9 @@ def test_names_that_spreadsheets_would_run(done, tmp_path):
     done(*words, "--out", "safe", "--spreadsheet-safe")
     assert sorted(labels("plain")) == sorted(names)
     assert sorted(labels("safe")) == sorted(["'=cmd()", "'+1+1", "'-1", "'-x", "'@x", "ann", "bob"])
+    for plain, safe in zip(read_table("plain/clusters.csv"), read_table("safe/clusters.csv"), strict=True):
+        typical = plain["typical"]
+        assert safe["typical"] == ("'" + typical if typical[0] in "=+-@" else typical)
 
 
 def test_metrics_hold_what_was_warned_about(done, tmp_path):

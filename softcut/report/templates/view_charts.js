@@ -11,6 +11,12 @@
     return found;
   }
 
+  // Whole numbers only, each of them where there is room.
+  function wholes(low, high) {
+    const first = Math.ceil(low), step = Math.ceil((Math.floor(high) - first + 1) / 12);
+    return Array.from({ length: Math.max(0, Math.floor((high - first) / step) + 1) }, (_, i) => first + i * step);
+  }
+
   function extent(values) {
     let low = Infinity, high = -Infinity;
     for (const value of values) if (value !== null) { low = Math.min(low, value); high = Math.max(high, value); }
@@ -28,7 +34,7 @@
       svg.append(draw("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: py(at), y2: py(at) }));
       svg.append(draw("text", { x: LEFT - 6, y: py(at) + 4, "text-anchor": "end" }, shown(at)));
     }
-    for (const at of names ? names.map((_, i) => i) : ticks(x0, x1).filter((at) => !panel.whole || Number.isInteger(at))) {
+    for (const at of names ? names.map((_, i) => i) : (panel.whole ? wholes : ticks)(x0, x1)) {
       svg.append(draw("text", { x: px(at), y: HEIGHT - BOTTOM + 15, "text-anchor": "middle" }, names ? names[at] : shown(at)));
     }
     svg.append(draw("path", { class: "axis", fill: "none", d: `M${LEFT} ${TOP}V${HEIGHT - BOTTOM}H${WIDTH - RIGHT}` }));
