@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -49,20 +50,20 @@ def device_name(device: torch.device | str) -> str:
 
 
 def command_line() -> str:
-    """The command that runs, as one would type it in the checkout: no path of the interpreter.
+    """The command that runs, to be pasted into a shell in the checkout: quoted, no path of the interpreter.
 
     >>> isinstance(command_line(), str)
     True
     """
     given = sys.orig_argv[1:]
     if given[:1] == ["-m"]:
-        return " ".join(["python", *given])
+        return shlex.join(["python", *given])
     script = Path(sys.argv[0])
     if script.suffix != ".py":  # a command that was installed
-        return " ".join([script.name, *sys.argv[1:]])
+        return shlex.join([script.name, *sys.argv[1:]])
     script, checkout = script.resolve(), Path(__file__).resolve().parent.parent
     shown = script.relative_to(checkout).as_posix() if script.is_relative_to(checkout) else script.name
-    return " ".join(["python", shown, *sys.argv[1:]])
+    return shlex.join(["python", shown, *sys.argv[1:]])
 
 
 def origin(device: torch.device | str = "cpu") -> dict[str, str]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from softcut.cli.console import TrainingBar, err, note, out, say_written, show_facts, spoken_warnings
+from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, show_summary, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
 from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
 from softcut.errors import DependencyError, ParameterError, require
 from softcut.files import atomic_json
 from softcut.graph import Graph
+
+if TYPE_CHECKING:  # loads torch
+    from softcut.metrics.summary import Summary
 
 SpreadsheetSafe = Annotated[
     bool,
@@ -31,6 +34,7 @@ Position = Annotated[
 RESULT_FILES = (
     "labels.csv",
     "labels.parquet",
+    "clusters.csv",
     "assignments.npy",
     "metrics.json",
     "clusters.png",
@@ -72,7 +76,7 @@ def cluster(
         bool, typer.Option("--report", help="Also write report.html, a page to look at the clusters in.")
     ] = False,
 ) -> None:
-    """Cluster the nodes of a graph; writes labels, soft assignments, metrics and a picture.
+    """Cluster the nodes of a graph; writes labels, a summary of every cluster, metrics and a picture.
 
     Ctrl-C ends the training and writes what was learnt; a second Ctrl-C writes nothing.
     """
@@ -110,19 +114,22 @@ def cluster(
         coordinate_columns(data, position)  # refused before the work
         with bar:
             estimator.fit(data)
-    for text in estimator.notes_:
-        if text not in said:
-            note(text)
     metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
+    summary = estimator.summary()
     with output:
-        write_results(folder.staged, data, estimator.soft_, metrics, plot, spreadsheet_safe, position)
+        write_results(
+            folder.staged, data, estimator.soft_, metrics, plot, spreadsheet_safe, position, summary
+        )
         if report:
             more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
-            page = clustering_page(data, estimator.soft_, metrics, position=position, **more)
+            page = clustering_page(data, estimator.soft_, metrics, position=position, summary=summary, **more)
             (folder.staged / "report.html").write_text(page, encoding="utf-8")
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
-    _close(metrics, output, start)
+    _close(metrics, summary, output, start)
+    for text in estimator.notes_:  # how it was found comes after what was found
+        if text not in said:
+            note(text)
     if estimator.interrupted_:
         raise SystemExit(130)
 
@@ -142,6 +149,7 @@ def predict(
     """Cluster another graph with a saved model."""
     from softcut.clustering import GraphClustering
     from softcut.metrics import evaluate
+    from softcut.metrics.summary import summarise
     from softcut.report.clustering_files import graph_facts
     from softcut.report.plots import coordinate_columns
 
@@ -154,6 +162,7 @@ def predict(
         coordinate_columns(data, position)  # refused before the work
         read_so_far = len(said)
         soft = estimator.predict_proba(data)
+    summary = summarise(data, soft.argmax(1), soft)
     metrics = {
         **graph_facts(_name(graph), data, estimator.n_clusters_),
         "model": model.name,
@@ -161,8 +170,8 @@ def predict(
         "notes": said[read_so_far:],
     }
     with output:
-        write_results(folder.staged, data, soft, metrics, plot, spreadsheet_safe, position)
-    _close(metrics, output, start)
+        write_results(folder.staged, data, soft, metrics, plot, spreadsheet_safe, position, summary)
+    _close(metrics, summary, output, start)
 
 
 def cluster_counts(text: str) -> int | range | str:
@@ -200,14 +209,18 @@ def write_results(
     plot: bool = True,
     spreadsheet_safe: bool = False,
     position: tuple[str, str] | None = None,
+    summary: Summary | None = None,
 ) -> None:
-    """Labels, soft assignments, metrics and a picture."""
-    from softcut.report.clustering_files import write_labels
+    """Labels, the summary of every cluster (made where it is not given), soft assignments, metrics and a picture."""
+    from softcut.metrics.summary import summarise
+    from softcut.report.clustering_files import write_clusters, write_labels
     from softcut.report.html_page import plain
     from softcut.report.plots import plot_clustering
 
     labels = soft.argmax(1)
+    summary = summarise(graph, labels, soft) if summary is None else summary
     write_labels(folder / "labels.csv", graph.node_names, soft, spreadsheet_safe=spreadsheet_safe)
+    write_clusters(folder / "clusters.csv", summary, spreadsheet_safe=spreadsheet_safe)
     np.save(folder / "assignments.npy", soft.astype(np.float32))
     try:
         arrow = require("pyarrow", "tables", "labels.parquet")
@@ -220,13 +233,13 @@ def write_results(
         note(f"no labels.parquet: {error}")
     atomic_json(folder / "metrics.json", plain(metrics))
     if plot:
-        plot_clustering(folder / "clusters.png", graph, labels, title=metrics["graph"], position=position)
+        shown: dict[str, Any] = {"title": metrics["graph"], "position": position, "summary": summary}
+        plot_clustering(folder / "clusters.png", graph, labels, **shown)
 
 
-def _close(metrics: dict[str, Any], output: Output, start: float) -> None:
+def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: float) -> None:
     """What was found, and where it is."""
-    from softcut.report.clustering_files import verdict_of
-
+    show_summary(summary)
     facts = []
     if "verdict" in metrics:
         facts += [
@@ -245,8 +258,6 @@ def _close(metrics: dict[str, Any], output: Output, start: float) -> None:
     if metrics.get("interrupted"):
         facts.append(("interrupted", f"after {metrics['iterations']} iterations"))
     facts.append(("seconds", f"{time.perf_counter() - start:.1f}"))
-    if verdict_of(metrics):
-        out.print(verdict_of(metrics), markup=False, soft_wrap=True)
     show_facts(f"{metrics['graph']}: {metrics['nodes']:,} nodes, {metrics['edges']:,} edges", facts)
     say_written(output.written)
 

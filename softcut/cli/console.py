@@ -28,6 +28,7 @@ from softcut.io.readers import read_graph
 from softcut.report.tables import Cell, Table, to_terminal
 
 if TYPE_CHECKING:  # loads torch, which `softcut --help` need not wait for
+    from softcut.metrics.summary import Summary
     from softcut.training import LoopProgress
     from softcut.training import Progress as TrainingProgress
 
@@ -105,6 +106,23 @@ def show(table: Table) -> None:
 def show_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
     """A table of names and values."""
     show(Table(["what", "value"], [[name, Cell(value)] for name, value in facts], title))
+
+
+def show_summary(summary: Summary, most: int = 12) -> None:
+    """What was found, cluster by cluster; in a terminal a mark has the cluster's colour in every picture."""
+    from rich.text import Text
+
+    from softcut.report.plots import cluster_colours
+
+    out.print(summary.heading, markup=False, soft_wrap=True)
+    for cluster in summary.clusters[:most]:
+        colour = cluster_colours(cluster.cluster + 1)[-1]
+        mark = Text("● " if out.is_terminal else "", colour)
+        out.print()
+        out.print(mark + Text(str(cluster)), soft_wrap=True)
+    if len(summary) > most:
+        out.print(f"\nand {len(summary) - most} more clusters: clusters.csv has all of them.", markup=False)
+    out.print()
 
 
 def say_written(paths: Iterable[Path]) -> None:

@@ -16,6 +16,7 @@ from softcut.clustering.arguments import batch_size_from, candidates_from, recip
 from softcut.clustering.fitting import Fitted, Task, fit
 from softcut.clustering.model import PlacedModel, features_by_name
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
+from softcut.clustering.showing import ShowsClusters
 from softcut.clustering.storage import pack, unpack
 from softcut.device import choose_device
 from softcut.errors import ModelFileError, Note, NotFittedError
@@ -27,7 +28,9 @@ from softcut.training import Progress, TrainResult
 _CHUNK = 1 << 16  # nodes that are labelled at a time where the batch is automatic
 
 
-class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class GraphClustering(
+    ShowsClusters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     r"""Cluster the nodes of a graph, by connection and by features.
 
     Where nodes have features, a few small networks read them from several distances and are trained to maximise the
@@ -192,7 +195,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.history_ = {"cut": result.cut, "ortho": result.ortho}
         self.n_iter_, self.converged_ = result.iterations, result.converged
         self.interrupted_ = result.interrupted
-        self._graph_sizes = whole.ptr
+        self._graph, self._graph_sizes = whole, whole.ptr  # a model file keeps the sizes only
         edges, told = float(fitted.evidence.edges), fitted.evidence.told
         features = float(fitted.evidence.features if told is None else told)
         if min(edges, features) < 0 < max(edges, features):

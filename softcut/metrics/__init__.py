@@ -1,6 +1,7 @@
 """Every score in one place: agreement with known classes, and quality of a partition of a graph.
 
 **Label scores** compare a clustering with known classes, **graph scores** need none; :func:`evaluate` computes all.
+:func:`summarise` describes every cluster in words.
 
 Conventions. Labels are any values that can be compared (integers in most cases, not necessarily
 ``0..k-1``); a cluster exists when at least one node carries its label, so empty clusters never count.
@@ -27,12 +28,14 @@ from softcut.metrics.scores import (
     nmi,
     normalised_cut,
 )
+from softcut.metrics.summary import Summary, summarise
 
 __all__ = [
     "GRAPH_SCORES",
     "LABEL_SCORES",
     "Evidence",
     "Judge",
+    "Summary",
     "ari",
     "balance",
     "clusters_used",
@@ -46,4 +49,5 @@ __all__ = [
     "modularity",
     "nmi",
     "normalised_cut",
+    "summarise",
 ]

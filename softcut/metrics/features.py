@@ -31,6 +31,18 @@ _EXACT_SIDE = 1000  # the smaller side of a matrix whose axes are found exactly
 _SAME = 1e-5  # share of the longest axis below which an axis is rounding
 
 
+def told_by(gains: Tensor) -> tuple[Tensor, Tensor]:
+    """What columns tell of which each explains `gains` [F] nats, and the share q of them that tells anything.
+
+    max_q sum_w log(1 - q + q exp g_w) over q = 1, 1/2, 1/4, ..., less the choice of q.
+    """
+    halvings = math.ceil(math.log2(max(1, len(gains)))) + 1
+    share = 0.5 ** torch.arange(halvings, device=gains.device, dtype=gains.dtype).unsqueeze(1)
+    each = torch.logaddexp(torch.log1p(-share), share.log() + gains).sum(1)
+    best = each.argmax()
+    return each[best] - math.log(halvings), share[best, 0]
+
+
 def presence(x: Any, kinds: np.ndarray | None = None) -> sp.csr_array:
     """Words of each node, [N, F'] of ones: words that it has, values of categories, bins of its numbers.
 
@@ -116,3 +128,13 @@ def axes_gain(table: Tensor) -> Tensor:
     used = int((sizes > 0).sum())
     each = 0.5 * (n - used) * math.log1p(n) - (n - 1) * pivots.log()
     return each.cumsum(0).max() - math.log(d + 1)
+
+
+def column_gains(table: Tensor) -> Tensor:
+    """G_1 of each column alone, less log 2, in nats [..., D], from tables like :func:`axes_table`, [..., K, D + 1]."""
+    sizes = table[..., -1:]
+    n = float(sizes.sum(-2).max())
+    told = (table[..., :-1].square() / sizes.clamp(min=1)).sum(-2) / n
+    used = (sizes > 0).sum(-2).to(table)
+    spread = torch.log1p(n * (1 - told).clamp(min=0))
+    return 0.5 * (n - used) * math.log1p(n) - 0.5 * (n - 1) * spread - math.log(2)

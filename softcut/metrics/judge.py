@@ -20,7 +20,6 @@ divergence of the clusters of word w from those of all words, so that n_w D_w su
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +36,7 @@ from softcut.metrics.features import (
     looked_at,
     presence,
     principal_axes,
+    told_by,
 )
 from softcut.ops import entropy
 from softcut.ops.information import edge_gain, multinomial_complexity, word_gain, word_gains, word_price
@@ -205,7 +205,5 @@ class Judge:
             return told
         own = words[:, : self._own_words]
         each = word_gains(own) - multinomial_complexity(k, self.counts[: self._own_words])
-        halvings = math.ceil(math.log2(max(1, len(each)))) + 1
-        share = 0.5 ** torch.arange(halvings, device=each.device, dtype=each.dtype).unsqueeze(1)
-        of_words = torch.logaddexp(torch.log1p(-share), share.log() + each).sum(1).max() - math.log(halvings)
+        of_words, _ = told_by(each)
         return of_words if self.axes is None else told.clamp(min=0) + of_words.clamp(min=0)

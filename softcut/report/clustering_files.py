@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,7 @@ from softcut.clustering import GraphClustering
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.metrics import evaluate
-
-VERDICTS = {
-    "none": "These clusters explain less than it takes to describe them: the graph may have no clusters.",
-    "weak": "There is some structure; look at the clusters before you rely on them.",
-    "clear": "The clusters are clear.",
-}
+from softcut.metrics.summary import ROW, Summary, verdict_sentence
 
 
 def graph_facts(name: str, graph: Graph, n_clusters: int) -> dict[str, Any]:
@@ -58,9 +53,7 @@ def clustering_metrics(
 
 def verdict_of(metrics: Mapping[str, Any]) -> str:
     """What a clustering is worth, in a sentence; "" where metrics hold no verdict, as after a prediction."""
-    if metrics.get("verdict") == "none" and metrics.get("n_clusters") == 1:
-        return "All nodes are in one cluster."
-    return VERDICTS.get(str(metrics.get("verdict")), "")
+    return verdict_sentence(metrics.get("verdict"), int(metrics.get("n_clusters", 0)))
 
 
 def write_labels(
@@ -72,13 +65,30 @@ def write_labels(
     """
     shown = [str(i) for i in range(len(soft))] if names is None else names
     if spreadsheet_safe:
-        formula = ("=", "+", "-", "@", "\t", "\r", "\n")
-        shown = ["'" + name if name.startswith(formula) else name for name in shown]
+        shown = [_safe(name) for name in shown]
+    chances = (f"{p:.6f}" for p in soft.max(axis=1))
+    rows = zip(shown, soft.argmax(axis=1).tolist(), chances, strict=True)
+    _write_rows(path, ["node", "cluster", "probability"], rows)
+
+
+def write_clusters(path: str | Path, summary: Summary, *, spreadsheet_safe: bool = False) -> None:
+    """Write the summary of every cluster, one line each, with the columns of :meth:`Summary.to_frame`."""
+    rows = ([cluster.row[name] for name in ROW] for cluster in summary.clusters)
+    if spreadsheet_safe:
+        rows = ([_safe(value) if isinstance(value, str) else value for value in row] for row in rows)
+    _write_rows(path, ROW, rows)
+
+
+def _safe(text: str) -> str:
+    """The text, with ``'`` before it where spreadsheets might take it for a formula."""
+    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text
+
+
+def _write_rows(path: str | Path, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["node", "cluster", "probability"])
-        chances = (f"{p:.6f}" for p in soft.max(axis=1))
-        writer.writerows(zip(shown, soft.argmax(axis=1).tolist(), chances, strict=True))
+        writer.writerow(titles)
+        writer.writerows(rows)
 
 
 def write_segments(folder: Path, segmentation: Any) -> None:

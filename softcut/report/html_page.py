@@ -62,7 +62,7 @@ class Drawings:
 
 @dataclass(frozen=True)
 class View:
-    """An interactive view: "graph", "groups", "heat", "curves" or "dots", and its data."""
+    """A view: "graph", "groups", "heat", "curves", "dots" or "clusters" (a table), and its data."""
 
     view: str
     data: Any

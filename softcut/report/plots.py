@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,10 @@ from softcut.clustering.feature_map import FeatureMap
 from softcut.errors import Argument, ParameterError
 from softcut.files import atomic_write
 from softcut.graph import Graph
+from softcut.metrics.summary import Summary
 from softcut.tables.arrays import listed, to_dense
 from softcut.tables.kinds import WORD
+from softcut.tables.wording import percent, readable, shortened
 
 # Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
 # with each of the three kinds of colour blindness see them (CIE Lab, at least 16 apart for all four).
@@ -30,6 +33,8 @@ FEW_NODES = 300  # up to here the edges of a drawing can be followed by eye
 _LINES = 7  # colours of the palette that can be seen as thin lines on white and on black
 _NAMED_NODES = 40  # names are written beside nodes up to here
 _DOTS = 20_000  # a scatter of more is one blot
+_DPI = 130  # of pictures
+_TRAIT = 36  # characters of what sets a cluster apart
 _BINS = 400  # rows and columns of the image of the adjacency matrix
 # Titles of the two columns, across and up, that say where a node is.
 _COORDINATES = (("x", "y"), ("lon", "lat"), ("lng", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"))
@@ -54,12 +59,20 @@ def figure(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    fig = Figure(figsize=kwargs.pop("figsize", None), layout="constrained")
+    class Shown(Figure):
+        """A figure that notebooks show without pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            file = io.BytesIO()
+            self.savefig(file, format="png", dpi=_DPI)
+            return file.getvalue()
+
+    fig = Shown(figsize=kwargs.pop("figsize", None), layout="constrained")
     FigureCanvasAgg(fig)
     return fig, fig.subplots(*args, **kwargs)
 
 
-def save_figure(fig: Any, path: str | Path, dpi: int = 130) -> Path:
+def save_figure(fig: Any, path: str | Path, dpi: int = _DPI) -> Path:
     """Write a figure as PNG (or what the ending says), never half of one."""
     path = Path(path)
     kind = path.suffix.lstrip(".") or "png"
@@ -75,10 +88,23 @@ def plot_clustering(
     labels: np.ndarray,
     title: str = "Clusters",
     position: Sequence[str | int] | None = None,
+    summary: Summary | None = None,
 ) -> Path:
+    """Write :func:`clustering_figure`."""
+    return save_figure(clustering_figure(graph, labels, title, position, summary), path)
+
+
+def clustering_figure(
+    graph: Graph,
+    labels: np.ndarray,
+    title: str = "Clusters",
+    position: Sequence[str | int] | None = None,
+    summary: Summary | None = None,
+) -> Any:
     """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix.
 
-    `position` is that of :func:`coordinate_columns`.
+    `position` is that of :func:`coordinate_columns`. With a `summary`, the legend says what sets each cluster apart
+    most.
     """
     positions, positions_are = node_positions(graph, position)
     labels = np.asarray(labels)
@@ -92,12 +118,15 @@ def plot_clustering(
     draw_groups(groups, graph, labels, "Clusters and the cuts between them")
     draw_adjacency(matrix, graph, labels, "Adjacency matrix, sorted by cluster")
     fig.legend(
-        handles=cluster_marks(graph, labels),
+        handles=cluster_marks(graph, labels, summary),
         loc="outside right upper",
-        title="Cluster: size,\nshare of its edges that leave",
+        title="Cluster: size,\nshare of its edges that leave"
+        + (
+            ",\nwhat sets it apart (elsewhere)" if summary and any(c.traits for c in summary.clusters) else ""
+        ),
         frameon=False,
     )
-    return save_figure(fig, path)
+    return fig
 
 
 def draw_partition(ax: Any, graph: Graph, labels: np.ndarray, positions: np.ndarray, title: str) -> None:
@@ -204,15 +233,18 @@ def draw_adjacency(ax: Any, graph: Graph, labels: np.ndarray, title: str) -> Non
         axis.set_major_formatter(lambda value, _: f"{int(value):,}")
 
 
-def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
-    """Entries of a legend: number, size and cut of every cluster, in its colour."""
+def cluster_marks(graph: Graph, labels: np.ndarray, summary: Summary | None = None) -> list[Any]:
+    """Entries of a legend: number, size and cut of every cluster, in its colour, and what sets it apart most."""
     from matplotlib.lines import Line2D
 
     groups, sizes, _, leaving = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
+    traits = {c.cluster: c.traits[0].text("") for c in (summary.clusters if summary else ()) if c.traits}
     marks = []
     for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(_PALETTE)]:
-        text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {share:.0%} cut"
+        text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {percent(share)} cut"
+        if group in traits:
+            text += "\n" + shortened(traits[group], _TRAIT).replace("$", r"\$")  # not the start of a formula
         marks.append(Line2D([], [], color=colours[group], marker="o", linestyle="", label=text))
     if len(groups) > len(marks):
         marks.append(Line2D([], [], linestyle="", label=f"and {len(groups) - len(marks)} more"))
@@ -241,12 +273,7 @@ def _number(ax: Any, number: int, place: np.ndarray) -> None:
 
 def _amount(value: float) -> str:
     """A weight as people write it."""
-    return f"{value:,.0f}" if value == round(value) or value >= 100 else f"{value:.3g}"
-
-
-def shortened(name: str, most: int) -> str:
-    """A name of at most `most` characters."""
-    return name if len(name) <= most else name[: most - 1] + "…"
+    return f"{value:,.0f}" if value == round(value) or value >= 100 else readable(value)
 
 
 # ---------------------------------------------------------------------------- where nodes stand

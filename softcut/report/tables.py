@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softcut.errors import require
+from softcut.tables.wording import readable
 
 _MARKS = {"better": "▲", "worse": "▼", "same": "="}
 
@@ -24,6 +25,7 @@ class Cell:
     paper: str = ""  # the published number
     test: str = ""  # the result of comparing with it
     note: str = ""  # stands behind the number, such as "3 folds"
+    swatch: str = ""  # a colour, shown before the text
 
     def __post_init__(self) -> None:
         if self.paper and not self.below:
@@ -31,7 +33,8 @@ class Cell:
 
     @property
     def classes(self) -> str:
-        return " ".join(name for name in ("number" if self.number else "words", self.kind) if name)
+        holds = "mark" if self.swatch else "number" if self.number else "words"
+        return " ".join(name for name in (holds, self.kind) if name)
 
     @property
     def mark(self) -> str:
@@ -55,6 +58,7 @@ class Table:
     caption: str = ""
     heads: int = 1
     notes: Sequence[str] = ()
+    stacked: bool = False  # on a phone, cells stand one below the other, each with its title
 
     @property
     def numbers(self) -> set[str]:
@@ -135,4 +139,4 @@ def _shown(value: Any) -> str | Cell:
         return value
     if value is None or isinstance(value, bool):
         return Cell({None: "-", True: "yes", False: "no"}[value])
-    return Cell(f"{value:,}" if isinstance(value, int) else f"{value:.4g}")
+    return Cell(f"{value:,}" if isinstance(value, int) else readable(value, 4))

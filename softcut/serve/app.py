@@ -25,6 +25,7 @@ _FEATURES = (".csv", ".tsv", ".txt", ".npy", ".npz")
 _STATIC = {**dict.fromkeys((*VIEW_SCRIPTS, "serve.js"), "text/javascript"), "page.css": "text/css"}
 _TYPES = {
     "labels.csv": "text/csv",
+    "clusters.csv": "text/csv",
     "views.json": "application/json",
     "report.html": "text/html",
     "labels.png": "image/png",

@@ -21,7 +21,13 @@ import torch
 from softcut.clustering import GraphClustering
 from softcut.errors import SoftcutError
 from softcut.io import read_graph
-from softcut.report.clustering_files import clustering_metrics, verdict_of, write_labels, write_segments
+from softcut.report.clustering_files import (
+    clustering_metrics,
+    verdict_of,
+    write_clusters,
+    write_labels,
+    write_segments,
+)
 from softcut.report.html_clustering import (
     assignment_view,
     cluster_view,
@@ -29,6 +35,7 @@ from softcut.report.html_clustering import (
     evidence_view,
     graph_view,
 )
+from softcut.report.html_summary import summary_view
 from softcut.training import Progress
 
 _PIXELS = 20_000_000
@@ -91,12 +98,15 @@ def _cluster(
     est = GraphClustering(n_clusters, n_init=n_init, random_state=seed, device="cpu", callbacks=[tell])
     est.fit(graph)
     metrics = clustering_metrics(file, graph, est)
+    summary = est.summary()
     write_labels("labels.csv", graph.node_names, est.soft_)
+    write_clusters("clusters.csv", summary)
     page = clustering_page(
         graph, est.soft_, metrics, history=est.history_, replicas=est.replicas_, command="softcut serve"
     )
     Path("report.html").write_text(page, encoding="utf-8")
     views = [
+        summary_view(summary),
         graph_view(graph, est.soft_, file),
         cluster_view(graph, est.labels_),
         assignment_view(graph, est.soft_, "Nodes from left to right, by cluster, the most certain first."),
@@ -115,7 +125,7 @@ def _cluster(
         "text": f"{graph.num_nodes:,} nodes in {metrics['clusters_used']:.0f} clusters; normalised cut "
         f"{metrics['normalised_cut']:.3f}, evidence {metrics['evidence']:.3f}, {est.fit_seconds_:.1f} seconds.",
         "notes": est.notes_,
-        "files": ["labels.csv", "report.html"],
+        "files": ["labels.csv", "clusters.csv", "report.html"],
     }
 
 

@@ -19,17 +19,27 @@ EVIL = "<img src=x onerror=document.title='broken'>"
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory) -> str:
-    graph = attributed_communities(80, 3, n_features=6, seed=0)
+    graph = attributed_communities(80, 3, n_features=30, feature_signal=0.8, seed=0)
     names = [f"{EVIL}{i}" for i in range(80)]
-    graph = Graph.from_scipy(graph.adjacency, x=graph.x, node_names=names, name=EVIL)
-    soft = np.random.default_rng(0).dirichlet(np.ones(3), 80)
+    words = [f"{EVIL}{j}" for j in range(30)]
+    parts = {"node_names": names, "feature_names": words, "name": EVIL}
+    graph, classes = Graph.from_scipy(graph.adjacency, x=graph.x, **parts), graph.y
+    soft = 0.6 * np.eye(3)[classes] + 0.4 * np.random.default_rng(0).dirichlet(np.ones(3), 80)
     replicas = [Replica(i, "evidence", -1.0, 0.1, float(i), 3, False, hops=i) for i in range(3)]
     history = {"cut": -np.random.default_rng(1).random((9, 3)), "ortho": np.ones((9, 3))}
-    metrics = {"graph": EVIL, **evaluate(graph, soft.argmax(1))}
+    compared = {"score": 1.0, "structure": 2.0, "agreement": 0.5, "description_length": -62_534.0}
+    metrics = {
+        **{
+            "graph": EVIL,
+            "n_clusters": 3,
+            "notes": [EVIL],
+            "candidates": {str(k): compared for k in (2, 3, 4)},
+        },
+        **evaluate(graph, soft.argmax(1)),
+    }
     path = tmp_path_factory.mktemp("own") / "report.html"
-    path.write_text(
-        clustering_page(graph, soft, metrics, history=history, replicas=replicas), encoding="utf-8"
-    )
+    more = {"history": history, "replicas": replicas, "command": EVIL}
+    path.write_text(clustering_page(graph, soft, metrics, **more), encoding="utf-8")
     return path.as_uri()
 
 
@@ -46,7 +56,7 @@ def scroll(page) -> None:
     page.evaluate("""async () => {
         for (let y = 0; y < document.body.scrollHeight; y += 500) {
             window.scrollTo(0, y);
-            await new Promise((wake) => setTimeout(wake, 10));
+            await new Promise((wake) => requestAnimationFrame(() => requestAnimationFrame(wake)));
         }
     }""")
 
@@ -97,10 +107,50 @@ def test_the_graph_reacts(open_page, own):
 def test_charts_answer_the_keyboard_and_the_mouse(open_page, own):
     page = open_page(own)
     scroll(page)
-    page.locator("[data-view=curves] svg[role=img]").first.focus()
+    page.locator("#training [data-view=curves] svg[role=img]").first.focus()
     page.keyboard.press("ArrowRight")
-    assert "iteration 1:" in page.locator("[data-view=curves] .status").text_content()
+    assert "iteration 1:" in page.locator("#training [data-view=curves] .status").text_content()
     page.locator("[data-view=groups] circle").first.focus()
     assert "Cluster 0:" in page.locator("[data-view=groups] .status").text_content()
     page.locator("[data-view=heat] canvas").hover()
     assert ": cluster 1, 0." in page.locator("[data-view=heat] .status").text_content()
+
+
+def test_the_summary_fits_a_phone_and_wide_tables_say_that_they_scroll(open_page, own):
+    page = open_page(own, viewport={"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    summary = page.locator("#summary .box.stacked")
+    assert summary.evaluate("box => box.scrollWidth <= box.clientWidth")
+    for column in ("differs by", "typical", "doubtful", "bridges"):  # names are text
+        assert any(
+            "<img src=x" in text for text in summary.locator(f"td[data-title='{column}']").all_text_contents()
+        )
+    assert page.locator("#summary .hint").is_hidden()
+    hint = page.locator("#the-number-of-clusters .hint")
+    assert hint.is_visible() and "scroll" in hint.text_content()
+    wide = open_page(own, viewport={"width": 1280, "height": 800})
+    assert wide.locator("#the-number-of-clusters .hint").is_hidden()
+    assert page.title() != "broken" and page.locator("img").count() == 0
+
+
+def test_the_curve_over_the_numbers_of_clusters(open_page, own):
+    page = open_page(own)
+    scroll(page)
+    view = page.locator("#the-number-of-clusters [data-view=curves]")
+    assert view.locator("svg[role=img]").count() == 3
+    assert view.locator("line.mark").count() == 3
+    labels = view.locator("svg[role=img]").first.locator("text[text-anchor=middle]").all_text_contents()
+    assert labels == ["2", "3", "4", "number of clusters"]  # whole numbers only
+
+
+def test_all_charts_are_on_paper_and_light(open_page, own):
+    page = open_page(own, color_scheme="dark", viewport={"width": 800, "height": 300})
+    views = page.locator("[data-view]").count()
+    assert page.locator("[data-view].view").count() < views  # those far below are not drawn yet
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("[data-view].view").count() == views
+    ink = "getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()"
+    assert page.evaluate(ink) == "#1b1f24"
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(ink) == "#e6e9ed"
+    assert len(page.pdf()) > 20_000

@@ -39,11 +39,20 @@ def test_upload_run_look_and_download(open_page, address):
     nodes = {name for line in lines for name in line.split(",")}
     page = open_page(address)
     choose(page, "people.csv", ("source,target\n" + "\n".join(lines)).encode())
+    rows = [f"person {i}," + ",".join(map(str, row)) for i, row in enumerate(graph.x.toarray().tolist())]
+    table = "\n".join(["id,a,b,c,d", *(row for row in rows if row.split(",")[0] in nodes)])
+    upload = {"name": "x.csv", "mimeType": "text/csv", "buffer": table.encode()}
+    page.set_input_files("input[name=features]", upload)
     page.fill("input[name=k]", "3")
     page.click("#start")
     page.locator("#views canvas").first.wait_for(timeout=120_000)
     assert f"{len(nodes)} nodes in 3 clusters" in page.text_content("#summary")
     assert page.locator("#losses path[stroke]").count() >= 2  # the losses were drawn while it ran
+    # The table of clusters comes first, in the colours of the graph.
+    first = page.locator("#views figure").first.locator("tbody tr")
+    assert first.count() == 3 and "of its edges (most from person" in first.first.text_content()
+    swatch = first.first.locator(".swatch").evaluate("dot => getComputedStyle(dot).backgroundColor")
+    assert swatch == "rgb(0, 114, 178)"
     canvas = page.locator("#views canvas").first
     canvas.scroll_into_view_if_needed()
     x, y = page.evaluate("document.querySelector('#views .view').graphView.place(0)")

@@ -1,8 +1,10 @@
 """``softcut cluster`` and ``softcut predict``: what is written, what is said, and no silent wrong answers."""
 
 import csv
+import html
 import json
 import re
+import shlex
 import sys
 import warnings
 from itertools import combinations
@@ -18,7 +20,7 @@ from softcut.clustering import GraphClustering, MinCutClustering
 from softcut.errors import ParameterError
 from softcut.graph import Graph
 from softcut.metrics import ari
-from softcut.report.clustering_files import VERDICTS
+from softcut.metrics.summary import VERDICTS
 
 QUICK = ("--n-init", 4, "--max-iter", 30, "--no-plot")
 
@@ -26,6 +28,11 @@ QUICK = ("--n-init", 4, "--max-iter", 30, "--no-plot")
 def labels(folder):
     with Path(folder, "labels.csv").open(newline="") as file:
         return {row["node"]: int(row["cluster"]) for row in csv.DictReader(file)}
+
+
+def read_table(path):
+    with Path(path).open(newline="") as file:
+        return [*csv.DictReader(file)]
 
 
 def metrics_of(folder):
@@ -42,7 +49,15 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     words = ("people.csv", "-f", "words.csv", "-k", 3, "--n-init", 8, "--model-out", "m", "--report")
     out, _ = done("cluster", *words)
     folder = tmp_path / "people-clusters"
-    files = ["assignments.npy", "clusters.png", "labels.csv", "labels.parquet", "metrics.json", "report.html"]
+    files = [
+        "assignments.npy",
+        "clusters.csv",
+        "clusters.png",
+        "labels.csv",
+        "labels.parquet",
+        "metrics.json",
+    ]
+    files.append("report.html")
     assert sorted(p.name for p in folder.iterdir()) == files
     page = (folder / "report.html").read_text(encoding="utf-8")
     views = (f'data-view="{view}"' for view in ("graph", "groups", "heat", "curves", "dots"))
@@ -64,8 +79,21 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     assert (metrics["graph"], metrics["nodes"], metrics["clusters_used"]) == ("people.csv", 120, 3)
     assert (metrics["candidates"], metrics["interrupted"]) == ({}, False)
     lines = out.splitlines()
-    assert lines[0] == VERDICTS[metrics["verdict"]]  # what it is worth comes first
-    assert lines[1].strip() == f"people.csv: 120 nodes, {metrics['edges']} edges"
+    # What it is worth comes first, then every cluster, then the numbers.
+    assert lines[0] == f"{VERDICTS[metrics['verdict']]} 120 nodes in 3 clusters."
+    summary = read_table(folder / "clusters.csv")
+    assert [int(row["size"]) for row in summary] == np.bincount([*told.values()]).tolist()
+    for row in summary:
+        assert f"cluster {row['cluster']}: {row['size']} nodes" in out
+        assert set(row["typical"].split(", ")) <= {n for n, c in told.items() if c == int(row["cluster"])}
+        assert "elsewhere" in row["differs_by"] and f"differs by: {row['differs_by'][:20]}" in out
+        assert row["differs_by"] in page and row["bridges"] in page
+    title = next(
+        i
+        for i, line in enumerate(lines)
+        if line.strip() == f"people.csv: 120 nodes, {metrics['edges']} edges"
+    )
+    assert title > next(i for i, line in enumerate(lines) if line.startswith("cluster 2"))
     facts = shown_facts(out)
     assert float(facts.pop("seconds")) < 1000 and 0 < metrics["seconds"]["read"] < 1000
     same = {name: name.replace(" ", "_") for name in ("normalised cut", "modularity", "balance")}
@@ -82,6 +110,8 @@ def test_cluster_writes_labels_with_names(done, people, tmp_path):
     assert metrics_of("again")["model"] == "m" and shown_facts(out)["clusters used"] == "3 of 3"
     np.testing.assert_allclose(np.load("again/assignments.npy"), soft, atol=1e-5)
     assert not Path("again/clusters.png").exists()
+    assert Path("again/clusters.csv").read_text() == (folder / "clusters.csv").read_text()
+    assert out.startswith("120 nodes in 3 clusters.\n")  # a prediction has no verdict
 
 
 def test_a_data_set_is_clustered_by_name_unless_there_is_such_a_file(
@@ -138,6 +168,18 @@ def test_cluster_without_features_says_so(done, ring):
     assert "n_clusters: " in err
 
 
+def test_the_command_in_the_report_can_be_pasted(done, here, monkeypatch):
+    name = "my <b>friends & co.csv"
+    Path(name).write_text("a,b\nb,c\nc,a\nd,e\ne,f\nf,d\n")
+    words = ["cluster", name, "-k", "2", "--report", "--out", "it's here", "--no-plot"]
+    monkeypatch.setattr(sys, "orig_argv", ["/usr/bin/python3", "softcut", *words])
+    done(*words)
+    page = Path("it's here/report.html").read_text(encoding="utf-8")
+    (command,) = re.findall(r'<th scope="row">command</th><td>(.*?)</td>', page)
+    assert shlex.split(html.unescape(command)) == ["softcut", *words]
+    assert "<b>friends" not in page and "&lt;b&gt;friends" in page
+
+
 def test_nothing_is_said_twice_and_the_model_runs_once(done, ring, monkeypatch):
     fit = GraphClustering.fit
 
@@ -182,6 +224,9 @@ def test_names_that_spreadsheets_would_run(done, tmp_path):
     done(*words, "--out", "safe", "--spreadsheet-safe")
     assert sorted(labels("plain")) == sorted(names)
     assert sorted(labels("safe")) == sorted(["'=cmd()", "'+1+1", "'-1", "'-x", "'@x", "ann", "bob"])
+    for plain, safe in zip(read_table("plain/clusters.csv"), read_table("safe/clusters.csv"), strict=True):
+        typical = plain["typical"]
+        assert safe["typical"] == ("'" + typical if typical[0] in "=+-@" else typical)
 
 
 def test_metrics_hold_what_was_warned_about(done, tmp_path):

@@ -21,12 +21,13 @@ from softcut.clustering import GraphClustering, Replica
 from softcut.datasets import attributed_communities, grid_graph
 from softcut.graph import Graph
 from softcut.metrics import evaluate
+from softcut.metrics.summary import VERDICTS, summarise
 from softcut.report import html_clustering
-from softcut.report.clustering_files import VERDICTS, clustering_metrics
+from softcut.report.clustering_files import clustering_metrics, verdict_of
 from softcut.report.html_clustering import (
     assignment_view,
+    cluster_view,
     clustering_page,
-    feature_table,
     graph_view,
     loss_view,
     shown_nodes,
@@ -44,6 +45,8 @@ from softcut.report.html_page import (
     plain,
     render_page,
 )
+from softcut.report.html_summary import number_parts, score_table, summary_table, uncertain_table
+from softcut.report.plots import cluster_colours
 from softcut.report.tables import Cell, Table, cell_table, number_table, pivot, to_markdown, to_terminal
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -119,9 +122,9 @@ def test_recorded_cells_one_below_the_other_and_by_data_set():
         *["| cora | sc | nmi | 0.2 ± 0.0 | 10 | 0.2 ± 0.0 | 2.0 |"] * 2,
         *("", "cora is a fresh draw."),
     ]
-    row = number_table(["a"] * 6, [["x", 1234567, 0.123456, None, True, False]]).rows[0]
+    row = number_table(["a"] * 7, [["x", 1234567, 0.123456, 62_534.5, None, True, False]]).rows[0]
     shown = [cell if isinstance(cell, str) else cell.text for cell in row]
-    assert shown == ["x", "1,234,567", "0.1235", "-", "yes", "no"]
+    assert shown == ["x", "1,234,567", "0.1235", "62,530", "-", "yes", "no"]
 
 
 def test_plain_has_only_what_json_has():
@@ -157,7 +160,7 @@ def test_whole_pages(monkeypatch):
     rng = np.random.default_rng(0)
     n, places = 23, np.stack([np.arange(23) % 5, np.arange(23) // 5], axis=1)
     places[22] = 1000, 7  # far from all others
-    monkeypatch.setattr(html_clustering, "node_positions", lambda graph: (places, "a layout"))
+    monkeypatch.setattr(html_clustering, "node_positions", lambda *_: (places, "a layout"))
     first, second = np.argwhere(np.triu(rng.random((n, n)) < 0.2, 1)).T
     x = np.round(rng.random((n, 13)), 2)
     x[:, 3], x[:, 5], x[:, 6] = 0.1, 1e-7 * x[:, 5], 1e9 + 0.1  # two are the same for all nodes
@@ -196,7 +199,9 @@ def test_whole_pages(monkeypatch):
 
 
 def test_views_keep_to_their_limits(monkeypatch):
-    monkeypatch.setattr(html_clustering, "node_positions", lambda graph: (np.zeros((graph.num_nodes, 2)), ""))
+    monkeypatch.setattr(
+        html_clustering, "node_positions", lambda graph, _: (np.zeros((graph.num_nodes, 2)), "")
+    )
     ring = np.arange(3000)
     around = [np.tile(ring, 5), np.concatenate([(ring + s) % 3000 for s in range(1, 6)])]
     more = [np.append(end, at) for end, at in zip(around, (0, 9), strict=True)]
@@ -218,24 +223,104 @@ def test_views_keep_to_their_limits(monkeypatch):
     discs = []
     for n, what in ((300, "a layout"), (301, "a layout"), (301, "coordinates")):
         places = np.eye(n)[:, :2], what
-        monkeypatch.setattr(html_clustering, "node_positions", lambda graph, places=places: places)
+        monkeypatch.setattr(html_clustering, "node_positions", lambda *_, places=places: places)
         discs.append(graph_view(grid_graph(1, n), np.ones((n, 1))).data["start_with_discs"])
     assert discs == [False, True, False]
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_features_are_ranked_by_standardised_differences(case, sparse):
+def test_small_tables_to_the_number():
+    names = list("abcdefghi")
+    graph = Graph.from_scipy(grid_graph(3, 3).adjacency, node_names=names)
+    labels = np.arange(9) // 5
+    table = summary_table(summarise(graph, labels))
+    assert texts(table) == [
+        ["0", "5", "71 %", "-", "b, a, d, e, c", "-", "to 1: 29 % of its edges (most from e)"],
+        ["1", "4", "60 %", "-", "i, h, g, f", "-", "to 0: 40 % of its edges (most from f)"],
+    ]
+    below = [[cell.below for cell in row[1:3]] for row in table.rows]
+    assert below == [["56 %", "58 % by chance"], ["44 %", "42 % by chance"]]
+    assert [row[0].swatch for row in table.rows] == cluster_colours(2)
+    assert f'style="background:{cluster_colours(2)[1]}"' in render_page("One", [Section("Two", [table])])
+    soft = np.array([[0.9, 0.1, 0.0], [0.2, 0.35, 0.45], [0.5, 0.5, 0.0]])
+    table = uncertain_table(Graph.from_edges([[0, 1], [1, 2]], node_names=["x", "y", "z"]), soft)
+    assert texts(table) == [
+        ["z", "0", "0.50", "1", "0.50"],
+        ["y", "2", "0.45", "1", "0.35"],
+        ["x", "0", "0.90", "1", "0.10"],
+    ]
+    assert [cell.swatch for cell in table.rows[1][1::2]] == [cluster_colours(3)[2], cluster_colours(3)[1]]
+    assert "one cluster" in uncertain_table(graph, np.ones((9, 1))).markdown
+    alone = Graph.from_scipy(sp.csr_array((4, 4)), x=np.eye(4))
+    assert texts(summary_table(summarise(alone, [0, 0, 1, 1])))[0][2] == "no edges"
+
+
+def test_the_numbers_of_clusters_that_were_compared_are_curves():
+    found = {"score": 1.5, "structure": 2.0, "agreement": 0.9, "description_length": -62_534.0}
+    candidates = {"2": found, "10": dict.fromkeys(found, 0.0), "3": {**found, "score": 1.0}}
+    view, table = number_parts({"candidates": candidates, "n_clusters": 2})
+    assert [panel["title"] for panel in view.data["panels"]] == [
+        "score",
+        "structure",
+        "agreement of restarts",
+    ]
+    (series,) = view.data["panels"][0]["series"]
+    assert (series["x"], series["y"]) == ([2, 3, 10], [1.5, 1.0, None])  # nothing is known about 10
+    assert all(panel["mark"] == 2 and panel["whole"] for panel in view.data["panels"])
+    assert texts(table)[0] == ["2 (chosen)", "1.5", "2", "0.9", "-62,530"]
+    assert texts(table)[2] == ["10", "-", "-", "-", "-"]
+    # A single cluster was none of the numbers compared.
+    assert number_parts({"candidates": candidates, "n_clusters": 1})[0].data["panels"][0]["mark"] is None
+    assert number_parts({"candidates": {}, "n_clusters": 2}) == []
+
+
+def test_what_was_found_comes_first_and_how_comes_last(case):
     graph, soft = case
-    labels = soft.argmax(1)
-    x = np.asarray(graph.x.toarray() if sp.issparse(graph.x) else graph.x, dtype=float)
-    rows = texts(feature_table(Graph.from_scipy(graph.adjacency, x=sp.csr_array(x) if sparse else x), labels))
-    expected = []
-    for c in range(3):
-        apart = (x[labels == c].mean(0) - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), np.inf)
-        for j in np.argsort(-np.abs(apart), kind="stable")[:8]:
-            means = f"{x[labels == c, j].mean():.4g}", f"{x[:, j].mean():.4g}"
-            expected.append([str(c), str(j), *means, f"{apart[j]:+.2f}"])
-    assert rows == expected
+    metrics = {
+        **{"graph": "g", "n_clusters": 3, "verdict": "clear", "structure": 2.0, "replicas": 3, "iterations": 9},
+        **{"converged": False, "notes": ["a note"], "reading": ["62 rows"]},
+        "candidates": {str(k): dict.fromkeys(("score", "structure", "agreement", "description_length"), 1.0)
+                       for k in (2, 3)},
+    }  # fmt: skip
+    replicas = [Replica(i, "evidence", -1.0, 0.1, float(i), 3, False, hops=i) for i in range(3)]
+    history = {"cut": -np.ones((9, 3)), "ortho": np.ones((9, 3))}
+    page = clustering_page(graph, soft, metrics, history=history, replicas=replicas, command="softcut x")
+    body = page[page.index("<main") :]
+    order = ["The clusters are clear. 90 nodes in 3 clusters.", "differs by", 'data-view="graph"',
+             'data-view="groups"', ">The number of clusters<", ">Doubtful nodes<", ">Soft assignments<",
+             ">Scores<", ">Training<", ">Notes<", "a note", ">Where this comes from<"]  # fmt: skip
+    places = [body.index(text) for text in order]
+    assert places == sorted(places)
+    assert "converged" not in page
+    assert score_table({"structure": 62_534.0}).rows[0][1].text == "62,530"
+
+
+def test_names_from_a_users_file_are_shown_as_text(case):
+    graph, soft = case
+    evil = [f"<script>alert({i})</script>" for i in range(90)]
+    words = [f"</script><b>{j}" for j in range(graph.num_features)]
+    soft = np.eye(3)[graph.y] * 0.8 + soft * 0.2  # clusters that features tell apart, so that these are named
+    made = Graph.from_scipy(graph.adjacency, x=graph.x, node_names=evil, feature_names=words, name="<i>x")
+    metrics = {"graph": "<i>x", "notes": ["<u>note</u>"], **evaluate(made, soft.argmax(1))}
+    page = clustering_page(made, soft, metrics, command="softcut <cluster>")
+    for text in ("<script>alert", "<i>x", "<u>", "<b>0", "softcut <cluster>"):
+        assert text not in page
+    assert "&lt;script&gt;alert(" in page  # the table of uncertain nodes
+    assert re.search(r"&lt;/script&gt;&lt;b&gt;\d+ \d+ % \(", page)  # what sets a cluster apart
+    assert "\\u003cscript\\u003ealert(" in page  # the data of the view
+    assert "Training" not in page  # there was none
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_the_verdict_comes_first(case, verdict):
+    metrics = {"graph": "g", "n_clusters": 3, "verdict": verdict, "structure": 1.2345, "clusters_used": 3}
+    page = clustering_page(*case, metrics)
+    places = [page.index(text) for text in (VERDICTS[verdict], "structure (nats", "clusters used")]
+    assert places == sorted(places)
+    assert "1.234" in page
+    assert sum(sentence in page for sentence in VERDICTS.values()) == 1
+    # A single cluster and a prediction have no clusters to judge.
+    assert verdict_of({"verdict": "none", "n_clusters": 1}) == "All nodes are in one cluster."
+    assert verdict_of({"graph": "g", "n_clusters": 3}) == ""
 
 
 def test_a_clustering_without_networks_has_no_training_to_show():
@@ -258,6 +343,48 @@ def test_a_clustering_without_networks_has_no_training_to_show():
 
 
 # ----------------------------------------------------------------------------- data of the interactive views
+
+
+def test_the_graph_view_holds_the_graph(case):
+    graph, soft = case
+    data = graph_view(graph, soft.astype(np.float32)).data
+    assert max(len(str(p)) for p in data["probability"]) <= 5
+    json.dumps(data, allow_nan=False)
+    assert data["labels"] == soft.argmax(1).tolist()
+    np.testing.assert_allclose(data["probability"], soft.max(1), atol=1e-3)
+    second = np.sort(soft, axis=1)[:, -2]
+    np.testing.assert_allclose(data["second_probability"], second, atol=1e-3)
+    rows, columns = np.array(data["edges"]).reshape(-1, 2).T
+    rebuilt = sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=graph.adjacency.shape)
+    assert abs(sp.triu(graph.adjacency, 1) - rebuilt).nnz == 0
+    members = sorted(i for cluster in data["clusters"] for i in cluster["members"])
+    assert members == list(range(graph.num_nodes))
+    assert min(data["x"]) >= 0 and max(data["x"]) <= 1
+
+
+def test_small_views_to_the_number():
+    assert shown_nodes(np.array([0] * 90 + [1] * 10), most=10).tolist() == [*range(0, 91, 10)]
+    grid, labels = grid_graph(3, 3), np.arange(9) // 5
+    data = graph_view(grid, np.eye(2)[labels]).data
+    assert (data["labels"], len(data["edges"]) // 2) == (labels.tolist(), 12)
+    assert data["x"] == [0, 0.5, 1] * 3 and data["positions"] == "coordinates: x and y"
+    assert data["y"] == [0] * 3 + [0.5] * 3 + [1] * 3
+    assert data["second"] == (1 - labels).tolist()
+    members = [list(range(5)), list(range(5, 9))]
+    assert data["clusters"] == [
+        {"number": c, "size": 5 - c, "colour": cluster_colours(2)[c], "members": members[c]} for c in (0, 1)
+    ]
+    groups = cluster_view(grid, labels).data
+    assert groups["links"] == [{"a": 0, "b": 1, "weight": 4.0}]
+    assert [cluster["text"] for cluster in groups["clusters"]] == [
+        "Cluster 0: 5 nodes, 29 % of its edges leave it",
+        "Cluster 1: 4 nodes, 40 % of its edges leave it",
+    ]
+    heat = assignment_view(grid_graph(2, 1), np.array([[0.25, 0.75], [1.0, 0.0]])).data
+    assert (heat["values"], heat["names"]) == ([100, 0, 25, 75], ["node 1", "node 0"])
+    data = graph_view(grid, np.ones((9, 1))).data  # a single cluster has no second one
+    assert data["second"] == data["second_probability"] == [None] * 9
+    assert len(data["clusters"]) == 1
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=300), st.integers(5, 60))

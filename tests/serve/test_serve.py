@@ -28,7 +28,7 @@ with warnings.catch_warnings():
 
 from softcut.datasets import attributed_communities
 from softcut.errors import ParameterError, SoftcutError
-from softcut.report.clustering_files import VERDICTS
+from softcut.metrics.summary import VERDICTS
 from softcut.serve import jobs as serve_jobs
 from softcut.serve import worker as serve_worker
 from softcut.serve.app import _limited, create_app
@@ -328,7 +328,16 @@ def test_work_clusters_a_graph(here, features):
     assert ("Evidence of each distance" in report) is features
     assert "<b>0" not in report
     views = json.loads(Path("views.json").read_text())
-    assert [view["view"] for view in views] == ["graph", "groups", "heat", *(["dots"] if features else [])]
+    assert [view["view"] for view in views] == [
+        "clusters",
+        "graph",
+        "groups",
+        "heat",
+        *(["dots"] if features else []),
+    ]
+    sizes = [row[1]["text"] for row in views[0]["data"]["rows"]]
+    assert [line.split(",")[1] for line in Path("clusters.csv").read_text().splitlines()[1:]] == sizes
+    assert last[1]["files"] == ["labels.csv", "clusters.csv", "report.html"]
 
 
 def test_bad_files_are_one_sentence(here, capsys, monkeypatch):

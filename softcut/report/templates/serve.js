@@ -70,10 +70,10 @@
     byId("state").textContent = "Done.";
     byId("verdict").textContent = result.verdict || "";
     byId("summary").textContent = result.text;
-    const links = { "labels.csv": "Labels (CSV)", "labels.png": "Labels (PNG)", "report.html": "Whole report" };
+    const links = { "labels.csv": "Labels (CSV)", "clusters.csv": "Clusters (CSV)", "labels.png": "Labels (PNG)", "report.html": "Whole report" };
     byId("files").replaceChildren(...result.files.filter((name) => links[name]).flatMap((name) => {
       const link = make("a", { href: `/jobs/${id}/${name}` }, links[name]);
-      if (name.startsWith("labels")) link.setAttribute("download", name);
+      if (name !== "report.html") link.setAttribute("download", name);
       else link.setAttribute("target", "_blank");
       return [link, "  "];
     }));

@@ -1,5 +1,5 @@
 "use strict";
-// Charts in SVG: curves, dots, the graph of clusters; and S as a heat map.
+// Charts in SVG: curves, dots, the graph of clusters; S as a heat map; the table of clusters.
 (() => {
   const { kinds, make, draw, colour, redrawn, sized, status, chip, shown } = softcutViews;
   const WIDTH = 420, HEIGHT = 250, LEFT = 52, RIGHT = 10, TOP = 24, BOTTOM = 38;
@@ -9,6 +9,12 @@
     const step = power * ([1, 2, 5, 10].find((f) => f * power >= rough) || 10), found = [];
     for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-6; at += step) found.push(Number(at.toPrecision(12)));
     return found;
+  }
+
+  // Whole numbers only, each of them where there is room.
+  function wholes(low, high) {
+    const first = Math.ceil(low), step = Math.ceil((Math.floor(high) - first + 1) / 12);
+    return Array.from({ length: Math.max(0, Math.floor((high - first) / step) + 1) }, (_, i) => first + i * step);
   }
 
   function extent(values) {
@@ -28,7 +34,7 @@
       svg.append(draw("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: py(at), y2: py(at) }));
       svg.append(draw("text", { x: LEFT - 6, y: py(at) + 4, "text-anchor": "end" }, shown(at)));
     }
-    for (const at of names ? names.map((_, i) => i) : ticks(x0, x1)) {
+    for (const at of names ? names.map((_, i) => i) : (panel.whole ? wholes : ticks)(x0, x1)) {
       svg.append(draw("text", { x: px(at), y: HEIGHT - BOTTOM + 15, "text-anchor": "middle" }, names ? names[at] : shown(at)));
     }
     svg.append(draw("path", { class: "axis", fill: "none", d: `M${LEFT} ${TOP}V${HEIGHT - BOTTOM}H${WIDTH - RIGHT}` }));
@@ -61,12 +67,18 @@
       const xs = (series) => series.x || series.y.map((_, i) => i + 1);
       const spanX = extent(lines.flatMap(xs)), spanY = extent(lines.flatMap((s) => s.y));
       const [svg, px, py] = frame(given, spanX, spanY);
+      if (given.mark !== undefined && given.mark !== null) {
+        svg.append(draw("line", { class: "axis mark", x1: px(given.mark), x2: px(given.mark), y1: TOP, y2: HEIGHT - BOTTOM, "stroke-dasharray": "5 3" }));
+      }
       for (const series of lines) {
         const at = xs(series);
         // A missing value breaks the line.
         const path = series.y.map((y, i) => (y === null ? "" : `${i && series.y[i - 1] !== null ? "L" : "M"}${px(at[i]).toFixed(1)} ${py(y).toFixed(1)}`));
         svg.append(draw("path", { d: path.join(""), fill: "none", stroke: series.colour, "stroke-width": 1.8,
           "stroke-dasharray": series.dash || "none" }));
+        series.y.forEach((y, i) => {
+          if (series.points && y !== null) svg.append(draw("circle", { cx: px(at[i]), cy: py(y), r: 3, fill: series.colour }));
+        });
       }
       const cross = draw("line", { class: "cross", y1: TOP, y2: HEIGHT - BOTTOM, visibility: "hidden" });
       svg.append(cross);
@@ -94,7 +106,7 @@
       });
       return make("div", { class: "chart" }, svg);
     }
-    element.append(...(names.length > 1 ? [legend] : []), box, said);
+    element.append(...(names.length > 1 && data.legend !== false ? [legend] : []), box, said);
     paint();
   }
 
@@ -202,5 +214,24 @@
     redrawn(canvas, paint);
   }
 
-  Object.assign(kinds, { curves, dots, groups, heat });
+  // The same table as in a report: a row per cluster, in its colour.
+  function clusters(element, data) {
+    const head = make("tr", {}, ...data.columns.map((name) => make("th", { scope: "col" }, name)));
+    const rows = data.rows.map((row) => make("tr", {}, ...row.map((cell, i) => {
+      const one = make(i ? "td" : "th", { "data-title": data.columns[i], class: cell.classes, scope: i ? null : "row" });
+      if (cell.swatch) {
+        const dot = make("span", { class: "swatch" });
+        dot.style.background = cell.swatch;
+        one.append(dot);
+      }
+      one.append(cell.text);
+      if (cell.below) one.append(make("small", {}, cell.below));
+      return one;
+    })));
+    const table = make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows));
+    element.classList.remove("view");
+    element.append(make("div", { class: "box stacked", tabindex: 0, role: "region", "aria-label": data.label }, table));
+  }
+
+  Object.assign(kinds, { curves, dots, groups, heat, clusters });
 })();

@@ -26,8 +26,10 @@ const softcutViews = (() => {
     return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   }
 
-  // Canvas drawings are made anew when the width of the page or its colours change.
+  // Canvas drawings are made anew when the width of the page or its colours change, and for paper.
+  const painters = new Set();
   function redrawn(element, paint) {
+    painters.add(paint);
     new ResizeObserver(paint).observe(element);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
   }
@@ -66,8 +68,11 @@ const softcutViews = (() => {
   function shown(value) {
     if (value === null || !Number.isFinite(value)) return "-";
     const size = Math.abs(value);
-    if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
-    return String(Number(value.toPrecision(4)));
+    if (size !== 0 && (size < 1e-6 || size >= 1e15)) return value.toExponential(2);
+    // Four digits, as people write them: thousands set apart from 10,000 on, units kept below.
+    const digits = size >= 1000 && size < 1e4 ? 0 : undefined;
+    const style = digits === 0 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 4 };
+    return value.toLocaleString("en", { ...style, useGrouping: size >= 1e4 });
   }
 
   function mount(element, kind, data) {
@@ -77,16 +82,40 @@ const softcutViews = (() => {
   }
 
   function mountAll() {
+    const waiting = new Map();
+    const open = (element) => {
+      const [data, observer] = waiting.get(element) || [];
+      if (!observer) return;
+      observer.disconnect();
+      waiting.delete(element);
+      mount(element, element.dataset.view, data);
+    };
     for (const element of document.querySelectorAll("[data-view]")) {
       const data = JSON.parse(element.querySelector('script[type="application/json"]').textContent);
       // Only what comes near the window is drawn: a long page opens at once.
-      new IntersectionObserver((entries, observer) => {
-        if (entries.some((entry) => entry.isIntersecting)) {
-          observer.disconnect();
-          mount(element, element.dataset.view, data);
-        }
-      }, { rootMargin: "600px" }).observe(element);
+      const observer = new IntersectionObserver((entries) => {
+        if (entries.some((entry) => entry.isIntersecting)) open(element);
+      }, { rootMargin: "600px" });
+      waiting.set(element, [data, observer]);
+      observer.observe(element);
     }
+    for (const box of document.querySelectorAll(".box")) hinted(box);
+    // Paper has all views, in light colours.
+    const paper = (on) => {
+      document.documentElement.toggleAttribute("data-print", on);
+      for (const paint of painters) paint();
+    };
+    window.addEventListener("beforeprint", () => { for (const element of [...waiting.keys()]) open(element); paper(true); });
+    window.addEventListener("afterprint", () => paper(false));
+  }
+
+  // A line above a table that is wider than the window says so.
+  function hinted(box) {
+    const hint = make("p", { class: "hint", "aria-hidden": "true" }, "Wider than the window: scroll sideways →");
+    const look = () => { hint.hidden = box.scrollWidth <= box.clientWidth + 2; };
+    box.before(hint);
+    new ResizeObserver(look).observe(box);
+    look();
   }
 
   return { kinds, make, draw, colour, redrawn, sized, status, chip, shown, mount, mountAll };

@@ -1,0 +1,106 @@
+"""What an estimator shows of its clusters: the part that describes them is computed here, pages and pictures above."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softcut.errors import Argument, ParameterError
+from softcut.graph import Graph
+from softcut.metrics.summary import Summary, summarise
+
+
+class ShowsClusters:
+    """Adds :meth:`summary`, :meth:`report` and :meth:`plot` to an estimator of clusters.
+
+    Each takes the graph it was fitted on, or another one, whose clusters are then predicted. A model that was loaded
+    does not hold its graph and has to be given one.
+    """
+
+    def summary(self, graph: Any = None, X: Any = None) -> Summary:
+        """Every cluster as people describe it: size, cohesion, what characterises it, members, bridges.
+
+        >>> import softcut as sc
+        >>> from softcut.datasets import attributed_communities
+        >>> graph = attributed_communities(n_nodes=200, n_clusters=3, seed=0)
+        >>> summary = sc.GraphClustering(n_clusters=3, random_state=0).fit(graph).summary()
+        >>> print(summary.heading)
+        The clusters are clear. 200 nodes in 3 clusters.
+        >>> summary.to_frame()["size"].sum()
+        np.int64(200)
+
+        Parameters
+        ----------
+        graph, X : optional
+            Another graph, as for `predict`. None: the one of the fit.
+        """
+        whole, labels, soft = self._shown(graph, X)
+        return summarise(whole, labels, soft, **self._judged(labels))
+
+    def report(self, path: str | Path, graph: Any = None, X: Any = None) -> Path:
+        """Write a page with the summary, the graph and everything else about the clusters; returns its path.
+
+        >>> import softcut as sc, tempfile
+        >>> from softcut.datasets import attributed_communities
+        >>> est = sc.GraphClustering(2, random_state=0).fit(attributed_communities(100, 2, seed=0))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     est.report(folder + "/clusters.html").name
+        'clusters.html'
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, one that can be opened in a browser and loads nothing from anywhere.
+        graph, X : optional
+            As for :meth:`summary`.
+        """
+        from softcut.report.of_estimators import write_page
+
+        whole, labels, soft = self._shown(graph, X)
+        return write_page(path, self, whole, labels, soft, **self._judged(labels))
+
+    def plot(self, path: str | Path | None = None, graph: Any = None, X: Any = None) -> Any:
+        """A picture of the nodes, the clusters and the adjacency matrix, as a matplotlib figure.
+
+        >>> import softcut as sc
+        >>> from softcut.datasets import attributed_communities
+        >>> est = sc.GraphClustering(2, random_state=0).fit(attributed_communities(100, 2, seed=0))
+        >>> len(est.plot().axes)
+        3
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write it as well; the ending says how (``.png``, ``.pdf``, ``.svg``).
+        graph, X : optional
+            As for :meth:`summary`.
+        """
+        from softcut.report.of_estimators import draw_clusters
+
+        whole, labels, soft = self._shown(graph, X)
+        return draw_clusters(path, whole, labels, soft)
+
+    def _shown(self, graph: Any, X: Any) -> tuple[Graph, np.ndarray, np.ndarray]:
+        """A graph, its labels and its soft clusters."""
+        estimator: Any = self
+        estimator._check_fitted()
+        if graph is not None:
+            whole = estimator._gather(graph, X)
+            return whole, estimator.predict(whole), estimator.predict_proba(whole)
+        if X is not None:
+            raise ParameterError("X was given without its graph: pass ", Argument("graph"), " as well.")
+        if getattr(self, "_graph", None) is None:
+            raise ParameterError(
+                "graph is missing: a model that was loaded does not hold the graph it was fitted on; pass it.",
+                argument="graph",
+            )
+        return estimator._graph, estimator.labels_, estimator.soft_
+
+    def _judged(self, labels: np.ndarray) -> dict[str, Any]:
+        """Verdict and structure, where these are the clusters of the fit."""
+        estimator: Any = self
+        if not np.array_equal(labels, estimator.labels_):
+            return {}
+        return {"verdict": estimator.verdict_, "structure": estimator.structure_}

@@ -1,0 +1,203 @@
+"""What characterises clusters: the features that pay by the price list of the evidence, with values people can read.
+
+A column of features counts what the clusters say about it, less its price (:mod:`softcut.metrics.judge`): a word or a
+value of a category n_w D_w - log C(K, n_w) nats, with D_w the divergence of the clusters of nodes that have it from
+those of all nodes; a number the Bayes factor of its normal scores. It is named where it more likely tells clusters
+apart than not, given the share q of all columns that do; and it belongs to those clusters whose members differ by it
+from all others, by the same rule for two clusters, inside and elsewhere.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from softcut.metrics.features import axes_table, column_gains, looked_at, normal_scores, told_by
+from softcut.ops.information import multinomial_complexity
+from softcut.tables.arrays import to_dense
+from softcut.tables.kinds import CATEGORY, NUMBER
+from softcut.tables.wording import percent, readable, shortened
+
+_MOST = 6  # traits of a cluster
+_NAME = 60  # characters of a feature's name
+_AT_A_TIME = 256  # columns of numbers that are ranked together
+
+
+@dataclass(frozen=True)
+class Trait:
+    """A feature by which the members of a cluster differ from the other nodes.
+
+    >>> str(Trait("dept Legal", "share", 0.65, 0.12, nats=9.0)), str(Trait("pay", "median", 62_534, 41_020, nats=7.0))
+    ('dept Legal 65 % (12 % elsewhere)', 'pay 62,500 (41,000 elsewhere)')
+    """
+
+    feature: str
+    measure: str  # "share" of the nodes that have it; "median", "mean" or (median) "date" of a number
+    inside: float
+    elsewhere: float
+    nats: float  # what it says about who is in the cluster, less its price
+
+    @property
+    def values(self) -> tuple[str, str]:
+        """Inside and elsewhere, in words."""
+        if self.measure == "share":
+            return percent(self.inside), percent(self.elsewhere)
+        if self.measure == "date":
+            return _date(self.inside), _date(self.elsewhere)
+        apart = self.inside - self.elsewhere
+        return readable(self.inside, apart=apart), readable(self.elsewhere, apart=apart)
+
+    def text(self, elsewhere: str = " elsewhere") -> str:
+        """The feature with both values; what stands behind the second one may be left out."""
+        inside, other = self.values
+        mean = " on average" if self.measure == "mean" else ""
+        return f"{self.feature} {inside}{mean} ({other}{elsewhere})"
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def traits_text(traits: Sequence[Trait]) -> str:
+    """Several traits in one line; the first says what the second numbers are."""
+    return ", ".join(trait.text() if i == 0 else trait.text("") for i, trait in enumerate(traits))
+
+
+def traits_of_clusters(
+    x: Any,
+    kinds: np.ndarray,
+    names: Sequence[str] | None,
+    labels: np.ndarray,
+    k: int,
+    dates: Collection[str] = (),
+) -> list[list[Trait]]:
+    """What characterises each of `k` clusters, the strongest first; nothing where no feature pays.
+
+    `x` [N, F] are the features, `kinds` those of its columns (:mod:`softcut.tables.kinds`), `names` their names and
+    `dates` the names of numbers that are days since 1970; `labels` [N] are below `k`, -1 for a node in no cluster.
+
+    >>> hobby = np.eye(2)[[0] * 30 + [1] * 30]
+    >>> traits = traits_of_clusters(hobby, np.zeros(2), ["chess", "tennis"], np.arange(60) // 30, 2)
+    >>> [str(trait) for trait in traits[0]]
+    ['chess 100 % (0 % elsewhere)', 'tennis 0 % (100 % elsewhere)']
+    """
+    known = labels >= 0
+    x, labels = (x, labels) if known.all() else (x[np.flatnonzero(known)], labels[known])
+    sizes = np.bincount(labels, minlength=k)
+    if k < 2 or (sizes > 0).sum() < 2 or x.shape[1] == 0:
+        return [[] for _ in range(k)]
+    all_gains = np.empty(x.shape[1])
+    for columns, table, gains_of in _tables(x, kinds, labels, k, np.arange(x.shape[1])):
+        all_gains[columns] = gains_of(table)
+    named = np.flatnonzero(_pay(torch.from_numpy(all_gains)).numpy())
+    # The same for each cluster alone against all others: [K, F'] of the columns that pay.
+    place, gains = {int(j): i for i, j in enumerate(named)}, np.zeros((k, len(named)))
+    more = np.ones(
+        gains.shape, dtype=bool
+    )  # what more nodes have inside than elsewhere; numbers are all the same
+    for columns, table, gains_of in _tables(x, kinds, labels, k, named):
+        here = [place[int(j)] for j in columns]
+        for cluster in np.flatnonzero(sizes):
+            both = torch.stack([table[cluster], table.sum(0) - table[cluster]])
+            gains[cluster, here] = gains_of(both)
+            if kinds[columns[0]] != NUMBER:
+                inside, elsewhere = both[:, :-1] / both[:, -1:]
+                more[cluster, here] = inside > elsewhere
+    pays = _pay(torch.from_numpy(gains).flatten()).view(gains.shape).numpy() & (sizes > 0)[:, None]
+    pays &= more | (
+        kinds[named] < CATEGORY
+    )  # where a value of a category is rare another is not, and is named
+    order = np.lexsort((-gains, ~more, ~pays))
+    read = _Columns(x, kinds, names, labels, dates)
+    return [
+        [read.trait(named[i], c, gains[c, i]) for i in order[c, : min(_MOST, int(pays[c].sum()))]]
+        for c in range(k)
+    ]
+
+
+def _pay(gains: Tensor) -> Tensor:
+    """Which columns more likely say something than not, by the share of all that do."""
+    told, share = told_by(gains)
+    likely = torch.log1p(-share) - share.log()
+    return (gains > likely.clamp(min=0)) if told > 0 else torch.zeros_like(gains, dtype=torch.bool)
+
+
+def _tables(
+    x: Any, kinds: np.ndarray, labels: np.ndarray, k: int, columns: np.ndarray
+) -> Iterator[tuple[np.ndarray, Tensor, Callable[[Tensor], Tensor]]]:
+    """Some columns, sums of theirs by cluster with the sizes last [K, F' + 1], and what makes gains of such sums."""
+    words = columns[kinds[columns] != NUMBER]
+    if len(words):
+        has = sp.csr_array(x[:, words])
+        has = sp.csr_array((np.asarray(has.data != 0, dtype=float), has.indices, has.indptr), shape=has.shape)
+        nodes = np.arange(len(labels))
+        member = sp.csr_array((np.ones(len(labels)), (labels, nodes)), shape=(k, len(labels)))
+        sizes = np.bincount(labels, minlength=k)[:, None]
+        yield words, torch.from_numpy(np.hstack([(member @ has).toarray(), sizes])), _gains_of_words
+    numbers = columns[kinds[columns] == NUMBER]
+    rows = looked_at(len(labels))
+    scale = len(labels) / len(rows)  # nodes that one stands for
+    seen = torch.from_numpy(labels[rows])
+    for start in range(0, len(numbers), _AT_A_TIME):
+        some = numbers[start : start + _AT_A_TIME]
+        values = np.asarray(to_dense(x[rows][:, some]), dtype=np.float64)
+        scores, varied = np.zeros(values.shape), values.max(0) > values.min(0)
+        scores[:, varied] = normal_scores(values[:, varied])
+        yield some, axes_table(torch.from_numpy(scores), seen, k), lambda sums: column_gains(sums) * scale
+
+
+def _gains_of_words(table: Tensor) -> Tensor:
+    """n_w D_w - log C(K, n_w) of each word."""
+    words, sizes = table[:, :-1], table[:, -1:]
+    counts = words.sum(0)
+    gains = (torch.xlogy(words, words) - torch.xlogy(words, sizes / sizes.sum())).sum(0)
+    return gains - torch.xlogy(counts, counts) - multinomial_complexity(len(table), counts)
+
+
+class _Columns:
+    """The columns of a feature matrix, and how people read them."""
+
+    def __init__(
+        self,
+        x: Any,
+        kinds: np.ndarray,
+        names: Sequence[str] | None,
+        labels: np.ndarray,
+        dates: Collection[str],
+    ) -> None:
+        self.x = sp.csc_array(x) if sp.issparse(x) else x
+        self.kinds, self.labels, self.dates = kinds, labels, dates
+        self.names = [f"feature {j}" for j in range(x.shape[1])] if names is None else list(names)
+
+    def trait(self, j: int, cluster: int, nats: float) -> Trait:
+        """Column `j` inside and outside a cluster."""
+        values = np.asarray(to_dense(self.x[:, [j]]), dtype=np.float64).ravel()
+        inside = self.labels == cluster
+        own, others = values[inside], values[~inside]
+        name = self.names[j]
+        called = shortened(name, _NAME)
+        if self.kinds[j] != NUMBER or bool(np.isin(values, (0.0, 1.0)).all()):
+            if self.kinds[j] >= CATEGORY:  # "city=Oslo" is a value of a city
+                called = called.replace("=", " ", 1)
+            return Trait(called, "share", float((own != 0).mean()), float((others != 0).mean()), float(nats))
+        middle = float(np.median(own)), float(np.median(others))
+        if name in self.dates:
+            return Trait(called, "date", *middle, float(nats))
+        if middle[0] == middle[1]:  # of numbers with few values, such as counts
+            return Trait(called, "mean", float(own.mean()), float(others.mean()), float(nats))
+        return Trait(called, "median", *middle, float(nats))
+
+
+def _date(days: float) -> str:
+    """Days since 1970 as a date."""
+    try:
+        return (datetime.date(1970, 1, 1) + datetime.timedelta(days=math.floor(days))).isoformat()
+    except OverflowError:
+        return readable(days)

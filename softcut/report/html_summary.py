@@ -1,0 +1,162 @@
+"""The words and tables of the report of a clustering: its summary, the numbers compared, scores, notes, origin."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from softcut.graph import Graph
+from softcut.metrics.summary import Summary
+from softcut.report.html_page import Part, Text, View, plain
+from softcut.report.plots import cluster_colours
+from softcut.report.tables import Cell, Table, number_table
+from softcut.tables.wording import percent, shortened
+
+_UNCERTAIN = 20
+_NAME = 60  # characters of a node's name
+# What metrics.json holds, in the order of the page and in words.
+_SCORES = {
+    "structure": "structure (nats explained per nat that the clusters take; below 1 they cost more than they explain)",
+    "clusters_used": "clusters used",
+    "normalised_cut": "normalised cut (sum over clusters; lower is better)",
+    "conductance": "conductance, mean (lower is better)",
+    "conductance_max": "conductance of the worst cluster",
+    "modularity": "modularity",
+    "balance": "balance of sizes (1: all equal)",
+    "evidence": "evidence (nats explained per nat of labels)",
+    "agreement_of_replicas": "agreement of restarts (mean adjusted Rand index)",
+}
+_TRAINING = {
+    "replicas": "networks",
+    "replicas_collapsed": "networks that lost a cluster",
+    "iterations": "iterations",
+}
+_COMPARED = {
+    "score": "score",
+    "structure": "structure",
+    "agreement": "agreement of restarts",
+    "description_length": "description length (nats; negative where clusters pay)",
+}
+_CURVES = ("score", "structure", "agreement")
+
+
+_SUMMARY_MEANS = (
+    "*Edges inside*: share of the weight of a cluster's edges that stays in it. *Differs by*: the features that tell "
+    "its nodes from the others, the strongest first: shares of nodes, or medians, and those elsewhere in brackets. "
+    "*Typical*: its most certain nodes. *Doubtful*: those to which another cluster is close. *Bridges*: where its "
+    "other edges go."
+)
+
+
+def summary_parts(summary: Summary) -> list[Part]:
+    """The verdict, the table of clusters, and what its columns mean."""
+    return [Text(f"**{summary.heading}**"), summary_table(summary), Text(_SUMMARY_MEANS)]
+
+
+def summary_table(summary: Summary) -> Table:
+    """One row per used cluster, in its colour: size, cohesion, what sets it apart, members, bridges."""
+    rows: list[list[str | Cell]] = []
+    for cluster in summary.clusters:
+        size = Cell(f"{cluster.size:,}", below=percent(cluster.share))
+        inside = Cell("no edges", number=False)
+        if not math.isnan(cluster.cohesion):
+            inside = Cell(percent(cluster.cohesion), below=f"{percent(cluster.by_chance)} by chance")
+        texts = (Cell(text or "-", number=False) for text in cluster.parts.values())
+        rows.append([_cluster_cell(cluster.cluster), size, inside, *texts])
+    columns = ["cluster", "nodes", "edges inside", "differs by", "typical", "doubtful", "bridges"]
+    return Table(columns, rows, stacked=True)
+
+
+def summary_view(summary: Summary) -> View:
+    """The same table for a page that gets its data later."""
+    table = summary_table(summary)
+    shown = ("text", "below", "classes", "swatch")
+    rows = [[{name: getattr(cell, name) for name in shown} for cell in row] for row in table.rows]
+    return View("clusters", plain({"label": "Every cluster", "columns": table.columns, "rows": rows}))
+
+
+def _cluster_cell(number: int) -> Cell:
+    """The number of a cluster behind its colour."""
+    return Cell(str(number), number=False, swatch=cluster_colours(number + 1)[-1])
+
+
+def uncertain_table(graph: Graph, soft: np.ndarray) -> Part:
+    """The nodes whose two largest probabilities are closest, the closest first."""
+    if soft.shape[1] < 2:
+        return Text("There is one cluster, so no node could be in another.")
+    names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
+    clusters = np.argsort(-soft, axis=1, kind="stable")[:, :2]
+    chances = np.take_along_axis(soft, clusters, axis=1)
+    rows: list[list[str | Cell]] = []
+    for node in np.argsort(chances[:, 0] - chances[:, 1], kind="stable")[:_UNCERTAIN]:
+        pairs = zip(clusters[node].tolist(), chances[node].tolist(), strict=True)
+        cells = (cell for c, chance in pairs for cell in (_cluster_cell(c), Cell(f"{chance:.2f}")))
+        rows.append([shortened(names[node], _NAME), *cells])
+    columns = ["node", "cluster", "probability", "next cluster", "its probability"]
+    return Table(columns, rows, "The nodes whose first two clusters are closest, the closest first.")
+
+
+def number_parts(metrics: Mapping[str, Any]) -> list[Part]:
+    """The numbers of clusters that were compared, as curves and as a table; nothing where there was one."""
+    compared = metrics.get("candidates") or {}
+    if len(compared) < 2:
+        return []
+    numbers = sorted(compared, key=int)
+    # Of a number that too few networks reached nothing is known.
+    shown = {k: compared[k] if any(compared[k].values()) else dict.fromkeys(_COMPARED) for k in numbers}
+    chosen = int(metrics["n_clusters"])
+    panels = [
+        {
+            "title": _COMPARED[name],
+            "x": "number of clusters",
+            "whole": True,
+            "mark": chosen if str(chosen) in compared else None,
+            "series": [
+                {
+                    "name": _COMPARED[name],
+                    "colour": colour,
+                    "points": True,
+                    "x": [int(k) for k in numbers],
+                    "y": [shown[k][name] and float(f"{shown[k][name]:.5g}") for k in numbers],
+                }
+            ],
+        }
+        for name, colour in zip(_CURVES, cluster_colours(len(_CURVES)), strict=True)
+    ]
+    rows = [
+        [f"{k} (chosen)" if int(k) == chosen else str(k), *(shown[k][c] for c in _COMPARED)] for k in numbers
+    ]
+    caption = "Numbers of clusters that were compared: the one with the highest score was taken."
+    view = View(
+        "curves", plain({"panels": panels, "legend": False}), f"The line stands at {chosen} clusters."
+    )
+    return [view, number_table(["clusters", *_COMPARED.values()], rows, caption)]
+
+
+def score_table(metrics: Mapping[str, Any]) -> Table:
+    """Every score, in words."""
+    scores = _SCORES | (_TRAINING if metrics.get("replicas") else {})  # without networks nothing was trained
+    rows = [[words, metrics[key]] for key, words in scores.items() if metrics.get(key) is not None]
+    return number_table(["what", "value"], rows)
+
+
+def note_table(metrics: Mapping[str, Any]) -> Table | None:
+    """What was understood and decided; None where nothing was said."""
+    notes: Sequence[str] = [*metrics.get("reading", ()), *metrics.get("notes", ())]
+    return Table(["note"], [[Cell(str(note), number=False)] for note in notes], heads=0) if notes else None
+
+
+def origin_table(metrics: Mapping[str, Any], command: str) -> Table:
+    """Version, command, date and seconds."""
+    seconds = metrics.get("seconds", {})
+    rows = [
+        ["softcut", metrics.get("softcut", "")],
+        ["command", command],
+        ["date", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"],
+        *([f"seconds, {what}", f"{value:.1f}"] for what, value in seconds.items()),
+    ]
+    return Table(["what", "value"], [row for row in rows if row[1]])

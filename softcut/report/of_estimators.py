@@ -1,0 +1,50 @@
+"""The page and the picture of a fitted estimator, which ``est.report`` and ``est.plot`` ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softcut.errors import ParameterError
+from softcut.files import atomic_write
+from softcut.graph import Graph
+from softcut.metrics import evaluate
+from softcut.metrics.summary import summarise
+from softcut.report.clustering_files import clustering_metrics, graph_facts
+from softcut.report.html_clustering import clustering_page
+from softcut.report.plots import clustering_figure, save_figure
+
+
+def write_page(
+    path: str | Path, estimator: Any, graph: Graph, labels: np.ndarray, soft: np.ndarray, **judged: Any
+) -> Path:
+    """The report of clusters of a graph; `judged` has the verdict where they are those of the fit."""
+    target = _place(path)
+    name = graph.name or "graph"
+    summary = summarise(graph, labels, soft, **judged)
+    if judged:
+        metrics = clustering_metrics(name, graph, estimator)
+        training = {"history": estimator.history_, "replicas": estimator.replicas_}
+    else:
+        k = estimator.n_clusters_
+        metrics, training = {**graph_facts(name, graph, k), **evaluate(graph, labels, k=k)}, {}
+    page = clustering_page(graph, soft, metrics, summary=summary, **training)
+    return atomic_write(target, page.encode())
+
+
+def draw_clusters(path: str | Path | None, graph: Graph, labels: np.ndarray, soft: np.ndarray) -> Any:
+    """The picture of clusters of a graph, also written where `path` says so."""
+    target = None if path is None else _place(path)
+    made = clustering_figure(graph, labels, graph.name or "Clusters", summary=summarise(graph, labels, soft))
+    if target is not None:
+        save_figure(made, target)
+    return made
+
+
+def _place(path: str | Path) -> Path:
+    target = Path(path)
+    if target.is_dir():
+        raise ParameterError(f"path {path} is a folder; name a file in it.", argument="path")
+    return target

@@ -1,0 +1,199 @@
+"""The summary of every cluster: named features pay, values are readable, members and bridges are the right ones."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from softcut.datasets import attributed_communities
+from softcut.errors import ParameterError
+from softcut.graph import Graph
+from softcut.metrics.features import axes_gain, axes_table, column_gains, normal_scores, told_by
+from softcut.metrics.summary import ROW, summarise
+from softcut.metrics.traits import Trait, traits_of_clusters
+from softcut.tables.kinds import CATEGORY, NUMBER, WORD
+from softcut.tables.wording import readable
+
+N, K = 400, 4
+EDGES = attributed_communities(N, K, n_features=0, edge_signal=0.85, seed=0)
+CLASSES = np.asarray(EDGES.y)
+
+
+def people(noise: int = 0, seed: int = 0) -> Graph:
+    """Salary sets class 0 apart and the department all classes; age, city and the noise say nothing."""
+    rng = np.random.default_rng(seed)
+    salary = np.where(CLASSES == 0, 62_500, 41_000) + rng.normal(0, 6000, N)
+    department = np.where(rng.random(N) < 0.6, CLASSES, rng.integers(0, K, N))
+    columns = [salary, rng.normal(40, 9, N), np.eye(K)[department], np.eye(3)[rng.integers(0, 3, N)]]
+    titles = ["salary", "age", *(f"dept={d}" for d in ("Legal", "IT", "HR", "Sales"))]
+    titles += [f"city={c}" for c in ("Oslo", "Rome", "Bern")] + [f"noise {j}" for j in range(noise)]
+    x = np.column_stack([*columns, rng.normal(size=(N, noise))])
+    return Graph.from_scipy(EDGES.adjacency, x=x, feature_names=titles)
+
+
+@pytest.mark.parametrize("noise", [0, 300])
+def test_features_that_pay_are_named_with_values_people_read(noise):
+    graph = people(noise)
+    clusters = summarise(graph, CLASSES).clusters
+    x = np.asarray(graph.x)
+    for cluster, department in zip(clusters, ("Legal", "IT", "HR", "Sales"), strict=True):
+        named = {trait.feature: trait for trait in cluster.traits}
+        assert set(named) <= {
+            "salary",
+            f"dept {department}",
+        }  # no age, no city, no noise, no other department
+        trait, column = named[f"dept {department}"], graph.feature_names.index(f"dept={department}")
+        inside = cluster.cluster == CLASSES
+        assert trait.measure == "share"
+        assert trait.inside == pytest.approx(x[inside, column].mean())
+        assert trait.elsewhere == pytest.approx(x[~inside, column].mean())
+    salary = next(trait for trait in clusters[0].traits if trait.feature == "salary")
+    inside = CLASSES == 0
+    assert salary.inside == np.median(x[inside, 0]) and salary.elsewhere == np.median(x[~inside, 0])
+    assert str(salary) == f"salary {readable(salary.inside)} ({readable(salary.elsewhere)} elsewhere)"
+    assert "e+" not in str(clusters) and "," in str(salary)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_named_where_clusters_say_nothing(seed):
+    shuffled = np.random.default_rng(seed).permutation(CLASSES)
+    assert all(not cluster.traits for cluster in summarise(people(300, seed), shuffled).clusters)
+    words = attributed_communities(N, K, n_features=300, seed=seed)
+    assert all(not cluster.traits for cluster in summarise(words, shuffled).clusters)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_words_are_named_by_how_many_nodes_have_them(sparse):
+    graph = attributed_communities(N, K, n_features=80, feature_signal=0.6, seed=0)
+    x = sp.csr_array(graph.x) if sparse else np.asarray(sp.csr_array(graph.x).toarray())
+    graph, labels = Graph.from_scipy(graph.adjacency, x=x), np.asarray(graph.y)
+    dense = sp.csr_array(x).toarray() != 0
+    for cluster in summarise(graph, labels).clusters:
+        assert cluster.traits
+        for trait in cluster.traits:
+            column = int(trait.feature.removeprefix("feature "))
+            inside = labels == cluster.cluster
+            assert (trait.inside, trait.elsewhere) == pytest.approx(
+                (dense[inside, column].mean(), dense[~inside, column].mean())
+            )
+        more = [trait.inside > trait.elsewhere for trait in cluster.traits]
+        assert more == sorted(more, reverse=True)  # what its members have comes before what they have not
+
+
+def test_each_kind_of_column_is_read_in_its_own_way():
+    labels = np.repeat([0, 1], 100)
+    rng = np.random.default_rng(0)
+    flag = np.where(labels == 0, rng.random(200) < 0.9, rng.random(200) < 0.1).astype(float)
+    count = rng.poisson(np.where(labels == 0, 0.45, 0.05)).astype(float)
+    day = np.where(labels == 0, 18_000.0, 12_000.0) + rng.integers(0, 300, 200)
+    x = np.column_stack([flag, count, day, np.full(200, 7.0)])
+    kinds = np.full(4, NUMBER)
+    names = ["smoker", "children", "hired", "constant"]
+    traits, _ = traits_of_clusters(x, kinds, names, labels, 2, dates=["hired"])
+    said = {trait.feature: trait for trait in traits}
+    assert set(said) == {"smoker", "children", "hired"}
+    assert said["smoker"].measure == "share"  # 0 and 1 have no median worth reading
+    assert said["children"].measure == "mean" and " on average (" in str(said["children"])
+    assert said["hired"].values[0].startswith("2019-") and said["hired"].values[1].startswith("2003-")
+    # One value of two is enough: the other is the rest.
+    member = np.column_stack([flag, 1 - flag])
+    for c, wanted in ((0, "member yes"), (1, "member no")):
+        found = traits_of_clusters(member, np.full(2, CATEGORY), ["member=yes", "member=no"], labels, 2)[c]
+        assert [trait.feature for trait in found] == [wanted]
+    # In the name of a word "=" is a sign like any other.
+    found = traits_of_clusters(member[:, :1], np.array([WORD]), ["a=b"], labels, 2)[0]
+    assert [trait.feature for trait in found] == ["a=b"]
+    assert traits_of_clusters(x, kinds, names, np.zeros(200, int), 1) == [[]]
+
+
+def test_a_column_alone_has_the_price_of_one_axis():
+    scores = torch.from_numpy(normal_scores(np.random.default_rng(0).normal(size=(N, 5))))
+    scores[:, 0] += 0.5 * torch.from_numpy(CLASSES == 0)
+    scores = (scores - scores.mean(0)) / scores.std(0, correction=0)
+    labels = torch.from_numpy(CLASSES)
+    each = column_gains(axes_table(scores, labels, K))
+    for j in range(5):
+        alone = axes_table(scores[:, [j]], labels, K)
+        largest = float(axes_gain(alone))
+        assert float(each[j]) == pytest.approx(largest)
+    told, share = told_by(torch.tensor([50.0, *[-3.0] * 63]))
+    assert float(share) == 1 / 64  # one of 64 columns tells, and the choice costs its price
+    others = 63 * np.log(63 / 64 + np.exp(-3) / 64)
+    assert float(told) == pytest.approx(np.log(63 / 64 + np.exp(50) / 64) + others - np.log(7))
+
+
+def test_members_cohesion_and_bridges_to_the_number():
+    # Two triangles and a pair; edge weights 1, one bridge of weight 2 and one of weight 1.
+    pairs = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (6, 7), (2, 3), (0, 6)]
+    weights = [1.0] * 7 + [2.0, 1.0]
+    graph = Graph.from_edges(np.array(pairs).T, edge_weight=weights, node_names=list("abcdefgh"))
+    labels = np.array([0, 0, 0, 1, 1, 1, 2, 2])
+    soft = np.eye(3)[labels] * 0.9 + 0.1 / 3
+    soft[2] = [0.5, 0.45, 0.05]
+    first, second, third = summarise(graph, labels, soft).clusters
+    assert (first.size, first.share) == (3, 0.375)
+    assert first.cohesion == pytest.approx(6 / 9) and first.by_chance == pytest.approx(9 / 20)
+    assert first.certainty == pytest.approx((2 * (0.9 + 0.1 / 3) + 0.5) / 3)
+    assert first.typical == ("b", "a", "c")  # equally certain: who has fewer edges to others first
+    assert [(bridge.to, bridge.weight, bridge.node) for bridge in first.bridges] == [
+        (1, 2.0, "c"),
+        (2, 1.0, "a"),
+    ]
+    assert first.bridges[0].share == pytest.approx(2 / 9)
+    assert [bridge.to for bridge in second.bridges] == [0]
+    assert third.cohesion == pytest.approx(2 / 3)
+    assert first.doubtful == ()  # all three are typical already
+    big = attributed_communities(60, 2, n_features=0, seed=0)
+    soft = np.full((60, 2), 0.02)
+    soft[np.arange(60), big.y] = 0.98
+    unsure = int(np.flatnonzero(big.y == 0)[7])
+    soft[unsure] = [0.55, 0.45]
+    doubt = summarise(big, big.y, soft).clusters[0].doubtful[0]
+    assert str(doubt) == f"{unsure} 0.55 (cluster 1: 0.45)"
+
+
+def test_nodes_in_no_cluster_are_counted_apart():
+    lonely = sp.block_diag([EDGES.adjacency, sp.csr_array((5, 5))], format="csr")
+    x = np.vstack([people().x, np.zeros((5, 9))])
+    labels = np.concatenate([CLASSES, [-1] * 5])
+    summary = summarise(Graph.from_scipy(lonely, x=x), labels)
+    assert summary.unplaced == 5 and "405 nodes in 4 clusters, 5 in none." in summary.heading
+    assert [cluster.size for cluster in summary.clusters] == np.bincount(CLASSES).tolist()
+    assert sum(cluster.share for cluster in summary.clusters) == pytest.approx(1)
+    # Elsewhere is the other clusters, not nodes of which nothing is known.
+    kinds, names = people().kinds, people().feature_names
+    found = traits_of_clusters(x, kinds, names, labels, K)
+    assert found == traits_of_clusters(people().x, kinds, names, CLASSES, K)
+
+
+def test_it_prints_and_becomes_a_frame():
+    summary = summarise(people(), CLASSES, verdict="clear", structure=2.5)
+    lines = repr(summary).splitlines()
+    assert lines[0] == "The clusters are clear. 400 nodes in 4 clusters."
+    assert lines[2].startswith("cluster 0: ") and "of its edges stay inside" in lines[2]
+    assert max(map(len, lines)) <= 100
+    assert not any(line.lstrip().startswith("%") for line in lines)  # a number and its sign stay together
+    frame = summary.to_frame()
+    assert (frame.index.name, *frame.columns) == ROW
+    assert frame["size"].tolist() == np.bincount(CLASSES).tolist()
+    assert "dept Legal" in frame["differs_by"][0]
+    many = summarise(Graph.from_scipy(EDGES.adjacency), np.arange(N) % 40)
+    assert "and 20 more clusters" in repr(many) and len(many.to_frame()) == 40
+    with pytest.raises(ParameterError, match="one label per node"):
+        summarise(people(), CLASSES[:-1])
+
+
+@pytest.mark.parametrize(
+    ("inside", "elsewhere", "said"),
+    [
+        (62_534.0, 41_012.0, "62,500 (41,000 elsewhere)"),
+        (0.0312, 0.0101, "0.0312 (0.0101 elsewhere)"),
+        (1987.0, 1962.0, "1987 (1962 elsewhere)"),
+        (62_534.0, 62_529.0, "62,534 (62,529 elsewhere)"),
+        (3.2e9, -1.5e6, "3,200,000,000 (-1,500,000 elsewhere)"),
+        (4.5e-6, 0.0, "0.0000045 (0 elsewhere)"),
+        (6.5, 1.0, "6.5 (1 elsewhere)"),
+    ],
+)
+def test_numbers_as_people_write_them(inside, elsewhere, said):
+    assert str(Trait("x", "median", inside, elsewhere, 1.0)) == f"x {said}"
