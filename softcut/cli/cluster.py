@@ -101,7 +101,7 @@ def cluster(
         with bar:
             estimator.fit(data)
     for text in estimator.notes_:
-        if text not in said:
+        if text not in said and text not in data.notes:
             note(text)
     metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
     with output:
@@ -138,7 +138,7 @@ def predict(
     folder = output.folder(out_dir or _default_folder(graph), RESULT_FILES)
     estimator = GraphClustering.load(model).set_params(device=device)
     with spoken_warnings() as said:
-        data = read()
+        data = read(schema=estimator.schema_)
         read_so_far = len(said)
         soft = estimator.predict_proba(data)
     metrics = {

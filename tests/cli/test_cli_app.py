@@ -240,11 +240,11 @@ def test_columns_header_and_delimiter(tmp_path: Path) -> None:
 def test_features(tmp_path: Path) -> None:
     graph = write(tmp_path, "g.csv", "0,1\n1,2\n2,3\n")
     x = write(tmp_path, "x.csv", "age,rank,city\n,3,Rome\n0,0,Oslo\n20,2,Rome\n10,1,Rome\n")
-    g, line = read(graph, "-f", x, "--ids", "rank", "--one-hot", "city", "--missing", "zero")
+    g, line = read(graph, "-f", x, "--ids", "rank", "--categories", "city", "--missing", "zero")
     np.testing.assert_array_equal(g.x, [[0, 1, 0], [10, 0, 1], [20, 0, 1], [0, 0, 1]])
     assert "joined by column 'rank'" in line
     np.testing.assert_array_equal(
-        read(graph, "-f", x, "--ids", "1", "--one-hot", "*", "--missing", "zero")[0].x, g.x
+        read(graph, "-f", x, "--ids", "1", "--categories", "*", "--missing", "zero")[0].x, g.x
     )
     years = write(tmp_path, "y.csv", "2019\n1\n2\n3\n4\n")
     assert read(graph, "-f", years, "--features-header")[0].feature_names == ["2019"]
@@ -277,8 +277,12 @@ def test_directions(tmp_path: Path) -> None:
         (Argument("header", False), "header=False", "--no-header"),
         (Argument("weighted", False), "weighted=False", "--unweighted"),
         (Argument("self_loops", "keep"), "self_loops='keep'", "--keep-self-loops"),
-        (Argument("one_hot", ["my city"]), "one_hot=['my city']", "--one-hot 'my city'"),
-        (Argument("one_hot", True), "one_hot=True", "--one-hot '*'"),
+        (
+            Argument("categories", ["a b", "c"]),
+            "categories=['a b', 'c']",
+            "--categories 'a b' --categories c",
+        ),
+        (Argument("categories", True), "categories=True", "--categories '*'"),
         (Argument("ids", False), "ids=False", "--ids none"),
         (Argument("recipe"), "recipe", "recipe"),
     ],
@@ -295,7 +299,7 @@ def test_arguments_become_options(run, argument, python, typed):
 
 def test_every_argument_of_reading_is_an_option(run):
     _, out, _ = run("cluster", "--help")
-    left_out = {"path", "verbose", "progress"}
+    left_out = {"path", "schema", "verbose", "progress"}
     for name, parameter in inspect.signature(read_graph).parameters.items():
         assert (name in READ_OPTIONS) != (name in left_out)
         if name in READ_OPTIONS:
@@ -307,7 +311,7 @@ def test_every_argument_of_reading_is_an_option(run):
 @pytest.mark.parametrize(
     ("features", "options"),
     [
-        ("id,city\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(30)), ["--one-hot", "city"]),
+        ("id,city\n" + "".join(f"{i},c{i % 20}\n" for i in range(30)), ["--categories", "city"]),
         ("id,age\n" + "".join(f"{i},{'' if i == 3 else i % 5}\n" for i in range(30)), ["--missing", "zero"]),
     ],
 )

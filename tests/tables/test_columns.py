@@ -222,16 +222,16 @@ def test_ids_by_request():
         chosen(table(age=[1.5, 2.0], size=[5, 6]), ids="age")
 
 
-def test_one_hot_columns():
-    ids = chosen(table(city=["p", "q"], who=["b", "a"], age=[1, 2]), ["a", "b"], one_hot=("city",))
+def test_categories():
+    ids = chosen(table(city=["p", "q"], who=["b", "a"], age=[1, 2]), ["a", "b"], categories=("city",))
     assert ids == (["b", "a"], ["city=p", "city=q", "age"])
-    numbers = feature_table(table(age=[1.5, 2.5, 1.5]), FeatureOptions(one_hot=("age",)))
+    numbers = feature_table(table(age=[1.5, 2.5, 1.5]), FeatureOptions(categories=("age",)))
     assert numbers.names == ["age=1.5", "age=2.5"]
     assert numbers.x.tolist() == [[1, 0], [0, 1], [1, 0]]
     thousand = table(age=[1] * 1000, city=[f"c{i}" for i in range(1000)])
-    assert feature_table(thousand, FeatureOptions(one_hot=("city",))).x.shape == (1000, 1001)
-    gap = feature_table(table(age=[1, 2], city=["b", ""]), FeatureOptions(one_hot=True, missing="zero"))
-    assert gap.x.tolist() == [[1, 1], [2, 0]]
+    assert feature_table(thousand, FeatureOptions(categories=("city",))).x.shape == (1000, 1001)
+    gap = feature_table(table(age=[1, 2], city=["b", ""]), FeatureOptions(categories=True))
+    assert gap.x.tolist() == [[1, 1], [2, 0]], "a gap is no value, not an error"
 
 
 def test_every_column_a_feature():
@@ -274,14 +274,23 @@ def test_columns_of_objects():
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [((None, False, "no"), "missing is 'no'"), ((None, [1], "zero"), "one_hot must be"),
-     ((None, 3, "zero"), "one_hot must be"), ((True, False, "zero"), "ids is True"),
-     ((1.5, False, "zero"), "ids is 1.5")],
+    [({"missing": "no"}, "missing is 'no'"), ({"categories": [1.5]}, "categories must be a list"),
+     ({"drop": [True]}, "drop must be a list"), ({"columns": 1.5}, "columns must be a list"),
+     ({"ids": True}, "ids is True"), ({"ids": 1.5}, "ids is 1.5"), ({"dates": {"a": 3}}, "dates has the format 3"),
+     ({"schema": "x"}, "schema must be")],
 )  # fmt: skip
 def test_options_are_checked(arguments, words):
     with pytest.raises(ParameterError, match=words):
-        FeatureOptions.checked(*arguments)
-    assert FeatureOptions.checked(0, "city", "drop") == FeatureOptions(0, ("city",), "drop")
+        FeatureOptions.checked(**arguments)
+
+
+def test_options_as_they_may_be_given():
+    assert FeatureOptions.checked(0, "drop", categories="city") == FeatureOptions(
+        0, "drop", categories=("city",)
+    )
+    formats = (("joined", "%d/%m/%Y"), ("left", ""))
+    assert FeatureOptions.checked(dates=["joined=%d/%m/%Y", "left"]).dates == formats
+    assert FeatureOptions.checked(dates=dict(formats)).dates == formats
 
 
 # ------------------------------------------------------- numbers that count the rows or the nodes
