@@ -318,8 +318,11 @@ class Graph(BaseGraph):
         self_loops, directed, name
             See :meth:`from_edges`.
         """
+        options = FeatureOptions.checked(ids, missing, columns, drop, categories, dates, schema)
         if is_frame(x):
-            x = NodeTable(x, FeatureOptions.checked(ids, missing, columns, drop, categories, dates, schema))
+            x = NodeTable(x, options)
+        elif not isinstance(x, NodeTable):
+            options.check_table("x")
         asked = source is not None or target is not None or weight is not None
         square = None if asked else labelled_adjacency(frame, "the graph")
         if square is not None:

@@ -26,6 +26,7 @@ from softcut.tables.columns import (
     Table,
     is_number,
     looks_like_id,
+    text_of,
 )
 from softcut.tables.dates import ISO, day_of, days_of_texts, formats_of_texts
 from softcut.tables.kinds import CATEGORY, FEW, WORD, kinds_of_columns
@@ -126,7 +127,7 @@ def texts_of(column: Column) -> list[str]:
     labels = column.labels()
     if labels is None:
         assert column.numbers is not None
-        labels = ["" if value != value else str(value) for value in column.numbers.tolist()]
+        labels = ["" if value != value else text_of(value) for value in column.numbers.tolist()]
     return labels
 
 

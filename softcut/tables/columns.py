@@ -108,6 +108,15 @@ class FeatureOptions:
     dates: tuple[tuple[str | int, str], ...] = ()
     schema: TableSchema | None = None
 
+    def check_table(self, label: str) -> None:
+        """Refuse options that only a table can have, for features that are none."""
+        for name in ("columns", "drop", "categories", "dates"):
+            if getattr(self, name):
+                raise ParameterError(
+                    f"{name} names columns of a table, but {label} is none: pass a data frame or a text file.",
+                    argument=name,
+                )
+
     @classmethod
     def checked(
         cls,

@@ -22,6 +22,7 @@ from softcut.tables.columns import (
     looks_like_id,
     position_of,
 )
+from softcut.tables.dates import ISO, day_of
 from softcut.tables.feature_matrix import feature_matrix, left_out_note, places_of_rules
 from softcut.tables.problems import Problems
 from softcut.tables.schema import TableSchema
@@ -48,6 +49,7 @@ def feature_table(
     (['7', '5'], [31.0, 45.0], ['age'])
     """
     if isinstance(table, FeatureTable):
+        options.check_table(table.label)
         return table
     problems = Problems(table)
     ids = _choose_ids(table, options, known, ordered)
@@ -239,8 +241,8 @@ def _counts(table: Table, at: int, known: Sequence[str]) -> bool:
 
 
 def _is_text(column: Column) -> bool:
-    """Whether a column holds words, rather than numbers with a few mistakes among them."""
-    if column.numbers is not None or column.text is None:
+    """Whether a column holds words, rather than dates, or numbers with a few mistakes among them."""
+    if column.numbers is not None or column.text is None or day_of(column.text[0], ISO) is not None:
         return False
     return 2 * sum(map(is_number, column.text)) <= len(column.text)
 

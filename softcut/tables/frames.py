@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from softcut.errors import Argument, GraphError, Note, ParameterError
 from softcut.tables.arrays import as_array, listed, plural
+from softcut.tables.column_kinds import texts_of
 from softcut.tables.columns import Column, FeatureOptions, FeatureTable, Table, column_of_values, text_of
 from softcut.tables.edge_columns import (
     END_NAMES,
@@ -93,11 +94,7 @@ def _column(title: str, series: Any) -> Column:
     if not str(series.dtype).lower().startswith(("categor", "enum")):
         return column_of_values(title, series.to_numpy())
     column = column_of_values(title, np.asarray(series.to_list(), dtype=object))
-    texts = column.text
-    if texts is None:
-        assert column.numbers is not None
-        texts = ["" if value != value else text_of(value) for value in column.numbers.tolist()]
-    return Column(title, text=texts, declared="category")
+    return Column(title, text=texts_of(column), declared="category")
 
 
 def _labels(index: Any) -> list[str]:
