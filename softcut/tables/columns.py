@@ -89,6 +89,7 @@ class Table:
 
 
 Titles = tuple[str | int, ...]
+_OF_COLUMNS = ("columns", "drop", "categories", "dates")  # options that say what columns are
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class FeatureOptions:
 
     def check_table(self, label: str) -> None:
         """Refuse options that only a table can have, for features that are none."""
-        for name in ("columns", "drop", "categories", "dates"):
+        for name in _OF_COLUMNS:
             if getattr(self, name):
                 raise ParameterError(
                     f"{name} names columns of a table, but {label} is none: pass a data frame or a text file.",
@@ -149,7 +150,7 @@ class FeatureOptions:
                 raise ParameterError(
                     f"dates has the format {format!r}: pass text such as '%d/%m/%Y'.", argument="dates"
                 )
-        return cls(
+        options = cls(
             ids,
             missing,
             None if columns is None else _titles(columns, "columns"),
@@ -158,6 +159,13 @@ class FeatureOptions:
             formats,
             schema,
         )
+        named = next((name for name in _OF_COLUMNS if schema is not None and getattr(options, name)), None)
+        if named is not None:
+            raise ParameterError(
+                f"{named} has no effect: what columns are was decided with the model; leave it out.",
+                argument=named,
+            )
+        return options
 
 
 def _titles(given: Any, argument: str) -> Titles:

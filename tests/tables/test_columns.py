@@ -21,6 +21,7 @@ from softcut.tables.edge_columns import (
     rows_of_nodes,
 )
 from softcut.tables.feature_columns import feature_table
+from softcut.tables.schema import TableSchema
 
 # ------------------------------------------------------------------------------------------ columns of edges
 
@@ -277,7 +278,8 @@ def test_columns_of_objects():
     [({"missing": "no"}, "missing is 'no'"), ({"categories": [1.5]}, "categories must be a list"),
      ({"drop": [True]}, "drop must be a list"), ({"columns": 1.5}, "columns must be a list"),
      ({"ids": True}, "ids is True"), ({"ids": 1.5}, "ids is 1.5"), ({"dates": {"a": 3}}, "dates has the format 3"),
-     ({"schema": "x"}, "schema must be")],
+     ({"schema": "x"}, "schema must be"),
+     ({"schema": TableSchema(()), "drop": ["a"]}, "drop has no effect: what columns are was decided with the model")],
 )  # fmt: skip
 def test_options_are_checked(arguments, words):
     with pytest.raises(ParameterError, match=words):
