@@ -67,7 +67,7 @@ def feature_table(
         notes = [schema.note, *_left_out(table, schema, ids.at, problems)]
         x, said = feature_matrix(table, schema, range(len(table.columns)), problems)
         notes += said
-    names = schema.names if table.titled else None
+    names = schema.names if table.titled and schema.titled else None
     return FeatureTable(
         table.label, x, ids.labels, names, ids.origin, (*table.notes, *ids.notes, *notes), schema
     )
@@ -93,10 +93,12 @@ def _left_out(table: Table, schema: TableSchema, ids: int | None, problems: Prob
             for i, rule in enumerate(schema.columns)
             if rule.kind in ("id", "text") and i != ids
         ]
+        if not texts:
+            raise GraphError(f"{table.label} has no column left that holds values; leave out fewer.")
         raise GraphError(
-            f"{table.label} has no column that tells nodes apart: {listed([str(t) for t in texts]) or 'all'} are left "
-            "out as ids or free text; add others, or pass ",
-            Argument("categories", texts or True),
+            f"{table.label} has no column that tells nodes apart: {listed([str(t) for t in texts])} left out as ids or "
+            "free text; add others, or pass ",
+            Argument("categories", texts),
             " to make a column of 0 and 1 of every value.",
         )
     notes = []

@@ -1,6 +1,7 @@
 """What each column of a table is taken for, what it becomes, and the same again for a later table."""
 
 import datetime
+import inspect
 import json
 
 import numpy as np
@@ -250,6 +251,24 @@ def test_options_of_tables_need_a_table():
         Graph.from_frame(edges, np.eye(3), drop=["age"])
     with pytest.raises(ParameterError, match="categories names columns of a table, but features is none"):
         read_graph(edges, features=np.eye(3), categories=["age"])
+
+
+def test_tables_without_a_feature():
+    with pytest.raises(
+        GraphError, match=r"x has no column that tells nodes apart: 'b' left out.*categories=\['b'\]"
+    ):
+        made({"id": range(4), "b": ["p", "q", "r", "s"]})
+    with pytest.raises(GraphError, match="x has no column left that holds values"):
+        made({"id": range(4), "age": [1, 2, 3, 4]}, drop=["age"])
+
+
+def test_options_have_one_name_everywhere():
+    def names(call):
+        return set(inspect.signature(call).parameters)
+
+    for call in (read_graph, read_features, Graph.from_frame):
+        assert names(FeatureOptions) <= names(call)
+    assert names(Graph.from_frame) - {"frame", "x", "name"} <= names(read_graph)
 
 
 # ------------------------------------------------------------------------------------------ a later table
