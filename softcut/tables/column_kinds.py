@@ -13,6 +13,7 @@ Asked for, or by the type a data frame gives, or by the values:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from softcut.tables.columns import (
     Table,
     is_number,
     looks_like_id,
+    numbers_of_fields,
     text_of,
 )
 from softcut.tables.dates import ISO, day_of, days_of_texts, formats_of_texts
@@ -162,6 +164,26 @@ def _date(column: Column, at: int, format: str, problems: Problems) -> ColumnRul
 # ---------------------------------------------------------------------- by values
 
 
+def with_numbers(table: Table) -> Table:
+    """The table with numbers for columns of text that are nothing else, as in a frame that was read as text."""
+    columns = []
+    for column in table.columns:
+        numbers, texts = None, column.text or []
+        gaps = np.array([is_missing(text) for text in texts], dtype=bool)
+        if (
+            column.numbers is None
+            and not column.declared
+            and not gaps.all()
+            and is_number(texts[gaps.argmin()])
+        ):
+            numbers, _ = numbers_of_fields(["0" if gap else t for t, gap in zip(texts, gaps, strict=True)])
+        if numbers is not None:
+            numbers[gaps] = np.nan
+            column = replace(column, numbers=numbers)
+        columns.append(column)
+    return replace(table, columns=columns)
+
+
 def _by_values(column: Column, at: int, options: FeatureOptions, problems: Problems) -> ColumnRule:
     if column.declared == "category":
         return _category(column, at, problems)
@@ -172,29 +194,31 @@ def _by_values(column: Column, at: int, options: FeatureOptions, problems: Probl
             return ColumnRule(column.title, "id")
         return _number(column, "number")
     texts = column.text or []
-    present = [text for text in texts if not is_missing(text)]
-    if not present:
+    values = {text: count for text, count in Counter(texts).items() if not is_missing(text)}
+    if not values:
         return ColumnRule(column.title, "dropped")
-    numbers = sum(map(is_number, present))
-    if 2 * numbers >= len(present):  # numbers with mistakes among them
-        wrong = [row for row, text in enumerate(texts) if not is_missing(text) and not is_number(text)]
-        row = wrong[0] if wrong else next(i for i, text in enumerate(texts) if not is_missing(text))
-        problems.value("number", row, at, f"{shown(texts[row])} is not a number", len(wrong) - 1)
+    present = sum(values.values())
+    words = {text for text in values if not is_number(text)}
+    if 2 * sum(values[text] for text in words) <= present:  # numbers with mistakes among them
+        row = next(i for i, text in enumerate(texts) if text in words or (not words and text in values))
+        more = sum(values[text] for text in words) - 1
+        problems.value("number", row, at, f"{shown(texts[row])} is not a number", more)
         return ColumnRule(column.title, "number")
-    if 2 * sum(day_of(text, ISO) is not None for text in present[:100]) > min(len(present), 100):
+    sample = list(values)[:100]
+    dates = sum(values[text] for text in sample if day_of(text, ISO) is not None)
+    if 2 * dates > sum(values[text] for text in sample):
         days, row_of_text = days_of_texts(texts, ISO)
         if row_of_text is not None:
             problems.value(
                 "date", row_of_text, at, f"{shown(texts[row_of_text])} is not a date like the others"
             )
         return replace(_number(Column(column.title, days), "date"), format=ISO)
-    values = set(present)
     if len(values) == 1 or any(
-        len(values) <= most and len(present) >= rows * len(values) for most, rows in _CATEGORIES
+        len(values) <= most and present >= rows * len(values) for most, rows in _CATEGORIES
     ):
         return _category(column, at, problems)
     spaces = sum(" " in text.strip() for text in values)
-    distinct = len(values) == len(present) and 2 * spaces <= len(values)
+    distinct = len(values) == present and 2 * spaces <= len(values)
     return ColumnRule(column.title, "id" if distinct else "text")
 
 

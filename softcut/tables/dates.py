@@ -48,16 +48,9 @@ def days_of_texts(texts: Sequence[str], format: str) -> tuple[np.ndarray, int | 
     >>> days_of_texts(["1970-01-03", "", "1970-01-01T12:00"], ISO)
     (array([2. , nan, 0.5]), None)
     """
-    days, wrong = np.full(len(texts), np.nan), None
-    for row, text in enumerate(texts):
-        if is_missing(text):
-            continue
-        day = day_of(text, format)
-        if day is not None:
-            days[row] = day
-        elif wrong is None:
-            wrong = row
-    return days, wrong
+    known = {text: np.nan if is_missing(text) else day_of(text, format) for text in set(texts)}
+    wrong = next((row for row, text in enumerate(texts) if known[text] is None), None)
+    return np.array([np.nan if (day := known[text]) is None else day for text in texts]), wrong
 
 
 def formats_of_texts(texts: Sequence[str]) -> list[str]:

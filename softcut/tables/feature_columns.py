@@ -10,7 +10,7 @@ import numpy as np
 
 from softcut.errors import Argument, GraphError, Note, ParameterError
 from softcut.tables.arrays import listed
-from softcut.tables.column_kinds import decide_columns, has_gaps, places
+from softcut.tables.column_kinds import decide_columns, has_gaps, places, with_numbers
 from softcut.tables.columns import (
     INTEGER_ID,
     STRICT_ID_NAMES,
@@ -56,7 +56,7 @@ def feature_table(
     if len(table.columns) == (ids.at is not None):
         place = f"{table.label}, line {table.lines[0]}" if table.lines else table.label
         raise GraphError(f"{place}: expected at least one feature beside the node id.")
-    schema = options.schema
+    table, schema = with_numbers(table), options.schema
     if schema is not None:
         where, others = places_of_rules(table, ids.at, schema)
         notes = [schema.note, *others]

@@ -108,6 +108,14 @@ def test_numbers_with_mistakes_are_no_text():
         made({"age": [31, 45, 28, "abc"], "city": CITY[:4]})
 
 
+def test_numbers_that_came_as_text():
+    table = made({"age": ["31", "NA", "45", "31"], "size": ["1,5", "2,5", "3,5", "1,5"]}, missing="zero")
+    assert table.x.tolist() == [[31, 1.5], [0, 2.5], [45, 3.5], [31, 1.5]]
+    edges = pd.DataFrame({"source": ["01", "02"], "target": ["02", "1"]})
+    graph = Graph.from_frame(edges, pd.DataFrame({"id": ["1", "01", "02"], "age": ["5", "6", "8"]}))
+    assert graph.node_names == ["01", "02", "1"] and graph.x.ravel().tolist() == [6, 8, 5]
+
+
 def test_one_note_names_every_column():
     names, codes = [f"n{i}" for i in range(ROWS)], [f"v{i % 31}" for i in range(ROWS)]
     frame = {"name": names, "age": RNG.normal(size=ROWS), "city": CITY, "bio": [*"ab"] * 30, "code": codes}
