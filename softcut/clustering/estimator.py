@@ -276,11 +276,11 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         """Soft clusters [N, K]; rows sum to one and the largest entry is what predict says."""
         self._check_fitted()
         several = isinstance(graph, list | tuple) and X is None
-        graph = self._gather(graph, X, self.schema_)
-        if not isinstance(self._model, PlacedModel):
-            names = getattr(self, "feature_names_in_", None)
-            graph, notes = features_by_name(graph, names, self.schema_)
-            self._tell_once(notes)
+        if several and all(
+            isinstance(each, Graph) for each in graph
+        ):  # their tables may have other columns each
+            graph = [self._matched(each) for each in graph]
+        graph = self._matched(self._gather(graph, X, self.schema_))
         rows = _CHUNK if isinstance(self.batch_size, str) else self.batch_size
         out = self._model.apply(graph, choose_device(self.device), rows)
         if several and graph.ptr is not None:
@@ -343,6 +343,14 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         made = Graph.from_any(graph, NodeTable(X, FeatureOptions(schema=schema)))
         self._tell_once(notes_of_columns(made))
         return made
+
+    def _matched(self, graph: Graph) -> Graph:
+        """The graph with the features of the fit."""
+        if isinstance(self._model, PlacedModel):
+            return graph
+        graph, notes = features_by_name(graph, getattr(self, "feature_names_in_", None), self.schema_)
+        self._tell_once(notes)
+        return graph
 
     def _tell_once(self, notes: Sequence[Note]) -> None:
         """Notes of a prediction; values that cannot count are worth a warning."""

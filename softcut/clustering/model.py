@@ -171,7 +171,7 @@ def features_by_name(
         notes.append(Note("columns_ignored", said, columns=others))
     zeros = np.zeros((graph.num_nodes, 1), dtype=np.float32)
     wider = sp.csr_array(sp.hstack([graph.x, zeros])) if sp.issparse(graph.x) else np.hstack([graph.x, zeros])
-    return graph.with_features(wider[:, [place.get(name, len(given)) for name in wanted]]), notes
+    return graph.with_features(wider[:, [place.get(name, len(given)) for name in wanted]], wanted), notes
 
 
 # Notes of reading a table that belong to a fit or a prediction.

@@ -257,9 +257,10 @@ class BaseGraph:
             if not isinstance(item, BaseGraph):
                 raise GraphError(f"graphs[{i}] is a {type(item).__name__}: pass softcut.Graph objects.")
             if item.num_features != items[0].num_features:
+                like = " (tables: read the others with schema=graphs[0].schema)" if item.schema else ""
                 raise GraphError(
                     f"graphs[{i}] has {item.num_features} features but graphs[0] has "
-                    f"{items[0].num_features}: give all graphs the same features."
+                    f"{items[0].num_features}: give all graphs the same features{like}."
                 )
             if item.feature_names != items[0].feature_names and item.feature_names and items[0].feature_names:
                 raise GraphError(

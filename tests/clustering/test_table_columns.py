@@ -108,6 +108,28 @@ def test_nobody_lives_in_oslo(est):
     np.testing.assert_array_equal(est.predict(own), wanted)
 
 
+def test_graphs_whose_tables_were_read_each_on_its_own(est):
+    rome, lima = (
+        PEOPLE[PEOPLE.city.isin(cities)] for cities in (["Rome", "Oslo"], ["Lima", "Paris", "Rome"])
+    )
+    graphs = []
+    for nodes in (rome, lima):
+        kept = EDGES[EDGES.source.isin(nodes.name) & EDGES.target.isin(nodes.name)]
+        graphs.append(sc.Graph.from_frame(kept, nodes))
+    for graph, labels in zip(graphs, est.predict(graphs), strict=True):
+        np.testing.assert_array_equal(labels, est.predict(graph))
+    with pytest.raises(GraphError, match=r"read the others with schema=graphs\[0\].schema"):
+        fit(graphs)
+
+
+def test_a_table_for_a_graph_that_is_there(est):
+    bare = sc.Graph.from_frame(EDGES)
+    np.testing.assert_array_equal(
+        est.predict(bare, PEOPLE[PEOPLE.name.isin(bare.node_names)]),
+        est.predict((EDGES, PEOPLE))[: bare.num_nodes],
+    )
+
+
 def test_unknown_values_and_extra_columns_are_said(est):
     moved = PEOPLE.assign(shoe=42.0, city=["Bonn", *PEOPLE.city[1:]])
     gone = PEOPLE.assign(city=[None, *PEOPLE.city[1:]])
