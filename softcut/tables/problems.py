@@ -76,12 +76,18 @@ class Problems:
             pieces.append(f"{label} has {number} problems: ")
         elif kinds[0] not in _OPTIONS:
             pieces.append(f"{label}, ")
-        for i, (_, _, what) in enumerate(self._found[:_MOST]):
-            pieces += [f"{', ' if i else ''}({i + 1}) " if number > 1 else "", what]
-        if number > _MOST:
-            pieces.append(f" and {number - _MOST} more")
-        for kind in kinds:
-            columns = dict.fromkeys(c for other, named, _ in self._found if other == kind for c in named)
-            pieces += ["; ", _ADVICE[kind](list(columns))]
+        said = 0
+        for kind in kinds:  # those of one kind together, and then what to do about them
+            alike = [(columns, what) for other, columns, what in self._found if other == kind]
+            shown = alike[: _MOST - said]
+            for i, (_, what) in enumerate(shown):
+                between = ", " if i else "; " if said else ""
+                pieces += [f"{between}({said + 1}) " if number > 1 else "", what]
+                said += 1
+            if len(shown) < len(alike):
+                pieces.append(f" and {len(alike) - len(shown)} more")
+            pieces += ["; ", _ADVICE[kind](list(dict.fromkeys(c for columns, _ in alike for c in columns)))]
+            if said == _MOST:
+                break
         error = ParameterError if all(kind in _OPTIONS for kind in kinds) else GraphError
         raise error(*pieces, ".")
