@@ -56,13 +56,13 @@ def test_what_reading_says_can_be_told_by_code(tmp_path):
     assert list(codes) == ["format", "edge_columns", "ids", "self_loops_dropped", "edges_merged", "size"]
     assert codes["edge_columns"] == {"source": 0, "target": 1, "weight": None, "ignored": ("year",)}
     assert codes["self_loops_dropped"] == {"count": 1} and codes["size"] == {"nodes": 2, "edges": 1}
-    (tmp_path / "x.csv").write_text("id,city\na,Rome\nb,\n")
+    (tmp_path / "x.csv").write_text("id,city\na,Rome\nb,Oslo\n")
     with pytest.raises(GraphError) as caught:
         Graph.from_edges([[0], [1]], edge_weight=[1.0, 2.0])
     assert caught.value.argument is None
-    with pytest.raises(ValueError, match="is not a number") as refused:
+    with pytest.raises(ValueError, match="no column that tells nodes apart") as refused:
         read_features(tmp_path / "x.csv")
-    assert refused.value.argument == "one_hot"
+    assert refused.value.argument == "categories"
 
 
 @pytest.mark.parametrize(

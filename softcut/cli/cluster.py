@@ -128,7 +128,7 @@ def cluster(
             estimator.save(models.staged / model_out.name)
     _close(metrics, summary, output, start)
     for text in estimator.notes_:  # how it was found comes after what was found
-        if text not in said:
+        if text not in said and text not in data.notes:
             note(text)
     if estimator.interrupted_:
         raise SystemExit(130)
@@ -158,7 +158,7 @@ def predict(
     folder = output.folder(out_dir or _default_folder(graph), RESULT_FILES)
     estimator = GraphClustering.load(model).set_params(device=device)
     with spoken_warnings() as said:
-        data = read()
+        data = read(schema=estimator.schema_)
         coordinate_columns(data, position)  # refused before the work
         read_so_far = len(said)
         soft = estimator.predict_proba(data)

@@ -70,7 +70,7 @@ def _option(argument: Argument) -> str:
     for word, meaning in option.words.items() if option else ():
         value = word if value is meaning else value
     values = value if isinstance(value, list) else [value]
-    return f"{name} {' '.join(shlex.quote(str(each)) for each in values)}"
+    return " ".join(f"{name} {shlex.quote(str(each))}" for each in values)
 
 
 def note(text: str) -> None:

@@ -22,8 +22,9 @@ GraphFile = Annotated[
         "or a data set's name, such as cora."
     ),
 ]
-# What a command gets in place of the options: a function that reads the graph they describe.
-ReadGraph: TypeAlias = Callable[[], Graph]
+# What a command gets in place of the options: a function that reads the graph they describe. Other arguments of
+# `read_graph` may be passed to it.
+ReadGraph: TypeAlias = Callable[..., Graph]
 
 
 def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
@@ -37,7 +38,7 @@ def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(graph: Any, **given: Any) -> None:
         options = {name: _value(given.pop(name), *declared) for name, declared in READ_OPTIONS.items()}
-        command(graph=graph, read=lambda: _read(graph, options), **given)
+        command(graph=graph, read=lambda **more: _read(graph, {**options, **more}), **given)
 
     shown = [p for p in own if p.name != "read"] + more
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]

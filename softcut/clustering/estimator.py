@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 
 from softcut.clustering.arguments import batch_size_from, candidates_from, recipe_from, seed_from
 from softcut.clustering.fitting import Fitted, Task, fit
-from softcut.clustering.model import PlacedModel, features_by_name
+from softcut.clustering.model import PlacedModel, features_by_name, notes_of_columns
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.clustering.showing import ShowsClusters
 from softcut.clustering.storage import pack, unpack
@@ -23,6 +23,10 @@ from softcut.errors import ModelFileError, Note, NotFittedError
 from softcut.graph import Graph
 from softcut.io.model_files import CLASSIFIER, read_model, what_it_is, write_model
 from softcut.metrics import evidence
+from softcut.tables.arrays import warn_caller
+from softcut.tables.columns import FeatureOptions
+from softcut.tables.frames import NodeTable, is_frame
+from softcut.tables.schema import TableSchema
 from softcut.training import Progress, TrainResult
 
 _CHUNK = 1 << 16  # nodes that are labelled at a time where the batch is automatic
@@ -100,9 +104,11 @@ class GraphClustering(
         Names of the features, where they have some; `predict` matches columns by name.
     node_names_ : array [N]
         Names of the training nodes, in the order of `labels_`; their numbers where they have none.
+    schema_ : TableSchema or None
+        What each column of a table of features was taken for; `predict` reads another table the same way.
     notes_ : list of Note
-        What was decided during the fit, which way the labels were found first: sentences, each with a ``code`` and
-        ``values`` (plain sentences in a loaded model). Printed when verbose.
+        What was decided during the fit, which way the labels were found first, and what columns were taken for:
+        sentences, each with a ``code`` and ``values`` (plain sentences in a loaded model). Printed when verbose.
     """
 
     _recipe = DEFAULT
@@ -148,6 +154,8 @@ class GraphClustering(
         task = self._task(whole.num_nodes)
         fitted = fit(whole, task)
         self._keep(fitted, whole, task)
+        for note in notes_of_columns(whole, task.recipe.paper):
+            self._note(note)
         self.fit_seconds_ = time.perf_counter() - began
         for doubt in self._doubts(fitted, task):
             self._note(doubt)
@@ -179,7 +187,7 @@ class GraphClustering(
         self._model, self.soft_ = fitted.model, fitted.soft
         self.labels_ = self.soft_.argmax(1)
         self.n_clusters_ = self.soft_.shape[1]
-        self.n_features_in_ = whole.num_features
+        self.n_features_in_, self.schema_ = whole.num_features, whole.schema
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         if whole.feature_names is not None:
@@ -276,9 +284,11 @@ class GraphClustering(
         """Soft clusters [N, K]; rows sum to one and the largest entry is what predict says."""
         self._check_fitted()
         several = isinstance(graph, list | tuple) and X is None
-        graph = self._gather(graph, X)
-        if not isinstance(self._model, PlacedModel):
-            graph = features_by_name(graph, getattr(self, "feature_names_in_", None))
+        if several and all(
+            isinstance(each, Graph) for each in graph
+        ):  # their tables may have other columns each
+            graph = [self._matched(each) for each in graph]
+        graph = self._matched(self._gather(graph, X, self.schema_))
         rows = _CHUNK if isinstance(self.batch_size, str) else self.batch_size
         out = self._model.apply(graph, choose_device(self.device), rows)
         if several and graph.ptr is not None:
@@ -349,14 +359,36 @@ class GraphClustering(
         if not hasattr(self, "_model"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
 
-    def _gather(self, graph: Any, X: Any) -> Graph:
-        """One Graph (a batch, where several were given)."""
+    def _gather(self, graph: Any, X: Any, schema: TableSchema | None = None) -> Graph:
+        """One Graph (a batch, where several were given); the columns of a data frame are what `schema` says."""
         if X is not None and np.ndim(X) == 1:
             # A Pipeline passes its y in second place; features are always a matrix.
             said = "the second argument is one-dimensional: it was taken for y, which is not used."
             self._note(Note("y_not_used", said))
             X = None
-        return Graph.from_any(graph, X)
+        if X is None and isinstance(graph, tuple) and len(graph) == 2 and is_frame(graph[1]):
+            graph, X = graph
+        if schema is None or not is_frame(X):
+            return Graph.from_any(graph, X)
+        made = Graph.from_any(graph, NodeTable(X, FeatureOptions(schema=schema)))
+        self._tell_once(notes_of_columns(made))
+        return made
+
+    def _matched(self, graph: Graph) -> Graph:
+        """The graph with the features of the fit."""
+        if isinstance(self._model, PlacedModel):
+            return graph
+        graph, notes = features_by_name(graph, getattr(self, "feature_names_in_", None), self.schema_)
+        self._tell_once(notes)
+        return graph
+
+    def _tell_once(self, notes: Sequence[Note]) -> None:
+        """Notes of a prediction; values that cannot count are worth a warning."""
+        for note in notes:
+            if note not in self.notes_:
+                self._note(note)
+            if note.code == "unknown_values":
+                warn_caller(str(note))
 
     def _note(self, note: Note) -> None:
         if not hasattr(self, "notes_"):

@@ -13,8 +13,11 @@ import torch
 from softcut.clustering.consensus import Consensus, Refiner
 from softcut.clustering.node_features import structural_features
 from softcut.clustering.prepare import Encoder, silent_nodes, without
-from softcut.errors import Argument, GraphError
+from softcut.errors import Argument, GraphError, Note
 from softcut.graph import Graph
+from softcut.tables.arrays import listed
+from softcut.tables.kinds import kinds_note
+from softcut.tables.schema import TableSchema
 from softcut.training import ReplicaNet, assign_in_chunks
 
 
@@ -122,28 +125,77 @@ def signature(graph: Graph) -> str:
     return digest.hexdigest()
 
 
-def features_by_name(graph: Graph, known: np.ndarray | None) -> Graph:
-    """The graph with its features in the order of the fit, where both have names."""
+def features_by_name(
+    graph: Graph, known: np.ndarray | None, schema: TableSchema | None = None
+) -> tuple[Graph, list[Note]]:
+    """The graph with its features in the order of the fit, where both have names; and what to say about them.
+
+    A value of a category that only the fit has is 0 everywhere; values and columns that the fit did not have are left
+    out.
+    """
     given = graph.feature_names
     if known is None or graph.x is None:
-        return graph
+        return graph, []
     if given is None:
         warnings.warn(
             "the features have no names, but those of the fit had: they are taken in the order of the fit.",
             stacklevel=3,
         )
-        return graph
+        return graph, []
     wanted = known.tolist()
     if given == wanted:
-        return graph
+        return graph, []
     place = {name: i for i, name in enumerate(given)}
-    missing = [name for name in wanted if name not in place]
-    unknown = sorted(set(given) - set(wanted))
-    if missing or unknown or len(place) < len(given):
-        words = [f"{what} {', '.join(map(repr, names[:3]))}{' ...' if len(names) > 3 else ''}"
-                 for what, names in (("missing:", missing), ("not known:", unknown)) if names]  # fmt: skip
+    categories = _categories(schema) & _categories(graph.schema)
+    absent = {name for name in _names_of(schema, categories) if name not in place}
+    missing = [name for name in wanted if name not in place and name not in absent]
+    values = [name for name in _names_of(graph.schema, categories) if name not in wanted]
+    others = [name for name in given if name not in wanted and name not in values]
+    if missing:
+        words = [
+            f"{what} {listed(names, 3)}"
+            for what, names in (("missing:", missing), ("not known:", others))
+            if names
+        ]
+        table = "; a table is read like that of the fit with schema=est.schema_" if schema is not None else ""
         raise GraphError(
-            f"the features are not those of the fit ({'; '.join(words) or 'names repeat'}); "
-            "give columns with the same names, in any order."
+            f"the features are not those of the fit ({'; '.join(words)}); give columns with the same names, in any "
+            f"order{table}."
         )
-    return graph.with_features(graph.x[:, [place[name] for name in wanted]])
+    notes = []
+    if values:
+        said = f"values that the fit did not have taken for none: {listed(values)}"
+        notes.append(Note("unknown_values", said, values=values))
+    if others:
+        said = f"columns that the fit did not have ignored: {listed(others)}"
+        notes.append(Note("columns_ignored", said, columns=others))
+    zeros = np.zeros((graph.num_nodes, 1), dtype=np.float32)
+    wider = sp.csr_array(sp.hstack([graph.x, zeros])) if sp.issparse(graph.x) else np.hstack([graph.x, zeros])
+    return graph.with_features(wider[:, [place.get(name, len(given)) for name in wanted]], wanted), notes
+
+
+# Notes of reading a table that belong to a fit or a prediction.
+_OF_COLUMNS = (
+    *("columns", "columns_left_out", "columns_ignored", "unknown_values"),
+    *("category_gaps", "missing_filled", "missing_dropped"),
+)
+
+
+def notes_of_columns(graph: Graph, as_they_are: bool = False) -> list[Note]:
+    """What the columns of the features were taken for; of an array that is not read `as_they_are`, by their values."""
+    notes = [note for note in graph.notes if isinstance(note, Note) and note.code in _OF_COLUMNS]
+    if graph.schema is None and graph.x is not None and not as_they_are:
+        notes.append(kinds_note(graph.kinds, graph.feature_names))
+    return notes
+
+
+def _categories(schema: TableSchema | None) -> set[str]:
+    """Titles of the columns that became one column per value."""
+    return {rule.title for rule in (schema.columns if schema else ()) if rule.values is not None}
+
+
+def _names_of(schema: TableSchema | None, titles: set[str]) -> list[str]:
+    """Names of the features that some columns became."""
+    return [
+        name for rule in (schema.columns if schema else ()) if rule.title in titles for name in rule.names
+    ]

@@ -30,6 +30,7 @@ from softcut.clustering.recipe import EdgeRecipe, Recipe
 from softcut.device import choose_device
 from softcut.errors import ModelFileError, Note, ParameterError
 from softcut.tables.kinds import WORD
+from softcut.tables.schema import TableSchema
 from softcut.training import ReplicaNet
 
 _NOT_KEPT = ("callbacks", "recipe")  # functions, and what has an entry of its own
@@ -77,6 +78,7 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "replicas_": [asdict(r) for r in estimator.replicas_],
         "feature_names_in_": None if names is None else [str(name) for name in names],
         "named": estimator.node_names_.dtype == object,
+        "schema": None if estimator.schema_ is None else estimator.schema_.to_json(),
         "graph_sizes": None if sizes is None else [int(p) for p in sizes],
         "kind": "placed" if isinstance(model, PlacedModel) else "learned",
     }
@@ -153,6 +155,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     for name, wanted in _FITTED.items():
         value = math.nan if name == "agreement_" and fitted[name] is None else fitted[name]
         setattr(est, name, wanted(value))
+    est.schema_ = None if meta["schema"] is None else TableSchema.from_json(meta["schema"])
     soft, names, sizes = tensors["soft"], meta["feature_names_in_"], meta["graph_sizes"]
     n, k = soft.shape
     est.n_clusters_, est.verdict_ = k, recipe.verdict(est.structure_)
@@ -178,6 +181,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     if names is not None:
         est.feature_names_in_ = np.asarray([str(name) for name in names], dtype=object)
     _check(names is None or len(names) == est.n_features_in_, "feature_names_in_")
+    _check(est.schema_ is None or len(est.schema_.kinds) == est.n_features_in_, "schema")
     _check(bool((soft >= 0).all()) and np.allclose(est.soft_.sum(1), 1, atol=1e-3), "soft")
     _check(np.array_equal(est.labels_, tensors["labels"].numpy()), "labels")
     rising = sizes is None or all(a < b for a, b in itertools.pairwise(sizes))

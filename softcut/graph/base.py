@@ -22,8 +22,9 @@ from softcut.graph.checks import (
     check_ptr,
 )
 from softcut.tables.arrays import listed, plural, to_dense
-from softcut.tables.frames import aligned_series, features_of_frame, is_frame
+from softcut.tables.frames import aligned_series, features_of_frame, is_node_table, reading_options_named
 from softcut.tables.kinds import kinds_of_columns
+from softcut.tables.schema import TableSchema
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,7 @@ class BaseGraph:
     name: str | None = None
     feature_names: list[str] | None = None
     notes: list[str] = field(default_factory=list)
+    schema: TableSchema | None = None
     weighted: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,6 +64,7 @@ class BaseGraph:
         name: str | None,
         feature_names: Any,
         notes: Iterable[str],
+        schema: TableSchema | None = None,
     ) -> None:
         """Check everything that hangs on a canonical symmetric adjacency, and store it."""
         n = adjacency.shape[0]
@@ -79,7 +82,7 @@ class BaseGraph:
                 )
         pointer = check_ptr(ptr, adjacency)
         names = check_names(node_names, n, pointer)  # in a batch, names need only be unique within a graph
-        features, titles, said = _features(x, n, names, feature_names)
+        features, titles, said, schema = _features(x, n, names, feature_names, schema)
         self._set(
             adjacency=adjacency,
             x=features,
@@ -89,6 +92,7 @@ class BaseGraph:
             name=None if name is None else str(name),
             feature_names=titles,
             notes=[*notes, *said],
+            schema=schema,
             weighted=weighted,
         )
 
@@ -144,7 +148,9 @@ class BaseGraph:
     @cached_property
     def kinds(self) -> np.ndarray:
         """The kind of each feature column [F]: a word, a number or a value of a category (softcut.tables.kinds)."""
-        return np.zeros(0, dtype=np.int64) if self.x is None else kinds_of_columns(self.x)
+        if self.x is None:
+            return np.zeros(0, dtype=np.int64)
+        return kinds_of_columns(self.x) if self.schema is None else self.schema.kinds
 
     @property
     def num_graphs(self) -> int:
@@ -175,17 +181,19 @@ class BaseGraph:
 
     # ------------------------------------------------------------------ what can be made of it
 
-    def with_features(self, x: Any, feature_names: Sequence[str] | None = None) -> Self:
+    def with_features(
+        self, x: Any, feature_names: Sequence[str] | None = None, *, schema: TableSchema | None = None
+    ) -> Self:
         """The same graph with other features (None removes them); the adjacency is shared.
 
         >>> from softcut.graph import Graph
         >>> Graph.from_edges([[0], [1]]).with_features([[1.0], [2.0]], feature_names=["age"]).feature_names
         ['age']
 
-        Both arguments are those of :class:`Graph`.
+        The arguments are those of :class:`Graph`.
         """
-        features, titles, said = _features(x, self.num_nodes, self.node_names, feature_names)
-        graph = self._replace(x=features, feature_names=titles, notes=[*self.notes, *said])
+        features, titles, said, schema = _features(x, self.num_nodes, self.node_names, feature_names, schema)
+        graph = self._replace(x=features, feature_names=titles, notes=[*self.notes, *said], schema=schema)
         vars(graph).pop("kinds", None)  # those of the features before
         return graph
 
@@ -270,9 +278,10 @@ class BaseGraph:
             if not isinstance(item, BaseGraph):
                 raise GraphError(f"graphs[{i}] is a {type(item).__name__}: pass softcut.Graph objects.")
             if item.num_features != items[0].num_features:
+                like = " (tables: read the others with schema=graphs[0].schema)" if item.schema else ""
                 raise GraphError(
                     f"graphs[{i}] has {item.num_features} features but graphs[0] has "
-                    f"{items[0].num_features}: give all graphs the same features."
+                    f"{items[0].num_features}: give all graphs the same features{like}."
                 )
             if item.feature_names != items[0].feature_names and item.feature_names and items[0].feature_names:
                 raise GraphError(
@@ -300,6 +309,7 @@ class BaseGraph:
             name=name,
             feature_names=next((item.feature_names for item in items if item.feature_names), None),
             notes=list(dict.fromkeys(note for item in items for note in item.notes)),
+            schema=items[0].schema if all(item.schema == items[0].schema for item in items) else None,
             weighted=any(item.weighted for item in items),
         )
         return batch
@@ -318,12 +328,15 @@ class BaseGraph:
 
 
 def _features(
-    x: Any, n: int, node_names: list[str] | None, feature_names: Any
-) -> tuple[np.ndarray | sp.csr_array | None, list[str] | None, Sequence[str]]:
-    """Features as stored, their names, and what to say about a data frame."""
+    x: Any, n: int, node_names: list[str] | None, feature_names: Any, schema: TableSchema | None
+) -> tuple[np.ndarray | sp.csr_array | None, list[str] | None, Sequence[str], TableSchema | None]:
+    """Features as stored, their names, what to say about a data frame, and what its columns are."""
     said: Sequence[str] = ()
-    if is_frame(x):
-        x, titles, said = features_of_frame(x, n, node_names)
+    if is_node_table(x):
+        with reading_options_named(of=x):
+            x, titles, said, schema = features_of_frame(x, n, node_names)
         feature_names = titles if feature_names is None else feature_names
     features = check_features(x, n)
-    return features, check_feature_names(feature_names, features), said
+    if schema is not None and (features is None or len(schema.kinds) != features.shape[1]):
+        raise GraphError("schema is that of other features: pass the one they were made with, or None.")
+    return features, check_feature_names(feature_names, features), said, schema

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,8 +23,18 @@ from softcut.graph.conversions import (
 )
 from softcut.graph.html import html_of
 from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
+from softcut.tables.columns import FeatureOptions, Missing
 from softcut.tables.edge_columns import edge_table_of_labels
-from softcut.tables.frames import edges_of_frame, edges_with_features, is_frame, labelled_adjacency
+from softcut.tables.frames import (
+    NodeTable,
+    edges_of_frame,
+    edges_with_features,
+    is_frame,
+    is_node_table,
+    labelled_adjacency,
+    reading_options_named,
+)
+from softcut.tables.schema import TableSchema
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,6 +70,9 @@ class Graph(BaseGraph):
     notes
         What was understood when the graph was made: columns used and ignored, how rows were joined, what was
         merged and dropped. Each is a text with a ``code`` and ``values`` (:class:`softcut.errors.Note`).
+    schema
+        What the columns of the table were that ``x`` was made of (:class:`softcut.tables.schema.TableSchema`); set
+        where ``x`` is a data frame or a file.
 
     Attributes
     ----------
@@ -83,6 +96,7 @@ class Graph(BaseGraph):
         name: str | None = None,
         feature_names: Sequence[str] | None = None,
         notes: Sequence[str] = (),
+        schema: TableSchema | None = None,
     ) -> Graph:
         """Build a graph from a list of edges.
 
@@ -101,7 +115,7 @@ class Graph(BaseGraph):
         edge_index
             Integers of shape [2, E], or pairs of shape [E, 2] (a 2 x 2 array is read as [2, E]): NumPy array,
             list, or torch tensor.
-        x, y, node_names, ptr, name, feature_names, notes
+        x, y, node_names, ptr, name, feature_names, notes, schema
             See :class:`Graph`.
         edge_weight
             E non-negative finite weights; None means all 1.
@@ -117,13 +131,13 @@ class Graph(BaseGraph):
         """
         source, target = check_edge_index(edge_index)
         weight = check_weights(edge_weight, source.size, "edge_weight")
-        if num_nodes is None and node_names is not None and is_frame(x):
+        if num_nodes is None and node_names is not None and is_node_table(x):
             num_nodes = len(node_names)  # a frame may have rows of other nodes
         n, origin = node_count(num_nodes, x, y, node_names, source, target)
         check_range(source, target, n, origin)
         said = list(notes)
         adjacency = adjacency_of_edges(source, target, weight, n, self_loops, directed, said)
-        return cls._build(adjacency, x, y, node_names, ptr, name, feature_names, said)
+        return cls._build(adjacency, x, y, node_names, ptr, name, feature_names, said, schema)
 
     @classmethod
     def from_scipy(
@@ -266,6 +280,14 @@ class Graph(BaseGraph):
         self_loops: SelfLoops = "drop",
         directed: bool | None = None,
         *,
+        weighted: bool | str = "auto",
+        ids: str | int | Literal[False] | None = None,
+        columns: Sequence[str | int] | None = None,
+        drop: Sequence[str | int] = (),
+        categories: bool | Sequence[str | int] = (),
+        dates: Sequence[str | int] | Mapping[str, str] = (),
+        missing: Missing = "error",
+        schema: TableSchema | None = None,
         name: str | None = None,
     ) -> Graph:
         """Build a graph from a pandas or polars data frame: a labelled adjacency matrix, or one edge per row.
@@ -276,6 +298,10 @@ class Graph(BaseGraph):
         >>> g = Graph.from_frame(links)
         >>> g, g.notes[0]
         (Graph(3 nodes, 2 edges, named nodes), "source 'source', target 'target', no weight, ignored 'year'")
+        >>> people = pd.DataFrame({"name": ["ann", "bob", "cy"], "age": [31, 45, 28], "city": ["Oslo", "Rome", "Oslo"]})
+        >>> g = Graph.from_frame(links, people, categories=["city"])
+        >>> g.feature_names, g.notes[-1]
+        (['age', 'city=Oslo', 'city=Rome'], "columns: 'name' id, 'age' number, 'city' category (2 values)")
 
         Parameters
         ----------
@@ -283,21 +309,29 @@ class Graph(BaseGraph):
             A square frame whose rows and columns have the same labels is an adjacency matrix, whatever their
             order. Any other frame is a list of edges.
         x
-            Node features; rows of nodes that no edge mentions add nodes without edges.
+            Node features, usually a frame with one row per node; rows of nodes that no edge mentions add nodes
+            without edges.
         source, target, weight
             Titles (or positions) of the columns. By default they are recognised by their titles; a weight is a
             column called weight, w, value, strength, count or similarity.
+        weighted, ids, columns, drop, categories, dates, missing, schema
+            How to read the two tables; see :func:`softcut.read_graph`.
         self_loops, directed, name
             See :meth:`from_edges`.
         """
+        options = FeatureOptions.checked(ids, missing, columns, drop, categories, dates, schema)
+        if is_frame(x):
+            x = NodeTable(x, options)
+        elif not isinstance(x, NodeTable):
+            options.check_table("x")
         asked = source is not None or target is not None or weight is not None
         square = None if asked else labelled_adjacency(frame, "the graph")
         if square is not None:
             aligned = "" if square[1] is None else ", columns aligned with rows by label"
             made = cls.from_dense(square[0], x=x, self_loops=self_loops, node_names=square[1], name=name)
             return made.with_notes(Note("adjacency_matrix", f"adjacency matrix{aligned}"))
-        edges, columns = edges_of_frame(frame, "the graph", source, target, weight)
-        parts = edges_with_features(edges, x, [columns.note()])
+        edges, ends = edges_of_frame(frame, "the graph", source, target, weight, weighted)
+        parts = edges_with_features(edges, x, [ends.note()])
         return cls.from_edges(**parts, self_loops=self_loops, directed=directed, name=name)
 
     @classmethod
@@ -337,6 +371,13 @@ class Graph(BaseGraph):
         kind = kind_of_graph(obj)
         if kind == "graph and features":
             return cls.from_any(obj[0], x=obj[1] if x is None else x)
+        if is_node_table(x):
+            with reading_options_named():
+                return cls._from_kind(kind, obj, x)
+        return cls._from_kind(kind, obj, x)
+
+    @classmethod
+    def _from_kind(cls, kind: str, obj: Any, x: Any) -> Graph:
         if kind == "named pairs":
             edges = edge_table_of_labels((str(u), str(v)) for u, v in obj)
             return cls.from_edges(**edges_with_features(edges, x))

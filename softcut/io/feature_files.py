@@ -11,13 +11,12 @@ from softcut.errors import FileFormatError, GraphError, Note
 from softcut.graph.checks import check_features
 from softcut.io.matrix_files import load_archive
 from softcut.io.text_files import TextTable, kind_of, label_of, open_table, read_bytes, reason_of
-from softcut.tables.arrays import shown
+from softcut.tables.arrays import is_missing, shown
 from softcut.tables.columns import (
     Column,
     FeatureTable,
     Table,
     column_of_fields,
-    is_missing,
     is_number,
     is_value,
     looks_like_id,

@@ -116,13 +116,11 @@ def _with_attributes(
     titles = [column.title for column in table.columns]
     left_out: list[str] = []
     if isinstance(attributes, str):
-        hot = titles if options.one_hot is True else (options.one_hot or ())
         chosen: list[str] = []
         for column in table.columns:
-            if column.numbers is None:
-                fits = column.title in hot
-            else:
-                fits = options.missing != "error" or not np.isnan(column.numbers.astype(float)).any()
+            numbers = column.numbers
+            gaps = numbers is not None and np.isnan(numbers.astype(float)).any()
+            fits = options.missing != "error" or options.schema is not None or not gaps
             (chosen if fits else left_out).append(column.title)
     else:
         chosen = list(attributes)
@@ -134,13 +132,13 @@ def _with_attributes(
             )
     if not chosen:
         raise GraphError(
-            Argument("features", "attributes"), " found no node attribute that is a number at every node."
+            Argument("features", "attributes"), " found no node attribute with a value at every node."
         )
     used = replace(table, columns=[column for column in table.columns if column.title in chosen])
     # No column is an id here: the attributes belong to their nodes.
     made = feature_table(used, replace(options, ids=False))
     notes = [Note("features", f"features from the node attributes {listed(chosen)}"), *made.notes]
     if left_out:
-        said = f"node attributes {listed(left_out)} left out (text, or missing at some nodes)"
+        said = f"node attributes {listed(left_out)} left out (missing at some nodes)"
         notes.append(Note("attributes_left_out", said, attributes=left_out))
-    return graph.with_features(made.x, made.names).with_notes(*notes)
+    return graph.with_features(made.x, made.names, schema=made.schema).with_notes(*notes)

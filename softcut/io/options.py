@@ -87,13 +87,31 @@ Ids = Annotated[
 MissingValues = Annotated[
     Missing, Option(("--missing",), "Missing feature values: error, zero, mean, or drop such columns.")
 ]
-OneHot = Annotated[
-    bool | Sequence[str],
+Columns = Annotated[
+    Sequence[str | int] | None,
     Option(
-        ("--one-hot",),
-        "Column of text to make 0/1 columns of; may be given again; '*' for all.",
+        ("--columns",), "Feature column to use; may be given again, or as a,b,c. Default: all.", list[str]
+    ),
+]
+Drop = Annotated[
+    Sequence[str | int],
+    Option(("--drop",), "Feature column to leave out; may be given again, or as a,b,c.", list[str]),
+]
+Categories = Annotated[
+    bool | Sequence[str | int],
+    Option(
+        ("--categories",),
+        "Column that is a category, one 0/1 column per value; may be given again; '*': all columns of text.",
         list[str],
         words={"*": True},
+    ),
+]
+Dates = Annotated[
+    Sequence[str | int] | Mapping[str, str],
+    Option(
+        ("--dates",),
+        "Column of dates, perhaps with its format: 'joined=%d/%m/%Y'; may be given again. ISO dates are found.",
+        list[str],
     ),
 ]
 Comments = Annotated[str | None, Option(("--comments",), "Characters that start comment lines; '' for none.")]

@@ -54,6 +54,7 @@ from softcut.tables.edge_columns import (
 )
 from softcut.tables.feature_columns import feature_table
 from softcut.tables.frames import edges_of_frame, is_frame, labelled_adjacency
+from softcut.tables.schema import TableSchema
 
 _EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
 _OTHER_FORMATS = ("graphml", "gml", "mtx", "npz", "npy", "parquet")
@@ -76,9 +77,13 @@ def read_graph(
     comments: declared.Comments = None,
     ids: declared.Ids = None,
     missing: declared.MissingValues = "error",
-    one_hot: declared.OneHot = False,
+    columns: declared.Columns = None,
+    drop: declared.Drop = (),
+    categories: declared.Categories = (),
+    dates: declared.Dates = (),
     features_header: declared.FeaturesHeader = None,
     max_bytes: declared.MaxBytes = None,
+    schema: TableSchema | None = None,
     verbose: bool = False,
     progress: ReadProgress | None = None,
 ) -> Graph:
@@ -137,8 +142,14 @@ def read_graph(
     missing
         What to do about missing feature values (empty, NA, NaN, null): ``"error"``; ``"zero"`` or ``"mean"`` (of
         the column) to fill them in, also for nodes without a row; ``"drop"`` to leave such columns out.
-    one_hot
-        Columns of text to turn into one column of 0 and 1 per value: titles, or True for all.
+    columns, drop
+        Columns of the features to use, and to leave out: titles or positions (from 0).
+    categories, dates
+        Columns that are categories (one column of 0 and 1 per value; True: all columns of text) and dates (days since
+        1970; ``{"joined": "%d/%m/%Y"}`` or ``["joined=%d/%m/%Y"]`` gives the format). What other columns are is
+        decided by their values: see docs/graphs-and-files.md. ``graph.notes`` names the kind of each.
+    schema
+        What the columns of an earlier table were (``graph.schema``, ``est.schema_``): the features are made alike.
     max_bytes
         The most a compressed file may unpack to; by default 64 MiB, or 100 times its size if that is more.
     verbose
@@ -175,7 +186,7 @@ def read_graph(
         delimiter=check_delimiter(delimiter),
         comments=check_comments(comments),
         max_bytes=check_max_bytes(max_bytes),
-        features=FeatureOptions.checked(ids, one_hot, missing),
+        features=FeatureOptions.checked(ids, missing, columns, drop, categories, dates, schema),
     )
     kind = "frame" if frame else format or kind_of(path, _GRAPH_FORMATS, "graph")
     attributes = _attributes(features, kind)
@@ -280,7 +291,7 @@ def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions) 
             )
         by_position = [] if table.by_position else [Note("joined_by_position", "rows joined by position")]
         notes = [Note("features", f"features of {table.label}"), *by_position, *table.notes]
-        return graph.with_features(table.x, table.names).with_notes(*notes)
+        return graph.with_features(table.x, table.names, schema=table.schema).with_notes(*notes)
     names = graph.node_names or names_of_rows(n, table)
     known = set(names)
     extra = [name for name in table.ids if name not in known]
@@ -292,12 +303,18 @@ def _attach(graph: Graph, features: Table | FeatureTable, options: ReadOptions) 
         x, said_how = rows_of_nodes(table, [*names, *extra], options.features.missing, options.label)
     notes = [Note("features", f"features of {table.label} {said_how}"), *table.notes]
     if not extra:
-        return graph.with_features(x, table.names).with_notes(*notes)
+        return graph.with_features(x, table.names, schema=table.schema).with_notes(*notes)
     larger = graph.adjacency.copy()
     larger.resize((n + len(extra), n + len(extra)))
     said = [*graph.notes, *notes, nodes_without_edges(table, extra)]
     return Graph(
-        larger, x, node_names=[*names, *extra], name=graph.name, feature_names=table.names, notes=said
+        larger,
+        x,
+        node_names=[*names, *extra],
+        name=graph.name,
+        feature_names=table.names,
+        notes=said,
+        schema=table.schema,
     )
 
 
@@ -307,11 +324,15 @@ def read_features(
     *,
     ids: declared.Ids = None,
     missing: declared.MissingValues = "error",
-    one_hot: declared.OneHot = False,
+    columns: declared.Columns = None,
+    drop: declared.Drop = (),
+    categories: declared.Categories = (),
+    dates: declared.Dates = (),
     header: declared.FeaturesHeader = None,
     delimiter: declared.Delimiter = None,
     comments: declared.Comments = None,
     max_bytes: declared.MaxBytes = None,
+    schema: TableSchema | None = None,
 ) -> np.ndarray | sp.csr_array:
     """Read node features, one row per node, as float32.
 
@@ -325,15 +346,15 @@ def read_features(
     Parameters
     ----------
     path
-        ``.csv``, ``.tsv`` or ``.txt`` (also ``.gz``): numbers, True and False, perhaps with a header, perhaps with
+        ``.csv``, ``.tsv`` or ``.txt`` (also ``.gz``): numbers, dates, categories, perhaps with a header, perhaps with
         a column of node ids; ``.npy``: one dense array; ``.npz``: one dense array, or a matrix of
         ``scipy.sparse.save_npz``, which stays sparse; "-": text from standard input; or a data frame.
     node_names
         Return the rows of these nodes, in this order. A table without ids must then have one row for each.
-    ids, missing, one_hot, header, delimiter, comments, max_bytes
+    ids, missing, columns, drop, categories, dates, header, delimiter, comments, max_bytes, schema
         See :func:`read_graph`.
     """
-    wanted = FeatureOptions.checked(ids, one_hot, missing)
+    wanted = FeatureOptions.checked(ids, missing, columns, drop, categories, dates, schema)
     checked = check_delimiter(delimiter), check_comments(comments), check_max_bytes(max_bytes)
     names = None if node_names is None else [str(name) for name in node_names]
     with errors_of_files():

@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 from softcut.errors import GraphError
 
+_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
+
 
 def as_array(value: Any, argument: str) -> np.ndarray:
     """A NumPy array of an array, list or torch tensor, or a GraphError that names the argument."""
@@ -49,6 +51,11 @@ def torch_sparse_to_scipy(value: Any) -> sp.csr_array:
     coo = value.detach().cpu().to_sparse_coo().coalesce()
     index = coo.indices().numpy()
     return sp.csr_array(sp.coo_array((coo.values().numpy(), (index[0], index[1])), shape=tuple(coo.shape)))
+
+
+def is_missing(field: str) -> bool:
+    """Whether a field means that there is no value."""
+    return field.strip().lower() in _MISSING
 
 
 def warn_caller(message: str) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal
 
 import numpy as np
 
 from softcut.errors import Note, ParameterError
-from softcut.tables.arrays import are_whole, listed, shown
+from softcut.tables.arrays import are_whole, is_missing, listed, shown
+from softcut.tables.dates import days_of
+from softcut.tables.schema import TableSchema
 
 Missing = Literal["error", "zero", "mean", "drop"]
 
@@ -20,7 +23,6 @@ INTEGER_ID = re.compile(r"0|[1-9][0-9]{0,17}")
 STRICT_ID_NAMES = {"id", "ids", "node", "nodes", "node_id", "nodeid", "node_name", "vertex"}
 _ID_NAMES = STRICT_ID_NAMES | {"", "name", "names", "index", "key"}
 _ID_ENDING = re.compile(r"(?:[_ \-.]|(?<=[a-z]))I[Dd]$|[_ \-.]ids?$")
-_MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}
 _TRUTH = {"true": 1.0, "false": 0.0}
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
@@ -28,16 +30,22 @@ _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
 
 @dataclass(frozen=True)
 class Column:
-    """A column: ``numbers`` (NaN where missing), or ``text`` ("" where missing), or both where they may be ids."""
+    """A column: ``numbers`` (NaN where missing), or ``text`` ("" where missing), or both where they may be ids.
+
+    ``declared`` says what its type in a data frame tells: dates (then ``numbers`` are days since 1970) or a category.
+    """
 
     title: str
     numbers: np.ndarray | None = None
     text: list[str] | None = None
+    declared: Literal["", "date", "category"] = ""
 
     def labels(self) -> list[str] | None:
         """The values as ids: text as it is, whole numbers as integers; None where neither fits."""
         if self.text is not None:
             return self.text
+        if self.declared == "date":
+            return None
         assert self.numbers is not None
         values = self.numbers
         if values.dtype.kind == "f":
@@ -64,46 +72,121 @@ class Table:
         first = self.columns[0]
         return len(first.numbers) if first.numbers is not None else len(first.text or ())
 
-    def place(self, row: int, column: int) -> str:
-        """Where a value stands, in the words of a message."""
+    def spot(self, row: int, column: int) -> str:
+        """Where in the table a value stands, in the words of a message."""
         title = f" ({self.columns[column].title!r})" if self.titled and self.columns[column].title else ""
-        if self.lines is not None:
-            return f"{self.label}, line {self.lines[row]}, column {column + 1}{title}"
-        return f"{self.label}, row {row}, column {column + 1}{title}"
+        line = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
+        return f"{line}, column {column + 1}{title}"
+
+    def place(self, row: int, column: int) -> str:
+        """The same with the name of the table."""
+        return f"{self.label}, {self.spot(row, column)}"
+
+    def called(self, column: int) -> str | int:
+        """How an option names a column: by its title, or by its position where it has none."""
+        title = self.columns[column].title
+        return title if self.titled and title else column
+
+
+Titles = tuple[str | int, ...]
+_OF_COLUMNS = ("columns", "drop", "categories", "dates")  # options that say what columns are
 
 
 @dataclass(frozen=True)
 class FeatureOptions:
-    """How to make a matrix of a table: the column of ids, one-hot columns, what to do about missing values."""
+    """How to make a matrix of a table: its column of ids, what columns are, what to do about missing values.
+
+    Columns are named by title or position. `columns` are those to use (None: all), `categories` may be True: all
+    columns of text. `dates` has the format of each column, "" where it is to be found. With a `schema` the columns
+    are what they were in another table.
+    """
 
     ids: str | int | Literal[False] | None = None
-    one_hot: bool | tuple[str, ...] = False
     missing: Missing = "error"
+    columns: Titles | None = None
+    drop: Titles = ()
+    categories: bool | Titles = ()
+    dates: tuple[tuple[str | int, str], ...] = ()
+    schema: TableSchema | None = None
 
-    @property
-    def hot(self) -> tuple[str, ...]:
-        """The titles of the columns that were asked for as one-hot columns."""
-        return self.one_hot if isinstance(self.one_hot, tuple) else ()
+    def check_table(self, label: str) -> None:
+        """Refuse options that only a table can have, for features that are none."""
+        for name in _OF_COLUMNS:
+            if getattr(self, name):
+                raise ParameterError(
+                    f"{name} names columns of a table, but {label} is none: pass a data frame or a text file.",
+                    argument=name,
+                )
 
     @classmethod
-    def checked(cls, ids: Any, one_hot: Any, missing: Any) -> FeatureOptions:
+    def checked(
+        cls,
+        ids: Any = None,
+        missing: Any = "error",
+        columns: Any = None,
+        drop: Any = (),
+        categories: Any = (),
+        dates: Any = (),
+        schema: Any = None,
+    ) -> FeatureOptions:
         """Options of arguments as a caller passes them."""
         if missing not in ("error", "zero", "mean", "drop"):
             raise ParameterError(
                 f"missing is {missing!r}: choose 'error', 'zero', 'mean' or 'drop'.", argument="missing"
             )
-        if not isinstance(one_hot, bool):
-            one_hot = (one_hot,) if isinstance(one_hot, str) or not np.iterable(one_hot) else tuple(one_hot)
-            if not all(isinstance(title, str) for title in one_hot):
-                raise ParameterError(
-                    "one_hot must be True, False or a list of column titles.", argument="one_hot"
-                )
         if ids is not None and ids is not False and (ids is True or not isinstance(ids, (str, int))):
             raise ParameterError(
                 f"ids is {ids!r}: pass the title or the position (from 0) of a column, or False for none.",
                 argument="ids",
             )
-        return cls(ids, one_hot, missing)
+        if schema is not None and not isinstance(schema, TableSchema):
+            raise ParameterError("schema must be the schema_ of an estimator or the schema of a graph.")
+        if isinstance(dates, Mapping):
+            formats = tuple(dates.items())
+        else:
+            formats = tuple(_date_and_format(each) for each in _titles(dates, "dates"))
+        for _, format in formats:
+            if not isinstance(format, str):
+                raise ParameterError(
+                    f"dates has the format {format!r}: pass text such as '%d/%m/%Y'.", argument="dates"
+                )
+        options = cls(
+            ids,
+            missing,
+            None if columns is None else _titles(columns, "columns"),
+            _titles(drop, "drop"),
+            categories if isinstance(categories, bool) else _titles(categories, "categories"),
+            formats,
+            schema,
+        )
+        named = next((name for name in _OF_COLUMNS if schema is not None and getattr(options, name)), None)
+        if named is not None:
+            raise ParameterError(
+                f"{named} has no effect: what columns are was decided with the model; leave it out.",
+                argument=named,
+            )
+        return options
+
+
+def _titles(given: Any, argument: str) -> Titles:
+    """Columns by title or position, as a tuple."""
+    one = isinstance(given, str) or not np.iterable(given)
+    titles = (given,) if one else tuple(given)
+    for title in titles:
+        if isinstance(title, bool) or not isinstance(title, (str, int, np.integer)):
+            raise ParameterError(
+                f"{argument} must be a list of titles or positions of columns, got {title!r}.",
+                argument=argument,
+            )
+    return titles
+
+
+def _date_and_format(given: str | int) -> tuple[str | int, str]:
+    """A column of dates, perhaps with "=" and its format."""
+    if not isinstance(given, str) or "=%" not in given:
+        return given, ""
+    title, _, format = given.partition("=%")
+    return title, f"%{format}"
 
 
 @dataclass(frozen=True)
@@ -116,6 +199,7 @@ class FeatureTable:
     names: list[str] | None = None
     id_origin: str = ""
     notes: tuple[Note, ...] = ()
+    schema: TableSchema | None = None
 
     @property
     def by_position(self) -> bool:
@@ -155,10 +239,17 @@ def column_of_values(title: str, values: np.ndarray) -> Column:
     """A column of any values: numbers where all that are not missing are numbers, else text."""
     if values.dtype.kind in "biuf":
         return Column(title, numbers=values)
+    if values.dtype.kind in "mM":
+        micros = values.astype(f"{values.dtype.kind}8[us]")
+        days = np.where(np.isnat(micros), np.nan, micros.astype(np.int64) / 86_400e6)
+        return Column(title, numbers=days, declared="date" if values.dtype.kind == "M" else "")
     items = [None if _is_gap(item) else item for item in values.tolist()]
     present = [item for item in items if item is not None]
     if present and all(isinstance(item, (bool, int, float, np.number)) for item in present):
         return Column(title, numbers=np.array([np.nan if item is None else float(item) for item in items]))
+    if present and all(isinstance(item, date) for item in present):
+        days = np.array([np.nan if item is None else days_of(item) for item in items])
+        return Column(title, numbers=days, declared="date")
     return Column(title, text=["" if item is None else text_of(item) for item in items])
 
 
@@ -194,11 +285,6 @@ def column_of_fields(
 def is_value(field: str) -> bool:
     """Whether a field is a number, True or False, or missing: no word."""
     return is_number(field) or is_missing(field) or field.lower() in _TRUTH
-
-
-def is_missing(field: str) -> bool:
-    """Whether a field means that there is no value."""
-    return field.strip().lower() in _MISSING
 
 
 def is_number(field: str) -> bool:

@@ -209,6 +209,7 @@ def edges_of_table(
         "node_names": names,
         "x": x,
         "feature_names": None if table is None else table.names,
+        "schema": None if table is None else table.schema,
         "notes": notes,
     }
 

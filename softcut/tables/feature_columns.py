@@ -1,16 +1,16 @@
-"""The feature matrix of a table: which column holds the ids, missing values, one-hot columns."""
+"""The features of a table: which column holds the ids of the nodes, and the matrix of the others."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
 from softcut.errors import Argument, GraphError, Note, ParameterError
-from softcut.tables.arrays import listed, plural, shown
+from softcut.tables.arrays import listed
+from softcut.tables.column_kinds import decide_columns, has_gaps, places, with_numbers
 from softcut.tables.columns import (
     INTEGER_ID,
     STRICT_ID_NAMES,
@@ -22,9 +22,11 @@ from softcut.tables.columns import (
     looks_like_id,
     position_of,
 )
+from softcut.tables.dates import ISO, day_of
+from softcut.tables.feature_matrix import feature_matrix, left_out_note, places_of_rules
+from softcut.tables.problems import Problems
+from softcut.tables.schema import TableSchema
 
-# One-hot columns of more values than this are ids or free text, and would fill the memory.
-_MOST_CATEGORIES = 1000
 # In fewer rows a feature may count the nodes by chance.
 _FEW_ROWS = 10
 _WHOLE = re.compile(r"(?:0|[1-9][0-9]*)\.0*")
@@ -47,25 +49,64 @@ def feature_table(
     (['7', '5'], [31.0, 45.0], ['age'])
     """
     if isinstance(table, FeatureTable):
+        options.check_table(table.label)
         return table
+    problems = Problems(table)
     ids = _choose_ids(table, options, known, ordered)
-    columns = [i for i in range(len(table.columns)) if i != ids.at]
-    if not columns:
+    if len(table.columns) == (ids.at is not None):
         place = f"{table.label}, line {table.lines[0]}" if table.lines else table.label
         raise GraphError(f"{place}: expected at least one feature beside the node id.")
-    titles = [table.columns[i].title for i in columns]
-    for title in options.hot:
-        if title not in titles:
-            raise ParameterError(
-                f"one_hot names {title!r}, which is no feature column of {table.label}: "
-                f"choose from {listed(titles)}.",
-                argument="one_hot",
-            )
-    x, names, notes = _matrix(table, columns, options)
-    names_of_columns = _distinct(names) if table.titled else None
+    table, schema = with_numbers(table), options.schema
+    if schema is not None:
+        where, others = places_of_rules(table, ids.at, schema)
+        notes = [schema.note, *others]
+        x, said = feature_matrix(table, schema, where, problems, options.missing)
+        notes += said
+    else:
+        schema = decide_columns(table, ids.at, options, problems)
+        notes = [schema.note, *_left_out(table, schema, ids.at, problems)]
+        x, said = feature_matrix(table, schema, range(len(table.columns)), problems)
+        notes += said
+    names = schema.names if table.titled and schema.titled else None
     return FeatureTable(
-        table.label, x, ids.labels, names_of_columns, ids.origin, (*table.notes, *ids.notes, *notes)
+        table.label, x, ids.labels, names, ids.origin, (*table.notes, *ids.notes, *notes), schema
     )
+
+
+def _left_out(table: Table, schema: TableSchema, ids: int | None, problems: Problems) -> list[Note]:
+    """What to say about columns that are not used; an error where no column is left."""
+    gaps = [
+        _name(table, i)
+        for i, rule in enumerate(schema.columns)
+        if rule.kind == "dropped" and schema.missing == "drop" and has_gaps(table.columns[i], rule)
+    ]
+    if not schema.names:
+        problems.check()
+        if gaps:
+            raise GraphError(
+                f"{table.label}: every column has missing values; pass ",
+                Argument("missing", "zero"),
+                " or 'mean'.",
+            )
+        texts = [
+            table.called(i)
+            for i, rule in enumerate(schema.columns)
+            if rule.kind in ("id", "text") and i != ids
+        ]
+        if not texts:
+            raise GraphError(f"{table.label} has no column left that holds values; leave out fewer.")
+        raise GraphError(
+            f"{table.label} has no column that tells nodes apart: {listed([str(t) for t in texts])} left out as ids or "
+            "free text; add others, or pass ",
+            Argument("categories", texts),
+            " to make a column of 0 and 1 of every value.",
+        )
+    notes = []
+    if gaps:
+        said = f"columns with missing values left out: {', '.join(gaps)}"
+        notes.append(Note("missing_dropped", said, columns=gaps))
+    note = left_out_note(table, schema)
+    return notes if note is None else [*notes, note]
 
 
 # ---------------------------------------------------------------------- ids
@@ -93,10 +134,15 @@ def _choose_ids(table: Table, options: FeatureOptions, known: Sequence[str] | No
                 f"ids names column {asked + 1} of {table.label}, whose values are no ids.", argument="ids"
             )
         return _unique_ids(table, asked, names)
+    wanted = set(known or ())
+    if options.schema is not None and options.schema.ids in (titles := [c.title for c in table.columns]):
+        as_before = titles.index(options.schema.ids)  # the column that held them in the table of the fit
+        names = table.columns[as_before].labels()
+        if names is not None and (known is None or not wanted.isdisjoint(names)):
+            return _unique_ids(table, as_before, names)
     if known is not None and ordered:
         _refuse_hidden_ids(table, known)
     candidates = _candidates(table, options, known)
-    wanted = set(known or ())
     if known is not None:
         for at, labels in candidates:
             if _is_join(table, at, labels, wanted):
@@ -105,7 +151,7 @@ def _choose_ids(table: Table, options: FeatureOptions, known: Sequence[str] | No
     for at, labels in candidates:
         if at is not None:
             column = table.columns[at]
-            in_front = at == 0 and options.one_hot is not True and _is_text(column)
+            in_front = at == 0 and options.categories is not True and _is_text(column)
             if not in_front and not _titled_id(table, at):
                 continue
             if len(set(labels)) < len(labels):
@@ -129,9 +175,12 @@ def _candidates(
 ) -> list[tuple[int | None, list[str]]]:
     """Columns that may hold the ids, best first, with their values as ids; None stands for the index."""
     result: list[tuple[int | None, list[str]]] = [] if table.index is None else [(None, table.index)]
+    categories = options.categories if isinstance(options.categories, tuple) else ()
+    named = [*options.drop, *categories, *(title for title, _ in options.dates)]
+    features = set(places(table, named, "drop", Problems(table)))
     for i in sorted(range(len(table.columns)), key=lambda i: (not _titled_id(table, i), i)):
         column = table.columns[i]
-        if column.title in options.hot and table.titled:
+        if i in features:
             continue
         if column.text is None and column.numbers is not None and not _titled_id(table, i):
             # Numbers under another title can only be known by the names of nodes; those that repeat are a feature.
@@ -194,8 +243,8 @@ def _counts(table: Table, at: int, known: Sequence[str]) -> bool:
 
 
 def _is_text(column: Column) -> bool:
-    """Whether a column holds words, rather than numbers with a few mistakes among them."""
-    if column.numbers is not None or column.text is None:
+    """Whether a column holds words, rather than dates, or numbers with a few mistakes among them."""
+    if column.numbers is not None or column.text is None or day_of(column.text[0], ISO) is not None:
         return False
     return 2 * sum(map(is_number, column.text)) <= len(column.text)
 
@@ -221,122 +270,3 @@ def _unique_ids(table: Table, at: int | None, labels: list[str]) -> _Ids:
             raise GraphError(f"{place}: node {name!r} has a row already.")
         seen.add(name)
     return _Ids(at, labels, _origin(table, at))
-
-
-# ---------------------------------------------------------------------- values
-
-
-def _matrix(
-    table: Table, columns: list[int], options: FeatureOptions
-) -> tuple[np.ndarray, list[str], list[Note]]:
-    """Features as float32, the names of the columns, what to say about them."""
-    blocks: list[np.ndarray] = []
-    names: list[str] = []
-    notes: list[Note] = []
-    filled, dropped = 0, []
-    for i in columns:
-        column = table.columns[i]
-        if column.title in options.hot or (options.one_hot is True and column.numbers is None):
-            values, titles = _one_hot(table, i)
-            said = f"{_origin(table, i)} became {len(titles)} columns of 0 and 1"
-            notes.append(Note("one_hot", said, column=column.title, columns=len(titles)))
-        else:
-            values, titles = _numbers(table, i), [column.title]
-        gaps = np.isnan(values)
-        if gaps.any():
-            if options.missing == "drop":
-                dropped.append(_name(table, i))
-                continue
-            values = _filled(table, i, values, gaps, options)
-            filled += int(gaps.any(axis=1).sum())
-        with np.errstate(over="ignore"):
-            single = values.astype(np.float32)
-        if not np.isfinite(single).all():
-            row = int(np.flatnonzero(~np.isfinite(single))[0])  # a block with such a value has one column
-            raise GraphError(
-                f"{table.place(row, i)}: {float(values[row, 0])} is not finite in float32; "
-                "replace or rescale such values."
-            )
-        blocks.append(single)
-        names += titles
-    if dropped:
-        said = f"columns with missing values left out: {', '.join(dropped)}"
-        notes.append(Note("missing_dropped", said, columns=dropped))
-    if filled:
-        word = "the mean of the column" if options.missing == "mean" else "zero"
-        said = f"{plural(filled, 'missing value')} filled with {word}"
-        notes.append(Note("missing_filled", said, count=filled))
-    if not blocks:
-        raise GraphError(
-            f"{table.label}: every column has missing values; pass ",
-            Argument("missing", "zero"),
-            " or 'mean'.",
-        )
-    return np.concatenate(blocks, axis=1), names, notes
-
-
-def _numbers(table: Table, at: int) -> np.ndarray:
-    """The numbers of a column [N, 1]; NaN where missing."""
-    column = table.columns[at]
-    if column.numbers is not None:
-        numbers = column.numbers.reshape(-1, 1)
-        return numbers if numbers.dtype == np.float32 else numbers.astype(np.float64)
-    text = column.text or [""]
-    row = next((i for i, value in enumerate(text) if value and not is_number(value)), 0)
-    raise GraphError(
-        f"{table.place(row, at)}: {shown(text[row])} is not a number; correct it, leave the column out, or pass ",
-        Argument("one_hot", [column.title] if table.titled else True),
-        " to make a column of 0 and 1 of every value.",
-    )
-
-
-def _one_hot(table: Table, at: int) -> tuple[np.ndarray, list[str]]:
-    """One column of 0 and 1 per value, NaN where missing, and their titles."""
-    column = table.columns[at]
-    labels = column.labels()
-    if labels is None:
-        assert column.numbers is not None
-        labels = ["" if value != value else str(value) for value in column.numbers.tolist()]
-    values = sorted(set(labels) - {""})
-    if len(values) > _MOST_CATEGORIES:
-        raise GraphError(
-            f"{table.label}, {_origin(table, at)}: {len(values)} different values are too many for one-hot columns "
-            f"(at most {_MOST_CATEGORIES}): leave the column out."
-        )
-    place = {value: j for j, value in enumerate(values)}
-    result = np.zeros((len(labels), max(len(values), 1)))
-    for row, label in enumerate(labels):
-        if label:
-            result[row, place[label]] = 1.0
-        else:
-            result[row] = np.nan
-    return result, [f"{column.title}={value}" for value in values] or [column.title]
-
-
-def _filled(
-    table: Table, at: int, values: np.ndarray, gaps: np.ndarray, options: FeatureOptions
-) -> np.ndarray:
-    """The values of a column with its gaps filled in as asked for."""
-    if options.missing == "error":
-        row = int(np.flatnonzero(gaps.any(axis=1))[0])
-        raise GraphError(
-            f"{table.place(row, at)}: the value is missing; fill it in, or pass ",
-            Argument("missing", "zero"),
-            ", 'mean' or 'drop'.",
-        )
-    if options.missing == "zero":
-        return np.where(gaps, 0.0, values)
-    if gaps.any(axis=1).all():
-        raise GraphError(f"{table.label}, {_origin(table, at)}: every value is missing, so it has no mean.")
-    return np.where(gaps, np.nanmean(values, axis=0), values)
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """Names made unique: a second 'a' becomes 'a (2)'."""
-    taken, result = set(names), dict[str, None]()
-    for name in names:
-        if name in result:
-            name = next(other for i in count(2) if (other := f"{name} ({i})") not in taken)
-            taken.add(name)
-        result[name] = None
-    return list(result)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import Argument, GraphError, Note
+from softcut.errors import Argument, GraphError, Note, ParameterError
 from softcut.tables.arrays import as_array, listed, plural
-from softcut.tables.columns import FeatureOptions, FeatureTable, Table, column_of_values, text_of
+from softcut.tables.column_kinds import texts_of
+from softcut.tables.columns import Column, FeatureOptions, FeatureTable, Table, column_of_values, text_of
 from softcut.tables.edge_columns import (
     END_NAMES,
     SOURCE_AND_TARGET,
@@ -24,6 +27,41 @@ from softcut.tables.edge_columns import (
     rows_of_nodes,
 )
 from softcut.tables.feature_columns import feature_table
+from softcut.tables.schema import TableSchema
+
+# Where the options of reading a table are: fit and most constructors have none.
+_WHERE = "Such options are arguments of Graph.from_frame(edges, nodes, ...) and read_graph."
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """A data frame with one row per node, and how to read it."""
+
+    frame: Any
+    options: FeatureOptions = field(default_factory=FeatureOptions)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of the frame."""
+        return self.frame.shape
+
+
+def is_node_table(value: Any) -> bool:
+    """Whether features are a data frame, with or without options of reading it."""
+    return isinstance(value, NodeTable) or is_frame(value)
+
+
+@contextmanager
+def reading_options_named(of: Any = None) -> Iterator[None]:
+    """Errors inside that advise an option of reading say where that option is, unless `of` came with its options."""
+    try:
+        yield
+    except (GraphError, ParameterError) as error:
+        options = FeatureOptions.__dataclass_fields__
+        advised = any(isinstance(p, Argument) and p.name in options for p in error.sentence.pieces)
+        if not advised or isinstance(of, NodeTable) or _WHERE in str(error):
+            raise
+        raise type(error)(error.sentence, f" {_WHERE}") from None
 
 
 def is_frame(value: Any) -> bool:
@@ -40,7 +78,7 @@ def table_of_frame(frame: Any, label: str) -> Table:
     """The columns of a frame, with its index where that is more than a row number."""
     pandas = _is(frame, "pandas", "DataFrame")
     values, titles = (frame.iloc if pandas else frame), [text_of(title) for title in frame.columns]
-    columns = [column_of_values(title, values[:, i].to_numpy()) for i, title in enumerate(titles)]
+    columns = [_column(title, values[:, i]) for i, title in enumerate(titles)]
     index = _labels(frame.index) if pandas and not _counts_rows(frame.index) else None
     if not columns or len(frame) == 0:
         raise GraphError(
@@ -49,6 +87,14 @@ def table_of_frame(frame: Any, label: str) -> Table:
     # Columns called 0, 1, 2, ... were never named.
     titled = titles != [str(i) for i in range(len(titles))]
     return Table(label, columns, titled, index)
+
+
+def _column(title: str, series: Any) -> Column:
+    """A column of a series; a categorical type says what it is, even where the values are numbers."""
+    if not str(series.dtype).lower().startswith(("categor", "enum")):
+        return column_of_values(title, series.to_numpy())
+    column = column_of_values(title, np.asarray(series.to_list(), dtype=object))
+    return Column(title, text=texts_of(column), declared="category")
 
 
 def _labels(index: Any) -> list[str]:
@@ -159,29 +205,31 @@ def aligned_series(values: Any, node_names: list[str] | None) -> Any:
 
 def features_of_frame(
     frame: Any, n: int, node_names: list[str] | None
-) -> tuple[np.ndarray, list[str] | None, list[Note]]:
-    """Features in the order of the nodes, their names, and in words how the rows were joined."""
+) -> tuple[np.ndarray, list[str] | None, list[Note], TableSchema | None]:
+    """Features in the order of the nodes, their names, in words how the rows were joined, what the columns are."""
+    given = frame if isinstance(frame, NodeTable) else NodeTable(frame)
     unique = node_names is None or len(set(node_names)) == len(node_names)
     known = [str(i) for i in range(n)] if node_names is None else node_names
     # The graphs of a batch may share names: their rows can only be joined by position.
-    table = feature_table(table_of_frame(frame, "x"), FeatureOptions(), known if unique else None)
+    table = feature_table(table_of_frame(given.frame, "x"), given.options, known if unique else None)
     if table.ids is None or not unique:
-        return table.x, table.names, list(table.notes)
+        return table.x, table.names, list(table.notes), table.schema
     names = names_of_rows(n, table) if node_names is None else node_names
-    x, said = rows_of_nodes(table, names, "error", "the graph")
+    x, said = rows_of_nodes(table, names, given.options.missing, "the graph")
     notes = [Note("features", f"features {said}"), *table.notes]
     others = len(table.ids) - n
     if others > 0:
         notes.append(Note("rows_left_out", f"{plural(others, 'row')} of other nodes left out", count=others))
-    return x, table.names, notes
+    return x, table.names, notes, table.schema
 
 
 def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array."""
     features: Table | FeatureTable | None = None
-    if is_frame(x):
-        features = table_of_frame(x, "x")
+    options = x.options if isinstance(x, NodeTable) else FeatureOptions()
+    if is_node_table(x):
+        features = table_of_frame(x.frame if isinstance(x, NodeTable) else x, "x")
     elif x is not None:
         features = FeatureTable("x", x if sp.issparse(x) else as_array(x, "x"))
-    parts = edges_of_table(edges, "the graph", features)
+    parts = edges_of_table(edges, "the graph", features, options)
     return {**parts, "notes": [*notes, *parts["notes"]]}

@@ -8,15 +8,19 @@ and each row has exactly one of them, words where they are many, and numbers whe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from softcut.errors import Note
+from softcut.tables.arrays import plural
+
 WORD, NUMBER, CATEGORY = 0, 1, 2  # CATEGORY + c: a value of category c
 _FULL = 0.95  # a column with more values that are not 0 is a measurement, unless all columns are alike
 _OTHER_SCALE = 10.0  # a column this many times larger than others is of another kind
-_FEW = 10  # fewer columns of counts beside numbers are numbers, too
+FEW = 10  # fewer columns of counts beside numbers are numbers, too
 _LONGEST = 1000  # values of a category
 
 
@@ -62,9 +66,30 @@ def kinds_of_columns(x: Any) -> np.ndarray:
     for c, group in enumerate(groups):
         kinds[group] = CATEGORY + c
     rest = rest[kinds[rest] == NUMBER]
-    if len(rest) >= _FEW and looks_like_words(x[:, rest]):
+    if len(rest) >= FEW and looks_like_words(x[:, rest]):
         kinds[rest] = WORD
     return kinds
+
+
+def kinds_note(kinds: np.ndarray, names: Sequence[str] | None = None) -> Note:
+    """What the columns of a matrix were taken for, in words.
+
+    >>> kinds_note(np.array([1, 1, 2, 2, 2, 3, 3]))
+    'features taken for 2 numbers, 2 categories (5 columns)'
+    """
+    said = [
+        plural(int((kinds == kind).sum()), noun)
+        for kind, noun in ((WORD, "word"), (NUMBER, "number"))
+        if kind in kinds
+    ]
+    columns, categories = int((kinds >= CATEGORY).sum()), len(np.unique(kinds[kinds >= CATEGORY]))
+    if columns:
+        said.append(
+            f"{'1 category' if categories == 1 else f'{categories} categories'} ({plural(columns, 'column')})"
+        )
+    words = {WORD: "words", NUMBER: "number"}
+    of = {name: words.get(kind, "category") for name, kind in zip(names or (), kinds.tolist(), strict=False)}
+    return Note("columns", f"features taken for {', '.join(said)}", kinds=of)
 
 
 def _of_columns(columns: sp.csc_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -227,7 +227,7 @@ def test_features(tmp_path: Path) -> None:
     graph = write(tmp_path, "g.csv", "0,1\n1,2\n2,3\n")
     x = write(tmp_path, "x.csv", "age,rank,city\n,3,Rome\n0,0,Oslo\n20,2,Rome\n10,1,Rome\n")
     for ids, column in (("rank", "city"), ("1", "*")):
-        g, line = read(graph, "-f", x, "--ids", ids, "--one-hot", column, "--missing", "zero")
+        g, line = read(graph, "-f", x, "--ids", ids, "--categories", column, "--missing", "zero")
         np.testing.assert_array_equal(g.x, [[0, 1, 0], [10, 0, 1], [20, 0, 1], [0, 0, 1]])
         assert "joined by column 'rank'" in line
     years = write(tmp_path, "y.csv", "2019\n1\n2\n3\n4\n")
@@ -258,8 +258,12 @@ def test_standard_input_and_limits(tmp_path: Path) -> None:
         (Argument("header", False), "header=False", "--no-header"),
         (Argument("weighted", False), "weighted=False", "--unweighted"),
         (Argument("self_loops", "keep"), "self_loops='keep'", "--keep-self-loops"),
-        (Argument("one_hot", ["my city"]), "one_hot=['my city']", "--one-hot 'my city'"),
-        (Argument("one_hot", True), "one_hot=True", "--one-hot '*'"),
+        (
+            Argument("categories", ["a b", "c"]),
+            "categories=['a b', 'c']",
+            "--categories 'a b' --categories c",
+        ),
+        (Argument("categories", True), "categories=True", "--categories '*'"),
         (Argument("ids", False), "ids=False", "--ids none"),
         (Argument("recipe"), "recipe", "recipe"),
     ],
@@ -287,7 +291,7 @@ def test_absurd_numbers_are_one_sentence(refused, ring, option, value, said):
 @pytest.mark.parametrize(
     ("features", "options"),
     [
-        ("id,city\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(30)), ["--one-hot", "city"]),
+        ("id,city\n" + "".join(f"{i},c{i % 20}\n" for i in range(30)), ["--categories", "city"]),
         ("id,age\n" + "".join(f"{i},{'' if i == 3 else i % 5}\n" for i in range(30)), ["--missing", "zero"]),
     ],
 )

@@ -37,7 +37,8 @@ def test_finds_planted_communities(graph, fitted):
     sizes = np.bincount(fitted.labels_)
     assert len(sizes) == 3 and (sizes[:-1] >= sizes[1:]).all(), "clusters are numbered by size"
     assert fitted.notes_ == [
-        "clusters found by networks that read the features of nodes and their neighbours."
+        "clusters found by networks that read the features of nodes and their neighbours.",
+        "features taken for 60 words",
     ]
     assert len(fitted.replicas_) == 6 and fitted.n_features_in_ == 60 and fitted.fit_seconds_ > 0
     assert fitted.history_["cut"].shape == fitted.history_["ortho"].shape == (fitted.n_iter_, 6)

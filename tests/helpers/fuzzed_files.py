@@ -179,8 +179,8 @@ def wrong_with(path: Path, partner: Path, features: Path) -> list[str]:
     wrong = []
     calls: list[tuple[str, Callable[[], Any]]] = [
         ("graph", lambda: read_graph(path)),
-        ("edges", lambda: read_graph(path, format="edges", missing="mean", one_hot=True)),
-        ("features", lambda: read_features(path, missing="zero", one_hot=True)),
+        ("edges", lambda: read_graph(path, format="edges", missing="mean", categories=True)),
+        ("features", lambda: read_features(path, missing="zero", categories=True)),
         ("joined", lambda: read_graph(partner, features=path)),
         ("with features", lambda: read_graph(path, features=features, missing="zero")),
     ]

@@ -123,8 +123,9 @@ def test_node_attributes_as_features(tmp_path: Path) -> None:
     assert "node attributes 'age', 'height', 'word', 'score' not used" in said
     g = quiet(path, features="attributes")
     assert g.feature_names == ["age", "height"]
-    assert "node attributes 'word', 'score' left out" in "; ".join(g.notes)
-    g = quiet(path, features="attributes", missing="zero", one_hot=True)
+    assert "'word' id (left out)" in "; ".join(g.notes)
+    assert "node attributes 'score' left out (missing at some nodes)" in "; ".join(g.notes)
+    g = quiet(path, features="attributes", missing="zero", categories=True)
     assert g.feature_names == ["age", "height", "word=x", "word=y", "word=z", "score"]
     np.testing.assert_array_equal(g.x[:, 2:], [[1, 0, 0, 2], [0, 1, 0, 0], [0, 0, 1, 0]])  # type: ignore[index]
     assert quiet(path, features=["height"]).feature_names == ["height"]

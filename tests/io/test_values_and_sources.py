@@ -81,21 +81,24 @@ def test_missing_values(tmp_path: Path) -> None:
         read_features(path, missing="none")  # type: ignore[arg-type]
 
 
-def test_text_columns_are_one_hot_on_request(tmp_path: Path) -> None:
+def test_text_is_a_category_on_request(tmp_path: Path) -> None:
     path = write(tmp_path, "x.csv", "id,city,n\na,Rome,1\nb,Oslo,2\nc,Rome,3\n")
-    with pytest.raises(
-        FileFormatError, match=r"column 2 \('city'\): 'Rome' is not a number.*one_hot=\['city'\]"
-    ):
-        read_features(path)
-    g = quiet(write(tmp_path, "g.csv", "a,b\nb,c\n"), features=path, one_hot=["city"])
+    np.testing.assert_array_equal(read_features(path), [[1], [2], [3]])  # too few rows to tell
+    g = quiet(write(tmp_path, "g.csv", "a,b\nb,c\n"), features=path, categories=["city"])
     np.testing.assert_array_equal(g.x, [[0, 1, 1], [1, 0, 2], [0, 1, 3]])
     assert g.feature_names == ["city=Oslo", "city=Rome", "n"]
-    assert "column 'city' became 2 columns of 0 and 1" in line_of(g)
-    np.testing.assert_array_equal(read_features(path, one_hot=True, ids="id"), g.x)
-    refuses(ParameterError, "one_hot names 'town'", read_features, path, one_hot=["town"])
+    assert "'id' id, 'city' category (2 values), 'n' number" in line_of(g)
+    np.testing.assert_array_equal(read_features(path, categories=True, ids="id"), g.x)
+    refuses(
+        ParameterError,
+        "categories names 'town', which is no column of",
+        read_features,
+        path,
+        categories=["town"],
+    )
     rows = "".join(f"{i},w{i}\n" for i in range(1001))
-    with pytest.raises(FileFormatError, match="1001 different values are too many"):
-        read_features(write(tmp_path, "y.csv", "id,word\n" + rows), one_hot=True, ids="id")
+    with pytest.raises(FileFormatError, match=r"column 'word': 1001 different values.*drop=\['word'\]"):
+        read_features(write(tmp_path, "y.csv", "id,word\n" + rows), categories=True, ids="id")
 
 
 def test_header_of_features(tmp_path: Path) -> None:
@@ -105,7 +108,7 @@ def test_header_of_features(tmp_path: Path) -> None:
     graph = write(tmp_path, "g.csv", "0,1\n")
     assert quiet(graph, features=tmp_path / "x.csv", features_header=True).feature_names == ["2019", "2020"]
     text = "person,city\nann,Rome\nbob,Oslo\ncy,Rome\n"
-    assert read_features(write(tmp_path, "y.csv", text), one_hot=["city"]).shape == (3, 2)
+    assert read_features(write(tmp_path, "y.csv", text), categories=["city"]).shape == (3, 2)
 
 
 # ---------------------------------------------------------------------- comments

@@ -19,6 +19,7 @@ from softcut.tables.columns import (
 )
 from softcut.tables.edge_columns import EdgeTable, choose_edge_columns, edges_of_table, rows_of_nodes
 from softcut.tables.feature_columns import feature_table
+from softcut.tables.schema import TableSchema
 
 # ------------------------------------------------------------------------------------------ columns of edges
 
@@ -252,22 +253,16 @@ def test_ids_by_request():
         chosen(table(age=[1.5, 2.0], size=[5, 6]), ids="age")
 
 
-def test_one_hot_columns():
-    ids = chosen(table(city=["p", "q"], who=["b", "a"], age=[1, 2]), ["a", "b"], one_hot=("city",))
+def test_categories():
+    ids = chosen(table(city=["p", "q"], who=["b", "a"], age=[1, 2]), ["a", "b"], categories=("city",))
     assert ids == (["b", "a"], ["city=p", "city=q", "age"])
-    numbers = feature_table(table(age=[1.5, 2.5, 1.5]), FeatureOptions(one_hot=("age",)))
+    numbers = feature_table(table(age=[1.5, 2.5, 1.5]), FeatureOptions(categories=("age",)))
     assert numbers.names == ["age=1.5", "age=2.5"]
     assert numbers.x.tolist() == [[1, 0], [0, 1], [1, 0]]
     thousand = table(age=[1] * 1000, city=[f"c{i}" for i in range(1000)])
-    assert feature_table(thousand, FeatureOptions(one_hot=("city",))).x.shape == (1000, 1001)
-    for missing, fill in (("zero", 0), ("mean", 0.5)):
-        made_of = table(age=[1, 2, 3], city=["b", "", "c"])
-        gap = feature_table(made_of, FeatureOptions(one_hot=True, missing=missing))
-        assert gap.x.tolist() == [[1, 1, 0], [2, fill, fill], [3, 0, 1]]
-        assert gap.notes[-1].startswith("1 missing value filled with")
-        assert gap.notes[-1].values == {"count": 1}
-    empty = feature_table(table(a=[1.5, np.nan], b=["", ""]), FeatureOptions(False, ("a", "b"), "zero"))
-    assert (empty.x.tolist(), empty.names) == ([[1, 0], [0, 0]], ["a=1.5", "b"])
+    assert feature_table(thousand, FeatureOptions(categories=("city",))).x.shape == (1000, 1001)
+    gap = feature_table(table(age=[1, 2], city=["b", ""]), FeatureOptions(categories=True))
+    assert gap.x.tolist() == [[1, 1], [2, 0]], "a gap is no value, not an error"
     again = Table("x", [Column(title, np.ones(1)) for title in ("a", "a", "a (2)", "a")])
     assert chosen(again)[1] == ["a", "a (3)", "a (2)", "a (4)"]
 
@@ -321,13 +316,24 @@ def test_numbers_in_text_that_may_be_ids_are_kept_as_written(title, fields, firs
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [((None, False, "no"), "missing is 'no'"), ((None, [1], "zero"), "one_hot must be"),
-     ((None, 3, "zero"), "one_hot must be"), ((True, False, "zero"), "ids is True"),
-     ((1.5, False, "zero"), "ids is 1.5")],
+    [({"missing": "no"}, "missing is 'no'"), ({"categories": [1.5]}, "categories must be a list"),
+     ({"drop": [True]}, "drop must be a list"), ({"columns": 1.5}, "columns must be a list"),
+     ({"ids": True}, "ids is True"), ({"ids": 1.5}, "ids is 1.5"), ({"dates": {"a": 3}}, "dates has the format 3"),
+     ({"schema": "x"}, "schema must be"),
+     ({"schema": TableSchema(()), "drop": ["a"]}, "drop has no effect: what columns are was decided with the model")],
 )  # fmt: skip
 def test_options_are_checked(arguments, words):
-    refuses(ParameterError, words, FeatureOptions.checked, *arguments)
-    assert FeatureOptions.checked(0, "city", "drop") == FeatureOptions(0, ("city",), "drop")
+    with pytest.raises(ParameterError, match=words):
+        FeatureOptions.checked(**arguments)
+
+
+def test_options_as_they_may_be_given():
+    assert FeatureOptions.checked(0, "drop", categories="city") == FeatureOptions(
+        0, "drop", categories=("city",)
+    )
+    formats = (("joined", "%d/%m/%Y"), ("left", ""))
+    assert FeatureOptions.checked(dates=["joined=%d/%m/%Y", "left"]).dates == formats
+    assert FeatureOptions.checked(dates=dict(formats)).dates == formats
 
 
 # ------------------------------------------------------- numbers that count the rows or the nodes

@@ -165,11 +165,11 @@ def test_values_of_frames() -> None:
     np.testing.assert_array_equal(g.with_features(x).x, [[1, 1, 0.5], [0, 2, 1.5]])
     with pytest.raises(GraphError, match=r"row 1, column 1 \('n'\): the value is missing"):
         g.with_features(pd.DataFrame({"n": pd.array([1, None], dtype="Int64")}))
-    with pytest.raises(GraphError, match=r"column 2 \('city'\): 'Rome' is not a number"):
-        g.with_features(pd.DataFrame({"n": [1, 2], "city": ["Rome", "Oslo"]}))
+    with pytest.raises(GraphError, match=r"row 1, column 2 \('n'\): 'x' is not a number"):
+        g.with_features(pd.DataFrame({"city": ["Rome", "Oslo"], "n": [1, "x"]}))
     assert g.with_features(pd.DataFrame(np.eye(2))).feature_names is None
     cities = pl.DataFrame({"n": [1, None], "city": ["Rome", "Oslo"]})
-    hot = read_features(cities, one_hot=["city"], missing="zero")
+    hot = read_features(cities, categories=["city"], missing="zero")
     np.testing.assert_array_equal(hot, [[1, 0, 1], [0, 1, 0]])
 
 
