@@ -35,6 +35,7 @@ def features_from(
     delimiter: str | None = None,
     comments: str | None = None,
     max_bytes: int | None = None,
+    encoding: str | None = None,
 ) -> Table | FeatureTable:
     """The table of a text file or data frame, or the matrix of an array, archive or sparse matrix."""
     if is_frame(source):
@@ -45,7 +46,7 @@ def features_from(
     kind = kind_of(source, _FEATURE_FORMATS, "features")
     data = read_bytes(source, max_bytes)
     if kind == "text":
-        return _read_text(open_table(data, label, delimiter, comments), header)
+        return _read_text(open_table(data, label, delimiter, comments, encoding), header)
     return _checked(_load(data, kind, label, max_bytes), label)
 
 

@@ -97,6 +97,14 @@ OneHot = Annotated[
     ),
 ]
 Comments = Annotated[str | None, Option(("--comments",), "Characters that start comment lines; '' for none.")]
+Encoding = Annotated[
+    str | None,
+    Option(("--encoding",), "Encoding of text files, such as cp1252 or utf-16, where the guess is wrong."),
+]
+Neighbours = Annotated[
+    int | None,
+    Option(("--neighbors",), "Neighbours per row, where the graph is made from the features; 15.", int),
+]
 Loops = Annotated[
     SelfLoops, Option(("--keep-self-loops",), "Keep edges from a node to itself.", bool, {True: "keep"})
 ]
@@ -121,4 +129,5 @@ class ReadOptions:
     delimiter: str | None = None
     comments: str | None = None
     max_bytes: int | None = None
+    encoding: str | None = None
     features: FeatureOptions = field(default_factory=FeatureOptions)

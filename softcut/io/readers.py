@@ -1,4 +1,4 @@
-"""Graphs and node features from files: edge lists, GraphML, GML, Matrix Market, NumPy and scipy archives.
+"""Graphs and node features from files: edge lists, networks, workbooks, matrices and archives.
 
 Every failure is a :class:`~softcut.errors.SoftcutError` whose sentence names the file and, in text, the line.
 Nothing in a file is ever executed: archives are opened without pickle, attributes are parsed, not evaluated.
@@ -56,8 +56,9 @@ from softcut.tables.feature_columns import feature_table
 from softcut.tables.frames import edges_of_frame, is_frame, labelled_adjacency
 
 _EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
-_OTHER_FORMATS = ("graphml", "gml", "mtx", "npz", "npy", "parquet")
+_OTHER_FORMATS = ("graphml", "gexf", "gml", "json", "mtx", "npz", "npy", "parquet", "xlsx", "h5ad")
 _GRAPH_FORMATS = dict.fromkeys(_EDGE_LISTS, "edges") | {f".{kind}": kind for kind in _OTHER_FORMATS}
+_GRAPH_FORMATS[".net"] = "pajek"
 
 
 def read_graph(
