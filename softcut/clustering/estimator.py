@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 
 from softcut.clustering.arguments import batch_size_from, candidates_from, recipe_from, seed_from
 from softcut.clustering.fitting import Fitted, Task, fit
+from softcut.clustering.frames import frame_of_clusters
 from softcut.clustering.model import PlacedModel, features_by_name
 from softcut.clustering.recipe import DEFAULT, PAPER, Recipe
 from softcut.clustering.storage import pack, unpack
@@ -187,7 +188,7 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         self.history_ = {"cut": result.cut, "ortho": result.ortho}
         self.n_iter_, self.converged_ = result.iterations, result.converged
         self.interrupted_ = result.interrupted
-        self._graph_sizes = whole.ptr
+        self._graph_sizes, self._names = whole.ptr, whole.node_names
         edges, told = float(fitted.evidence.edges), fitted.evidence.told
         features = float(fitted.evidence.features if told is None else told)
         if min(edges, features) < 0 < max(edges, features):
@@ -276,6 +277,20 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         if several and graph.ptr is not None:
             return [out[a:b] for a, b in itertools.pairwise(graph.ptr)]
         return out
+
+    def to_frame(self, nodes: Any = None) -> Any:
+        """The clusters of the training nodes as a pandas data frame: names as index, columns cluster and probability.
+
+        >>> import softcut as sc
+        >>> links = [("ann", "bob"), ("bob", "cy"), ("cy", "ann"), ("dan", "eve"), ("eve", "flo"), ("flo", "dan")]
+        >>> sc.GraphClustering(2).fit(links).to_frame().loc["ann", "cluster"] in (0, 1)
+        True
+
+        `nodes`, a data frame about the nodes, is put in front: its rows are found by index or by the column that holds
+        the names; by position where nodes have no names.
+        """
+        self._check_fitted()
+        return frame_of_clusters(getattr(self, "_names", None), self.labels_, self.soft_, nodes)
 
     # ---------------------------------------------------------------- storage
 

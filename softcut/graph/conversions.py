@@ -20,7 +20,8 @@ def kind_of_graph(obj: Any) -> str:
     """What kind of graph an object is; GraphError when it is none, or could be two things.
 
     The kinds are those of :meth:`softcut.graph.Graph.from_any`: "graph", "graphs", "graph and features", "scipy" (also
-    sparse tensors of torch), "dense", "edges", "named pairs", "frame", "networkx", "igraph", "pyg", "dgl" and "anndata".
+    sparse tensors of torch), "dense", "edges", "named pairs", "frame", "networkx", "igraph", "pyg", "dgl" and
+    "anndata".
 
     >>> kind_of_graph([(0, 1), (1, 2), (2, 0)]), kind_of_graph(np.eye(3))
     ('edges', 'dense')
@@ -298,7 +299,9 @@ def edges_of_dgl(graph: Any, features: str | None = None, weight: str | None = N
     labels = None if chosen["label"] is None else as_array(graph.ndata[chosen["label"]], "label")
     if labels is not None and (labels.dtype.kind not in "iub" or labels.shape != (n,)):
         labels = None
-    used = [f"{what} {key!r}" for what, key in chosen.items() if key and (what != "label" or labels is not None)]
+    used = [
+        f"{what} {key!r}" for what, key in chosen.items() if key and (what != "label" or labels is not None)
+    ]
     notes.append(Note("attributes", f"DGL graph, {', '.join(used) or 'no features, no weight'}", **chosen))
     ptr = None
     if int(getattr(graph, "batch_size", 1)) > 1:
@@ -347,7 +350,9 @@ def matrix_of_anndata(
     names = [str(name) for name in adata.obs_names]
     if len(set(names)) < len(names):
         raise GraphError("adata.obs_names repeat: call adata.obs_names_make_unique() first.")
-    said = f"AnnData, edges of obsp[{neighbors!r}], " + (f"features of {features}" if x is not None else "no features")
+    said = f"AnnData, edges of obsp[{neighbors!r}], " + (
+        f"features of {features}" if x is not None else "no features"
+    )
     return {
         "adjacency": sp.csr_array(adata.obsp[neighbors]),
         "x": x.to_numpy() if is_frame(x) else x,

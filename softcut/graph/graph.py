@@ -328,8 +328,8 @@ class Graph(GraphSources):
         obj
             Anything the other constructors take: a :class:`Graph`, a matrix of scipy, NumPy or torch, integer edges
             [2, E] or [E, 2], pairs of indices or of names, a data frame, a graph of networkx, igraph, DGL or PyTorch
-            Geometric, an AnnData; a pair ``(adjacency, X)`` of any of these and features; or a list of graphs, which becomes a
-            batch. Four integers, 2 x 2, may be a matrix or edges and are refused as a list.
+            Geometric, an AnnData; a pair ``(adjacency, X)`` of any of these and features; or a list of graphs, which
+            becomes a batch. Four integers, 2 x 2, may be a matrix or edges and are refused as a list.
         x
             Node features; they replace those of ``obj``.
         """

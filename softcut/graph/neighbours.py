@@ -18,7 +18,9 @@ N_NEIGHBORS = 15
 def check_neighbors(n_neighbors: Any, n: int) -> int:
     """How many neighbours each of n rows has."""
     if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, (int, np.integer)) or n_neighbors < 1:
-        raise GraphError(f"n_neighbors is {n_neighbors!r}: pass a whole number, 1 or more.", argument="n_neighbors")
+        raise GraphError(
+            f"n_neighbors is {n_neighbors!r}: pass a whole number, 1 or more.", argument="n_neighbors"
+        )
     if n < 2:
         raise GraphError("X has one row: a graph of neighbours needs two or more.")
     return min(int(n_neighbors), n - 1)

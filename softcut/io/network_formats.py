@@ -39,7 +39,9 @@ def parse_network(data: bytes, format: str, label: str, encoding: str | None) ->
     parse: Callable[[], Any]
     if format in ("graphml", "gexf"):
         check_xml(data, label)
-        parse = (lambda: nx.read_graphml(io.BytesIO(data))) if format == "graphml" else lambda: _gexf(nx, data)
+        parse = (
+            (lambda: nx.read_graphml(io.BytesIO(data))) if format == "graphml" else lambda: _gexf(nx, data)
+        )
     else:
         data, notes = as_utf8(data, encoding, label)
         text = decode_text(plain_text_bytes(data), label)

@@ -12,16 +12,10 @@ import scipy.sparse as sp
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 
+from softcut.colours import PALETTE, cluster_colours
 from softcut.files import atomic_write
 from softcut.graph import Graph
 
-# Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
-# with each of the three kinds of colour blindness see them (CIE Lab, at least 16 apart for all four).
-_PALETTE = (
-    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9600FF"),
-    *("#4B1E1E", "#1E2D4B", "#00F087", "#A578FF", "#F00F5A", "#4B0078", "#A5D2B4"),
-    *("#5A3CC3", "#870000", "#B4A54B", "#D2C3E1", "#874B78", "#4B693C"),
-)
 FEW_NODES = 300  # up to here the edges of a drawing can be followed by eye
 _LINES = 7  # colours of the palette that can be seen as thin lines on white and on black
 _NAMED_NODES = 40  # names are written beside nodes up to here
@@ -29,16 +23,11 @@ _DOTS = 20_000  # a scatter of more is one blot
 _BINS = 400  # rows and columns of the image of the adjacency matrix
 
 
-def cluster_colours(k: int) -> list[str]:
-    """One colour per cluster; they repeat after 20."""
-    return [_PALETTE[i % len(_PALETTE)] for i in range(k)]
-
-
 def line_styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
     """A colour and a dash pattern per line, by name: Okabe and Ito's seven colours, then the same with dashes."""
     dashes = ("none", "7 3", "2 3")
     return {
-        name: {"colour": _PALETTE[i % _LINES], "dash": dashes[i // _LINES % len(dashes)]}
+        name: {"colour": PALETTE[i % _LINES], "dash": dashes[i // _LINES % len(dashes)]}
         for i, name in enumerate(names)
     }
 
@@ -196,7 +185,7 @@ def cluster_marks(graph: Graph, labels: np.ndarray) -> list[Any]:
     groups, sizes, _, leaving = cluster_flow(graph, labels)
     colours = cluster_colours(int(groups.max()) + 1)
     marks = []
-    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(_PALETTE)]:
+    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(PALETTE)]:
         text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {share:.0%} cut"
         marks.append(Line2D([], [], color=colours[group], marker="o", linestyle="", label=text))
     if len(groups) > len(marks):
