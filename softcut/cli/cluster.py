@@ -10,8 +10,8 @@ import numpy as np
 import typer
 
 from softcut.cli.console import TrainingBar, err, note, out, say_written, show_facts, spoken_warnings
-from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
-from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
+from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite, Place
+from softcut.cli.reading import GraphFile, OptionalGraphFile, ReadGraph, reads_a_graph
 from softcut.errors import DependencyError, ParameterError, require
 from softcut.files import atomic_json
 from softcut.graph import Graph
@@ -33,11 +33,12 @@ RESULT_FILES = (
 
 @reads_a_graph
 def cluster(
-    graph: GraphFile,
     read: ReadGraph,
+    named_after: Path,
     n_clusters: Annotated[
         str, typer.Option("--clusters", "-k", help="Number of clusters, a range such as 2:20, or 'auto'.")
     ],
+    graph: OptionalGraphFile = None,
     out_dir: OutFolder = None,
     model_out: ModelOut = None,
     overwrite: Overwrite = False,
@@ -60,6 +61,12 @@ def cluster(
     device: Device = "auto",
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the graph with clusters and colours: .graphml, .gexf (Gephi) or .json."
+        ),
+    ] = None,
     report: Annotated[
         bool, typer.Option("--report", help="Also write report.html, a page to look at the clusters in.")
     ] = False,
@@ -70,14 +77,18 @@ def cluster(
     """
     from softcut.clustering import GraphClustering, MinCutClustering
     from softcut.clustering.arguments import LIMITS
+    from softcut.io import write_graph
     from softcut.provenance import command_line
     from softcut.report.clustering_files import clustering_metrics
     from softcut.report.html_clustering import clustering_page
 
     start = time.perf_counter()
     output = Output(overwrite)
-    folder = output.folder(out_dir or _default_folder(graph), RESULT_FILES, model_out)
+    place = out_dir or _default_folder(named_after)
+    ours = (*RESULT_FILES, export.name) if export is not None and export.parent == place else RESULT_FILES
+    folder = output.folder(place, ours, model_out)
     models = output.model(model_out)
+    exported = None if export is None else _export_place(output, export)
     for name, value in map(limit_of, limit or ()):
         LIMITS[name] = value
     if paper and objective is not None:
@@ -103,7 +114,7 @@ def cluster(
     for text in estimator.notes_:
         if text not in said:
             note(text)
-    metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
+    metrics = clustering_metrics(_name(named_after), data, estimator, read=seconds)
     with output:
         write_results(folder.staged, data, estimator.soft_, metrics, plot, spreadsheet_safe)
         if report:
@@ -112,6 +123,8 @@ def cluster(
             (folder.staged / "report.html").write_text(page, encoding="utf-8")
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
+        if exported is not None and export is not None:
+            write_graph(data, exported.staged / export.name, labels=estimator.labels_)
     _close(metrics, output, start)
     if estimator.interrupted_:
         raise SystemExit(130)
@@ -235,6 +248,19 @@ def _close(metrics: dict[str, Any], output: Output, start: float) -> None:
         out.print(verdict_of(metrics), markup=False, soft_wrap=True)
     show_facts(f"{metrics['graph']}: {metrics['nodes']:,} nodes, {metrics['edges']:,} edges", facts)
     say_written(output.written)
+
+
+def _export_place(output: Output, export: Path) -> Place:
+    """Where ``--export`` will be, checked before the work."""
+    from softcut.io.writers import check_export
+
+    if export.suffix.lower() == ".csv":
+        raise ParameterError("--export writes no .csv, which has no place for clusters; labels.csv has them.")
+    try:
+        check_export(export)
+    except ParameterError:
+        raise ParameterError(f"--export {export} must end in .graphml, .gexf or .json.") from None
+    return output.files("--export", export, [export.name])
 
 
 def _name(graph: Path) -> str:

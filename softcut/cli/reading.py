@@ -11,14 +11,19 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from softcut.cli.console import READ_OPTIONS, err, reading_bar, worded
-from softcut.errors import Sentence
+from softcut.errors import ParameterError, Sentence
 from softcut.graph import Graph
 from softcut.io.options import Option
 
-GraphFile = Annotated[
-    Path,
+_FORMATS = (
+    "Edge list (csv, tsv, txt, .gz, Parquet, .xlsx), GraphML, GEXF, GML, Pajek, JSON, .mtx, .npy, .npz, .h5ad"
+)
+GraphFile = Annotated[Path, typer.Argument(help=f"{_FORMATS}; '-' is standard input.")]
+# A command that can do with features alone.
+OptionalGraphFile = Annotated[
+    Path | None,
     typer.Argument(
-        help="Edge list (csv, tsv, txt, .gz, Parquet), GraphML, GML, .mtx, .npy or .npz; '-' is standard input."
+        help=f"{_FORMATS}; '-' is standard input. Without it, the nearest rows of --features are connected."
     ),
 ]
 # What a command gets in place of the options: a function that reads the graph they describe.
@@ -28,6 +33,7 @@ ReadGraph: TypeAlias = Callable[[], Graph]
 def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the reading options; it takes `graph` (the file) and `read` (reads it, when called).
 
+    One that takes `named_after`, too, gets the file of the graph or else that of the features.
     A command reads when it is ready to: places for the output are checked first.
     """
     types = typing.get_type_hints(command, include_extras=True)
@@ -36,9 +42,12 @@ def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(graph: Any, **given: Any) -> None:
         options = {name: _value(given.pop(name), *declared) for name, declared in READ_OPTIONS.items()}
-        command(graph=graph, read=lambda: _read(graph, options), **given)
+        if graph is None and options["features"] is None:
+            raise ParameterError("name a file of edges, or features with --features.")
+        named = {"named_after": graph or Path(options["features"])} if "named_after" in types else {}
+        command(graph=graph, read=lambda: _read(graph, options), **named, **given)
 
-    shown = [p for p in own if p.name != "read"] + more
+    shown = [p for p in own if p.name not in ("read", "named_after")] + more
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in shown}
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -67,7 +76,7 @@ def _value(given: Any, option: Option, default: Any) -> Any:
     return option.words.get(given.lower() if isinstance(given, str) else given, given)
 
 
-def _read(graph: Path, options: dict[str, Any]) -> Graph:
+def _read(graph: Path | None, options: dict[str, Any]) -> Graph:
     """The graph of a file, with one line on standard error that says what was understood."""
     from softcut import io
 

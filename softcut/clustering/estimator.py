@@ -282,15 +282,16 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         """The clusters of the training nodes as a pandas data frame: names as index, columns cluster and probability.
 
         >>> import softcut as sc
-        >>> links = [("ann", "bob"), ("bob", "cy"), ("cy", "ann"), ("dan", "eve"), ("eve", "flo"), ("flo", "dan")]
-        >>> sc.GraphClustering(2).fit(links).to_frame().loc["ann", "cluster"] in (0, 1)
-        True
+        >>> from softcut.datasets import attributed_communities
+        >>> graph = attributed_communities(n_nodes=100, n_clusters=2, seed=0)
+        >>> sc.GraphClustering(2).fit(graph).to_frame().columns.tolist()
+        ['cluster', 'probability']
 
         `nodes`, a data frame about the nodes, is put in front: its rows are found by index or by the column that holds
         the names; by position where nodes have no names.
         """
         self._check_fitted()
-        return frame_of_clusters(getattr(self, "_names", None), self.labels_, self.soft_, nodes)
+        return frame_of_clusters(self._names, self.labels_, self.soft_, nodes)
 
     # ---------------------------------------------------------------- storage
 

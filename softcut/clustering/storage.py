@@ -76,6 +76,7 @@ def pack(estimator: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "replicas_": [asdict(r) for r in estimator.replicas_],
         "feature_names_in_": None if names is None else [str(name) for name in names],
         "graph_sizes": None if sizes is None else [int(p) for p in sizes],
+        "node_names": estimator._names,
         "kind": "placed" if isinstance(model, PlacedModel) else "learned",
     }
     arrays = {
@@ -155,6 +156,8 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
     est.soft_, est.labels_, est.weights_ = soft.numpy(), soft.argmax(1).numpy(), tensors["weights"].numpy()
     est.history_ = {name: tensors[f"history.{name}"].numpy() for name in ("cut", "ortho")}
     est._graph_sizes = None if sizes is None else np.asarray(sizes, dtype=np.int64)
+    est._names = None if meta["node_names"] is None else [str(name) for name in meta["node_names"]]
+    _check(est._names is None or len(est._names) == n, "node_names")
     if kind == "placed":
         placed = meta["model"]
         node_names = None if placed["names"] is None else [str(name) for name in placed["names"]]

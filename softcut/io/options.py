@@ -35,13 +35,15 @@ Features = Annotated[
     Any,
     Option(
         ("--features", "-f"),
-        "Node features: csv, tsv, npy or npz; 'attributes' for those of GraphML and GML.",
+        "Node features: csv, tsv, xlsx, npy or npz; 'attributes' for those of GraphML, GEXF, GML and JSON.",
     ),
 ]
 Format = Annotated[
     str | None,
     Option(
-        ("--format",), "edges, graphml, gml, mtx, npy, npz or parquet, where the extension does not tell."
+        ("--format",),
+        "edges, graphml, gexf, gml, pajek, json, xlsx, mtx, npy, npz, parquet or h5ad, where the extension does "
+        "not tell.",
     ),
 ]
 Delimiter = Annotated[

@@ -129,5 +129,5 @@ def test_array_feature_errors(tmp_path: Path) -> None:
     np.save(tmp_path / "bad.npy", np.array([["a"], ["b"], ["c"]]))
     with pytest.raises(GraphError, match=r"bad.npy: x has dtype"):
         read_graph(graph, features=tmp_path / "bad.npy")
-    with pytest.raises(ParameterError, match="'attributes' needs a GraphML or GML file"):
+    with pytest.raises(ParameterError, match="'attributes' needs a file of GraphML, GEXF"):
         read_graph(graph, features="attributes")
