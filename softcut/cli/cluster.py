@@ -11,7 +11,7 @@ import typer
 
 from softcut.cli.console import TrainingBar, err, note, out, say_written, show_facts, spoken_warnings
 from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite, Place
-from softcut.cli.reading import GraphFile, OptionalGraphFile, ReadGraph, reads_a_graph
+from softcut.cli.reading import OptionalGraphFile, ReadGraph, reads_a_graph
 from softcut.errors import DependencyError, ParameterError, require
 from softcut.files import atomic_json
 from softcut.graph import Graph
@@ -133,8 +133,9 @@ def cluster(
 @reads_a_graph
 def predict(
     model: Annotated[Path, typer.Argument(help="A model saved with --model-out.")],
-    graph: GraphFile,
     read: ReadGraph,
+    named_after: Path,
+    graph: OptionalGraphFile = None,
     out_dir: OutFolder = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
@@ -148,14 +149,14 @@ def predict(
 
     start = time.perf_counter()
     output = Output(overwrite)
-    folder = output.folder(out_dir or _default_folder(graph), RESULT_FILES)
+    folder = output.folder(out_dir or _default_folder(named_after), RESULT_FILES)
     estimator = GraphClustering.load(model).set_params(device=device)
     with spoken_warnings() as said:
         data = read()
         read_so_far = len(said)
         soft = estimator.predict_proba(data)
     metrics = {
-        **graph_facts(_name(graph), data, estimator.n_clusters_),
+        **graph_facts(_name(named_after), data, estimator.n_clusters_),
         "model": model.name,
         **evaluate(data, soft.argmax(1), k=estimator.n_clusters_),
         "notes": said[read_so_far:],
