@@ -162,6 +162,7 @@ def unpack(cls: type, tensors: dict[str, Tensor], meta: Mapping[str, Any]) -> An
         placed = meta["model"]
         node_names = None if placed["names"] is None else [str(name) for name in placed["names"]]
         _check(node_names is None or len(node_names) == n, "model.names")
+        _check(node_names == est._names, "node_names")
         est._model = PlacedModel(est.soft_.copy(), node_names, str(placed["signature"]))
     else:
         est._model = _learned(tensors, meta["model"], recipe, k)

@@ -341,7 +341,8 @@ def matrix_of_anndata(
     if features not in (None, "X") and features not in adata.obsm:
         known = listed(["X", *adata.obsm])
         raise GraphError(f"features is {features!r}, which adata does not have: choose from {known} or None.")
-    x, titles = None, None
+    x: Any = None
+    titles: list[str] | None = None
     if features == "X" and adata.X is not None:
         x, titles = adata.X, [str(name) for name in adata.var_names]
         titles = titles if len(set(titles)) == len(titles) else None

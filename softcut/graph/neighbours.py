@@ -35,4 +35,6 @@ def neighbour_graph(x: Any, n_neighbors: int, kinds: np.ndarray | None = None) -
     rows = scaled_rows(x, kinds_of_columns(x) if kinds is None else kinds)
     near = NearestNeighbors(n_neighbors=check_neighbors(n_neighbors, x.shape[0])).fit(rows)
     directed = sp.csr_array(near.kneighbors_graph(mode="connectivity"))
-    return sp.csr_array(directed.maximum(directed.T))
+    graph = sp.csr_array(directed.maximum(directed.T))
+    graph.sort_indices()
+    return graph

@@ -226,7 +226,7 @@ def _read_file(
     attributes = _attributes(features, kind, options.label)
     edges = _read_edges(path, kind, options, progress)
     data = path if kind in ("frame", "h5ad") or edges is not None else read_bytes(path, options.max_bytes)
-    table = None
+    table: Table | FeatureTable | None = None
     if kind == "xlsx":
         edges, table = read_workbook(data, options, text[0], features is None)
     if features is not None and attributes is None:
@@ -383,8 +383,10 @@ def read_features(
         See :func:`read_graph`.
     """
     wanted = FeatureOptions.checked(ids, one_hot, missing)
-    checked = check_delimiter(delimiter), check_comments(comments), check_max_bytes(max_bytes)
-    checked = *checked, check_encoding(encoding)
+    checked = (
+        *(check_delimiter(delimiter), check_comments(comments)),
+        *(check_max_bytes(max_bytes), check_encoding(encoding)),
+    )
     names = None if node_names is None else [str(name) for name in node_names]
     with errors_of_files():
         table = feature_table(features_from(path, header, *checked), wanted, names)
