@@ -25,7 +25,7 @@ import openpyxl
 import scipy.io
 import scipy.sparse as sp
 from helpers.graph_checks import check_invariants
-from helpers.reading import saved
+from helpers.reading import node_link, saved
 
 from softcut.errors import SoftcutError
 from softcut.graph import Graph
@@ -70,7 +70,7 @@ def valid(rng: np.random.Generator) -> list[tuple[str, bytes]]:
         (".gml", saved(lambda f: nx.write_gml(graph, f))),
         (".gexf", saved(lambda f: nx.write_gexf(graph, f))),
         (".net", saved(lambda f: nx.write_pajek(graph, f))),
-        (".json", json.dumps(nx.node_link_data(graph, edges="links")).encode()),
+        (".json", json.dumps(node_link(graph, "links")).encode()),
         (".xlsx", saved(lambda f: workbook(edges.tolist()).save(f))),
         (".csv", rows.encode("utf-16")),
         (".mtx", saved(lambda f: scipy.io.mmwrite(f, sp.coo_array(matrix)))),

@@ -7,7 +7,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from helpers.reading import line_of, named_edges, quiet, weighted_graph, write
+from helpers.reading import line_of, named_edges, node_link, quiet, weighted_graph, write
 
 from softcut.errors import FileFormatError
 from softcut.io import read_graph
@@ -113,7 +113,7 @@ def test_pajek(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("edges", ["links", "edges"])
 def test_json_of_networkx_and_d3(tmp_path: Path, edges: str) -> None:
-    content = nx.node_link_data(weighted_graph(), edges=edges)
+    content = node_link(weighted_graph(), edges)
     path = write(tmp_path, "g.json", json.dumps(content))
     g = quiet(path)
     assert g.node_names == ["ann", "bob", "Zoë"]
