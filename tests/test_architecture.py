@@ -16,7 +16,19 @@ import softcut
 
 # A module imports only from its own room and from rooms before it.
 ROOMS = (
-    *("errors", "device", "files", "provenance", "tables", "graph", "io", "ops", "metrics", "coarsening"),
+    *(
+        "errors",
+        "device",
+        "files",
+        "provenance",
+        "colours",
+        "tables",
+        "graph",
+        "io",
+        "ops",
+        "metrics",
+        "coarsening",
+    ),
     *("nn", "training", "clustering", "learning", "datasets", "baselines", "segment", "report", "serve"),
     *("paper", "cli"),
 )

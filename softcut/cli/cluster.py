@@ -10,8 +10,8 @@ import numpy as np
 import typer
 
 from softcut.cli.console import TrainingBar, err, note, say_written, show_facts, show_summary, spoken_warnings
-from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite
-from softcut.cli.reading import GraphFile, ReadGraph, reads_a_graph
+from softcut.cli.output import Device, ModelOut, OutFolder, Output, Overwrite, Place
+from softcut.cli.reading import OptionalGraphFile, ReadGraph, reads_a_graph
 from softcut.errors import DependencyError, ParameterError, require
 from softcut.files import atomic_json
 from softcut.graph import Graph
@@ -44,11 +44,12 @@ RESULT_FILES = (
 
 @reads_a_graph
 def cluster(
-    graph: GraphFile,
     read: ReadGraph,
+    named_after: Path,
     n_clusters: Annotated[
         str, typer.Option("--clusters", "-k", help="Number of clusters, a range such as 2:20, or 'auto'.")
     ],
+    graph: OptionalGraphFile = None,
     out_dir: OutFolder = None,
     model_out: ModelOut = None,
     overwrite: Overwrite = False,
@@ -72,6 +73,12 @@ def cluster(
     spreadsheet_safe: SpreadsheetSafe = False,
     plot: Plot = True,
     position: Position = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the graph with clusters and colours: .graphml, .gexf (Gephi) or .json."
+        ),
+    ] = None,
     report: Annotated[
         bool, typer.Option("--report", help="Also write report.html, a page to look at the clusters in.")
     ] = False,
@@ -82,6 +89,7 @@ def cluster(
     """
     from softcut.clustering import GraphClustering, MinCutClustering
     from softcut.clustering.arguments import LIMITS
+    from softcut.io import write_graph
     from softcut.provenance import command_line
     from softcut.report.clustering_files import clustering_metrics
     from softcut.report.html_clustering import clustering_page
@@ -89,8 +97,11 @@ def cluster(
 
     start = time.perf_counter()
     output = Output(overwrite)
-    folder = output.folder(out_dir or _default_folder(graph), RESULT_FILES, model_out)
+    place = out_dir or _default_folder(named_after)
+    ours = (*RESULT_FILES, export.name) if export is not None and export.parent == place else RESULT_FILES
+    folder = output.folder(place, ours, model_out)
     models = output.model(model_out)
+    exported = None if export is None else _export_place(output, export)
     for name, value in map(limit_of, limit or ()):
         LIMITS[name] = value
     if paper and objective is not None:
@@ -114,7 +125,7 @@ def cluster(
         coordinate_columns(data, position)  # refused before the work
         with bar:
             estimator.fit(data)
-    metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
+    metrics = clustering_metrics(_name(named_after), data, estimator, read=seconds)
     summary = estimator.summary()
     with output:
         write_results(
@@ -126,6 +137,8 @@ def cluster(
             (folder.staged / "report.html").write_text(page, encoding="utf-8")
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
+        if exported is not None and export is not None:
+            write_graph(data, exported.staged / export.name, labels=estimator.labels_)
     _close(metrics, summary, output, start)
     for text in estimator.notes_:  # how it was found comes after what was found
         if text not in said and text not in data.notes:
@@ -137,8 +150,9 @@ def cluster(
 @reads_a_graph
 def predict(
     model: Annotated[Path, typer.Argument(help="A model saved with --model-out.")],
-    graph: GraphFile,
     read: ReadGraph,
+    named_after: Path,
+    graph: OptionalGraphFile = None,
     out_dir: OutFolder = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
@@ -155,7 +169,7 @@ def predict(
 
     start = time.perf_counter()
     output = Output(overwrite)
-    folder = output.folder(out_dir or _default_folder(graph), RESULT_FILES)
+    folder = output.folder(out_dir or _default_folder(named_after), RESULT_FILES)
     estimator = GraphClustering.load(model).set_params(device=device)
     with spoken_warnings() as said:
         data = read(schema=estimator.schema_)
@@ -164,7 +178,7 @@ def predict(
         soft = estimator.predict_proba(data)
     summary = summarise(data, soft.argmax(1), soft)
     metrics = {
-        **graph_facts(_name(graph), data, estimator.n_clusters_),
+        **graph_facts(_name(named_after), data, estimator.n_clusters_),
         "model": model.name,
         **evaluate(data, soft.argmax(1), k=estimator.n_clusters_),
         "notes": said[read_so_far:],
@@ -260,6 +274,19 @@ def _close(metrics: dict[str, Any], summary: Summary, output: Output, start: flo
     facts.append(("seconds", f"{time.perf_counter() - start:.1f}"))
     show_facts(f"{metrics['graph']}: {metrics['nodes']:,} nodes, {metrics['edges']:,} edges", facts)
     say_written(output.written)
+
+
+def _export_place(output: Output, export: Path) -> Place:
+    """Where ``--export`` will be, checked before the work."""
+    from softcut.io.writers import check_export
+
+    if export.suffix.lower() == ".csv":
+        raise ParameterError("--export writes no .csv, which has no place for clusters; labels.csv has them.")
+    try:
+        check_export(export)
+    except ParameterError:
+        raise ParameterError(f"--export {export} must end in .graphml, .gexf or .json.") from None
+    return output.files("--export", export, [export.name])
 
 
 def _name(graph: Path) -> str:

@@ -15,12 +15,16 @@ from softcut.errors import Argument, Note, ParameterError, Sentence
 from softcut.graph import Graph
 from softcut.io.options import Option
 
+_FORMATS = (
+    "Edge list (csv, tsv, txt, .gz, Parquet, .xlsx), GraphML, GEXF, GML, Pajek, JSON, .mtx, .npy, .npz, .h5ad"
+)
 GraphFile = Annotated[
-    Path,
-    typer.Argument(
-        help="Edge list (csv, tsv, txt, .gz, Parquet), GraphML, GML, .mtx, .npy or .npz; '-' is standard input; "
-        "or a data set's name, such as cora."
-    ),
+    Path, typer.Argument(help=f"{_FORMATS}; '-' is standard input; or a data set's name, such as cora.")
+]
+# A command that can do with features alone.
+OptionalGraphFile = Annotated[
+    Path | None,
+    typer.Argument(help=f"{_FORMATS}; {_OR_NAME} Without it, the nearest rows of --features are connected."),
 ]
 # What a command gets in place of the options: a function that reads the graph they describe. Other arguments of
 # `read_graph` may be passed to it.
@@ -30,6 +34,7 @@ ReadGraph: TypeAlias = Callable[..., Graph]
 def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the reading options; it takes `graph` (the file) and `read` (reads it, when called).
 
+    One that takes `named_after`, too, gets the file of the graph or else that of the features.
     A command reads when it is ready to: places for the output are checked first.
     """
     types = typing.get_type_hints(command, include_extras=True)
@@ -38,9 +43,12 @@ def reads_a_graph(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(graph: Any, **given: Any) -> None:
         options = {name: _value(given.pop(name), *declared) for name, declared in READ_OPTIONS.items()}
-        command(graph=graph, read=lambda **more: _read(graph, {**options, **more}), **given)
+        if graph is None and options["features"] is None:
+            raise ParameterError("name a file of edges, or features with --features.")
+        named = {"named_after": graph or Path(options["features"])} if "named_after" in types else {}
+        command(graph=graph, read=lambda **more: _read(graph, {**options, **more}), **named, **given)
 
-    shown = [p for p in own if p.name != "read"] + more
+    shown = [p for p in own if p.name not in ("read", "named_after")] + more
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in shown}
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -69,11 +77,11 @@ def _value(given: Any, option: Option, default: Any) -> Any:
     return option.words.get(given.lower() if isinstance(given, str) else given, given)
 
 
-def _read(graph: Path, options: dict[str, Any]) -> Graph:
+def _read(graph: Path | None, options: dict[str, Any]) -> Graph:
     """The graph of a file or a data set, with one line on standard error that says what was understood."""
     from softcut import io
 
-    made = _data_set(graph, options)
+    made = None if graph is None else _data_set(graph, options)
     if made is None:
         with reading_bar(err) as progress:
             made = io.read_graph(graph, **options, progress=progress)

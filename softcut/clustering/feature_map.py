@@ -24,15 +24,14 @@ from torch import Tensor
 from softcut.clustering.recipe import DEFAULT, Recipe
 from softcut.ops import CSRPattern
 from softcut.ops.spmm import sparse_product
-from softcut.tables.kinds import CATEGORY, NUMBER, WORD, kinds_of_columns
+from softcut.tables.kinds import NUMBER, WORD, kinds_of_columns
+from softcut.tables.scaling import LIMIT, centre_and_scale
 
 Features: TypeAlias = np.ndarray | sp.csr_array
 _EXTRA, _STEPS = (
     10,
     4,
 )  # directions beside the wanted ones, as in scikit-learn's randomised SVD; products with X'X
-_OUTLIER = 6.0  # times the distance of the quartiles (1.35 standard deviations) from the median
-_LIMIT = 6.0  # standardised numbers are clipped here
 _LEAST = 0.05  # of the largest factor: no column is left out altogether
 
 
@@ -173,7 +172,7 @@ class FeatureMap:
         if (kinds != WORD).any():
             offset, weight = np.zeros(f, np.float32), np.ones(f, np.float32)
             others = kinds != WORD
-            offset[others], weight[others] = _standard(_dense(x[:, others]), kinds[others])
+            offset[others], weight[others] = centre_and_scale(_dense(x[:, others]), kinds[others])
         words = kinds == WORD
         if words.any():
             counted = sp.csr_array(x[:, words])
@@ -246,7 +245,7 @@ class FeatureMap:
         """Columns of numbers and categories, centred and scaled; numbers clipped."""
         assert self.offset is not None and self.weight is not None
         rows = (_dense(x[:, at]) - self.offset[at]) * self.weight[at]
-        np.clip(rows, -_LIMIT, _LIMIT, out=rows)
+        np.clip(rows, -LIMIT, LIMIT, out=rows)
         # A few columns are positions or measurements, where length means something; many are a direction.
         if len(at) >= self.recipe.many_columns and not self.mixed:
             rows = _unit_rows_array(rows)
@@ -318,24 +317,6 @@ class FeatureMap:
             for at, rows in self._on_device(x, device)
         ]
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-
-def _standard(x: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Centre and scale of columns: mean and standard deviation, for which outliers of numbers are drawn in.
-
-    Outliers are judged by median and quartiles. A column is constant by its own magnitude; the values of a category
-    share one variance.
-    """
-    x = x.astype(np.float64)
-    constant = x.std(axis=0) <= 1e-6 * np.abs(x).max(axis=0)
-    low, centre, high = np.quantile(x, [0.25, 0.5, 0.75], axis=0)
-    reach = np.where((high > low) & (kinds == NUMBER), _OUTLIER * (high - low), np.inf)
-    x = np.clip(x, centre - reach, centre + reach)
-    centre, scale = x.mean(axis=0), x.std(axis=0)
-    for kind in np.unique(kinds[kinds >= CATEGORY]):
-        group = kinds == kind
-        scale[group] = np.sqrt((scale[group] ** 2).sum())
-    return centre, np.where(constant, 0.0, 1 / np.where(constant, 1.0, scale))
 
 
 def _alike(x: np.ndarray, adjacency: Any) -> np.ndarray:

@@ -242,22 +242,23 @@ def _check_distinct(names: list[str], argument: str) -> None:
         raise GraphError(f"{argument} has {repeated!r} more than once: names must be unique.")
 
 
-def check_labels(y: Any, n: int) -> np.ndarray | None:
+def check_labels(y: Any, n: int, argument: str = "y") -> np.ndarray | None:
     """One integer per node."""
     if y is None:
         return None
-    array = as_array(y, "y")
+    array = as_array(y, argument)
     if array.shape == (n, 1):
         array = array[:, 0]
     if array.ndim != 1 or array.shape[0] != n:
         raise GraphError(
-            f"y has shape {shape_of(array)} but the graph has {n} nodes: pass one label per node."
+            f"{argument} has shape {shape_of(array)} but the graph has {n} nodes: pass one label per node."
         )
     if array.dtype.kind == "f" and are_whole(array).all():
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
         raise GraphError(
-            f"y has dtype {array.dtype}: pass integers (np.unique(y, return_inverse=True)[1] makes them)."
+            f"{argument} has dtype {array.dtype}: pass integers "
+            f"(np.unique({argument}, return_inverse=True)[1] makes them)."
         )
     return array.astype(np.int64, copy=False)
 

@@ -1,4 +1,4 @@
-"""What an object is that somebody passes as a graph; networkx, igraph and PyTorch Geometric to graphs and back."""
+"""What an object is that somebody passes as a graph; graphs of other libraries to graphs and back."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from softcut.errors import Argument, GraphError, require
+from softcut.errors import Argument, GraphError, Note, require
 from softcut.graph.base import BaseGraph
-from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, to_dense
+from softcut.tables.arrays import as_array, is_torch_sparse, listed, shape_of, to_dense
+from softcut.tables.edge_columns import WEIGHT_NAMES
 from softcut.tables.frames import is_frame
 
 
@@ -19,7 +20,8 @@ def kind_of_graph(obj: Any) -> str:
     """What kind of graph an object is; GraphError when it is none, or could be two things.
 
     The kinds are those of :meth:`softcut.graph.Graph.from_any`: "graph", "graphs", "graph and features", "scipy" (also
-    sparse tensors of torch), "dense", "edges", "named pairs", "frame", "networkx", "igraph" and "pyg".
+    sparse tensors of torch), "dense", "edges", "named pairs", "frame", "networkx", "igraph", "pyg", "dgl" and
+    "anndata".
 
     >>> kind_of_graph([(0, 1), (1, 2), (2, 0)]), kind_of_graph(np.eye(3))
     ('edges', 'dense')
@@ -35,7 +37,7 @@ def kind_of_graph(obj: Any) -> str:
         pair = isinstance(obj, tuple) and len(obj) == 2
         if pair and (_is_graph_like(obj[0]) or _is_nested(obj[0])):
             # Only a graph is no feature matrix.
-            both = _kind_of_object(obj[1]) in ("graph", "networkx", "igraph", "pyg")
+            both = _kind_of_object(obj[1]) in ("graph", "networkx", "igraph", "pyg", "dgl", "anndata")
             return "graphs" if both else "graph and features"
         if all(
             _is_graph_like(item[0] if isinstance(item, tuple) and len(item) == 2 else item) for item in obj
@@ -59,8 +61,8 @@ def kind_of_graph(obj: Any) -> str:
         raise GraphError(f"the graph is a path, {obj!r}: read it with softcut.read_graph first.")
     raise GraphError(
         f"cannot make a graph of {type(obj).__name__!r}: pass a softcut.Graph, a scipy sparse "
-        "matrix, a square array, a list of edges, a data frame, a networkx or igraph graph, a PyTorch Geometric "
-        "Data, or (adjacency, X)."
+        "matrix, a square array, a list of edges, a data frame, a graph of networkx, igraph or DGL, a PyTorch "
+        "Geometric Data, an AnnData, or (adjacency, X)."
     )
 
 
@@ -76,7 +78,13 @@ def _kind_of_object(obj: Any) -> str | None:
             return module
     if is_frame(obj):
         return "frame"
-    return "pyg" if hasattr(obj, "edge_index") and hasattr(obj, "num_nodes") else None
+    # Objects of these three are known by what they have: importing PyTorch Geometric takes seconds.
+    marks = {
+        "pyg": ("edge_index", "num_nodes"),
+        "dgl": ("edges", "num_nodes", "ndata", "edata"),
+        "anndata": ("obsp", "obsm", "obs_names", "X"),
+    }
+    return next((kind for kind, names in marks.items() if all(hasattr(obj, name) for name in names)), None)
 
 
 def _refuse_weighted_edges(rows: list[Any] | tuple[Any, ...]) -> None:
@@ -273,6 +281,86 @@ def edges_of_pyg(data: Any) -> dict[str, Any]:
         ptr = np.concatenate([[0], np.cumsum(np.bincount(member))])
     parts = {"edge_index": edge_index, "edge_weight": weight, "num_nodes": int(num_nodes)}
     return {**parts, "x": x, "y": y, "ptr": ptr}
+
+
+def edges_of_dgl(graph: Any, features: str | None = None, weight: str | None = None) -> dict[str, Any]:
+    """The arguments of ``Graph.from_edges`` for a DGL graph, batched or not; None: attributes with usual names."""
+    if not getattr(graph, "is_homogeneous", True):
+        raise GraphError("graph has several types of nodes or edges: pass dgl.to_homogeneous(graph).")
+    source, target = (as_array(ends, "graph.edges()") for ends in graph.edges())
+    n, notes = int(graph.num_nodes()), []
+    chosen = {
+        "features": _column_of(graph.ndata, "ndata", "features", features, ("feat", "x")),
+        "weight": _column_of(graph.edata, "edata", "weight", weight, WEIGHT_NAMES),
+        "label": _column_of(graph.ndata, "ndata", "", None, ("label", "y")),
+    }
+    x = None if chosen["features"] is None else as_array(graph.ndata[chosen["features"]], "features")
+    weights = None if chosen["weight"] is None else as_array(graph.edata[chosen["weight"]], "weight")
+    labels = None if chosen["label"] is None else as_array(graph.ndata[chosen["label"]], "label")
+    if labels is not None and (labels.dtype.kind not in "iub" or labels.shape != (n,)):
+        labels = None
+    used = [
+        f"{what} {key!r}" for what, key in chosen.items() if key and (what != "label" or labels is not None)
+    ]
+    notes.append(Note("attributes", f"DGL graph, {', '.join(used) or 'no features, no weight'}", **chosen))
+    ptr = None
+    if int(getattr(graph, "batch_size", 1)) > 1:
+        ptr = np.concatenate([[0], np.cumsum(as_array(graph.batch_num_nodes(), "graph.batch_num_nodes()"))])
+    return {
+        "edge_index": np.stack([source, target]),
+        "edge_weight": None if weights is None else weights.reshape(-1),
+        "num_nodes": n,
+        "x": None if x is None else x.reshape(n, -1),
+        "y": labels,
+        "ptr": ptr,
+        "notes": notes,
+    }
+
+
+def _column_of(
+    columns: Any, where: str, argument: str, asked: str | None, usual: Sequence[str]
+) -> str | None:
+    """The attribute that was asked for, or the first with a usual name."""
+    if asked is not None and asked not in columns:
+        known = listed([str(key) for key in columns]) or "nothing"
+        raise GraphError(f"{argument} is {asked!r}, which graph.{where} does not have: choose from {known}.")
+    return asked if asked is not None else next((name for name in usual if name in columns), None)
+
+
+def matrix_of_anndata(
+    adata: Any, features: str | None = "X", neighbors: str = "connectivities"
+) -> dict[str, Any]:
+    """The arguments of ``Graph.from_scipy`` for an AnnData: neighbours of cells, and X or an array of obsm."""
+    if neighbors not in adata.obsp:
+        known = listed(list(adata.obsp))
+        others = f" (it has {known}: pass neighbors=)" if known else ""
+        raise GraphError(
+            f"adata.obsp has no {neighbors!r}{others}: run scanpy.pp.neighbors(adata) first, or make a graph of "
+            "the features with Graph.from_features(adata.X)."
+        )
+    if features not in (None, "X") and features not in adata.obsm:
+        known = listed(["X", *adata.obsm])
+        raise GraphError(f"features is {features!r}, which adata does not have: choose from {known} or None.")
+    x: Any = None
+    titles: list[str] | None = None
+    if features == "X" and adata.X is not None:
+        x, titles = adata.X, [str(name) for name in adata.var_names]
+        titles = titles if len(set(titles)) == len(titles) else None
+    elif features in adata.obsm:
+        x = adata.obsm[features]
+    names = [str(name) for name in adata.obs_names]
+    if len(set(names)) < len(names):
+        raise GraphError("adata.obs_names repeat: call adata.obs_names_make_unique() first.")
+    said = f"AnnData, edges of obsp[{neighbors!r}], " + (
+        f"features of {features}" if x is not None else "no features"
+    )
+    return {
+        "adjacency": sp.csr_array(adata.obsp[neighbors]),
+        "x": x.to_numpy() if is_frame(x) else x,
+        "feature_names": titles,
+        "node_names": None if names == [str(i) for i in range(len(names))] else names,
+        "notes": [Note("format", said, format="anndata", features=features if x is not None else None)],
+    }
 
 
 # ---------------------------------------------------------------------- to other libraries

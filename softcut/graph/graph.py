@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from softcut.errors import GraphError, Note
 from softcut.graph.adjacency import adjacency_of_edges, canonical_csr, symmetrised, without_self_loops
-from softcut.graph.base import BaseGraph
 from softcut.graph.checks import SelfLoops, check_edge_index, check_range, check_weights, node_count
 from softcut.graph.conversions import (
     edges_of_igraph,
@@ -22,6 +21,7 @@ from softcut.graph.conversions import (
     pyg_of,
 )
 from softcut.graph.html import html_of
+from softcut.graph.sources import GraphSources
 from softcut.tables.arrays import as_array, is_torch_sparse, shape_of, torch_sparse_to_scipy
 from softcut.tables.columns import FeatureOptions, Missing
 from softcut.tables.edge_columns import edge_table_of_labels
@@ -38,7 +38,7 @@ from softcut.tables.schema import TableSchema
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph(BaseGraph):
+class Graph(GraphSources):
     """An undirected graph: symmetric non-negative adjacency matrix, optional node features.
 
     >>> from softcut.graph import Graph
@@ -362,9 +362,9 @@ class Graph(BaseGraph):
         ----------
         obj
             Anything the other constructors take: a :class:`Graph`, a matrix of scipy, NumPy or torch, integer edges
-            [2, E] or [E, 2], pairs of indices or of names, a data frame, a graph of networkx, igraph or PyTorch
-            Geometric; a pair ``(adjacency, X)`` of any of these and features; or a list of graphs, which becomes a
-            batch. Four integers, 2 x 2, may be a matrix or edges and are refused as a list.
+            [2, E] or [E, 2], pairs of indices or of names, a data frame, a graph of networkx, igraph, DGL or PyTorch
+            Geometric, an AnnData; a pair ``(adjacency, X)`` of any of these and features; or a list of graphs, which
+            becomes a batch. Four integers, 2 x 2, may be a matrix or edges and are refused as a list.
         x
             Node features; they replace those of ``obj``.
         """
@@ -395,6 +395,8 @@ class Graph(BaseGraph):
             "networkx": cls.from_networkx,
             "igraph": cls.from_igraph,
             "pyg": cls.from_pyg,
+            "dgl": cls.from_dgl,
+            "anndata": cls.from_anndata,
         }
         graph = has_features[kind](obj)
         return graph if x is None else graph.with_features(x)

@@ -59,7 +59,7 @@ def read_edge_list(data: bytes, options: ReadOptions) -> tuple[EdgeTable, list[N
 
 def understand(data: bytes, options: ReadOptions) -> tuple[TextTable, Layout, list[Note]]:
     """The table of a text file, which of its columns hold what, and notes on all of that."""
-    table = open_table(data, options.label, options.delimiter, options.comments)
+    table = open_table(data, options.label, options.delimiter, options.comments, options.encoding)
     sample = table.sample()
     if not sample:
         raise FileFormatError(f"{options.label} has no edges, only comments.")

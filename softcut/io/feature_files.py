@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from softcut.errors import FileFormatError, GraphError, Note
+from softcut.errors import Argument, FileFormatError, GraphError, Note
 from softcut.graph.checks import check_features
 from softcut.io.matrix_files import load_archive
 from softcut.io.text_files import TextTable, kind_of, label_of, open_table, read_bytes, reason_of
+from softcut.io.workbooks import Workbook
 from softcut.tables.arrays import is_missing, shown
 from softcut.tables.columns import (
     Column,
@@ -25,6 +29,8 @@ from softcut.tables.columns import (
 from softcut.tables.frames import is_frame, table_of_frame
 
 _FEATURE_FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".npy": "npy", ".npz": "npz"}
+_FEATURE_FORMATS[".xlsx"] = "xlsx"
+_SEPARATED = re.compile(r" separated by commas,?")
 _SAMPLE = 1000  # rows that show whether the first one holds titles
 
 
@@ -34,6 +40,7 @@ def features_from(
     delimiter: str | None = None,
     comments: str | None = None,
     max_bytes: int | None = None,
+    encoding: str | None = None,
 ) -> Table | FeatureTable:
     """The table of a text file or data frame, or the matrix of an array, archive or sparse matrix."""
     if is_frame(source):
@@ -44,8 +51,26 @@ def features_from(
     kind = kind_of(source, _FEATURE_FORMATS, "features")
     data = read_bytes(source, max_bytes)
     if kind == "text":
-        return _read_text(open_table(data, label, delimiter, comments), header)
+        return _read_text(open_table(data, label, delimiter, comments, encoding), header)
+    if kind == "xlsx":
+        book = Workbook(data, label, max_bytes)
+        return table_of_sheet(book, book.nodes(first=True) or book.edges(), header)
     return _checked(_load(data, kind, label, max_bytes), label)
+
+
+def table_of_sheet(book: Workbook, sheet: str, header: bool | None) -> Table:
+    """The table of one sheet of a workbook."""
+    table = _read_text(open_table(book.sheets[sheet], book.place(sheet), ",", ""), header)
+    return replace(table, notes=tuple(without_delimiter(table.notes)))
+
+
+def without_delimiter(notes: Sequence[Note]) -> list[Note]:
+    """What was understood of a sheet, which has columns without anything that separates them."""
+    shorter = []
+    for note in notes:
+        pieces = [p if isinstance(p, Argument) else _SEPARATED.sub("", p) for p in note.pieces]
+        shorter.append(Note(note.code, *pieces, **note.values))
+    return shorter
 
 
 def _load(data: bytes, kind: str, label: str, max_bytes: int | None) -> Any:

@@ -1,61 +1,29 @@
-"""GraphML and GML, read with networkx; node attributes as a table of features."""
+"""Files of networks as graphs: which edge attribute is the weight, node attributes as a table of features."""
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from softcut.errors import Argument, FileFormatError, GraphError, Note, ParameterError, require
+from softcut.errors import Argument, FileFormatError, GraphError, Note, ParameterError
 from softcut.graph import Graph
 from softcut.graph.conversions import edges_of_networkx
+from softcut.io.network_formats import NETWORK_FORMATS, parse_network
 from softcut.io.options import ReadOptions
-from softcut.io.text_files import decode_text, plain_text_bytes, reason_of
 from softcut.tables.arrays import listed
 from softcut.tables.columns import FeatureOptions, Table, column_of_values
 from softcut.tables.edge_columns import WEIGHT_NAMES
 from softcut.tables.feature_columns import feature_table
 
 
-def _parse(data: bytes, kind: str, label: str) -> Any:
-    """The networkx graph of GraphML or GML."""
-    nx = require("networkx", "all", f"reading {kind}")
-    if kind == "GraphML":
-        # Entities can refer to other files and expand without bound; no graph needs them.
-        entities = re.search(rb"<!\s*(DOCTYPE|ENTITY)", data, re.IGNORECASE)
-        if entities or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise FileFormatError(f"{label} must be UTF-8 XML without a document type declaration.")
-        lines = []
-    else:
-        text = decode_text(plain_text_bytes(data), label)
-        # networkx reads ASCII with character references, and writes them as well.
-        lines = text.encode("ascii", "xmlcharrefreplace").decode("ascii").split("\n")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if kind == "GraphML":
-                return nx.read_graphml(io.BytesIO(data))
-            try:
-                return nx.parse_gml(lines, label="label")
-            except nx.NetworkXError as error:
-                if "no 'label' attribute" not in str(error):
-                    raise
-                return nx.parse_gml(lines, label="id")
-    except Exception as error:  # networkx lets the errors of its parsers through
-        raise FileFormatError(f"{label} is not valid {kind}: {reason_of(error)}.") from None
-
-
 def read_network(
     data: bytes, format: str, options: ReadOptions, attributes: str | Sequence[str] | None
 ) -> Graph:
-    """A graph of a GraphML or GML file; `attributes` are the node attributes to use as features."""
-    kind = {"graphml": "GraphML", "gml": "GML"}[format]
-    network = _parse(data, kind, options.label)
+    """A graph of a file of `NETWORK_FORMATS`; `attributes` are the node attributes to use as features."""
+    network, understood = parse_network(data, format, options.label, options.encoding)
     keys = list(dict.fromkeys(key for *_, values in network.edges(data=True) for key in values))
     weight = next((name for name in WEIGHT_NAMES if name in keys), None)
     if options.weight is not None:
@@ -76,10 +44,13 @@ def read_network(
     weights = "no weight" if weight is None else f"weight {weight!r}"
     others = f", ignored {listed(ignored)}" if ignored else ""
     said = [
-        Note("format", f"{options.label}: {kind}", format=format),
+        Note("format", f"{options.label}: {NETWORK_FORMATS[format]}", format=format),
+        *understood,
         Note("edge_columns", weights, others, weight=weight, ignored=tuple(ignored)),
     ]
     parts = edges_of_networkx(network, weight)
+    if parts["node_names"] == [str(i) for i in range(network.number_of_nodes())]:
+        parts["node_names"] = None  # numbers of nodes, as in an edge list
     if options.directed is not None:
         parts["directed"] = options.directed
     graph = Graph.from_edges(**parts, self_loops=options.self_loops, name=options.name, notes=said)

@@ -35,13 +35,15 @@ Features = Annotated[
     Any,
     Option(
         ("--features", "-f"),
-        "Node features: csv, tsv, npy or npz; 'attributes' for those of GraphML and GML.",
+        "Node features: csv, tsv, xlsx, npy or npz; 'attributes' for those of GraphML, GEXF, GML and JSON.",
     ),
 ]
 Format = Annotated[
     str | None,
     Option(
-        ("--format",), "edges, graphml, gml, mtx, npy, npz or parquet, where the extension does not tell."
+        ("--format",),
+        "edges, graphml, gexf, gml, pajek, json, xlsx, mtx, npy, npz, parquet or h5ad, where the extension does "
+        "not tell.",
     ),
 ]
 Delimiter = Annotated[
@@ -115,6 +117,14 @@ Dates = Annotated[
     ),
 ]
 Comments = Annotated[str | None, Option(("--comments",), "Characters that start comment lines; '' for none.")]
+Encoding = Annotated[
+    str | None,
+    Option(("--encoding",), "Encoding of text files, such as cp1252 or utf-16, where the guess is wrong."),
+]
+Neighbours = Annotated[
+    int | None,
+    Option(("--neighbors",), "Neighbours per row, where the graph is made from the features; 15.", int),
+]
 Loops = Annotated[
     SelfLoops, Option(("--keep-self-loops",), "Keep edges from a node to itself.", bool, {True: "keep"})
 ]
@@ -139,4 +149,5 @@ class ReadOptions:
     delimiter: str | None = None
     comments: str | None = None
     max_bytes: int | None = None
+    encoding: str | None = None
     features: FeatureOptions = field(default_factory=FeatureOptions)

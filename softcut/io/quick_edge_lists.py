@@ -100,7 +100,7 @@ def read_plain_edges(
 def _layout(head: bytes, options: ReadOptions) -> tuple[Layout, list[Note], str]:
     """Which columns hold what; only where all of the file would be understood like its head."""
     data = plain_text_bytes(head)
-    if options.comments is not None or data.startswith(b"\x1f\x8b"):
+    if options.comments is not None or options.encoding is not None or data.startswith(b"\x1f\x8b"):
         raise _NotPlainError
     begin = _LEADING.match(data)
     assert begin is not None

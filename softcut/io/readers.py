@@ -1,4 +1,4 @@
-"""Graphs and node features from files: edge lists, GraphML, GML, Matrix Market, NumPy and scipy archives.
+"""Graphs and node features from files: edge lists, networks, workbooks, matrices and archives.
 
 Every failure is a :class:`~softcut.errors.SoftcutError` whose sentence names the file and, in text, the line.
 Nothing in a file is ever executed: archives are opened without pickle, attributes are parsed, not evaluated.
@@ -21,9 +21,11 @@ from softcut.graph import Graph
 from softcut.graph.checks import check_self_loops
 from softcut.io import options as declared
 from softcut.io.edge_lists import read_edge_list
+from softcut.io.encodings import check_encoding
 from softcut.io.feature_files import features_from
 from softcut.io.matrix_files import read_mtx, read_npz
 from softcut.io.network_files import read_network
+from softcut.io.network_formats import NETWORK_FORMATS
 from softcut.io.options import ReadOptions
 from softcut.io.quick_edge_lists import (
     PLAIN_BYTES,
@@ -32,6 +34,7 @@ from softcut.io.quick_edge_lists import (
     read_parquet_edges,
     read_plain_edges,
 )
+from softcut.io.table_files import graph_of_rows, read_cells, read_workbook
 from softcut.io.text_files import (
     check_comments,
     check_delimiter,
@@ -57,12 +60,13 @@ from softcut.tables.frames import edges_of_frame, is_frame, labelled_adjacency
 from softcut.tables.schema import TableSchema
 
 _EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges", ".edgelist")
-_OTHER_FORMATS = ("graphml", "gml", "mtx", "npz", "npy", "parquet")
+_OTHER_FORMATS = ("graphml", "gexf", "gml", "json", "mtx", "npz", "npy", "parquet", "xlsx", "h5ad")
 _GRAPH_FORMATS = dict.fromkeys(_EDGE_LISTS, "edges") | {f".{kind}": kind for kind in _OTHER_FORMATS}
+_GRAPH_FORMATS[".net"] = "pajek"
 
 
 def read_graph(
-    path: Any,
+    path: Any = None,
     features: declared.Features = None,
     *,
     weighted: declared.Weighted = "auto",
@@ -84,6 +88,8 @@ def read_graph(
     features_header: declared.FeaturesHeader = None,
     max_bytes: declared.MaxBytes = None,
     schema: TableSchema | None = None,
+    encoding: declared.Encoding = None,
+    n_neighbors: declared.Neighbours = None,
     verbose: bool = False,
     progress: ReadProgress | None = None,
 ) -> Graph:
@@ -107,14 +113,18 @@ def read_graph(
     path
         The file, or "-" for standard input; or a pandas or polars data frame, see
         :meth:`softcut.graph.Graph.from_frame`. The extension says what a file is: ``.csv .tsv .txt .edges .edgelist``,
-        one edge per line; ``.graphml``, ``.gml``; ``.mtx``, Matrix Market; ``.npz``, a matrix of
+        one edge per line; ``.graphml``, ``.gexf``, ``.gml``, ``.net`` (Pajek), ``.json`` (nodes and links);
+        ``.xlsx``, sheets of edges and of nodes; ``.mtx``, Matrix Market; ``.npz``, a matrix of
         ``scipy.sparse.save_npz``, or the arrays ``edges`` (2 x E), ``num_nodes`` and perhaps ``edge_weight``, ``x``,
-        ``y``; ``.npy``, integer ids, 2 x E or E x 2; ``.parquet``, one edge per row. Text files and XML may end in
-        ``.gz``. Plain edge lists of more than 1 MiB are read block by block where pyarrow is installed, many times
-        faster.
+        ``y``; ``.npy``, integer ids, 2 x E or E x 2; ``.parquet``, one edge per row; ``.h5ad``, see
+        :meth:`softcut.graph.Graph.from_anndata`. Text files and XML may end in ``.gz``. None: there are only
+        features, and the graph is that of nearest rows (:meth:`softcut.graph.Graph.from_features`). Plain edge lists
+        of more than 1 MiB are read block by block where pyarrow is installed, many times faster.
     features
         Features of the nodes: a file (see :func:`read_features`), a data frame, an array with one row per node;
-        for GraphML and GML also ``"attributes"``, the node attributes that are numbers, or a list of attributes.
+        for GraphML, GEXF, GML and JSON also ``"attributes"``, the node attributes that are numbers, or a list of
+        attributes; for ``.h5ad`` also a key of ``obsm`` (``X`` by default). A sheet called nodes gives the features
+        of a workbook.
         Rows are joined by the column whose values are the ids of the nodes: every node of the graph needs a row,
         rows of other nodes add nodes without edges. Without such a column, row i belongs to node i.
     weighted
@@ -122,8 +132,8 @@ def read_graph(
     self_loops, directed
         See :meth:`softcut.graph.Graph.from_edges`.
     format
-        ``"edges"``, ``"graphml"``, ``"gml"``, ``"mtx"``, ``"npz"``, ``"npy"`` or ``"parquet"``, where the extension
-        does not tell.
+        ``"edges"``, ``"graphml"``, ``"gexf"``, ``"gml"``, ``"pajek"``, ``"json"``, ``"xlsx"``, ``"mtx"``,
+        ``"npz"``, ``"npy"``, ``"parquet"`` or ``"h5ad"``, where the extension does not tell.
     delimiter
         Column separator of an edge list, for files where the guess is wrong (a space means any white space).
     source, target, weight
@@ -152,6 +162,11 @@ def read_graph(
         What the columns of an earlier table were (``graph.schema``, ``est.schema_``): the features are made alike.
     max_bytes
         The most a compressed file may unpack to; by default 64 MiB, or 100 times its size if that is more.
+    encoding
+        Encoding of text files. None: UTF-16 and UTF-32 by their byte order marks, else UTF-8, and cp1252 for Western
+        text that is not UTF-8.
+    n_neighbors
+        Neighbours of each row (15), where there are only features.
     verbose
         Print what was understood, ``graph.notes``, as one line on standard error.
     progress
@@ -172,10 +187,17 @@ def read_graph(
         raise ParameterError(f"format is {format!r}: choose one of {', '.join(kinds)}.", argument="format")
     if is_standard_input(path) and is_standard_input(features):
         raise ParameterError("graph and features cannot both be '-': standard input can be read once.")
+    if path is None:
+        if features is None:
+            raise ParameterError("there is neither a graph nor features: name a file of edges, or features.")
+    elif n_neighbors is not None:
+        raise ParameterError(
+            "n_neighbors has no effect beside a graph: leave it out, or the graph.", argument="n_neighbors"
+        )
     frame = is_frame(path)
     options = ReadOptions(
-        label="the graph" if frame else label_of(path),
-        name="" if frame else stem_of(path),
+        label="the graph" if frame or path is None else label_of(path),
+        name="" if frame or path is None else stem_of(path),
         weighted=weighted,
         self_loops=self_loops,
         source=source,
@@ -186,29 +208,49 @@ def read_graph(
         delimiter=check_delimiter(delimiter),
         comments=check_comments(comments),
         max_bytes=check_max_bytes(max_bytes),
+        encoding=check_encoding(encoding),
         features=FeatureOptions.checked(ids, missing, columns, drop, categories, dates, schema),
     )
-    kind = "frame" if frame else format or kind_of(path, _GRAPH_FORMATS, "graph")
-    attributes = _attributes(features, kind)
-    edges = _read_edges(path, kind, options, progress)
-    data = path if frame or edges is not None else read_bytes(path, options.max_bytes)
-    table = None
-    if features is not None and attributes is None:
-        table = features_from(features, features_header, None, options.comments, options.max_bytes)
-    try:
-        if edges is not None:
-            graph = _graph_of_edges(*edges, table, options)
-        else:
-            graph = _graph_of_data(data, kind, attributes, options)
-            graph = graph if table is None else _attach(graph, table, options)
-    except GraphError as error:  # the graph's own checks do not know which file they look at
-        raise GraphError(f"{options.label}: ", error.sentence) from None
+    text = features_header, None, options.comments, options.max_bytes, options.encoding
+    if path is None:
+        graph = graph_of_rows(features_from(features, *text), features, options, n_neighbors)
+    else:
+        kind = "frame" if frame else format or kind_of(path, _GRAPH_FORMATS, "graph")
+        graph = _read_file(path, kind, features, text, options, progress)
     size = {"nodes": graph.num_nodes, "edges": graph.num_edges}
     said = f"{plural(graph.num_nodes, 'node')}, {plural(graph.num_edges, 'edge')}"
     graph = graph.with_notes(Note("size", said, **size))
     if verbose:
         print("; ".join(graph.notes), file=sys.stderr)
     return graph
+
+
+def _read_file(
+    path: Any,
+    kind: str,
+    features: Any,
+    text: tuple[Any, ...],
+    options: ReadOptions,
+    progress: ReadProgress | None,
+) -> Graph:
+    """The graph of a file or data frame; `text` says how features in a text file are read."""
+    attributes = _attributes(features, kind, options.label)
+    edges = _read_edges(path, kind, options, progress)
+    data = path if kind in ("frame", "h5ad") or edges is not None else read_bytes(path, options.max_bytes)
+    table: Table | FeatureTable | None = None
+    if kind == "xlsx":
+        edges, table = read_workbook(data, options, text[0], features is None)
+    if features is not None and attributes is None:
+        table = features_from(features, *text)
+    try:
+        if edges is not None:
+            return _graph_of_edges(*edges, table, options)
+        if kind == "h5ad":
+            attributes = attributes or ("X" if features is None else None)
+        graph = _graph_of_data(data, kind, attributes, options)
+        return graph if table is None else _attach(graph, table, options)
+    except GraphError as error:  # the graph's own checks do not know which file they look at
+        raise GraphError(f"{options.label}: ", error.sentence) from None
 
 
 def _read_edges(
@@ -244,16 +286,19 @@ def _read_edges(
     return read_edge_list(read_bytes(path, options.max_bytes) if data is None else data, options)
 
 
-def _attributes(features: Any, kind: str) -> str | list[str] | None:
+def _attributes(features: Any, kind: str, label: str) -> str | list[str] | None:
     """Node attributes to use as features: "attributes" or their names; None for features from elsewhere."""
+    if kind == "h5ad" and isinstance(features, str) and not os.path.exists(features):
+        return features  # X, or a key of obsm
     named = (
         isinstance(features, (list, tuple)) and bool(features) and all(isinstance(f, str) for f in features)
     )
     if not named and not (isinstance(features, str) and features == "attributes"):
         return None
-    if kind not in ("graphml", "gml"):
+    if kind not in NETWORK_FORMATS:
         raise ParameterError(
-            Argument("features", "attributes"), " needs a GraphML or GML file: pass a features file instead."
+            Argument("features", "attributes"),
+            f" needs a file of {', '.join(NETWORK_FORMATS.values())}: pass a features file instead.",
         )
     return list(features) if named else "attributes"
 
@@ -273,8 +318,10 @@ def _graph_of_data(data: Any, kind: str, attributes: str | list[str] | None, opt
     """A graph of a labelled matrix (a data frame), or of the bytes of a file that is no list of edges."""
     if kind == "frame":
         return Graph.from_frame(data, self_loops=options.self_loops, directed=options.directed)
-    if kind in ("graphml", "gml"):
+    if kind in NETWORK_FORMATS:
         return read_network(data, kind, options, attributes)
+    if kind == "h5ad":
+        return read_cells(data, attributes, options)
     return (read_mtx if kind == "mtx" else read_npz)(data, options)
 
 
@@ -333,6 +380,7 @@ def read_features(
     comments: declared.Comments = None,
     max_bytes: declared.MaxBytes = None,
     schema: TableSchema | None = None,
+    encoding: declared.Encoding = None,
 ) -> np.ndarray | sp.csr_array:
     """Read node features, one row per node, as float32.
 
@@ -348,14 +396,18 @@ def read_features(
     path
         ``.csv``, ``.tsv`` or ``.txt`` (also ``.gz``): numbers, dates, categories, perhaps with a header, perhaps with
         a column of node ids; ``.npy``: one dense array; ``.npz``: one dense array, or a matrix of
-        ``scipy.sparse.save_npz``, which stays sparse; "-": text from standard input; or a data frame.
+        ``scipy.sparse.save_npz``, which stays sparse;
+        ``.xlsx``: the sheet called nodes, or the first; "-": text from standard input; or a data frame.
     node_names
         Return the rows of these nodes, in this order. A table without ids must then have one row for each.
-    ids, missing, columns, drop, categories, dates, header, delimiter, comments, max_bytes, schema
+    ids, missing, columns, drop, categories, dates, header, delimiter, comments, max_bytes, schema, encoding
         See :func:`read_graph`.
     """
     wanted = FeatureOptions.checked(ids, missing, columns, drop, categories, dates, schema)
-    checked = check_delimiter(delimiter), check_comments(comments), check_max_bytes(max_bytes)
+    checked = (
+        *(check_delimiter(delimiter), check_comments(comments)),
+        *(check_max_bytes(max_bytes), check_encoding(encoding)),
+    )
     names = None if node_names is None else [str(name) for name in node_names]
     with errors_of_files():
         table = feature_table(features_from(path, header, *checked), wanted, names)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from softcut.errors import Argument, FileFormatError, GraphError, Note, ParameterError, Sentence
+from softcut.io.encodings import as_utf8
 from softcut.tables.arrays import plural, warn_caller
 
 # More nodes than this, with hardly an edge among them, is a damaged file rather than a graph.
@@ -159,7 +160,9 @@ def decode_text(data: bytes, label: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise FileFormatError(
-            f"{label}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8."
+            f"{label}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8, or name its ",
+            Argument("encoding"),
+            " such as 'cp1252'.",
         ) from None
 
 
@@ -231,11 +234,13 @@ class TextTable:
         return self.text.split("\n")[number - 1]
 
 
-def open_table(data: bytes, label: str, delimiter: str | None, comments: str | None) -> TextTable:
+def open_table(
+    data: bytes, label: str, delimiter: str | None, comments: str | None, encoding: str | None = None
+) -> TextTable:
     """Text of bytes, and how it is to be cut into rows and columns."""
+    data, notes = as_utf8(data, encoding, label)
     data = plain_text_bytes(data)
     named = _SEPARATOR_LINE.match(data)
-    notes: list[Note] = []
     if named:
         # The line stays, empty, so that line numbers stay true.
         data = data[named.end() :]

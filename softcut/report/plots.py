@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.preprocessing import normalize
 
 from softcut.clustering.feature_map import FeatureMap
+from softcut.colours import PALETTE, cluster_colours
 from softcut.errors import Argument, ParameterError
 from softcut.files import atomic_write
 from softcut.graph import Graph
@@ -22,13 +23,6 @@ from softcut.tables.arrays import listed, to_dense
 from softcut.tables.kinds import WORD
 from softcut.tables.wording import percent, readable, shortened
 
-# Okabe and Ito's colours, then those farthest from all before them and from white, as people with normal vision and
-# with each of the three kinds of colour blindness see them (CIE Lab, at least 16 apart for all four).
-_PALETTE = (
-    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9600FF"),
-    *("#4B1E1E", "#1E2D4B", "#00F087", "#A578FF", "#F00F5A", "#4B0078", "#A5D2B4"),
-    *("#5A3CC3", "#870000", "#B4A54B", "#D2C3E1", "#874B78", "#4B693C"),
-)
 FEW_NODES = 300  # up to here the edges of a drawing can be followed by eye
 _LINES = 7  # colours of the palette that can be seen as thin lines on white and on black
 _NAMED_NODES = 40  # names are written beside nodes up to here
@@ -40,16 +34,11 @@ _BINS = 400  # rows and columns of the image of the adjacency matrix
 _COORDINATES = (("x", "y"), ("lon", "lat"), ("lng", "lat"), ("longitude", "latitude"), ("pos_x", "pos_y"))
 
 
-def cluster_colours(k: int) -> list[str]:
-    """One colour per cluster; they repeat after 20."""
-    return [_PALETTE[i % len(_PALETTE)] for i in range(k)]
-
-
 def line_styles(names: Sequence[str]) -> dict[str, dict[str, str]]:
     """A colour and a dash pattern per line, by name: Okabe and Ito's seven colours, then the same with dashes."""
     dashes = ("none", "7 3", "2 3")
     return {
-        name: {"colour": _PALETTE[i % _LINES], "dash": dashes[i // _LINES % len(dashes)]}
+        name: {"colour": PALETTE[i % _LINES], "dash": dashes[i // _LINES % len(dashes)]}
         for i, name in enumerate(names)
     }
 
@@ -241,7 +230,7 @@ def cluster_marks(graph: Graph, labels: np.ndarray, summary: Summary | None = No
     colours = cluster_colours(int(groups.max()) + 1)
     traits = {c.cluster: c.traits[0].text("") for c in (summary.clusters if summary else ()) if c.traits}
     marks = []
-    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(_PALETTE)]:
+    for group, size, share in list(zip(groups, sizes, leaving, strict=True))[: len(PALETTE)]:
         text = f"{group}: {size:,} {'node' if size == 1 else 'nodes'}, {percent(share)} cut"
         if group in traits:
             text += "\n" + shortened(traits[group], _TRAIT).replace("$", r"\$")  # not the start of a formula

@@ -19,9 +19,12 @@ from softcut.errors import FileFormatError, ParameterError, SoftcutError, requir
 from softcut.report.html_page import VIEW_SCRIPTS, page_environment, template_text
 from softcut.serve.jobs import Jobs
 
-_GRAPHS = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".graphml", ".gml", ".mtx", ".npz")
+_GRAPHS = (
+    *(".csv", ".tsv", ".txt", ".edges", ".edgelist", ".xlsx", ".graphml", ".gexf", ".gml", ".net", ".json"),
+    *(".mtx", ".npz"),
+)
 _PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
-_FEATURES = (".csv", ".tsv", ".txt", ".npy", ".npz")
+_FEATURES = (".csv", ".tsv", ".txt", ".xlsx", ".npy", ".npz")
 _STATIC = {**dict.fromkeys((*VIEW_SCRIPTS, "serve.js"), "text/javascript"), "page.css": "text/css"}
 _TYPES = {
     "labels.csv": "text/csv",

@@ -233,3 +233,23 @@ def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> 
         features = FeatureTable("x", x if sp.issparse(x) else as_array(x, "x"))
     parts = edges_of_table(edges, "the graph", features, options)
     return {**parts, "notes": [*notes, *parts["notes"]]}
+
+
+def rows_by_name(frame: Any, names: list[str] | None, n: int) -> np.ndarray | None:
+    """The row of each of n nodes in a frame, -1 where it has none; None where rows and nodes have nothing in common.
+
+    Rows are known by the index or by the column that holds most of the names, each once; without either row i is node
+    i where there are as many.
+    """
+    table = table_of_frame(frame, "nodes")
+    known = [str(i) for i in range(n)] if names is None else names
+    best: np.ndarray | None = None
+    columns = [] if names is None else [column.labels() for column in table.columns]
+    for labels in (table.index, *columns):
+        if labels is None or len(set(labels)) < len(labels):
+            continue
+        place = {label: row for row, label in enumerate(labels)}
+        rows = np.array([place.get(name, -1) for name in known])
+        if (rows >= 0).any() and (best is None or (rows >= 0).sum() > (best >= 0).sum()):
+            best = rows
+    return np.arange(n) if best is None and table.num_rows == n and names is None else best

@@ -63,7 +63,7 @@ MISTAKES = {
     "nonsense": "No such command 'nonsense'",
     "--nonsense": "No such option",
     "datasets --get nothing": "There is no data set named 'nothing'; the names are: cora, citeseer,",
-    "cluster": "Missing argument",
+    "cluster": "Missing option",
     "cluster [b]none.csv -k 2": "[b]none.csv does not exist",
     "cluster g.csv": "Missing option '--clusters' / '-k'",
     "cluster g.csv -k 0": "--clusters must be a whole number of at least 1, a range, or 'auto', got 0.",

@@ -19,6 +19,7 @@ from softcut.cli.cluster import _default_folder, _name, write_results
 from softcut.clustering import GraphClustering, MinCutClustering
 from softcut.errors import ParameterError
 from softcut.graph import Graph
+from softcut.io import read_graph
 from softcut.metrics import ari
 from softcut.metrics.summary import VERDICTS
 
@@ -309,3 +310,52 @@ def test_numbers_that_json_does_not_have(tmp_path):
     text = (tmp_path / "metrics.json").read_text()
     read = json.loads(text, parse_constant=Mock(side_effect=AssertionError("not JSON")))
     assert read == {"graph": "g", "agreement_of_replicas": None, "seconds": {"fit": None}, "n": 2}
+
+
+def test_features_alone(done, refused, people, tmp_path):
+    _, names = people
+    _, err = done("cluster", "-f", "words.csv", "-k", 3, "--neighbors", 5, "--model-out", "m", *QUICK)
+    assert "edges to the 5 nearest rows" in err
+    told = labels("words-clusters")
+    assert sorted(told) == names
+    assert metrics_of("words-clusters")["graph"] == "words.csv"
+    done("predict", "m", "--features", "words.csv", "--neighbors", 5, "--out", "again", "--no-plot")
+    assert labels("again") == told
+    assert refused("cluster", "-k", 3) == "softcut: name a file of edges, or features with --features."
+    sentence = refused("cluster", "people.csv", "-f", "words.csv", "-k", 3, "--neighbors", 5, "--out", "o")
+    assert sentence == "softcut: --neighbors has no effect beside a graph: leave it out, or the graph."
+
+
+@pytest.mark.parametrize("kind", ["gexf", "graphml", "json"])
+def test_export_is_read_again_with_its_clusters(done, refused, people, kind):
+    out, _ = done("cluster", "people.csv", "-k", 3, "--export", f"p.{kind}", *QUICK)
+    assert f"p.{kind}" in out
+    told = labels("people-clusters")
+    again = read_graph(f"p.{kind}", features=["cluster"])
+    assert dict(zip(again.node_names, again.x.ravel().tolist(), strict=True)) == told
+    assert again.num_edges == metrics_of("people-clusters")["edges"]
+    sentence = refused("cluster", "people.csv", "-k", 3, "--out", "o", "--export", f"p.{kind}", *QUICK)
+    assert sentence == f"softcut: --export p.{kind}: p.{kind} exists; choose another name or add --overwrite."
+
+
+def test_export_into_the_folder_of_results(done, refused, people):
+    words = ("cluster", "people.csv", "-k", 3, "--out", "o", "--export", "o/p.gexf", *QUICK)
+    done(*words)
+    done(*words, "--overwrite")
+    assert Path("o/p.gexf").is_file()
+    for name, sentence in (
+        ("p.csv", "--export writes no .csv, which has no place for clusters; labels.csv has them."),
+        ("p.dot", "--export p.dot must end in .graphml, .gexf or .json."),
+    ):
+        assert refused("cluster", "people.csv", "-k", 3, "--export", name) == f"softcut: {sentence}"
+
+
+def test_encoding(done, refused, tmp_path):
+    rows = "source,target\n" + "".join(f"Анна{i},Анна{j}\n" for i, j in combinations(range(5), 2))
+    (tmp_path / "g.csv").write_bytes(rows.encode("cp1251"))
+    assert "name its --encoding such as 'cp1252'." in refused("cluster", "g.csv", "-k", 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, err = done("cluster", "g.csv", "-k", 2, "--encoding", "cp1251", "--no-plot")
+    assert "encoding cp1251 (as asked for)" in err
+    assert "Анна0" in labels("g-clusters")

@@ -21,10 +21,11 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import openpyxl
 import scipy.io
 import scipy.sparse as sp
 from helpers.graph_checks import check_invariants
-from helpers.reading import saved
+from helpers.reading import node_link, saved
 
 from softcut.errors import SoftcutError
 from softcut.graph import Graph
@@ -33,8 +34,15 @@ from softcut.io import read_features, read_graph
 SECONDS = 10.0
 BYTES = 2**30
 SUFFIXES = [f".{name}" for name in ("csv", "tsv", "txt", "edges", "graphml", "gml", "mtx", "npz", "npy")]
-SUFFIXES += [".csv.gz", ".mtx.gz"]
+SUFFIXES += [".csv.gz", ".mtx.gz", ".gexf", ".net", ".json", ".xlsx"]
 ALPHABET = "0123456789abcXYZ,;\t |\"'#%{}[]<>=.+-_eE\n\n\r\\/&:é漢\u200b\ufeff"
+
+
+def workbook(rows: list[list[int]]) -> Any:
+    made = openpyxl.Workbook()
+    for row in rows:
+        made.active.append(row)
+    return made
 
 
 def valid(rng: np.random.Generator) -> list[tuple[str, bytes]]:
@@ -60,6 +68,11 @@ def valid(rng: np.random.Generator) -> list[tuple[str, bytes]]:
         (".csv.gz", gzip.compress(rows.encode())),
         (".graphml", saved(lambda f: nx.write_graphml(graph, f))),
         (".gml", saved(lambda f: nx.write_gml(graph, f))),
+        (".gexf", saved(lambda f: nx.write_gexf(graph, f))),
+        (".net", saved(lambda f: nx.write_pajek(graph, f))),
+        (".json", json.dumps(node_link(graph, "links")).encode()),
+        (".xlsx", saved(lambda f: workbook(edges.tolist()).save(f))),
+        (".csv", rows.encode("utf-16")),
         (".mtx", saved(lambda f: scipy.io.mmwrite(f, sp.coo_array(matrix)))),
         (".edgelist", b"0 1 {'weight': 3}\n1 2 {}\n"),
         (".mtx", b"%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 2\n"),
@@ -135,6 +148,11 @@ def hostile(rng: np.random.Generator) -> tuple[str, bytes]:
         (".npz", saved(lambda f: np.savez(f, edges=np.array([[0], [big]]), num_nodes=np.array(big)))),
         (".npz", saved(lambda f: np.savez(f, **matrix))),
         (".gml", b"graph [" * min(size, 20_000)),
+        (".json", b'{"nodes":' + b"[" * size),
+        (".net", f"*Vertices {big}\n*Edges\n1 2\n".encode()),
+        (".net", b"*Vertices 3\n" + b"*Edges\n1 2\n" * (size // 9)),
+        (".gexf", b"<gexf>" + b"<graph>" * min(size, 20_000)),
+        (".xlsx", packed(bytes(2**20), 400, ".zip")),
         (".gml", b"graph [ node [ id " + b"9" * size + b" ] ]"),
         (".graphml", b"<graphml>" + b"<graph>" * min(size, 20_000)),
         (".graphml", b'<!DOCTYPE x [<!ENTITY a "b">]><graphml>&a;</graphml>'),

@@ -53,6 +53,13 @@ def weighted_graph() -> nx.Graph:
     return graph
 
 
+def node_link(graph: nx.Graph, edges: str) -> dict[str, Any]:
+    """What ``networkx.node_link_data`` gives; how it is told the name of the edges changed."""
+    nodes = [{**values, "id": node} for node, values in graph.nodes(data=True)]
+    links = [{**values, "source": u, "target": v} for u, v, values in graph.edges(data=True)]
+    return {"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, edges: links}
+
+
 def saved(save: Any) -> bytes:
     buffer = io.BytesIO()
     save(buffer)

@@ -124,5 +124,5 @@ def test_array_feature_errors(tmp_path: Path) -> None:
         refuses(GraphError, sentence, read_graph, graph, features=wrong)
     np.save(tmp_path / "bad.npy", np.array([["a"], ["b"], ["c"]]))
     refuses(GraphError, r"bad.npy: x has dtype", read_graph, graph, features=tmp_path / "bad.npy")
-    with pytest.raises(ParameterError, match="'attributes' needs a GraphML or GML file"):
+    with pytest.raises(ParameterError, match="'attributes' needs a file of GraphML, GEXF"):
         read_graph(graph, features="attributes")

@@ -30,7 +30,7 @@ from softcut.graph import Graph
 from softcut.graph.partition import PartitionMethod, crossing_share, partition_nodes
 from softcut.io.part_files import Manifest, Part, write_parts
 from softcut.metrics import Judge
-from softcut.metrics.features import looked_at, presence, principal_axes
+from softcut.metrics.features import BINS, looked_at, presence, principal_axes
 from softcut.ops import CSRPattern, Words, quadratic_form
 from softcut.ops.halo import Exchange, Group, Halo
 from softcut.tables.kinds import NUMBER
@@ -69,6 +69,7 @@ def partition(
     owner, used = partition_nodes(graph.adjacency, parts, method, seed)
     structural = featureless(graph) is not None
     words = axes = None  # what clusterings are judged by
+    own_words = 0  # columns of `words` in front of the bins of measurements
     if paper:
         rows = rows_that_sum_to_one(graph)
         x = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float32)
@@ -81,6 +82,7 @@ def partition(
     if paper or not structural:
         words = presence(graph.x, graph.kinds)
         numbers, features = graph.kinds == NUMBER, graph.x
+        own_words = words.shape[1] - BINS * int(numbers.sum())
         if numbers.any() and features is not None:
             axes = looked_at(graph.num_nodes), principal_axes(features[:, numbers])
     about = {
@@ -88,6 +90,7 @@ def partition(
         "structural": structural and not paper,
         "method": used,
         "features": source,
+        "own_words": own_words,
         "crossing_share": crossing_share(graph.adjacency, owner),
     }
     return write_parts(
@@ -152,7 +155,7 @@ class PartJudge(Judge):
     def __init__(self, part: Part, op: Halo, manifest: Manifest, counts: Tensor) -> None:
         self.nodes, self.edges, self.counts = manifest.nodes, manifest.edge_worth, counts
         self._part, self._op = part, op
-        self.axes = None
+        self.axes, self._own_words = None, int(manifest.about.get("own_words", 0))
         if part.axes is not None:
             self._seen, self.axes = (torch.from_numpy(np.array(each)).to(counts.device) for each in part.axes)
 

@@ -1,0 +1,123 @@
+"""Graphs of tables of features, and of objects that other libraries know as something else than a graph."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from softcut.errors import Note
+from softcut.graph.base import BaseGraph
+from softcut.graph.checks import SelfLoops, check_features
+from softcut.graph.conversions import edges_of_dgl, matrix_of_anndata
+from softcut.graph.neighbours import N_NEIGHBORS, check_neighbors, neighbour_graph
+from softcut.tables.arrays import as_array, plural
+from softcut.tables.columns import FeatureOptions
+from softcut.tables.feature_columns import feature_table
+from softcut.tables.frames import is_frame, table_of_frame
+
+
+class GraphSources(BaseGraph):
+    """Constructors of :class:`softcut.graph.Graph` for what holds no list of edges."""
+
+    @classmethod
+    def from_features(
+        cls,
+        X: Any,
+        n_neighbors: int = N_NEIGHBORS,
+        *,
+        node_names: Any = None,
+        feature_names: Any = None,
+        y: Any = None,
+        name: str | None = None,
+    ) -> Self:
+        """Build a graph from features alone: each row is connected with its nearest rows.
+
+        >>> import numpy as np
+        >>> from softcut.graph import Graph
+        >>> Graph.from_features(np.array([[1.0], [1.1], [7.0], [7.2]]), n_neighbors=1)
+        Graph(4 nodes, 2 edges, 1 feature)
+
+        Columns are brought to one scale first: numbers are standardised, robustly, a category counts as one column,
+        rows of words are compared by their angle. Edges have no weights.
+
+        Parameters
+        ----------
+        X
+            One row per node: an array, a sparse matrix, or a data frame, whose index or column of ids names the nodes.
+        n_neighbors
+            Neighbours per row; an edge of either row is an edge of both.
+        node_names, feature_names, y, name
+            See :class:`Graph`.
+        """
+        said: list[Note] = []
+        if is_frame(X):
+            table = feature_table(table_of_frame(X, "X"), FeatureOptions())
+            X, said = table.x, list(table.notes)
+            node_names = table.ids if node_names is None else node_names
+            feature_names = table.names if feature_names is None else feature_names
+        rows = X.shape[0] if hasattr(X, "shape") and len(X.shape) == 2 else len(as_array(X, "X"))
+        x = check_features(X, rows)
+        count = check_neighbors(n_neighbors, rows)
+        adjacency = neighbour_graph(x, count)
+        said.append(Note("neighbours", f"edges to the {plural(count, 'nearest row')}", neighbors=count))
+        return cls._build(adjacency, x, y, node_names, None, name, feature_names, said)
+
+    @classmethod
+    def from_anndata(
+        cls,
+        adata: Any,
+        features: str | None = "X",
+        neighbors: str = "connectivities",
+        self_loops: SelfLoops = "drop",
+        *,
+        name: str | None = None,
+    ) -> Self:
+        """Build a graph from an AnnData: the neighbours of its cells and what was measured.
+
+        >>> import anndata, numpy as np, scipy.sparse as sp
+        >>> from softcut.graph import Graph
+        >>> adata = anndata.AnnData(np.eye(3, dtype="float32"))
+        >>> adata.obsp["connectivities"] = sp.csr_matrix([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+        >>> Graph.from_anndata(adata)
+        Graph(3 nodes, 2 edges, 3 features)
+
+        Parameters
+        ----------
+        adata
+            The object; softcut does not change it.
+        features
+            ``"X"``, a key of ``adata.obsm`` such as ``"X_pca"``, or None.
+        neighbors
+            Key of ``adata.obsp``, as ``scanpy.pp.neighbors`` fills it.
+        self_loops, name
+            See :meth:`Graph.from_edges`.
+        """
+        made: Any = cls  # from_scipy is the subclass's
+        parts = matrix_of_anndata(adata, features, neighbors)
+        return made.from_scipy(**parts, self_loops=self_loops, name=name)
+
+    @classmethod
+    def from_dgl(
+        cls,
+        graph: Any,
+        features: str | None = None,
+        weight: str | None = None,
+        self_loops: SelfLoops = "drop",
+        *,
+        name: str | None = None,
+    ) -> Self:
+        """Build a graph from a DGL graph, or a batch of them.
+
+        ``Graph.from_dgl(dgl.graph(([0, 1], [1, 2])))`` has three nodes and two edges.
+
+        Parameters
+        ----------
+        graph
+            A graph with one type of nodes and edges.
+        features, weight
+            Keys of ``graph.ndata`` and ``graph.edata``; None: "feat" or "x", and "weight" or another usual name,
+            where they are there. ``ndata["label"]`` becomes the labels.
+        self_loops, name
+            See :meth:`Graph.from_edges`.
+        """
+        made: Any = cls
+        return made.from_edges(**edges_of_dgl(graph, features, weight), self_loops=self_loops, name=name)
