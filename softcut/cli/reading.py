@@ -18,9 +18,8 @@ from softcut.io.options import Option
 _FORMATS = (
     "Edge list (csv, tsv, txt, .gz, Parquet, .xlsx), GraphML, GEXF, GML, Pajek, JSON, .mtx, .npy, .npz, .h5ad"
 )
-GraphFile = Annotated[
-    Path, typer.Argument(help=f"{_FORMATS}; '-' is standard input; or a data set's name, such as cora.")
-]
+_OR_NAME = "'-' is standard input; or a data set's name, such as cora."
+GraphFile = Annotated[Path, typer.Argument(help=f"{_FORMATS}; {_OR_NAME}")]
 # A command that can do with features alone.
 OptionalGraphFile = Annotated[
     Path | None,
