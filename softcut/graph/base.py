@@ -46,7 +46,7 @@ class BaseGraph:
         if not (same_pattern(adjacency, transposed) and np.array_equal(adjacency.data, transposed.data)):
             raise GraphError(
                 "adjacency is not symmetric: use Graph.from_scipy, which symmetrises a directed graph, "
-                "or pass A.maximum(A.T)."
+                "or pass A + A.T."
             )
         self._fill(**{**vars(self), "adjacency": adjacency})
 

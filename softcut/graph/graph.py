@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,6 +78,7 @@ class Graph(BaseGraph):
         node_names: Sequence[str] | None = None,
         directed: bool | None = None,
         *,
+        weighted: bool = True,
         ptr: Any = None,
         name: str | None = None,
         feature_names: Sequence[str] | None = None,
@@ -92,8 +93,11 @@ class Graph(BaseGraph):
         Graph(5 nodes, 3 edges)
 
         A list that gives every edge once, in one direction, and a list that gives both directions of every
-        edge make the same graph. Repeated edges are merged: their weights are summed (without weights the
-        edge stays 1). Edges of weight zero are dropped.
+        edge with equal weights make the same graph. Otherwise edges that are given several times add up, in either
+        direction, and each of them counts 1 where there are no weights. Edges of weight zero are dropped.
+
+        >>> Graph.from_edges([(0, 1), (1, 0), (0, 1), (1, 2)], directed=False).adjacency[0, 1]
+        np.float64(3.0)
 
         Parameters
         ----------
@@ -110,9 +114,10 @@ class Graph(BaseGraph):
             ``"drop"`` removes self-loops, with a warning that counts them; ``"keep"`` stores them on the
             diagonal.
         directed
-            The two directions of an edge are merged with the larger weight of the two. None (default) warns
-            when only some edges come with their reverse, or when the directions have different weights. True
-            warns about every edge without an equal reverse; False never warns.
+            None (default) warns when only some edges come with their reverse, or when the directions have different
+            weights. True warns about every edge without an equal reverse; False never warns.
+        weighted
+            False: every edge weighs 1, however often it is given and whatever its weight.
         """
         source, target = check_edge_index(edge_index)
         weight = check_weights(edge_weight, source.size, "edge_weight")
@@ -121,7 +126,7 @@ class Graph(BaseGraph):
         n, origin = node_count(num_nodes, x, y, node_names, source, target)
         check_range(source, target, n, origin)
         said = list(notes)
-        adjacency = adjacency_of_edges(source, target, weight, n, self_loops, directed, said)
+        adjacency = adjacency_of_edges(source, target, weight, n, self_loops, directed, said, weighted)
         return cls._build(adjacency, x, y, node_names, ptr, name, feature_names, said)
 
     @classmethod
@@ -139,14 +144,14 @@ class Graph(BaseGraph):
         notes: Sequence[str] = (),
         directed: bool | None = None,
     ) -> Graph:
-        """Build a graph from any sparse matrix A [N, N] of scipy; an asymmetric one becomes max(A, A').
+        """Build a graph from any sparse matrix A [N, N] of scipy; an asymmetric one becomes A + A'.
 
         >>> import scipy.sparse as sp
         >>> from softcut.graph import Graph
         >>> Graph.from_scipy(sp.csr_array([[0, 2], [2, 0]]))
         Graph(2 nodes, 1 edge, weighted)
 
-        ``directed=False`` symmetrises without a warning; the other arguments are those of :meth:`from_edges`.
+        A self-loop has one direction and stays as it is. ``directed=False`` gives no warning; the other arguments are those of :meth:`from_edges`.
         """
         matrix = canonical_csr(adjacency, "adjacency")
         said = list(notes)
@@ -220,9 +225,9 @@ class Graph(BaseGraph):
         Parameters
         ----------
         graph
-            Any networkx graph. A directed one is symmetrised with a warning; parallel edges are merged.
+            Any networkx graph. Parallel edges, and the two directions of a directed one, add up.
         weight
-            Edge attribute that holds the weight; edges without it weigh 1. None ignores weights.
+            Edge attribute that holds the weight; edges without it weigh 1. None: every edge weighs 1.
         features
             Node attribute, or list of them, to use as features (numbers, or vectors of equal length);
             ``"attributes"`` takes every attribute that is a number at every node.
@@ -265,6 +270,7 @@ class Graph(BaseGraph):
         self_loops: SelfLoops = "drop",
         directed: bool | None = None,
         *,
+        weighted: bool | Literal["auto"] = "auto",
         name: str | None = None,
     ) -> Graph:
         """Build a graph from a pandas or polars data frame: a labelled adjacency matrix, or one edge per row.
@@ -286,6 +292,9 @@ class Graph(BaseGraph):
         source, target, weight
             Titles (or positions) of the columns. By default they are recognised by their titles; a weight is a
             column called weight, w, value, strength, count or similarity.
+        weighted
+            "auto" uses a column of weights where there is one, else counts how often an edge is given; True insists on
+            weights; False: every edge weighs 1.
         self_loops, directed, name
             See :meth:`from_edges`.
         """
@@ -295,9 +304,10 @@ class Graph(BaseGraph):
             aligned = "" if square[1] is None else ", columns aligned with rows by label"
             made = cls.from_dense(square[0], x=x, self_loops=self_loops, node_names=square[1], name=name)
             return made.with_notes(Note("adjacency_matrix", f"adjacency matrix{aligned}"))
-        edges, columns = edges_of_frame(frame, "the graph", source, target, weight)
+        edges, columns = edges_of_frame(frame, "the graph", source, target, weight, weighted)
         parts = edges_with_features(edges, x, [columns.note()])
-        return cls.from_edges(**parts, self_loops=self_loops, directed=directed, name=name)
+        parts |= {"self_loops": self_loops, "directed": directed, "weighted": weighted is not False}
+        return cls.from_edges(**parts, name=name)
 
     @classmethod
     def from_pyg(cls, data: Any, self_loops: SelfLoops = "drop", *, name: str | None = None) -> Graph:

@@ -79,7 +79,7 @@ def read_network(
         Note("format", f"{options.label}: {kind}", format=format),
         Note("edge_columns", weights, others, weight=weight, ignored=tuple(ignored)),
     ]
-    parts = edges_of_networkx(network, weight)
+    parts = edges_of_networkx(network, weight) | {"weighted": options.weighted is not False}
     if options.directed is not None:
         parts["directed"] = options.directed
     graph = Graph.from_edges(**parts, self_loops=options.self_loops, name=options.name, notes=said)

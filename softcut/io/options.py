@@ -55,13 +55,13 @@ WeightColumn = Annotated[
 ]
 Weighted = Annotated[
     bool | Literal["auto"],
-    Option(("--weighted/--unweighted",), "Insist on weights, or ignore them.", bool),
+    Option(("--weighted/--unweighted",), "Insist on weights, or let every edge weigh 1.", bool),
 ]
 Directed = Annotated[
     bool | None,
     Option(
         ("--directed/--undirected",),
-        "Warn about edges without a reverse, or merge directions silently.",
+        "Warn about edges without a reverse, or never.",
         bool,
     ),
 ]

@@ -113,7 +113,8 @@ def read_graph(
         Rows are joined by the column whose values are the ids of the nodes: every node of the graph needs a row,
         rows of other nodes add nodes without edges. Without such a column, row i belongs to node i.
     weighted
-        ``"auto"`` uses weights where the file has them, True insists on them, False ignores them.
+        ``"auto"`` uses weights where the file has them, else counts how often an edge is given; True insists on
+        weights; False: every edge weighs 1.
     self_loops, directed
         See :meth:`softcut.graph.Graph.from_edges`.
     format
@@ -254,7 +255,11 @@ def _graph_of_edges(
         parts = edges_of_table(edges, options.label, table, options.features)
     parts["notes"] = [*notes, *parts["notes"]]
     return Graph.from_edges(
-        **parts, self_loops=options.self_loops, directed=options.directed, name=options.name or None
+        **parts,
+        self_loops=options.self_loops,
+        directed=options.directed,
+        weighted=options.weighted is not False,
+        name=options.name or None,
     )
 
 
