@@ -105,10 +105,10 @@ def cluster(
             note(text)
     metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
     with output:
-        write_results(folder.staged, data, estimator.soft_, metrics, plot, spreadsheet_safe)
+        write_results(folder.staged, data, estimator.soft_, estimator.labels_, metrics, plot, spreadsheet_safe)
         if report:
             more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
-            page = clustering_page(data, estimator.soft_, metrics, **more)
+            page = clustering_page(data, estimator.soft_, metrics, clusters=estimator.labels_, **more)
             (folder.staged / "report.html").write_text(page, encoding="utf-8")
         if models is not None and model_out is not None:
             estimator.save(models.staged / model_out.name)
@@ -140,15 +140,16 @@ def predict(
     with spoken_warnings() as said:
         data = read()
         read_so_far = len(said)
-        soft = estimator.predict_proba(data)
+        soft, labels = estimator.predict_proba(data), estimator.predict(data)
     metrics = {
         **graph_facts(_name(graph), data, estimator.n_clusters_),
         "model": model.name,
-        **evaluate(data, soft.argmax(1), k=estimator.n_clusters_),
+        **evaluate(data, labels, k=estimator.n_clusters_),
+        "nodes_without_cluster": int(np.count_nonzero(labels < 0)),
         "notes": said[read_so_far:],
     }
     with output:
-        write_results(folder.staged, data, soft, metrics, plot, spreadsheet_safe)
+        write_results(folder.staged, data, soft, labels, metrics, plot, spreadsheet_safe)
     _close(metrics, output, start)
 
 
@@ -183,6 +184,7 @@ def write_results(
     folder: Path,
     graph: Graph,
     soft: np.ndarray,
+    labels: np.ndarray,
     metrics: dict[str, Any],
     plot: bool = True,
     spreadsheet_safe: bool = False,
@@ -192,14 +194,18 @@ def write_results(
     from softcut.report.html_page import plain
     from softcut.report.plots import plot_clustering
 
-    labels = soft.argmax(1)
-    write_labels(folder / "labels.csv", graph.node_names, soft, spreadsheet_safe=spreadsheet_safe)
+    write_labels(folder / "labels.csv", graph, soft, labels, spreadsheet_safe=spreadsheet_safe)
     np.save(folder / "assignments.npy", soft.astype(np.float32))
     try:
         arrow = require("pyarrow", "tables", "labels.parquet")
         parquet = require("pyarrow.parquet", "tables", "labels.parquet")
         names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
-        columns = {"node": names, "cluster": labels, "probability": soft.max(axis=1)}
+        none = labels < 0
+        columns = {
+            "node": names,
+            "cluster": arrow.array(labels, mask=none),
+            "probability": arrow.array(soft.max(axis=1), mask=none),
+        }
         columns |= {f"p{j}": soft[:, j] for j in range(soft.shape[1])}
         parquet.write_table(arrow.table(columns), folder / "labels.parquet")
     except DependencyError as error:
@@ -220,6 +226,8 @@ def _close(metrics: dict[str, Any], output: Output, start: float) -> None:
             ("structure (nats explained per nat)", f"{metrics['structure']:.4f}"),
         ]
     facts.append(("clusters used", f"{metrics['clusters_used']} of {metrics['n_clusters']}"))
+    if metrics["nodes_without_cluster"]:
+        facts.append(("nodes without edges and features", f"{metrics['nodes_without_cluster']:,}, in no cluster"))
     scores = {
         "normalised_cut": "normalised cut",
         "modularity": "modularity",

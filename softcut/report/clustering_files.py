@@ -22,6 +22,12 @@ VERDICTS = {
 }
 
 
+def clustered_part(graph: Graph, soft: np.ndarray, labels: np.ndarray) -> tuple[Graph, np.ndarray]:
+    """The nodes that have a cluster, which is what pictures and pages show; all, where none has one."""
+    placed = labels >= 0
+    return (graph.subgraph(placed), soft[placed]) if placed.any() and not placed.all() else (graph, soft)
+
+
 def graph_facts(name: str, graph: Graph, n_clusters: int) -> dict[str, Any]:
     """What every metrics.json begins with."""
     return {
@@ -44,6 +50,7 @@ def clustering_metrics(
         "structure": estimator.structure_,
         "verdict": estimator.verdict_,
         **evaluate(graph, estimator.labels_, k=estimator.n_clusters_),
+        "nodes_without_cluster": int(np.count_nonzero(estimator.labels_ < 0)),
         "candidates": {str(number): described for number, described in estimator.candidates_.items()},
         "agreement_of_replicas": estimator.agreement_,
         "replicas": len(estimator.replicas_),
@@ -64,13 +71,13 @@ def verdict_of(metrics: Mapping[str, Any]) -> str:
 
 
 def write_labels(
-    path: str | Path, names: Sequence[str] | None, soft: np.ndarray, *, spreadsheet_safe: bool = False
+    path: str | Path, graph: Graph, soft: np.ndarray, labels: np.ndarray, *, spreadsheet_safe: bool = False
 ) -> None:
-    """Write ``node,cluster,probability``, one line per node; `names` None: nodes are named by their numbers.
+    """Write ``node,cluster,probability``, one line per node; nodes without names are called by their numbers.
 
-    `spreadsheet_safe` puts ``'`` before names that spreadsheets might take for a formula.
+    A node without a cluster (label -1) has neither number nor probability. `spreadsheet_safe` puts ``'`` before names that spreadsheets might take for a formula.
     """
-    shown = [str(i) for i in range(len(soft))] if names is None else names
+    shown = graph.node_names or [str(i) for i in range(len(soft))]
     if spreadsheet_safe:
         formula = ("=", "+", "-", "@", "\t", "\r", "\n")
         shown = ["'" + name if name.startswith(formula) else name for name in shown]
@@ -78,7 +85,8 @@ def write_labels(
         writer = csv.writer(file)
         writer.writerow(["node", "cluster", "probability"])
         chances = (f"{p:.6f}" for p in soft.max(axis=1))
-        writer.writerows(zip(shown, soft.argmax(axis=1).tolist(), chances, strict=True))
+        rows = zip(shown, labels.tolist(), chances, strict=True)
+        writer.writerows((name, c, p) if c >= 0 else (name, "", "") for name, c, p in rows)
 
 
 def write_segments(folder: Path, segmentation: Any) -> None:

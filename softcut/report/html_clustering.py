@@ -12,7 +12,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from softcut.clustering.networks import Replica
 from softcut.graph import Graph
-from softcut.report.clustering_files import verdict_of
+from softcut.report.clustering_files import clustered_part, verdict_of
 from softcut.report.html_page import Part, Section, Text, View, plain, render_page
 from softcut.report.plots import FEW_NODES, cluster_colours, cluster_flow, frame, node_positions, shortened
 from softcut.report.tables import Cell, Table, number_table
@@ -31,6 +31,7 @@ _SCORES = {
     "verdict": "verdict",
     "structure": "structure (nats explained per nat that the clusters take; below 1 they cost more than they explain)",
     "clusters_used": "clusters used",
+    "nodes_without_cluster": "nodes with neither edges nor features: in no cluster, not shown below",
     "normalised_cut": "normalised cut (sum over clusters; lower is better)",
     "conductance": "conductance, mean (lower is better)",
     "conductance_max": "conductance of the worst cluster",
@@ -39,6 +40,7 @@ _SCORES = {
     "evidence": "evidence (nats explained per nat of labels)",
     "agreement_of_replicas": "agreement of restarts (mean adjusted Rand index)",
 }
+_UNSAID = {"nodes_without_cluster": 0}  # values that are not worth a line
 _TRAINING = {
     "replicas": "networks",
     "replicas_collapsed": "networks that lost a cluster",
@@ -59,11 +61,15 @@ def clustering_page(
     soft: np.ndarray,
     metrics: Mapping[str, Any],
     *,
+    clusters: np.ndarray | None = None,
     history: Mapping[str, np.ndarray] | None = None,
     replicas: Sequence[Replica] = (),
     command: str = "",
 ) -> str:
-    """The page that ``softcut cluster --report`` writes."""
+    """The page that ``softcut cluster --report`` writes; `clusters` are the labels, -1 for nodes not to be shown."""
+    sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
+    if clusters is not None:
+        graph, soft = clustered_part(graph, soft, clusters)
     labels, name = soft.argmax(1), str(metrics["graph"])
     areas = "Areas are sizes; the width of a line is the weight of the edges it stands for."
     order = "Nodes from left to right, by cluster, the most certain first."
@@ -87,7 +93,6 @@ def clustering_page(
             evidence_view(replicas),
         ]
     parts["Where this comes from"] = _origin(metrics, command)
-    sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
     sections = [Section(title, below) for title, below in parts.items()]
     return render_page(f"{name}: {len(np.unique(labels))} clusters", sections, sizes)
 
@@ -97,7 +102,7 @@ def _summary(metrics: Mapping[str, Any]) -> list[Part]:
     verdict = verdict_of(metrics)
     parts: list[Part] = [Text(f"**{verdict}**")] if verdict else []
     scores = _SCORES | (_TRAINING if metrics.get("replicas") else {})  # without networks nothing was trained
-    rows = [[words, metrics[key]] for key, words in scores.items() if metrics.get(key) is not None]
+    rows = [[words, metrics[key]] for key, words in scores.items() if metrics.get(key) not in (None, _UNSAID.get(key))]
     parts.append(number_table(["what", "value"], rows))
     compared = metrics.get("candidates")
     if compared:

@@ -64,13 +64,21 @@ def save_figure(fig: Any, path: str | Path, dpi: int = 130) -> Path:
 
 
 def plot_clustering(path: str | Path, graph: Graph, labels: np.ndarray, title: str = "Clusters") -> Path:
-    """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix."""
-    positions, positions_are = node_positions(graph)
+    """Three panels: the nodes, the clusters with the cuts between them, and the sorted adjacency matrix.
+
+    Nodes without a cluster (label -1) are not drawn.
+    """
     labels = np.asarray(labels)
+    placed, every = labels >= 0, graph.num_nodes
+    if not placed.all():
+        graph, labels = (graph.subgraph(placed), labels[placed]) if placed.any() else (graph, labels + 1)
+    positions, positions_are = node_positions(graph)
     used = len(np.unique(labels))
     fig, (nodes, groups, matrix) = figure(1, 3, figsize=(16, 5.4))
     noun = "cluster" if used == 1 else "clusters"
-    heading = f"{title}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {used} {noun}"
+    heading = f"{title}: {every:,} nodes, {graph.num_edges:,} edges, {used} {noun}"
+    if not placed.all():
+        heading += f", {np.count_nonzero(~placed):,} nodes in no cluster"
     fig.suptitle(heading, parse_math=False)  # a $ in a name is a $, not the start of a formula
     draw_partition(nodes, graph, labels, positions, "Nodes")
     nodes.set_xlabel(positions_are)

@@ -21,7 +21,13 @@ import torch
 from softcut.clustering import GraphClustering
 from softcut.errors import SoftcutError
 from softcut.io import read_graph
-from softcut.report.clustering_files import clustering_metrics, verdict_of, write_labels, write_segments
+from softcut.report.clustering_files import (
+    clustered_part,
+    clustering_metrics,
+    verdict_of,
+    write_labels,
+    write_segments,
+)
 from softcut.report.html_clustering import (
     assignment_view,
     cluster_view,
@@ -91,15 +97,15 @@ def _cluster(
     est = GraphClustering(n_clusters, n_init=n_init, random_state=seed, device="cpu", callbacks=[tell])
     est.fit(graph)
     metrics = clustering_metrics(file, graph, est)
-    write_labels("labels.csv", graph.node_names, est.soft_)
-    page = clustering_page(
-        graph, est.soft_, metrics, history=est.history_, replicas=est.replicas_, command="softcut serve"
-    )
+    write_labels("labels.csv", graph, est.soft_, est.labels_)
+    fit = {"clusters": est.labels_, "history": est.history_, "replicas": est.replicas_}
+    page = clustering_page(graph, est.soft_, metrics, **fit, command="softcut serve")
     Path("report.html").write_text(page, encoding="utf-8")
+    part, soft = clustered_part(graph, est.soft_, est.labels_)
     views = [
-        graph_view(graph, est.soft_, file),
-        cluster_view(graph, est.labels_),
-        assignment_view(graph, est.soft_, "Nodes from left to right, by cluster, the most certain first."),
+        graph_view(part, soft, file),
+        cluster_view(part, soft.argmax(1)),
+        assignment_view(part, soft, "Nodes from left to right, by cluster, the most certain first."),
     ]
     if est.replicas_:
         views.append(

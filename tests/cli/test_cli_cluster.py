@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import ANY, Mock, create_autospec
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as parquet
 import pytest
 
@@ -156,7 +157,7 @@ def test_metrics_hold_what_was_warned_about(done, tmp_path):
 def test_numbers_that_json_does_not_have(tmp_path):
     graph = Graph.from_edges([[0], [1]])
     metrics = {"graph": "g", "agreement_of_replicas": float("nan"), "seconds": {"fit": float("inf")}, "n": 2}
-    write_results(tmp_path, graph, np.eye(2), metrics, plot=False)
+    write_results(tmp_path, graph, np.eye(2), np.arange(2), metrics, plot=False)
     text = (tmp_path / "metrics.json").read_text()
     read = json.loads(text, parse_constant=Mock(side_effect=AssertionError("not JSON")))
     assert read == {"graph": "g", "agreement_of_replicas": None, "seconds": {"fit": None}, "n": 2}
@@ -164,9 +165,34 @@ def test_numbers_that_json_does_not_have(tmp_path):
 
 def test_the_probability_is_that_of_the_label(tmp_path):
     soft = np.array([[0.25, 0.75], [0.875, 0.125]])
-    write_results(tmp_path, Graph.from_edges([[0], [1]]), soft, {"graph": "g"}, plot=False)
+    write_results(tmp_path, Graph.from_edges([[0], [1]]), soft, soft.argmax(1), {"graph": "g"}, plot=False)
     text = (tmp_path / "labels.csv").read_text().splitlines()
     assert text == ["node,cluster,probability", "0,1,0.750000", "1,0,0.875000"]
+
+
+def test_nodes_that_nothing_is_known_of_have_no_cluster(done, tmp_path):
+    """Two triangles, and two nodes of the features without edges and without words."""
+    (tmp_path / "g.csv").write_text("a,b\nb,c\na,c\nx,y\ny,z\nx,z\nc,x\n")
+    out, _ = done("cluster", "g.csv", "-k", 2, *QUICK, "--out", "o", "--report", "--model-out", "m")
+    assert metrics_of("o")["nodes_without_cluster"] == 0
+    assert "in no cluster" not in out + Path("o/report.html").read_text()
+    words = np.zeros((8, 20), dtype=int)
+    words[:3, :10] = words[3:6, 10:] = 1
+    pd.DataFrame(words, index=pd.Index(list("abcxyzpq"), name="id")).add_prefix("w").to_csv("w.csv")
+    fit = ["cluster", "g.csv", "-k", 2, *QUICK, "--model-out", "n", "--report"]
+    for command in (fit, ["predict", "n", "g.csv"]):
+        folder = command[0]
+        out, _ = done(*command, "-f", "w.csv", "--out", folder)
+        labels = pd.read_csv(f"{folder}/labels.csv", index_col="node")
+        assert labels.loc[["p", "q"]].isna().all(axis=None)
+        assert labels.loc[list("abcxyz")].notna().all(axis=None)
+        table = pd.read_parquet(f"{folder}/labels.parquet").set_index("node")
+        assert table["cluster"].isna().tolist() == labels["cluster"].isna().tolist()
+        np.testing.assert_allclose(np.load(f"{folder}/assignments.npy")[-2:], 0.5)
+        assert metrics_of(folder)["nodes_without_cluster"] == 2
+        assert metrics_of(folder)["clusters_used"] == 2
+        assert "nodes without edges and features" in out
+    assert "in no cluster, not shown below" in Path("cluster/report.html").read_text()
 
 
 @pytest.fixture
