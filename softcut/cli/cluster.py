@@ -21,6 +21,7 @@ SpreadsheetSafe = Annotated[
     typer.Option("--spreadsheet-safe", help="Put ' before names that a spreadsheet would run as a formula."),
 ]
 Plot = Annotated[bool, typer.Option(help="Draw a picture.")]
+_SIZES = 8  # clusters whose sizes are printed
 RESULT_FILES = (
     "labels.csv",
     "labels.parquet",
@@ -105,7 +106,9 @@ def cluster(
             note(text)
     metrics = clustering_metrics(_name(graph), data, estimator, read=seconds)
     with output:
-        write_results(folder.staged, data, estimator.soft_, estimator.labels_, metrics, plot, spreadsheet_safe)
+        write_results(
+            folder.staged, data, estimator.soft_, estimator.labels_, metrics, plot, spreadsheet_safe
+        )
         if report:
             more = {"history": estimator.history_, "replicas": estimator.replicas_, "command": command_line()}
             page = clustering_page(data, estimator.soft_, metrics, clusters=estimator.labels_, **more)
@@ -131,7 +134,7 @@ def predict(
     """Cluster another graph with a saved model."""
     from softcut.clustering import GraphClustering
     from softcut.metrics import evaluate
-    from softcut.report.clustering_files import graph_facts
+    from softcut.report.clustering_files import graph_facts, label_facts
 
     start = time.perf_counter()
     output = Output(overwrite)
@@ -145,7 +148,7 @@ def predict(
         **graph_facts(_name(graph), data, estimator.n_clusters_),
         "model": model.name,
         **evaluate(data, labels, k=estimator.n_clusters_),
-        "nodes_without_cluster": int(np.count_nonzero(labels < 0)),
+        **label_facts(data, labels, estimator.n_clusters_),
         "notes": said[read_so_far:],
     }
     with output:
@@ -190,7 +193,7 @@ def write_results(
     spreadsheet_safe: bool = False,
 ) -> None:
     """Labels, soft assignments, metrics and a picture."""
-    from softcut.report.clustering_files import write_labels
+    from softcut.report.clustering_files import id_columns, write_labels
     from softcut.report.html_page import plain
     from softcut.report.plots import plot_clustering
 
@@ -205,6 +208,7 @@ def write_results(
             "node": names,
             "cluster": arrow.array(labels, mask=none),
             "probability": arrow.array(soft.max(axis=1), mask=none),
+            **id_columns(graph),
         }
         columns |= {f"p{j}": soft[:, j] for j in range(soft.shape[1])}
         parquet.write_table(arrow.table(columns), folder / "labels.parquet")
@@ -227,7 +231,12 @@ def _close(metrics: dict[str, Any], output: Output, start: float) -> None:
         ]
     facts.append(("clusters used", f"{metrics['clusters_used']} of {metrics['n_clusters']}"))
     if metrics["nodes_without_cluster"]:
-        facts.append(("nodes without edges and features", f"{metrics['nodes_without_cluster']:,}, in no cluster"))
+        facts.append(
+            ("nodes without edges and features", f"{metrics['nodes_without_cluster']:,}, in no cluster")
+        )
+    for kind, sizes in metrics.get("clusters_by_kind", {}).items():
+        more = ", ..." if len(sizes) > _SIZES else ""
+        facts.append((f"{kind} by cluster", ", ".join(f"{size:,}" for size in sizes[:_SIZES]) + more))
     scores = {
         "normalised_cut": "normalised cut",
         "modularity": "modularity",

@@ -21,8 +21,14 @@ from softcut.device import choose_device
 from softcut.errors import ModelFileError, Note, NotFittedError
 from softcut.graph import Graph
 from softcut.io import read_model, write_model
+from softcut.tables.frames import is_frame
 from softcut.training import Progress, TrainResult
 
+_TOLD = (
+    "two_kinds_of_nodes",
+    "one_kind_of_nodes",
+    "edges_counted",
+)  # what was understood of a table of edges
 _CHUNK = 1 << 16  # nodes that are labelled at a time where the batch is automatic
 
 
@@ -142,6 +148,12 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         task = self._task(whole.num_nodes)
         fitted = fit(whole, task)
         self._keep(fitted, whole, task)
+        if is_frame(graph):
+            for note in whole.notes:
+                if isinstance(note, Note) and note.code in _TOLD:
+                    self._note(
+                        Note(note.code, note, "; Graph.from_frame takes these arguments.", **note.values)
+                    )
         self.fit_seconds_ = time.perf_counter() - began
         for doubt in self._doubts(fitted, task):
             self._note(doubt)

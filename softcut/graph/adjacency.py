@@ -160,7 +160,9 @@ def symmetrised(
         said = f"directed ({one_way} of {edges} edges without a reverse){summed}"
         notes.append(Note("directed", said, count=one_way))
         done = (
-            "the weights of the two directions are summed" if weighted else "an edge in either direction counts"
+            "the weights of the two directions are summed"
+            if weighted
+            else "an edge in either direction counts"
         )
         warn_caller(
             f"{argument} is directed: {one_way} of {edges} edges {'has' if one_way == 1 else 'have'} no edge "

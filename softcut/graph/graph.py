@@ -64,6 +64,8 @@ class Graph(BaseGraph):
     ----------
     weighted : bool
         False when every stored weight is 1.
+    node_kinds : list of str or None
+        The kind of each node, where there are several, such as "user" and "movie"; see :meth:`with_node_kinds`.
     """
 
     @classmethod
@@ -82,6 +84,7 @@ class Graph(BaseGraph):
         ptr: Any = None,
         name: str | None = None,
         feature_names: Sequence[str] | None = None,
+        node_kinds: Sequence[str] | None = None,
         notes: Sequence[str] = (),
     ) -> Graph:
         """Build a graph from a list of edges.
@@ -104,7 +107,7 @@ class Graph(BaseGraph):
         edge_index
             Integers of shape [2, E], or pairs of shape [E, 2] (a 2 x 2 array is read as [2, E]): NumPy array,
             list, or torch tensor.
-        x, y, node_names, ptr, name, feature_names, notes
+        x, y, node_names, ptr, name, feature_names, node_kinds, notes
             See :class:`Graph`.
         edge_weight
             E non-negative finite weights; None means all 1.
@@ -127,7 +130,8 @@ class Graph(BaseGraph):
         check_range(source, target, n, origin)
         said = list(notes)
         adjacency = adjacency_of_edges(source, target, weight, n, self_loops, directed, said, weighted)
-        return cls._build(adjacency, x, y, node_names, ptr, name, feature_names, said)
+        graph = cls._build(adjacency, x, y, node_names, ptr, name, feature_names, said)
+        return graph if node_kinds is None else graph.with_node_kinds(node_kinds)
 
     @classmethod
     def from_scipy(
@@ -151,7 +155,8 @@ class Graph(BaseGraph):
         >>> Graph.from_scipy(sp.csr_array([[0, 2], [2, 0]]))
         Graph(2 nodes, 1 edge, weighted)
 
-        A self-loop has one direction and stays as it is. ``directed=False`` gives no warning; the other arguments are those of :meth:`from_edges`.
+        A self-loop has one direction and stays as it is. ``directed=False`` gives no warning; the other arguments are
+        those of :meth:`from_edges`.
         """
         matrix = canonical_csr(adjacency, "adjacency")
         said = list(notes)
@@ -212,6 +217,7 @@ class Graph(BaseGraph):
         features: str | Sequence[str] | None = None,
         self_loops: SelfLoops = "drop",
         *,
+        weighted: bool = True,
         name: str | None = None,
     ) -> Graph:
         """Build a graph from a networkx graph, nodes in its own order.
@@ -231,11 +237,11 @@ class Graph(BaseGraph):
         features
             Node attribute, or list of them, to use as features (numbers, or vectors of equal length);
             ``"attributes"`` takes every attribute that is a number at every node.
-        self_loops, name
+        self_loops, weighted, name
             See :meth:`from_edges`.
         """
         return cls.from_edges(
-            **edges_of_networkx(graph, weight, features),
+            **edges_of_networkx(graph, weight if weighted else None, features),
             self_loops=self_loops,
             name=name if name is not None else (str(getattr(graph, "name", "")) or None),
         )
@@ -248,6 +254,7 @@ class Graph(BaseGraph):
         features: str | Sequence[str] | None = None,
         self_loops: SelfLoops = "drop",
         *,
+        weighted: bool = True,
         name: str | None = None,
     ) -> Graph:
         """Build a graph from an igraph graph; arguments as for :meth:`from_networkx`.
@@ -257,7 +264,8 @@ class Graph(BaseGraph):
         >>> Graph.from_igraph(igraph.Graph.Ring(5))
         Graph(5 nodes, 5 edges)
         """
-        return cls.from_edges(**edges_of_igraph(graph, weight, features), self_loops=self_loops, name=name)
+        parts = edges_of_igraph(graph, weight if weighted else None, features)
+        return cls.from_edges(**parts, self_loops=self_loops, name=name)
 
     @classmethod
     def from_frame(
@@ -271,6 +279,7 @@ class Graph(BaseGraph):
         directed: bool | None = None,
         *,
         weighted: bool | Literal["auto"] = "auto",
+        bipartite: bool | None = None,
         name: str | None = None,
     ) -> Graph:
         """Build a graph from a pandas or polars data frame: a labelled adjacency matrix, or one edge per row.
@@ -295,22 +304,27 @@ class Graph(BaseGraph):
         weighted
             "auto" uses a column of weights where there is one, else counts how often an edge is given; True insists on
             weights; False: every edge weighs 1.
+        bipartite
+            Whether the two columns hold two kinds of nodes, such as users and movies, so that an id in both is two
+            nodes; `node_kinds` has the kind of each. None decides by titles and values, and says so in `notes`.
         self_loops, directed, name
             See :meth:`from_edges`.
         """
-        asked = source is not None or target is not None or weight is not None
+        asked = source is not None or target is not None or weight is not None or bipartite is not None
         square = None if asked else labelled_adjacency(frame, "the graph")
         if square is not None:
             aligned = "" if square[1] is None else ", columns aligned with rows by label"
             made = cls.from_dense(square[0], x=x, self_loops=self_loops, node_names=square[1], name=name)
             return made.with_notes(Note("adjacency_matrix", f"adjacency matrix{aligned}"))
         edges, columns = edges_of_frame(frame, "the graph", source, target, weight, weighted)
-        parts = edges_with_features(edges, x, [columns.note()])
+        parts = edges_with_features(edges, x, [columns.note()], bipartite)
         parts |= {"self_loops": self_loops, "directed": directed, "weighted": weighted is not False}
         return cls.from_edges(**parts, name=name)
 
     @classmethod
-    def from_pyg(cls, data: Any, self_loops: SelfLoops = "drop", *, name: str | None = None) -> Graph:
+    def from_pyg(
+        cls, data: Any, self_loops: SelfLoops = "drop", *, weighted: bool = True, name: str | None = None
+    ) -> Graph:
         """Build a graph from a PyTorch Geometric ``Data`` or ``Batch``.
 
         >>> import torch
@@ -322,7 +336,7 @@ class Graph(BaseGraph):
         Uses ``edge_index``; ``edge_weight``, or ``edge_attr`` when it has one column; ``x``; ``y`` when it is one
         integer per node; ``ptr`` or ``batch``. The other arguments are those of :meth:`from_edges`.
         """
-        return cls.from_edges(**edges_of_pyg(data), self_loops=self_loops, name=name)
+        return cls.from_edges(**edges_of_pyg(data), self_loops=self_loops, weighted=weighted, name=name)
 
     @classmethod
     def from_any(cls, obj: Any, x: Any = None) -> Graph:

@@ -65,6 +65,14 @@ Directed = Annotated[
         bool,
     ),
 ]
+Bipartite = Annotated[
+    bool | None,
+    Option(
+        ("--bipartite/--no-bipartite",),
+        "Whether source and target are two kinds of nodes, such as users and movies.",
+        bool,
+    ),
+]
 EdgesHeader = Annotated[
     Header, Option(("--header/--no-header",), "Whether the first row of the edge list holds titles.", bool)
 ]
@@ -117,6 +125,7 @@ class ReadOptions:
     target: Column = None
     weight: Column = None
     directed: bool | None = None
+    bipartite: bool | None = None
     header: Header = None
     delimiter: str | None = None
     comments: str | None = None

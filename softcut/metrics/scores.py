@@ -333,7 +333,8 @@ def evaluate(
 
     The keys are :data:`LABEL_SCORES` (only when ``y`` is given or ``graph.y`` is known), then
     :data:`GRAPH_SCORES`. Nodes with a negative integer in ``y`` count as unlabelled and are left out of
-    the label scores; those with the label -1 have no cluster and are left out of all. ``k`` is the number of clusters asked for and only changes ``balance``.
+    the label scores; those with the label -1 have no cluster and are left out of all. ``k`` is the number of
+    clusters asked for and only changes ``balance``.
 
     >>> import numpy as np
     >>> from softcut.metrics import evaluate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,28 @@ def graph_facts(name: str, graph: Graph, n_clusters: int) -> dict[str, Any]:
     }
 
 
+def label_facts(graph: Graph, labels: np.ndarray, n_clusters: int) -> dict[str, Any]:
+    """How many nodes have no cluster and, where there are several kinds of nodes, how many of each are in each."""
+    facts: dict[str, Any] = {"nodes_without_cluster": int(np.count_nonzero(labels < 0))}
+    if graph.node_kinds is not None:
+        placed, kinds = labels >= 0, np.asarray(graph.node_kinds, dtype=object)
+        facts["clusters_by_kind"] = {
+            kind: np.bincount(labels[placed & (kinds == kind)], minlength=n_clusters).tolist()
+            for kind in dict.fromkeys(graph.node_kinds)
+            if kind
+        }
+    return facts
+
+
+def id_columns(graph: Graph) -> dict[str, list[str]]:
+    """Where nodes are of several kinds, the kind of each and its id among those, to join one's own tables by."""
+    if graph.node_kinds is None:
+        return {}
+    names = graph.node_names or [str(i) for i in range(graph.num_nodes)]
+    ids = [name.removeprefix(f"{kind} ") for name, kind in zip(names, graph.node_kinds, strict=True)]
+    return {"kind": graph.node_kinds, "id": ids}
+
+
 def clustering_metrics(
     name: str, graph: Graph, estimator: GraphClustering, **seconds: float
 ) -> dict[str, Any]:
@@ -50,7 +72,7 @@ def clustering_metrics(
         "structure": estimator.structure_,
         "verdict": estimator.verdict_,
         **evaluate(graph, estimator.labels_, k=estimator.n_clusters_),
-        "nodes_without_cluster": int(np.count_nonzero(estimator.labels_ < 0)),
+        **label_facts(graph, estimator.labels_, estimator.n_clusters_),
         "candidates": {str(number): described for number, described in estimator.candidates_.items()},
         "agreement_of_replicas": estimator.agreement_,
         "replicas": len(estimator.replicas_),
@@ -75,18 +97,27 @@ def write_labels(
 ) -> None:
     """Write ``node,cluster,probability``, one line per node; nodes without names are called by their numbers.
 
-    A node without a cluster (label -1) has neither number nor probability. `spreadsheet_safe` puts ``'`` before names that spreadsheets might take for a formula.
+    Where there are several kinds of nodes, ``kind,id`` follow.
+
+    A node without a cluster (label -1) has neither number nor probability. `spreadsheet_safe` puts ``'`` before names
+    that spreadsheets might take for a formula.
     """
-    shown = graph.node_names or [str(i) for i in range(len(soft))]
+    texts = {"node": graph.node_names or [str(i) for i in range(len(soft))], **id_columns(graph)}
     if spreadsheet_safe:
         formula = ("=", "+", "-", "@", "\t", "\r", "\n")
-        shown = ["'" + name if name.startswith(formula) else name for name in shown]
+        texts = {
+            title: ["'" + text if text.startswith(formula) else text for text in column]
+            for title, column in texts.items()
+        }
+    names, *others = texts.values()
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["node", "cluster", "probability"])
+        writer.writerow(["node", "cluster", "probability", *list(texts)[1:]])
         chances = (f"{p:.6f}" for p in soft.max(axis=1))
-        rows = zip(shown, labels.tolist(), chances, strict=True)
-        writer.writerows((name, c, p) if c >= 0 else (name, "", "") for name, c, p in rows)
+        rows = zip(names, labels.tolist(), chances, *others, strict=True)
+        writer.writerows(
+            (name, c, p, *more) if c >= 0 else (name, "", "", *more) for name, c, p, *more in rows
+        )
 
 
 def write_segments(folder: Path, segmentation: Any) -> None:

@@ -102,8 +102,17 @@ def _summary(metrics: Mapping[str, Any]) -> list[Part]:
     verdict = verdict_of(metrics)
     parts: list[Part] = [Text(f"**{verdict}**")] if verdict else []
     scores = _SCORES | (_TRAINING if metrics.get("replicas") else {})  # without networks nothing was trained
-    rows = [[words, metrics[key]] for key, words in scores.items() if metrics.get(key) not in (None, _UNSAID.get(key))]
+    rows = [
+        [words, metrics[key]]
+        for key, words in scores.items()
+        if metrics.get(key) not in (None, _UNSAID.get(key))
+    ]
     parts.append(number_table(["what", "value"], rows))
+    by_kind = metrics.get("clusters_by_kind")
+    if by_kind:
+        titles = ["kind of node", *map(str, range(metrics["n_clusters"]))]
+        rows = [[kind, *map(str, sizes)] for kind, sizes in by_kind.items()]
+        parts.append(Table(titles, rows, "Nodes of each kind in each cluster."))
     compared = metrics.get("candidates")
     if compared:
         rows = [

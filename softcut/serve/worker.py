@@ -98,7 +98,7 @@ def _cluster(
     est.fit(graph)
     metrics = clustering_metrics(file, graph, est)
     write_labels("labels.csv", graph, est.soft_, est.labels_)
-    fit = {"clusters": est.labels_, "history": est.history_, "replicas": est.replicas_}
+    fit: dict[str, Any] = {"clusters": est.labels_, "history": est.history_, "replicas": est.replicas_}
     page = clustering_page(graph, est.soft_, metrics, **fit, command="softcut serve")
     Path("report.html").write_text(page, encoding="utf-8")
     part, soft = clustered_part(graph, est.soft_, est.labels_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from softcut.errors import Argument, GraphError, Note
 from softcut.tables.arrays import as_array, listed, plural
+from softcut.tables.bipartite import separated
 from softcut.tables.columns import FeatureOptions, FeatureTable, Table, column_of_values, text_of
 from softcut.tables.edge_columns import (
     END_NAMES,
@@ -140,7 +142,8 @@ def edges_of_frame(
                 Argument("weighted", False),
                 f" or another of {listed(titles)}.",
             )
-    return edge_table_of_labels(zip(*ends, strict=True), weights), columns
+    edges = edge_table_of_labels(zip(*ends, strict=True), weights)
+    return replace(edges, titles=columns.titles), columns
 
 
 def aligned_series(values: Any, node_names: list[str] | None) -> Any:
@@ -176,12 +179,15 @@ def features_of_frame(
     return x, table.names, notes
 
 
-def edges_with_features(edges: EdgeTable, x: Any, notes: Sequence[str] = ()) -> dict[str, Any]:
+def edges_with_features(
+    edges: EdgeTable, x: Any, notes: Sequence[str] = (), bipartite: bool | None = None
+) -> dict[str, Any]:
     """The arguments of ``Graph.from_edges`` for edges between ids and features, a data frame or an array."""
     features: Table | FeatureTable | None = None
     if is_frame(x):
         features = table_of_frame(x, "x")
     elif x is not None:
         features = FeatureTable("x", x if sp.issparse(x) else as_array(x, "x"))
-    parts = edges_of_table(edges, "the graph", features)
-    return {**parts, "notes": [*notes, *parts["notes"]]}
+    edges, features, options, said = separated(edges, bipartite, features)
+    parts = edges_of_table(edges, "the graph", features, options)
+    return {**parts, "notes": [*notes, *said, *parts["notes"]]}

@@ -195,6 +195,29 @@ def test_nodes_that_nothing_is_known_of_have_no_cluster(done, tmp_path):
     assert "in no cluster, not shown below" in Path("cluster/report.html").read_text()
 
 
+def test_two_kinds_of_nodes_are_reported_by_kind(done):
+    """Users and movies, both numbered from 1."""
+    rng = np.random.default_rng(0)
+    u, v = (rng.random((30, 20)) < np.kron(np.eye(2), np.full((15, 10), 0.5))).nonzero()
+    pd.DataFrame({"user_id": u + 1, "movie_id": v + 1, "rating": 3}).to_csv("r.csv", index=False)
+    out, err = done("cluster", "r.csv", "-k", 2, "--out", "o", "--no-plot", "--report")
+    assert "kept apart (--no-bipartite: equal ids are one node)" in err
+    told = pd.read_csv("o/labels.csv")
+    assert list(told) == ["node", "cluster", "probability", "kind", "id"]
+    assert (told["node"] == told["kind"] + " " + told["id"].astype(str)).all()
+    assert told.groupby("kind").size().to_dict() == {"movie_id": 20, "user_id": 30}
+    for _, own in told.groupby("kind"):
+        assert ari(own["id"] > len(own) / 2, own["cluster"]) == 1
+    table = pd.read_parquet("o/labels.parquet")
+    assert table["id"].tolist() == told["id"].astype(str).tolist()
+    assert metrics_of("o")["clusters_by_kind"] == {"user_id": [15, 15], "movie_id": [10, 10]}
+    facts = shown_facts(out)
+    assert (facts["user_id by cluster"], facts["movie_id by cluster"]) == ("15, 15", "10, 10")
+    assert "Nodes of each kind in each cluster." in Path("o/report.html").read_text()
+    done("cluster", "r.csv", "-k", 2, "--out", "p", "--no-plot", "--no-bipartite", "--keep-self-loops")
+    assert metrics_of("p")["nodes"] == 30
+
+
 @pytest.fixture
 def fitted(done, people):
     """A model of people.csv and words.csv, and the rows of words.csv."""

@@ -263,5 +263,8 @@ def test_repeated_rows_are_counted_by_every_route(tmp_path: Path) -> None:
         assert named_edges(graph) == {("a", "b", 3.0), ("b", "c", 1.0)}
         assert said in graph.notes
     for source in (tmp_path / "log.csv", tmp_path / "log.parquet", log):
-        assert named_edges(quiet(source, weighted=False, directed=False)) == {("a", "b", 1.0), ("b", "c", 1.0)}
+        assert named_edges(quiet(source, weighted=False, directed=False)) == {
+            ("a", "b", 1.0),
+            ("b", "c", 1.0),
+        }
     assert not Graph.from_frame(log, weighted=False, directed=False).weighted
