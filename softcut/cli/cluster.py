@@ -143,7 +143,7 @@ def predict(
     with spoken_warnings() as said:
         data = read()
         read_so_far = len(said)
-        soft, labels = estimator.predict_proba(data), estimator.predict(data)
+        labels, soft = estimator.assign(data)
     metrics = {
         **graph_facts(_name(graph), data, estimator.n_clusters_),
         "model": model.name,

@@ -276,23 +276,23 @@ class GraphClustering(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Cluster
         Of a graph without features nothing but its own clusters was learned: they are returned for that graph, and for
         one that has its nodes by name, where new nodes follow their neighbours.
         """
-        ptr, soft, silent = self._assigned(graph, X)
-        return _by_graph(labels_of(soft, silent), ptr)
+        return self.assign(graph, X)[0]
 
     def predict_proba(self, graph: Any, X: Any = None) -> Any:
         """Soft clusters [N, K]; rows sum to one and the largest entry is what predict says (1/K where that is -1)."""
-        ptr, soft, _ = self._assigned(graph, X)
-        return _by_graph(soft, ptr)
+        return self.assign(graph, X)[1]
 
-    def _assigned(self, graph: Any, X: Any) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-        """Where graphs begin, if a list was given; soft clusters of all nodes, and which nodes say nothing."""
+    def assign(self, graph: Any, X: Any = None) -> tuple[Any, Any]:
+        """What :meth:`predict` and :meth:`predict_proba` return, from one pass over the graph."""
         self._check_fitted()
         several = isinstance(graph, list | tuple) and X is None
         graph = self._gather(graph, X)
         if not isinstance(self._model, PlacedModel):
             graph = features_by_name(graph, getattr(self, "feature_names_in_", None))
         rows = _CHUNK if isinstance(self.batch_size, str) else self.batch_size
-        return graph.ptr if several else None, *self._model.apply(graph, choose_device(self.device), rows)
+        soft, silent = self._model.apply(graph, choose_device(self.device), rows)
+        ptr = graph.ptr if several else None
+        return _by_graph(labels_of(soft, silent), ptr), _by_graph(soft, ptr)
 
     # ---------------------------------------------------------------- storage
 

@@ -105,8 +105,8 @@ def test_nothing_is_said_twice_and_the_model_runs_once(done, ring, monkeypatch):
         warnings.warn("restarts hardly agree.", stacklevel=2)
 
     monkeypatch.setattr(GraphClustering, "fit", told)
-    predicted = create_autospec(GraphClustering.predict_proba, side_effect=GraphClustering.predict_proba)
-    monkeypatch.setattr(GraphClustering, "predict_proba", predicted)
+    predicted = create_autospec(GraphClustering.assign, side_effect=GraphClustering.assign)
+    monkeypatch.setattr(GraphClustering, "assign", predicted)
     _, err = done(*ring, "--model-out", "m")
     assert err.count("note: restarts hardly agree.") == 1
     predicted.assert_not_called()  # the soft assignments of the fit are at hand
